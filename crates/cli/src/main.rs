@@ -1,0 +1,2 @@
+//! The `evendb` command.
+fn main() {}

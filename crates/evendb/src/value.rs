@@ -1,0 +1,1 @@
+//! [`Value`]: what a get returns, without a copy.

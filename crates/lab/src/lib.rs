@@ -1,0 +1,1 @@
+//! Workloads, drivers and measurements, for every store that implements one small trait.

@@ -1,0 +1,111 @@
+//! The error of the storage parts: what went wrong, in which file, at which offset.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Result of the storage parts.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What kind of failure an [`Error`] is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The operating system refused or failed an operation; the source tells which.
+    Io,
+    /// The device has no room left.
+    NoSpace,
+    /// Bytes on disk do not verify.
+    Corruption,
+    /// The bytes are of a newer or foreign format.
+    Unsupported,
+}
+
+/// A failure of a storage part, with the file and offset it concerns.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    path: PathBuf,
+    offset: Option<u64>,
+    detail: String,
+    source: Option<io::Error>,
+}
+
+impl Error {
+    /// An operating-system failure while doing `what` to `path`.
+    pub fn io(path: &Path, what: &str, source: io::Error) -> Error {
+        let kind = match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+            _ => ErrorKind::Io,
+        };
+        Error {
+            kind,
+            path: path.to_owned(),
+            offset: None,
+            detail: what.to_owned(),
+            source: Some(source),
+        }
+    }
+
+    /// Bytes at `offset` of `path` that do not verify.
+    pub fn corruption(path: &Path, offset: u64, detail: impl Into<String>) -> Error {
+        Error {
+            kind: ErrorKind::Corruption,
+            path: path.to_owned(),
+            offset: Some(offset),
+            detail: detail.into(),
+            source: None,
+        }
+    }
+
+    /// A format this build cannot read.
+    pub fn unsupported(path: &Path, detail: impl Into<String>) -> Error {
+        Error {
+            kind: ErrorKind::Unsupported,
+            path: path.to_owned(),
+            offset: None,
+            detail: detail.into(),
+            source: None,
+        }
+    }
+
+    /// What kind of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The file concerned.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The byte offset concerned, where there is one.
+    pub fn offset(&self) -> Option<u64> {
+        self.offset
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            ErrorKind::Corruption => write!(f, "corruption: {}", self.detail)?,
+            ErrorKind::Unsupported => write!(f, "unsupported format: {}", self.detail)?,
+            ErrorKind::Io | ErrorKind::NoSpace => write!(f, "cannot {}", self.detail)?,
+        }
+        write!(f, " ({}", self.path.display())?;
+        if let Some(offset) = self.offset {
+            write!(f, " at byte {offset}")?;
+        }
+        write!(f, ")")?;
+        if let Some(source) = &self.source {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| source as _)
+    }
+}

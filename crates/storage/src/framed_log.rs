@@ -1,0 +1,1 @@
+//! An append-only file of checksummed frames (the manifest): writer and reader.

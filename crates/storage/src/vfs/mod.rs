@@ -1,0 +1,102 @@
+//! Files behind a seam, so that crashes, faults and full disks are inputs of a test.
+//!
+//! [`Vfs`] is a directory tree, [`File`] an open file, [`Mapping`] a shared writable mapping of
+//! one. [`OsVfs`] is the operating system; [`SimVfs`] is a simulation that keeps what is visible
+//! apart from what is durable, per 512-byte sector, file size and directory entry.
+//!
+//! Durability rules that callers rely on and both implementations keep: bytes written are durable
+//! after [`File::sync_data`]; so is the file's length if it changed; a new file's name, a rename
+//! and a removal are durable after [`Vfs::sync_dir`] of its directory. What a process wrote,
+//! mapped or not, survives its death.
+
+mod os;
+mod sim;
+
+pub use os::OsVfs;
+pub use sim::{CrashMode, Fault, FaultKind, SimVfs};
+
+use std::ffi::OsString;
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A directory tree. All paths are absolute.
+pub trait Vfs: Send + Sync + Debug + 'static {
+    /// Creates `dir` and its parents. Not an error if it exists.
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// Creates a file that must not exist, for reading and writing.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Opens an existing file for reading, and for writing if `write`.
+    fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn File>>;
+    /// Atomically replaces `to` by `from`.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in `dir` durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Names in `dir`, in no order, without `.` and `..`.
+    fn list(&self, dir: &Path) -> io::Result<Vec<OsString>>;
+    /// Whether `path` names a file or directory.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+    /// Takes an advisory lock on `path`, creating the file: exclusive, or shared for readers. Held
+    /// by another owner (process or handle): `WouldBlock`. The lock is verified to be on the inode
+    /// that the name still has, so that deleting the lock file does not admit a second owner
+    /// silently. Dropping the guard releases it. A shared lock creates nothing.
+    fn lock(&self, path: &Path, shared: bool) -> io::Result<Box<dyn LockGuard>>;
+}
+
+/// Holds a directory lock until dropped.
+pub trait LockGuard: Send + Sync + Debug {}
+
+/// An open file; positions are explicit, so one handle serves many threads.
+pub trait File: Send + Sync + Debug + 'static {
+    /// The path it was opened by, for messages.
+    fn path(&self) -> &Path;
+    /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end of the file.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all of `data` at `offset`, extending the file if need be.
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes contents and length durable (`fdatasync`).
+    fn sync_data(&self) -> io::Result<()>;
+    /// Length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Sets the length.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Reserves blocks for `[offset, offset + len)`, extending the file if need be; a later write
+    /// there does not fail for want of space. `StorageFull` if there is no room.
+    fn preallocate(&self, offset: u64, len: u64) -> io::Result<()>;
+    /// Gives the blocks of `[offset, offset + len)` back; reads there give zeros. Where the file
+    /// system cannot, does nothing.
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()>;
+    /// Maps the first `len` bytes, shared and writable. The file must be that long, its blocks
+    /// written once, and nobody may shorten it while the mapping lives.
+    fn map(&self, len: usize) -> io::Result<Box<dyn Mapping>>;
+}
+
+/// A shared writable mapping. What is written through it is in the file at once (it survives the
+/// death of the process) and durable after the file's [`File::sync_data`].
+pub trait Mapping: Send + Sync + Debug {
+    /// Copies `data` to `offset`. The caller makes sure that no two calls overlap in time and place
+    /// (the ring latch does). Panics if out of bounds: a programming error.
+    fn write(&self, offset: usize, data: &[u8]);
+    /// Touches the pages of `[offset, offset + len)` so that a later write does not fault. Changes
+    /// no byte.
+    fn prefault(&self, offset: usize, len: usize);
+}
+
+/// Reads exactly `buf.len()` bytes at `offset`; `UnexpectedEof` if the file ends before.
+pub fn read_exact_at(file: &dyn File, buf: &mut [u8], offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < buf.len() {
+        match file.read_at(&mut buf[done..], offset + done as u64)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n => done += n,
+        }
+    }
+    Ok(())
+}
