@@ -1,1 +1,1 @@
-//! (pending)
+//! The munk: a chunk's records in RAM.

@@ -1,1 +1,3 @@
-//! (pending)
+//! Reorganisation: deciding what to do, and doing it.
+
+pub(crate) mod picker;

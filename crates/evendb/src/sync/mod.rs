@@ -1,8 +1,26 @@
 //! The seam for everything that schedules: locks, condition variables, atomics, threads, and
-//! epoch-based reclamation.
+//! epoch-based reclamation ([`epoch`]).
 //!
 //! Normal builds: `parking_lot` locks, `std` atomics and threads, `crossbeam-epoch`. With
 //! `--cfg evendb_loom` and `--cfg evendb_shuttle` the same names are loom's and shuttle's, so that
-//! a schedule is a test input. Nothing else in the crate may name `std::sync::atomic`, `std::thread`
-//! or a lock directly.
+//! a schedule is a test input. Nothing else in the crate names `std::sync::atomic`, `std::thread`
+//! or a lock directly. Locks do not poison: a panic in a worker latches the database instead.
+
 pub(crate) mod epoch;
+
+pub(crate) use std::sync::{Arc, OnceLock, Weak};
+
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod real {
+    pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
+    pub(crate) use std::hint::spin_loop;
+    pub(crate) use std::sync::atomic;
+    pub(crate) use std::thread;
+}
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+pub(crate) use real::*;
+
+#[cfg(any(evendb_loom, evendb_shuttle))]
+mod model;
+#[cfg(any(evendb_loom, evendb_shuttle))]
+pub(crate) use model::*;

@@ -1,1 +1,5 @@
-//! (pending)
+//! Order of writes: the global version and its pending operations ([`clock`]), registered
+//! snapshots, and which old versions may go ([`horizon`]).
+
+pub(crate) mod clock;
+pub(crate) mod horizon;

@@ -1,1 +1,4 @@
-//! (pending)
+//! The one write path.
+
+pub(crate) mod admission;
+pub(crate) mod commit_log;

@@ -1,0 +1,90 @@
+//! The seam's names on loom or shuttle, with the shapes that `parking_lot` gives them.
+
+#[cfg(evendb_loom)]
+use loom as model;
+#[cfg(all(evendb_shuttle, not(evendb_loom)))]
+use shuttle as model;
+
+pub(crate) use model::hint::spin_loop;
+pub(crate) use model::sync::atomic;
+pub(crate) use model::thread;
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+/// A mutex without poisoning.
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T>(model::sync::Mutex<T>);
+
+/// Holds a [`Mutex`]; the option is empty only while a condition variable has the inner guard.
+pub(crate) struct MutexGuard<'a, T>(Option<model::sync::MutexGuard<'a, T>>);
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Mutex(model::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        MutexGuard(Some(
+            self.0.lock().unwrap_or_else(|poison| poison.into_inner()),
+        ))
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock().ok().map(|guard| MutexGuard(Some(guard)))
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect("guard is present outside of a wait")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.as_mut().expect("guard is present outside of a wait")
+    }
+}
+
+/// A condition variable; timed waits may end at any time.
+#[derive(Debug, Default)]
+pub(crate) struct Condvar(model::sync::Condvar);
+
+impl Condvar {
+    pub(crate) fn new() -> Self {
+        Condvar(model::sync::Condvar::new())
+    }
+
+    pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        let inner = guard.0.take().expect("guard is present outside of a wait");
+        guard.0 = Some(
+            self.0
+                .wait(inner)
+                .unwrap_or_else(|poison| poison.into_inner()),
+        );
+    }
+
+    pub(crate) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _timeout: Duration) {
+        // A model has no time: give the lock up, let others run, take it again.
+        let inner = guard.0.take().expect("guard is present outside of a wait");
+        let mutex = loom_or_shuttle_yield(inner);
+        guard.0 = Some(mutex);
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+/// A timed wait of a model: the lock is kept, the scheduler may run another thread.
+fn loom_or_shuttle_yield<T>(
+    guard: model::sync::MutexGuard<'_, T>,
+) -> model::sync::MutexGuard<'_, T> {
+    model::thread::yield_now();
+    guard
+}

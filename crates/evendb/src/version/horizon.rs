@@ -1,0 +1,84 @@
+//! Which versions a rewrite may drop: exactly those that no registered snapshot and no future
+//! one can read (I14 in docs/concurrency.md).
+//!
+//! A value of this type is taken under the snapshot registry's mutex, so that every snapshot
+//! registered later is at or above `floor`.
+
+use evendb_storage::Version;
+
+/// The registered snapshots and the lowest version a future snapshot can have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Horizon {
+    /// GV when the registry was read.
+    pub(crate) floor: Version,
+    /// Registered snapshots, ascending.
+    pub(crate) snapshots: Vec<Version>,
+}
+
+impl Horizon {
+    /// Whether a record of version `version` may go from a component that keeps one of version
+    /// `newer >= version` of the same key above it.
+    pub(crate) fn may_drop(&self, version: Version, newer: Version) -> bool {
+        if newer > self.floor {
+            return false;
+        }
+        // The least snapshot at or above `version` decides: it must not lie below `newer`.
+        let at = self
+            .snapshots
+            .partition_point(|&snapshot| snapshot < version);
+        self.snapshots
+            .get(at)
+            .is_none_or(|&snapshot| snapshot >= newer)
+    }
+
+    /// Whether every reader, present or future, reads at or above `version`: then the version
+    /// itself need not be kept and may be written as zero.
+    pub(crate) fn below_all(&self, version: Version) -> bool {
+        version <= self.floor && self.snapshots.first().is_none_or(|&least| version <= least)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn horizon(floor: u64, snapshots: &[u64]) -> Horizon {
+        Horizon {
+            floor: Version(floor),
+            snapshots: snapshots
+                .iter()
+                .map(|&snapshot| Version(snapshot))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn a_version_goes_only_when_no_reader_falls_between_it_and_the_newer_one() {
+        let horizon = horizon(100, &[10, 20]);
+        assert!(horizon.may_drop(Version(11), Version(15)));
+        assert!(
+            !horizon.may_drop(Version(9), Version(15)),
+            "snapshot 10 reads 9"
+        );
+        assert!(
+            !horizon.may_drop(Version(20), Version(30)),
+            "snapshot 20 reads 20"
+        );
+        assert!(horizon.may_drop(Version(21), Version(100)));
+        assert!(
+            !horizon.may_drop(Version(21), Version(101)),
+            "a future snapshot 100 reads 21"
+        );
+        assert!(
+            horizon.may_drop(Version(15), Version(15)),
+            "of equal versions the newer wins"
+        );
+    }
+
+    #[test]
+    fn zero_stands_for_a_version_only_below_every_reader() {
+        assert!(horizon(100, &[]).below_all(Version(100)));
+        assert!(horizon(100, &[50]).below_all(Version(50)));
+        assert!(!horizon(100, &[50]).below_all(Version(51)));
+    }
+}
