@@ -1,1 +1,108 @@
-//! (pending)
+//! The error of the public face: one opaque type with a kind, cheap to clone so that iterators
+//! and the error latch can repeat it.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Result of every operation of the store.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What kind of failure an [`Error`] is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The operating system refused or failed an operation.
+    Io,
+    /// The disk is full. Nothing of the operation took effect; reads go on.
+    NoSpace,
+    /// Bytes on disk do not verify. The message names file and offset.
+    Corruption,
+    /// The database is of a newer or foreign format.
+    Unsupported,
+    /// A key is longer than 65,535 bytes.
+    KeyTooLarge,
+    /// A value is longer than 4 GiB - 1, or than a quarter of the memory budget.
+    ValueTooLarge,
+    /// A batch is larger than a quarter of the memory budget.
+    BatchTooLarge,
+    /// Another process or handle has the database open.
+    Locked,
+    /// The database was opened read-only.
+    ReadOnly,
+    /// There is no database at the path.
+    NotFound,
+    /// There is already a database at the path.
+    AlreadyExists,
+    /// The database has been closed.
+    Closed,
+    /// An earlier write or sync failed; the database takes no more writes. Reads go on. The source
+    /// is the failure that caused it.
+    Latched,
+    /// The keyspace has been dropped.
+    KeyspaceDropped,
+    /// An argument makes no sense; the message says which.
+    InvalidArgument,
+}
+
+/// A failure of the store.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error(Arc::new(Inner { kind, message: message.into(), source: None }))
+    }
+
+    pub(crate) fn latched(cause: &Error) -> Error {
+        Error(Arc::new(Inner {
+            kind: ErrorKind::Latched,
+            message: format!("an earlier failure stopped all writes: {cause}"),
+            source: Some(Box::new(cause.clone())),
+        }))
+    }
+
+    pub(crate) fn closed() -> Error {
+        Error::new(ErrorKind::Closed, "the database is closed")
+    }
+
+    /// What kind of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+}
+
+impl From<evendb_storage::Error> for Error {
+    fn from(error: evendb_storage::Error) -> Error {
+        let kind = match error.kind() {
+            evendb_storage::ErrorKind::NoSpace => ErrorKind::NoSpace,
+            evendb_storage::ErrorKind::Corruption => ErrorKind::Corruption,
+            evendb_storage::ErrorKind::Unsupported => ErrorKind::Unsupported,
+            _ => ErrorKind::Io,
+        };
+        Error(Arc::new(Inner { kind, message: error.to_string(), source: Some(Box::new(error)) }))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.0.kind, self.0.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}

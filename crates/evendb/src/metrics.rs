@@ -1,1 +1,374 @@
-//! (pending)
+//! Counters of what the engine does, and the [`Stats`] a user reads.
+//!
+//! Counters on the read path are striped over cache lines, so that two threads do not write one
+//! line; latencies are sampled, one operation in 64 per thread.
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crossbeam_utils::CachePadded;
+use std::cell::Cell;
+use std::fmt;
+use std::time::Instant;
+
+const STRIPES: usize = 8;
+
+thread_local! {
+    static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
+    static TICK: Cell<u32> = const { Cell::new(0) };
+}
+
+static NEXT_STRIPE: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
+fn stripe() -> usize {
+    STRIPE.with(|stripe| {
+        if stripe.get() == usize::MAX {
+            // Relaxed: any distribution of threads over stripes is correct.
+            stripe.set(NEXT_STRIPE.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % STRIPES);
+        }
+        stripe.get()
+    })
+}
+
+/// A counter that many threads add to.
+#[derive(Debug, Default)]
+pub(crate) struct Counter([CachePadded<AtomicU64>; STRIPES]);
+
+impl Counter {
+    #[inline]
+    pub(crate) fn add(&self, n: u64) {
+        // Relaxed: counters order nothing.
+        self.0[stripe()].fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.iter().map(|stripe| stripe.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// Starts a clock for one operation in 64 of this thread.
+#[inline]
+pub(crate) fn sample() -> Option<Instant> {
+    TICK.with(|tick| {
+        let n = tick.get().wrapping_add(1);
+        tick.set(n);
+        n.is_multiple_of(64).then(Instant::now)
+    })
+}
+
+/// Which component answered a get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Component {
+    Delta = 0,
+    Munk = 1,
+    RowCache = 2,
+    Log = 3,
+    Sstable = 4,
+    Absent = 5,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ComponentCounter {
+    count: Counter,
+    sampled: Counter,
+    nanos: Counter,
+}
+
+/// All counters of one database.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    gets: [ComponentCounter; 6],
+    pub(crate) puts: Counter,
+    pub(crate) deletes: Counter,
+    pub(crate) batches: Counter,
+    pub(crate) scans: Counter,
+    pub(crate) scanned_records: Counter,
+    pub(crate) bytes_user: Counter,
+    pub(crate) bytes_commit_log: Counter,
+    pub(crate) bytes_log: Counter,
+    pub(crate) bytes_sstable: Counter,
+    pub(crate) bytes_manifest: Counter,
+    pub(crate) bytes_value_extents: Counter,
+    pub(crate) block_reads: Counter,
+    pub(crate) bytes_read: Counter,
+    pub(crate) rebalances: Counter,
+    pub(crate) absorbs: Counter,
+    pub(crate) splits: Counter,
+    pub(crate) merges: Counter,
+    pub(crate) munk_loads: Counter,
+    pub(crate) munk_evictions: Counter,
+    pub(crate) checkpoints: Counter,
+    pub(crate) checkpoint_nanos: Counter,
+    pub(crate) put_pause_nanos_max: AtomicU64,
+}
+
+impl Metrics {
+    #[inline]
+    pub(crate) fn served(&self, component: Component, started: Option<Instant>) {
+        let counter = &self.gets[component as usize];
+        counter.count.add(1);
+        if let Some(started) = started {
+            counter.sampled.add(1);
+            counter.nanos.add(started.elapsed().as_nanos() as u64);
+        }
+    }
+
+    fn component(&self, component: Component) -> (u64, u64) {
+        let counter = &self.gets[component as usize];
+        let sampled = counter.sampled.get();
+        (counter.count.get(), counter.nanos.get().checked_div(sampled).unwrap_or(0))
+    }
+
+    pub(crate) fn fill(&self, stats: &mut Stats) {
+        let gets = &mut stats.gets;
+        (gets.delta, gets.delta_nanos) = self.component(Component::Delta);
+        (gets.munk, gets.munk_nanos) = self.component(Component::Munk);
+        (gets.row_cache, gets.row_cache_nanos) = self.component(Component::RowCache);
+        (gets.log, gets.log_nanos) = self.component(Component::Log);
+        (gets.sstable, gets.sstable_nanos) = self.component(Component::Sstable);
+        (gets.absent, gets.absent_nanos) = self.component(Component::Absent);
+        stats.puts = self.puts.get();
+        stats.deletes = self.deletes.get();
+        stats.batches = self.batches.get();
+        stats.scans = self.scans.get();
+        stats.scanned_records = self.scanned_records.get();
+        stats.bytes_written = WrittenStats {
+            user: self.bytes_user.get(),
+            commit_log: self.bytes_commit_log.get(),
+            log: self.bytes_log.get(),
+            sstable: self.bytes_sstable.get(),
+            manifest: self.bytes_manifest.get(),
+            value_extents: self.bytes_value_extents.get(),
+        };
+        stats.block_reads = self.block_reads.get();
+        stats.bytes_read = self.bytes_read.get();
+        stats.rebalances = self.rebalances.get();
+        stats.munk_rebalances = self.absorbs.get();
+        stats.splits = self.splits.get();
+        stats.merges = self.merges.get();
+        stats.munk_loads = self.munk_loads.get();
+        stats.munk_evictions = self.munk_evictions.get();
+        stats.checkpoints = self.checkpoints.get();
+        stats.checkpoint_nanos_total = self.checkpoint_nanos.get();
+        stats.put_pause_nanos_max = self.put_pause_nanos_max.load(Ordering::Relaxed);
+    }
+}
+
+/// Gets by the component that answered, and the mean latency of each in nanoseconds (sampled).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "each pair is the component of its name: a count, and nanoseconds")]
+pub struct GetStats {
+    pub delta: u64,
+    pub delta_nanos: u64,
+    pub munk: u64,
+    pub munk_nanos: u64,
+    pub row_cache: u64,
+    pub row_cache_nanos: u64,
+    pub log: u64,
+    pub log_nanos: u64,
+    pub sstable: u64,
+    pub sstable_nanos: u64,
+    pub absent: u64,
+    pub absent_nanos: u64,
+}
+
+impl GetStats {
+    /// All gets.
+    pub fn total(&self) -> u64 {
+        self.delta + self.munk + self.row_cache + self.log + self.sstable + self.absent
+    }
+}
+
+/// Bytes written since the database was opened, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WrittenStats {
+    /// Keys and values that callers put or deleted.
+    pub user: u64,
+    /// Into the commit log, which is recycled and at process level rarely reaches the disk.
+    pub commit_log: u64,
+    /// Into chunks' logs, by checkpoints.
+    pub log: u64,
+    /// Into SSTables, by rebalances.
+    pub sstable: u64,
+    /// Into the manifest.
+    pub manifest: u64,
+    /// Into value extents, for records that do not fit the commit log.
+    pub value_extents: u64,
+}
+
+impl WrittenStats {
+    /// Bytes that reach the disk for certain: everything but the commit log.
+    pub fn disk(&self) -> u64 {
+        self.log + self.sstable + self.manifest + self.value_extents
+    }
+}
+
+/// Memory in bytes, by use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "each is the use of its name, in bytes")]
+pub struct MemoryStats {
+    pub budget: u64,
+    pub munks: u64,
+    pub deltas: u64,
+    pub row_cache: u64,
+    pub log_indexes: u64,
+    pub block_indexes: u64,
+    pub metadata: u64,
+    pub commit_log: u64,
+}
+
+impl MemoryStats {
+    /// Sum of all uses.
+    pub fn used(&self) -> u64 {
+        self.munks
+            + self.deltas
+            + self.row_cache
+            + self.log_indexes
+            + self.block_indexes
+            + self.metadata
+            + self.commit_log
+    }
+}
+
+/// What a database did since it was opened, and what it holds.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Gets by serving component.
+    pub gets: GetStats,
+    /// Records put, batches' included.
+    pub puts: u64,
+    /// Records deleted, batches' included.
+    pub deletes: u64,
+    /// Batches of more than one record.
+    pub batches: u64,
+    /// Iterators, cursors and multi_gets begun.
+    pub scans: u64,
+    /// Records they returned.
+    pub scanned_records: u64,
+    /// Rewrites of a chunk's SSTable.
+    pub rebalances: u64,
+    /// Deltas absorbed into munks (the paper's munk rebalance).
+    pub munk_rebalances: u64,
+    /// Chunks split.
+    pub splits: u64,
+    /// Neighbouring chunks merged.
+    pub merges: u64,
+    /// Munks built from disk.
+    pub munk_loads: u64,
+    /// Munks dropped.
+    pub munk_evictions: u64,
+    /// Checkpoints completed.
+    pub checkpoints: u64,
+    /// Time spent in them, in nanoseconds.
+    pub checkpoint_nanos_total: u64,
+    /// Longest wait of a put for admission or its chunk, in nanoseconds (sampled).
+    pub put_pause_nanos_max: u64,
+    /// Bytes written by cause.
+    pub bytes_written: WrittenStats,
+    /// Bytes read from tables.
+    pub bytes_read: u64,
+    /// Reads of tables.
+    pub block_reads: u64,
+    /// Memory by use.
+    pub memory: MemoryStats,
+    /// Chunks of all keyspaces.
+    pub chunks: u64,
+    /// Chunks that have a munk.
+    pub munks: u64,
+    /// Bytes that pending checkpoints and rebalances would write if they ran now.
+    pub debt_bytes: u64,
+    /// Bytes in chunks' logs.
+    pub log_bytes: u64,
+    /// Bytes in SSTables.
+    pub sstable_bytes: u64,
+    /// Keys and values in tables, obsolete versions included, in bytes.
+    pub data_bytes: u64,
+}
+
+impl Stats {
+    /// Share of gets answered without reading a table (1.0 when there were none).
+    pub fn ram_hit_rate(&self) -> f64 {
+        let total = self.gets.total();
+        if total == 0 {
+            return 1.0;
+        }
+        (self.gets.delta + self.gets.munk + self.gets.row_cache) as f64 / total as f64
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let gets = &self.gets;
+        let total = gets.total().max(1) as f64;
+        writeln!(f, "gets by component     count      share   mean us")?;
+        for (name, count, nanos) in [
+            ("delta", gets.delta, gets.delta_nanos),
+            ("munk", gets.munk, gets.munk_nanos),
+            ("row cache", gets.row_cache, gets.row_cache_nanos),
+            ("log", gets.log, gets.log_nanos),
+            ("SSTable", gets.sstable, gets.sstable_nanos),
+            ("absent", gets.absent, gets.absent_nanos),
+        ] {
+            let share = 100.0 * count as f64 / total;
+            writeln!(f, "  {name:<12} {count:>12} {share:>9.2}% {:>9.2}", nanos as f64 / 1e3)?;
+        }
+        writeln!(f, "RAM hit rate {:.2}%", 100.0 * self.ram_hit_rate())?;
+        writeln!(
+            f,
+            "puts {}  deletes {}  batches {}  scans {} ({} records)",
+            self.puts, self.deletes, self.batches, self.scans, self.scanned_records
+        )?;
+        writeln!(
+            f,
+            "chunks {} ({} munks)  SSTables {:.1} MiB  logs {:.1} MiB  debt {:.1} MiB",
+            self.chunks,
+            self.munks,
+            mib(self.sstable_bytes),
+            mib(self.log_bytes),
+            mib(self.debt_bytes)
+        )?;
+        writeln!(
+            f,
+            "rebalances {}  munk rebalances {}  splits {}  merges {}  munk loads {}  evictions {}",
+            self.rebalances,
+            self.munk_rebalances,
+            self.splits,
+            self.merges,
+            self.munk_loads,
+            self.munk_evictions
+        )?;
+        let checkpoint_ms =
+            self.checkpoint_nanos_total as f64 / 1e6 / self.checkpoints.max(1) as f64;
+        writeln!(f, "checkpoints {} (mean {checkpoint_ms:.1} ms)", self.checkpoints)?;
+        let written = &self.bytes_written;
+        writeln!(
+            f,
+            "MiB written: user {:.1}  commit log {:.1}  logs {:.1}  SSTables {:.1}  manifest {:.1}",
+            mib(written.user),
+            mib(written.commit_log),
+            mib(written.log),
+            mib(written.sstable),
+            mib(written.manifest)
+        )?;
+        writeln!(f, "MiB read {:.1} in {} reads", mib(self.bytes_read), self.block_reads)?;
+        let memory = &self.memory;
+        write!(
+            f,
+            "MiB in RAM: {:.1} of {:.1}: munks {:.1}  deltas {:.1}  rows {:.1}  log indexes {:.1}  \
+             block indexes {:.1}  metadata {:.1}  commit log {:.1}",
+            mib(memory.used()),
+            mib(memory.budget),
+            mib(memory.munks),
+            mib(memory.deltas),
+            mib(memory.row_cache),
+            mib(memory.log_indexes),
+            mib(memory.block_indexes),
+            mib(memory.metadata),
+            mib(memory.commit_log)
+        )
+    }
+}

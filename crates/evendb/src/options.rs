@@ -1,1 +1,269 @@
-//! (pending)
+//! How a database is opened. Every default is what the benchmarks run with; one number, the
+//! memory budget, scales the rest.
+
+use crate::db::Db;
+use crate::error::{Error, ErrorKind, Result};
+use evendb_storage::table::{Codec, TableOptions};
+use evendb_storage::vfs::{OsVfs, Vfs};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What an acknowledged write survives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Durability {
+    /// Nothing until the next checkpoint; after any crash the database is at its last checkpoint.
+    /// No log is written, no system call is made per put.
+    Relaxed,
+    /// The death of the process (`kill -9`, a container restart). After a power loss the database
+    /// is a consistent prefix: if a put is there, so is every put that had returned before it began.
+    #[default]
+    Process,
+    /// Power loss.
+    Sync,
+}
+
+/// Compression of what is written to disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Compression {
+    /// None.
+    #[default]
+    None,
+    /// LZ4, block by block.
+    Lz4,
+}
+
+/// How a get finds a record in the log of a chunk that is not in RAM.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogSearch {
+    /// An index of all log records in RAM, about 10 bytes each: one block read per hit.
+    Index,
+    /// The paper's partitioned Bloom filter: the log in `split_factor` sections, each with a
+    /// filter; a section that may hold the key is searched.
+    Bloom {
+        /// Number of sections; the paper's default is 16.
+        split_factor: usize,
+    },
+}
+
+/// Options for opening a database. See [`Options::open`].
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) memory_budget: u64,
+    pub(crate) durability: Durability,
+    pub(crate) create_if_missing: bool,
+    pub(crate) error_if_exists: bool,
+    pub(crate) read_only: bool,
+    pub(crate) chunk_bytes: Option<u64>,
+    pub(crate) compression: Compression,
+    pub(crate) filter_bits_per_key: u32,
+    pub(crate) log_search: LogSearch,
+    pub(crate) log_bytes_limits: Option<(u64, u64)>,
+    pub(crate) workers: usize,
+    pub(crate) munks: bool,
+    pub(crate) row_cache: bool,
+    pub(crate) block_bytes: usize,
+    pub(crate) commit_log_bytes: Option<u64>,
+    pub(crate) commit_log_mapped: bool,
+    pub(crate) vfs: Arc<dyn Vfs>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options::new()
+    }
+}
+
+impl Options {
+    /// The defaults: 512 MiB of memory, durability [`Durability::Process`], no compression.
+    pub fn new() -> Options {
+        Options {
+            memory_budget: 512 << 20,
+            durability: Durability::Process,
+            create_if_missing: true,
+            error_if_exists: false,
+            read_only: false,
+            chunk_bytes: None,
+            compression: Compression::None,
+            filter_bits_per_key: 0,
+            log_search: LogSearch::Index,
+            log_bytes_limits: None,
+            workers: 1,
+            munks: true,
+            row_cache: true,
+            block_bytes: 4096,
+            commit_log_bytes: None,
+            commit_log_mapped: true,
+            vfs: Arc::new(OsVfs),
+        }
+    }
+
+    /// Memory for everything the store keeps, in bytes; at least 1 MiB.
+    pub fn memory_budget(mut self, bytes: u64) -> Self {
+        self.memory_budget = bytes;
+        self
+    }
+
+    /// What an acknowledged write survives, unless its batch asks for more.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Whether a missing database is created (default) or refused with [`ErrorKind::NotFound`].
+    pub fn create_if_missing(mut self, yes: bool) -> Self {
+        self.create_if_missing = yes;
+        self
+    }
+
+    /// Whether an existing database is refused with [`ErrorKind::AlreadyExists`].
+    pub fn error_if_exists(mut self, yes: bool) -> Self {
+        self.error_if_exists = yes;
+        self
+    }
+
+    /// Opens for reading only, beside other readers; nothing is written, created or deleted.
+    pub fn read_only(mut self, yes: bool) -> Self {
+        self.read_only = yes;
+        self
+    }
+
+    /// Greatest size of a chunk's live data in bytes. Default: a 256th of the memory budget, at
+    /// least 64 KiB and at most 10 MiB (the paper's limit).
+    pub fn chunk_bytes(mut self, bytes: u64) -> Self {
+        self.chunk_bytes = Some(bytes);
+        self
+    }
+
+    /// Compression of SSTables and logs.
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// Bits per key of each SSTable's filter for absent keys; 0 (default) for none. Worth it only
+    /// where many gets ask for keys that are not there.
+    pub fn filter_bits_per_key(mut self, bits: u32) -> Self {
+        self.filter_bits_per_key = bits;
+        self
+    }
+
+    /// How records are found in the logs of chunks that are not in RAM.
+    pub fn log_search(mut self, search: LogSearch) -> Self {
+        self.log_search = search;
+        self
+    }
+
+    /// Fixed limits of a chunk's log in bytes, without and with a munk, as in the paper (2 MiB and
+    /// 20 MiB). Default: scaled to the chunk size and, without a munk, to how often it is written.
+    pub fn log_bytes_limits(mut self, without_munk: u64, with_munk: u64) -> Self {
+        self.log_bytes_limits = Some((without_munk, with_munk));
+        self
+    }
+
+    /// Threads for reorganisation, beside one for checkpoints. 0: no threads at all; checkpoints
+    /// and reorganisation run inside the calls that need them (for deterministic tests).
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// Whether hot chunks are kept in RAM (munks).
+    pub fn munks(mut self, yes: bool) -> Self {
+        self.munks = yes;
+        self
+    }
+
+    /// Whether hot rows of chunks without a munk are kept in RAM.
+    pub fn row_cache(mut self, yes: bool) -> Self {
+        self.row_cache = yes;
+        self
+    }
+
+    /// Target size of an SSTable block in bytes.
+    pub fn block_bytes(mut self, bytes: usize) -> Self {
+        self.block_bytes = bytes;
+        self
+    }
+
+    /// Size of the commit log in bytes, fixed when the database is created. Default: an eighth of
+    /// the memory budget, at most 256 MiB.
+    pub fn commit_log_bytes(mut self, bytes: u64) -> Self {
+        self.commit_log_bytes = Some(bytes);
+        self
+    }
+
+    /// Whether the commit log is written through a mapping (default) or by `pwrite`.
+    pub fn commit_log_mapped(mut self, yes: bool) -> Self {
+        self.commit_log_mapped = yes;
+        self
+    }
+
+    /// The file system to use; tests give a simulated one.
+    #[doc(hidden)]
+    pub fn vfs(mut self, vfs: Arc<dyn Vfs>) -> Self {
+        self.vfs = vfs;
+        self
+    }
+
+    /// Opens the database in directory `path`, or creates it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Locked`] if somebody else has it open, [`ErrorKind::NotFound`],
+    /// [`ErrorKind::AlreadyExists`], [`ErrorKind::Corruption`], [`ErrorKind::Unsupported`],
+    /// [`ErrorKind::Io`], [`ErrorKind::NoSpace`], [`ErrorKind::InvalidArgument`].
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
+        self.check()?;
+        Db::open_with(path.as_ref(), self)
+    }
+
+    fn check(&self) -> Result<()> {
+        let bad = |what: &str| Err(Error::new(ErrorKind::InvalidArgument, what));
+        if self.memory_budget < 1 << 20 {
+            return bad("memory_budget must be at least 1 MiB");
+        }
+        if self.chunk_bytes.is_some_and(|bytes| bytes < 256) {
+            return bad("chunk_bytes must be at least 256");
+        }
+        if !(64..=1 << 20).contains(&self.block_bytes) {
+            return bad("block_bytes must be between 64 and 1 MiB");
+        }
+        if let LogSearch::Bloom { split_factor } = self.log_search
+            && !(1..=1024).contains(&split_factor)
+        {
+            return bad("split_factor must be between 1 and 1024");
+        }
+        if self.filter_bits_per_key > 64 {
+            return bad("filter_bits_per_key must be at most 64");
+        }
+        if self.commit_log_bytes.is_some_and(|bytes| !(64 << 10..=1 << 40).contains(&bytes)) {
+            return bad("commit_log_bytes must be between 64 KiB and 1 TiB");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn chunk_bytes_max(&self) -> u64 {
+        self.chunk_bytes.unwrap_or((self.memory_budget / 256).clamp(64 << 10, 10 << 20))
+    }
+
+    pub(crate) fn delta_bytes_max(&self) -> u64 {
+        self.memory_budget / 8
+    }
+
+    pub(crate) fn ring_bytes(&self) -> u64 {
+        let bytes =
+            self.commit_log_bytes.unwrap_or((self.memory_budget / 8).clamp(64 << 10, 256 << 20));
+        bytes.next_multiple_of(4096)
+    }
+
+    pub(crate) fn table_options(&self) -> TableOptions {
+        TableOptions {
+            block_bytes: self.block_bytes,
+            restart_interval: 16,
+            codec: match self.compression {
+                Compression::None => Codec::None,
+                Compression::Lz4 => Codec::Lz4,
+            },
+            filter_bits_per_key: self.filter_bits_per_key,
+        }
+    }
+}

@@ -1,5 +1,203 @@
-//! The chunk: a contiguous key range and its state.
+//! The chunk: a contiguous key range and everything that is known of it.
+//!
+//! ```text
+//! Chunk  low..high  latch(Writer)  token  heat
+//!   view -> View { active delta | frozen deltas, newest first | munk or none | funk }
+//! ```
+//!
+//! Invariants (numbers as in docs/concurrency.md):
+//! * I1 a view is replaced, never edited; only its active delta (and the funk's lazily loaded
+//!   search) grows.
+//! * I2 each view alone is complete: active + frozen + munk, or without a munk active + frozen +
+//!   funk, hold every record of the chunk that any reader may need.
+//! * I4 all records of a delta have one checkpoint number; a frozen delta never changes.
+//! * I6 munk and funk hold only records of completed checkpoints.
+//!
+//! Thread safety: readers pin and load the view. The latch's holder is the one writer of the
+//! active delta and the only one to replace the view; it is held for microseconds, never across
+//! I/O. The token (try only) admits one reorganising job.
 
 pub(crate) mod delta;
 pub(crate) mod index;
 pub(crate) mod record;
+
+use crate::funk::Funk;
+use crate::manifest::{ChunkId, KeyspaceId};
+use crate::munk::Munk;
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::epoch::ArcCell;
+use crate::sync::{Arc, Mutex};
+use crate::write::admission::Admission;
+use delta::Delta;
+use std::ops::Deref;
+
+/// A delta whose memory is charged to the admission ledger until it is reclaimed.
+pub(crate) struct ChargedDelta {
+    delta: Delta,
+    admission: Arc<Admission>,
+}
+
+impl ChargedDelta {
+    pub(crate) fn new(checkpoint: u64, admission: &Arc<Admission>) -> Arc<ChargedDelta> {
+        Arc::new(ChargedDelta { delta: Delta::new(checkpoint), admission: admission.clone() })
+    }
+}
+
+impl Deref for ChargedDelta {
+    type Target = Delta;
+    fn deref(&self) -> &Delta {
+        &self.delta
+    }
+}
+
+impl Drop for ChargedDelta {
+    fn drop(&mut self) {
+        if !self.delta.is_empty() {
+            self.admission.release_delta(self.delta.bytes() as u64);
+        }
+    }
+}
+
+/// A key range, upper limit exclusive, open if there is none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct KeyRange {
+    pub(crate) low: Box<[u8]>,
+    pub(crate) high: Option<Box<[u8]>>,
+}
+
+impl KeyRange {
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
+        *key >= *self.low && self.high.as_ref().is_none_or(|high| *key < **high)
+    }
+}
+
+/// A delta that takes no more records.
+#[derive(Clone)]
+pub(crate) struct Frozen {
+    pub(crate) delta: Arc<ChargedDelta>,
+    /// Only keys in here count: set when a split or merge carried the delta to other chunks, so
+    /// that it never hides newer records of a part that was flushed on its own.
+    pub(crate) limits: Option<Arc<KeyRange>>,
+    /// Its run is in the funk; it is kept for a munk to absorb.
+    pub(crate) durable: bool,
+}
+
+/// What a chunk is made of at one moment.
+#[derive(Clone)]
+pub(crate) struct View {
+    pub(crate) active: Arc<ChargedDelta>,
+    /// Newest first.
+    pub(crate) frozen: Vec<Frozen>,
+    pub(crate) munk: Option<Arc<Munk>>,
+    pub(crate) funk: Arc<Funk>,
+}
+
+/// What the latch guards.
+pub(crate) struct Writer {
+    /// The view's active delta.
+    pub(crate) active: Arc<ChargedDelta>,
+    /// The chunk is in the dirty queue for the active delta's checkpoint.
+    pub(crate) queued: bool,
+    /// Successors have taken over; puts go to them.
+    pub(crate) retired: bool,
+    /// A checkpoint has a run of this chunk under way; no layout change now.
+    pub(crate) run_pending: bool,
+    /// A munk is being built: deltas that become durable are kept for it.
+    pub(crate) loading: bool,
+}
+
+/// How often a chunk is used; decayed by the policy.
+#[derive(Default)]
+pub(crate) struct Heat {
+    pub(crate) gets: AtomicU32,
+    pub(crate) row_hits: AtomicU32,
+    pub(crate) scans: AtomicU32,
+    pub(crate) puts: AtomicU32,
+    /// Decayed sums of the above, as `f32` bits; written by the policy alone.
+    pub(crate) read_heat: AtomicU32,
+    pub(crate) write_heat: AtomicU32,
+}
+
+impl Heat {
+    /// Counts one event. Relaxed, and not an atomic addition: a lost count does no harm, a locked
+    /// instruction on a line that every reader of a hot chunk shares does.
+    #[inline]
+    pub(crate) fn count(counter: &AtomicU32) {
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    pub(crate) fn load(counter: &AtomicU32) -> f32 {
+        f32::from_bits(counter.load(Ordering::Relaxed))
+    }
+}
+
+/// A contiguous key range of a keyspace.
+pub(crate) struct Chunk {
+    pub(crate) id: ChunkId,
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) range: KeyRange,
+    pub(crate) view: ArcCell<View>,
+    pub(crate) latch: Mutex<Writer>,
+    token: AtomicBool,
+    /// Reads of its funk failed; its jobs stop until the database is reopened.
+    pub(crate) damaged: AtomicBool,
+    pub(crate) heat: Heat,
+}
+
+impl Chunk {
+    pub(crate) fn new(id: ChunkId, keyspace: KeyspaceId, range: KeyRange, view: View) -> Chunk {
+        let writer = Writer {
+            active: view.active.clone(),
+            queued: false,
+            retired: false,
+            run_pending: false,
+            loading: false,
+        };
+        Chunk {
+            id,
+            keyspace,
+            range,
+            view: ArcCell::new(Arc::new(view)),
+            latch: Mutex::new(writer),
+            token: AtomicBool::new(false),
+            damaged: AtomicBool::new(false),
+            heat: Heat::default(),
+        }
+    }
+
+    /// The right to reorganise the chunk, if nobody has it.
+    pub(crate) fn try_token(&self) -> Option<Token<'_>> {
+        // Acquire pairs with the Release of the last owner's drop.
+        let free = self.token.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        free.is_ok().then_some(Token { chunk: self })
+    }
+
+    /// Replaces the view; the caller holds the latch.
+    pub(crate) fn publish(&self, view: View) {
+        self.view.replace(Arc::new(view));
+    }
+
+    /// Freezes the active delta: a new view with a fresh active delta of `checkpoint`, the old one
+    /// first among the frozen unless it is empty. The caller holds the latch.
+    pub(crate) fn freeze(&self, writer: &mut Writer, checkpoint: u64, admission: &Arc<Admission>) {
+        let mut view = (*self.view.load_full()).clone();
+        let old = std::mem::replace(&mut view.active, ChargedDelta::new(checkpoint, admission));
+        writer.active = view.active.clone();
+        writer.queued = false;
+        if !old.is_empty() {
+            view.frozen.insert(0, Frozen { delta: old, limits: None, durable: false });
+        }
+        self.publish(view);
+    }
+}
+
+/// The right to reorganise a chunk; given back when dropped.
+pub(crate) struct Token<'a> {
+    chunk: &'a Chunk,
+}
+
+impl Drop for Token<'_> {
+    fn drop(&mut self) {
+        self.chunk.token.store(false, Ordering::Release);
+    }
+}

@@ -1,1 +1,22 @@
-//! (pending)
+//! The manifest: an append-only, checksummed record of what exists. A rebalance, split, merge,
+//! keyspace change or checkpoint is one edit (one frame).
+//!
+//! ```text
+//! CURRENT -> MANIFEST-n : [header][edit][edit]...[torn tail]
+//!                          \__ must verify up to the length in CURRENT, then to the first bad frame
+//! ```
+//!
+//! [`edit`] is the codec, [`state`] what the edits add up to, [`writer`] the file. The order of
+//! edits is the order of [`writer::Manifest::enqueue`]; an edit is durable with the next flush.
+
+pub(crate) mod edit;
+pub(crate) mod state;
+pub(crate) mod writer;
+
+/// Identity of a keyspace, never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct KeyspaceId(pub(crate) u32);
+
+/// Identity of a chunk, never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct ChunkId(pub(crate) u64);

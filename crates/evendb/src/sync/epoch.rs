@@ -89,21 +89,17 @@ impl<T: Send + Sync + 'static> ArcCell<T> {
 
     /// The current value, for as long as the pin lasts.
     #[inline]
-    pub(crate) fn load<'g>(&'g self, _guard: &'g Guard) -> &'g T {
+    pub(crate) fn load<'g>(&'g self, _guard: &'g Guard) -> Pinned<'g, T> {
         // Pairs with the Release of `replace`: the value's contents are visible.
         let pointer = self.pointer.load(Ordering::Acquire);
         // SAFETY: the pointer came from `Arc::into_raw`; its count is released only after every
         // pin that could have loaded it is gone, and `_guard` is such a pin.
-        unsafe { &*pointer }
+        Pinned(unsafe { &*pointer })
     }
 
     /// A counted reference to the current value, which outlives the pin.
-    pub(crate) fn load_arc(&self, _guard: &Guard) -> Arc<T> {
-        let pointer = self.pointer.load(Ordering::Acquire);
-        // SAFETY: as in `load` the count cannot reach zero while pinned, so it may be raised.
-        unsafe { Arc::increment_strong_count(pointer) };
-        // SAFETY: the count just added is the one this Arc owns.
-        unsafe { Arc::from_raw(pointer) }
+    pub(crate) fn load_arc(&self, guard: &Guard) -> Arc<T> {
+        self.load(guard).counted()
     }
 
     /// The same, pinning for itself.
@@ -124,6 +120,44 @@ impl<T: Send + Sync + 'static> ArcCell<T> {
             .swap(Arc::into_raw(value).cast_mut(), Ordering::AcqRel);
         // SAFETY: the cell's count of the old value passes to this Arc.
         retire(&guard, unsafe { Arc::from_raw(old) });
+    }
+}
+
+/// What a cell held when it was loaded. Only [`ArcCell::load`] makes one, so that it is always
+/// the inside of a live `Arc`.
+pub(crate) struct Pinned<'g, T>(&'g T);
+
+impl<T> Clone for Pinned<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Pinned<'_, T> {}
+
+impl<'g, T> Pinned<'g, T> {
+    /// The value, for as long as the pin lasts.
+    #[inline]
+    pub(crate) fn get(self) -> &'g T {
+        self.0
+    }
+
+    /// A counted reference, which outlives the pin.
+    pub(crate) fn counted(self) -> Arc<T> {
+        let pointer = std::ptr::from_ref(self.0);
+        // SAFETY: the reference came from `Arc::into_raw` by way of a cell, and while its pin
+        // lasts the count cannot reach zero, so it may be raised.
+        unsafe { Arc::increment_strong_count(pointer) };
+        // SAFETY: the count just added is the one this Arc owns.
+        unsafe { Arc::from_raw(pointer) }
+    }
+}
+
+impl<T> std::ops::Deref for Pinned<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        self.0
     }
 }
 

@@ -1,4 +1,294 @@
-//! The one write path.
+//! The one write path: a put or delete is a batch of one.
+//!
+//! Order of steps (protocols in docs/concurrency.md): limits; admission (room in the commit log
+//! and in delta memory, holding nothing); latches of all chunks in key order; announce a version;
+//! copy into the commit log; link into the deltas; commit the batch's stamp; withdraw; unlatch;
+//! wait for durability. Once the record is in the commit log nothing can fail (I12). Between
+//! announcing and withdrawing the writer waits only for older announced operations and the ring
+//! latch (I9).
 
 pub(crate) mod admission;
 pub(crate) mod commit_log;
+pub(crate) mod payload;
+
+use crate::chunk::record::{RecordRef, Stamp};
+use crate::chunk::{Chunk, ChargedDelta, Heat, Writer};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::keyspace::KeyspaceState;
+use crate::metrics::sample;
+use crate::options::Durability;
+use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, MutexGuard, epoch};
+use crate::version::clock::checkpoint_of;
+use commit_log::{CommitLog, Lsn};
+use evendb_storage::{Kind, Version};
+use payload::Encoded;
+use smallvec::SmallVec;
+
+/// Longest key, in bytes.
+pub(crate) const KEY_BYTES_MAX: usize = 65_535;
+
+/// One record to write.
+pub(crate) struct Op<'a> {
+    pub(crate) keyspace: &'a KeyspaceState,
+    pub(crate) record: RecordRef,
+}
+
+type Chunks = SmallVec<[Arc<Chunk>; 1]>;
+type Guards<'a> = SmallVec<[MutexGuard<'a, Writer>; 1]>;
+
+/// Rejects keys and values that are over the limits.
+pub(crate) fn check_limits(key: &[u8], value: &[u8]) -> Result<()> {
+    if key.len() > KEY_BYTES_MAX {
+        let message = format!("a key of {} bytes; at most {KEY_BYTES_MAX} are allowed", key.len());
+        return Err(Error::new(ErrorKind::KeyTooLarge, message));
+    }
+    if u32::try_from(value.len()).is_err() {
+        let message = format!("a value of {} bytes; at most 4 GiB - 1 are allowed", value.len());
+        return Err(Error::new(ErrorKind::ValueTooLarge, message));
+    }
+    Ok(())
+}
+
+/// What admission reserved for a write, given back if the write does not happen.
+struct Reserved<'a> {
+    engine: &'a Engine,
+    ring_bytes: u64,
+    delta_bytes: u64,
+}
+
+impl Reserved<'_> {
+    /// The record is in the ring, and the deltas grew by `delta_used`: the rest is given back.
+    fn used(mut self, delta_used: u64) {
+        let unused = self.delta_bytes.saturating_sub(delta_used);
+        self.ring_bytes = 0;
+        self.delta_bytes = unused;
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        if self.ring_bytes > 0 || self.delta_bytes > 0 {
+            self.engine.admission.return_unused(self.ring_bytes, self.delta_bytes);
+        }
+    }
+}
+
+impl Engine {
+    /// Writes `ops` as one: sorted by (keyspace, key), each key once.
+    pub(crate) fn write(&self, ops: &mut [Op<'_>], durability: Durability) -> Result<()> {
+        if ops.is_empty() {
+            return Ok(());
+        }
+        self.check_writable()?;
+        let started = sample();
+        let payload_bytes = payload::bytes(ops);
+        // The index of a delta page takes up to about 64 bytes a record beside the record.
+        let delta_bytes: u64 = ops.iter().map(|op| op.record.memory_bytes() as u64 + 64).sum();
+        if delta_bytes > self.options.memory_budget / 4 {
+            let kind = match ops.len() {
+                1 => ErrorKind::ValueTooLarge,
+                _ => ErrorKind::BatchTooLarge,
+            };
+            let message = format!(
+                "a write of {delta_bytes} bytes in memory; at most a quarter of the budget, {}, is \
+                 allowed",
+                self.options.memory_budget / 4
+            );
+            return Err(Error::new(kind, message));
+        }
+        let encoded = self.encode(ops, payload_bytes)?;
+        let ring_bytes = match &self.commit_log {
+            Some(_) => CommitLog::record_bytes(encoded.len()),
+            None => 0,
+        };
+        self.admit(ring_bytes, delta_bytes)?;
+        let reserved = Reserved { engine: self, ring_bytes, delta_bytes };
+        let (end, version) = self.write_admitted(ops, &encoded, reserved, started)?;
+        self.count_written(ops, ring_bytes);
+        self.wait_for_durability(end, version, durability)
+    }
+
+    fn count_written(&self, ops: &[Op<'_>], ring_bytes: u64) {
+        let mut bytes = 0;
+        let mut deletes = 0;
+        for op in ops {
+            bytes += (op.record.key().len() + op.record.value().len()) as u64;
+            deletes += u64::from(op.record.kind() == Kind::Delete);
+        }
+        let metrics = &self.metrics;
+        metrics.bytes_user.add(bytes);
+        metrics.bytes_commit_log.add(ring_bytes);
+        metrics.puts.add(ops.len() as u64 - deletes);
+        if deletes > 0 {
+            metrics.deletes.add(deletes);
+        }
+        if ops.len() > 1 {
+            metrics.batches.add(1);
+        }
+    }
+
+    /// The body for the commit log; one that does not fit goes to a value extent first.
+    fn encode(&self, ops: &[Op<'_>], payload_bytes: u64) -> Result<Encoded> {
+        let Some(_) = &self.commit_log else { return Ok(Encoded::empty()) };
+        if payload_bytes <= self.ring_record_bytes_max() {
+            return Ok(Encoded::inline(ops));
+        }
+        self.write_value_extent(ops)
+    }
+
+    fn write_admitted(
+        &self,
+        ops: &mut [Op<'_>],
+        encoded: &Encoded,
+        reserved: Reserved<'_>,
+        started: Option<std::time::Instant>,
+    ) -> Result<(Lsn, Version)> {
+        loop {
+            let chunks = find_chunks(ops);
+            let mut guards: Guards<'_> = chunks.iter().map(|chunk| chunk.latch.lock()).collect();
+            if guards.iter().any(|writer| writer.retired) {
+                continue;
+            }
+            if let Some(started) = started {
+                let pause = started.elapsed().as_nanos() as u64;
+                self.metrics.put_pause_nanos_max.fetch_max(pause, Ordering::Relaxed);
+            }
+            return self.write_latched(ops, encoded, reserved, &chunks, &mut guards);
+        }
+    }
+
+    /// Announce, log, link, withdraw: the caller holds the latches of all chunks concerned.
+    fn write_latched(
+        &self,
+        ops: &mut [Op<'_>],
+        encoded: &Encoded,
+        reserved: Reserved<'_>,
+        chunks: &Chunks,
+        guards: &mut Guards<'_>,
+    ) -> Result<(Lsn, Version)> {
+        let announcement = loop {
+            for (chunk, writer) in chunks.iter().zip(guards.iter_mut()) {
+                self.make_dirty(chunk, writer);
+            }
+            let announcement = self.clock.announce();
+            self.check_writable()?;
+            if ops.iter().any(|op| op.keyspace.is_dropped()) {
+                return Err(Error::new(ErrorKind::KeyspaceDropped, "the keyspace was dropped"));
+            }
+            let checkpoint = checkpoint_of(announcement.version());
+            if guards.iter().all(|writer| writer.active.checkpoint() == checkpoint) {
+                break announcement;
+            }
+            // A checkpoint began: its delta is complete. Freezing under an announcement would hold
+            // the checkpoint up, so withdraw first.
+            drop(announcement);
+            for (chunk, writer) in chunks.iter().zip(guards.iter_mut()) {
+                if writer.active.checkpoint() < checkpoint {
+                    chunk.freeze(writer, checkpoint, &self.admission);
+                }
+            }
+        };
+        let version = announcement.version();
+        let stamp = (ops.len() > 1).then(Stamp::new);
+        for op in ops.iter_mut() {
+            op.record.set_version(version);
+            if let Some(stamp) = &stamp {
+                op.record.set_stamp(stamp.clone());
+            }
+        }
+        let end = match &self.commit_log {
+            Some(log) => log
+                .append(version, &encoded.parts(ops))
+                .map_err(|error| self.latch_error(error.into()))?,
+            None => Lsn(0),
+        };
+        let deltas: SmallVec<[Arc<ChargedDelta>; 1]> =
+            guards.iter().map(|writer| writer.active.clone()).collect();
+        let before: u64 = deltas.iter().map(|delta| delta.bytes() as u64).sum();
+        let mut at = 0;
+        for op in ops.iter() {
+            at += chunks[at..]
+                .iter()
+                .position(|chunk| {
+                    chunk.keyspace == op.keyspace.id && chunk.range.contains(op.record.key())
+                })
+                .expect("every op's chunk was looked up");
+            Heat::count(&chunks[at].heat.puts);
+            deltas[at].insert(op.record.clone());
+        }
+        if let Some(stamp) = &stamp {
+            stamp.commit();
+        }
+        drop(announcement);
+        if stamp.is_some() {
+            let pin = epoch::pin();
+            for op in ops.iter() {
+                op.record.clear_stamp(&pin);
+            }
+        }
+        let after: u64 = deltas.iter().map(|delta| delta.bytes() as u64).sum();
+        reserved.used(after.saturating_sub(before));
+        Ok((end, version))
+    }
+
+    /// Queues the chunk for the checkpoint that will flush its active delta.
+    fn make_dirty(&self, chunk: &Arc<Chunk>, writer: &mut Writer) {
+        let now = checkpoint_of(self.clock.now());
+        if writer.active.is_empty() && writer.active.checkpoint() < now {
+            chunk.freeze(writer, now, &self.admission);
+        }
+        if !writer.queued {
+            self.dirty.lock().push((chunk.clone(), writer.active.checkpoint()));
+            writer.queued = true;
+        }
+    }
+
+    /// Reserves room, holding nothing; a full ring or full memory waits for a checkpoint.
+    fn admit(&self, ring_bytes: u64, delta_bytes: u64) -> Result<()> {
+        self.reserve_disk(delta_bytes)?;
+        let admitted = self.admission.reserve(ring_bytes, delta_bytes, &|| self.relieve());
+        admitted.map_err(|_| self.refusal())?;
+        if self.admission.half_full() {
+            self.request_checkpoint();
+        }
+        Ok(())
+    }
+
+    fn wait_for_durability(
+        &self,
+        end: Lsn,
+        version: Version,
+        durability: Durability,
+    ) -> Result<()> {
+        match (&self.commit_log, durability.max(self.options.durability)) {
+            (Some(log), Durability::Sync) => {
+                if self.manual() {
+                    self.flush_commit_log()?;
+                }
+                log.wait_durable(end).map_err(|error| self.latch_error(error.into()))
+            }
+            (None, Durability::Process | Durability::Sync) => {
+                self.wait_for_checkpoint(checkpoint_of(version))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The chunks that take `ops`, ascending, each once.
+fn find_chunks(ops: &[Op<'_>]) -> Chunks {
+    let pin = epoch::pin();
+    let mut chunks = Chunks::new();
+    for op in ops {
+        let key = op.record.key();
+        let known = chunks.last().is_some_and(|chunk: &Arc<Chunk>| {
+            chunk.keyspace == op.keyspace.id && chunk.range.contains(key)
+        });
+        if !known {
+            chunks.push(op.keyspace.index.load(&pin).find(key).clone());
+        }
+    }
+    chunks
+}

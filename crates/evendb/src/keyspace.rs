@@ -1,0 +1,207 @@
+//! Keyspaces: ordered maps side by side in one database, each with its own chunks.
+
+use crate::chunk::Chunk;
+use crate::chunk::index::Index;
+use crate::chunk::record::RecordRef;
+use crate::db::Handle;
+use crate::error::Result;
+use crate::manifest::KeyspaceId;
+use crate::options::Durability;
+use crate::read::cursor::{Cursor, Iter, limits, prefix_end};
+use crate::read::snapshot::{Moment, Snapshot};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::epoch::ArcCell;
+use crate::sync::{Arc, Mutex};
+use crate::value::Value;
+use crate::write::{Op, check_limits};
+use evendb_storage::Kind;
+use evendb_storage::codec::hash_key;
+use std::ops::RangeBounds;
+
+/// What the engine keeps of a keyspace.
+pub(crate) struct KeyspaceState {
+    pub(crate) id: KeyspaceId,
+    pub(crate) name: String,
+    /// The root: covers the whole key space, names for each key the chunk that takes its puts.
+    pub(crate) index: ArcCell<Index<Chunk>>,
+    /// Serializes replacements of the root; memory only.
+    pub(crate) root_lock: Mutex<()>,
+    dropped: AtomicBool,
+}
+
+impl KeyspaceState {
+    pub(crate) fn new(id: KeyspaceId, name: String, index: Index<Chunk>) -> KeyspaceState {
+        KeyspaceState {
+            id,
+            name,
+            index: ArcCell::new(Arc::new(index)),
+            root_lock: Mutex::new(()),
+            dropped: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn is_dropped(&self) -> bool {
+        // Pairs with the Release of `set_dropped`.
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
+    }
+}
+
+/// A handle to a keyspace (what others call a column family): an ordered map of its own that
+/// shares batches, snapshots, memory and files with the others.
+///
+/// Cheap to clone; it keeps the database open.
+#[doc(alias = "column family")]
+#[derive(Clone)]
+pub struct Keyspace {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) state: Arc<KeyspaceState>,
+}
+
+/// Records a range deletion removes in one batch.
+const DELETE_BATCH_RECORDS: usize = 1024;
+
+impl Keyspace {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.state.name
+    }
+
+    /// Sets the value of `key`.
+    ///
+    /// Key: at most 65,535 bytes. Value: at most 4 GiB - 1 and a quarter of the memory budget. On
+    /// return the put survives what the database's [`Durability`] says. Waits, a little at first,
+    /// when reorganisation cannot keep up; never for a scan.
+    ///
+    /// # Errors
+    /// `KeyTooLarge`, `ValueTooLarge`, `NoSpace` (nothing took effect), `Latched`, `ReadOnly`,
+    /// `Closed`, `KeyspaceDropped`, `Io`.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.write(key.as_ref(), value.as_ref(), Kind::Put)
+    }
+
+    /// Removes `key`, if it is there.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write(key.as_ref(), &[], Kind::Delete)
+    }
+
+    fn write(&self, key: &[u8], value: &[u8], kind: Kind) -> Result<()> {
+        check_limits(key, value)?;
+        self.handle.engine.check_value_size(value.len())?;
+        let record = RecordRef::new(key, value, kind, hash_key(key));
+        let mut ops = [Op { keyspace: &self.state, record }];
+        self.handle.engine.write(&mut ops, Durability::Relaxed)
+    }
+
+    /// The value of `key`. Wait-free until it must read from disk.
+    ///
+    /// # Errors
+    /// `Io` or `Corruption` if a table cannot be read, `Closed`.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.handle.engine.get(&self.state, key.as_ref())
+    }
+
+    /// Whether `key` has a value.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// The values of `keys`, in their order, all of one moment.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        if let [key] = keys {
+            return Ok(vec![self.get(key)?]);
+        }
+        Snapshot { moment: Moment::now(&self.handle)? }.multi_get(self, keys)
+    }
+
+    /// The records of a key range, as of now. An inverted range is empty.
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
+        Iter::new(self.cursor(range))
+    }
+
+    /// The records whose keys begin with `prefix`, as of now.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        let low = prefix.as_ref().to_vec();
+        let high = prefix_end(&low);
+        Iter::new(self.cursor_between(low, high))
+    }
+
+    /// All records, as of now.
+    pub fn iter(&self) -> Iter {
+        self.range::<&[u8]>(..)
+    }
+
+    /// A lending cursor over a key range, as of now: the fastest way to scan.
+    pub fn cursor<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Cursor {
+        let (low, high) = limits(&range);
+        self.cursor_between(low, high)
+    }
+
+    fn cursor_between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Cursor {
+        Cursor::new(Moment::now(&self.handle), self.state.clone(), low, high)
+    }
+
+    /// Removes the keys of a range, in batches: each batch is atomic, the whole is not. Keys put
+    /// into the range meanwhile may stay. Returns how many keys were removed.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put) and [`get`](Self::get); batches already committed stay.
+    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+        let (low, high) = limits(&range);
+        self.delete_between(low, high)
+    }
+
+    /// Removes the keys that begin with `prefix`, as [`delete_range`](Self::delete_range) does.
+    ///
+    /// # Errors
+    /// As [`delete_range`](Self::delete_range).
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<u64> {
+        let low = prefix.as_ref().to_vec();
+        let high = prefix_end(&low);
+        self.delete_between(low, high)
+    }
+
+    fn delete_between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Result<u64> {
+        let engine = &self.handle.engine;
+        let bytes_max = engine.options.memory_budget / 16;
+        let mut cursor = self.cursor_between(low, high);
+        let mut removed = 0;
+        loop {
+            let mut records = Vec::new();
+            let mut bytes = 0;
+            while records.len() < DELETE_BATCH_RECORDS && bytes < bytes_max {
+                let Some((key, _)) = cursor.next()? else { break };
+                let record = RecordRef::new(key, &[], Kind::Delete, hash_key(key));
+                bytes += record.memory_bytes() as u64 + 64;
+                records.push(record);
+            }
+            if records.is_empty() {
+                return Ok(removed);
+            }
+            removed += records.len() as u64;
+            let mut ops: Vec<Op<'_>> = records
+                .into_iter()
+                .map(|record| Op { keyspace: &self.state, record })
+                .collect();
+            engine.write(&mut ops, Durability::Relaxed)?;
+        }
+    }
+}
+
+impl std::fmt::Debug for Keyspace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Keyspace({:?})", self.state.name)
+    }
+}

@@ -1,0 +1,325 @@
+//! The manifest's edits and their bytes (format in docs/format.md). Decoding never panics: bytes
+//! that make no sense are `None`.
+
+use super::{ChunkId, KeyspaceId};
+use crate::write::commit_log::Lsn;
+use evendb_storage::codec::{get_slice, get_varint, put_slice, put_varint};
+use evendb_storage::table::TableMeta;
+use evendb_storage::{TableId, Version};
+
+/// Where a table's bytes are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// A file of its own.
+    File,
+    /// An extent of the log container.
+    Extent {
+        /// First byte in the container.
+        offset: u64,
+    },
+}
+
+/// What a table is to its chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    /// Part of the sorted base: disjoint from the other base tables, older than every run.
+    Base,
+    /// A run of the log; a higher ordinal is newer.
+    Run {
+        /// Position in the log's order.
+        ordinal: u32,
+    },
+}
+
+/// One table of a chunk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Part {
+    pub(crate) table: TableId,
+    pub(crate) place: Place,
+    pub(crate) role: Role,
+    /// Epoch and checkpoint that wrote it (0 checkpoint: a rewrite of completed ones).
+    pub(crate) epoch: u64,
+    pub(crate) checkpoint: u64,
+    pub(crate) meta: TableMeta,
+}
+
+/// A chunk as the manifest knows it; its upper limit is the next chunk's low key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ChunkRecord {
+    pub(crate) id: ChunkId,
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) low: Vec<u8>,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// The life of the database between two unclean opens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct EpochRecord {
+    pub(crate) epoch: u64,
+    /// Seed of the checksums of its commit-log records.
+    pub(crate) seed: u64,
+    /// First commit-log position of the epoch; the one before is closed there.
+    pub(crate) start: Lsn,
+    /// Where recovery found the end of the epoch before.
+    pub(crate) previous_closed_at: Lsn,
+    /// Last completed checkpoint when the epoch began (a row of the recovery table).
+    pub(crate) completed_before: u64,
+}
+
+/// One change. An edit is a list of them, applied together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Change {
+    /// First change of every manifest: facts fixed at creation.
+    Format { ring_bytes: u64 },
+    Epoch(EpochRecord),
+    CreateKeyspace { id: KeyspaceId, name: String },
+    DropKeyspace { id: KeyspaceId },
+    SetChunk(ChunkRecord),
+    RemoveChunk { id: ChunkId },
+    AddParts { id: ChunkId, parts: Vec<Part> },
+    Checkpoint { number: u64, replay_from: Lsn },
+}
+
+fn put_meta(out: &mut Vec<u8>, meta: &TableMeta) {
+    for number in [meta.len, meta.entries, meta.deletes, meta.data_bytes, meta.max_version.0] {
+        put_varint(out, number);
+    }
+    put_slice(out, &meta.min_key);
+    put_slice(out, &meta.max_key);
+    put_varint(out, u64::from(meta.checksum));
+}
+
+fn get_meta(input: &mut &[u8]) -> Option<TableMeta> {
+    Some(TableMeta {
+        len: get_varint(input)?,
+        entries: get_varint(input)?,
+        deletes: get_varint(input)?,
+        data_bytes: get_varint(input)?,
+        max_version: Version(get_varint(input)?),
+        min_key: get_slice(input)?.to_vec(),
+        max_key: get_slice(input)?.to_vec(),
+        checksum: u32::try_from(get_varint(input)?).ok()?,
+    })
+}
+
+fn put_part(out: &mut Vec<u8>, part: &Part) {
+    put_varint(out, part.table.0);
+    match part.place {
+        Place::File => put_varint(out, 0),
+        Place::Extent { offset } => {
+            put_varint(out, 1);
+            put_varint(out, offset);
+        }
+    }
+    match part.role {
+        Role::Base => put_varint(out, 0),
+        Role::Run { ordinal } => put_varint(out, u64::from(ordinal) + 1),
+    }
+    put_varint(out, part.epoch);
+    put_varint(out, part.checkpoint);
+    put_meta(out, &part.meta);
+}
+
+fn get_part(input: &mut &[u8]) -> Option<Part> {
+    Some(Part {
+        table: TableId(get_varint(input)?),
+        place: match get_varint(input)? {
+            0 => Place::File,
+            1 => Place::Extent { offset: get_varint(input)? },
+            _ => return None,
+        },
+        role: match get_varint(input)? {
+            0 => Role::Base,
+            ordinal => Role::Run { ordinal: u32::try_from(ordinal - 1).ok()? },
+        },
+        epoch: get_varint(input)?,
+        checkpoint: get_varint(input)?,
+        meta: get_meta(input)?,
+    })
+}
+
+fn put_parts(out: &mut Vec<u8>, parts: &[Part]) {
+    put_varint(out, parts.len() as u64);
+    for part in parts {
+        put_part(out, part);
+    }
+}
+
+fn get_parts(input: &mut &[u8]) -> Option<Vec<Part>> {
+    let count = get_varint(input)?;
+    // Not reserved: a hostile count ends at the first part that is not there.
+    let mut parts = Vec::new();
+    for _ in 0..count {
+        parts.push(get_part(input)?);
+    }
+    Some(parts)
+}
+
+impl Change {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Change::Format { ring_bytes } => {
+                put_varint(out, 1);
+                put_varint(out, *ring_bytes);
+            }
+            Change::Epoch(epoch) => {
+                put_varint(out, 2);
+                put_varint(out, epoch.epoch);
+                put_varint(out, epoch.seed);
+                put_varint(out, epoch.start.0);
+                put_varint(out, epoch.previous_closed_at.0);
+                put_varint(out, epoch.completed_before);
+            }
+            Change::CreateKeyspace { id, name } => {
+                put_varint(out, 3);
+                put_varint(out, u64::from(id.0));
+                put_slice(out, name.as_bytes());
+            }
+            Change::DropKeyspace { id } => {
+                put_varint(out, 4);
+                put_varint(out, u64::from(id.0));
+            }
+            Change::SetChunk(chunk) => {
+                put_varint(out, 5);
+                put_varint(out, chunk.id.0);
+                put_varint(out, u64::from(chunk.keyspace.0));
+                put_slice(out, &chunk.low);
+                put_parts(out, &chunk.parts);
+            }
+            Change::RemoveChunk { id } => {
+                put_varint(out, 6);
+                put_varint(out, id.0);
+            }
+            Change::AddParts { id, parts } => {
+                put_varint(out, 7);
+                put_varint(out, id.0);
+                put_parts(out, parts);
+            }
+            Change::Checkpoint { number, replay_from } => {
+                put_varint(out, 8);
+                put_varint(out, *number);
+                put_varint(out, replay_from.0);
+            }
+        }
+    }
+
+    fn decode(input: &mut &[u8]) -> Option<Change> {
+        let keyspace = |input: &mut &[u8]| {
+            Some(KeyspaceId(u32::try_from(get_varint(input)?).ok()?))
+        };
+        Some(match get_varint(input)? {
+            1 => Change::Format { ring_bytes: get_varint(input)? },
+            2 => Change::Epoch(EpochRecord {
+                epoch: get_varint(input)?,
+                seed: get_varint(input)?,
+                start: Lsn(get_varint(input)?),
+                previous_closed_at: Lsn(get_varint(input)?),
+                completed_before: get_varint(input)?,
+            }),
+            3 => Change::CreateKeyspace {
+                id: keyspace(input)?,
+                name: String::from_utf8(get_slice(input)?.to_vec()).ok()?,
+            },
+            4 => Change::DropKeyspace { id: keyspace(input)? },
+            5 => Change::SetChunk(ChunkRecord {
+                id: ChunkId(get_varint(input)?),
+                keyspace: keyspace(input)?,
+                low: get_slice(input)?.to_vec(),
+                parts: get_parts(input)?,
+            }),
+            6 => Change::RemoveChunk { id: ChunkId(get_varint(input)?) },
+            7 => Change::AddParts { id: ChunkId(get_varint(input)?), parts: get_parts(input)? },
+            8 => Change::Checkpoint {
+                number: get_varint(input)?,
+                replay_from: Lsn(get_varint(input)?),
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// The bytes of an edit.
+pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for change in changes {
+        change.encode(&mut out);
+    }
+    out
+}
+
+/// The changes of an edit; `None` if the bytes make no sense.
+pub(crate) fn decode(mut input: &[u8]) -> Option<Vec<Change>> {
+    let mut changes = Vec::new();
+    while !input.is_empty() {
+        changes.push(Change::decode(&mut input)?);
+    }
+    Some(changes)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn samples() -> Vec<Change> {
+        let part = |table, place, role| Part {
+            table: TableId(table),
+            place,
+            role,
+            epoch: 2,
+            checkpoint: 7,
+            meta: TableMeta {
+                len: 4000,
+                entries: 40,
+                deletes: 3,
+                data_bytes: 3900,
+                min_key: b"aa".to_vec(),
+                max_key: b"zz".to_vec(),
+                max_version: Version(7 << 24),
+                checksum: 0xdead_beef,
+            },
+        };
+        vec![
+            Change::Format { ring_bytes: 65536 },
+            Change::Epoch(EpochRecord {
+                epoch: 2,
+                seed: u64::MAX,
+                start: Lsn(900),
+                previous_closed_at: Lsn(896),
+                completed_before: 6,
+            }),
+            Change::CreateKeyspace { id: KeyspaceId(1), name: "events".into() },
+            Change::SetChunk(ChunkRecord {
+                id: ChunkId(9),
+                keyspace: KeyspaceId(1),
+                low: b"k".to_vec(),
+                parts: vec![part(3, Place::File, Role::Base)],
+            }),
+            Change::AddParts {
+                id: ChunkId(9),
+                parts: vec![part(4, Place::Extent { offset: 512 }, Role::Run { ordinal: 5 })],
+            },
+            Change::Checkpoint { number: 7, replay_from: Lsn(1024) },
+            Change::RemoveChunk { id: ChunkId(9) },
+            Change::DropKeyspace { id: KeyspaceId(1) },
+        ]
+    }
+
+    #[test]
+    fn edits_round_trip() {
+        let changes = samples();
+        assert_eq!(decode(&encode(&changes)), Some(changes));
+    }
+
+    #[test]
+    fn cut_or_flipped_edits_never_panic() {
+        let bytes = encode(&samples());
+        for end in 0..bytes.len() {
+            let _ = decode(&bytes[..end]);
+        }
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let _ = decode(&flipped);
+        }
+    }
+}

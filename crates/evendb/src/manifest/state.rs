@@ -1,0 +1,152 @@
+//! What the manifest's edits add up to: the database's structure, without its data.
+//!
+//! [`State::apply`] is the only way it changes, at run time and at recovery alike; it refuses an
+//! edit that contradicts the state, which at recovery is corruption.
+
+use super::edit::{Change, ChunkRecord, EpochRecord};
+use super::{ChunkId, KeyspaceId};
+use crate::write::commit_log::Lsn;
+use std::collections::BTreeMap;
+
+/// The structure of a database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) ring_bytes: u64,
+    /// Epochs whose commit-log records may still be replayed, and one before; oldest first.
+    pub(crate) epochs: Vec<EpochRecord>,
+    /// Last completed checkpoint and where replay starts.
+    pub(crate) completed: u64,
+    pub(crate) replay_from: Lsn,
+    pub(crate) keyspaces: BTreeMap<KeyspaceId, String>,
+    /// All ids below were given out once.
+    pub(crate) next_keyspace: u32,
+    pub(crate) chunks: BTreeMap<ChunkId, ChunkRecord>,
+}
+
+impl State {
+    /// Applies one change; the message says what contradicts the state.
+    pub(crate) fn apply(&mut self, change: &Change) -> Result<(), &'static str> {
+        match change {
+            Change::Format { ring_bytes } => self.ring_bytes = *ring_bytes,
+            Change::Epoch(epoch) => {
+                if self.epochs.last().is_some_and(|last| last.epoch >= epoch.epoch) {
+                    return Err("epochs out of order");
+                }
+                self.epochs.push(epoch.clone());
+            }
+            Change::CreateKeyspace { id, name } => {
+                if self.keyspaces.insert(*id, name.clone()).is_some() {
+                    return Err("keyspace created twice");
+                }
+                self.next_keyspace = self.next_keyspace.max(id.0.saturating_add(1));
+            }
+            Change::DropKeyspace { id } => {
+                self.keyspaces.remove(id).ok_or("unknown keyspace dropped")?;
+                self.next_keyspace = self.next_keyspace.max(id.0.saturating_add(1));
+                self.chunks.retain(|_, chunk| chunk.keyspace != *id);
+            }
+            Change::SetChunk(chunk) => {
+                if !self.keyspaces.contains_key(&chunk.keyspace) {
+                    return Err("chunk of an unknown keyspace");
+                }
+                self.chunks.insert(chunk.id, chunk.clone());
+            }
+            Change::RemoveChunk { id } => {
+                self.chunks.remove(id).ok_or("unknown chunk removed")?;
+            }
+            Change::AddParts { id, parts } => {
+                let chunk = self.chunks.get_mut(id).ok_or("parts for an unknown chunk")?;
+                chunk.parts.extend(parts.iter().cloned());
+            }
+            Change::Checkpoint { number, replay_from } => {
+                if *number < self.completed {
+                    return Err("checkpoints out of order");
+                }
+                self.completed = *number;
+                self.replay_from = *replay_from;
+                self.forget_closed_epochs();
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops epochs whose records lie wholly before the replay position, but for the last.
+    fn forget_closed_epochs(&mut self) {
+        while self.epochs.len() > 1 && self.epochs[1].start <= self.replay_from {
+            self.epochs.remove(0);
+        }
+    }
+
+    /// The changes that rebuild this state from nothing, for a new manifest file.
+    pub(crate) fn to_changes(&self) -> Vec<Change> {
+        let mut changes = vec![Change::Format { ring_bytes: self.ring_bytes }];
+        changes.extend(self.epochs.iter().cloned().map(Change::Epoch));
+        // A dropped last keyspace must stay known as given out: its id seeds replay's skipping.
+        if let Some(last) = self.next_keyspace.checked_sub(1)
+            && !self.keyspaces.contains_key(&KeyspaceId(last))
+        {
+            let id = KeyspaceId(last);
+            changes.push(Change::CreateKeyspace { id, name: String::new() });
+            changes.push(Change::DropKeyspace { id });
+        }
+        for (id, name) in &self.keyspaces {
+            changes.push(Change::CreateKeyspace { id: *id, name: name.clone() });
+        }
+        changes.extend(self.chunks.values().cloned().map(Change::SetChunk));
+        changes.push(Change::Checkpoint {
+            number: self.completed,
+            replay_from: self.replay_from,
+        });
+        changes
+    }
+
+    /// Whether every keyspace's chunks cover the whole key space, each low key once.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        let mut lows: BTreeMap<(KeyspaceId, &[u8]), ()> = BTreeMap::new();
+        for chunk in self.chunks.values() {
+            if lows.insert((chunk.keyspace, &chunk.low), ()).is_some() {
+                return Err("two chunks begin at one key");
+            }
+        }
+        for id in self.keyspaces.keys() {
+            if !lows.contains_key(&(*id, &[][..])) {
+                return Err("a keyspace has no first chunk");
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::edit::tests::samples;
+
+    #[test]
+    fn a_rewritten_state_is_the_same_state() {
+        let mut state = State::default();
+        for change in samples().iter().take(6) {
+            state.apply(change).expect("samples are consistent");
+        }
+        for full in [false, true] {
+            if full {
+                for change in samples().iter().skip(6) {
+                    state.apply(change).expect("samples are consistent");
+                }
+            }
+            let mut copy = State::default();
+            for change in &state.to_changes() {
+                copy.apply(change).expect("a state's own changes apply");
+            }
+            assert_eq!(copy, state);
+        }
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let mut state = State::default();
+        assert!(state.apply(&Change::RemoveChunk { id: ChunkId(1) }).is_err());
+        assert!(state.apply(&Change::DropKeyspace { id: KeyspaceId(1) }).is_err());
+        assert!(state.apply(&Change::AddParts { id: ChunkId(1), parts: vec![] }).is_err());
+    }
+}

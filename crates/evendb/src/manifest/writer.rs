@@ -1,0 +1,306 @@
+//! The manifest's file: a queue that fixes the order of edits, one writer that appends and syncs,
+//! rotation, and the `CURRENT` file that names the manifest in force.
+//!
+//! Thread safety: [`Manifest::enqueue`] takes a leaf lock and no I/O, so it may be called under a
+//! chunk latch; [`Manifest::flush`] does the I/O and is called holding at most the checkpoint,
+//! catalog and token locks. What depends on an edit being durable (deleting a file, freeing an
+//! extent) is handed in with it and run after the sync.
+//!
+//! A failed append or sync is terminal for this writer: the caller latches the database and
+//! nothing is appended again. A full disk is not: room is preallocated before an append, and when
+//! that fails nothing has been written.
+
+use super::edit::{self, Change};
+use super::state::State;
+use crate::sync::{Arc, Mutex};
+use evendb_storage::codec::{checksum, get_u32, get_u64};
+use evendb_storage::framed_log::{FramedLogWriter, read_frames};
+use evendb_storage::vfs::{File, Vfs};
+use evendb_storage::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+
+const ROTATE_BYTES_MIN: u64 = 4 << 20;
+const PREALLOCATE_BYTES: u64 = 256 << 10;
+const CURRENT_MAGIC: &[u8; 8] = b"EVENCUR1";
+const CURRENT_LEN: usize = 8 + 8 + 8 + 4;
+
+type AfterDurable = Box<dyn FnOnce() + Send>;
+
+struct Queued {
+    changes: Vec<Change>,
+    after: Option<AfterDurable>,
+}
+
+struct Writer {
+    log: FramedLogWriter,
+    file: Arc<dyn File>,
+    id: u64,
+    allocated: u64,
+    rotate_at: u64,
+    state: State,
+    failed: bool,
+}
+
+/// The manifest of an open database.
+pub(crate) struct Manifest {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    queue: Mutex<Vec<Queued>>,
+    writer: Mutex<Writer>,
+}
+
+fn manifest_path(dir: &Path, id: u64) -> PathBuf {
+    dir.join(format!("MANIFEST-{id:06}"))
+}
+
+fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    let what = what.to_owned();
+    move |source| Error::io(&path, &what, source)
+}
+
+/// The manifest in force and the length up to which it must verify, as `CURRENT` tells.
+pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(u64, u64)> {
+    let path = dir.join("CURRENT");
+    let file = vfs.open(&path, false).map_err(io(&path, "open CURRENT"))?;
+    let mut bytes = [0; CURRENT_LEN + 1];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let n = file
+            .read_at(&mut bytes[filled..], filled as u64)
+            .map_err(io(&path, "read CURRENT"))?;
+        if n == 0 {
+            break;
+        }
+        filled += n;
+    }
+    let corrupt = |detail: &str| Error::corruption(&path, 0, detail);
+    if filled != CURRENT_LEN {
+        return Err(corrupt("CURRENT has the wrong length"));
+    }
+    let (magic, rest) = bytes[..CURRENT_LEN].split_at(8);
+    if magic[..7] != CURRENT_MAGIC[..7] {
+        return Err(corrupt("CURRENT has the wrong magic number"));
+    }
+    let mut input = rest;
+    let fields = (get_u64(&mut input), get_u64(&mut input), get_u32(&mut input));
+    let (Some(id), Some(verified), Some(crc)) = fields else {
+        return Err(corrupt("CURRENT is cut short"));
+    };
+    if checksum(0, &[&bytes[..CURRENT_LEN - 4]]) != crc {
+        return Err(corrupt("CURRENT does not verify"));
+    }
+    if magic[7] != CURRENT_MAGIC[7] {
+        return Err(Error::unsupported(&path, "CURRENT is of another format version"));
+    }
+    Ok((id, verified))
+}
+
+/// Replaces `CURRENT`: temporary file, sync, rename, directory sync.
+fn write_current(vfs: &dyn Vfs, dir: &Path, id: u64, verified: u64) -> Result<()> {
+    let path = dir.join("CURRENT");
+    let temporary = dir.join("CURRENT.tmp");
+    if vfs.exists(&temporary).map_err(io(&temporary, "look for CURRENT.tmp"))? {
+        vfs.remove(&temporary).map_err(io(&temporary, "remove CURRENT.tmp"))?;
+    }
+    let mut bytes = CURRENT_MAGIC.to_vec();
+    bytes.extend_from_slice(&id.to_le_bytes());
+    bytes.extend_from_slice(&verified.to_le_bytes());
+    let crc = checksum(0, &[&bytes]);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    let file = vfs.create(&temporary).map_err(io(&temporary, "create CURRENT.tmp"))?;
+    file.write_at(&bytes, 0).map_err(io(&temporary, "write CURRENT.tmp"))?;
+    file.sync_data().map_err(io(&temporary, "sync CURRENT.tmp"))?;
+    vfs.rename(&temporary, &path).map_err(io(&path, "rename CURRENT"))?;
+    vfs.sync_dir(dir).map_err(io(dir, "sync directory"))
+}
+
+/// Reads the manifest that `CURRENT` names: its state, its id, and where its last edit ends.
+pub(crate) fn load(vfs: &dyn Vfs, dir: &Path) -> Result<(State, u64, u64)> {
+    let (id, verified) = read_current(vfs, dir)?;
+    let path = manifest_path(dir, id);
+    let file = vfs.open(&path, false).map_err(io(&path, "open the manifest"))?;
+    let mut state = State::default();
+    let end = read_frames(&*file, id, verified, &mut |offset, payload| {
+        let changes = edit::decode(payload)
+            .ok_or_else(|| Error::corruption(&path, offset, "an edit cannot be decoded"))?;
+        for change in &changes {
+            state.apply(change).map_err(|what| Error::corruption(&path, offset, what))?;
+        }
+        Ok(())
+    })?;
+    state.check().map_err(|what| Error::corruption(&path, 0, what))?;
+    Ok((state, id, end))
+}
+
+impl Manifest {
+    /// Starts a new manifest file `id` with the whole of `state`, and makes it the one in force.
+    pub(crate) fn create(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        id: u64,
+        state: State,
+    ) -> Result<Manifest> {
+        let writer = Writer::create(&*vfs, dir, id, state)?;
+        Ok(Manifest {
+            vfs,
+            dir: dir.to_owned(),
+            queue: Mutex::new(Vec::new()),
+            writer: Mutex::new(writer),
+        })
+    }
+
+    /// Goes on with manifest `id` whose last valid edit ends at `end`. What lies beyond is cut off
+    /// and the cut synced before anything is appended: a frame of a torn tail must not come to
+    /// stand behind a new one.
+    pub(crate) fn resume(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        id: u64,
+        end: u64,
+        state: State,
+    ) -> Result<Manifest> {
+        let path = manifest_path(dir, id);
+        let file = vfs.open(&path, true).map_err(io(&path, "open the manifest"))?;
+        file.set_len(end).map_err(io(&path, "cut the manifest"))?;
+        file.sync_data().map_err(io(&path, "sync the manifest"))?;
+        let log = FramedLogWriter::resume(file.clone(), id, end);
+        let rotate_at = (end * 2).max(ROTATE_BYTES_MIN);
+        let writer = Writer { log, file, id, allocated: end, rotate_at, state, failed: false };
+        Ok(Manifest {
+            vfs,
+            dir: dir.to_owned(),
+            queue: Mutex::new(Vec::new()),
+            writer: Mutex::new(writer),
+        })
+    }
+
+    /// Puts an edit into the order of edits. It is durable, and `after` is run, with the next
+    /// successful [`flush`](Self::flush).
+    pub(crate) fn enqueue(&self, changes: Vec<Change>, after: Option<AfterDurable>) {
+        self.queue.lock().push(Queued { changes, after });
+    }
+
+    /// Whether edits wait for a flush.
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.queue.lock().is_empty()
+    }
+
+    /// Appends all queued edits and `last` behind them, syncs, applies. Returns the bytes written.
+    /// After an error of kind `NoSpace` nothing has been written and the queue is kept; `last` is
+    /// the caller's to give again.
+    pub(crate) fn flush(&self, last: Vec<Change>) -> Result<u64> {
+        let mut writer = self.writer.lock();
+        if writer.failed {
+            return Err(Error::io(
+                writer.file.path(),
+                "append to the manifest",
+                std::io::Error::other("an earlier append failed"),
+            ));
+        }
+        let pending = std::mem::take(&mut *self.queue.lock());
+        if pending.is_empty() && last.is_empty() {
+            return Ok(0);
+        }
+        let edits = || pending.iter().map(|edit| &edit.changes).chain([&last]);
+        match writer.append(edits().filter(|changes| !changes.is_empty())) {
+            Ok(bytes) => {
+                for change in edits().flatten() {
+                    // An edit that contradicts the state is a bug, not an input.
+                    if let Err(what) = writer.state.apply(change) {
+                        panic!("manifest edit refused: {what}: {change:?}");
+                    }
+                }
+                let rotated = writer.rotate_if_large(&*self.vfs, &self.dir);
+                drop(writer);
+                for after in pending.into_iter().filter_map(|edit| edit.after) {
+                    after();
+                }
+                rotated.map(|()| bytes)
+            }
+            Err(error) => {
+                if error.kind() == ErrorKind::NoSpace && !writer.failed {
+                    self.queue.lock().splice(0..0, pending);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads the state as of the last flush.
+    pub(crate) fn with_state<R>(&self, read: impl FnOnce(&State) -> R) -> R {
+        read(&self.writer.lock().state)
+    }
+
+    /// On a clean close: records in `CURRENT` up to where the manifest must verify.
+    pub(crate) fn seal(&self) -> Result<()> {
+        let writer = self.writer.lock();
+        write_current(&*self.vfs, &self.dir, writer.id, writer.log.end())
+    }
+}
+
+impl Writer {
+    fn create(vfs: &dyn Vfs, dir: &Path, id: u64, state: State) -> Result<Writer> {
+        let path = manifest_path(dir, id);
+        let file = vfs.create(&path).map_err(io(&path, "create a manifest"))?;
+        let mut log = FramedLogWriter::create(file.clone(), id)?;
+        let end = log.append(&edit::encode(&state.to_changes()))?;
+        log.sync()?;
+        vfs.sync_dir(dir).map_err(io(dir, "sync directory"))?;
+        write_current(vfs, dir, id, end)?;
+        let rotate_at = (end * 2).max(ROTATE_BYTES_MIN);
+        Ok(Writer { log, file, id, allocated: end, rotate_at, state, failed: false })
+    }
+
+    fn append<'a>(&mut self, edits: impl Iterator<Item = &'a Vec<Change>>) -> Result<u64> {
+        let payloads: Vec<Vec<u8>> = edits.map(|changes| edit::encode(changes)).collect();
+        let bytes: u64 = payloads.iter().map(|payload| payload.len() as u64 + 8).sum();
+        let need = self.log.end() + bytes;
+        if need > self.allocated {
+            let room = need - self.allocated + PREALLOCATE_BYTES;
+            let path = self.file.path().to_owned();
+            self.file
+                .preallocate(self.allocated, room)
+                .map_err(io(&path, "reserve room for the manifest"))?;
+            self.allocated += room;
+        }
+        // From here a failure leaves bytes whose fate is unknown behind the last good edit.
+        self.failed = true;
+        for payload in &payloads {
+            self.log.append(payload)?;
+        }
+        self.log.sync()?;
+        self.failed = false;
+        Ok(bytes)
+    }
+
+    /// Whole state into a new file; `CURRENT` moves to it; only then is the old one deleted.
+    fn rotate_if_large(&mut self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+        if self.log.end() < self.rotate_at {
+            return Ok(());
+        }
+        let old = manifest_path(dir, self.id);
+        let state = self.state.clone();
+        let new_path = manifest_path(dir, self.id + 1);
+        if vfs.exists(&new_path).map_err(io(&new_path, "look for a manifest"))? {
+            vfs.remove(&new_path).map_err(io(&new_path, "remove an unfinished manifest"))?;
+        }
+        match Writer::create(vfs, dir, self.id + 1, state) {
+            Ok(writer) => {
+                *self = writer;
+                // A leftover is removed by the next opening.
+                let _ = vfs.remove(&old);
+                Ok(())
+            }
+            // No room for a copy: the old one goes on, and is tried again when it has grown.
+            Err(error) if error.kind() == ErrorKind::NoSpace => {
+                self.rotate_at = self.log.end() * 2;
+                Ok(())
+            }
+            Err(error) => {
+                self.failed = true;
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Cursors and iterators over a key range, as one snapshot sees it, from both ends.
+//!
+//! ```text
+//! low [ front.buffer | .......... | back.buffer ] high
+//!        taken ^ ->                  <- ^ taken
+//! ```
+//!
+//! An end keeps a key and a bounded buffer, no view and no root: a refill looks the key up in the
+//! current root, so splits, merges and evictions in between do not matter. The ends meet by
+//! comparing keys. An error is sticky: it is returned again by every later call.
+
+use super::fill::{Buffer, Filled, Span, fill_from_funk, fill_from_munk, gather};
+use super::snapshot::Moment;
+use super::tables::Direction;
+use crate::chunk::{Chunk, Heat};
+use crate::error::{Error, Result};
+use crate::keyspace::KeyspaceState;
+use crate::sync::Arc;
+use crate::sync::epoch;
+use crate::value::Value;
+use std::ops::{Bound, RangeBounds};
+
+/// A refill takes this many records at first, then four times as many each time.
+const FIRST_RECORDS: usize = 32;
+const RECORDS_MAX: usize = 512;
+
+/// One end of a range.
+struct End {
+    buffer: Buffer,
+    /// Last key taken before the buffer was last refilled.
+    last: Option<Vec<u8>>,
+    /// Forward: where the next refill begins. Backward: below what.
+    position: Option<Vec<u8>>,
+    exhausted: bool,
+    records: usize,
+}
+
+impl End {
+    fn new(position: Option<Vec<u8>>) -> End {
+        End {
+            buffer: Buffer::default(),
+            last: None,
+            position,
+            exhausted: false,
+            records: FIRST_RECORDS,
+        }
+    }
+
+    /// The last key this end has given out.
+    fn last_key(&self) -> Option<&[u8]> {
+        self.buffer.taken_key().or(self.last.as_deref())
+    }
+}
+
+/// A cursor that lends the bytes of one record at a time, from either end of its range.
+///
+/// It sees the moment at which it was made, however long it lives; old versions that it needs are
+/// kept until it is dropped. No reference is counted per record, so it is the fastest way to
+/// scan.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = evendb::Db::open(dir.path()).unwrap();
+/// db.put("a", "1").unwrap();
+/// let mut cursor = db.cursor::<&str>(..);
+/// while let Some((key, value)) = cursor.next().unwrap() {
+///     assert_eq!((key, value), (&b"a"[..], &b"1"[..]));
+/// }
+/// ```
+pub struct Cursor {
+    moment: Option<Arc<Moment>>,
+    keyspace: Arc<KeyspaceState>,
+    low: Vec<u8>,
+    high: Option<Vec<u8>>,
+    front: End,
+    back: End,
+    error: Option<Error>,
+}
+
+/// The least key above all keys that begin with `prefix`, if there is one.
+pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+fn successor(key: &[u8]) -> Vec<u8> {
+    let mut next = Vec::with_capacity(key.len() + 1);
+    next.extend_from_slice(key);
+    next.push(0);
+    next
+}
+
+/// A range as its least key and its exclusive upper limit.
+pub(crate) fn limits<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> (Vec<u8>, Option<Vec<u8>>) {
+    let low = match range.start_bound() {
+        Bound::Included(key) => key.as_ref().to_vec(),
+        Bound::Excluded(key) => successor(key.as_ref()),
+        Bound::Unbounded => Vec::new(),
+    };
+    let high = match range.end_bound() {
+        Bound::Included(key) => Some(successor(key.as_ref())),
+        Bound::Excluded(key) => Some(key.as_ref().to_vec()),
+        Bound::Unbounded => None,
+    };
+    (low, high)
+}
+
+impl Cursor {
+    pub(crate) fn new(
+        moment: Result<Arc<Moment>>,
+        keyspace: Arc<KeyspaceState>,
+        low: Vec<u8>,
+        high: Option<Vec<u8>>,
+    ) -> Cursor {
+        let (moment, error) = match moment {
+            Ok(moment) => {
+                moment.engine().metrics.scans.add(1);
+                (Some(moment), None)
+            }
+            Err(error) => (None, Some(error)),
+        };
+        let empty = high.as_ref().is_some_and(|high| *high <= low);
+        let mut cursor = Cursor {
+            moment,
+            keyspace,
+            front: End::new(Some(low.clone())),
+            back: End::new(high.clone()),
+            low,
+            high,
+            error,
+        };
+        cursor.front.exhausted = empty;
+        cursor.back.exhausted = empty;
+        cursor
+    }
+
+    /// The next record in key order: key and value, valid until the cursor moves again.
+    ///
+    /// # Errors
+    /// Of kind `Io` or `Corruption` if a table cannot be read, `Closed` after the database was
+    /// closed. Sticky.
+    #[expect(clippy::should_implement_trait, reason = "a lending iterator cannot be an Iterator")]
+    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        Ok(if self.advance(Direction::Forward)? { Some(self.front.buffer.current()) } else { None })
+    }
+
+    /// The next record from the end of the range, in reverse key order.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn next_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        Ok(if self.advance(Direction::Backward)? { Some(self.back.buffer.current()) } else { None })
+    }
+
+    fn advance(&mut self, direction: Direction) -> Result<bool> {
+        if let Some(error) = &self.error {
+            return Err(error.clone());
+        }
+        self.try_advance(direction).inspect_err(|error| self.error = Some(error.clone()))
+    }
+
+    fn try_advance(&mut self, direction: Direction) -> Result<bool> {
+        loop {
+            let (end, other) = match direction {
+                Direction::Forward => (&mut self.front, &self.back),
+                Direction::Backward => (&mut self.back, &self.front),
+            };
+            if let Some(key) = end.buffer.peek_key() {
+                let met = other.last_key().is_some_and(|other| match direction {
+                    Direction::Forward => key >= other,
+                    Direction::Backward => key <= other,
+                });
+                return Ok(!met && end.buffer.take());
+            }
+            if end.exhausted {
+                return Ok(false);
+            }
+            self.refill(direction)?;
+        }
+    }
+
+    /// Refills one end from one chunk; leaves the buffer empty if the chunk had nothing.
+    fn refill(&mut self, direction: Direction) -> Result<()> {
+        let Some(moment) = &self.moment else { return Ok(()) };
+        let engine = moment.engine();
+        engine.check_readable()?;
+        let end = match direction {
+            Direction::Forward => &mut self.front,
+            Direction::Backward => &mut self.back,
+        };
+        if let Some(last) = end.buffer.taken_key() {
+            end.last = Some(last.to_vec());
+        }
+        end.buffer.clear();
+        let guard = epoch::pin();
+        let index = self.keyspace.index.load(&guard);
+        let found = match (direction, &end.position) {
+            (Direction::Forward, key) => Some(index.find(key.as_deref().unwrap_or_default())),
+            (Direction::Backward, None) => Some(index.last()),
+            (Direction::Backward, Some(key)) => index.find_below(key),
+        };
+        let Some(chunk) = found else {
+            end.exhausted = true;
+            return Ok(());
+        };
+        Heat::count(&chunk.heat.scans);
+        let (to, last_chunk) = chunk_limit(chunk, direction, &self.low, self.high.as_deref());
+        let from = end.position.take();
+        let span = Span {
+            direction,
+            from: from.as_deref(),
+            to: to.as_deref(),
+            at: moment.version(),
+            records_max: end.records,
+        };
+        let view = chunk.view.load(&guard);
+        let filled = if let Some(munk) = &view.munk {
+            fill_from_munk(&mut end.buffer, view.get(), munk, &span, &guard)
+        } else {
+            let gathered = gather(view.get(), &span, &guard);
+            let view = view.counted();
+            let chunk = chunk.clone();
+            drop(guard);
+            let readahead = (end.records / 8).max(1);
+            fill_from_funk(&mut end.buffer, &view.funk, &gathered, &span, readahead)
+                .inspect_err(|_| engine.note_damage(&chunk))?
+        };
+        match filled {
+            Filled::Exhausted if last_chunk => end.exhausted = true,
+            Filled::Exhausted => end.position = to,
+            Filled::UpTo(key) => {
+                end.position = Some(match direction {
+                    Direction::Forward => successor(&key),
+                    Direction::Backward => key,
+                });
+            }
+        }
+        engine.metrics.scanned_records.add(end.buffer.len() as u64);
+        end.records = (end.records * 4).min(RECORDS_MAX);
+        Ok(())
+    }
+}
+
+/// Where a refill from `chunk` has to stop, and whether nothing wanted lies beyond the chunk.
+fn chunk_limit(
+    chunk: &Chunk,
+    direction: Direction,
+    low: &[u8],
+    high: Option<&[u8]>,
+) -> (Option<Vec<u8>>, bool) {
+    let range = &chunk.range;
+    match direction {
+        Direction::Forward => match (high, range.high.as_deref()) {
+            (Some(high), Some(limit)) if limit < high => (Some(limit.to_vec()), false),
+            (None, Some(limit)) => (Some(limit.to_vec()), false),
+            (high, _) => (high.map(<[u8]>::to_vec), true),
+        },
+        Direction::Backward if *range.low > *low => (Some(range.low.to_vec()), false),
+        Direction::Backward => (Some(low.to_vec()), true),
+    }
+}
+
+/// An iterator over a key range, as one moment sees it, from both ends.
+///
+/// Items are handles that share the store's memory; they may be kept.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = evendb::Db::open(dir.path()).unwrap();
+/// db.put("a", "1").unwrap();
+/// db.put("b", "2").unwrap();
+/// let keys: Vec<_> = db.iter().rev().map(|item| item.unwrap().0.to_vec()).collect();
+/// assert_eq!(keys, [b"b", b"a"]);
+/// ```
+pub struct Iter(Cursor);
+
+impl Iter {
+    pub(crate) fn new(cursor: Cursor) -> Iter {
+        Iter(cursor)
+    }
+
+    fn step(&mut self, direction: Direction) -> Option<Result<(Value, Value)>> {
+        match self.0.advance(direction) {
+            Err(error) => Some(Err(error)),
+            Ok(false) => None,
+            Ok(true) => Some(Ok(match direction {
+                Direction::Forward => self.0.front.buffer.current_values(),
+                Direction::Backward => self.0.back.buffer.current_values(),
+            })),
+        }
+    }
+}
+
+impl Iterator for Iter {
+    type Item = Result<(Value, Value)>;
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step(Direction::Forward)
+    }
+}
+
+impl DoubleEndedIterator for Iter {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step(Direction::Backward)
+    }
+}
+
+impl std::fmt::Debug for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Cursor")
+    }
+}
+
+impl std::fmt::Debug for Iter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Iter")
+    }
+}

@@ -1,0 +1,462 @@
+//! Fills a buffer with the records of one chunk, in one direction, as one version sees them.
+//!
+//! ```text
+//! with a munk:  active, frozen... , munk         merged lazily under one pin, no I/O
+//! without:      active, frozen...  -> overlay    gathered under a pin, counted, at most as many
+//!               overlay, runs newest first, base keys as the buffer takes; then merged unpinned
+//! ```
+//!
+//! Sources are ordered newest first: of a key that several have, the first with a visible record
+//! decides. A pending record never has a version that a registered snapshot sees.
+
+use super::tables::{BaseKeys, Direction, TableHit, TableKeys};
+use crate::chunk::delta::DeltaCursor;
+use crate::chunk::record::{Record, RecordRef};
+use crate::chunk::{KeyRange, View};
+use crate::error::Result;
+use crate::funk::Funk;
+use crate::munk::{Munk, MunkCursor};
+use crate::sync::epoch::Guard;
+use crate::value::{Owner, Value};
+use evendb_storage::{Kind, Version};
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// One record of a buffer: where its key and value are.
+#[derive(Clone)]
+struct Slot {
+    key_owner: u32,
+    value_owner: u32,
+    key: Range<usize>,
+    value: Range<usize>,
+}
+
+/// Records gathered ahead, with what keeps their bytes alive.
+#[derive(Default)]
+pub(crate) struct Buffer {
+    owners: Vec<Owner>,
+    slots: Vec<Slot>,
+    /// Keys that are nowhere in one piece (prefix-compressed blocks); becomes an owner.
+    arena: Vec<u8>,
+    taken: usize,
+}
+
+/// Stands for the arena until it has its owner.
+const ARENA: u32 = u32::MAX;
+
+impl Buffer {
+    pub(crate) fn clear(&mut self) {
+        self.owners.clear();
+        self.slots.clear();
+        self.arena.clear();
+        self.taken = 0;
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Moves on; whether there was a record.
+    pub(crate) fn take(&mut self) -> bool {
+        let more = self.taken < self.slots.len();
+        self.taken += usize::from(more);
+        more
+    }
+
+    /// The key that [`take`](Self::take) would move to.
+    pub(crate) fn peek_key(&self) -> Option<&[u8]> {
+        let slot = self.slots.get(self.taken)?;
+        Some(self.owners[slot.key_owner as usize].slice(&slot.key))
+    }
+
+    /// The key last taken, if one has been.
+    pub(crate) fn taken_key(&self) -> Option<&[u8]> {
+        (self.taken > 0).then(|| self.current().0)
+    }
+
+    /// The record last taken.
+    pub(crate) fn current(&self) -> (&[u8], &[u8]) {
+        let slot = &self.slots[self.taken - 1];
+        (
+            self.owners[slot.key_owner as usize].slice(&slot.key),
+            self.owners[slot.value_owner as usize].slice(&slot.value),
+        )
+    }
+
+    /// The record last taken, as handles.
+    pub(crate) fn current_values(&self) -> (Value, Value) {
+        let slot = &self.slots[self.taken - 1];
+        (
+            Value::new(self.owners[slot.key_owner as usize].clone(), slot.key.clone()),
+            Value::new(self.owners[slot.value_owner as usize].clone(), slot.value.clone()),
+        )
+    }
+
+    /// The last key gathered.
+    fn last_key(&self) -> Vec<u8> {
+        let slot = self.slots.last().expect("a fill stops early only at a record");
+        self.owners[slot.key_owner as usize].slice(&slot.key).to_vec()
+    }
+
+    fn push_record(&mut self, record: &Record) {
+        let owner = self.owners.len() as u32;
+        let key = record.key().len();
+        self.owners.push(Owner::Record(record.to_ref()));
+        self.slots.push(Slot {
+            key_owner: owner,
+            value_owner: owner,
+            key: 0..key,
+            value: key..key + record.value().len(),
+        });
+    }
+
+    fn push_page(&mut self, cursor: &MunkCursor<'_>, value: Range<usize>) {
+        let page = cursor.page();
+        let same = matches!(self.owners.last(), Some(Owner::Page(last)) if Arc::ptr_eq(last, page));
+        if !same {
+            self.owners.push(Owner::Page(page.clone()));
+        }
+        let owner = self.owners.len() as u32 - 1;
+        let key = cursor.key_range();
+        self.slots.push(Slot { key_owner: owner, value_owner: owner, key, value });
+    }
+
+    fn push_block(&mut self, key: &[u8], hit: &TableHit) {
+        let same = matches!(self.owners.last(), Some(Owner::Block(last))
+            if std::ptr::eq(last.bytes(), hit.block.bytes()));
+        if !same {
+            self.owners.push(Owner::Block(hit.block.clone()));
+        }
+        let start = self.arena.len();
+        self.arena.extend_from_slice(key);
+        self.slots.push(Slot {
+            key_owner: ARENA,
+            value_owner: self.owners.len() as u32 - 1,
+            key: start..self.arena.len(),
+            value: hit.value.clone(),
+        });
+    }
+
+    /// Gives the arena its owner.
+    fn seal(&mut self) {
+        if self.arena.is_empty() && self.slots.iter().all(|slot| slot.key_owner != ARENA) {
+            return;
+        }
+        let owner = self.owners.len() as u32;
+        self.owners.push(Owner::Bytes(Arc::from(&self.arena[..])));
+        for slot in self.slots.iter_mut().filter(|slot| slot.key_owner == ARENA) {
+            slot.key_owner = owner;
+        }
+    }
+}
+
+/// What a fill covers: from a position in a direction, within a chunk and the caller's bounds.
+pub(crate) struct Span<'a> {
+    pub(crate) direction: Direction,
+    /// Forward: first key wanted. Backward: keys below this are wanted; `None`: no limit.
+    pub(crate) from: Option<&'a [u8]>,
+    /// Forward: keys below this are wanted. Backward: last key wanted.
+    pub(crate) to: Option<&'a [u8]>,
+    pub(crate) at: Version,
+    pub(crate) records_max: usize,
+}
+
+impl Span<'_> {
+    fn wants(&self, key: &[u8]) -> bool {
+        match (self.direction, self.to) {
+            (_, None) => true,
+            (Direction::Forward, Some(to)) => *key < *to,
+            (Direction::Backward, Some(to)) => *key >= *to,
+        }
+    }
+
+    /// Whether `a` comes before `b` in this direction.
+    fn before(&self, a: &[u8], b: &[u8]) -> Ordering {
+        match self.direction {
+            Direction::Forward => a.cmp(b),
+            Direction::Backward => b.cmp(a),
+        }
+    }
+}
+
+/// A delta's keys within its limits.
+struct DeltaKeys<'g> {
+    cursor: DeltaCursor<'g>,
+    limits: Option<&'g KeyRange>,
+}
+
+impl<'g> DeltaKeys<'g> {
+    fn seek(mut cursor: DeltaCursor<'g>, limits: Option<&'g KeyRange>, span: &Span<'_>) -> Self {
+        match (span.direction, span.from) {
+            (Direction::Forward, from) => {
+                let low = limits.map(|limits| &*limits.low);
+                match from.max(low) {
+                    Some(key) => cursor.seek(key),
+                    None => cursor.seek_first(),
+                }
+            }
+            (Direction::Backward, from) => {
+                let high = limits.and_then(|limits| limits.high.as_deref());
+                let start = match (from, high) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+                match start {
+                    Some(key) => cursor.seek_before(key),
+                    None => cursor.seek_last(),
+                }
+            }
+        }
+        DeltaKeys { cursor, limits }
+    }
+
+    fn key(&self) -> Option<&'g [u8]> {
+        if !self.cursor.valid() {
+            return None;
+        }
+        let key = self.cursor.key();
+        self.limits.is_none_or(|limits| limits.contains(key)).then_some(key)
+    }
+
+    fn advance(&mut self, direction: Direction) {
+        match direction {
+            Direction::Forward => self.cursor.next(),
+            Direction::Backward => self.cursor.prev(),
+        }
+    }
+}
+
+/// The deltas of a view merged: per key the record that a version sees.
+struct Overlay<'g> {
+    deltas: smallvec::SmallVec<[DeltaKeys<'g>; 4]>,
+}
+
+impl<'g> Overlay<'g> {
+    fn new(view: &'g View, span: &Span<'_>, guard: &'g Guard) -> Self {
+        let mut deltas = smallvec::SmallVec::new();
+        if !view.active.is_empty() {
+            deltas.push(DeltaKeys::seek(view.active.cursor(guard), None, span));
+        }
+        for frozen in &view.frozen {
+            let cursor = frozen.delta.cursor(guard);
+            deltas.push(DeltaKeys::seek(cursor, frozen.limits.as_deref(), span));
+        }
+        Overlay { deltas }
+    }
+
+    /// The next key in the span's direction.
+    fn key(&self, span: &Span<'_>) -> Option<&'g [u8]> {
+        let mut least: Option<&'g [u8]> = None;
+        for key in self.deltas.iter().filter_map(DeltaKeys::key) {
+            if least.is_none_or(|least| span.before(key, least).is_lt()) {
+                least = Some(key);
+            }
+        }
+        least.filter(|key| span.wants(key))
+    }
+
+    /// The visible record of `key`, which all deltas then leave behind.
+    fn take(&mut self, key: &[u8], span: &Span<'_>) -> Option<&'g Record> {
+        let mut found = None;
+        for delta in &mut self.deltas {
+            if delta.key().is_some_and(|own| *own == *key) {
+                found = found.or_else(|| delta.cursor.newest_at(span.at));
+                delta.advance(span.direction);
+            }
+        }
+        found
+    }
+}
+
+/// How a fill ended.
+pub(crate) enum Filled {
+    /// The span holds nothing more.
+    Exhausted,
+    /// Everything up to and including this key has been seen.
+    UpTo(Vec<u8>),
+}
+
+/// Fills from a view with a munk, under the caller's pin.
+pub(crate) fn fill_from_munk(
+    buffer: &mut Buffer,
+    view: &View,
+    munk: &Munk,
+    span: &Span<'_>,
+    guard: &Guard,
+) -> Filled {
+    let mut overlay = Overlay::new(view, span, guard);
+    let mut munk = munk.cursor();
+    match (span.direction, span.from) {
+        (Direction::Forward, Some(key)) => munk.seek(key),
+        (Direction::Forward, None) => munk.seek_first(),
+        (Direction::Backward, Some(key)) => munk.seek_before(key),
+        (Direction::Backward, None) => munk.seek_last(),
+    }
+    let mut upper = overlay.key(span);
+    while buffer.len() < span.records_max {
+        let lower = munk.valid().then(|| munk.key()).filter(|key| span.wants(key));
+        let order = match (upper, lower) {
+            (None, None) => return Filled::Exhausted,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(a), Some(b)) => span.before(a, b),
+        };
+        let mut decided = false;
+        if order.is_le()
+            && let Some(key) = upper
+        {
+            if let Some(record) = overlay.take(key, span) {
+                decided = true;
+                if record.kind() == Kind::Put {
+                    buffer.push_record(record);
+                }
+            }
+            upper = overlay.key(span);
+        }
+        if order.is_ge() {
+            if !decided
+                && let Some(hit) = munk.newest_at(span.at)
+                && hit.kind == Kind::Put
+            {
+                buffer.push_page(&munk, hit.value);
+            }
+            match span.direction {
+                Direction::Forward => munk.next(),
+                Direction::Backward => munk.prev(),
+            }
+        }
+    }
+    Filled::UpTo(buffer.last_key())
+}
+
+/// What the deltas hold of a span, counted so that it outlives the pin.
+pub(crate) struct Gathered {
+    records: Vec<RecordRef>,
+    /// The deltas hold nothing beyond the last record.
+    complete: bool,
+}
+
+/// Gathers the deltas' part of a span.
+pub(crate) fn gather(view: &View, span: &Span<'_>, guard: &Guard) -> Gathered {
+    let mut overlay = Overlay::new(view, span, guard);
+    let mut records = Vec::new();
+    while let Some(key) = overlay.key(span) {
+        if records.len() >= span.records_max {
+            return Gathered { records, complete: false };
+        }
+        if let Some(record) = overlay.take(key, span) {
+            records.push(record.to_ref());
+        }
+    }
+    Gathered { records, complete: true }
+}
+
+/// Log and base of a funk, key by key, newest source first.
+struct FunkKeys<'f> {
+    runs: Vec<TableKeys>,
+    base: BaseKeys<'f>,
+}
+
+impl FunkKeys<'_> {
+    /// The next key of all, copied into `out`; whether there is one.
+    fn next_key(&self, span: &Span<'_>, out: &mut Vec<u8>) -> bool {
+        let mut least = self.base.key();
+        for key in self.runs.iter().filter_map(TableKeys::key) {
+            if least.is_none_or(|least| span.before(key, least).is_lt()) {
+                least = Some(key);
+            }
+        }
+        out.clear();
+        match least.filter(|key| span.wants(key)) {
+            Some(key) => {
+                out.extend_from_slice(key);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The visible record of `key`, which all sources then leave behind.
+    fn take(&mut self, key: &[u8]) -> Result<Option<TableHit>> {
+        let mut found = None;
+        for run in &mut self.runs {
+            if run.key().is_some_and(|own| *own == *key) {
+                found = found.or_else(|| run.hit().cloned());
+                run.advance()?;
+            }
+        }
+        if self.base.key().is_some_and(|own| *own == *key) {
+            found = found.or_else(|| self.base.hit().cloned());
+            self.base.advance()?;
+        }
+        Ok(found)
+    }
+}
+
+/// Fills from a funk and what was gathered from the deltas above it; does I/O, takes no pin.
+pub(crate) fn fill_from_funk(
+    buffer: &mut Buffer,
+    funk: &Funk,
+    gathered: &Gathered,
+    span: &Span<'_>,
+    readahead_blocks: usize,
+) -> Result<Filled> {
+    let mut runs = Vec::with_capacity(funk.runs.len());
+    for run in funk.runs.iter().rev() {
+        // A run wholly on the other side of the span's start has nothing.
+        let meta = &run.table.part.meta;
+        let nothing = match (span.direction, span.from) {
+            (_, None) => false,
+            (Direction::Forward, Some(from)) => *meta.max_key < *from,
+            (Direction::Backward, Some(from)) => *meta.min_key >= *from,
+        };
+        let beyond = match span.direction {
+            Direction::Forward => !span.wants(&meta.min_key),
+            Direction::Backward => !span.wants(&meta.max_key),
+        };
+        if !nothing && !beyond {
+            let table = run.table.open()?;
+            runs.push(TableKeys::seek(table, span.from, span.direction, span.at, 1)?);
+        }
+    }
+    let base =
+        BaseKeys::seek(&funk.base, span.from, span.direction, span.at, readahead_blocks)?;
+    let mut funk = FunkKeys { runs, base };
+    let mut upper = gathered.records.iter().peekable();
+    let mut key = Vec::new();
+    let mut lower = funk.next_key(span, &mut key);
+    let ended = loop {
+        if buffer.len() >= span.records_max {
+            break None;
+        }
+        let order = match (upper.peek(), lower) {
+            // Beyond the last gathered record the deltas may hold more.
+            (None, _) if !gathered.complete => {
+                break gathered.records.last().map(|record| Filled::UpTo(record.key().to_vec()));
+            }
+            (None, false) => break Some(Filled::Exhausted),
+            (Some(_), false) => Ordering::Less,
+            (None, true) => Ordering::Greater,
+            (Some(record), true) => span.before(record.key(), &key),
+        };
+        if order.is_le()
+            && let Some(record) = upper.next()
+            && record.kind() == Kind::Put
+        {
+            buffer.push_record(record);
+        }
+        if order.is_ge() {
+            let hit = funk.take(&key)?;
+            if order.is_gt()
+                && let Some(hit) = hit
+                && hit.kind == Kind::Put
+            {
+                buffer.push_block(&key, &hit);
+            }
+            lower = funk.next_key(span, &mut key);
+        }
+    };
+    buffer.seal();
+    Ok(ended.unwrap_or_else(|| Filled::UpTo(buffer.last_key())))
+}

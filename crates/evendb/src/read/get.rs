@@ -1,0 +1,151 @@
+//! Gets: the newest record of one key, or the newest at a snapshot's version.
+//!
+//! A get reads one root and one view (I1). It takes no lock that can wait: deltas and munk are
+//! searched under a pin, the row cache by a try-lock. Before the first read that may enter the
+//! kernel it takes a counted reference to the view and unpins (I17).
+
+use crate::chunk::{Chunk, Heat, View};
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::funk::value_of;
+use crate::keyspace::KeyspaceState;
+use crate::metrics::{Component, sample};
+use crate::sync::Arc;
+use crate::sync::epoch::{self, Guard};
+use crate::value::{Owner, Value};
+use evendb_storage::codec::hash_key;
+use evendb_storage::{Kind, Version};
+
+/// What the components in RAM say of a key.
+pub(crate) enum InRam {
+    /// The newest record, or its absence.
+    Answer(Component, Option<Value>),
+    /// They do not know: the funk decides.
+    Unknown,
+}
+
+/// Searches a view's deltas, then its munk.
+pub(crate) fn search_ram(
+    view: &View,
+    key: &[u8],
+    hash: u64,
+    at: Version,
+    guard: &Guard,
+) -> InRam {
+    let frozen = view.frozen.iter().filter(|frozen| {
+        frozen.limits.as_ref().is_none_or(|limits| limits.contains(key))
+    });
+    for delta in [&view.active].into_iter().chain(frozen.map(|frozen| &frozen.delta)) {
+        if let Some(record) = delta.get(key, hash, at, guard) {
+            let put = record.kind() == Kind::Put;
+            return InRam::Answer(
+                Component::Delta,
+                put.then(|| Value::of_record(record.to_ref())),
+            );
+        }
+    }
+    let Some(munk) = &view.munk else { return InRam::Unknown };
+    let hit = munk.get(key, hash, at).filter(|hit| hit.kind == Kind::Put);
+    InRam::Answer(
+        Component::Munk,
+        hit.map(|hit| Value::new(Owner::Page(hit.page.clone()), hit.value)),
+    )
+}
+
+impl Engine {
+    /// The newest value of `key`.
+    pub(crate) fn get(&self, keyspace: &KeyspaceState, key: &[u8]) -> Result<Option<Value>> {
+        self.check_readable()?;
+        let started = sample();
+        let hash = hash_key(key);
+        let guard = epoch::pin();
+        let chunk = keyspace.index.load(&guard).find(key);
+        let view = chunk.view.load(&guard);
+        Heat::count(&chunk.heat.gets);
+        if let InRam::Answer(component, value) = search_ram(view.get(), key, hash, Version::MAX, &guard) {
+            let component = if value.is_some() { component } else { Component::Absent };
+            self.metrics.served(component, started);
+            return Ok(value);
+        }
+        if let Some(rows) = &self.row_cache
+            && let Some(bytes) = rows.get(keyspace.id.0, key, hash)
+        {
+            Heat::count(&chunk.heat.row_hits);
+            self.metrics.served(Component::RowCache, started);
+            return Ok(Some(Value::of_bytes(bytes)));
+        }
+        let view = view.counted();
+        let chunk = chunk.clone();
+        drop(guard);
+        let found = self.search_funk(&chunk, &view, key, hash, Version::MAX)?;
+        let Some((component, value)) = found else {
+            self.metrics.served(Component::Absent, started);
+            return Ok(None);
+        };
+        self.metrics.served(component, started);
+        self.fill_row(keyspace, key, hash, &view, &value);
+        Ok(Some(value))
+    }
+
+    /// The newest value of `key` with version at most `at`.
+    pub(crate) fn get_at(
+        &self,
+        keyspace: &KeyspaceState,
+        key: &[u8],
+        at: Version,
+    ) -> Result<Option<Value>> {
+        self.check_readable()?;
+        let started = sample();
+        let hash = hash_key(key);
+        let guard = epoch::pin();
+        let chunk = keyspace.index.load(&guard).find(key);
+        let view = chunk.view.load(&guard);
+        Heat::count(&chunk.heat.gets);
+        if let InRam::Answer(component, value) = search_ram(view.get(), key, hash, at, &guard) {
+            self.metrics.served(component, started);
+            return Ok(value);
+        }
+        let view = view.counted();
+        let chunk = chunk.clone();
+        drop(guard);
+        let found = self.search_funk(&chunk, &view, key, hash, at)?;
+        let component = found.as_ref().map_or(Component::Absent, |(component, _)| *component);
+        self.metrics.served(component, started);
+        Ok(found.map(|(_, value)| value))
+    }
+
+    fn search_funk(
+        &self,
+        chunk: &Arc<Chunk>,
+        view: &View,
+        key: &[u8],
+        hash: u64,
+        at: Version,
+    ) -> Result<Option<(Component, Value)>> {
+        let found = view.funk.get(key, hash, at, &self.search_settings, &self.metrics);
+        let found = found.inspect_err(|_| self.note_damage(chunk))?;
+        Ok(found.and_then(|(component, found)| Some((component, value_of(found)?))))
+    }
+
+    /// Puts what the funk gave into the row cache, if it is still the newest: only if a fresh
+    /// lookup from the root gives the same view, and no delta of it has the key by now. A check of
+    /// the chunk that was looked up would not do: after a split its last view stays for ever.
+    fn fill_row(
+        &self,
+        keyspace: &KeyspaceState,
+        key: &[u8],
+        hash: u64,
+        view: &Arc<View>,
+        value: &Value,
+    ) {
+        let Some(rows) = &self.row_cache else { return };
+        if value.len() > self.row_bytes_max() {
+            return;
+        }
+        rows.insert_if(keyspace.id.0, key, hash, value, || {
+            let guard = epoch::pin();
+            let now = keyspace.index.load(&guard).find(key).view.load(&guard);
+            std::ptr::eq(now.get(), &**view) && !now.active.contains(key, hash, &guard)
+        });
+    }
+}

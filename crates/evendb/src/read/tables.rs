@@ -1,0 +1,195 @@
+//! Cursors over the tables of a funk, key by key: the newest record of each key at a version.
+//!
+//! [`TableKeys`] is one run; [`BaseKeys`] the disjoint tables of the base, end to end. Both move in
+//! one direction, chosen at the seek.
+
+use crate::error::Result;
+use crate::funk::tables::TableHandle;
+use crate::sync::Arc;
+use evendb_storage::table::{Block, Table, TableCursor};
+use evendb_storage::{Kind, Version};
+use std::ops::Range;
+
+/// Which way a cursor moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    Forward,
+    Backward,
+}
+
+/// The visible record of the key a cursor is on.
+#[derive(Clone)]
+pub(crate) struct TableHit {
+    pub(crate) kind: Kind,
+    pub(crate) block: Block,
+    pub(crate) value: Range<usize>,
+}
+
+/// One table, key by key.
+pub(crate) struct TableKeys {
+    cursor: TableCursor,
+    direction: Direction,
+    at: Version,
+    key: Vec<u8>,
+    /// `None` when the cursor has run out.
+    hit: Option<Option<TableHit>>,
+}
+
+impl TableKeys {
+    /// On the first key at or after `from` (forward), or the last key before `from` (backward);
+    /// with no `from` on the first or last key.
+    pub(crate) fn seek(
+        table: Arc<Table>,
+        from: Option<&[u8]>,
+        direction: Direction,
+        at: Version,
+        readahead_blocks: usize,
+    ) -> Result<TableKeys> {
+        let mut cursor = TableCursor::new(table, readahead_blocks);
+        match (direction, from) {
+            (Direction::Forward, Some(key)) => cursor.seek(key)?,
+            (Direction::Forward, None) => cursor.seek_first()?,
+            (Direction::Backward, Some(key)) => cursor.seek_before(key)?,
+            (Direction::Backward, None) => cursor.seek_last()?,
+        }
+        let mut keys = TableKeys { cursor, direction, at, key: Vec::new(), hit: None };
+        keys.gather()?;
+        Ok(keys)
+    }
+
+    pub(crate) fn key(&self) -> Option<&[u8]> {
+        self.hit.as_ref().map(|_| &self.key[..])
+    }
+
+    pub(crate) fn hit(&self) -> Option<&TableHit> {
+        self.hit.as_ref().and_then(Option::as_ref)
+    }
+
+    pub(crate) fn advance(&mut self) -> Result<()> {
+        self.gather()
+    }
+
+    /// Reads the records of the key the cursor is on and leaves it behind them.
+    fn gather(&mut self) -> Result<()> {
+        self.hit = None;
+        if !self.cursor.valid() {
+            return Ok(());
+        }
+        self.key.clear();
+        self.key.extend_from_slice(self.cursor.entry().key);
+        let mut hit: Option<TableHit> = None;
+        while self.cursor.valid() {
+            let entry = self.cursor.entry();
+            if *entry.key != *self.key {
+                break;
+            }
+            // Forward the versions fall: the first visible one is the newest. Backward they rise:
+            // the last visible one is.
+            let newest = match self.direction {
+                Direction::Forward => hit.is_none(),
+                Direction::Backward => true,
+            };
+            if entry.version <= self.at && newest {
+                let kind = entry.kind;
+                let (block, value) = self.cursor.value_block();
+                hit = Some(TableHit { kind, block: block.clone(), value });
+            }
+            match self.direction {
+                Direction::Forward => self.cursor.next()?,
+                Direction::Backward => self.cursor.prev()?,
+            }
+        }
+        self.hit = Some(hit);
+        Ok(())
+    }
+}
+
+/// The base's tables end to end.
+pub(crate) struct BaseKeys<'f> {
+    tables: &'f [Arc<TableHandle>],
+    /// The table of `current`.
+    index: usize,
+    current: Option<TableKeys>,
+    direction: Direction,
+    at: Version,
+    readahead_blocks: usize,
+}
+
+impl<'f> BaseKeys<'f> {
+    pub(crate) fn seek(
+        tables: &'f [Arc<TableHandle>],
+        from: Option<&[u8]>,
+        direction: Direction,
+        at: Version,
+        readahead_blocks: usize,
+    ) -> Result<BaseKeys<'f>> {
+        let index = match (direction, from) {
+            (Direction::Forward, None) => Some(0),
+            (Direction::Forward, Some(key)) => {
+                Some(tables.partition_point(|table| *table.part.meta.max_key < *key))
+            }
+            (Direction::Backward, None) => tables.len().checked_sub(1),
+            (Direction::Backward, Some(key)) => {
+                tables.partition_point(|table| *table.part.meta.min_key < *key).checked_sub(1)
+            }
+        };
+        let mut keys =
+            BaseKeys { tables, index: 0, current: None, direction, at, readahead_blocks };
+        if let Some(index) = index {
+            keys.index = index;
+            keys.open(from)?;
+        }
+        Ok(keys)
+    }
+
+    fn open(&mut self, from: Option<&[u8]>) -> Result<()> {
+        self.current = match self.tables.get(self.index) {
+            Some(table) => Some(TableKeys::seek(
+                table.open()?,
+                from,
+                self.direction,
+                self.at,
+                self.readahead_blocks,
+            )?),
+            None => None,
+        };
+        self.skip_exhausted()
+    }
+
+    fn skip_exhausted(&mut self) -> Result<()> {
+        while self.current.as_ref().is_some_and(|keys| keys.key().is_none()) {
+            let next = match self.direction {
+                Direction::Forward => Some(self.index + 1),
+                Direction::Backward => self.index.checked_sub(1),
+            };
+            let Some(table) = next.and_then(|next| self.tables.get(next)) else {
+                self.current = None;
+                break;
+            };
+            self.index = next.unwrap_or_default();
+            self.current = Some(TableKeys::seek(
+                table.open()?,
+                None,
+                self.direction,
+                self.at,
+                self.readahead_blocks,
+            )?);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn key(&self) -> Option<&[u8]> {
+        self.current.as_ref().and_then(TableKeys::key)
+    }
+
+    pub(crate) fn hit(&self) -> Option<&TableHit> {
+        self.current.as_ref().and_then(TableKeys::hit)
+    }
+
+    pub(crate) fn advance(&mut self) -> Result<()> {
+        if let Some(current) = &mut self.current {
+            current.advance()?;
+        }
+        self.skip_exhausted()
+    }
+}

@@ -1,0 +1,128 @@
+//! The body of a commit-log record: the operations of one batch, or the name of the value extent
+//! that holds them. Format in docs/format.md.
+//!
+//! ```text
+//! operation: kind u8 | keyspace u32 | key length u32 | value length u32 | key | value
+//! extent:    0xff u8 | file id u64 | length u64 | checksum u32
+//! ```
+
+use super::Op;
+use crate::manifest::KeyspaceId;
+use evendb_storage::Kind;
+use evendb_storage::codec::{get_u32, get_u64};
+use smallvec::SmallVec;
+
+pub(crate) const OP_HEADER_BYTES: usize = 13;
+const EXTENT: u8 = 0xff;
+pub(crate) const EXTENT_BYTES: usize = 21;
+
+/// Bytes of `ops` as a payload.
+pub(crate) fn bytes(ops: &[Op<'_>]) -> u64 {
+    let data = |op: &Op<'_>| op.record.key().len() + op.record.value().len();
+    ops.iter().map(|op| (OP_HEADER_BYTES + data(op)) as u64).sum()
+}
+
+fn op_header(op: &Op<'_>) -> [u8; OP_HEADER_BYTES] {
+    let mut header = [0; OP_HEADER_BYTES];
+    header[0] = op.record.kind() as u8;
+    header[1..5].copy_from_slice(&op.keyspace.id.0.to_le_bytes());
+    header[5..9].copy_from_slice(&(op.record.key().len() as u32).to_le_bytes());
+    header[9..13].copy_from_slice(&(op.record.value().len() as u32).to_le_bytes());
+    header
+}
+
+/// What a write copies into the commit log, ready before anything is latched.
+pub(crate) enum Encoded {
+    /// The operations themselves; headers are here, keys and values in the records.
+    Inline { headers: SmallVec<[[u8; OP_HEADER_BYTES]; 1]>, len: usize },
+    /// A value extent's name.
+    Extent([u8; EXTENT_BYTES]),
+}
+
+impl Encoded {
+    /// No commit log, no body.
+    pub(crate) fn empty() -> Encoded {
+        Encoded::Inline { headers: SmallVec::new(), len: 0 }
+    }
+
+    pub(crate) fn inline(ops: &[Op<'_>]) -> Encoded {
+        Encoded::Inline { headers: ops.iter().map(op_header).collect(), len: bytes(ops) as usize }
+    }
+
+    pub(crate) fn extent(id: u64, len: u64, checksum: u32) -> Encoded {
+        let mut body = [0; EXTENT_BYTES];
+        body[0] = EXTENT;
+        body[1..9].copy_from_slice(&id.to_le_bytes());
+        body[9..17].copy_from_slice(&len.to_le_bytes());
+        body[17..21].copy_from_slice(&checksum.to_le_bytes());
+        Encoded::Extent(body)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Encoded::Inline { len, .. } => *len,
+            Encoded::Extent(body) => body.len(),
+        }
+    }
+
+    pub(crate) fn parts<'a>(&'a self, ops: &'a [Op<'_>]) -> SmallVec<[&'a [u8]; 3]> {
+        match self {
+            Encoded::Inline { headers, .. } => headers
+                .iter()
+                .zip(ops)
+                .flat_map(|(header, op)| [&header[..], op.record.key(), op.record.value()])
+                .collect(),
+            Encoded::Extent(body) => SmallVec::from_slice(&[&body[..]]),
+        }
+    }
+}
+
+/// One operation read back.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct DecodedOp<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
+
+/// A payload read back.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Decoded<'a> {
+    Inline(Vec<DecodedOp<'a>>),
+    Extent { id: u64, len: u64, checksum: u32 },
+}
+
+/// Operations of an inline payload or of a value extent's contents; `None` if they make no sense.
+pub(crate) fn decode_ops(mut input: &[u8]) -> Option<Vec<DecodedOp<'_>>> {
+    let mut ops = Vec::new();
+    while let Some((&kind, rest)) = input.split_first() {
+        input = rest;
+        let kind = Kind::from_byte(kind)?;
+        let keyspace = KeyspaceId(get_u32(&mut input)?);
+        let key_len = get_u32(&mut input)? as usize;
+        let value_len = get_u32(&mut input)? as usize;
+        let (key, rest) = input.split_at_checked(key_len)?;
+        let (value, rest) = rest.split_at_checked(value_len)?;
+        if key_len > super::KEY_BYTES_MAX {
+            return None;
+        }
+        input = rest;
+        ops.push(DecodedOp { kind, keyspace, key, value });
+    }
+    Some(ops)
+}
+
+/// A commit-log record's payload; `None` if it makes no sense.
+pub(crate) fn decode(input: &[u8]) -> Option<Decoded<'_>> {
+    let (&first, mut rest) = input.split_first()?;
+    if first != EXTENT {
+        return Some(Decoded::Inline(decode_ops(input)?));
+    }
+    let extent = Decoded::Extent {
+        id: get_u64(&mut rest)?,
+        len: get_u64(&mut rest)?,
+        checksum: get_u32(&mut rest)?,
+    };
+    rest.is_empty().then_some(extent)
+}
