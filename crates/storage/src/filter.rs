@@ -30,7 +30,12 @@ pub struct BloomFilter {
 
 impl std::fmt::Debug for BloomFilter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "BloomFilter({} lines, {} probes)", self.lines.len(), self.probes)
+        write!(
+            f,
+            "BloomFilter({} lines, {} probes)",
+            self.lines.len(),
+            self.probes
+        )
     }
 }
 
@@ -109,7 +114,10 @@ impl BloomFilter {
             }
             line
         };
-        Some(BloomFilter { lines: chunks.iter().map(line).collect(), probes })
+        Some(BloomFilter {
+            lines: chunks.iter().map(line).collect(),
+            probes,
+        })
     }
 }
 
@@ -130,7 +138,10 @@ mod tests {
             let filter = BloomFilter::build(&members, bits_per_key);
             assert!(members.iter().all(|&hash| filter.may_contain(hash)));
             let others = hashes(1_000_000..1_200_000);
-            let wrong = others.iter().filter(|&&hash| filter.may_contain(hash)).count();
+            let wrong = others
+                .iter()
+                .filter(|&&hash| filter.may_contain(hash))
+                .count();
             let rate = wrong as f64 / others.len() as f64;
             println!("{bits_per_key} bits a key: {rate:.5} false positives");
             assert!(rate < bound, "{bits_per_key} bits a key: rate {rate}");
@@ -147,7 +158,11 @@ mod tests {
     #[test]
     fn an_empty_filter_contains_nothing() {
         let filter = BloomFilter::build(&[], 10);
-        assert!(!hashes(0..100).into_iter().any(|hash| filter.may_contain(hash)));
+        assert!(
+            !hashes(0..100)
+                .into_iter()
+                .any(|hash| filter.may_contain(hash))
+        );
     }
 
     #[test]

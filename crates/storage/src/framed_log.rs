@@ -47,7 +47,9 @@ pub fn encode_header(id: u64) -> [u8; HEADER_BYTES as usize] {
 
 /// Appends the frame of `payload` for `offset` of log `id`; `false` if it is 4 GiB or longer.
 pub fn encode_frame(out: &mut Vec<u8>, id: u64, offset: u64, payload: &[u8]) -> bool {
-    let Ok(len) = u32::try_from(payload.len()) else { return false };
+    let Ok(len) = u32::try_from(payload.len()) else {
+        return false;
+    };
     out.extend_from_slice(&len.to_le_bytes());
     out.extend_from_slice(&frame_checksum(id, offset, len, payload).to_le_bytes());
     out.extend_from_slice(payload);
@@ -83,7 +85,12 @@ impl FramedLogWriter {
         let header = encode_header(id);
         file.write_at(&header, 0)
             .map_err(|error| Error::io(file.path(), "write log header", error))?;
-        Ok(FramedLogWriter { file, id, end: HEADER_BYTES, frame: Vec::new() })
+        Ok(FramedLogWriter {
+            file,
+            id,
+            end: HEADER_BYTES,
+            frame: Vec::new(),
+        })
     }
 
     /// Goes on behind the last valid frame, at the `end` that [`read_frames`] gave for this log.
@@ -97,7 +104,12 @@ impl FramedLogWriter {
             Ok(())
         };
         cut().map_err(|error| Error::io(file.path(), "cut torn tail of log", error))?;
-        Ok(FramedLogWriter { file, id, end, frame: Vec::new() })
+        Ok(FramedLogWriter {
+            file,
+            id,
+            end,
+            frame: Vec::new(),
+        })
     }
 
     /// Appends a frame by one write and returns the log's new end. Not durable before
@@ -117,7 +129,9 @@ impl FramedLogWriter {
 
     /// Makes all that was appended durable.
     pub fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|error| Error::io(self.file.path(), "sync log", error))
+        self.file
+            .sync_data()
+            .map_err(|error| Error::io(self.file.path(), "sync log", error))
     }
 
     /// Where the next frame goes.
@@ -138,8 +152,15 @@ pub fn read_frames(
     verified_up_to: u64,
     each: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
 ) -> Result<u64> {
-    let len = file.len().map_err(|error| Error::io(file.path(), "read log length", error))?;
-    let mut reader = Reader { file, len, buffer: Vec::new(), start: 0 };
+    let len = file
+        .len()
+        .map_err(|error| Error::io(file.path(), "read log length", error))?;
+    let mut reader = Reader {
+        file,
+        len,
+        buffer: Vec::new(),
+        start: 0,
+    };
     check_header(file, id, reader.at(0, HEADER_BYTES)?)?;
     let mut offset = HEADER_BYTES;
     loop {
@@ -150,18 +171,30 @@ pub fn read_frames(
         let payload_len = codec::get_u32(&mut header).map_or(0, u64::from);
         let frame_len = FRAME_HEADER_BYTES as u64 + payload_len;
         // Checked before reading, so that a broken length allocates nothing.
-        let frame = if frame_len <= len - offset { reader.at(offset, frame_len)? } else { &[] };
+        let frame = if frame_len <= len - offset {
+            reader.at(offset, frame_len)?
+        } else {
+            &[]
+        };
         match decode_frame(frame, id, offset) {
             Some(payload) => each(offset, payload)?,
             None if offset < verified_up_to => {
-                return Err(Error::corruption(file.path(), offset, "log frame does not verify"));
+                return Err(Error::corruption(
+                    file.path(),
+                    offset,
+                    "log frame does not verify",
+                ));
             }
             None => return Ok(offset),
         }
         offset += frame_len;
     }
     if offset < verified_up_to {
-        return Err(Error::corruption(file.path(), offset, "log ends before its durable end"));
+        return Err(Error::corruption(
+            file.path(),
+            offset,
+            "log ends before its durable end",
+        ));
     }
     Ok(offset)
 }
@@ -178,12 +211,19 @@ fn check_header(file: &dyn File, id: u64, header: &[u8]) -> Result<()> {
             return Err(Error::unsupported(file.path(), detail));
         }
         (Some(_), Some(_)) => {
-            return Err(Error::unsupported(file.path(), "not a framed log: wrong magic"));
+            return Err(Error::unsupported(
+                file.path(),
+                "not a framed log: wrong magic",
+            ));
         }
         _ => return corrupt("log header cut short"),
     }
     let expected = encode_header(id);
-    if header == expected { Ok(()) } else { corrupt("header of another log, or broken") }
+    if header == expected {
+        Ok(())
+    } else {
+        corrupt("header of another log, or broken")
+    }
 }
 
 /// Bytes of the file through a buffer that moves forward.
@@ -214,7 +254,11 @@ impl Reader<'_> {
         let mut done = 0;
         while done < want {
             let place = offset + done as u64;
-            match self.file.read_at(&mut self.buffer[done..], place).map_err(io_error)? {
+            match self
+                .file
+                .read_at(&mut self.buffer[done..], place)
+                .map_err(io_error)?
+            {
                 0 => break,
                 count => done += count,
             }

@@ -15,7 +15,10 @@ const ID: u64 = 0x1122_3344_5566_7788;
 fn written(payloads: &[Vec<u8>]) -> (Arc<MemFile>, Vec<u64>) {
     let file = MemFile::new(Vec::new());
     let mut writer = FramedLogWriter::create(file.clone(), ID).unwrap();
-    let ends = payloads.iter().map(|payload| writer.append(payload).unwrap()).collect();
+    let ends = payloads
+        .iter()
+        .map(|payload| writer.append(payload).unwrap())
+        .collect();
     writer.sync().unwrap();
     (file, ends)
 }
@@ -51,8 +54,10 @@ proptest! {
 
 #[test]
 fn frames_larger_than_the_reader_takes_at_once() {
-    let payloads: Vec<Vec<u8>> =
-        [100_000, 700_000, 3, 262_144 - 8, 262_144, 0].iter().map(|&len| vec![3; len]).collect();
+    let payloads: Vec<Vec<u8>> = [100_000, 700_000, 3, 262_144 - 8, 262_144, 0]
+        .iter()
+        .map(|&len| vec![3; len])
+        .collect();
     let (file, ends) = written(&payloads);
     let (seen, end) = read(file.bytes(), ID, ends[5]).unwrap();
     assert!(seen == payloads);
@@ -69,7 +74,10 @@ fn every_bit_and_every_truncation() {
         bad[bit / 8] ^= 1 << (bit % 8);
         // All durable: nothing may be missing silently.
         let error = read(bad.clone(), ID, last).unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Unsupported));
+        assert!(matches!(
+            error.kind(),
+            ErrorKind::Corruption | ErrorKind::Unsupported
+        ));
         // Nothing durable but the header: exactly the frames before the broken one.
         let at = (bit / 8) as u64;
         match read(bad, ID, 0) {
@@ -102,7 +110,10 @@ fn every_bit_and_every_truncation() {
 #[test]
 fn another_log_and_newer_formats_are_refused() {
     let bytes = written(&payloads()).0.bytes();
-    assert_eq!(read(bytes.clone(), ID + 1, 0).unwrap_err().kind(), ErrorKind::Corruption);
+    assert_eq!(
+        read(bytes.clone(), ID + 1, 0).unwrap_err().kind(),
+        ErrorKind::Corruption
+    );
     for at in [0, 8] {
         let mut bad = bytes.clone();
         bad[at] ^= 2;
@@ -142,5 +153,8 @@ fn an_error_of_the_caller_ends_reading() {
         calls += 1;
         Err(Error::corruption(Path::new("/x"), offset, "not an edit"))
     });
-    assert_eq!((answer.unwrap_err().offset(), calls), (Some(HEADER_BYTES), 1));
+    assert_eq!(
+        (answer.unwrap_err().offset(), calls),
+        (Some(HEADER_BYTES), 1)
+    );
 }

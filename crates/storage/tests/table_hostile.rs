@@ -24,12 +24,25 @@ fn records() -> Vec<Record> {
 
 fn collect(cursor: &mut TableCursor, forward: bool) -> Result<Vec<Record>> {
     let mut seen = Vec::new();
-    if forward { cursor.seek_first()? } else { cursor.seek_last()? }
+    if forward {
+        cursor.seek_first()?
+    } else {
+        cursor.seek_last()?
+    }
     while cursor.valid() {
         let entry = cursor.entry();
         let (key, value) = (entry.key.to_vec(), entry.value.to_vec());
-        seen.push(Record { key, version: entry.version, kind: entry.kind, value });
-        if forward { cursor.next()? } else { cursor.prev()? }
+        seen.push(Record {
+            key,
+            version: entry.version,
+            kind: entry.kind,
+            value,
+        });
+        if forward {
+            cursor.next()?
+        } else {
+            cursor.prev()?
+        }
     }
     Ok(seen)
 }
@@ -46,7 +59,11 @@ fn read_all_ways(table: Arc<Table>, records: &[Record]) -> Vec<Result<bool>> {
             })
         }));
     }
-    answers.push(table.get(b"key04", Version::MAX).map(|found| found.is_none()));
+    answers.push(
+        table
+            .get(b"key04", Version::MAX)
+            .map(|found| found.is_none()),
+    );
     let mut count = 0;
     let hashes = table.for_each_hash(&mut |_, _| count += 1);
     answers.push(hashes.map(|()| count >= 13));
@@ -94,7 +111,10 @@ fn every_bit_of_a_table_counts() {
         for bit in 0..bytes.len() * 8 {
             let mut bad = bytes.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(survives(bad, len, ID, &records, &format!("bit {bit}")), "bit {bit} unseen");
+            assert!(
+                survives(bad, len, ID, &records, &format!("bit {bit}")),
+                "bit {bit} unseen"
+            );
         }
     }
 }
@@ -105,9 +125,21 @@ fn every_truncation_is_seen() {
     let (bytes, _) = build(&records, options(90, Codec::None));
     for len in 0..bytes.len() {
         let cut = bytes[..len].to_vec();
-        assert!(survives(cut.clone(), bytes.len() as u64, ID, &records, "file cut"));
+        assert!(survives(
+            cut.clone(),
+            bytes.len() as u64,
+            ID,
+            &records,
+            "file cut"
+        ));
         assert!(survives(cut, len as u64, ID, &records, "table cut"));
-        assert!(survives(bytes.clone(), len as u64, ID, &records, "wrong length"));
+        assert!(survives(
+            bytes.clone(),
+            len as u64,
+            ID,
+            &records,
+            "wrong length"
+        ));
         let shifted = bytes[bytes.len() - len..].to_vec();
         assert!(survives(shifted, len as u64, ID, &records, "head cut"));
     }
@@ -118,9 +150,21 @@ fn another_table_or_a_moved_one_does_not_verify() {
     let records = records();
     let (bytes, _) = build(&records, options(90, Codec::None));
     let len = bytes.len() as u64;
-    assert!(survives(bytes.clone(), len, TableId(ID.0 + 1), &records, "another id"));
+    assert!(survives(
+        bytes.clone(),
+        len,
+        TableId(ID.0 + 1),
+        &records,
+        "another id"
+    ));
     for hostile_len in [u64::MAX, u64::MAX / 2, 1 << 45] {
-        assert!(survives(bytes.clone(), hostile_len, ID, &records, "hostile length"));
+        assert!(survives(
+            bytes.clone(),
+            hostile_len,
+            ID,
+            &records,
+            "hostile length"
+        ));
     }
     assert!(Table::open(MemFile::new(bytes), u64::MAX - 3, len, ID).is_err());
 }
@@ -133,7 +177,10 @@ fn errors_name_the_absolute_offset() {
     file[1000 + 5] ^= 1;
     let table = Table::open(MemFile::new(file), 1000, bytes.len() as u64, ID).unwrap();
     let error = table.read_block(0).unwrap_err();
-    assert_eq!((error.kind(), error.offset()), (ErrorKind::Corruption, Some(1000)));
+    assert_eq!(
+        (error.kind(), error.offset()),
+        (ErrorKind::Corruption, Some(1000))
+    );
 }
 
 #[test]

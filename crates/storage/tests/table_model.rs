@@ -114,8 +114,14 @@ fn check_cursor(table: &Arc<Table>, records: &[Record], probes: &[Vec<u8>], read
                 break;
             }
             place += step;
-            if step > 0 { cursor.next().unwrap() } else { cursor.prev().unwrap() }
-            let expected = usize::try_from(place).ok().filter(|&place| place < records.len());
+            if step > 0 {
+                cursor.next().unwrap()
+            } else {
+                cursor.prev().unwrap()
+            }
+            let expected = usize::try_from(place)
+                .ok()
+                .filter(|&place| place < records.len());
             check_position(&cursor, records, expected);
         }
     }
@@ -124,14 +130,25 @@ fn check_cursor(table: &Arc<Table>, records: &[Record], probes: &[Vec<u8>], read
 /// Every record's key is reported with a block in which it is found.
 fn check_hashes(table: &Table, records: &[Record]) {
     let mut reported = Vec::new();
-    table.for_each_hash(&mut |hash, block| reported.push((hash, block))).unwrap();
-    assert!(reported.windows(2).all(|pair| pair[0].1 <= pair[1].1 && pair[0] != pair[1]));
+    table
+        .for_each_hash(&mut |hash, block| reported.push((hash, block)))
+        .unwrap();
+    assert!(
+        reported
+            .windows(2)
+            .all(|pair| pair[0].1 <= pair[1].1 && pair[0] != pair[1])
+    );
     for record in records {
         let hash = hash_key(&record.key);
-        let found = reported.iter().filter(|(found, _)| *found == hash).any(|&(_, block)| {
-            let found = table.get_from_block(block, &record.key, record.version).unwrap();
-            found.is_some_and(|found| found.version == record.version)
-        });
+        let found = reported
+            .iter()
+            .filter(|(found, _)| *found == hash)
+            .any(|&(_, block)| {
+                let found = table
+                    .get_from_block(block, &record.key, record.version)
+                    .unwrap();
+                found.is_some_and(|found| found.version == record.version)
+            });
         assert!(found, "{record:?} in none of its blocks");
     }
 }
@@ -170,7 +187,9 @@ proptest! {
 }
 
 fn numbered(count: u32) -> Vec<Record> {
-    (0..count).map(|n| Record::put(format!("user{n:08}").as_bytes(), 0, &[n as u8; 20])).collect()
+    (0..count)
+        .map(|n| Record::put(format!("user{n:08}").as_bytes(), 0, &[n as u8; 20]))
+        .collect()
 }
 
 #[test]
@@ -217,7 +236,10 @@ fn a_scan_reads_ahead_in_both_directions() {
             cursor.prev().unwrap();
         }
         let reads = file.take_reads();
-        assert!(reads <= 1 + (blocks - 1).div_ceil(8), "{reads} reads of {blocks} blocks");
+        assert!(
+            reads <= 1 + (blocks - 1).div_ceil(8),
+            "{reads} reads of {blocks} blocks"
+        );
     }
 }
 
@@ -235,7 +257,12 @@ fn opening_a_small_table_is_one_read_and_a_large_one_two() {
 fn lz4_shrinks_and_incompressible_blocks_stay() {
     let (plain, _) = build(&numbered(500), options(1024, Codec::None));
     let (packed, _) = build(&numbered(500), options(1024, Codec::Lz4));
-    assert!(packed.len() * 2 < plain.len() + 2000, "{} of {}", packed.len(), plain.len());
+    assert!(
+        packed.len() * 2 < plain.len() + 2000,
+        "{} of {}",
+        packed.len(),
+        plain.len()
+    );
 }
 
 #[test]
@@ -262,11 +289,17 @@ fn an_empty_table_is_a_table() {
 #[test]
 #[should_panic(expected = "out of order")]
 fn records_out_of_order_are_refused() {
-    build(&[Record::put(b"b", 0, b""), Record::put(b"a", 0, b"")], options(4096, Codec::None));
+    build(
+        &[Record::put(b"b", 0, b""), Record::put(b"a", 0, b"")],
+        options(4096, Codec::None),
+    );
 }
 
 #[test]
 #[should_panic(expected = "out of order")]
 fn a_record_twice_is_refused() {
-    build(&[Record::put(b"b", 4, b""), Record::delete(b"b", 4)], options(4096, Codec::None));
+    build(
+        &[Record::put(b"b", 4, b""), Record::delete(b"b", 4)],
+        options(4096, Codec::None),
+    );
 }

@@ -37,20 +37,34 @@ pub struct Block {
 
 impl std::fmt::Debug for Block {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Block({} bytes, {} restarts)", self.end - self.start, self.restarts)
+        write!(
+            f,
+            "Block({} bytes, {} restarts)",
+            self.end - self.start,
+            self.restarts
+        )
     }
 }
 
 impl Block {
     /// The block in `buffer[range]`; checks the restart array's bounds, not the rows.
     pub(super) fn parse(buffer: Arc<[u8]>, range: Range<usize>) -> Decoded<Block> {
-        let bytes = buffer.get(range.clone()).ok_or(Malformed("block out of bounds"))?;
-        let (rest, count) = bytes.split_last_chunk::<4>().ok_or(Malformed("block too short"))?;
+        let bytes = buffer
+            .get(range.clone())
+            .ok_or(Malformed("block out of bounds"))?;
+        let (rest, count) = bytes
+            .split_last_chunk::<4>()
+            .ok_or(Malformed("block too short"))?;
         let restarts = u32::from_le_bytes(*count) as usize;
         if restarts == 0 || restarts > rest.len() / 4 {
             return Err(Malformed("block with an impossible number of restarts"));
         }
-        let block = Block { start: range.start, end: range.end, restarts, buffer };
+        let block = Block {
+            start: range.start,
+            end: range.end,
+            restarts,
+            buffer,
+        };
         if block.rows().is_empty() || block.restart(0) != 0 {
             return Err(Malformed("block without a first row"));
         }
@@ -186,7 +200,12 @@ pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
         }
         common += 8;
     }
-    common + a[common..len].iter().zip(&b[common..len]).take_while(|(x, y)| x == y).count()
+    common
+        + a[common..len]
+            .iter()
+            .zip(&b[common..len])
+            .take_while(|(x, y)| x == y)
+            .count()
 }
 
 #[inline]
@@ -220,14 +239,25 @@ fn row_at(rows: &[u8], offset: usize) -> Decoded<Row> {
     if shared > KEY_BYTES_MAX as u64 || shared + unshared > KEY_BYTES_MAX as u64 {
         return Err(Malformed("key longer than a key may be"));
     }
-    let kind = if value_and_kind & 1 == 0 { Kind::Delete } else { Kind::Put };
+    let kind = if value_and_kind & 1 == 0 {
+        Kind::Delete
+    } else {
+        Kind::Put
+    };
     if kind == Kind::Delete && value_len != 0 {
         return Err(Malformed("delete with a value"));
     }
     let tail = at..at + unshared as usize;
     let value = tail.end..tail.end + value_len as usize;
     let end = value.end;
-    Ok(Row { shared: shared as usize, tail, value, version, kind, end })
+    Ok(Row {
+        shared: shared as usize,
+        tail,
+        value,
+        version,
+        kind,
+        end,
+    })
 }
 
 /// A position in a block that moves both ways.
@@ -260,7 +290,12 @@ impl Walk {
     pub(super) fn entry<'a>(&'a self, block: &'a Block) -> Option<EntryRef<'a>> {
         let step = self.steps.last()?;
         let value = &block.bytes()[step.value.clone()];
-        Some(EntryRef { key: &self.key, version: step.version, kind: step.kind, value })
+        Some(EntryRef {
+            key: &self.key,
+            version: step.version,
+            kind: step.kind,
+            value,
+        })
     }
 
     /// Range of the current value within the block's bytes.
@@ -378,8 +413,22 @@ impl Walk {
         self.undo.extend_from_slice(&self.key[row.shared..]);
         self.key.truncate(row.shared);
         self.key.extend_from_slice(&block.bytes()[row.tail]);
-        let Row { shared, value, version, kind, end, .. } = row;
-        self.steps.push(Step { shared, undo_start, version, kind, value, end });
+        let Row {
+            shared,
+            value,
+            version,
+            kind,
+            end,
+            ..
+        } = row;
+        self.steps.push(Step {
+            shared,
+            undo_start,
+            version,
+            kind,
+            value,
+            end,
+        });
         Ok(())
     }
 }
@@ -422,7 +471,8 @@ impl BlockBuilder {
         let restart = self.bytes.is_empty() || self.rows_in_interval >= self.restart_interval;
         let shared = if restart {
             // `is_full` ends a block before its rows outgrow 32 bits.
-            self.restarts.push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
+            self.restarts
+                .push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
             self.rows_in_interval = 0;
             0
         } else {
@@ -432,7 +482,10 @@ impl BlockBuilder {
         let tail = &entry.key[shared..];
         codec::put_varint(&mut self.bytes, shared as u64);
         codec::put_varint(&mut self.bytes, tail.len() as u64);
-        codec::put_varint(&mut self.bytes, (entry.value.len() as u64) << 1 | entry.kind as u64);
+        codec::put_varint(
+            &mut self.bytes,
+            (entry.value.len() as u64) << 1 | entry.kind as u64,
+        );
         codec::put_varint(&mut self.bytes, entry.version.0);
         self.bytes.extend_from_slice(tail);
         self.bytes.extend_from_slice(entry.value);
@@ -443,7 +496,8 @@ impl BlockBuilder {
         for restart in &self.restarts {
             self.bytes.extend_from_slice(&restart.to_le_bytes());
         }
-        self.bytes.extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
+        self.bytes
+            .extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
         &self.bytes
     }
 

@@ -123,7 +123,10 @@ impl TableCursor {
     /// The block that holds the record's value, and the value's range within its bytes. Panics if
     /// not valid.
     pub fn value_block(&self) -> (&Block, Range<usize>) {
-        self.block.as_ref().zip(self.walk.value()).expect("value of a cursor that is on no record")
+        self.block
+            .as_ref()
+            .zip(self.walk.value())
+            .expect("value of a cursor that is on no record")
     }
 
     /// The table it walks.

@@ -48,7 +48,13 @@ pub(super) enum FooterError {
 impl Footer {
     pub(super) fn encode(&self, id: TableId) -> [u8; FOOTER_BYTES] {
         let mut bytes = [0; FOOTER_BYTES];
-        let words = [self.data_len, self.filter_len, self.index_len, self.properties_len, id.0];
+        let words = [
+            self.data_len,
+            self.filter_len,
+            self.index_len,
+            self.properties_len,
+            id.0,
+        ];
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
@@ -74,7 +80,9 @@ impl Footer {
         let version = codec::get_u32(&mut input).ok_or(CUT)?;
         let crc = codec::get_u32(&mut input).ok_or(CUT)?;
         if codec::get_u64(&mut input).ok_or(CUT)? != MAGIC {
-            return Err(FooterError::Unsupported("not a table: wrong magic".to_owned()));
+            return Err(FooterError::Unsupported(
+                "not a table: wrong magic".to_owned(),
+            ));
         }
         if version != FORMAT_VERSION {
             let detail = format!("table format {version}, this build reads {FORMAT_VERSION}");
@@ -88,12 +96,26 @@ impl Footer {
         if stored_id != id.0 {
             return corrupt("footer of another table");
         }
-        let parts = [data_len, filter_len, index_len, properties_len, FOOTER_BYTES as u64];
-        match parts.iter().try_fold(0u64, |sum, &part| sum.checked_add(part)) {
+        let parts = [
+            data_len,
+            filter_len,
+            index_len,
+            properties_len,
+            FOOTER_BYTES as u64,
+        ];
+        match parts
+            .iter()
+            .try_fold(0u64, |sum, &part| sum.checked_add(part))
+        {
             Some(sum) if sum == table_len => {}
             _ => return corrupt("footer's lengths do not add up to the table's"),
         }
-        Ok(Footer { data_len, filter_len, index_len, properties_len })
+        Ok(Footer {
+            data_len,
+            filter_len,
+            index_len,
+            properties_len,
+        })
     }
 
     /// Names this very table: its identity, its layout, and through the properties its data.
@@ -134,8 +156,13 @@ impl Properties {
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let meta = &self.meta;
-        let numbers =
-            [meta.entries, meta.deletes, meta.data_bytes, meta.max_version.0, self.blocks];
+        let numbers = [
+            meta.entries,
+            meta.deletes,
+            meta.data_bytes,
+            meta.max_version.0,
+            self.blocks,
+        ];
         for number in numbers {
             codec::put_varint(out, number);
         }
@@ -176,7 +203,12 @@ impl Properties {
             max_key,
             ..TableMeta::default()
         };
-        Some(Properties { meta, blocks, codec, data_checksum })
+        Some(Properties {
+            meta,
+            blocks,
+            codec,
+            data_checksum,
+        })
     }
 
     fn is_consistent(&self) -> bool {
@@ -193,7 +225,12 @@ mod tests {
     use super::*;
 
     fn footer() -> Footer {
-        Footer { data_len: 100, filter_len: 69, index_len: 20, properties_len: 30 }
+        Footer {
+            data_len: 100,
+            filter_len: 69,
+            index_len: 20,
+            properties_len: 30,
+        }
     }
 
     #[test]
@@ -211,9 +248,15 @@ mod tests {
 
     #[test]
     fn lengths_that_overflow_are_refused() {
-        let hostile = Footer { data_len: u64::MAX, ..footer() };
+        let hostile = Footer {
+            data_len: u64::MAX,
+            ..footer()
+        };
         let bytes = hostile.encode(TableId(9));
-        assert!(matches!(Footer::decode(&bytes, TableId(9), 275), Err(FooterError::Corrupt(_))));
+        assert!(matches!(
+            Footer::decode(&bytes, TableId(9), 275),
+            Err(FooterError::Corrupt(_))
+        ));
     }
 
     #[test]
@@ -222,7 +265,10 @@ mod tests {
             let mut bytes = footer().encode(TableId(9));
             bytes[at] ^= 2;
             let answer = Footer::decode(&bytes, TableId(9), 275);
-            assert!(matches!(answer, Err(FooterError::Unsupported(_))), "byte {at}");
+            assert!(
+                matches!(answer, Err(FooterError::Unsupported(_))),
+                "byte {at}"
+            );
         }
     }
 
@@ -237,7 +283,12 @@ mod tests {
             max_key: b"zz".to_vec(),
             ..TableMeta::default()
         };
-        let good = Properties { meta, blocks: 17, codec: Codec::Lz4, data_checksum: 0xdead_beef };
+        let good = Properties {
+            meta,
+            blocks: 17,
+            codec: Codec::Lz4,
+            data_checksum: 0xdead_beef,
+        };
         let mut bytes = Vec::new();
         good.encode(&mut bytes);
         assert_eq!(Properties::decode(&bytes), Ok(good.clone()));

@@ -91,7 +91,10 @@ impl BlockIndex {
             (Some(first), Some(last)) => first[..common_prefix(first, last)].into(),
             _ => Box::default(),
         };
-        let total = separators.iter().map(|separator| separator.len() - prefix.len()).sum();
+        let total = separators
+            .iter()
+            .map(|separator| separator.len() - prefix.len())
+            .sum();
         let mut arena = Vec::with_capacity(total);
         let mut arena_ends = Vec::with_capacity(separators.len());
         let mut heads = Vec::with_capacity(separators.len());
@@ -160,19 +163,25 @@ impl BlockIndex {
     /// Whether the versions of `key` go on from block `ordinal` into the next.
     pub(super) fn continues(&self, ordinal: usize, key: &[u8]) -> bool {
         self.blocks[ordinal] & 1 == 1
-            && key.strip_prefix(&*self.prefix).is_some_and(|rest| rest == self.rest(ordinal))
+            && key
+                .strip_prefix(&*self.prefix)
+                .is_some_and(|rest| rest == self.rest(ordinal))
     }
 
     /// Whether the separator of the last block is `key`.
     pub(super) fn ends_with(&self, key: &[u8]) -> bool {
         self.len().checked_sub(1).is_some_and(|last| {
-            key.strip_prefix(&*self.prefix).is_some_and(|rest| rest == self.rest(last))
+            key.strip_prefix(&*self.prefix)
+                .is_some_and(|rest| rest == self.rest(last))
         })
     }
 
     /// Where stored block `ordinal` lies within the table. Panics if there is no such block.
     pub(super) fn block(&self, ordinal: usize) -> Range<u64> {
-        let end = self.blocks.get(ordinal + 1).map_or(self.data_bytes, |next| next >> 1);
+        let end = self
+            .blocks
+            .get(ordinal + 1)
+            .map_or(self.data_bytes, |next| next >> 1);
         self.blocks[ordinal] >> 1..end
     }
 }
@@ -189,7 +198,10 @@ impl IndexBuilder {
     /// Adds the next block.
     pub(super) fn add(&mut self, stored_len: u64, separator: &[u8], continues: bool) {
         codec::put_varint(&mut self.rows, stored_len);
-        codec::put_varint(&mut self.rows, (separator.len() as u64) << 1 | u64::from(continues));
+        codec::put_varint(
+            &mut self.rows,
+            (separator.len() as u64) << 1 | u64::from(continues),
+        );
         self.rows.extend_from_slice(separator);
         self.blocks += 1;
         self.key_bytes += separator.len() as u64;

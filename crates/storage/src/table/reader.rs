@@ -81,7 +81,12 @@ impl Table {
                 FooterError::Unsupported(detail) => Error::unsupported(file.path(), detail),
                 FooterError::Corrupt(malformed) => corrupt(footer_at, malformed),
             })?,
-            None => return Err(corrupt(footer_at, Malformed("table too short for a footer"))),
+            None => {
+                return Err(corrupt(
+                    footer_at,
+                    Malformed("table too short for a footer"),
+                ));
+            }
         };
         if footer.data_len < tail_start {
             // The file was just seen to reach the table's end, so this is no more than it holds.
@@ -92,30 +97,58 @@ impl Table {
             whole[missing..].copy_from_slice(&tail);
             (tail, tail_start) = (whole, footer.data_len);
         }
-        let mut parts = Parts { tail: &tail, tail_start, at: footer.data_len, id, crc: 0 };
+        let mut parts = Parts {
+            tail: &tail,
+            tail_start,
+            at: footer.data_len,
+            id,
+            crc: 0,
+        };
         let filter = match footer.filter_len {
             0 => None,
             stored_len => Some(parts.next(stored_len, |payload| {
                 BloomFilter::decode(payload).ok_or(Malformed("filter of an impossible size"))
             })),
         };
-        let filter = filter.transpose().map_err(|(at, malformed)| corrupt(at, malformed))?;
+        let filter = filter
+            .transpose()
+            .map_err(|(at, malformed)| corrupt(at, malformed))?;
         let index = parts
-            .next(footer.index_len, |payload| BlockIndex::decode(payload, footer.data_len))
+            .next(footer.index_len, |payload| {
+                BlockIndex::decode(payload, footer.data_len)
+            })
             .map_err(|(at, malformed)| corrupt(at, malformed))?;
         let index_crc = parts.crc;
-        let Properties { mut meta, blocks, codec, data_checksum } = parts
+        let Properties {
+            mut meta,
+            blocks,
+            codec,
+            data_checksum,
+        } = parts
             .next(footer.properties_len, |payload| {
                 let properties = Properties::decode(payload)?;
                 let agreed = properties.blocks == index.len() as u64
                     && (index.len() == 0 || index.ends_with(&properties.meta.max_key));
-                if agreed { Ok(properties) } else { Err(Malformed("properties against index")) }
+                if agreed {
+                    Ok(properties)
+                } else {
+                    Err(Malformed("properties against index"))
+                }
             })
             .map_err(|(at, malformed)| corrupt(at, malformed))?;
         debug_assert_eq!(blocks, index.len() as u64);
         meta.len = len;
         meta.checksum = footer.table_checksum(id, index_crc, parts.crc);
-        Ok(Table { file, offset, id, meta, codec, data_checksum, index, filter })
+        Ok(Table {
+            file,
+            offset,
+            id,
+            meta,
+            codec,
+            data_checksum,
+            index,
+            filter,
+        })
     }
 
     /// Bytes that the resident index and filter take.
@@ -143,7 +176,9 @@ impl Table {
     /// `false` if the filter shows that no record has a key of this hash; `true` without a filter.
     #[inline]
     pub fn may_contain(&self, hash: u64) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
+        self.filter
+            .as_ref()
+            .is_none_or(|filter| filter.may_contain(hash))
     }
 
     /// The ordinal of the block in which the newest record of `key` is if it is anywhere.
@@ -181,8 +216,8 @@ impl Table {
             Codec::Lz4 => {
                 let mut scratch = SCRATCH.take();
                 scratch.resize(len, 0);
-                let block = read_at(&*self.file, &mut scratch, self.offset + place.start)
-                    .and_then(|()| {
+                let block =
+                    read_at(&*self.file, &mut scratch, self.offset + place.start).and_then(|()| {
                         let block = self.block_of(&scratch, place.start);
                         block.map_err(|malformed| self.corrupt_at(place.start, malformed))
                     });
@@ -214,7 +249,10 @@ impl Table {
                 let len = bytes.len();
                 return Block::parse(bytes, 0..len);
             }
-            Block::parse(Arc::clone(buffer), within.start..within.start + payload.len())
+            Block::parse(
+                Arc::clone(buffer),
+                within.start..within.start + payload.len(),
+            )
         });
         block.map_err(|malformed| self.corrupt_at(relative, malformed))
     }
@@ -256,7 +294,12 @@ impl Table {
             match found.map_err(|malformed| self.corrupt_block(ordinal, malformed))? {
                 Search::Found(row) => {
                     let (version, kind, value) = (row.version, row.kind, row.value);
-                    return Ok(Some(Found { version, kind, block, value }));
+                    return Ok(Some(Found {
+                        version,
+                        kind,
+                        block,
+                        value,
+                    }));
                 }
                 // The flag is never set on the last block.
                 Search::Ended if self.index.continues(ordinal, key) => ordinal += 1,
@@ -368,7 +411,9 @@ impl<'a> Parts<'a> {
         decode: impl FnOnce(&'a [u8]) -> Decoded<T>,
     ) -> std::result::Result<T, (u64, Malformed)> {
         let at = self.at;
-        self.part(stored_len).and_then(decode).map_err(|malformed| (at, malformed))
+        self.part(stored_len)
+            .and_then(decode)
+            .map_err(|malformed| (at, malformed))
     }
 
     fn part(&mut self, stored_len: u64) -> Decoded<&'a [u8]> {
@@ -390,7 +435,9 @@ impl<'a> Parts<'a> {
 
 /// The checksum that ends a stored block.
 fn crc_of(stored: &[u8]) -> u32 {
-    stored.last_chunk::<4>().map_or(0, |crc| u32::from_le_bytes(*crc))
+    stored
+        .last_chunk::<4>()
+        .map_or(0, |crc| u32::from_le_bytes(*crc))
 }
 
 /// How far a window reaches when it has to be filled.

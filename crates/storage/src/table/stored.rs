@@ -49,7 +49,10 @@ pub(super) fn pack_lz4(payload: &[u8], packed: &mut Vec<u8>) -> bool {
     }
     codec::put_varint(packed, payload.len() as u64);
     let start = packed.len();
-    packed.resize(start + lz4_flex::block::get_maximum_output_size(payload.len()), 0);
+    packed.resize(
+        start + lz4_flex::block::get_maximum_output_size(payload.len()),
+        0,
+    );
     match lz4_flex::block::compress_into(payload, &mut packed[start..]) {
         Ok(len) => packed.truncate(start + len),
         Err(_) => return false,
@@ -59,7 +62,9 @@ pub(super) fn pack_lz4(payload: &[u8], packed: &mut Vec<u8>) -> bool {
 
 /// Splits a stored block into payload and codec after checking its checksum.
 pub(super) fn verify(stored: &[u8], id: TableId, offset: u64) -> Decoded<(&[u8], Codec)> {
-    let (covered, crc) = stored.split_last_chunk::<4>().ok_or(Malformed("block too short"))?;
+    let (covered, crc) = stored
+        .split_last_chunk::<4>()
+        .ok_or(Malformed("block too short"))?;
     let (&codec_byte, payload) = covered.split_last().ok_or(Malformed("block too short"))?;
     let expected = codec::checksum(id.0, &[&offset.to_le_bytes(), covered]);
     if u32::from_le_bytes(*crc) != expected {
@@ -117,7 +122,10 @@ mod tests {
             assert!(verify(&bad, TableId(7), 4096).is_err(), "bit {bit}");
         }
         for len in 0..stored.len() {
-            assert!(verify(&stored[..len], TableId(7), 4096).is_err(), "length {len}");
+            assert!(
+                verify(&stored[..len], TableId(7), 4096).is_err(),
+                "length {len}"
+            );
         }
     }
 
@@ -125,7 +133,10 @@ mod tests {
     fn an_unknown_codec_is_refused_though_its_checksum_holds() {
         let crc = codec::checksum(7, &[&0u64.to_le_bytes(), b"abc\x02"]);
         let stored = [&b"abc\x02"[..], &crc.to_le_bytes()].concat();
-        assert_eq!(verify(&stored, TableId(7), 0), Err(Malformed("unknown block codec")));
+        assert_eq!(
+            verify(&stored, TableId(7), 0),
+            Err(Malformed("unknown block codec"))
+        );
     }
 
     #[test]

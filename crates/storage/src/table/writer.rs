@@ -36,7 +36,13 @@ impl<S: TableSink> TableWriter<S> {
     /// A table with identity `id` into `sink`.
     pub fn new(sink: S, id: TableId, options: TableOptions) -> Self {
         TableWriter {
-            out: Output { sink, id, pending: Vec::new(), packed: Vec::new(), offset: 0 },
+            out: Output {
+                sink,
+                id,
+                pending: Vec::new(),
+                packed: Vec::new(),
+                offset: 0,
+            },
             options,
             block: BlockBuilder::new(options.restart_interval),
             index: IndexBuilder::default(),
@@ -44,7 +50,10 @@ impl<S: TableSink> TableWriter<S> {
             last_key: Vec::new(),
             last_version: Version::MAX,
             separator: Vec::new(),
-            properties: Properties { codec: options.codec, ..Properties::default() },
+            properties: Properties {
+                codec: options.codec,
+                ..Properties::default()
+            },
         }
     }
 
@@ -52,8 +61,15 @@ impl<S: TableSink> TableWriter<S> {
     ///
     /// Panics on records out of order, a key above 65535 bytes, or a delete with a value.
     pub fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
-        assert!(entry.key.len() <= KEY_BYTES_MAX, "key of {} bytes", entry.key.len());
-        assert!(entry.kind == Kind::Put || entry.value.is_empty(), "delete with a value");
+        assert!(
+            entry.key.len() <= KEY_BYTES_MAX,
+            "key of {} bytes",
+            entry.key.len()
+        );
+        assert!(
+            entry.kind == Kind::Put || entry.value.is_empty(),
+            "delete with a value"
+        );
         let shared = common_prefix(&self.last_key, entry.key);
         let first = self.properties.meta.entries == 0;
         let same_key = !first && shared == entry.key.len() && shared == self.last_key.len();
@@ -97,7 +113,10 @@ impl<S: TableSink> TableWriter<S> {
         self.properties.add_block_checksum(crc);
         self.index.add(stored_len, &self.separator, continues);
         if self.index.overflows() {
-            return Err(Error::unsupported(Path::new(""), "table with over 4 GiB of block keys"));
+            return Err(Error::unsupported(
+                Path::new(""),
+                "table with over 4 GiB of block keys",
+            ));
         }
         Ok(())
     }
@@ -106,7 +125,11 @@ impl<S: TableSink> TableWriter<S> {
     /// compression, index rows, filter.
     pub fn bytes_estimate(&self) -> u64 {
         let filter = self.hashes.len() as u64 * u64::from(self.options.filter_bits_per_key) / 8;
-        let block = if self.block.is_empty() { 0 } else { self.block.len() + TRAILER_BYTES };
+        let block = if self.block.is_empty() {
+            0
+        } else {
+            self.block.len() + TRAILER_BYTES
+        };
         self.out.offset + filter + (block + self.index.bytes()) as u64
     }
 
@@ -129,7 +152,12 @@ impl<S: TableSink> TableWriter<S> {
         let mut payload = Vec::new();
         self.properties.encode(&mut payload);
         let (properties_len, properties_crc) = self.out.emit(&payload, Codec::None)?;
-        let footer = Footer { data_len, filter_len, index_len, properties_len };
+        let footer = Footer {
+            data_len,
+            filter_len,
+            index_len,
+            properties_len,
+        };
         let footer_bytes = footer.encode(self.out.id);
         self.out.append(&footer_bytes)?;
         self.out.flush()?;

@@ -22,7 +22,11 @@ pub struct MemFile {
 impl MemFile {
     pub fn new(bytes: Vec<u8>) -> Arc<MemFile> {
         let path = PathBuf::from("/memory/file");
-        Arc::new(MemFile { path, bytes: Mutex::new(bytes), reads: AtomicUsize::new(0) })
+        Arc::new(MemFile {
+            path,
+            bytes: Mutex::new(bytes),
+            reads: AtomicUsize::new(0),
+        })
     }
 
     pub fn bytes(&self) -> Vec<u8> {
@@ -42,7 +46,9 @@ impl File for MemFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let bytes = self.bytes.lock();
-        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        let from = usize::try_from(offset)
+            .unwrap_or(usize::MAX)
+            .min(bytes.len());
         let count = buf.len().min(bytes.len() - from);
         buf[..count].copy_from_slice(&bytes[from..from + count]);
         Ok(count)
@@ -100,22 +106,40 @@ pub struct Record {
 impl Record {
     pub fn put(key: &[u8], version: u64, value: &[u8]) -> Record {
         let (key, value) = (key.to_vec(), value.to_vec());
-        Record { key, version: Version(version), kind: Kind::Put, value }
+        Record {
+            key,
+            version: Version(version),
+            kind: Kind::Put,
+            value,
+        }
     }
 
     pub fn delete(key: &[u8], version: u64) -> Record {
-        Record { kind: Kind::Delete, ..Record::put(key, version, b"") }
+        Record {
+            kind: Kind::Delete,
+            ..Record::put(key, version, b"")
+        }
     }
 
     pub fn entry(&self) -> EntryRef<'_> {
-        EntryRef { key: &self.key, version: self.version, kind: self.kind, value: &self.value }
+        EntryRef {
+            key: &self.key,
+            version: self.version,
+            kind: self.kind,
+            value: &self.value,
+        }
     }
 }
 
 pub const ID: TableId = TableId(0x0102_0304_0506_0708);
 
 pub fn options(block_bytes: usize, codec: Codec) -> TableOptions {
-    TableOptions { block_bytes, restart_interval: 3, codec, filter_bits_per_key: 10 }
+    TableOptions {
+        block_bytes,
+        restart_interval: 3,
+        codec,
+        filter_bits_per_key: 10,
+    }
 }
 
 /// The table's bytes and what the writer says of it.
@@ -144,5 +168,7 @@ pub fn open_within(bytes: &[u8], offset: usize) -> (Arc<MemFile>, Result<Table>)
 
 /// Newest record of `key` with version at most `at`, the slow way.
 pub fn model_get<'a>(records: &'a [Record], key: &[u8], at: Version) -> Option<&'a Record> {
-    records.iter().find(|record| record.key == key && record.version <= at)
+    records
+        .iter()
+        .find(|record| record.key == key && record.version <= at)
 }
