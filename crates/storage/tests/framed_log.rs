@@ -1,5 +1,7 @@
 //! Framed logs: round trip, torn tails, broken bytes.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod table_support;
 
 use evendb_storage::ErrorKind;

@@ -3,6 +3,8 @@
 //! A difference is a change of format: raise the format version, keep the old file. Only then
 //! `EVENDB_BLESS=1 cargo test -p evendb-storage --test golden` writes the files anew.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod table_support;
 
 use evendb_storage::Version;
@@ -233,8 +235,8 @@ fn records() -> Vec<Record> {
 
 fn check_table(name: &str, codec: Codec) {
     let options = TableOptions {
-        block_bytes: 100,
-        restart_interval: 2,
+        block_bytes: 80,
+        restart_interval: 3,
         codec,
         filter_bits_per_key: 10,
     };

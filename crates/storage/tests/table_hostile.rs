@@ -1,6 +1,8 @@
 //! Broken tables: a typed error that names file and place, or the right answer; never a panic,
 //! never a wrong answer.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod table_support;
 
 use evendb_storage::table::{Codec, Table, TableCursor};

@@ -433,6 +433,11 @@ impl Walk {
     }
 }
 
+/// Bytes that a varint of `value` takes.
+fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros()).div_ceil(7) as usize
+}
+
 /// Builds one block after the other in the same buffers.
 #[derive(Debug)]
 pub(super) struct BlockBuilder {
@@ -461,6 +466,24 @@ impl BlockBuilder {
         self.bytes.len() + 4 * self.restarts.len() + 4
     }
 
+    fn at_restart(&self) -> bool {
+        self.bytes.is_empty() || self.rows_in_interval >= self.restart_interval
+    }
+
+    /// Bytes of the block if it were finished after adding this record.
+    pub(super) fn len_with(&self, entry: EntryRef<'_>, shared: usize) -> usize {
+        let (shared, restart) = if self.at_restart() {
+            (0, 4)
+        } else {
+            (shared, 0)
+        };
+        let tail = entry.key.len() - shared;
+        let value = (entry.value.len() as u64) << 1;
+        let numbers = [shared as u64, tail as u64, value, entry.version.0];
+        let numbers: usize = numbers.into_iter().map(varint_len).sum();
+        self.len() + restart + numbers + tail + entry.value.len()
+    }
+
     /// Whether another record can be named by the restart array's 32-bit offsets.
     pub(super) fn is_full(&self) -> bool {
         u32::try_from(self.bytes.len()).is_err()
@@ -468,8 +491,7 @@ impl BlockBuilder {
 
     /// Appends a record whose key has `shared` bytes in common with the one before it.
     pub(super) fn add(&mut self, entry: EntryRef<'_>, shared: usize) {
-        let restart = self.bytes.is_empty() || self.rows_in_interval >= self.restart_interval;
-        let shared = if restart {
+        let shared = if self.at_restart() {
             // `is_full` ends a block before its rows outgrow 32 bits.
             self.restarts
                 .push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));

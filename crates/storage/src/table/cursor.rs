@@ -91,6 +91,10 @@ impl TableCursor {
 
     /// To the next record in order. Stays invalid if it is.
     #[inline]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a cursor lends, an iterator gives away"
+    )]
     pub fn next(&mut self) -> Result<()> {
         if !self.valid() || self.walk_in_block(Walk::advance)? {
             return Ok(());

@@ -15,9 +15,6 @@ use std::path::Path;
 /// What is gathered before the sink gets it.
 const OUT_BYTES: usize = 64 << 10;
 
-/// Most bytes that a record takes in a block beyond its key and value.
-const ROW_OVERHEAD_BYTES_MAX: usize = 3 + 3 + 10 + 10 + 4;
-
 /// Writes a table: records in order, then [`TableWriter::finish`].
 #[derive(Debug)]
 pub struct TableWriter<S> {
@@ -80,8 +77,7 @@ impl<S: TableSink> TableWriter<S> {
             };
             assert!(ordered, "table records out of order");
         }
-        let row_bytes_max = entry.key.len() + entry.value.len() + ROW_OVERHEAD_BYTES_MAX;
-        let full = self.block.len() + row_bytes_max > self.options.block_bytes;
+        let full = self.block.len_with(entry, shared) > self.options.block_bytes;
         if !self.block.is_empty() && (full || self.block.is_full()) {
             self.cut_block(Some(entry.key))?;
         }
