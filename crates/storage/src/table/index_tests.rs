@@ -1,7 +1,10 @@
 use super::*;
 use proptest::prelude::*;
 
-fn build(separators: &[(&[u8], bool)]) -> (Vec<u8>, u64) {
+/// Separator and whether the block goes on.
+type Row<'a> = (&'a [u8], bool);
+
+fn build(separators: &[Row<'_>]) -> (Vec<u8>, u64) {
     let mut builder = IndexBuilder::default();
     for (ordinal, (separator, continues)) in separators.iter().enumerate() {
         builder.add(100 + ordinal as u64, separator, *continues);
@@ -124,7 +127,7 @@ fn every_broken_bit_is_refused_or_still_an_index() {
 
 #[test]
 fn nonsense_is_refused() {
-    let cases: [(&[(&[u8], bool)], &str); 4] = [
+    let cases: [(&[Row<'_>], &str); 4] = [
         (&[(b"b", false), (b"a", false)], "out of order"),
         (
             &[(b"b", false), (b"b", false)],
