@@ -138,6 +138,9 @@ impl BlockIndex {
         let rest = &key[common..];
         let head = head_of(rest);
         let low = self.heads.partition_point(|&found| found < head);
+        if self.heads.get(low).is_none_or(|&found| found != head) {
+            return low;
+        }
         // Separators of equal heads are few: keys equal in 8 bytes behind the common prefix.
         let equal = self.heads[low..].partition_point(|&found| found == head);
         let (mut from, mut to) = (low, low + equal);
