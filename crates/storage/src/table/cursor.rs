@@ -7,8 +7,9 @@
 //! Belongs to one thread at a time. Sees the whole table: versions are the caller's to filter.
 
 use super::block::{Block, Walk};
-use super::reader::{Reach, Table, Window};
+use super::reader::Table;
 use super::stored::Malformed;
+use super::window::{Reach, Window};
 use crate::{EntryRef, Error, Result};
 use std::ops::Range;
 use std::sync::Arc;

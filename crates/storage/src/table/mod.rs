@@ -15,14 +15,16 @@
 //!
 //! * `stored` - the frame around every block; `block` - rows, search and walk in a data block;
 //!   `index` - which block can hold a key; `footer` - properties and footer: bytes without I/O.
-//! * `writer`, `reader`, `cursor` - the same with I/O.
+//! * `writer`, `reader`, `window`, `cursor`, `passes` - the same with I/O.
 
 mod block;
 mod cursor;
 mod footer;
 mod index;
+mod passes;
 mod reader;
 mod stored;
+mod window;
 mod writer;
 
 pub use block::{Block, KEY_BYTES_MAX};

@@ -5,14 +5,14 @@
 //!
 //! Immutable and shared freely between threads. No cache here: that is the caller's.
 
-use super::block::{Block, Search, Walk};
+use super::block::{Block, Search};
 use super::footer::{FOOTER_BYTES, Footer, FooterError, Properties};
 use super::index::BlockIndex;
 use super::stored::{self, Decoded, Malformed};
 use super::{Codec, Found, TableMeta};
 use crate::filter::BloomFilter;
 use crate::vfs::{File, read_exact_at};
-use crate::{Error, Result, TableId, Version, codec};
+use crate::{Error, Result, TableId, Version};
 use std::cell::Cell;
 use std::io;
 use std::ops::Range;
@@ -20,12 +20,6 @@ use std::sync::Arc;
 
 /// What the first read of a table's end fetches.
 const TAIL_BYTES: u64 = 16 << 10;
-
-/// A window of several blocks is no longer than this.
-const WINDOW_BYTES_MAX: u64 = 2 << 20;
-
-/// Blocks that a pass over the whole table fetches by one read.
-const PASS_BLOCKS: usize = 64;
 
 /// A compressed block longer than this does not keep its buffer for the next one.
 const SCRATCH_BYTES_MAX: usize = 256 << 10;
@@ -72,31 +66,7 @@ impl Table {
         if len < FOOTER_BYTES as u64 || offset.checked_add(len).is_none() {
             return Err(corrupt(0, Malformed("table too short for a footer")));
         }
-        let mut tail = vec![0; len.min(TAIL_BYTES) as usize];
-        let mut tail_start = len - tail.len() as u64;
-        read_at(&*file, &mut tail, offset + tail_start)?;
-        let footer_at = len - FOOTER_BYTES as u64;
-        let footer = match tail.last_chunk::<FOOTER_BYTES>() {
-            Some(bytes) => Footer::decode(bytes, id, len).map_err(|error| match error {
-                FooterError::Unsupported(detail) => Error::unsupported(file.path(), detail),
-                FooterError::Corrupt(malformed) => corrupt(footer_at, malformed),
-            })?,
-            None => {
-                return Err(corrupt(
-                    footer_at,
-                    Malformed("table too short for a footer"),
-                ));
-            }
-        };
-        if footer.data_len < tail_start {
-            // The file was just seen to reach the table's end, so this is no more than it holds.
-            let missing = usize::try_from(tail_start - footer.data_len)
-                .map_err(|_| corrupt(footer_at, Malformed("index larger than memory")))?;
-            let mut whole = vec![0; missing + tail.len()];
-            read_at(&*file, &mut whole[..missing], offset + footer.data_len)?;
-            whole[missing..].copy_from_slice(&tail);
-            (tail, tail_start) = (whole, footer.data_len);
-        }
+        let (footer, tail, tail_start) = read_tail(&*file, offset, len, id)?;
         let mut parts = Parts {
             tail: &tail,
             tail_start,
@@ -195,6 +165,26 @@ impl Table {
         self.index.find(key)
     }
 
+    /// Whether the versions of `key` go on from block `ordinal` into the next.
+    pub(super) fn continues(&self, ordinal: usize, key: &[u8]) -> bool {
+        self.index.continues(ordinal, key)
+    }
+
+    /// Checksum of the data blocks' checksums, as the properties have it.
+    pub(super) fn data_checksum(&self) -> u32 {
+        self.data_checksum
+    }
+
+    /// Where stored block `ordinal` lies within the table.
+    pub(super) fn place(&self, ordinal: usize) -> Range<u64> {
+        self.index.block(ordinal)
+    }
+
+    /// Fills `buffer` from `relative` within the table on.
+    pub(super) fn read_stored(&self, buffer: &mut [u8], relative: u64) -> Result<()> {
+        read_at(&*self.file, buffer, self.offset + relative)
+    }
+
     /// Bytes of the file that block `ordinal` takes. Panics if there is no such block.
     pub fn stored_block_bytes(&self, ordinal: usize) -> u64 {
         let place = self.index.block(ordinal);
@@ -209,18 +199,17 @@ impl Table {
             Codec::None => {
                 let mut buffer = stored::zeroed(len);
                 if let Some(bytes) = Arc::get_mut(&mut buffer) {
-                    read_at(&*self.file, bytes, self.offset + place.start)?;
+                    self.read_stored(bytes, place.start)?;
                 }
                 self.block_in(&buffer, 0..len, place.start)
             }
             Codec::Lz4 => {
                 let mut scratch = SCRATCH.take();
                 scratch.resize(len, 0);
-                let block =
-                    read_at(&*self.file, &mut scratch, self.offset + place.start).and_then(|()| {
-                        let block = self.block_of(&scratch, place.start);
-                        block.map_err(|malformed| self.corrupt_at(place.start, malformed))
-                    });
+                let block = self.read_stored(&mut scratch, place.start).and_then(|()| {
+                    let block = self.block_of(&scratch, place.start);
+                    block.map_err(|malformed| self.corrupt_at(place.start, malformed))
+                });
                 if scratch.capacity() <= SCRATCH_BYTES_MAX {
                     SCRATCH.set(scratch);
                 }
@@ -241,7 +230,12 @@ impl Table {
     }
 
     /// The block stored in `buffer[within]`, sharing the buffer if it is not compressed.
-    fn block_in(&self, buffer: &Arc<[u8]>, within: Range<usize>, relative: u64) -> Result<Block> {
+    pub(super) fn block_in(
+        &self,
+        buffer: &Arc<[u8]>,
+        within: Range<usize>,
+        relative: u64,
+    ) -> Result<Block> {
         let stored = &buffer[within.clone()];
         let block = stored::verify(stored, self.id, relative).and_then(|(payload, used)| {
             if used == Codec::Lz4 {
@@ -257,12 +251,12 @@ impl Table {
         block.map_err(|malformed| self.corrupt_at(relative, malformed))
     }
 
-    fn memory_len(&self, place: &Range<u64>) -> Result<usize> {
+    pub(super) fn memory_len(&self, place: &Range<u64>) -> Result<usize> {
         usize::try_from(place.end - place.start)
             .map_err(|_| self.corrupt_at(place.start, Malformed("block larger than memory")))
     }
 
-    fn corrupt_at(&self, relative: u64, malformed: Malformed) -> Error {
+    pub(super) fn corrupt_at(&self, relative: u64, malformed: Malformed) -> Error {
         Error::corruption(self.file.path(), self.offset + relative, malformed.0)
     }
 
@@ -307,80 +301,45 @@ impl Table {
             }
         }
     }
+}
 
-    /// Calls `each(hash, block ordinal)` for every key in order, once for each block that holds
-    /// records of it: what a log index is built of.
-    pub fn for_each_hash(&self, each: &mut dyn FnMut(u64, usize)) -> Result<()> {
-        let mut window = Window::default();
-        let mut walk = Walk::default();
-        let mut last_key = Vec::new();
-        for ordinal in 0..self.block_count() {
-            let block = window.block(self, ordinal, Reach::Forward(PASS_BLOCKS))?;
-            let malformed = |malformed| self.corrupt_block(ordinal, malformed);
-            walk.first(&block).map_err(malformed)?;
-            let mut first = true;
-            loop {
-                if first || last_key != walk.key() {
-                    each(codec::hash_key(walk.key()), ordinal);
-                    last_key.clear();
-                    last_key.extend_from_slice(walk.key());
-                    first = false;
-                }
-                if !walk.advance(&block).map_err(malformed)? {
-                    break;
-                }
-            }
+/// Reads the footer of the table at `[offset, offset + len)` and at least all behind the data; the
+/// bytes come with their offset within the table.
+fn read_tail(
+    file: &dyn File,
+    offset: u64,
+    len: u64,
+    id: TableId,
+) -> Result<(Footer, Vec<u8>, u64)> {
+    let corrupt = |relative: u64, malformed: Malformed| {
+        Error::corruption(file.path(), offset.saturating_add(relative), malformed.0)
+    };
+    let mut tail = vec![0; len.min(TAIL_BYTES) as usize];
+    let mut tail_start = len - tail.len() as u64;
+    read_at(file, &mut tail, offset + tail_start)?;
+    let footer_at = len - FOOTER_BYTES as u64;
+    let footer = match tail.last_chunk::<FOOTER_BYTES>() {
+        Some(bytes) => Footer::decode(bytes, id, len).map_err(|error| match error {
+            FooterError::Unsupported(detail) => Error::unsupported(file.path(), detail),
+            FooterError::Corrupt(malformed) => corrupt(footer_at, malformed),
+        })?,
+        None => {
+            return Err(corrupt(
+                footer_at,
+                Malformed("table too short for a footer"),
+            ));
         }
-        Ok(())
+    };
+    if footer.data_len < tail_start {
+        // The file was just seen to reach the table's end, so this is no more than it holds.
+        let missing = usize::try_from(tail_start - footer.data_len)
+            .map_err(|_| corrupt(footer_at, Malformed("index larger than memory")))?;
+        let mut whole = vec![0; missing + tail.len()];
+        read_at(file, &mut whole[..missing], offset + footer.data_len)?;
+        whole[missing..].copy_from_slice(&tail);
+        (tail, tail_start) = (whole, footer.data_len);
     }
-
-    /// Reads the whole table and checks what opening and single reads do not: order of records,
-    /// their numbers, the blocks' checksums against the properties, index and filter against the
-    /// records.
-    pub fn verify(&self) -> Result<()> {
-        let mut window = Window::default();
-        let mut walk = Walk::default();
-        let mut seen = Properties::default();
-        let mut last: Option<(Vec<u8>, Version)> = None;
-        for ordinal in 0..self.block_count() {
-            let bad = |detail| self.corrupt_block(ordinal, Malformed(detail));
-            let malformed = |malformed| self.corrupt_block(ordinal, malformed);
-            let block = window.block(self, ordinal, Reach::Forward(PASS_BLOCKS))?;
-            seen.add_block_checksum(window.block_checksum(self, ordinal));
-            walk.first(&block).map_err(malformed)?;
-            while let Some(entry) = walk.entry(&block) {
-                if let Some((key, version)) = &mut last {
-                    let newer = key.as_slice() == entry.key && entry.version >= *version;
-                    if newer || key.as_slice() > entry.key {
-                        return Err(bad("records out of order"));
-                    }
-                    key.clear();
-                    key.extend_from_slice(entry.key);
-                    *version = entry.version;
-                } else {
-                    seen.meta.min_key = entry.key.to_vec();
-                    last = Some((entry.key.to_vec(), entry.version));
-                }
-                let place = self.index.find(entry.key);
-                let reachable = place == ordinal
-                    || (place < ordinal && self.index.continues(ordinal - 1, entry.key));
-                if !reachable || !self.may_contain(codec::hash_key(entry.key)) {
-                    return Err(bad("record that index or filter do not know"));
-                }
-                seen.count(entry);
-                if !walk.advance(&block).map_err(malformed)? {
-                    break;
-                }
-            }
-        }
-        seen.meta.max_key = last.map(|(key, _)| key).unwrap_or_default();
-        seen.meta.len = self.meta.len;
-        seen.meta.checksum = self.meta.checksum;
-        if seen.meta != self.meta || seen.data_checksum != self.data_checksum {
-            return Err(self.corrupt_at(0, Malformed("records do not sum up to the properties")));
-        }
-        Ok(())
-    }
+    Ok((footer, tail, tail_start))
 }
 
 /// Reads exactly `buffer`; a file that ends before is corrupt, not unreadable.
@@ -434,81 +393,8 @@ impl<'a> Parts<'a> {
 }
 
 /// The checksum that ends a stored block.
-fn crc_of(stored: &[u8]) -> u32 {
+pub(super) fn crc_of(stored: &[u8]) -> u32 {
     stored
         .last_chunk::<4>()
         .map_or(0, |crc| u32::from_le_bytes(*crc))
-}
-
-/// How far a window reaches when it has to be filled.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Reach {
-    /// This block and up to so many in all from it on.
-    Forward(usize),
-    /// Up to so many in all that end with this block.
-    Backward(usize),
-}
-
-/// Stored blocks that lie together, fetched by one read.
-#[derive(Debug, Default)]
-pub(super) struct Window {
-    buffer: Arc<[u8]>,
-    blocks: Range<usize>,
-    start: u64,
-}
-
-impl Window {
-    /// Block `ordinal`, from the window or after moving the window there. A block that is not
-    /// compressed shares the window's buffer, which is used again once nobody else has it.
-    pub(super) fn block(&mut self, table: &Table, ordinal: usize, reach: Reach) -> Result<Block> {
-        if !self.blocks.contains(&ordinal) {
-            self.fetch(table, ordinal, reach)?;
-        }
-        let place = table.index.block(ordinal);
-        let start = (place.start - self.start) as usize;
-        let end = (place.end - self.start) as usize;
-        table.block_in(&self.buffer, start..end, place.start)
-    }
-
-    /// The stored checksum of a block in the window.
-    fn block_checksum(&self, table: &Table, ordinal: usize) -> u32 {
-        let place = table.index.block(ordinal);
-        crc_of(&self.buffer[..(place.end - self.start) as usize])
-    }
-
-    fn fetch(&mut self, table: &Table, ordinal: usize, reach: Reach) -> Result<()> {
-        let mut blocks = ordinal..ordinal + 1;
-        let mut place = table.index.block(ordinal);
-        let mut left = match reach {
-            Reach::Forward(count) => count.min(table.block_count() - ordinal),
-            Reach::Backward(count) => count.min(ordinal + 1),
-        };
-        while left > 1 {
-            let mut wider = place.clone();
-            match reach {
-                Reach::Forward(_) => wider.end = table.index.block(blocks.end).end,
-                Reach::Backward(_) => wider.start = table.index.block(blocks.start - 1).start,
-            }
-            if wider.end - wider.start > WINDOW_BYTES_MAX {
-                break;
-            }
-            match reach {
-                Reach::Forward(_) => blocks.end += 1,
-                Reach::Backward(_) => blocks.start -= 1,
-            }
-            place = wider;
-            left -= 1;
-        }
-        self.blocks = 0..0;
-        let len = table.memory_len(&place)?;
-        let reusable = self.buffer.len() >= len && Arc::get_mut(&mut self.buffer).is_some();
-        if !reusable {
-            self.buffer = stored::zeroed(len);
-        }
-        if let Some(buffer) = Arc::get_mut(&mut self.buffer) {
-            read_at(&*table.file, &mut buffer[..len], table.offset + place.start)?;
-            (self.blocks, self.start) = (blocks, place.start);
-        }
-        Ok(())
-    }
 }
