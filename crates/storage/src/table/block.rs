@@ -11,8 +11,7 @@
 //! then decodes one interval in line. A block is never empty.
 //!
 //! Bytes come from disk: whatever they are, decoding ends in an answer or in [`Malformed`], and
-//! allocates no more than a small multiple of the block. A [`Block`] is immutable and shared
-//! freely between threads; a [`Walk`] belongs to one cursor. No I/O here.
+//! allocates nothing. A [`Block`] is immutable and shared freely between threads. No I/O here.
 
 use super::stored::{Decoded, Malformed};
 use crate::{EntryRef, Kind, Version, codec};
@@ -87,16 +86,16 @@ impl Block {
         self.restarts
     }
 
-    fn rows_end(&self) -> usize {
+    pub(super) fn rows_end(&self) -> usize {
         self.end - self.start - 4 - 4 * self.restarts
     }
 
-    fn rows(&self) -> &[u8] {
+    pub(super) fn rows(&self) -> &[u8] {
         &self.bytes()[..self.rows_end()]
     }
 
     /// Offset of the `ordinal`-th restart; the end of the rows for the one after the last.
-    fn restart(&self, ordinal: usize) -> usize {
+    pub(super) fn restart(&self, ordinal: usize) -> usize {
         if ordinal >= self.restarts {
             return self.rows_end();
         }
@@ -105,7 +104,7 @@ impl Block {
     }
 
     /// The row at the `ordinal`-th restart, whose tail is its whole key.
-    fn restart_row(&self, ordinal: usize) -> Decoded<Row> {
+    pub(super) fn restart_row(&self, ordinal: usize) -> Decoded<Row> {
         let row = row_at(self.rows(), self.restart(ordinal))?;
         if row.shared != 0 {
             return Err(Malformed("restart point with a shared prefix"));
@@ -114,7 +113,7 @@ impl Block {
     }
 
     /// The last restart whose row is `before` the target; 0 if none is.
-    fn last_restart(&self, before: impl Fn(&[u8], &Row) -> bool) -> Decoded<usize> {
+    pub(super) fn last_restart(&self, before: impl Fn(&[u8], &Row) -> bool) -> Decoded<usize> {
         let (mut low, mut high) = (0, self.restarts);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
@@ -224,7 +223,7 @@ fn varint_at(rows: &[u8], at: &mut usize) -> Decoded<u64> {
 
 /// Decodes the row at `offset`, checking every length against the rows' end.
 #[inline]
-fn row_at(rows: &[u8], offset: usize) -> Decoded<Row> {
+pub(super) fn row_at(rows: &[u8], offset: usize) -> Decoded<Row> {
     const LONG: Malformed = Malformed("row longer than its block");
     let mut at = offset;
     let shared = varint_at(rows, &mut at)?;
@@ -258,179 +257,6 @@ fn row_at(rows: &[u8], offset: usize) -> Decoded<Row> {
         kind,
         end,
     })
-}
-
-/// A position in a block that moves both ways.
-///
-/// Moving on pushes what it overwrites of the key, moving back pops it, so that a step costs the
-/// bytes in which two neighbours differ, in either direction; only the step back into the interval
-/// before decodes that interval, once. What is pushed is never more than the interval's key tails.
-#[derive(Debug, Default)]
-pub(super) struct Walk {
-    key: Vec<u8>,
-    steps: Vec<Step>,
-    undo: Vec<u8>,
-    interval: usize,
-    interval_end: usize,
-}
-
-#[derive(Debug)]
-struct Step {
-    /// Bytes kept of the key before, and where its lost tail starts in `undo`.
-    shared: usize,
-    undo_start: usize,
-    version: Version,
-    kind: Kind,
-    value: Range<usize>,
-    end: usize,
-}
-
-impl Walk {
-    /// The record it is on, if on any. `block` is the one it walks.
-    pub(super) fn entry<'a>(&'a self, block: &'a Block) -> Option<EntryRef<'a>> {
-        let step = self.steps.last()?;
-        let value = &block.bytes()[step.value.clone()];
-        Some(EntryRef {
-            key: &self.key,
-            version: step.version,
-            kind: step.kind,
-            value,
-        })
-    }
-
-    /// Range of the current value within the block's bytes.
-    pub(super) fn value(&self) -> Option<Range<usize>> {
-        self.steps.last().map(|step| step.value.clone())
-    }
-
-    /// Key of the record it is on.
-    pub(super) fn key(&self) -> &[u8] {
-        &self.key
-    }
-
-    /// Whether it is on a record.
-    pub(super) fn valid(&self) -> bool {
-        !self.steps.is_empty()
-    }
-
-    /// Off every record.
-    pub(super) fn clear(&mut self) {
-        self.steps.clear();
-        self.undo.clear();
-        self.key.clear();
-    }
-
-    /// To the first row of the block.
-    pub(super) fn first(&mut self, block: &Block) -> Decoded<()> {
-        self.enter(block, 0)
-    }
-
-    /// To the last row of the block.
-    pub(super) fn last(&mut self, block: &Block) -> Decoded<()> {
-        self.enter(block, block.restarts() - 1)?;
-        self.run_to_interval_end(block)
-    }
-
-    /// To the first row with key `>= key`; `false` (on the last row) if there is none.
-    pub(super) fn seek(&mut self, block: &Block, key: &[u8]) -> Decoded<bool> {
-        let interval = block.last_restart(|found, _| found < key)?;
-        self.enter(block, interval)?;
-        while self.key.as_slice() < key {
-            if !self.advance(block)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// To the next row; `false`, without moving, on the last.
-    pub(super) fn advance(&mut self, block: &Block) -> Decoded<bool> {
-        if self.advance_in_interval(block)? {
-            return Ok(true);
-        }
-        if self.interval + 1 >= block.restarts() {
-            return Ok(false);
-        }
-        self.enter(block, self.interval + 1)?;
-        Ok(true)
-    }
-
-    /// To the row before; `false`, without moving, on the first.
-    pub(super) fn retreat(&mut self, block: &Block) -> Decoded<bool> {
-        if self.steps.len() > 1 {
-            if let Some(step) = self.steps.pop() {
-                self.key.truncate(step.shared);
-                self.key.extend_from_slice(&self.undo[step.undo_start..]);
-                self.undo.truncate(step.undo_start);
-            }
-            return Ok(true);
-        }
-        if self.interval == 0 {
-            return Ok(false);
-        }
-        self.enter(block, self.interval - 1)?;
-        self.run_to_interval_end(block)?;
-        Ok(true)
-    }
-
-    fn run_to_interval_end(&mut self, block: &Block) -> Decoded<()> {
-        while self.advance_in_interval(block)? {}
-        Ok(())
-    }
-
-    /// To the first row of an interval.
-    fn enter(&mut self, block: &Block, interval: usize) -> Decoded<()> {
-        self.clear();
-        let (start, end) = (block.restart(interval), block.restart(interval + 1));
-        if start >= end || end > block.rows_end() {
-            return Err(Malformed("restart points out of order"));
-        }
-        self.interval = interval;
-        self.interval_end = end;
-        let row = block.restart_row(interval)?;
-        self.push(block, row)
-    }
-
-    fn advance_in_interval(&mut self, block: &Block) -> Decoded<bool> {
-        match self.steps.last() {
-            Some(step) if step.end < self.interval_end => {
-                let row = row_at(block.rows(), step.end)?;
-                self.push(block, row)?;
-                Ok(true)
-            }
-            _ => Ok(false),
-        }
-    }
-
-    fn push(&mut self, block: &Block, row: Row) -> Decoded<()> {
-        if row.shared > self.key.len() {
-            return Err(Malformed("row shares more than the key before it has"));
-        }
-        if row.end > self.interval_end {
-            return Err(Malformed("row crosses a restart point"));
-        }
-        let undo_start = self.undo.len();
-        self.undo.extend_from_slice(&self.key[row.shared..]);
-        self.key.truncate(row.shared);
-        self.key.extend_from_slice(&block.bytes()[row.tail]);
-        let Row {
-            shared,
-            value,
-            version,
-            kind,
-            end,
-            ..
-        } = row;
-        self.steps.push(Step {
-            shared,
-            undo_start,
-            version,
-            kind,
-            value,
-            end,
-        });
-        Ok(())
-    }
 }
 
 /// Bytes that a varint of `value` takes.

@@ -1,3 +1,4 @@
+use super::super::walk::Walk;
 use super::*;
 use proptest::prelude::*;
 

@@ -6,9 +6,10 @@
 //!
 //! Belongs to one thread at a time. Sees the whole table: versions are the caller's to filter.
 
-use super::block::{Block, Walk};
+use super::block::Block;
 use super::reader::Table;
 use super::stored::Malformed;
+use super::walk::Walk;
 use super::window::{Reach, Window};
 use crate::{EntryRef, Error, Result};
 use std::ops::Range;

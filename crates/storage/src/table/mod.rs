@@ -13,7 +13,7 @@
 //! do not verify; reading never panics and allocates no more than the table's length (times the
 //! greatest ratio of LZ4) whatever the bytes are.
 //!
-//! * `stored` - the frame around every block; `block` - rows, search and walk in a data block;
+//! * `stored` - the frame around every block; `block`, `walk` - rows, search and steps in a data block;
 //!   `index` - which block can hold a key; `footer` - properties and footer: bytes without I/O.
 //! * `writer`, `reader`, `window`, `cursor`, `passes` - the same with I/O.
 
@@ -24,6 +24,7 @@ mod index;
 mod passes;
 mod reader;
 mod stored;
+mod walk;
 mod window;
 mod writer;
 

@@ -1,9 +1,9 @@
 //! Passes over a whole table: key hashes for a log index, and a full check.
 
-use super::block::Walk;
 use super::footer::Properties;
 use super::reader::Table;
 use super::stored::Malformed;
+use super::walk::Walk;
 use super::window::{Reach, Window};
 use crate::{Result, Version, codec};
 
