@@ -73,3 +73,90 @@ pub fn get_u64(input: &mut &[u8]) -> Option<u64> {
     *input = rest;
     Some(u64::from_le_bytes(*bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn varints_at_their_edges() {
+        for shift in 0..64 {
+            for value in [
+                1u64 << shift,
+                (1 << shift) - 1,
+                (1 << shift) | 1,
+                u64::MAX >> shift,
+            ] {
+                let mut bytes = Vec::new();
+                put_varint(&mut bytes, value);
+                assert_eq!(
+                    bytes.len(),
+                    (64 - (value | 1).leading_zeros()).div_ceil(7) as usize
+                );
+                assert_eq!(get_varint(&mut &bytes[..]), Some(value));
+                for len in 0..bytes.len() {
+                    assert_eq!(get_varint(&mut &bytes[..len]), None);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn varints_that_are_too_long_are_refused() {
+        assert_eq!(get_varint(&mut &[0x80; 20][..]), None);
+        let mut eleven = [0x80; 11];
+        eleven[10] = 0;
+        assert_eq!(get_varint(&mut &eleven[..]), None);
+        let mut too_much = [0xff; 10];
+        too_much[9] = 2;
+        assert_eq!(get_varint(&mut &too_much[..]), None);
+    }
+
+    #[test]
+    fn hostile_slices_are_refused() {
+        for len in [4, 1 << 32, u64::MAX] {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, len);
+            bytes.extend_from_slice(b"abc");
+            assert_eq!(get_slice(&mut &bytes[..]), None);
+        }
+    }
+
+    /// Check values of CRC-32C and XXH3: what is on disk must not change with a dependency.
+    #[test]
+    fn checksum_and_hash_are_the_published_ones() {
+        assert_eq!(checksum(0, &[b"123456789"]), 0xe306_9283);
+        assert_eq!(checksum(0, &[b"1234", b"", b"56789"]), 0xe306_9283);
+        assert_ne!(checksum(1, &[b"123456789"]), 0xe306_9283);
+        assert_ne!(
+            checksum(1 << 32, &[b"123456789"]),
+            checksum(1, &[b"123456789"])
+        );
+        assert_eq!(hash_key(b""), 0x2d06_8005_38d3_94c2);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn round_trips(number in any::<u64>(), slice in prop::collection::vec(any::<u8>(), 0..300)) {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, number);
+            put_slice(&mut bytes, &slice);
+            bytes.extend_from_slice(&(number as u32).to_le_bytes());
+            bytes.extend_from_slice(&number.to_le_bytes());
+            let mut input = &bytes[..];
+            prop_assert_eq!(get_varint(&mut input), Some(number));
+            prop_assert_eq!(get_slice(&mut input), Some(&slice[..]));
+            prop_assert_eq!(get_u32(&mut input), Some(number as u32));
+            prop_assert_eq!(get_u64(&mut input), Some(number));
+            prop_assert!(input.is_empty() && get_u32(&mut input).is_none());
+        }
+
+        #[test]
+        fn noise_never_panics(noise in prop::collection::vec(any::<u8>(), 0..24)) {
+            let _ = (get_varint(&mut &noise[..]), get_slice(&mut &noise[..]));
+            let _ = (get_u32(&mut &noise[..]), get_u64(&mut &noise[..]));
+        }
+    }
+}

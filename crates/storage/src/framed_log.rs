@@ -1,1 +1,297 @@
 //! An append-only file of checksummed frames (the manifest): writer and reader.
+//!
+//! ```text
+//! file   = | header | frame | frame | ...
+//! header = | magic u64 | format version u32 | log id u64 | crc32c u32 |       (24 bytes)
+//! frame  = | payload length u32 | crc32c u32 | payload |
+//! ```
+//!
+//! A frame's checksum covers log id, the frame's offset, its length and payload, so that neither a
+//! frame of another log nor one at another place verifies. What a frame means is the caller's.
+//!
+//! Reading is told up to where frames were made durable: before that every frame must verify,
+//! behind it reading ends at the first that does not (a torn append). Before appending again the
+//! torn tail is cut off ([`FramedLogWriter::resume`]): frames behind it may be whole, and would
+//! otherwise come back to life behind a new frame that happens to end where they start.
+//!
+//! The writer belongs to one thread at a time; after a failed append or sync the caller stops.
+
+use crate::vfs::File;
+use crate::{Error, Result, codec};
+use std::io;
+use std::sync::Arc;
+
+/// Bytes of the file header: the offset of the first frame.
+pub const HEADER_BYTES: u64 = 24;
+
+/// Bytes of a frame before its payload.
+pub const FRAME_HEADER_BYTES: usize = 8;
+
+/// `EVENFLOG` in a hex dump.
+const MAGIC: u64 = u64::from_le_bytes(*b"EVENFLOG");
+const FORMAT_VERSION: u32 = 1;
+
+/// What the reader fetches at once.
+const READ_BYTES: u64 = 256 << 10;
+
+/// The header of log `id`.
+pub fn encode_header(id: u64) -> [u8; HEADER_BYTES as usize] {
+    let mut header = [0; HEADER_BYTES as usize];
+    header[..8].copy_from_slice(&MAGIC.to_le_bytes());
+    header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+    header[12..20].copy_from_slice(&id.to_le_bytes());
+    let crc = codec::checksum(id, &[&header[..20]]);
+    header[20..].copy_from_slice(&crc.to_le_bytes());
+    header
+}
+
+/// Appends the frame of `payload` for `offset` of log `id`; `false` if it is 4 GiB or longer.
+pub fn encode_frame(out: &mut Vec<u8>, id: u64, offset: u64, payload: &[u8]) -> bool {
+    let Ok(len) = u32::try_from(payload.len()) else {
+        return false;
+    };
+    out.extend_from_slice(&len.to_le_bytes());
+    out.extend_from_slice(&frame_checksum(id, offset, len, payload).to_le_bytes());
+    out.extend_from_slice(payload);
+    true
+}
+
+/// The payload of the frame at the start of `bytes`, which are at `offset` of log `id`; `None` if
+/// no whole frame verifies there.
+pub fn decode_frame(bytes: &[u8], id: u64, offset: u64) -> Option<&[u8]> {
+    let mut input = bytes;
+    let len = codec::get_u32(&mut input)?;
+    let crc = codec::get_u32(&mut input)?;
+    let payload = input.get(..usize::try_from(len).ok()?)?;
+    (crc == frame_checksum(id, offset, len, payload)).then_some(payload)
+}
+
+fn frame_checksum(id: u64, offset: u64, len: u32, payload: &[u8]) -> u32 {
+    codec::checksum(id, &[&offset.to_le_bytes(), &len.to_le_bytes(), payload])
+}
+
+/// Appends frames to a file.
+#[derive(Debug)]
+pub struct FramedLogWriter {
+    file: Arc<dyn File>,
+    id: u64,
+    end: u64,
+    frame: Vec<u8>,
+}
+
+impl FramedLogWriter {
+    /// Starts log `id` in an empty file by writing its header. Nothing is synced.
+    pub fn create(file: Arc<dyn File>, id: u64) -> Result<Self> {
+        let header = encode_header(id);
+        file.write_at(&header, 0)
+            .map_err(|error| Error::io(file.path(), "write log header", error))?;
+        Ok(FramedLogWriter {
+            file,
+            id,
+            end: HEADER_BYTES,
+            frame: Vec::new(),
+        })
+    }
+
+    /// Goes on behind the last valid frame, at the `end` that [`read_frames`] gave for this log.
+    /// Bytes behind it are cut off, durably.
+    pub fn resume(file: Arc<dyn File>, id: u64, end: u64) -> Result<Self> {
+        let cut = || -> io::Result<()> {
+            if file.len()? > end {
+                file.set_len(end)?;
+                file.sync_data()?;
+            }
+            Ok(())
+        };
+        cut().map_err(|error| Error::io(file.path(), "cut torn tail of log", error))?;
+        Ok(FramedLogWriter {
+            file,
+            id,
+            end,
+            frame: Vec::new(),
+        })
+    }
+
+    /// Appends a frame by one write and returns the log's new end. Not durable before
+    /// [`FramedLogWriter::sync`].
+    pub fn append(&mut self, payload: &[u8]) -> Result<u64> {
+        self.frame.clear();
+        if !encode_frame(&mut self.frame, self.id, self.end, payload) {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "frame of 4 GiB or more");
+            return Err(Error::io(self.file.path(), "append to log", error));
+        }
+        self.file
+            .write_at(&self.frame, self.end)
+            .map_err(|error| Error::io(self.file.path(), "append to log", error))?;
+        self.end += self.frame.len() as u64;
+        Ok(self.end)
+    }
+
+    /// Makes all that was appended durable.
+    pub fn sync(&self) -> Result<()> {
+        self.file
+            .sync_data()
+            .map_err(|error| Error::io(self.file.path(), "sync log", error))
+    }
+
+    /// Where the next frame goes.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+}
+
+/// Calls `each(offset, payload)` for the frames of log `id` in order, and returns the end of the
+/// last valid one.
+///
+/// Frames that start before `verified_up_to` (an end that [`FramedLogWriter::append`] gave, made
+/// durable) must verify, else `Corruption`; behind it reading ends at the first that does not. The
+/// header must always verify. An error of `each` ends reading and is returned.
+pub fn read_frames(
+    file: &dyn File,
+    id: u64,
+    verified_up_to: u64,
+    each: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<u64> {
+    let len = file
+        .len()
+        .map_err(|error| Error::io(file.path(), "read log length", error))?;
+    let mut reader = Reader {
+        file,
+        len,
+        buffer: Vec::new(),
+        start: 0,
+    };
+    check_header(file, id, reader.at(0, HEADER_BYTES)?)?;
+    let mut offset = HEADER_BYTES;
+    loop {
+        if offset >= len {
+            break;
+        }
+        let mut header = reader.at(offset, FRAME_HEADER_BYTES as u64)?;
+        let payload_len = codec::get_u32(&mut header).map_or(0, u64::from);
+        let frame_len = FRAME_HEADER_BYTES as u64 + payload_len;
+        // Checked before reading, so that a broken length allocates nothing.
+        let frame = if frame_len <= len - offset {
+            reader.at(offset, frame_len)?
+        } else {
+            &[]
+        };
+        match decode_frame(frame, id, offset) {
+            Some(payload) => each(offset, payload)?,
+            None if offset < verified_up_to => {
+                return Err(Error::corruption(
+                    file.path(),
+                    offset,
+                    "log frame does not verify",
+                ));
+            }
+            None => return Ok(offset),
+        }
+        offset += frame_len;
+    }
+    if offset < verified_up_to {
+        return Err(Error::corruption(
+            file.path(),
+            offset,
+            "log ends before its durable end",
+        ));
+    }
+    Ok(offset)
+}
+
+fn check_header(file: &dyn File, id: u64, header: &[u8]) -> Result<()> {
+    let mut input = header;
+    let magic = codec::get_u64(&mut input);
+    let version = codec::get_u32(&mut input);
+    let corrupt = |detail| Err(Error::corruption(file.path(), 0, detail));
+    match (magic, version) {
+        (Some(MAGIC), Some(FORMAT_VERSION)) => {}
+        (Some(MAGIC), Some(version)) => {
+            let detail = format!("log format {version}, this build reads {FORMAT_VERSION}");
+            return Err(Error::unsupported(file.path(), detail));
+        }
+        (Some(_), Some(_)) => {
+            return Err(Error::unsupported(
+                file.path(),
+                "not a framed log: wrong magic",
+            ));
+        }
+        _ => return corrupt("log header cut short"),
+    }
+    let expected = encode_header(id);
+    if header == expected {
+        Ok(())
+    } else {
+        corrupt("header of another log, or broken")
+    }
+}
+
+/// Bytes of the file through a buffer that moves forward.
+struct Reader<'a> {
+    file: &'a dyn File,
+    len: u64,
+    buffer: Vec<u8>,
+    start: u64,
+}
+
+impl Reader<'_> {
+    /// `want` bytes at `offset`, or as many as the file has. Offsets never go back.
+    fn at(&mut self, offset: u64, want: u64) -> Result<&[u8]> {
+        let want = want.min(self.len - offset.min(self.len));
+        if offset + want > self.start + self.buffer.len() as u64 {
+            self.fill(offset, want.max(READ_BYTES.min(self.len - offset)))?;
+        }
+        let from = ((offset - self.start) as usize).min(self.buffer.len());
+        let to = (from as u64 + want).min(self.buffer.len() as u64) as usize;
+        Ok(&self.buffer[from..to])
+    }
+
+    fn fill(&mut self, offset: u64, want: u64) -> Result<()> {
+        let io_error = |error| Error::io(self.file.path(), "read log", error);
+        let want = usize::try_from(want).map_err(|error| io_error(io::Error::other(error)))?;
+        self.buffer.resize(want, 0);
+        self.start = offset;
+        let mut done = 0;
+        while done < want {
+            let place = offset + done as u64;
+            match self
+                .file
+                .read_at(&mut self.buffer[done..], place)
+                .map_err(io_error)?
+            {
+                0 => break,
+                count => done += count,
+            }
+        }
+        self.buffer.truncate(done);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_verifies_only_in_its_place() {
+        let mut bytes = Vec::new();
+        assert!(encode_frame(&mut bytes, 5, 24, b"payload"));
+        assert_eq!(decode_frame(&bytes, 5, 24), Some(&b"payload"[..]));
+        assert_eq!(decode_frame(&bytes, 6, 24), None);
+        assert_eq!(decode_frame(&bytes, 5, 25), None);
+        for bit in 0..bytes.len() * 8 {
+            let mut bad = bytes.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(decode_frame(&bad, 5, 24), None, "bit {bit}");
+        }
+        for len in 0..bytes.len() {
+            assert_eq!(decode_frame(&bytes[..len], 5, 24), None, "length {len}");
+        }
+    }
+
+    #[test]
+    fn zeros_are_no_frame() {
+        assert_eq!(decode_frame(&[0; 64], 0, 0), None);
+        assert_eq!(decode_frame(&[0; 64], 5, 24), None);
+    }
+}

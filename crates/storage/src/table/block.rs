@@ -1,0 +1,362 @@
+//! A data block: records in order, prefix-compressed, with restart points.
+//!
+//! ```text
+//! block   = | row | row | ... | restart u32 * n | n u32 |        (before compression)
+//! row     = | shared v | unshared v | value_len << 1 | kind v | version v | key tail | value |
+//! restart = offset of a row whose shared is 0; the first is 0       (v: varint)
+//! ```
+//!
+//! A key is the first `shared` bytes of the key before it and its own tail. Every
+//! `restart_interval`-th row stores its key in full, so that a search bisects over restarts and
+//! then decodes one interval in line. A block is never empty.
+//!
+//! Bytes come from disk: whatever they are, decoding ends in an answer or in [`Malformed`], and
+//! allocates nothing. A [`Block`] is immutable and shared freely between threads. No I/O here.
+
+use super::stored::{Decoded, Malformed};
+use crate::{EntryRef, Kind, Version, codec};
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Longest user key in bytes.
+pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
+
+/// A verified, decompressed data block; cheap to clone, pins its bytes.
+///
+/// A block that a cursor read ahead shares one buffer with its neighbours and pins all of it, see
+/// [`Block::pinned_bytes`].
+#[derive(Clone)]
+pub struct Block {
+    buffer: Arc<[u8]>,
+    start: usize,
+    end: usize,
+    restarts: usize,
+}
+
+impl std::fmt::Debug for Block {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Block({} bytes, {} restarts)",
+            self.end - self.start,
+            self.restarts
+        )
+    }
+}
+
+impl Block {
+    /// The block in `buffer[range]`; checks the restart array's bounds, not the rows.
+    pub(super) fn parse(buffer: Arc<[u8]>, range: Range<usize>) -> Decoded<Block> {
+        let bytes = buffer
+            .get(range.clone())
+            .ok_or(Malformed("block out of bounds"))?;
+        let (rest, count) = bytes
+            .split_last_chunk::<4>()
+            .ok_or(Malformed("block too short"))?;
+        let restarts = u32::from_le_bytes(*count) as usize;
+        if restarts == 0 || restarts > rest.len() / 4 {
+            return Err(Malformed("block with an impossible number of restarts"));
+        }
+        let block = Block {
+            start: range.start,
+            end: range.end,
+            restarts,
+            buffer,
+        };
+        if block.rows().is_empty() || block.restart(0) != 0 {
+            return Err(Malformed("block without a first row"));
+        }
+        Ok(block)
+    }
+
+    /// The block's bytes; positions of values refer to them.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Bytes that this block keeps in memory: its own, or the whole buffer it was read ahead in.
+    pub fn pinned_bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Number of restart points.
+    pub(super) fn restarts(&self) -> usize {
+        self.restarts
+    }
+
+    pub(super) fn rows_end(&self) -> usize {
+        self.end - self.start - 4 - 4 * self.restarts
+    }
+
+    pub(super) fn rows(&self) -> &[u8] {
+        &self.bytes()[..self.rows_end()]
+    }
+
+    /// Offset of the `ordinal`-th restart; the end of the rows for the one after the last.
+    pub(super) fn restart(&self, ordinal: usize) -> usize {
+        if ordinal >= self.restarts {
+            return self.rows_end();
+        }
+        let mut at = &self.bytes()[self.rows_end() + 4 * ordinal..];
+        codec::get_u32(&mut at).map_or(usize::MAX, |offset| offset as usize)
+    }
+
+    /// The row at the `ordinal`-th restart, whose tail is its whole key.
+    pub(super) fn restart_row(&self, ordinal: usize) -> Decoded<Row> {
+        let row = row_at(self.rows(), self.restart(ordinal))?;
+        if row.shared != 0 {
+            return Err(Malformed("restart point with a shared prefix"));
+        }
+        Ok(row)
+    }
+
+    /// The last restart whose row is `before` the target; 0 if none is.
+    pub(super) fn last_restart(&self, before: impl Fn(&[u8], &Row) -> bool) -> Decoded<usize> {
+        let (mut low, mut high) = (0, self.restarts);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let row = self.restart_row(middle)?;
+            if before(&self.bytes()[row.tail.clone()], &row) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    /// The newest record of `key` with version at most `at`. Copies and allocates nothing: rows
+    /// are compared through the length of the prefix that the row before has in common with `key`.
+    pub(super) fn search(&self, key: &[u8], at: Version) -> Decoded<Search> {
+        let rows = self.rows();
+        let start = self.last_restart(|found, row| match found.cmp(key) {
+            Ordering::Less => true,
+            Ordering::Equal => row.version >= at,
+            Ordering::Greater => false,
+        })?;
+        let mut offset = self.restart(start);
+        // The key of the row before is less than or equal to `key`, has `key_len` bytes and
+        // `matched` of them in common with it.
+        let (mut matched, mut key_len) = (0, 0);
+        while offset < rows.len() {
+            let row = row_at(rows, offset)?;
+            if row.shared > key_len {
+                return Err(Malformed("row shares more than the key before it has"));
+            }
+            key_len = row.shared + row.tail.len();
+            offset = row.end;
+            if row.shared > matched {
+                continue;
+            }
+            let tail = &rows[row.tail.clone()];
+            let rest = &key[row.shared..];
+            let common = common_prefix(tail, rest);
+            matched = row.shared + common;
+            match (tail.get(common), rest.get(common)) {
+                (None, None) if row.version <= at => return Ok(Search::Found(row)),
+                (None, _) => {}
+                (Some(_), None) => return Ok(Search::Beyond),
+                (Some(mine), Some(theirs)) if mine > theirs => return Ok(Search::Beyond),
+                (Some(_), Some(_)) => {}
+            }
+        }
+        Ok(Search::Ended)
+    }
+}
+
+/// What [`Block::search`] saw.
+#[derive(Debug)]
+pub(super) enum Search {
+    /// The record.
+    Found(Row),
+    /// A record behind the wanted place: it is not in this block and not in a later one.
+    Beyond,
+    /// The block ended first.
+    Ended,
+}
+
+/// A decoded row; ranges are within the block's bytes.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) shared: usize,
+    pub(super) tail: Range<usize>,
+    pub(super) value: Range<usize>,
+    pub(super) version: Version,
+    pub(super) kind: Kind,
+    pub(super) end: usize,
+}
+
+/// Number of leading bytes that `a` and `b` have in common.
+pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let len = a.len().min(b.len());
+    let (mut wide_a, mut wide_b) = (a[..len].chunks_exact(8), b[..len].chunks_exact(8));
+    let mut common = 0;
+    while let (Some(x), Some(y)) = (wide_a.next(), wide_b.next()) {
+        if x != y {
+            break;
+        }
+        common += 8;
+    }
+    common
+        + a[common..len]
+            .iter()
+            .zip(&b[common..len])
+            .take_while(|(x, y)| x == y)
+            .count()
+}
+
+#[inline]
+fn varint_at(rows: &[u8], at: &mut usize) -> Decoded<u64> {
+    const CUT: Malformed = Malformed("row with a broken varint");
+    let &first = rows.get(*at).ok_or(CUT)?;
+    if first < 0x80 {
+        *at += 1;
+        return Ok(u64::from(first));
+    }
+    let mut rest = &rows[*at..];
+    let value = codec::get_varint(&mut rest).ok_or(CUT)?;
+    *at = rows.len() - rest.len();
+    Ok(value)
+}
+
+/// Decodes the row at `offset`, checking every length against the rows' end.
+#[inline]
+pub(super) fn row_at(rows: &[u8], offset: usize) -> Decoded<Row> {
+    const LONG: Malformed = Malformed("row longer than its block");
+    let mut at = offset;
+    let shared = varint_at(rows, &mut at)?;
+    let unshared = varint_at(rows, &mut at)?;
+    let value_and_kind = varint_at(rows, &mut at)?;
+    let version = Version(varint_at(rows, &mut at)?);
+    let left = (rows.len() - at) as u64;
+    let value_len = value_and_kind >> 1;
+    if unshared > left || value_len > left - unshared {
+        return Err(LONG);
+    }
+    if shared > KEY_BYTES_MAX as u64 || shared + unshared > KEY_BYTES_MAX as u64 {
+        return Err(Malformed("key longer than a key may be"));
+    }
+    let kind = if value_and_kind & 1 == 0 {
+        Kind::Delete
+    } else {
+        Kind::Put
+    };
+    if kind == Kind::Delete && value_len != 0 {
+        return Err(Malformed("delete with a value"));
+    }
+    let tail = at..at + unshared as usize;
+    let value = tail.end..tail.end + value_len as usize;
+    let end = value.end;
+    Ok(Row {
+        shared: shared as usize,
+        tail,
+        value,
+        version,
+        kind,
+        end,
+    })
+}
+
+/// Bytes that a varint of `value` takes.
+fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros()).div_ceil(7) as usize
+}
+
+/// Builds one block after the other in the same buffers.
+#[derive(Debug)]
+pub(super) struct BlockBuilder {
+    bytes: Vec<u8>,
+    restarts: Vec<u32>,
+    restart_interval: usize,
+    rows_in_interval: usize,
+}
+
+impl BlockBuilder {
+    pub(super) fn new(restart_interval: usize) -> BlockBuilder {
+        BlockBuilder {
+            bytes: Vec::new(),
+            restarts: Vec::new(),
+            restart_interval: restart_interval.max(1),
+            rows_in_interval: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Bytes of the block if it were finished now.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() + 4 * self.restarts.len() + 4
+    }
+
+    fn at_restart(&self) -> bool {
+        self.bytes.is_empty() || self.rows_in_interval >= self.restart_interval
+    }
+
+    /// Bytes of the block if it were finished after adding this record.
+    pub(super) fn len_with(&self, entry: EntryRef<'_>, shared: usize) -> usize {
+        let (shared, restart) = if self.at_restart() {
+            (0, 4)
+        } else {
+            (shared, 0)
+        };
+        let tail = entry.key.len() - shared;
+        let value = (entry.value.len() as u64) << 1;
+        let numbers = [shared as u64, tail as u64, value, entry.version.0];
+        let numbers: usize = numbers.into_iter().map(varint_len).sum();
+        self.len() + restart + numbers + tail + entry.value.len()
+    }
+
+    /// Whether another record can be named by the restart array's 32-bit offsets.
+    pub(super) fn is_full(&self) -> bool {
+        u32::try_from(self.bytes.len()).is_err()
+    }
+
+    /// Appends a record whose key has `shared` bytes in common with the one before it.
+    pub(super) fn add(&mut self, entry: EntryRef<'_>, shared: usize) {
+        let shared = if self.at_restart() {
+            // `is_full` ends a block before its rows outgrow 32 bits.
+            self.restarts
+                .push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
+            self.rows_in_interval = 0;
+            0
+        } else {
+            shared
+        };
+        self.rows_in_interval += 1;
+        let tail = &entry.key[shared..];
+        codec::put_varint(&mut self.bytes, shared as u64);
+        codec::put_varint(&mut self.bytes, tail.len() as u64);
+        codec::put_varint(
+            &mut self.bytes,
+            (entry.value.len() as u64) << 1 | entry.kind as u64,
+        );
+        codec::put_varint(&mut self.bytes, entry.version.0);
+        self.bytes.extend_from_slice(tail);
+        self.bytes.extend_from_slice(entry.value);
+    }
+
+    /// Appends the restart array and lends the finished block; [`BlockBuilder::reset`] follows.
+    pub(super) fn finish(&mut self) -> &[u8] {
+        for restart in &self.restarts {
+            self.bytes.extend_from_slice(&restart.to_le_bytes());
+        }
+        self.bytes
+            .extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
+        &self.bytes
+    }
+
+    /// Starts the next block.
+    pub(super) fn reset(&mut self) {
+        self.bytes.clear();
+        self.restarts.clear();
+        self.rows_in_interval = 0;
+    }
+}
+
+#[cfg(test)]
+#[path = "block_tests.rs"]
+mod tests;

@@ -1,0 +1,196 @@
+//! A cursor over one table, in both directions.
+//!
+//! It holds one block, a [`Walk`] within it, and a window of blocks read ahead. A seek reads the
+//! one block it needs; moving out of that block reads `readahead_blocks` at once, towards where
+//! the cursor moves. A step within a block neither allocates nor reads.
+//!
+//! Belongs to one thread at a time. Sees the whole table: versions are the caller's to filter.
+
+use super::block::Block;
+use super::reader::Table;
+use super::stored::Malformed;
+use super::walk::Walk;
+use super::window::{Reach, Window};
+use crate::{EntryRef, Error, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A cursor over a table's records, in both directions; owns the table.
+///
+/// Errors leave the cursor invalid; the caller stops.
+#[derive(Debug)]
+pub struct TableCursor {
+    table: Arc<Table>,
+    readahead_blocks: usize,
+    window: Window,
+    block: Option<Block>,
+    ordinal: usize,
+    walk: Walk,
+}
+
+impl TableCursor {
+    /// An unpositioned cursor. `readahead_blocks` data blocks (at least 1) are fetched by one read
+    /// when the cursor moves on in its direction.
+    pub fn new(table: Arc<Table>, readahead_blocks: usize) -> TableCursor {
+        TableCursor {
+            table,
+            readahead_blocks: readahead_blocks.max(1),
+            window: Window::default(),
+            block: None,
+            ordinal: 0,
+            walk: Walk::default(),
+        }
+    }
+
+    /// Whether it is on a record.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.walk.valid()
+    }
+
+    /// To the first record with key `>= key`.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        let ordinal = self.table.first_block_at(key);
+        if !self.load(ordinal, Reach::Forward(1))? {
+            return Ok(());
+        }
+        if self.walk_in_block(|walk, block| walk.seek(block, key))? {
+            return Ok(());
+        }
+        // Behind the block's last key, but not behind its separator: the next block's first key.
+        self.first_of(ordinal + 1, self.readahead_blocks)
+    }
+
+    /// To the last record with key `< key`.
+    pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        let ordinal = self.table.first_block_at(key);
+        if ordinal == self.table.block_count() {
+            return self.seek_last();
+        }
+        if !self.load(ordinal, Reach::Backward(1))? {
+            return Ok(());
+        }
+        if self.walk_in_block(|walk, block| walk.seek(block, key))? {
+            return self.prev();
+        }
+        // A seek that finds nothing ends on the block's last record.
+        Ok(())
+    }
+
+    /// To the first record.
+    pub fn seek_first(&mut self) -> Result<()> {
+        self.first_of(0, 1)
+    }
+
+    /// To the last record.
+    pub fn seek_last(&mut self) -> Result<()> {
+        match self.table.block_count() {
+            0 => self.clear(),
+            count => self.last_of(count - 1, 1)?,
+        }
+        Ok(())
+    }
+
+    /// To the next record in order. Stays invalid if it is.
+    #[inline]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a cursor lends, an iterator gives away"
+    )]
+    pub fn next(&mut self) -> Result<()> {
+        if !self.valid() || self.walk_in_block(Walk::advance)? {
+            return Ok(());
+        }
+        self.first_of(self.ordinal + 1, self.readahead_blocks)
+    }
+
+    /// To the record before. Stays invalid if it is.
+    #[inline]
+    pub fn prev(&mut self) -> Result<()> {
+        if !self.valid() || self.walk_in_block(Walk::retreat)? {
+            return Ok(());
+        }
+        match self.ordinal {
+            0 => self.clear(),
+            ordinal => self.last_of(ordinal - 1, self.readahead_blocks)?,
+        }
+        Ok(())
+    }
+
+    /// The record it is on. Panics if not valid.
+    #[inline]
+    pub fn entry(&self) -> EntryRef<'_> {
+        self.block
+            .as_ref()
+            .and_then(|block| self.walk.entry(block))
+            .expect("entry of a cursor that is on no record")
+    }
+
+    /// The block that holds the record's value, and the value's range within its bytes. Panics if
+    /// not valid.
+    pub fn value_block(&self) -> (&Block, Range<usize>) {
+        self.block
+            .as_ref()
+            .zip(self.walk.value())
+            .expect("value of a cursor that is on no record")
+    }
+
+    /// The table it walks.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    fn clear(&mut self) {
+        self.walk.clear();
+    }
+
+    fn first_of(&mut self, ordinal: usize, blocks: usize) -> Result<()> {
+        if self.load(ordinal, Reach::Forward(blocks))? {
+            self.walk_in_block(|walk, block| walk.first(block).map(|()| true))?;
+        }
+        Ok(())
+    }
+
+    fn last_of(&mut self, ordinal: usize, blocks: usize) -> Result<()> {
+        if self.load(ordinal, Reach::Backward(blocks))? {
+            self.walk_in_block(|walk, block| walk.last(block).map(|()| true))?;
+        }
+        Ok(())
+    }
+
+    /// Makes `ordinal` the block at hand, on no record of it yet; `false` if there is none.
+    fn load(&mut self, ordinal: usize, reach: Reach) -> Result<bool> {
+        self.clear();
+        if ordinal >= self.table.block_count() {
+            return Ok(false);
+        }
+        if self.block.is_none() || self.ordinal != ordinal {
+            // Let go of the window's buffer first, so that it can be filled again.
+            self.block = None;
+            self.block = Some(self.window.block(&self.table, ordinal, reach)?);
+            self.ordinal = ordinal;
+        }
+        Ok(true)
+    }
+
+    /// Moves within the block at hand; leaves the cursor invalid if its rows make no sense.
+    #[inline]
+    fn walk_in_block(
+        &mut self,
+        step: impl FnOnce(&mut Walk, &Block) -> std::result::Result<bool, Malformed>,
+    ) -> Result<bool> {
+        match &self.block {
+            Some(block) => match step(&mut self.walk, block) {
+                Ok(moved) => Ok(moved),
+                Err(malformed) => Err(self.fail(malformed)),
+            },
+            None => Ok(false),
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, malformed: Malformed) -> Error {
+        self.clear();
+        self.table.corrupt_block(self.ordinal, malformed)
+    }
+}

@@ -1,0 +1,304 @@
+//! Properties and footer of a table: the bytes that say what and where the rest is.
+//!
+//! ```text
+//! properties = | entries v | deletes v | data_bytes v | max_version v | blocks v |
+//!              | codec u8 | checksum of the data blocks u32 | min key slice | max key slice |
+//! footer     = | data_len u64 | filter_len u64 | index_len u64 | properties_len u64 |
+//!              | table id u64 | format version u32 | crc32c u32 | magic u64 |     (56 bytes)
+//! ```
+//!
+//! Data, filter, index, properties and footer lie end to end and fill the table, so four lengths
+//! are all the handles there are; their sum must be the table's length. A slice is its length as
+//! a varint and its bytes. No I/O here.
+
+use super::stored::{Decoded, Malformed};
+use super::{Codec, TableMeta};
+use crate::{EntryRef, Kind, TableId, Version, codec};
+
+/// Bytes of a footer.
+pub(super) const FOOTER_BYTES: usize = 56;
+
+/// `EVENTABL` in a hex dump.
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"EVENTABL");
+
+/// The format that this build writes and reads.
+pub(super) const FORMAT_VERSION: u32 = 1;
+
+/// Where the footer's checksum stands; it covers what is before it and the magic.
+const CRC_AT: usize = 44;
+
+/// Stored lengths of a table's parts, trailers included; 0 for no filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Footer {
+    pub(super) data_len: u64,
+    pub(super) filter_len: u64,
+    pub(super) index_len: u64,
+    pub(super) properties_len: u64,
+}
+
+/// Why a footer was refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum FooterError {
+    /// Not this format.
+    Unsupported(String),
+    /// This format, but broken.
+    Corrupt(Malformed),
+}
+
+impl Footer {
+    pub(super) fn encode(&self, id: TableId) -> [u8; FOOTER_BYTES] {
+        let mut bytes = [0; FOOTER_BYTES];
+        let words = [
+            self.data_len,
+            self.filter_len,
+            self.index_len,
+            self.properties_len,
+            id.0,
+        ];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes[40..CRC_AT].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[48..].copy_from_slice(&MAGIC.to_le_bytes());
+        let crc = codec::checksum(id.0, &[&bytes[..CRC_AT], &bytes[48..]]);
+        bytes[CRC_AT..48].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Decodes the footer of the table `id` of `table_len` bytes.
+    pub(super) fn decode(
+        bytes: &[u8; FOOTER_BYTES],
+        id: TableId,
+        table_len: u64,
+    ) -> std::result::Result<Footer, FooterError> {
+        const CUT: FooterError = FooterError::Corrupt(Malformed("footer cut short"));
+        let mut input = &bytes[..];
+        let mut words = [0; 5];
+        for word in &mut words {
+            *word = codec::get_u64(&mut input).ok_or(CUT)?;
+        }
+        let version = codec::get_u32(&mut input).ok_or(CUT)?;
+        let crc = codec::get_u32(&mut input).ok_or(CUT)?;
+        if codec::get_u64(&mut input).ok_or(CUT)? != MAGIC {
+            return Err(FooterError::Unsupported(
+                "not a table: wrong magic".to_owned(),
+            ));
+        }
+        if version != FORMAT_VERSION {
+            let detail = format!("table format {version}, this build reads {FORMAT_VERSION}");
+            return Err(FooterError::Unsupported(detail));
+        }
+        let corrupt = |detail| Err(FooterError::Corrupt(Malformed(detail)));
+        if crc != codec::checksum(id.0, &[&bytes[..CRC_AT], &bytes[48..]]) {
+            return corrupt("footer checksum mismatch");
+        }
+        let [data_len, filter_len, index_len, properties_len, stored_id] = words;
+        if stored_id != id.0 {
+            return corrupt("footer of another table");
+        }
+        let parts = [
+            data_len,
+            filter_len,
+            index_len,
+            properties_len,
+            FOOTER_BYTES as u64,
+        ];
+        match parts
+            .iter()
+            .try_fold(0u64, |sum, &part| sum.checked_add(part))
+        {
+            Some(sum) if sum == table_len => {}
+            _ => return corrupt("footer's lengths do not add up to the table's"),
+        }
+        Ok(Footer {
+            data_len,
+            filter_len,
+            index_len,
+            properties_len,
+        })
+    }
+
+    /// Names this very table: its identity, its layout, and through the properties its data.
+    pub(super) fn table_checksum(&self, id: TableId, index_crc: u32, properties_crc: u32) -> u32 {
+        let crcs = [index_crc.to_le_bytes(), properties_crc.to_le_bytes()];
+        codec::checksum(id.0, &[&crcs[0], &crcs[1], &self.encode(id)])
+    }
+}
+
+/// What a table says about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Properties {
+    /// All but `len` and `checksum`, which nothing inside of the table can hold.
+    pub(super) meta: TableMeta,
+    /// Data blocks.
+    pub(super) blocks: u64,
+    /// What most data blocks are compressed by: a hint for the reader's buffers.
+    pub(super) codec: Codec,
+    /// Checksum of the data blocks' checksums in order.
+    pub(super) data_checksum: u32,
+}
+
+impl Properties {
+    /// Takes the next data block's checksum in.
+    pub(super) fn add_block_checksum(&mut self, crc: u32) {
+        let seed = u64::from(self.data_checksum);
+        self.data_checksum = codec::checksum(seed, &[&crc.to_le_bytes()]);
+    }
+
+    /// Takes the next record in; keys at the ends are the caller's.
+    pub(super) fn count(&mut self, entry: EntryRef<'_>) {
+        let meta = &mut self.meta;
+        meta.entries += 1;
+        meta.deletes += u64::from(entry.kind == Kind::Delete);
+        meta.data_bytes += (entry.key.len() + entry.value.len()) as u64;
+        meta.max_version = meta.max_version.max(entry.version);
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let meta = &self.meta;
+        let numbers = [
+            meta.entries,
+            meta.deletes,
+            meta.data_bytes,
+            meta.max_version.0,
+            self.blocks,
+        ];
+        for number in numbers {
+            codec::put_varint(out, number);
+        }
+        out.push(self.codec as u8);
+        out.extend_from_slice(&self.data_checksum.to_le_bytes());
+        codec::put_slice(out, &meta.min_key);
+        codec::put_slice(out, &meta.max_key);
+    }
+
+    pub(super) fn decode(mut input: &[u8]) -> Decoded<Properties> {
+        Properties::decode_parts(&mut input)
+            .filter(|properties| input.is_empty() && properties.is_consistent())
+            .ok_or(Malformed("table properties make no sense"))
+    }
+
+    fn decode_parts(input: &mut &[u8]) -> Option<Properties> {
+        let entries = codec::get_varint(input)?;
+        let deletes = codec::get_varint(input)?;
+        let data_bytes = codec::get_varint(input)?;
+        let max_version = Version(codec::get_varint(input)?);
+        let blocks = codec::get_varint(input)?;
+        let (&codec_byte, rest) = input.split_first()?;
+        *input = rest;
+        let codec = match codec_byte {
+            0 => Codec::None,
+            1 => Codec::Lz4,
+            _ => return None,
+        };
+        let data_checksum = codec::get_u32(input)?;
+        let min_key = codec::get_slice(input)?.to_vec();
+        let max_key = codec::get_slice(input)?.to_vec();
+        let meta = TableMeta {
+            entries,
+            deletes,
+            data_bytes,
+            max_version,
+            min_key,
+            max_key,
+            ..TableMeta::default()
+        };
+        Some(Properties {
+            meta,
+            blocks,
+            codec,
+            data_checksum,
+        })
+    }
+
+    fn is_consistent(&self) -> bool {
+        let meta = &self.meta;
+        meta.deletes <= meta.entries
+            && self.blocks <= meta.entries
+            && (self.blocks == 0) == (meta.entries == 0)
+            && meta.min_key <= meta.max_key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn footer() -> Footer {
+        Footer {
+            data_len: 100,
+            filter_len: 69,
+            index_len: 20,
+            properties_len: 30,
+        }
+    }
+
+    #[test]
+    fn a_footer_verifies_only_for_its_table_and_length() {
+        let bytes = footer().encode(TableId(9));
+        assert_eq!(Footer::decode(&bytes, TableId(9), 275), Ok(footer()));
+        assert!(Footer::decode(&bytes, TableId(10), 275).is_err());
+        assert!(Footer::decode(&bytes, TableId(9), 276).is_err());
+        for bit in 0..FOOTER_BYTES * 8 {
+            let mut bad = bytes;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(Footer::decode(&bad, TableId(9), 275).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn lengths_that_overflow_are_refused() {
+        let hostile = Footer {
+            data_len: u64::MAX,
+            ..footer()
+        };
+        let bytes = hostile.encode(TableId(9));
+        assert!(matches!(
+            Footer::decode(&bytes, TableId(9), 275),
+            Err(FooterError::Corrupt(_))
+        ));
+    }
+
+    #[test]
+    fn another_magic_or_version_is_unsupported() {
+        for at in [40, 48] {
+            let mut bytes = footer().encode(TableId(9));
+            bytes[at] ^= 2;
+            let answer = Footer::decode(&bytes, TableId(9), 275);
+            assert!(
+                matches!(answer, Err(FooterError::Unsupported(_))),
+                "byte {at}"
+            );
+        }
+    }
+
+    #[test]
+    fn properties_round_trip_and_refuse_nonsense() {
+        let meta = TableMeta {
+            entries: 300,
+            deletes: 2,
+            data_bytes: 70_000,
+            max_version: Version(1 << 40),
+            min_key: b"a".to_vec(),
+            max_key: b"zz".to_vec(),
+            ..TableMeta::default()
+        };
+        let good = Properties {
+            meta,
+            blocks: 17,
+            codec: Codec::Lz4,
+            data_checksum: 0xdead_beef,
+        };
+        let mut bytes = Vec::new();
+        good.encode(&mut bytes);
+        assert_eq!(Properties::decode(&bytes), Ok(good.clone()));
+        for len in 0..bytes.len() {
+            assert!(Properties::decode(&bytes[..len]).is_err(), "length {len}");
+        }
+        let mut swapped = good;
+        std::mem::swap(&mut swapped.meta.min_key, &mut swapped.meta.max_key);
+        bytes.clear();
+        swapped.encode(&mut bytes);
+        assert!(Properties::decode(&bytes).is_err());
+    }
+}

@@ -1,0 +1,146 @@
+use super::*;
+use proptest::prelude::*;
+
+/// Separator and whether the block goes on.
+type Row<'a> = (&'a [u8], bool);
+
+fn build(separators: &[Row<'_>]) -> (Vec<u8>, u64) {
+    let mut builder = IndexBuilder::default();
+    for (ordinal, (separator, continues)) in separators.iter().enumerate() {
+        builder.add(100 + ordinal as u64, separator, *continues);
+    }
+    assert_eq!(builder.blocks(), separators.len() as u64);
+    let data = (0..separators.len() as u64)
+        .map(|ordinal| 100 + ordinal)
+        .sum();
+    (builder.finish(), data)
+}
+
+fn separator_of(last: &[u8], next: &[u8]) -> Vec<u8> {
+    let mut out = b"left over".to_vec();
+    separator(last, next, &mut out);
+    out
+}
+
+#[test]
+fn separators_are_short() {
+    let cases: [(&[u8], &[u8], &[u8]); 8] = [
+        (b"abcdef", b"abzzz", b"abz"),
+        (b"abcdef", b"abd", b"abce"),
+        (b"abcdef", b"abe", b"abd"),
+        (b"abc\xff\xffx", b"abd", b"abc\xff\xffy"),
+        (b"abc\xff\xff", b"abd", b"abc\xff\xff"),
+        (b"ab", b"abc", b"ab"),
+        (b"", b"\0", b""),
+        (b"user00000017", b"user00000018", b"user00000017"),
+    ];
+    for (last, next, expected) in cases {
+        assert_eq!(separator_of(last, next), expected, "{last:?} {next:?}");
+    }
+}
+
+fn short_key() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![Just(0u8), Just(1), Just(97), Just(98), Just(254), Just(255)];
+    prop::collection::vec(byte, 0..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn a_separator_separates(a in short_key(), b in short_key()) {
+        if a != b {
+            let (last, next) = (a.clone().min(b.clone()), a.max(b));
+            let found = separator_of(&last, &next);
+            prop_assert!(last <= found && found < next);
+            prop_assert!(found.len() <= last.len());
+        }
+    }
+
+    #[test]
+    fn find_is_a_partition_point(
+        prefix in short_key(),
+        keys in prop::collection::btree_set(short_key(), 0..40),
+        probes in prop::collection::vec(short_key(), 0..40),
+    ) {
+        let keys: Vec<Vec<u8>> = keys.into_iter().map(|key| [&prefix[..], &key].concat()).collect();
+        let rows: Vec<_> = keys.iter().map(|key| (key.as_slice(), false)).collect();
+        let (stored, data) = build(&rows);
+        let index = BlockIndex::decode(&stored, data).unwrap();
+        prop_assert_eq!(index.len(), keys.len());
+        let behind = probes.iter().map(|probe| [&prefix[..], probe].concat());
+        for probe in behind.chain(probes.clone()).chain(keys.clone()) {
+            let expected = keys.partition_point(|key| *key < probe);
+            prop_assert_eq!(index.find(&probe), expected, "{:?}", probe);
+        }
+        let mut offset = 0;
+        for ordinal in 0..keys.len() {
+            prop_assert_eq!(index.block(ordinal), offset..offset + 100 + ordinal as u64);
+            offset += 100 + ordinal as u64;
+        }
+    }
+
+    #[test]
+    fn noise_never_panics(noise in prop::collection::vec(prop_oneof![0u8..9, any::<u8>()], 0..60), data in 0u64..400) {
+        if let Ok(index) = BlockIndex::decode(&noise, data) {
+            let _ = index.find(b"a");
+        }
+    }
+}
+
+#[test]
+fn versions_that_span_blocks() {
+    let (stored, data) = build(&[
+        (b"a", false),
+        (b"k", true),
+        (b"k", true),
+        (b"k", false),
+        (b"z", false),
+    ]);
+    let index = BlockIndex::decode(&stored, data).unwrap();
+    assert_eq!(index.find(b"k"), 1);
+    assert!(index.continues(1, b"k") && index.continues(2, b"k"));
+    assert!(!index.continues(3, b"k") && !index.continues(1, b"j") && !index.continues(0, b"a"));
+    assert!(index.ends_with(b"z") && !index.ends_with(b"k"));
+}
+
+#[test]
+fn every_broken_bit_is_refused_or_still_an_index() {
+    let (stored, data) = build(&[
+        (b"abc", false),
+        (b"abd", true),
+        (b"abd", false),
+        (b"b", false),
+    ]);
+    for bit in 0..stored.len() * 8 {
+        let mut bad = stored.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        if let Ok(index) = BlockIndex::decode(&bad, data) {
+            let _ = (index.find(b"abd"), index.find(b""), index.find(b"zz"));
+        }
+    }
+    for len in 0..stored.len() {
+        assert!(BlockIndex::decode(&stored[..len], data).is_err());
+    }
+    assert!(BlockIndex::decode(&stored, data + 1).is_err());
+    assert!(BlockIndex::decode(&stored, data - 1).is_err());
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let cases: [(&[Row<'_>], &str); 4] = [
+        (&[(b"b", false), (b"a", false)], "out of order"),
+        (
+            &[(b"b", false), (b"b", false)],
+            "equal though not continued",
+        ),
+        (&[(b"b", true)], "the last block continues"),
+        (&[(b"b", false), (b"", false)], "empty behind another"),
+    ];
+    for (rows, what) in cases {
+        let (stored, data) = build(rows);
+        assert!(BlockIndex::decode(&stored, data).is_err(), "{what}");
+    }
+    let mut many = Vec::new();
+    codec::put_varint(&mut many, u64::MAX);
+    assert!(BlockIndex::decode(&many, 0).is_err());
+}

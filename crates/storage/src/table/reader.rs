@@ -1,0 +1,400 @@
+//! An open table: footer, index and filter verified and resident, data blocks read when asked for.
+//!
+//! A get costs one allocation, one read and one checksum; nothing is kept of the block. Opening a
+//! table whose tail (all behind the data) is at most [`TAIL_BYTES`] is one read.
+//!
+//! Immutable and shared freely between threads. No cache here: that is the caller's.
+
+use super::block::{Block, Search};
+use super::footer::{FOOTER_BYTES, Footer, FooterError, Properties};
+use super::index::BlockIndex;
+use super::stored::{self, Decoded, Malformed};
+use super::{Codec, Found, TableMeta};
+use crate::filter::BloomFilter;
+use crate::vfs::{File, read_exact_at};
+use crate::{Error, Result, TableId, Version};
+use std::cell::Cell;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What the first read of a table's end fetches.
+const TAIL_BYTES: u64 = 16 << 10;
+
+/// A compressed block longer than this does not keep its buffer for the next one.
+const SCRATCH_BYTES_MAX: usize = 256 << 10;
+
+thread_local! {
+    /// Compressed bytes on their way into a block, so that a get allocates only the block.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// An open table with its block index and filter in RAM.
+pub struct Table {
+    file: Arc<dyn File>,
+    offset: u64,
+    id: TableId,
+    meta: TableMeta,
+    codec: Codec,
+    data_checksum: u32,
+    index: BlockIndex,
+    filter: Option<BloomFilter>,
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table")
+            .field("id", &self.id)
+            .field("path", &self.file.path())
+            .field("offset", &self.offset)
+            .field("len", &self.meta.len)
+            .field("blocks", &self.index.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Table {
+    /// Opens the table at `[offset, offset + len)` of `file`: reads footer, index, filter and
+    /// properties (one read for small tables), verifies them against `id`.
+    ///
+    /// Fails with `Unsupported` on a wrong magic or another format version, with `Corruption` on
+    /// whatever else does not verify.
+    pub fn open(file: Arc<dyn File>, offset: u64, len: u64, id: TableId) -> Result<Table> {
+        let corrupt = |relative: u64, malformed: Malformed| {
+            Error::corruption(file.path(), offset.saturating_add(relative), malformed.0)
+        };
+        if len < FOOTER_BYTES as u64 || offset.checked_add(len).is_none() {
+            return Err(corrupt(0, Malformed("table too short for a footer")));
+        }
+        let (footer, tail, tail_start) = read_tail(&*file, offset, len, id)?;
+        let mut parts = Parts {
+            tail: &tail,
+            tail_start,
+            at: footer.data_len,
+            id,
+            crc: 0,
+        };
+        let filter = match footer.filter_len {
+            0 => None,
+            stored_len => Some(parts.next(stored_len, |payload| {
+                BloomFilter::decode(payload).ok_or(Malformed("filter of an impossible size"))
+            })),
+        };
+        let filter = filter
+            .transpose()
+            .map_err(|(at, malformed)| corrupt(at, malformed))?;
+        let index = parts
+            .next(footer.index_len, |payload| {
+                BlockIndex::decode(payload, footer.data_len)
+            })
+            .map_err(|(at, malformed)| corrupt(at, malformed))?;
+        let index_crc = parts.crc;
+        let Properties {
+            mut meta,
+            blocks,
+            codec,
+            data_checksum,
+        } = parts
+            .next(footer.properties_len, |payload| {
+                let properties = Properties::decode(payload)?;
+                let agreed = properties.blocks == index.len() as u64
+                    && (index.len() == 0 || index.ends_with(&properties.meta.max_key));
+                if agreed {
+                    Ok(properties)
+                } else {
+                    Err(Malformed("properties against index"))
+                }
+            })
+            .map_err(|(at, malformed)| corrupt(at, malformed))?;
+        debug_assert_eq!(blocks, index.len() as u64);
+        meta.len = len;
+        meta.checksum = footer.table_checksum(id, index_crc, parts.crc);
+        Ok(Table {
+            file,
+            offset,
+            id,
+            meta,
+            codec,
+            data_checksum,
+            index,
+            filter,
+        })
+    }
+
+    /// Bytes that the resident index and filter take.
+    pub fn resident_bytes(&self) -> usize {
+        let filter = self.filter.as_ref().map_or(0, BloomFilter::bytes);
+        let keys = self.meta.min_key.capacity() + self.meta.max_key.capacity();
+        size_of::<Self>() + self.index.resident_bytes() + filter + keys
+    }
+
+    /// What the table holds.
+    pub fn meta(&self) -> &TableMeta {
+        &self.meta
+    }
+
+    /// Identity of the table.
+    pub fn id(&self) -> TableId {
+        self.id
+    }
+
+    /// Data blocks.
+    pub fn block_count(&self) -> usize {
+        self.index.len()
+    }
+
+    /// `false` if the filter shows that no record has a key of this hash; `true` without a filter.
+    #[inline]
+    pub fn may_contain(&self, hash: u64) -> bool {
+        self.filter
+            .as_ref()
+            .is_none_or(|filter| filter.may_contain(hash))
+    }
+
+    /// The ordinal of the block in which the newest record of `key` is if it is anywhere.
+    pub fn block_for(&self, key: &[u8]) -> Option<usize> {
+        if key < &*self.meta.min_key {
+            return None;
+        }
+        let ordinal = self.index.find(key);
+        (ordinal < self.index.len()).then_some(ordinal)
+    }
+
+    /// The first block that can hold `key` or a key after it; [`Table::block_count`] for none.
+    pub(super) fn first_block_at(&self, key: &[u8]) -> usize {
+        self.index.find(key)
+    }
+
+    /// Whether the versions of `key` go on from block `ordinal` into the next.
+    pub(super) fn continues(&self, ordinal: usize, key: &[u8]) -> bool {
+        self.index.continues(ordinal, key)
+    }
+
+    /// Checksum of the data blocks' checksums, as the properties have it.
+    pub(super) fn data_checksum(&self) -> u32 {
+        self.data_checksum
+    }
+
+    /// Where stored block `ordinal` lies within the table.
+    pub(super) fn place(&self, ordinal: usize) -> Range<u64> {
+        self.index.block(ordinal)
+    }
+
+    /// Fills `buffer` from `relative` within the table on.
+    pub(super) fn read_stored(&self, buffer: &mut [u8], relative: u64) -> Result<()> {
+        read_at(&*self.file, buffer, self.offset + relative)
+    }
+
+    /// Bytes of the file that block `ordinal` takes. Panics if there is no such block.
+    pub fn stored_block_bytes(&self, ordinal: usize) -> u64 {
+        let place = self.index.block(ordinal);
+        place.end - place.start
+    }
+
+    /// Reads and verifies block `ordinal`. Panics if there is no such block.
+    pub fn read_block(&self, ordinal: usize) -> Result<Block> {
+        let place = self.index.block(ordinal);
+        let len = self.memory_len(&place)?;
+        match self.codec {
+            Codec::None => {
+                let mut buffer = stored::zeroed(len);
+                if let Some(bytes) = Arc::get_mut(&mut buffer) {
+                    self.read_stored(bytes, place.start)?;
+                }
+                self.block_in(&buffer, 0..len, place.start)
+            }
+            Codec::Lz4 => {
+                let mut scratch = SCRATCH.take();
+                scratch.resize(len, 0);
+                let block = self.read_stored(&mut scratch, place.start).and_then(|()| {
+                    let block = self.block_of(&scratch, place.start);
+                    block.map_err(|malformed| self.corrupt_at(place.start, malformed))
+                });
+                if scratch.capacity() <= SCRATCH_BYTES_MAX {
+                    SCRATCH.set(scratch);
+                }
+                block
+            }
+        }
+    }
+
+    /// The block stored in `stored`, in an allocation of its own.
+    fn block_of(&self, stored: &[u8], relative: u64) -> Decoded<Block> {
+        let (payload, used) = stored::verify(stored, self.id, relative)?;
+        let bytes = match used {
+            Codec::None => Arc::from(payload),
+            Codec::Lz4 => stored::unpack_lz4(payload)?,
+        };
+        let len = bytes.len();
+        Block::parse(bytes, 0..len)
+    }
+
+    /// The block stored in `buffer[within]`, sharing the buffer if it is not compressed.
+    pub(super) fn block_in(
+        &self,
+        buffer: &Arc<[u8]>,
+        within: Range<usize>,
+        relative: u64,
+    ) -> Result<Block> {
+        let stored = &buffer[within.clone()];
+        let block = stored::verify(stored, self.id, relative).and_then(|(payload, used)| {
+            if used == Codec::Lz4 {
+                let bytes = stored::unpack_lz4(payload)?;
+                let len = bytes.len();
+                return Block::parse(bytes, 0..len);
+            }
+            Block::parse(
+                Arc::clone(buffer),
+                within.start..within.start + payload.len(),
+            )
+        });
+        block.map_err(|malformed| self.corrupt_at(relative, malformed))
+    }
+
+    pub(super) fn memory_len(&self, place: &Range<u64>) -> Result<usize> {
+        usize::try_from(place.end - place.start)
+            .map_err(|_| self.corrupt_at(place.start, Malformed("block larger than memory")))
+    }
+
+    pub(super) fn corrupt_at(&self, relative: u64, malformed: Malformed) -> Error {
+        Error::corruption(self.file.path(), self.offset + relative, malformed.0)
+    }
+
+    /// The error for a block whose rows make no sense.
+    pub(super) fn corrupt_block(&self, ordinal: usize, malformed: Malformed) -> Error {
+        self.corrupt_at(self.index.block(ordinal).start, malformed)
+    }
+
+    /// Newest record of `key` with version at most `at`, by one block read (more only where the
+    /// versions of one key span blocks). Does not ask the filter.
+    pub fn get(&self, key: &[u8], at: Version) -> Result<Option<Found>> {
+        match self.block_for(key) {
+            Some(ordinal) => self.get_from_block(ordinal, key, at),
+            None => Ok(None),
+        }
+    }
+
+    /// The same, looking only in block `ordinal` (and the next ones if the key's versions go on).
+    /// Panics if there is no such block.
+    pub fn get_from_block(
+        &self,
+        mut ordinal: usize,
+        key: &[u8],
+        at: Version,
+    ) -> Result<Option<Found>> {
+        loop {
+            let block = self.read_block(ordinal)?;
+            let found = block.search(key, at);
+            match found.map_err(|malformed| self.corrupt_block(ordinal, malformed))? {
+                Search::Found(row) => {
+                    let (version, kind, value) = (row.version, row.kind, row.value);
+                    return Ok(Some(Found {
+                        version,
+                        kind,
+                        block,
+                        value,
+                    }));
+                }
+                // The flag is never set on the last block.
+                Search::Ended if self.index.continues(ordinal, key) => ordinal += 1,
+                Search::Ended | Search::Beyond => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Reads the footer of the table at `[offset, offset + len)` and at least all behind the data; the
+/// bytes come with their offset within the table.
+fn read_tail(
+    file: &dyn File,
+    offset: u64,
+    len: u64,
+    id: TableId,
+) -> Result<(Footer, Vec<u8>, u64)> {
+    let corrupt = |relative: u64, malformed: Malformed| {
+        Error::corruption(file.path(), offset.saturating_add(relative), malformed.0)
+    };
+    let mut tail = vec![0; len.min(TAIL_BYTES) as usize];
+    let mut tail_start = len - tail.len() as u64;
+    read_at(file, &mut tail, offset + tail_start)?;
+    let footer_at = len - FOOTER_BYTES as u64;
+    let footer = match tail.last_chunk::<FOOTER_BYTES>() {
+        Some(bytes) => Footer::decode(bytes, id, len).map_err(|error| match error {
+            FooterError::Unsupported(detail) => Error::unsupported(file.path(), detail),
+            FooterError::Corrupt(malformed) => corrupt(footer_at, malformed),
+        })?,
+        None => {
+            return Err(corrupt(
+                footer_at,
+                Malformed("table too short for a footer"),
+            ));
+        }
+    };
+    if footer.data_len < tail_start {
+        // The file was just seen to reach the table's end, so this is no more than it holds.
+        let missing = usize::try_from(tail_start - footer.data_len)
+            .map_err(|_| corrupt(footer_at, Malformed("index larger than memory")))?;
+        let mut whole = vec![0; missing + tail.len()];
+        read_at(file, &mut whole[..missing], offset + footer.data_len)?;
+        whole[missing..].copy_from_slice(&tail);
+        (tail, tail_start) = (whole, footer.data_len);
+    }
+    Ok((footer, tail, tail_start))
+}
+
+/// Reads exactly `buffer`; a file that ends before is corrupt, not unreadable.
+fn read_at(file: &dyn File, buffer: &mut [u8], offset: u64) -> Result<()> {
+    read_exact_at(file, buffer, offset).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            Error::corruption(file.path(), offset, "file ends within a table")
+        }
+        _ => Error::io(file.path(), "read table", error),
+    })
+}
+
+/// The stored blocks between data and footer, one after the other.
+struct Parts<'a> {
+    tail: &'a [u8],
+    tail_start: u64,
+    at: u64,
+    id: TableId,
+    /// Checksum of the part read last.
+    crc: u32,
+}
+
+impl<'a> Parts<'a> {
+    /// Verifies and decodes the next part; an error comes with the part's relative offset.
+    fn next<T>(
+        &mut self,
+        stored_len: u64,
+        decode: impl FnOnce(&'a [u8]) -> Decoded<T>,
+    ) -> std::result::Result<T, (u64, Malformed)> {
+        let at = self.at;
+        self.part(stored_len)
+            .and_then(decode)
+            .map_err(|malformed| (at, malformed))
+    }
+
+    fn part(&mut self, stored_len: u64) -> Decoded<&'a [u8]> {
+        // The footer's lengths sum up to the table's, so every part lies in the tail.
+        let start = (self.at - self.tail_start) as usize;
+        let stored = usize::try_from(stored_len)
+            .ok()
+            .and_then(|len| self.tail.get(start..start.checked_add(len)?))
+            .ok_or(Malformed("table part out of bounds"))?;
+        let (payload, used) = stored::verify(stored, self.id, self.at)?;
+        if used != Codec::None {
+            return Err(Malformed("compressed table part"));
+        }
+        self.at += stored_len;
+        self.crc = crc_of(stored);
+        Ok(payload)
+    }
+}
+
+/// The checksum that ends a stored block.
+pub(super) fn crc_of(stored: &[u8]) -> u32 {
+    stored
+        .last_chunk::<4>()
+        .map_or(0, |crc| u32::from_le_bytes(*crc))
+}

@@ -1,0 +1,88 @@
+//! Stored blocks that lie together, fetched by one read: what cursors and whole passes read by.
+//!
+//! Blocks that are not compressed are lent out of the window's buffer without a copy. The buffer
+//! is filled again once nobody else holds it, so that a scan allocates next to nothing. Belongs to
+//! one thread at a time.
+
+use super::block::Block;
+use super::reader::{Table, crc_of};
+use super::stored;
+use crate::Result;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A window of several blocks is no longer than this.
+const WINDOW_BYTES_MAX: u64 = 2 << 20;
+
+/// How far a window reaches when it has to be filled.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reach {
+    /// This block and up to so many in all from it on.
+    Forward(usize),
+    /// Up to so many in all that end with this block.
+    Backward(usize),
+}
+
+/// Stored blocks that lie together, fetched by one read.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    buffer: Arc<[u8]>,
+    blocks: Range<usize>,
+    start: u64,
+}
+
+impl Window {
+    /// Block `ordinal`, from the window or after moving the window there. A block that is not
+    /// compressed shares the window's buffer, which is used again once nobody else has it.
+    pub(super) fn block(&mut self, table: &Table, ordinal: usize, reach: Reach) -> Result<Block> {
+        if !self.blocks.contains(&ordinal) {
+            self.fetch(table, ordinal, reach)?;
+        }
+        let place = table.place(ordinal);
+        let start = (place.start - self.start) as usize;
+        let end = (place.end - self.start) as usize;
+        table.block_in(&self.buffer, start..end, place.start)
+    }
+
+    /// The stored checksum of a block in the window.
+    pub(super) fn block_checksum(&self, table: &Table, ordinal: usize) -> u32 {
+        let place = table.place(ordinal);
+        crc_of(&self.buffer[..(place.end - self.start) as usize])
+    }
+
+    fn fetch(&mut self, table: &Table, ordinal: usize, reach: Reach) -> Result<()> {
+        let mut blocks = ordinal..ordinal + 1;
+        let mut place = table.place(ordinal);
+        let mut left = match reach {
+            Reach::Forward(count) => count.min(table.block_count() - ordinal),
+            Reach::Backward(count) => count.min(ordinal + 1),
+        };
+        while left > 1 {
+            let mut wider = place.clone();
+            match reach {
+                Reach::Forward(_) => wider.end = table.place(blocks.end).end,
+                Reach::Backward(_) => wider.start = table.place(blocks.start - 1).start,
+            }
+            if wider.end - wider.start > WINDOW_BYTES_MAX {
+                break;
+            }
+            match reach {
+                Reach::Forward(_) => blocks.end += 1,
+                Reach::Backward(_) => blocks.start -= 1,
+            }
+            place = wider;
+            left -= 1;
+        }
+        self.blocks = 0..0;
+        let len = table.memory_len(&place)?;
+        let reusable = self.buffer.len() >= len && Arc::get_mut(&mut self.buffer).is_some();
+        if !reusable {
+            self.buffer = stored::zeroed(len);
+        }
+        if let Some(buffer) = Arc::get_mut(&mut self.buffer) {
+            table.read_stored(&mut buffer[..len], place.start)?;
+            (self.blocks, self.start) = (blocks, place.start);
+        }
+        Ok(())
+    }
+}

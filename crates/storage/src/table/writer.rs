@@ -1,0 +1,214 @@
+//! Writes a table into a sink, front to back, in memory for one block plus index and key hashes.
+//!
+//! Order of records is the caller's duty and asserted. Bytes go to the sink in pieces of about
+//! [`OUT_BYTES`]; a failed append ends the table (drop the writer). Nothing is synced here.
+
+use super::block::{BlockBuilder, KEY_BYTES_MAX, common_prefix};
+use super::footer::{Footer, Properties};
+use super::index::{IndexBuilder, separator};
+use super::stored::{self, TRAILER_BYTES};
+use super::{Codec, TableMeta, TableOptions, TableSink};
+use crate::filter::BloomFilter;
+use crate::{EntryRef, Error, Kind, Result, TableId, Version, codec};
+use std::path::Path;
+
+/// What is gathered before the sink gets it.
+const OUT_BYTES: usize = 64 << 10;
+
+/// Writes a table: records in order, then [`TableWriter::finish`].
+#[derive(Debug)]
+pub struct TableWriter<S> {
+    out: Output<S>,
+    options: TableOptions,
+    block: BlockBuilder,
+    index: IndexBuilder,
+    hashes: Vec<u64>,
+    last_key: Vec<u8>,
+    last_version: Version,
+    separator: Vec<u8>,
+    properties: Properties,
+}
+
+impl<S: TableSink> TableWriter<S> {
+    /// A table with identity `id` into `sink`.
+    pub fn new(sink: S, id: TableId, options: TableOptions) -> Self {
+        TableWriter {
+            out: Output {
+                sink,
+                id,
+                pending: Vec::new(),
+                packed: Vec::new(),
+                offset: 0,
+            },
+            options,
+            block: BlockBuilder::new(options.restart_interval),
+            index: IndexBuilder::default(),
+            hashes: Vec::new(),
+            last_key: Vec::new(),
+            last_version: Version::MAX,
+            separator: Vec::new(),
+            properties: Properties {
+                codec: options.codec,
+                ..Properties::default()
+            },
+        }
+    }
+
+    /// Appends a record: keys ascending, versions of one key descending.
+    ///
+    /// Panics on records out of order, a key above 65535 bytes, or a delete with a value.
+    pub fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        assert!(
+            entry.key.len() <= KEY_BYTES_MAX,
+            "key of {} bytes",
+            entry.key.len()
+        );
+        assert!(
+            entry.kind == Kind::Put || entry.value.is_empty(),
+            "delete with a value"
+        );
+        let shared = common_prefix(&self.last_key, entry.key);
+        let first = self.properties.meta.entries == 0;
+        let same_key = !first && shared == entry.key.len() && shared == self.last_key.len();
+        if !first {
+            let ordered = match same_key {
+                true => entry.version < self.last_version,
+                false => self.last_key[shared..] < entry.key[shared..],
+            };
+            assert!(ordered, "table records out of order");
+        }
+        let full = self.block.len_with(entry, shared) > self.options.block_bytes;
+        if !self.block.is_empty() && (full || self.block.is_full()) {
+            self.cut_block(Some(entry.key))?;
+        }
+        self.block.add(entry, shared);
+        if first {
+            self.properties.meta.min_key = entry.key.to_vec();
+        }
+        self.properties.count(entry);
+        if !same_key {
+            if self.options.filter_bits_per_key > 0 {
+                self.hashes.push(codec::hash_key(entry.key));
+            }
+            self.last_key.truncate(shared);
+            self.last_key.extend_from_slice(&entry.key[shared..]);
+        }
+        self.last_version = entry.version;
+        Ok(())
+    }
+
+    /// Writes the block at hand; `next` is the key that follows it, if one does.
+    fn cut_block(&mut self, next: Option<&[u8]>) -> Result<()> {
+        let continues = next == Some(&*self.last_key);
+        match next {
+            Some(next) if !continues => separator(&self.last_key, next, &mut self.separator),
+            _ => self.separator.clone_from(&self.last_key),
+        }
+        let (stored_len, crc) = self.out.emit(self.block.finish(), self.options.codec)?;
+        self.block.reset();
+        self.properties.add_block_checksum(crc);
+        self.index.add(stored_len, &self.separator, continues);
+        if self.index.overflows() {
+            return Err(Error::unsupported(
+                Path::new(""),
+                "table with over 4 GiB of block keys",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Bytes handed to the sink so far, plus what is buffered: the block at hand before
+    /// compression, index rows, filter.
+    pub fn bytes_estimate(&self) -> u64 {
+        let filter = self.hashes.len() as u64 * u64::from(self.options.filter_bits_per_key) / 8;
+        let block = if self.block.is_empty() {
+            0
+        } else {
+            self.block.len() + TRAILER_BYTES
+        };
+        self.out.offset + filter + (block + self.index.bytes()) as u64
+    }
+
+    /// Writes filter, index, properties and footer.
+    pub fn finish(mut self) -> Result<(S, TableMeta)> {
+        if !self.block.is_empty() {
+            self.cut_block(None)?;
+        }
+        let data_len = self.out.offset;
+        let mut filter_len = 0;
+        if self.options.filter_bits_per_key > 0 {
+            let filter = BloomFilter::build(&self.hashes, self.options.filter_bits_per_key);
+            let mut payload = Vec::with_capacity(filter.bytes());
+            filter.encode(&mut payload);
+            filter_len = self.out.emit(&payload, Codec::None)?.0;
+        }
+        self.properties.blocks = self.index.blocks();
+        self.properties.meta.max_key = self.last_key;
+        let (index_len, index_crc) = self.out.emit(&self.index.finish(), Codec::None)?;
+        let mut payload = Vec::new();
+        self.properties.encode(&mut payload);
+        let (properties_len, properties_crc) = self.out.emit(&payload, Codec::None)?;
+        let footer = Footer {
+            data_len,
+            filter_len,
+            index_len,
+            properties_len,
+        };
+        let footer_bytes = footer.encode(self.out.id);
+        self.out.append(&footer_bytes)?;
+        self.out.flush()?;
+        let mut meta = self.properties.meta;
+        meta.len = self.out.offset;
+        meta.checksum = footer.table_checksum(self.out.id, index_crc, properties_crc);
+        Ok((self.out.sink, meta))
+    }
+}
+
+/// The sink behind a small buffer, and the table's offset.
+#[derive(Debug)]
+struct Output<S> {
+    sink: S,
+    id: TableId,
+    pending: Vec<u8>,
+    packed: Vec<u8>,
+    offset: u64,
+}
+
+impl<S: TableSink> Output<S> {
+    /// Writes a stored block; its length and checksum.
+    fn emit(&mut self, payload: &[u8], wanted: Codec) -> Result<(u64, u32)> {
+        let start = self.offset;
+        let mut packed = std::mem::take(&mut self.packed);
+        let (stored, used) = match wanted {
+            Codec::Lz4 if stored::pack_lz4(payload, &mut packed) => (&packed[..], Codec::Lz4),
+            _ => (payload, Codec::None),
+        };
+        let trailer = stored::trailer(self.id, start, stored, used);
+        self.append(stored)?;
+        self.append(&trailer)?;
+        self.packed = packed;
+        let [_, crc @ ..] = trailer;
+        Ok((self.offset - start, u32::from_le_bytes(crc)))
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.pending.len() + bytes.len() > OUT_BYTES {
+            self.flush()?;
+        }
+        if bytes.len() > OUT_BYTES {
+            self.sink.append(bytes)?;
+        } else {
+            self.pending.extend_from_slice(bytes);
+        }
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if !self.pending.is_empty() {
+            self.sink.append(&self.pending)?;
+            self.pending.clear();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,307 @@
+//! Tables against a sorted vector: every answer in both directions, whatever the layout.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod table_support;
+
+use evendb_storage::codec::hash_key;
+use evendb_storage::table::{Codec, Table, TableCursor, TableOptions};
+use evendb_storage::{Kind, Version};
+use proptest::prelude::*;
+use std::sync::Arc;
+use table_support::{Record, build, model_get, open_within, options};
+
+/// Keys of a small alphabet, so that prefixes, neighbours and versions of one key are common;
+/// now and then a long one.
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        8 => prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(b'a'), Just(254), Just(255)], 0..6),
+        4 => "user[0-3]{1,9}".prop_map(String::into_bytes),
+        1 => (0u8..3, 0usize..3).prop_map(|(byte, less)| vec![byte; 65535 - less]),
+    ]
+}
+
+fn records() -> impl Strategy<Value = Vec<Record>> {
+    let version = prop_oneof![0u64..4, 0u64..400, Just(u64::MAX - 1), any::<u64>()];
+    let value = prop_oneof![
+        6 => prop::collection::vec(any::<u8>(), 0..12),
+        2 => (0usize..400).prop_map(|len| vec![7; len]),
+        1 => (0usize..9000).prop_map(|len| (0..len).map(|n| (n * n) as u8).collect()),
+    ];
+    let record = (key(), version, prop::option::weighted(0.8, value));
+    prop::collection::vec(record, 0..60).prop_map(|rows| {
+        let mut records: Vec<Record> = rows
+            .into_iter()
+            .map(|(key, version, value)| match value {
+                Some(value) => Record::put(&key, version, &value),
+                None => Record::delete(&key, version),
+            })
+            .collect();
+        records.sort_by(|a, b| (&a.key, b.version).cmp(&(&b.key, a.version)));
+        records.dedup_by(|a, b| (&a.key, a.version) == (&b.key, b.version));
+        records
+    })
+}
+
+fn layout() -> impl Strategy<Value = TableOptions> {
+    let block_bytes = prop_oneof![Just(1usize), 20..200usize, Just(4096)];
+    let restart_interval = prop_oneof![Just(1usize), 2..20usize, Just(usize::MAX)];
+    let codec = prop_oneof![Just(Codec::None), Just(Codec::Lz4)];
+    let filter = prop_oneof![Just(0u32), Just(10)];
+    (block_bytes, restart_interval, codec, filter).prop_map(
+        |(block_bytes, restart_interval, codec, filter_bits_per_key)| TableOptions {
+            block_bytes,
+            restart_interval,
+            codec,
+            filter_bits_per_key,
+        },
+    )
+}
+
+fn check_get(table: &Table, records: &[Record], key: &[u8], at: Version) {
+    let found = table.get(key, at).unwrap();
+    match (found, model_get(records, key, at)) {
+        (Some(found), Some(record)) => {
+            assert_eq!((found.version, found.kind), (record.version, record.kind));
+            assert_eq!(&found.block.bytes()[found.value], &record.value[..]);
+            assert!(table.may_contain(hash_key(key)));
+        }
+        (None, None) => {}
+        (found, record) => panic!("get {key:?} at {at:?}: {found:?}, expected {record:?}"),
+    }
+}
+
+fn check_position(cursor: &TableCursor, records: &[Record], place: Option<usize>) {
+    match place {
+        Some(place) => {
+            assert!(cursor.valid(), "expected record {place}");
+            assert_eq!(cursor.entry(), records[place].entry());
+            let (block, value) = cursor.value_block();
+            assert_eq!(&block.bytes()[value], &records[place].value[..]);
+        }
+        None => assert!(!cursor.valid()),
+    }
+}
+
+/// From each probe: seek, walk on and back again; all against the vector.
+fn check_cursor(table: &Arc<Table>, records: &[Record], probes: &[Vec<u8>], readahead: usize) {
+    let mut cursor = TableCursor::new(table.clone(), readahead);
+    assert!(!cursor.valid());
+    cursor.seek_first().unwrap();
+    for place in 0..records.len() {
+        check_position(&cursor, records, Some(place));
+        cursor.next().unwrap();
+    }
+    check_position(&cursor, records, None);
+    cursor.seek_last().unwrap();
+    for place in (0..records.len()).rev() {
+        check_position(&cursor, records, Some(place));
+        cursor.prev().unwrap();
+    }
+    check_position(&cursor, records, None);
+    for key in probes {
+        let place = records.partition_point(|record| record.key < *key);
+        cursor.seek_before(key).unwrap();
+        check_position(&cursor, records, place.checked_sub(1));
+        if place > 0 {
+            cursor.next().unwrap();
+            check_position(&cursor, records, (place < records.len()).then_some(place));
+        }
+        cursor.seek(key).unwrap();
+        check_position(&cursor, records, (place < records.len()).then_some(place));
+        let zigzag = [1, 1, -1, 1, 1, 1, -1, -1, -1, -1, -1, 1, 1];
+        let mut place = place as isize;
+        for step in zigzag {
+            if !cursor.valid() {
+                break;
+            }
+            place += step;
+            if step > 0 {
+                cursor.next().unwrap()
+            } else {
+                cursor.prev().unwrap()
+            }
+            let expected = usize::try_from(place)
+                .ok()
+                .filter(|&place| place < records.len());
+            check_position(&cursor, records, expected);
+        }
+    }
+}
+
+/// Every record's key is reported with a block in which it is found.
+fn check_hashes(table: &Table, records: &[Record]) {
+    let mut reported = Vec::new();
+    table
+        .for_each_hash(&mut |hash, block| reported.push((hash, block)))
+        .unwrap();
+    assert!(
+        reported
+            .windows(2)
+            .all(|pair| pair[0].1 <= pair[1].1 && pair[0] != pair[1])
+    );
+    for record in records {
+        let hash = hash_key(&record.key);
+        let found = reported
+            .iter()
+            .filter(|(found, _)| *found == hash)
+            .any(|&(_, block)| {
+                let found = table
+                    .get_from_block(block, &record.key, record.version)
+                    .unwrap();
+                found.is_some_and(|found| found.version == record.version)
+            });
+        assert!(found, "{record:?} in none of its blocks");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn a_table_answers_as_a_sorted_vector(
+        records in records(),
+        layout in layout(),
+        strangers in prop::collection::vec(key(), 0..12),
+        readahead in 1usize..5,
+        offset in 0usize..50,
+    ) {
+        let (bytes, meta) = build(&records, layout);
+        let table = open_within(&bytes, offset).1.unwrap();
+        prop_assert_eq!(table.meta(), &meta);
+        prop_assert_eq!(meta.entries as usize, records.len());
+        let deletes = records.iter().filter(|record| record.kind == Kind::Delete).count();
+        prop_assert_eq!(meta.deletes as usize, deletes);
+        table.verify().unwrap();
+        let mut probes: Vec<Vec<u8>> = records.iter().map(|record| record.key.clone()).collect();
+        probes.extend(strangers);
+        probes.dedup();
+        for key in &probes {
+            check_get(&table, &records, key, Version::MAX);
+            check_get(&table, &records, key, Version::ZERO);
+        }
+        for record in &records {
+            check_get(&table, &records, &record.key, record.version);
+            check_get(&table, &records, &record.key, Version(record.version.0.wrapping_sub(1)));
+        }
+        check_hashes(&table, &records);
+        check_cursor(&Arc::new(table), &records, &probes, readahead);
+    }
+}
+
+fn numbered(count: u32) -> Vec<Record> {
+    (0..count)
+        .map(|n| Record::put(format!("user{n:08}").as_bytes(), 0, &[n as u8; 20]))
+        .collect()
+}
+
+#[test]
+fn a_get_is_one_read_and_a_seek_too() {
+    for codec in [Codec::None, Codec::Lz4] {
+        let records = numbered(2000);
+        let (bytes, _) = build(&records, options(512, codec));
+        let (file, table) = open_within(&bytes, 3);
+        let table = Arc::new(table.unwrap());
+        assert!(table.block_count() > 50);
+        file.take_reads();
+        for record in &records {
+            assert!(table.get(&record.key, Version::MAX).unwrap().is_some());
+            assert_eq!(file.take_reads(), 1);
+            assert!(table.get(&record.key, Version::ZERO).unwrap().is_some());
+            file.take_reads();
+        }
+        let mut cursor = TableCursor::new(table, 4);
+        cursor.seek(b"user00001000x").unwrap();
+        assert_eq!(cursor.entry().key, b"user00001001");
+        assert!(file.take_reads() <= 2);
+    }
+}
+
+#[test]
+fn a_scan_reads_ahead_in_both_directions() {
+    for codec in [Codec::None, Codec::Lz4] {
+        let (bytes, _) = build(&numbered(2000), options(512, codec));
+        let (file, table) = open_within(&bytes, 0);
+        let table = Arc::new(table.unwrap());
+        let blocks = table.block_count();
+        let mut cursor = TableCursor::new(table, 8);
+        file.take_reads();
+        cursor.seek_first().unwrap();
+        let mut steps = 0;
+        while cursor.valid() {
+            cursor.next().unwrap();
+            steps += 1;
+        }
+        assert_eq!(steps, 2000);
+        assert_eq!(file.take_reads(), 1 + (blocks - 1).div_ceil(8));
+        cursor.seek_last().unwrap();
+        while cursor.valid() {
+            cursor.prev().unwrap();
+        }
+        let reads = file.take_reads();
+        assert!(
+            reads <= 1 + (blocks - 1).div_ceil(8),
+            "{reads} reads of {blocks} blocks"
+        );
+    }
+}
+
+#[test]
+fn opening_a_small_table_is_one_read_and_a_large_one_two() {
+    for (count, reads) in [(10, 1), (20_000, 2)] {
+        let (bytes, _) = build(&numbered(count), options(512, Codec::None));
+        let (file, table) = open_within(&bytes, 0);
+        assert!(table.unwrap().resident_bytes() > 0);
+        assert_eq!(file.take_reads(), reads);
+    }
+}
+
+#[test]
+fn lz4_shrinks_and_incompressible_blocks_stay() {
+    let (plain, _) = build(&numbered(500), options(1024, Codec::None));
+    let (packed, _) = build(&numbered(500), options(1024, Codec::Lz4));
+    assert!(
+        packed.len() * 2 < plain.len() + 2000,
+        "{} of {}",
+        packed.len(),
+        plain.len()
+    );
+}
+
+#[test]
+fn a_record_larger_than_a_block_has_its_own() {
+    let mut records = numbered(3);
+    records[1].value = vec![9; 3 << 20];
+    let (bytes, _) = build(&records, options(4096, Codec::None));
+    let table = Arc::new(open_within(&bytes, 0).1.unwrap());
+    assert_eq!(table.block_count(), 3);
+    check_get(&table, &records, &records[1].key, Version::MAX);
+    check_cursor(&table, &records, &[records[1].key.clone()], 8);
+}
+
+#[test]
+fn an_empty_table_is_a_table() {
+    let (bytes, meta) = build(&[], options(4096, Codec::None));
+    let table = Arc::new(open_within(&bytes, 0).1.unwrap());
+    assert_eq!((table.meta(), table.block_count()), (&meta, 0));
+    table.verify().unwrap();
+    check_get(&table, &[], b"", Version::MAX);
+    check_cursor(&table, &[], &[b"".to_vec(), b"x".to_vec()], 2);
+}
+
+#[test]
+#[should_panic(expected = "out of order")]
+fn records_out_of_order_are_refused() {
+    build(
+        &[Record::put(b"b", 0, b""), Record::put(b"a", 0, b"")],
+        options(4096, Codec::None),
+    );
+}
+
+#[test]
+#[should_panic(expected = "out of order")]
+fn a_record_twice_is_refused() {
+    build(
+        &[Record::put(b"b", 4, b""), Record::delete(b"b", 4)],
+        options(4096, Codec::None),
+    );
+}
