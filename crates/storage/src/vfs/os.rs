@@ -277,7 +277,7 @@ fn fallocate(
 #[derive(Debug)]
 struct OsMapping {
     map: MmapRaw,
-    /// The mapping would outlive the descriptor, but its advisory state should not.
+    /// Keeps the file open as long as it is mapped.
     _file: Arc<fs::File>,
 }
 
