@@ -258,6 +258,31 @@ fn a_rename_is_atomic_and_does_not_outrun_the_creation() {
 }
 
 #[test]
+fn a_name_taken_again_after_a_rename_never_costs_the_renamed_file() {
+    let (vfs, _file) = store_with(b"old");
+    vfs.create_dir_all(Path::new("/other")).unwrap();
+    vfs.rename(&in_store("a"), Path::new("/other/b")).unwrap();
+    vfs.create(&in_store("a")).unwrap();
+    let survivors: BTreeSet<(Vec<String>, Vec<String>)> = (0..100)
+        .map(|seed| {
+            let next = vfs.fork_state().crash(CrashMode::PowerLossRandom(seed));
+            let moved = next.file_names(Path::new("/other"));
+            let old = match moved.is_empty() {
+                true => in_store("a"),
+                false => PathBuf::from("/other/b"),
+            };
+            assert_eq!(next.read_file(&old), b"old");
+            (next.file_names(Path::new("/store")), moved)
+        })
+        .collect();
+    assert_eq!(survivors.len(), 3, "{survivors:?}");
+    sync_store(&vfs);
+    let synced = vfs.crash(CrashMode::PowerLossNothing);
+    assert_eq!(synced.read_file(Path::new("/other/b")), b"old");
+    assert!(synced.read_file(&in_store("a")).is_empty());
+}
+
+#[test]
 fn names_in_other_directories_stay_pending_and_unrelated_names_are_independent() {
     let vfs = new_store();
     vfs.create_dir_all(Path::new("/other")).unwrap();
