@@ -11,9 +11,11 @@
 
 mod os;
 mod sim;
+#[cfg(test)]
+mod tests;
 
 pub use os::OsVfs;
-pub use sim::{CrashMode, Fault, FaultKind, SimVfs};
+pub use sim::{CrashMode, Fault, FaultKind, FaultOn, SimEvent, SimEventKind, SimVfs};
 
 use std::ffi::OsString;
 use std::fmt::Debug;
@@ -23,7 +25,7 @@ use std::sync::Arc;
 
 /// A directory tree. All paths are absolute.
 pub trait Vfs: Send + Sync + Debug + 'static {
-    /// Creates `dir` and its parents. Not an error if it exists.
+    /// Creates `dir` and its parents, their names durable on return. Not an error if it exists.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Creates a file that must not exist, for reading and writing.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
@@ -47,7 +49,11 @@ pub trait Vfs: Send + Sync + Debug + 'static {
 }
 
 /// Holds a directory lock until dropped.
-pub trait LockGuard: Send + Sync + Debug {}
+pub trait LockGuard: Send + Sync + Debug {
+    /// Whether the name still leads to the locked file. If somebody deleted or replaced the lock
+    /// file, another owner can have locked the new one; nothing but asking reveals it.
+    fn still_held(&self) -> io::Result<bool>;
+}
 
 /// An open file; positions are explicit, so one handle serves many threads.
 pub trait File: Send + Sync + Debug + 'static {

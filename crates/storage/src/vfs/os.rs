@@ -1,4 +1,332 @@
-//! The operating system's files.
+//! The operating system's files: positioned reads and writes, `fallocate`, `fdatasync`, `flock`
+//! and shared mappings.
+//!
+//! Nothing is buffered or remembered here. Every error is the system's own, so its
+//! [`io::ErrorKind`] (`StorageFull`, `QuotaExceeded`, `NotFound`, ...) reaches the caller. A call
+//! interrupted by a signal is repeated; a short read or write is continued.
+//!
+//! Thread safety: a file holds no position, so any number of threads share one handle. Of a mapping
+//! only the caller knows that no two writes overlap.
+//!
+//! Not done here: no retry after a failed sync (what it left behind is unknown), no direct I/O.
+#![expect(unsafe_code, reason = "writes into a mapping of a file are raw copies")]
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use super::{File, LockGuard, Mapping, Vfs};
+
+/// How often a lock is tried anew because the lock file was replaced meanwhile.
+const LOCK_ATTEMPTS: usize = 8;
+
 /// Files of the operating system.
 #[derive(Debug, Clone, Default)]
 pub struct OsVfs;
+
+impl Vfs for OsVfs {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        // The name of a new directory must be durable before what is in it is promised, so each
+        // parent that received a name is synced here; callers need not know which were missing.
+        let mut parents_to_sync = Vec::new();
+        let mut missing = dir;
+        while !missing.try_exists()? {
+            let Some(parent) = missing.parent() else {
+                break;
+            };
+            parents_to_sync.push(parent);
+            missing = parent;
+        }
+        fs::create_dir_all(dir)?;
+        for parent in parents_to_sync {
+            self.sync_dir(parent)?;
+        }
+        Ok(())
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)?;
+        Ok(OsFile::shared(file, path))
+    }
+
+    fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn File>> {
+        let file = fs::OpenOptions::new().read(true).write(write).open(path)?;
+        Ok(OsFile::shared(file, path))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        match fs::File::open(dir)?.sync_all() {
+            // File systems that cannot sync a directory say so this way; their names are as
+            // durable as they get.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            result => result,
+        }
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+        fs::read_dir(dir)?
+            .map(|entry| Ok(entry?.file_name()))
+            .collect()
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        path.try_exists()
+    }
+
+    fn lock(&self, path: &Path, shared: bool) -> io::Result<Box<dyn LockGuard>> {
+        for _ in 0..LOCK_ATTEMPTS {
+            let file = open_lock_file(path, shared)?;
+            let outcome = if shared {
+                file.try_lock_shared()
+            } else {
+                file.try_lock()
+            };
+            outcome.map_err(io::Error::from)?;
+            let guard = OsLockGuard {
+                file,
+                path: path.to_owned(),
+                owner_process: std::process::id(),
+            };
+            if guard.still_held()? {
+                return Ok(Box::new(guard));
+            }
+            // Between opening and locking, the name went to another file: this lock excludes
+            // nobody who comes later.
+        }
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+/// A reader must leave a read-only directory as it is: it opens the existing file and no more.
+fn open_lock_file(path: &Path, shared: bool) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true);
+    if !shared {
+        options.write(true).create(true).truncate(false);
+    }
+    options.open(path)
+}
+
+/// An advisory lock: `flock`, which belongs to the open file description, so that a second handle
+/// of this process is refused like another process.
+#[derive(Debug)]
+struct OsLockGuard {
+    file: fs::File,
+    path: PathBuf,
+    owner_process: u32,
+}
+
+impl LockGuard for OsLockGuard {
+    fn still_held(&self) -> io::Result<bool> {
+        let locked = self.file.metadata()?;
+        match fs::metadata(&self.path) {
+            Ok(named) => Ok(named.dev() == locked.dev() && named.ino() == locked.ino()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for OsLockGuard {
+    fn drop(&mut self) {
+        // A forked child shares the description: closing ours alone would leave the lock with the
+        // child, and a child dropping its copy must not unlock ours.
+        if std::process::id() == self.owner_process {
+            // If this fails, closing the file is what is left to do, and it follows.
+            let _ = self.file.unlock();
+        }
+    }
+}
+
+/// An open file.
+#[derive(Debug)]
+struct OsFile {
+    file: Arc<fs::File>,
+    path: PathBuf,
+}
+
+impl OsFile {
+    fn shared(file: fs::File, path: &Path) -> Arc<dyn File> {
+        Arc::new(OsFile {
+            file: Arc::new(file),
+            path: path.to_owned(),
+        })
+    }
+
+    /// Lengthens the file to `len` if it is shorter.
+    fn extend_to(&self, len: u64) -> io::Result<()> {
+        if self.len()? < len {
+            self.file.set_len(len)?;
+        }
+        Ok(())
+    }
+}
+
+impl File for OsFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.file.read_at(&mut buf[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        // Continues short writes, so that the error that cut one short (no space) is returned.
+        self.file.write_all_at(data, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn preallocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        let end = end_of(offset, len)?;
+        if len == 0 {
+            return self.extend_to(end);
+        }
+        match fallocate(&self.file, FallocateFlags::empty(), offset, len) {
+            // The file system reserves nothing (some network and stacked ones). Writing zeros
+            // would reserve nothing either where files are copied on write, so only the length is
+            // kept, and a later write there may fail for want of space.
+            Err(Errno::OPNOTSUPP) => self.extend_to(end),
+            result => Ok(result?),
+        }
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        end_of(offset, len)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match fallocate(&self.file, flags, offset, len) {
+            Err(Errno::OPNOTSUPP) => Ok(()),
+            result => Ok(result?),
+        }
+    }
+
+    fn map(&self, len: usize) -> io::Result<Box<dyn Mapping>> {
+        // Beyond the end of the file a write would be a signal, not an error.
+        if len == 0 || len as u64 > self.len()? {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let map = MmapOptions::new().len(len).map_raw(&*self.file)?;
+        // A child must not keep the ring's pages alive, nor fault on them by accident.
+        map.advise(memmap2::Advice::DontFork)?;
+        Ok(Box::new(OsMapping {
+            map,
+            _file: Arc::clone(&self.file),
+        }))
+    }
+}
+
+fn end_of(offset: u64, len: u64) -> io::Result<u64> {
+    offset
+        .checked_add(len)
+        .ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+fn fallocate(
+    file: &fs::File,
+    flags: FallocateFlags,
+    offset: u64,
+    len: u64,
+) -> rustix::io::Result<()> {
+    rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, flags, offset, len))
+}
+
+/// A shared mapping. It is only written through, never read or lent out as a slice, so other
+/// processes and `pwrite` may change the same bytes without breaking Rust's rules.
+#[derive(Debug)]
+struct OsMapping {
+    map: MmapRaw,
+    /// Keeps the file open as long as it is mapped.
+    _file: Arc<fs::File>,
+}
+
+impl OsMapping {
+    fn check_bounds(&self, offset: usize, len: usize) {
+        let end = offset.checked_add(len);
+        assert!(
+            end.is_some_and(|end| end <= self.map.len()),
+            "{len} bytes at {offset} are outside a mapping of {} bytes",
+            self.map.len()
+        );
+    }
+}
+
+impl Mapping for OsMapping {
+    fn write(&self, offset: usize, data: &[u8]) {
+        self.check_bounds(offset, data.len());
+        // SAFETY: the target lies inside the mapping (checked above), which is writable and lives
+        // as long as `self`. No reference to the mapped bytes exists anywhere, so `data` cannot
+        // overlap them, and the contract of `Mapping::write` excludes a concurrent write there.
+        unsafe {
+            let target = self.map.as_mut_ptr().add(offset);
+            std::ptr::copy_nonoverlapping(data.as_ptr(), target, data.len());
+        }
+    }
+
+    fn prefault(&self, offset: usize, len: usize) {
+        self.check_bounds(offset, len);
+        if len == 0 {
+            return;
+        }
+        // Takes the write fault ahead, which a read would not. Kernels before 5.14 refuse it.
+        if self
+            .map
+            .advise_range(memmap2::Advice::PopulateWrite, offset, len)
+            .is_ok()
+        {
+            return;
+        }
+        let end = offset + len;
+        let page_bytes = rustix::param::page_size();
+        let mut position = offset;
+        while position < end {
+            // SAFETY: `position` is inside the mapping. A volatile read of one byte has no other
+            // effect than mapping its page; the value, which may be changing, is not used.
+            unsafe {
+                std::ptr::read_volatile(self.map.as_mut_ptr().add(position));
+            }
+            position = (position / page_bytes + 1) * page_bytes;
+        }
+    }
+}
