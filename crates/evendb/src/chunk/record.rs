@@ -1,4 +1,7 @@
-#![expect(unsafe_code, reason = "one allocation per record, counted, with a thin pointer")]
+#![expect(
+    unsafe_code,
+    reason = "one allocation per record, counted, with a thin pointer"
+)]
 //! The record: one write of one key, in one allocation, shared by counting.
 //!
 //! ```text
@@ -336,7 +339,12 @@ mod tests {
 
     #[test]
     fn a_record_gives_back_what_it_was_made_of() {
-        for (key, value) in [(&b""[..], &b""[..]), (b"k", b""), (b"", b"v"), (b"key", b"value")] {
+        for (key, value) in [
+            (&b""[..], &b""[..]),
+            (b"k", b""),
+            (b"", b"v"),
+            (b"key", b"value"),
+        ] {
             let mut record = RecordRef::new(key, value, Kind::Put, 7);
             record.set_version(Version(9));
             assert_eq!(record.key(), key);

@@ -30,7 +30,9 @@ fn head(key: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let len = key.len().min(8);
     bytes[..len].copy_from_slice(&key[..len]);
-    bytes.iter().fold(0, |head, &byte| head << 8 | u64::from(byte))
+    bytes
+        .iter()
+        .fold(0, |head, &byte| head << 8 | u64::from(byte))
 }
 
 fn common_prefix<'a>(left: &'a [u8], right: &[u8]) -> &'a [u8] {
@@ -52,12 +54,7 @@ impl Directory {
     }
 
     /// This directory with page `at` replaced by `left` (of the same low key) and `right`.
-    pub(super) fn with_split(
-        &self,
-        at: usize,
-        left: PageRef<'_>,
-        right: PageRef<'_>,
-    ) -> Directory {
+    pub(super) fn with_split(&self, at: usize, left: PageRef<'_>, right: PageRef<'_>) -> Directory {
         let prefix = common_prefix(&self.prefix, right.low());
         let mut pages: Vec<_> = (0..self.len()).map(|page| self.page(page)).collect();
         pages[at] = left;

@@ -1,4 +1,7 @@
-#![expect(unsafe_code, reason = "lock-free reading of linked records, measured against locks")]
+#![expect(
+    unsafe_code,
+    reason = "lock-free reading of linked records, measured against locks"
+)]
 //! The delta: the newest records of a chunk, in RAM only. All puts go here.
 //!
 //! ```text
@@ -146,8 +149,7 @@ impl Delta {
         // Null either because of the first split, then the Acquire above shows the directory; or
         // because there was nothing, then any answer that the directory gives is a later one.
         // SAFETY: as above; the writer frees a directory a grace period after replacing it.
-        let directory: &'g Directory =
-            unsafe { self.directory.load(Ordering::Acquire).as_ref() }?;
+        let directory: &'g Directory = unsafe { self.directory.load(Ordering::Acquire).as_ref() }?;
         let at = directory.locate(key);
         Some((directory.page(at), Place::In(directory, at)))
     }
@@ -239,7 +241,13 @@ impl Delta {
         unsafe { page.free_later(guard) };
     }
 
-    fn publish_split(&self, place: Place<'_>, left: PageRef<'_>, right: PageRef<'_>, guard: &Guard) {
+    fn publish_split(
+        &self,
+        place: Place<'_>,
+        left: PageRef<'_>,
+        right: PageRef<'_>,
+        guard: &Guard,
+    ) {
         let new = match place {
             Place::Single => Directory::of_two(left, right),
             Place::In(directory, at) => directory.with_split(at, left, right),

@@ -234,7 +234,9 @@ impl<'g> PageRef<'g> {
         let tags = word.load(Ordering::Relaxed) | tag << (slot % 8 * 8);
         word.store(tags, Ordering::Relaxed);
         // Pairs with the Acquire of `len`.
-        self.header().length.store(slot as u32 + 1, Ordering::Release);
+        self.header()
+            .length
+            .store(slot as u32 + 1, Ordering::Release);
     }
 
     /// Slot numbers of the published slots in order of their keys, and how many.
@@ -297,12 +299,10 @@ impl<'g> PageRef<'g> {
         let new = Box::into_raw(new.into_boxed_slice()).cast::<u8>();
         // Release: the bytes are visible to who loads the pointer. A grown page starts with no
         // order instead of inheriting this one: a late cursor may still replace it here.
-        let exchanged = self.header().order.compare_exchange(
-            old,
-            new,
-            Ordering::AcqRel,
-            Ordering::Relaxed,
-        );
+        let exchanged =
+            self.header()
+                .order
+                .compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed);
         match exchanged {
             // SAFETY: the exchange unlinked it, and it is freed once.
             Ok(old) => unsafe { epoch::defer(guard, move || free_order(old)) },
