@@ -11,6 +11,7 @@ use evendb_storage::Kind;
 fn explore(scenario: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
+    model.max_branches = 20_000;
     model.check(scenario);
 }
 
@@ -27,18 +28,13 @@ fn value(delta: &Delta, key: &[u8], at: u64) -> Option<u8> {
     Some(record.value()[0])
 }
 
-/// Keeps loom from taking a delta's records for leaked only because a thread still has it.
-fn share<T>(value: T) -> Arc<T> {
-    Arc::new(value)
-}
-
 #[test]
 fn loom_l2_unlinking_is_invisible_to_gets_and_snapshots() {
     explore(|| {
-        let delta = share(Delta::new(0));
+        let delta = Arc::new(Delta::new(0));
         delta.insert(record(b"k", 0, 1));
         delta.insert(record(b"k", 1, 2));
-        let done = share(AtomicU64::new(1));
+        let done = Arc::new(AtomicU64::new(1));
         let reader = {
             let (delta, done) = (delta.clone(), done.clone());
             thread::spawn(move || {
@@ -46,7 +42,11 @@ fn loom_l2_unlinking_is_invisible_to_gets_and_snapshots() {
                 let first = value(&delta, b"k", u64::MAX).unwrap();
                 let second = value(&delta, b"k", u64::MAX).unwrap();
                 assert!(least <= first && first <= second);
-                assert_eq!(value(&delta, b"k", 1), Some(0), "the snapshot's record stays");
+                assert_eq!(
+                    value(&delta, b"k", 1),
+                    Some(0),
+                    "the snapshot's record stays"
+                );
             })
         };
         delta.insert(record(b"k", 2, 2));
@@ -59,7 +59,7 @@ fn loom_l2_unlinking_is_invisible_to_gets_and_snapshots() {
 #[test]
 fn loom_l2_a_new_key_appears_whole_and_the_order_is_offered_by_a_race() {
     explore(|| {
-        let delta = share(Delta::new(0));
+        let delta = Arc::new(Delta::new(0));
         delta.insert(record(b"b", 1, 1));
         delta.insert(record(b"c", 1, 1));
         let reader = {
@@ -85,36 +85,66 @@ fn loom_l2_a_new_key_appears_whole_and_the_order_is_offered_by_a_race() {
     });
 }
 
+/// A delta with `k` and as many other keys as make it hold `keys`; all of them sort below `k`.
+fn filled(keys: usize) -> Delta {
+    let delta = Delta::new(0);
+    for key in 1..keys as u8 {
+        let mut filler = RecordRef::new(&[key], &[], Kind::Put, 2 << 56);
+        filler.set_version(Version(1));
+        delta.insert(filler);
+    }
+    delta.insert(record(b"k", 1, 1));
+    delta
+}
+
+/// Puts `new` into a delta whose page is full, overwrites `k`, and reads meanwhile.
+fn reorganise_scenario(delta: Delta, new: &'static [u8]) {
+    let delta = Arc::new(delta);
+    let reader = {
+        let delta = delta.clone();
+        thread::spawn(move || {
+            let first = value(&delta, b"k", u64::MAX).unwrap();
+            let added = value(&delta, new, u64::MAX);
+            let second = value(&delta, b"k", u64::MAX).unwrap();
+            assert!(first <= second);
+            assert!(
+                first < 2 || added.is_some(),
+                "k was overwritten after the other came"
+            );
+        })
+    };
+    delta.insert(record(new, 1, 1));
+    delta.insert(record(b"k", 2, 1));
+    reader.join().unwrap();
+}
+
 #[test]
-fn loom_l2_gets_cross_the_first_page_and_its_growth() {
+fn loom_l2_gets_cross_the_growth_of_a_page() {
+    explore(|| reorganise_scenario(filled(SLOTS_MIN), b"new"));
+}
+
+#[test]
+fn loom_l2_gets_cross_the_first_split_and_the_page_behind_a_full_one() {
+    explore(|| reorganise_scenario(filled(SLOTS_MAX), b"a"));
+    explore(|| reorganise_scenario(filled(SLOTS_MAX), b"new"));
+}
+
+#[test]
+fn loom_l2_gets_cross_a_later_split() {
     explore(|| {
-        let delta = share(Delta::new(0));
-        for key in 0..SLOTS_MIN as u8 - 1 {
-            let mut filler = RecordRef::new(&[key], &[], Kind::Put, 2 << 56);
-            filler.set_version(Version(1));
-            delta.insert(filler);
+        let delta = filled(SLOTS_MAX);
+        for key in 0..=SLOTS_MAX as u8 {
+            delta.insert(record(&[b'm', key], 1, 1));
         }
-        delta.insert(record(b"k", 1, 1));
-        let reader = {
-            let delta = delta.clone();
-            thread::spawn(move || {
-                let first = value(&delta, b"k", u64::MAX).unwrap();
-                let new = value(&delta, b"new", u64::MAX);
-                let second = value(&delta, b"k", u64::MAX).unwrap();
-                assert!(first <= second);
-                assert!(first < 2 || new.is_some(), "k was overwritten after new");
-            })
-        };
-        delta.insert(record(b"new", 1, 1));
-        delta.insert(record(b"k", 2, 1));
-        reader.join().unwrap();
+        // The page behind the first is full again but for what its split left.
+        reorganise_scenario(delta, b"z");
     });
 }
 
 #[test]
 fn loom_l2_an_empty_delta_fills() {
     explore(|| {
-        let delta = share(Delta::new(0));
+        let delta = Arc::new(Delta::new(0));
         let reader = {
             let delta = delta.clone();
             thread::spawn(move || {
@@ -132,7 +162,7 @@ fn loom_l2_an_empty_delta_fills() {
 /// A batch over two deltas, then a put on top of one key (after the stamp, as the latches demand),
 /// while two readers get both keys in either order.
 fn batch_scenario(readers: &[(usize, usize)], put_after: bool) {
-    let deltas = share([Delta::new(0), Delta::new(0)]);
+    let deltas = Arc::new([Delta::new(0), Delta::new(0)]);
     for delta in deltas.iter() {
         delta.insert(record(b"k", 0, 1));
     }
