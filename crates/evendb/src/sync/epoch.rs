@@ -174,3 +174,145 @@ impl<T: Send + Sync + 'static> std::fmt::Debug for ArcCell<T> {
         f.write_str("ArcCell")
     }
 }
+
+#[cfg(all(test, not(evendb_loom), not(evendb_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+    use crate::sync::thread;
+
+    /// Says when it is dropped, and turns its number into garbage then.
+    struct Tracked {
+        number: AtomicU64,
+        alive: Arc<AtomicUsize>,
+    }
+
+    impl Tracked {
+        fn new(number: u64, alive: &Arc<AtomicUsize>) -> Arc<Tracked> {
+            alive.fetch_add(1, Ordering::SeqCst);
+            Arc::new(Tracked {
+                number: AtomicU64::new(number),
+                alive: alive.clone(),
+            })
+        }
+
+        fn number(&self) -> u64 {
+            self.number.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Drop for Tracked {
+        fn drop(&mut self) {
+            self.number.store(u64::MAX, Ordering::Relaxed);
+            self.alive.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Collects on this and other threads often enough for the epoch to turn several times.
+    fn collect_much() {
+        for _ in 0..50 {
+            thread::spawn(collect).join().unwrap();
+            collect();
+        }
+    }
+
+    fn collect_until(done: impl Fn() -> bool) {
+        while !done() {
+            collect();
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_replaced_value_stays_for_the_pins_of_that_moment_and_goes_after_them() {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let cell = ArcCell::new(Tracked::new(1, &alive));
+        let guard = pin();
+        let first = cell.load(&guard);
+        assert!(cell.is(first));
+        cell.replace(Tracked::new(2, &alive));
+        assert!(!cell.is(first));
+        assert_eq!(cell.load(&guard).number(), 2);
+        collect_much();
+        assert_eq!((first.number(), alive.load(Ordering::SeqCst)), (1, 2));
+        drop(guard);
+        collect_until(|| alive.load(Ordering::SeqCst) == 1);
+        drop(cell);
+        assert_eq!(alive.load(Ordering::SeqCst), 0, "the cell's own count");
+    }
+
+    #[test]
+    fn a_counted_reference_outlives_pin_and_cell() {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let cell = ArcCell::new(Tracked::new(1, &alive));
+        let first = cell.load_full();
+        cell.replace(Tracked::new(2, &alive));
+        let second = cell.load_arc(&pin());
+        drop(cell);
+        collect_until(|| Arc::strong_count(&first) == 1);
+        assert_eq!((first.number(), second.number()), (1, 2));
+        assert_eq!(Arc::strong_count(&second), 1);
+        drop((first, second));
+        assert_eq!(alive.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn deferred_work_runs_once_and_not_before_the_pin_ends() {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let guard = pin();
+        let counter = runs.clone();
+        // SAFETY: an Arc of an atomic may be used and dropped on any thread.
+        unsafe {
+            defer(&pin(), move || {
+                counter.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        collect_much();
+        assert_eq!(runs.load(Ordering::SeqCst), 0);
+        drop(guard);
+        collect_until(|| runs.load(Ordering::SeqCst) > 0);
+        collect_much();
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+        assert_eq!(Arc::strong_count(&runs), 1);
+    }
+
+    #[test]
+    fn readers_never_see_a_dropped_value_nor_an_older_one_again() {
+        const VALUES: u64 = 20_000;
+        let alive = Arc::new(AtomicUsize::new(0));
+        let cell = Arc::new(ArcCell::new(Tracked::new(0, &alive)));
+        let stop = Arc::new(AtomicBool::new(false));
+        let readers: Vec<_> = (0..3)
+            .map(|reader| {
+                let (cell, stop) = (cell.clone(), stop.clone());
+                thread::spawn(move || {
+                    let mut last = 0;
+                    while !stop.load(Ordering::Relaxed) {
+                        let guard = pin();
+                        let value = cell.load(&guard);
+                        let counted = (reader == 0).then(|| cell.load_arc(&guard));
+                        thread::yield_now();
+                        assert!((last..=VALUES).contains(&value.number()));
+                        last = value.number();
+                        drop(guard);
+                        if let Some(counted) = counted {
+                            assert!((last..=VALUES).contains(&counted.number()));
+                            last = counted.number();
+                        }
+                    }
+                })
+            })
+            .collect();
+        for number in 1..=VALUES {
+            cell.replace(Tracked::new(number, &alive));
+            if number % 64 == 0 {
+                collect();
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        for reader in readers {
+            reader.join().unwrap();
+        }
+        collect_until(|| alive.load(Ordering::SeqCst) == 1);
+    }
+}
