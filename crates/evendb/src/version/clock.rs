@@ -334,6 +334,15 @@ fn pause(tries: &mut u32) {
         *tries += 1;
         spin_loop();
     } else {
+        // Two waiters that hand the core to each other for ever are a schedule too, but not one
+        // worth following.
+        #[cfg(evendb_loom)]
+        {
+            *tries += 1;
+            if *tries > 2 {
+                loom::skip_branch();
+            }
+        }
         thread::yield_now();
     }
 }
