@@ -48,13 +48,17 @@ impl<T> Mutex<T> {
 impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
-        self.inner.as_ref().expect("guard is present outside of a wait")
+        self.inner
+            .as_ref()
+            .expect("guard is present outside of a wait")
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.inner.as_mut().expect("guard is present outside of a wait")
+        self.inner
+            .as_mut()
+            .expect("guard is present outside of a wait")
     }
 }
 

@@ -6,7 +6,11 @@ use crate::sync::Arc;
 
 /// Runs a model and tells whether it found one of `violations`, and not
 /// only a limit of the model checker.
-fn fails(violations: &[&str], preemptions: usize, model: impl Fn() + Sync + Send + 'static) -> bool {
+fn fails(
+    violations: &[&str],
+    preemptions: usize,
+    model: impl Fn() + Sync + Send + 'static,
+) -> bool {
     let run = std::panic::AssertUnwindSafe(|| check(preemptions, model));
     let Err(panic) = std::panic::catch_unwind(run) else {
         return false;
@@ -100,7 +104,10 @@ fn loom_l1_a_checkpoint_waits_for_its_puts() {
 
 #[test]
 fn loom_l1_p1_no_settle_is_caught() {
-    assert!(fails(&[MISORDERED, INCOMPLETE], 2, || puts_scan_get(Plant::NoSettle, Mover::Snapshot)));
+    assert!(fails(&[MISORDERED, INCOMPLETE], 2, || puts_scan_get(
+        Plant::NoSettle,
+        Mover::Snapshot
+    )));
 }
 
 #[test]
@@ -197,7 +204,9 @@ fn loom_l7_the_floor_covers_later_snapshots() {
 
 #[test]
 fn loom_l7_p9_no_floor_is_caught() {
-    assert!(fails(&[DROPPED], 2, || collect_before_register(Plant::NoFloor)));
+    assert!(fails(&[DROPPED], 2, || collect_before_register(
+        Plant::NoFloor
+    )));
 }
 
 #[test]
