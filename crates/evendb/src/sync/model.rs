@@ -15,8 +15,11 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(model::sync::Mutex<T>);
 
-/// Holds a [`Mutex`]; the option is empty only while a condition variable has the inner guard.
-pub(crate) struct MutexGuard<'a, T>(Option<model::sync::MutexGuard<'a, T>>);
+/// Holds a [`Mutex`]; `inner` is empty only while a condition variable has the inner guard.
+pub(crate) struct MutexGuard<'a, T> {
+    mutex: &'a Mutex<T>,
+    inner: Option<model::sync::MutexGuard<'a, T>>,
+}
 
 impl<T> Mutex<T> {
     pub(crate) fn new(value: T) -> Self {
@@ -24,26 +27,38 @@ impl<T> Mutex<T> {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        MutexGuard(Some(
-            self.0.lock().unwrap_or_else(|poison| poison.into_inner()),
-        ))
+        MutexGuard {
+            mutex: self,
+            inner: Some(self.lock_inner()),
+        }
+    }
+
+    fn lock_inner(&self) -> model::sync::MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.0.try_lock().ok().map(|guard| MutexGuard(Some(guard)))
+        self.0.try_lock().ok().map(|guard| MutexGuard {
+            mutex: self,
+            inner: Some(guard),
+        })
     }
 }
 
 impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
-        self.0.as_ref().expect("guard is present outside of a wait")
+        self.inner
+            .as_ref()
+            .expect("guard is present outside of a wait")
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.0.as_mut().expect("guard is present outside of a wait")
+        self.inner
+            .as_mut()
+            .expect("guard is present outside of a wait")
     }
 }
 
@@ -57,19 +72,27 @@ impl Condvar {
     }
 
     pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-        let inner = guard.0.take().expect("guard is present outside of a wait");
-        guard.0 = Some(
+        let inner = guard
+            .inner
+            .take()
+            .expect("guard is present outside of a wait");
+        guard.inner = Some(
             self.0
                 .wait(inner)
                 .unwrap_or_else(|poison| poison.into_inner()),
         );
     }
 
-    pub(crate) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _timeout: Duration) {
+    pub(crate) fn wait_for<T>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        _timeout: Duration,
+    ) -> WaitTimeoutResult {
         // A model has no time: give the lock up, let others run, take it again.
-        let inner = guard.0.take().expect("guard is present outside of a wait");
-        let mutex = loom_or_shuttle_yield(inner);
-        guard.0 = Some(mutex);
+        drop(guard.inner.take());
+        thread::yield_now();
+        guard.inner = Some(guard.mutex.lock_inner());
+        WaitTimeoutResult
     }
 
     pub(crate) fn notify_one(&self) {
@@ -81,10 +104,11 @@ impl Condvar {
     }
 }
 
-/// A timed wait of a model: the lock is kept, the scheduler may run another thread.
-fn loom_or_shuttle_yield<T>(
-    guard: model::sync::MutexGuard<'_, T>,
-) -> model::sync::MutexGuard<'_, T> {
-    model::thread::yield_now();
-    guard
+/// How a timed wait ended: in a model always by time.
+pub(crate) struct WaitTimeoutResult;
+
+impl WaitTimeoutResult {
+    pub(crate) fn timed_out(&self) -> bool {
+        true
+    }
 }

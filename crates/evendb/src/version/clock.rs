@@ -1,1 +1,394 @@
-//! (pending)
+//! The clock of all writes: the global version GV, the operations that are pending at a version
+//! (the paper's PO array), settling, and the registered snapshots.
+//!
+//! ```text
+//! gv        current version; a put takes it, a snapshot takes it and adds one, a checkpoint
+//!           rounds it up to the next multiple of 2^24
+//! slots     64 words, one per cache line: 0 = free, else a lower bound of the version of the one
+//!           put that holds it, and that version itself once the put has raised it
+//! settled   no put of a version below this one is pending any more
+//! registry  version -> number of handles, for every snapshot in use
+//! ```
+//!
+//! Invariants (docs/concurrency.md): I5, no record of a version >= w becomes visible before all
+//! puts of versions < w are visible: [`Clock::announce`] returns only when that holds for its
+//! version. I9: who is announced waits only for older announced operations, which wait for still
+//! older ones, so the oldest never waits. A snapshot registered after a [`Horizon`] was taken is
+//! at or above its floor.
+//!
+//! Why the fences: a put writes its slot and then reads GV; whoever moved GV, or saw it moved,
+//! reads the slots afterwards. With a `SeqCst` fence between the two steps on both sides, either
+//! the put sees the moved GV, or the other sees the put's slot. Fences rather than `SeqCst`
+//! accesses: the loom models treat the latter as weaker than they are.
+//!
+//! Thread safety: everything takes `&self`. The registry mutex is a leaf and is never held while
+//! waiting for slots. Not here: what a version means to a record, and the epoch of a log.
+
+use super::horizon::Horizon;
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::sync::{Mutex, spin_loop, thread};
+use crossbeam_utils::CachePadded;
+use evendb_storage::Version;
+use std::collections::BTreeMap;
+
+/// The low bits of a version count within a checkpoint, the high ones are its checkpoint number.
+pub(crate) const CHECKPOINT_SHIFT: u32 = 24;
+
+/// The checkpoint that a record of this version belongs to.
+#[inline]
+pub(crate) fn checkpoint_of(version: Version) -> u64 {
+    version.0 >> CHECKPOINT_SHIFT
+}
+
+/// Puts that may be pending at once; more of them wait for a slot.
+#[cfg(not(evendb_loom))]
+const SLOTS: usize = 64;
+/// In a model every slot costs states; two puts and one spare show all there is.
+#[cfg(evendb_loom)]
+const SLOTS: usize = 2;
+
+/// Turns of a short spin before a waiting thread gives its core away.
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+const SPINS: u32 = 64;
+#[cfg(any(evendb_loom, evendb_shuttle))]
+const SPINS: u32 = 0;
+
+/// Faults that the models must notice.
+#[cfg(test)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Plant {
+    #[default]
+    Nothing,
+    /// P1: a put does not wait for older ones.
+    NoSettle,
+    /// P2: no fence between reading GV and reading the slots.
+    NoFenceToSettle,
+    /// P2: no fence between writing the slot and reading GV.
+    NoFenceToAnnounce,
+    /// P9: collectors take the registered snapshots for all there can be.
+    NoFloor,
+    /// A put withdraws before it is visible.
+    EarlyWithdraw,
+}
+
+/// The clock; one per database.
+pub(crate) struct Clock {
+    /// Written AcqRel by whoever moves it, read Acquire.
+    gv: CachePadded<AtomicU64>,
+    /// Raised AcqRel, read Acquire: who reads a version here sees all records below it.
+    settled: CachePadded<AtomicU64>,
+    /// Claimed AcqRel, raised Release, withdrawn Release; pairs with the Acquire of [`wait`].
+    slots: Box<[CachePadded<AtomicU64>]>,
+    /// How many handles hold each snapshot.
+    registry: Mutex<BTreeMap<Version, usize>>,
+    #[cfg(test)]
+    plant: Plant,
+}
+
+/// A pending put; dropping it withdraws, also when unwinding.
+#[must_use = "dropping the announcement withdraws it"]
+pub(crate) struct Announcement<'a> {
+    slot: &'a AtomicU64,
+    version: Version,
+}
+
+impl Announcement<'_> {
+    /// The version that the put's records get.
+    #[inline]
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+}
+
+impl Drop for Announcement<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Pairs with the Acquire in `wait_for_slots`: who sees the slot free sees the records.
+        self.slot.store(0, Ordering::Release);
+    }
+}
+
+impl Clock {
+    /// A clock that stands at `gv`, which must not be zero: zero marks a free slot.
+    pub(crate) fn new(gv: Version) -> Clock {
+        assert!(gv > Version::ZERO, "versions start at 1");
+        Clock {
+            gv: CachePadded::new(AtomicU64::new(gv.0)),
+            // Nothing is pending in a new clock.
+            settled: CachePadded::new(AtomicU64::new(gv.0)),
+            slots: (0..SLOTS)
+                .map(|_| CachePadded::new(AtomicU64::new(0)))
+                .collect(),
+            registry: Mutex::new(BTreeMap::new()),
+            #[cfg(test)]
+            plant: Plant::Nothing,
+        }
+    }
+
+    /// The current version.
+    #[inline]
+    pub(crate) fn now(&self) -> Version {
+        Version(self.gv.load(Ordering::Acquire))
+    }
+
+    /// Takes part in the order of all writes: from here until the announcement is dropped,
+    /// snapshots and checkpoints that cover its version wait for it. The caller holds nothing
+    /// that an announced operation may wait for, except chunk latches.
+    pub(crate) fn announce(&self) -> Announcement<'_> {
+        let (slot, claimed) = self.claim();
+        self.fence_to_announce();
+        let version = self.gv.load(Ordering::Acquire);
+        let announcement = Announcement {
+            slot,
+            version: Version(version),
+        };
+        if version != claimed {
+            // Puts of one version do not wait for each other, so a slot must not stay below the
+            // version of its put: two such puts would wait for each other.
+            slot.store(version, Ordering::Release);
+        }
+        if self.unsettled(version) {
+            self.settle(version);
+        }
+        announcement
+    }
+
+    /// A snapshot of everything that has returned, and of nothing that begins later. To be given
+    /// back with [`Clock::unregister`].
+    pub(crate) fn register(&self) -> Version {
+        let snapshot = {
+            let mut registry = self.registry.lock();
+            // Under the mutex, or a collector could read the registry before and GV after this
+            // snapshot, and drop what it needs.
+            let snapshot = Version(self.gv.fetch_add(1, Ordering::AcqRel));
+            *registry.entry(snapshot).or_insert(0) += 1;
+            snapshot
+        };
+        self.settle(snapshot.0 + 1);
+        snapshot
+    }
+
+    /// Counts one more handle on a registered snapshot.
+    pub(crate) fn retain(&self, snapshot: Version) {
+        let mut registry = self.registry.lock();
+        let handles = registry
+            .get_mut(&snapshot)
+            .expect("a snapshot is retained while a handle exists");
+        *handles += 1;
+    }
+
+    /// Gives a handle on a snapshot back.
+    pub(crate) fn unregister(&self, snapshot: Version) {
+        let mut registry = self.registry.lock();
+        let handles = registry
+            .get_mut(&snapshot)
+            .expect("a snapshot is given back once per handle");
+        *handles -= 1;
+        if *handles == 0 {
+            registry.remove(&snapshot);
+        }
+    }
+
+    /// Begins the next checkpoint number, and returns its first version once no put of an older
+    /// one is pending.
+    pub(crate) fn advance_checkpoint(&self) -> Version {
+        let mut current = self.gv.load(Ordering::Acquire);
+        let boundary = loop {
+            let boundary = ((current >> CHECKPOINT_SHIFT) + 1) << CHECKPOINT_SHIFT;
+            match self.gv.compare_exchange_weak(
+                current,
+                boundary,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => break boundary,
+                Err(seen) => current = seen,
+            }
+        };
+        self.settle(boundary);
+        Version(boundary)
+    }
+
+    /// Which versions a rewrite that starts now may drop.
+    pub(crate) fn horizon(&self) -> Horizon {
+        let registry = self.registry.lock();
+        Horizon {
+            floor: self.floor(),
+            snapshots: registry.keys().copied().collect(),
+        }
+    }
+
+    /// Returns once every put that was pending at the call has withdrawn. Every later put sees
+    /// what the caller stored before the call (a keyspace marked as dropped, a closed database).
+    pub(crate) fn wait_all_idle_once(&self) {
+        // Moving GV tells old puts from new ones, so a slot that is taken again and again cannot
+        // hold this up. A put that reads the moved GV sees the caller's stores through it.
+        let last = self.gv.fetch_add(1, Ordering::AcqRel);
+        self.settle(last + 1);
+    }
+
+    /// The oldest registered snapshot.
+    pub(crate) fn oldest_snapshot(&self) -> Option<Version> {
+        self.registry.lock().keys().next().copied()
+    }
+
+    /// Number of different registered snapshots.
+    pub(crate) fn snapshot_count(&self) -> usize {
+        self.registry.lock().len()
+    }
+
+    /// Claims a slot; returns it with the version written to it.
+    fn claim(&self) -> (&AtomicU64, u64) {
+        let start = hint();
+        let mut tries = 0;
+        loop {
+            for step in 0..SLOTS {
+                let index = (start + step) % SLOTS;
+                let slot = &self.slots[index];
+                // Looking first keeps a taken slot's line shared.
+                if slot.load(Ordering::Relaxed) != 0 {
+                    continue;
+                }
+                let version = self.gv.load(Ordering::Acquire);
+                // Acquire: this put comes after the one that left the slot.
+                let claimed =
+                    slot.compare_exchange(0, version, Ordering::AcqRel, Ordering::Relaxed);
+                if claimed.is_ok() {
+                    if step != 0 {
+                        remember(index);
+                    }
+                    return (slot, version);
+                }
+            }
+            // Nobody waits for this thread yet: it holds no slot.
+            pause(&mut tries);
+        }
+    }
+
+    /// Waits for all puts of versions below `version`, which GV has reached, and says so.
+    fn settle(&self, version: u64) {
+        self.fence_to_settle();
+        for slot in &self.slots {
+            let mut tries = 0;
+            loop {
+                let pending = slot.load(Ordering::Acquire);
+                if pending == 0 || pending >= version {
+                    break;
+                }
+                pause(&mut tries);
+            }
+        }
+        self.settled.fetch_max(version, Ordering::AcqRel);
+    }
+
+    #[inline]
+    fn unsettled(&self, version: u64) -> bool {
+        #[cfg(test)]
+        if self.plant == Plant::NoSettle {
+            return false;
+        }
+        self.settled.load(Ordering::Acquire) < version
+    }
+
+    /// Between writing the slot and reading GV.
+    #[inline]
+    fn fence_to_announce(&self) {
+        #[cfg(test)]
+        if self.plant == Plant::NoFenceToAnnounce {
+            return;
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    /// Between moving or reading GV and reading the slots.
+    #[inline]
+    fn fence_to_settle(&self) {
+        #[cfg(test)]
+        if self.plant == Plant::NoFenceToSettle {
+            return;
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    /// The least version that a snapshot registered from now on can have.
+    fn floor(&self) -> Version {
+        #[cfg(test)]
+        if self.plant == Plant::NoFloor {
+            return Version::MAX;
+        }
+        self.now()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn planted(gv: Version, plant: Plant) -> Clock {
+        Clock {
+            plant,
+            ..Clock::new(gv)
+        }
+    }
+}
+
+/// One turn of waiting: spin shortly, then give the core away.
+fn pause(tries: &mut u32) {
+    if *tries < SPINS {
+        *tries += 1;
+        spin_loop();
+    } else {
+        // Two waiters that hand the core to each other for ever are a schedule too, but not one
+        // worth following.
+        #[cfg(evendb_loom)]
+        {
+            *tries += 1;
+            if *tries > 2 {
+                loom::skip_branch();
+            }
+        }
+        thread::yield_now();
+    }
+}
+
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod hints {
+    use super::SLOTS;
+    use crate::sync::atomic::{AtomicUsize, Ordering};
+    use std::cell::Cell;
+
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+    std::thread_local! {
+        /// Where this thread found a free slot last: its own cache line as a rule. Threads start
+        /// one apart, so that they do not meet at the same slot.
+        static SLOT: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % SLOTS);
+    }
+
+    #[inline]
+    pub(super) fn hint() -> usize {
+        // A thread that is being torn down may still write: any index will do.
+        SLOT.try_with(Cell::get).unwrap_or(0)
+    }
+
+    pub(super) fn remember(index: usize) {
+        // As above: without the hint the thread starts at 0.
+        let _ = SLOT.try_with(|slot| slot.set(index));
+    }
+}
+#[cfg(any(evendb_loom, evendb_shuttle))]
+mod hints {
+    pub(super) fn hint() -> usize {
+        0
+    }
+
+    pub(super) fn remember(_index: usize) {}
+}
+use hints::{hint, remember};
+
+impl std::fmt::Debug for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Clock({:?})", self.now())
+    }
+}
+
+#[cfg(all(test, evendb_loom))]
+mod models;
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod tests;

@@ -1,0 +1,244 @@
+//! Models of the clock under loom: L1 (announce, settle, advance), L7 (register x collect) and
+//! L10 (slots claimed and reused).
+
+use super::*;
+use crate::sync::Arc;
+
+/// Runs a model and tells whether it found one of `violations`, and not
+/// only a limit of the model checker.
+fn fails(
+    violations: &[&str],
+    preemptions: usize,
+    model: impl Fn() + Sync + Send + 'static,
+) -> bool {
+    let run = std::panic::AssertUnwindSafe(|| check(preemptions, model));
+    let Err(panic) = std::panic::catch_unwind(run) else {
+        return false;
+    };
+    let message = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or_default();
+    assert!(
+        violations.iter().any(|known| message.contains(known)),
+        "{message}"
+    );
+    true
+}
+
+const MISORDERED: &str = "a younger put was visible before an older one";
+const INCOMPLETE: &str = "the snapshot misses a put of its own version";
+const DROPPED: &str = "the collector dropped what the snapshot reads";
+
+fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+/// What moves GV in a model.
+#[derive(Clone, Copy)]
+enum Mover {
+    Snapshot,
+    Checkpoint,
+}
+
+/// Two puts on two keys, a mover of GV, and a get of both keys.
+fn puts_scan_get(plant: Plant, mover: Mover) {
+    let clock = Arc::new(Clock::planted(Version(7), plant));
+    let keys = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+    let puts: Vec<_> = (0..2)
+        .map(|key| {
+            let (clock, keys) = (Arc::clone(&clock), Arc::clone(&keys));
+            thread::spawn(move || {
+                let announcement = clock.announce();
+                let version = announcement.version().0;
+                if clock.plant == Plant::EarlyWithdraw {
+                    drop(announcement);
+                    keys[key].store(version, Ordering::Release);
+                } else {
+                    keys[key].store(version, Ordering::Release);
+                    drop(announcement);
+                }
+                version
+            })
+        })
+        .collect();
+    let scan = {
+        let (clock, keys) = (Arc::clone(&clock), Arc::clone(&keys));
+        thread::spawn(move || {
+            let last = match mover {
+                Mover::Snapshot => clock.register().0,
+                Mover::Checkpoint => clock.advance_checkpoint().0 - 1,
+            };
+            (last, [0, 1].map(|key| keys[key].load(Ordering::Acquire)))
+        })
+    };
+    // The get: first one key, then the other.
+    let got = [0, 1].map(|key| keys[key].load(Ordering::Acquire));
+    let versions: Vec<u64> = puts.into_iter().map(|put| put.join().unwrap()).collect();
+    let (last, seen) = scan.join().unwrap();
+    assert!(
+        got[0] == 0 || got[1] != 0 || versions[0] <= versions[1],
+        "{MISORDERED}"
+    );
+    for key in 0..2 {
+        // Everything at or below the snapshot is there, so nothing can appear in it later.
+        assert!(
+            versions[key] > last || seen[key] == versions[key],
+            "{INCOMPLETE}"
+        );
+    }
+}
+
+#[test]
+fn loom_l1_settling_keeps_the_order_of_versions() {
+    check(2, || puts_scan_get(Plant::Nothing, Mover::Snapshot));
+}
+
+#[test]
+fn loom_l1_a_checkpoint_waits_for_its_puts() {
+    check(2, || puts_scan_get(Plant::Nothing, Mover::Checkpoint));
+}
+
+#[test]
+fn loom_l1_p1_no_settle_is_caught() {
+    assert!(fails(&[MISORDERED, INCOMPLETE], 2, || puts_scan_get(
+        Plant::NoSettle,
+        Mover::Snapshot
+    )));
+}
+
+#[test]
+fn loom_l1_p2_no_fence_is_caught() {
+    assert!(fails(&[MISORDERED, INCOMPLETE], 2, || puts_scan_get(
+        Plant::NoFenceToSettle,
+        Mover::Snapshot
+    )));
+    assert!(fails(&[MISORDERED, INCOMPLETE], 2, || puts_scan_get(
+        Plant::NoFenceToAnnounce,
+        Mover::Snapshot
+    )));
+}
+
+#[test]
+fn loom_l1_early_withdraw_is_caught() {
+    assert!(fails(&[INCOMPLETE], 2, || puts_scan_get(
+        Plant::EarlyWithdraw,
+        Mover::Checkpoint
+    )));
+}
+
+/// A key with records of versions 3 and 9, GV at 5 or later: a snapshot registered at any moment
+/// against a collector that drops what its horizon allows.
+fn register_and_collect(plant: Plant) {
+    let clock = Arc::new(Clock::planted(Version(5), plant));
+    // Whether the record of version 5 is still there; the record above it is written at the
+    // version that GV has after the snapshot, if that comes first.
+    let old_kept = Arc::new(AtomicU64::new(1));
+    let newer = Arc::new(AtomicU64::new(0));
+    let put = {
+        let (clock, newer) = (Arc::clone(&clock), Arc::clone(&newer));
+        thread::spawn(move || {
+            let announcement = clock.announce();
+            newer.store(announcement.version().0, Ordering::Release);
+        })
+    };
+    let collector = {
+        let (clock, newer) = (Arc::clone(&clock), Arc::clone(&newer));
+        let old_kept = Arc::clone(&old_kept);
+        thread::spawn(move || {
+            let newer = newer.load(Ordering::Acquire);
+            let horizon = clock.horizon();
+            if newer != 0 && horizon.may_drop(Version(3), Version(newer)) {
+                old_kept.store(0, Ordering::Release);
+            }
+        })
+    };
+    let snapshot = clock.register();
+    put.join().unwrap();
+    collector.join().unwrap();
+    let newer = newer.load(Ordering::Acquire);
+    // A reader at the snapshot must find the newer record or the old one.
+    assert!(
+        newer <= snapshot.0 || old_kept.load(Ordering::Acquire) == 1,
+        "{DROPPED}"
+    );
+    clock.unregister(snapshot);
+    assert_eq!(clock.snapshot_count(), 0);
+}
+
+#[test]
+fn loom_l7_a_snapshot_keeps_what_it_reads() {
+    check(2, || register_and_collect(Plant::Nothing));
+}
+
+/// Two registrations and a collector with the records of an older clock.
+fn collect_before_register(plant: Plant) {
+    let clock = Arc::new(Clock::planted(Version(5), plant));
+    // A put of version 6 is possible once GV has moved to 6; a later snapshot 5 is not, unless
+    // the collector's floor is above GV.
+    let dropped = Arc::new(AtomicU64::new(0));
+    let collector = {
+        let (clock, dropped) = (Arc::clone(&clock), Arc::clone(&dropped));
+        thread::spawn(move || {
+            let horizon = clock.horizon();
+            if horizon.may_drop(Version(3), Version(6)) {
+                dropped.store(1, Ordering::Release);
+            }
+        })
+    };
+    let snapshot = clock.register();
+    collector.join().unwrap();
+    assert!(
+        snapshot >= Version(6) || dropped.load(Ordering::Acquire) == 0,
+        "{DROPPED}"
+    );
+}
+
+#[test]
+fn loom_l7_the_floor_covers_later_snapshots() {
+    check(2, || collect_before_register(Plant::Nothing));
+}
+
+#[test]
+fn loom_l7_p9_no_floor_is_caught() {
+    assert!(fails(&[DROPPED], 2, || collect_before_register(
+        Plant::NoFloor
+    )));
+}
+
+#[test]
+fn loom_l10_slots_are_claimed_once_and_reused() {
+    check(2, || {
+        let clock = Arc::new(Clock::new(Version(1)));
+        // One word per slot, raised while it is held: a slot held twice shows as a 2.
+        let held = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let threads: Vec<_> = (0..3)
+            .map(|_| {
+                let (clock, held) = (Arc::clone(&clock), Arc::clone(&held));
+                thread::spawn(move || {
+                    let announcement = clock.announce();
+                    let index = clock
+                        .slots
+                        .iter()
+                        .position(|slot| std::ptr::eq(&**slot, announcement.slot))
+                        .unwrap();
+                    assert_eq!(held[index].load(Ordering::Relaxed), 0, "held twice");
+                    held[index].store(1, Ordering::Relaxed);
+                    held[index].store(0, Ordering::Relaxed);
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert!(
+            clock
+                .slots
+                .iter()
+                .all(|slot| slot.load(Ordering::Acquire) == 0)
+        );
+    });
+}

@@ -1,0 +1,106 @@
+//! L9: room is never exceeded and no wake-up is lost.
+
+use super::*;
+use crate::sync::{Arc, thread};
+
+/// Whether loom found a thread that sleeps for ever.
+fn deadlocks(model: impl Fn() + Sync + Send + 'static) -> bool {
+    let run = std::panic::AssertUnwindSafe(|| check(model));
+    let Err(panic) = std::panic::catch_unwind(run) else {
+        return false;
+    };
+    let message = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or_default();
+    assert!(message.contains("deadlock"), "{message}");
+    true
+}
+
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// `threads` requests that exclude each other, each given back by its thread.
+fn take_turns(plant: Plant, threads: usize) {
+    let admission = Arc::new(Admission {
+        plant,
+        ..Admission::new(0, 12)
+    });
+    let inside = Arc::new(AtomicU64::new(0));
+    let turn = |admission: &Admission, inside: &AtomicU64| {
+        admission.reserve(0, 8, &|| ()).unwrap();
+        assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0, "too many");
+        inside.fetch_sub(1, Ordering::Relaxed);
+        admission.release_delta(8);
+    };
+    let others: Vec<_> = (1..threads)
+        .map(|_| {
+            let (admission, inside) = (Arc::clone(&admission), Arc::clone(&inside));
+            thread::spawn(move || turn(&admission, &inside))
+        })
+        .collect();
+    turn(&admission, &inside);
+    for other in others {
+        other.join().unwrap();
+    }
+    assert_eq!(admission.delta_used(), 0);
+}
+
+#[test]
+fn loom_l9_two_take_turns() {
+    check(|| take_turns(Plant::Nothing, 2));
+}
+
+#[test]
+fn loom_l9_three_take_turns() {
+    check(|| take_turns(Plant::Nothing, 3));
+}
+
+#[test]
+fn loom_l9_a_lost_wake_up_is_caught() {
+    assert!(deadlocks(|| take_turns(Plant::LookBeforeRelease, 2)));
+}
+
+#[test]
+fn loom_l9_ring_bytes_taken_for_a_moment_wake_the_first_in_the_queue() {
+    check(|| {
+        // Usable: 56 of the ring, 8 of delta memory, of which 8 are taken.
+        let admission = Arc::new(Admission::new(64, 8));
+        admission.reserve(0, 8, &|| ()).unwrap();
+        let both = {
+            let admission = Arc::clone(&admission);
+            // Takes the ring, fails for delta memory, gives the ring back.
+            thread::spawn(move || admission.reserve(56, 8, &|| ()))
+        };
+        let ring = {
+            let admission = Arc::clone(&admission);
+            thread::spawn(move || {
+                admission.reserve(56, 0, &|| ()).unwrap();
+                admission.ring_tail_moved(56);
+            })
+        };
+        admission.release_delta(8);
+        assert!(both.join().unwrap().is_ok());
+        admission.return_unused(56, 8);
+        ring.join().unwrap();
+        assert_eq!((admission.ring_used(), admission.delta_used()), (0, 0));
+    });
+}
+
+#[test]
+fn loom_l9_cancel_wakes_all() {
+    check(|| {
+        let admission = Arc::new(Admission::new(0, 8));
+        admission.reserve(0, 8, &|| ()).unwrap();
+        let waiter = {
+            let admission = Arc::clone(&admission);
+            thread::spawn(move || admission.reserve(0, 8, &|| ()))
+        };
+        admission.cancel();
+        assert_eq!(waiter.join().unwrap(), Err(Cancelled));
+    });
+}

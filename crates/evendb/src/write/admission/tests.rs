@@ -1,0 +1,85 @@
+use super::*;
+
+#[test]
+fn both_sides_are_taken_or_none() {
+    let admission = Admission::new(800, 100);
+    admission.reserve(100, 60, &|| ()).unwrap();
+    assert!(!admission.try_take(100, 60, || admission.ring.give_back(100)));
+    assert_eq!((admission.ring_used(), admission.delta_used()), (100, 60));
+    assert!(admission.half_full());
+    admission.return_unused(50, 20);
+    assert!(!admission.half_full());
+    admission.ring_tail_moved(50);
+    admission.release_delta(40);
+    assert_eq!((admission.ring_used(), admission.delta_used()), (0, 0));
+    admission.adopt(790, 0);
+    assert!(admission.half_full());
+}
+
+#[test]
+fn without_a_ring_its_bytes_do_not_count() {
+    let admission = Admission::new(0, 100);
+    admission.reserve(1 << 40, 10, &|| ()).unwrap();
+    assert_eq!(admission.ring_used(), 0);
+    admission.return_unused(1 << 40, 10);
+    assert!(!admission.half_full());
+}
+
+#[test]
+fn more_than_the_limit_is_admitted_alone() {
+    let admission = Admission::new(0, 100);
+    admission.reserve(0, 1000, &|| ()).unwrap();
+    std::thread::scope(|scope| {
+        let asked = AtomicUsize::new(0);
+        let (asked, admission) = (&asked, &admission);
+        let relief = move || {
+            asked.fetch_add(1, Ordering::AcqRel);
+        };
+        let waiter = scope.spawn(move || admission.reserve(0, 1, &relief));
+        while asked.load(Ordering::Acquire) == 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(admission.delta_used(), 1000);
+        admission.release_delta(1000);
+        waiter.join().unwrap().unwrap();
+    });
+    assert_eq!(admission.delta_used(), 1);
+}
+
+#[test]
+fn after_cancel_every_request_fails() {
+    let admission = Admission::new(0, 100);
+    admission.cancel();
+    assert_eq!(admission.reserve(0, 1, &|| ()), Err(Cancelled));
+    assert_eq!(admission.delta_used(), 0);
+}
+
+/// Small and oversized requests by four threads, given back by a fifth that plays the checkpoint.
+#[test]
+fn nobody_starves() {
+    let admission = Admission::new(8 << 10, 1000);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let admission = &admission;
+        for thread in 0..4u64 {
+            let sender = sender.clone();
+            scope.spawn(move || {
+                for turn in 0..300 {
+                    let delta = if turn % 50 == thread {
+                        1500
+                    } else {
+                        1 + turn % 300
+                    };
+                    admission.reserve(100 + turn, delta, &|| ()).unwrap();
+                    sender.send((100 + turn, delta)).unwrap();
+                }
+            });
+        }
+        drop(sender);
+        for (ring, delta) in receiver {
+            admission.ring_tail_moved(ring);
+            admission.release_delta(delta);
+        }
+    });
+    assert_eq!((admission.ring_used(), admission.delta_used()), (0, 0));
+}

@@ -1,0 +1,64 @@
+//! The commit log: one preallocated file, written round and round (a ring).
+//!
+//! ```text
+//!   tail                       durable           head        tail + capacity
+//!    |  records of versions     |  copied, not    |            |
+//!    |  not yet checkpointed    |  yet synced     |  free      |      all are LSNs; the place in
+//!    v                          v                 v            v      the file is LSN % capacity
+//!    [record][record][filler|wrap][record][record]
+//! ```
+//!
+//! A record never wraps around the end of the file: a filler covers the rest of the lap, and is
+//! implied where not even a header fits. [`record`] has the bytes, [`recover`] reads them.
+//!
+//! Invariants (docs/concurrency.md): head is the end of the complete prefix, because it moves
+//! under the ring latch and after the copy; a panic in the middle leaves it where it was, and the
+//! next append overwrites the rest. Head never passes tail + capacity (I10): admission lets in at
+//! most 7/8 of the ring, no record is longer than 1/8, and the live part holds one filler at most.
+//! Appending to a mapped ring cannot fail (I12). After an error no write or sync begins, and
+//! nothing becomes durable that was not (I16).
+//!
+//! Thread safety: any number of appenders and waiters. Locks: the ring latch (it parks), the flush
+//! mutex (held over the sync), the sync mutex (a leaf, memory only). Not here: when the tail may
+//! move, what a payload means, and syncing value extents before the ring.
+
+mod append;
+mod record;
+mod recover;
+
+pub(crate) use append::{CommitLog, create_file};
+pub(crate) use record::{LogRecord, record_bytes};
+pub(crate) use recover::{Segment, recover};
+
+/// Position in the commit log in bytes; only grows, over restarts too.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub(crate) struct Lsn(pub u64);
+
+/// Capacities are multiples of this.
+pub(crate) const CAPACITY_UNIT: u64 = 4096;
+/// The smallest ring.
+pub(crate) const CAPACITY_MIN: u64 = 64 << 10;
+
+/// The longest record that a ring takes, header included. What is longer goes to a value extent.
+pub(crate) fn record_bytes_max(capacity: u64) -> u64 {
+    (capacity / 8).min(record::PAYLOAD_BYTES_MAX)
+}
+
+/// Faults that the models must notice.
+#[cfg(test)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Plant {
+    #[default]
+    Nothing,
+    /// P11: a failed sync counts as done.
+    AckAfterFailedSync,
+    /// The head moves before the record is copied.
+    EarlyHead,
+}
+
+#[cfg(all(test, evendb_loom))]
+mod models;
+#[cfg(test)]
+mod test_file;
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod tests;

@@ -1,0 +1,118 @@
+//! A file in memory that tells visible from synced bytes and fails when told to. Its locks are no
+//! part of any model: none is held over a step that a model schedules.
+
+use evendb_storage::vfs::{File, Mapping};
+use parking_lot::Mutex;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) bytes: Vec<u8>,
+    /// Contents at the last sync that succeeded.
+    pub(super) synced: Vec<u8>,
+    pub(super) fail_sync: bool,
+    pub(super) fail_write: bool,
+    /// Panics in the write that comes after this many.
+    pub(super) panic_after: Option<usize>,
+    pub(super) syncs: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct TestFile(pub(super) Arc<Mutex<State>>);
+
+impl TestFile {
+    pub(super) fn new(capacity: u64) -> TestFile {
+        TestFile::of(vec![0; capacity as usize])
+    }
+
+    pub(super) fn of(bytes: Vec<u8>) -> TestFile {
+        TestFile(Arc::new(Mutex::new(State {
+            bytes,
+            ..State::default()
+        })))
+    }
+}
+
+impl File for TestFile {
+    fn path(&self) -> &Path {
+        Path::new("/test/ring")
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let state = self.0.lock();
+        let rest = state.bytes.get(offset as usize..).unwrap_or_default();
+        let len = rest.len().min(buf.len());
+        buf[..len].copy_from_slice(&rest[..len]);
+        Ok(len)
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        let mut state = self.0.lock();
+        if state.fail_write {
+            return Err(io::Error::other("planned failure of a write"));
+        }
+        let end = offset as usize + data.len();
+        if state.bytes.len() < end {
+            state.bytes.resize(end, 0);
+        }
+        state.bytes[offset as usize..end].copy_from_slice(data);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut state = self.0.lock();
+        state.syncs += 1;
+        if state.fail_sync {
+            return Err(io::Error::other("planned failure of a sync"));
+        }
+        state.synced = state.bytes.clone();
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.lock().bytes.len() as u64)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.lock().bytes.resize(len as usize, 0);
+        Ok(())
+    }
+
+    fn preallocate(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn punch_hole(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn map(&self, _len: usize) -> io::Result<Box<dyn Mapping>> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Mapping for TestFile {
+    fn write(&self, offset: usize, data: &[u8]) {
+        {
+            let mut state = self.0.lock();
+            if let Some(left) = &mut state.panic_after {
+                if *left == 0 {
+                    state.panic_after = None;
+                    drop(state);
+                    panic!("planned panic of a copy");
+                }
+                *left -= 1;
+            }
+            state.bytes[offset..offset + data.len()].copy_from_slice(data);
+        }
+        // A copy takes time: a model may run others in the middle.
+        #[cfg(evendb_loom)]
+        loom::thread::yield_now();
+    }
+
+    fn prefault(&self, offset: usize, len: usize) {
+        assert!(offset + len <= self.0.lock().bytes.len());
+    }
+}

@@ -1,0 +1,352 @@
+use super::test_file::TestFile;
+use super::*;
+use crate::sync::Arc;
+use evendb_storage::vfs::File;
+use evendb_storage::{ErrorKind, Version};
+use std::time::Duration;
+
+const SEED: u64 = 0x0123_4567_89ab_cdef;
+const EPOCH: u64 = 3;
+const CAPACITY: u64 = CAPACITY_MIN;
+
+fn open(file: &TestFile, mapped: bool, at: Lsn) -> CommitLog {
+    let shared: Arc<dyn File> = Arc::new(file.clone());
+    CommitLog::start(shared, CAPACITY, mapped, EPOCH, SEED, at, at).unwrap()
+}
+
+fn segment(epoch: u64, seed: u64, start: Lsn, closed_at: Option<Lsn>) -> Segment {
+    Segment {
+        epoch,
+        seed,
+        start,
+        closed_at,
+    }
+}
+
+type Records = Vec<(Lsn, Lsn, Version, Vec<u8>)>;
+
+fn recovered(file: &TestFile, from: Lsn, segments: &[Segment]) -> (Lsn, Records) {
+    let mut records = Records::new();
+    let end = recover(file, CAPACITY, from, segments, &mut |record| {
+        records.push((
+            record.lsn,
+            record.end,
+            record.version,
+            record.payload.to_vec(),
+        ));
+        Ok(())
+    })
+    .unwrap();
+    (end, records)
+}
+
+fn read_all(file: &TestFile, from: Lsn) -> (Lsn, Records) {
+    recovered(file, from, &[segment(EPOCH, SEED, Lsn(0), None)])
+}
+
+fn payload(version: u64) -> Vec<u8> {
+    // Lengths up to the limit of this ring, often odd, so that laps end in fillers and gaps.
+    let len = (version * 797) % 5003;
+    (0..len).map(|at| (at ^ version) as u8).collect()
+}
+
+#[test]
+fn golden_bytes_of_a_record() {
+    let file = TestFile::new(CAPACITY);
+    let log = open(&file, true, Lsn(0));
+    let end = log.append(Version(0x0405), &[b"ab", b"", b"c"]).unwrap();
+    assert_eq!(end, Lsn(48));
+    assert_eq!(CommitLog::record_bytes(3), 48);
+    let bytes = file.0.lock().bytes[..48].to_vec();
+    assert_eq!(bytes[4..8], [3, 0, 0, 0x10], "length and kind");
+    assert_eq!(bytes[8..16], [0; 8], "LSN");
+    assert_eq!(bytes[16..24], [3, 0, 0, 0, 0, 0, 0, 0], "epoch");
+    assert_eq!(bytes[24..32], [5, 4, 0, 0, 0, 0, 0, 0], "version");
+    assert_eq!(bytes[32..40], [0; 8], "tail");
+    assert_eq!(&bytes[40..], b"abc\0\0\0\0\0");
+}
+
+#[test]
+fn every_lap_is_recovered_from_every_tail() {
+    for mapped in [true, false] {
+        let file = TestFile::new(CAPACITY);
+        let log = open(&file, mapped, Lsn(0));
+        let mut live = Records::new();
+        let (mut reserved, mut freed) = (0, 0);
+        for version in 1..=150 {
+            let body = payload(version);
+            let total = CommitLog::record_bytes(body.len());
+            reserved += total;
+            while reserved - freed > CAPACITY - CAPACITY / 8 {
+                // Drop the oldest record.
+                let end = live.remove(0).1;
+                freed += log.set_tail(end);
+                assert!(log.durable() >= end);
+            }
+            let (head, tail) = body.split_at(body.len() / 3);
+            let end = log.append(Version(version), &[head, tail]).unwrap();
+            live.push((Lsn(end.0 - total), end, Version(version), body));
+            log.prefault_ahead();
+            if version % 10 == 0 {
+                for first in 0..live.len() {
+                    assert_eq!(read_all(&file, live[first].0).1, live[first..]);
+                }
+                assert_eq!(read_all(&file, log.tail()), (log.head(), live.clone()));
+                assert_eq!(read_all(&file, log.head()), (log.head(), vec![]));
+            }
+        }
+        assert!(log.head() > Lsn(3 * CAPACITY), "several laps");
+        freed += log.set_tail(log.head());
+        assert_eq!(freed, reserved, "fillers are nobody's");
+    }
+}
+
+/// A ring in its second lap with small records at the end, and where these start.
+fn second_lap() -> (TestFile, Vec<Lsn>) {
+    let file = TestFile::new(CAPACITY);
+    let log = open(&file, true, Lsn(0));
+    let mut ends = vec![];
+    for version in 1..40 {
+        ends.push(log.append(Version(version), &[&vec![7; 2000]]).unwrap());
+        let tail = *ends.iter().rev().nth(10).unwrap_or(&Lsn(0));
+        let _ = log.set_tail(tail);
+    }
+    let mut starts = vec![log.head()];
+    for version in 40..43 {
+        let end = log.append(Version(version), &[b"small payload"]).unwrap();
+        starts.push(end);
+    }
+    assert!(log.head() > Lsn(CAPACITY));
+    (file, starts)
+}
+
+#[test]
+fn a_torn_tail_is_cut_at_the_record() {
+    let (file, starts) = second_lap();
+    let whole = file.0.lock().bytes.clone();
+    let old = vec![0xa5; CAPACITY as usize];
+    let end = starts[3].0 - 3; // the last three bytes are padding
+    for cut in starts[0].0..end {
+        let mut bytes = whole.clone();
+        let offset = (cut % CAPACITY) as usize;
+        bytes[offset..].copy_from_slice(&old[offset..]);
+        let expected = starts.iter().rev().find(|start| start.0 <= cut).unwrap();
+        // A record whose last bytes are padding is whole without them.
+        let padded = starts
+            .iter()
+            .find(|start| start.0 > cut && start.0 - 3 <= cut)
+            .unwrap_or(expected);
+        assert_eq!(read_all(&TestFile::of(bytes), starts[0]).0, *padded);
+    }
+}
+
+#[test]
+fn a_flipped_bit_anywhere_cuts_the_log() {
+    let (file, starts) = second_lap();
+    let whole = file.0.lock().bytes.clone();
+    for window in starts.windows(2) {
+        for at in window[0].0..window[0].0 + 40 + 13 {
+            for bit in 0..8 {
+                let mut bytes = whole.clone();
+                bytes[(at % CAPACITY) as usize] ^= 1 << bit;
+                assert_eq!(read_all(&TestFile::of(bytes), starts[0]).0, window[0]);
+            }
+        }
+    }
+}
+
+#[test]
+fn any_bytes_are_survived() {
+    let (file, starts) = second_lap();
+    let whole = file.0.lock().bytes.clone();
+    let mut state = 1u64;
+    let mut next = || {
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        state >> 33
+    };
+    for _ in 0..500 {
+        let mut bytes = whole.clone();
+        for _ in 0..20 {
+            let at = (next() % CAPACITY) as usize;
+            bytes[at] = next() as u8;
+        }
+        let file = TestFile::of(bytes);
+        for from in [
+            Lsn(0),
+            starts[0],
+            Lsn(next() % (3 * CAPACITY)),
+            Lsn(u64::MAX - 7),
+        ] {
+            let (end, _) = read_all(&file, from);
+            assert!(end >= from && end.0 - from.0 <= CAPACITY);
+        }
+    }
+    let short = TestFile::of(vec![0; 100]);
+    let result = recover(
+        &short,
+        CAPACITY,
+        Lsn(0),
+        &[segment(EPOCH, SEED, Lsn(0), None)],
+        &mut |_| Ok(()),
+    );
+    assert_eq!(result.unwrap_err().kind(), ErrorKind::Io);
+}
+
+#[test]
+fn segments_follow_each_other_and_a_short_one_kills_the_rest() {
+    let file = TestFile::new(CAPACITY);
+    let shared: Arc<dyn File> = Arc::new(file.clone());
+    let first = open(&file, true, Lsn(0));
+    first.append(Version(1), &[b"one"]).unwrap();
+    let closed = first.append(Version(2), &[b"two"]).unwrap();
+    // Lost behind the close: an old record that must not return.
+    first.append(Version(3), &[b"old"]).unwrap();
+    first.append(Version(4), &[b"old"]).unwrap();
+    let second = CommitLog::start(shared, CAPACITY, true, EPOCH + 1, 99, closed, Lsn(0)).unwrap();
+    let end = second.append(Version(5), &[b"new"]).unwrap();
+    let both = [
+        segment(EPOCH, SEED, Lsn(0), Some(closed)),
+        segment(EPOCH + 1, 99, closed, None),
+    ];
+    let (found, records) = recovered(&file, Lsn(0), &both);
+    let versions: Vec<u64> = records.iter().map(|record| record.2.0).collect();
+    assert_eq!((found, versions), (end, vec![1, 2, 5]));
+    assert_eq!(
+        recovered(&file, closed, &both).1.len(),
+        1,
+        "the first is skipped"
+    );
+    // The same seed but another epoch, or the same epoch but another seed, is nothing.
+    let foreign = [both[0], segment(EPOCH + 1, 98, closed, None)];
+    assert_eq!(recovered(&file, Lsn(0), &foreign).0, closed);
+    // Damage in the first segment: the second is dead though it verifies.
+    file.0.lock().bytes[48 + 41] ^= 1;
+    assert_eq!(recovered(&file, Lsn(0), &both).0, Lsn(48));
+}
+
+#[test]
+fn a_panic_in_the_middle_leaves_a_whole_prefix() {
+    for writes_before in 0..3 {
+        let file = TestFile::new(CAPACITY);
+        let log = open(&file, true, Lsn(0));
+        let end = log.append(Version(1), &[b"a"]).unwrap();
+        file.0.lock().panic_after = Some(writes_before);
+        let append = std::panic::AssertUnwindSafe(|| log.append(Version(2), &[b"bb", b"b"]));
+        assert!(std::panic::catch_unwind(append).is_err());
+        assert_eq!((log.head(), read_all(&file, Lsn(0)).0), (end, end));
+        log.append(Version(3), &[b"c"]).unwrap();
+        let versions: Vec<_> = read_all(&file, Lsn(0)).1.iter().map(|r| r.2).collect();
+        assert_eq!(versions, [Version(1), Version(3)]);
+    }
+}
+
+#[test]
+fn a_failed_write_latches() {
+    let file = TestFile::new(CAPACITY);
+    let log = open(&file, false, Lsn(0));
+    let end = log.append(Version(1), &[b"a"]).unwrap();
+    log.flush().unwrap();
+    file.0.lock().fail_write = true;
+    assert_eq!(
+        log.append(Version(2), &[b"b"]).unwrap_err().kind(),
+        ErrorKind::Io
+    );
+    file.0.lock().fail_write = false;
+    assert!(log.append(Version(3), &[b"c"]).is_err());
+    assert!(log.flush().is_err());
+    assert_eq!(file.0.lock().syncs, 1, "no sync begins after the latch");
+    assert_eq!(log.head(), end);
+    log.wait_durable(end).unwrap();
+}
+
+#[test]
+fn a_failed_sync_reaches_every_waiter_and_stays() {
+    let file = TestFile::new(CAPACITY);
+    let log = open(&file, true, Lsn(0));
+    file.0.lock().fail_sync = true;
+    std::thread::scope(|scope| {
+        let waiters: Vec<_> = (0..3)
+            .map(|version| {
+                let log = &log;
+                scope.spawn(move || {
+                    let end = log.append(Version(version), &[b"x"]).unwrap();
+                    log.wait_durable(end)
+                })
+            })
+            .collect();
+        while !log.wait_for_flush_request(Duration::from_secs(10)) {}
+        assert!(log.flush().is_err());
+        file.0.lock().fail_sync = false;
+        assert!(
+            log.flush().is_err(),
+            "a second sync would hide what the first lost"
+        );
+        for waiter in waiters {
+            let error = waiter.join().unwrap().unwrap_err();
+            assert!(error.to_string().contains("planned failure"), "{error}");
+        }
+    });
+    assert_eq!(log.durable(), Lsn(0));
+}
+
+#[test]
+fn what_recovery_found_is_durable_only_after_a_flush() {
+    let file = TestFile::new(CAPACITY);
+    let end = open(&file, true, Lsn(0))
+        .append(Version(1), &[b"a"])
+        .unwrap();
+    let shared: Arc<dyn File> = Arc::new(file.clone());
+    let log = CommitLog::start(shared, CAPACITY, true, 9, 9, end, Lsn(0)).unwrap();
+    assert_eq!((log.durable(), log.head()), (Lsn(0), end));
+    log.flush().unwrap();
+    assert_eq!(log.durable(), end);
+    assert_eq!(log.set_tail(end), end.0);
+}
+
+#[test]
+fn four_appenders_leave_exactly_their_records_in_order() {
+    let file = TestFile::new(CAPACITY);
+    let log = open(&file, true, Lsn(0));
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let mut appended: Vec<(Lsn, Version)> = std::thread::scope(|scope| {
+        let appenders: Vec<_> = (0..4u64)
+            .map(|thread| {
+                let log = &log;
+                scope.spawn(move || {
+                    let mut mine = vec![];
+                    for turn in 0..200 {
+                        let version = Version(thread * 1000 + turn + 1);
+                        let end = log.append(version, &[&version.0.to_le_bytes()]).unwrap();
+                        if turn % 20 == 0 {
+                            log.wait_durable(end).unwrap();
+                        }
+                        mine.push((end, version));
+                    }
+                    mine
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Acquire) {
+                if log.wait_for_flush_request(Duration::from_millis(10)) {
+                    log.flush().unwrap();
+                }
+            }
+        });
+        let all = appenders
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect();
+        done.store(true, std::sync::atomic::Ordering::Release);
+        log.request_flush();
+        all
+    });
+    appended.sort();
+    let (end, records) = read_all(&file, Lsn(0));
+    assert_eq!(end, log.head());
+    let found: Vec<_> = records.iter().map(|record| (record.1, record.2)).collect();
+    assert_eq!(found, appended);
+    assert!(records.iter().all(|r| r.3 == r.2.0.to_le_bytes()));
+}
