@@ -64,7 +64,10 @@ impl Munk {
             before > half
         })?;
         let page = &pages[index];
-        let target = half - (before - page.bytes().len());
+        // As far into the records as into the page.
+        let (len, records) = (page.bytes().len(), page.start(0));
+        let share = (half + len - before) as f64 / len as f64;
+        let target = records + (share * (len - records) as f64) as usize;
         let mut above = 0;
         while above < page.count() && page.start(above) < target {
             above = page.after(above);
