@@ -484,3 +484,20 @@ fn a_key_keeps_its_versions_in_one_page_whatever_they_weigh() {
     );
     assert_eq!(slim.entries(), 22);
 }
+
+#[test]
+fn positions_are_as_wide_as_the_page_needs() {
+    // One record: a header of 16 bytes and a group of eight tags and eight positions.
+    let front = |record_bytes| Page::length(1, record_bytes) - record_bytes;
+    let narrow = 16 + 8 + 8 * 2;
+    assert_eq!(front(0xffff - narrow), narrow);
+    assert_eq!(front(0xffff - narrow + 1), 16 + 8 + 8 * 4);
+    let middle = 16 + 8 + 8 * 4;
+    assert_eq!(front(0xffff_ffff - middle), middle);
+    assert_eq!(front(0xffff_ffff - middle + 1), 16 + 8 + 8 * 8);
+    let record_bytes = 5 << 30;
+    assert_eq!(
+        Page::length(9, record_bytes) - record_bytes,
+        16 + 2 * (8 + 8 * 8)
+    );
+}
