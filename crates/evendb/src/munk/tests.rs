@@ -501,3 +501,10 @@ fn positions_are_as_wide_as_the_page_needs() {
         16 + 2 * (8 + 8 * 8)
     );
 }
+
+#[test]
+fn padding_of_the_last_group_of_tags_is_no_record() {
+    let munk = build(&numbered(0..1, 1), 1_000);
+    // The empty key under a hash whose tag is that of the padding.
+    assert!(munk.get(b"", 0, Version::MAX).is_none());
+}
