@@ -1,0 +1,199 @@
+//! Absorb: a new munk from an old one and newer records, page by page.
+//!
+//! Only pages that newer records fall into are rebuilt. A page that outgrew its size is cut into
+//! even parts; one that became small goes together with the next one if that is rebuilt as well.
+//! In a rebuilt page every key loses the versions that no reader can reach (I14).
+
+use super::{
+    Munk, MunkInput, Page,
+    build::EntryBuffer,
+    directory::DirectoryBuilder,
+    page::{OLDER, PUT, tag_of},
+};
+use crate::version::horizon::Horizon;
+use evendb_storage::{EntryRef, Kind, Version, codec::hash_key};
+use std::ops::Range;
+
+impl Munk {
+    /// This munk overlaid by `newer`, whose records are newer than what the munk has of their
+    /// keys (of equal versions `newer` wins).
+    ///
+    /// A version goes when `horizon` lets it go beneath the next newer one kept. With
+    /// `drop_tombstones` a tombstone goes too if nothing older of its key is kept and every
+    /// reader reads at or above it: the munk is the whole truth of its chunk below the deltas.
+    pub(crate) fn absorb(
+        &self,
+        newer: &mut dyn MunkInput,
+        horizon: &Horizon,
+        drop_tombstones: bool,
+    ) -> Munk {
+        let directory = &self.directory;
+        let pages = directory.pages();
+        let mut out = DirectoryBuilder::with_capacity(pages.len() + pages.len() / 8 + 1);
+        let mut merge = PageMerge::new(horizon, drop_tombstones);
+        let mut separator = Vec::new();
+        let mut next = 0;
+        while let Some(entry) = newer.current() {
+            let index = directory.find(entry.key);
+            debug_assert!(index >= next || pages.is_empty(), "records out of order");
+            if index > next {
+                merge.buffer.flush(self.page_bytes, &separator, &mut out);
+                out.share(directory, next..index);
+            }
+            if merge.buffer.is_empty() {
+                separator.clear();
+                if index < pages.len() {
+                    separator.extend_from_slice(directory.separator(index));
+                }
+            }
+            let upper = (index + 1 < pages.len()).then(|| directory.separator(index + 1));
+            merge.merge_page(pages.get(index).map(|page| &**page), upper, newer);
+            if merge.buffer.page_length() >= self.page_bytes / 2 {
+                merge.buffer.flush(self.page_bytes, &separator, &mut out);
+            }
+            next = index + 1;
+        }
+        merge.buffer.flush(self.page_bytes, &separator, &mut out);
+        out.share(directory, next.min(pages.len())..pages.len());
+        Munk {
+            directory: out.finish(),
+            page_bytes: self.page_bytes,
+        }
+    }
+}
+
+/// Merges pages with newer records into a buffer.
+struct PageMerge<'h> {
+    horizon: &'h Horizon,
+    drop_tombstones: bool,
+    buffer: EntryBuffer,
+    key: Vec<u8>,
+}
+
+/// The versions of one key, newest first, on their way into the buffer.
+struct KeyMerge {
+    begin: usize,
+    kept: Option<(Version, Kind)>,
+    tag: u8,
+}
+
+impl<'h> PageMerge<'h> {
+    fn new(horizon: &'h Horizon, drop_tombstones: bool) -> PageMerge<'h> {
+        PageMerge {
+            horizon,
+            drop_tombstones,
+            buffer: EntryBuffer::default(),
+            key: Vec::new(),
+        }
+    }
+
+    /// Appends the records of `page` and those of `newer` below `upper`.
+    fn merge_page(&mut self, page: Option<&Page>, upper: Option<&[u8]>, newer: &mut dyn MunkInput) {
+        let mut old = 0;
+        while let Some(entry) = newer.current() {
+            if upper.is_some_and(|upper| entry.key >= upper) {
+                break;
+            }
+            if let Some(page) = page {
+                let stop = page.lower_bound(entry.key);
+                self.copy(page, old..stop);
+                old = stop;
+            }
+            self.key.clear();
+            self.key.extend_from_slice(entry.key);
+            let mut key_merge = self.begin_key(tag_of(hash_key(entry.key)));
+            while let Some(entry) = newer.current().filter(|entry| entry.key == self.key) {
+                self.offer(&mut key_merge, &entry);
+                newer.advance();
+            }
+            if let Some(page) = page
+                && old < page.count()
+                && page.key(old) == self.key
+            {
+                let after = page.after(old);
+                self.offer_all(&mut key_merge, page, old..after);
+                old = after;
+            }
+            self.end_key(&key_merge);
+        }
+        if let Some(page) = page {
+            self.copy(page, old..page.count());
+        }
+    }
+
+    /// Appends keys that have nothing newer. Those with one version and a value, as a rule all,
+    /// are copied in runs.
+    fn copy(&mut self, page: &Page, range: Range<usize>) {
+        let (mut run, mut index) = (range.start, range.start);
+        while index < range.end {
+            let plain = page.flags(index) & (PUT | OLDER) == PUT && !page.is_older(index + 1);
+            if plain {
+                index += 1;
+                continue;
+            }
+            self.buffer.push_run(page, run..index);
+            let after = page.after(index);
+            let mut key_merge = self.begin_key(page.tag(index));
+            self.key.clear();
+            self.key.extend_from_slice(page.key(index));
+            self.offer_all(&mut key_merge, page, index..after);
+            self.end_key(&key_merge);
+            index = after;
+            run = after;
+        }
+        self.buffer.push_run(page, run..range.end);
+    }
+
+    fn begin_key(&self, tag: u8) -> KeyMerge {
+        KeyMerge {
+            begin: self.buffer.len(),
+            kept: None,
+            tag,
+        }
+    }
+
+    fn offer_all(&mut self, key_merge: &mut KeyMerge, page: &Page, range: Range<usize>) {
+        for index in range {
+            let record = page.record(index);
+            let entry = EntryRef {
+                // Only the first record kept stores its key.
+                key: &[],
+                version: record.version,
+                kind: record.kind,
+                value: &page.bytes()[record.value],
+            };
+            self.offer(key_merge, &entry);
+        }
+    }
+
+    /// Keeps a version unless the next newer one kept hides it from every reader.
+    fn offer(&mut self, key_merge: &mut KeyMerge, entry: &EntryRef<'_>) {
+        if let Some((newer, _)) = key_merge.kept {
+            debug_assert!(entry.version <= newer, "versions out of order");
+            // Of equal versions the newer in position wins, whatever the horizon.
+            if entry.version == newer || self.horizon.may_drop(entry.version, newer) {
+                return;
+            }
+        }
+        let entry = EntryRef {
+            key: &self.key,
+            version: entry.version,
+            kind: entry.kind,
+            value: entry.value,
+        };
+        let older = self.buffer.len() > key_merge.begin;
+        self.buffer.push(&entry, key_merge.tag, older);
+        key_merge.kept = Some((entry.version, entry.kind));
+    }
+
+    fn end_key(&mut self, key_merge: &KeyMerge) {
+        let only = self.buffer.len() == key_merge.begin + 1;
+        if self.drop_tombstones
+            && only
+            && let Some((version, Kind::Delete)) = key_merge.kept
+            && self.horizon.below_all(version)
+        {
+            self.buffer.pop();
+        }
+    }
+}

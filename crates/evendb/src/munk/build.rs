@@ -1,0 +1,266 @@
+//! Building pages: [`EntryBuffer`] gathers encoded records, [`MunkBuilder`] cuts them into pages.
+
+use super::{
+    Munk,
+    directory::{DirectoryBuilder, shortest_separator},
+    page::{OLDER, PUT, Page, VERSIONED, tag_of},
+};
+use evendb_storage::{EntryRef, Kind, Version, codec::hash_key};
+use std::{ops::Range, sync::Arc};
+
+/// A scratch above this size is given back once a page is made.
+const SCRATCH_BYTES_MAX: usize = 1 << 20;
+
+/// Records encoded as in a page but not yet cut into pages.
+#[derive(Default)]
+pub(super) struct EntryBuffer {
+    tags: Vec<u8>,
+    starts: Vec<usize>,
+    records: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+impl EntryBuffer {
+    pub(super) fn len(&self) -> usize {
+        self.tags.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.tags.is_empty()
+    }
+
+    /// Length of a page of all of it.
+    pub(super) fn page_length(&self) -> usize {
+        Page::length(self.len(), self.records.len())
+    }
+
+    /// Length of a page of all of it and one record more.
+    fn page_length_with(&self, entry: &EntryRef<'_>) -> usize {
+        let more = 11 + entry.key.len() + entry.value.len();
+        Page::length(self.len() + 1, self.records.len() + more)
+    }
+
+    /// Appends a record; `older` if the record before has the same key.
+    pub(super) fn push(&mut self, entry: &EntryRef<'_>, tag: u8, older: bool) {
+        let key = if older { &[][..] } else { entry.key };
+        let key_len = u16::try_from(key.len()).expect("keys have at most 65,535 bytes");
+        let mut flags = if older { OLDER } else { 0 };
+        if entry.kind == Kind::Put {
+            flags |= PUT;
+        }
+        if entry.version != Version::ZERO {
+            flags |= VERSIONED;
+        }
+        self.tags.push(tag);
+        self.starts.push(self.records.len());
+        self.records.push(flags);
+        self.records.extend_from_slice(&key_len.to_le_bytes());
+        if entry.version != Version::ZERO {
+            self.records
+                .extend_from_slice(&entry.version.0.to_le_bytes());
+        }
+        self.records.extend_from_slice(key);
+        self.records.extend_from_slice(entry.value);
+    }
+
+    /// Appends records `range` of `page` as they are.
+    pub(super) fn push_run(&mut self, page: &Page, range: Range<usize>) {
+        if range.is_empty() {
+            return;
+        }
+        let first = page.start(range.start);
+        let base = self.records.len();
+        self.records
+            .extend_from_slice(&page.bytes()[first..page.end(range.end - 1)]);
+        for index in range {
+            self.tags.push(page.tag(index));
+            self.starts.push(base + page.start(index) - first);
+        }
+    }
+
+    /// Takes back the last record.
+    pub(super) fn pop(&mut self) {
+        self.tags.pop();
+        if let Some(start) = self.starts.pop() {
+            self.records.truncate(start);
+        }
+    }
+
+    fn start(&self, index: usize) -> usize {
+        self.starts
+            .get(index)
+            .copied()
+            .unwrap_or(self.records.len())
+    }
+
+    fn is_older(&self, index: usize) -> bool {
+        index < self.len() && self.records[self.starts[index]] & OLDER != 0
+    }
+
+    /// The key of record `index`, found at the newest version before it.
+    fn key(&self, mut index: usize) -> &[u8] {
+        while self.is_older(index) {
+            index -= 1;
+        }
+        let start = self.starts[index];
+        let record = &self.records[start..];
+        let key_len = usize::from(u16::from_le_bytes([record[1], record[2]]));
+        let key_start = head_bytes(record[0]);
+        &record[key_start..key_start + key_len]
+    }
+
+    /// A page of records `range`.
+    fn page(&mut self, range: Range<usize>) -> Arc<Page> {
+        let (mut deletes, mut data_bytes) = (0, 0);
+        for index in range.clone() {
+            let start = self.starts[index];
+            let flags = self.records[start];
+            deletes += usize::from(flags & PUT == 0);
+            data_bytes += self.start(index + 1) - start - head_bytes(flags);
+        }
+        let records = self.start(range.start)..self.start(range.end);
+        let page = Page::build(
+            &self.tags[range.clone()],
+            &self.starts[range],
+            &self.records[records],
+            (deletes, data_bytes),
+            &mut self.scratch,
+        );
+        if self.scratch.capacity() > SCRATCH_BYTES_MAX {
+            self.scratch = Vec::new();
+        }
+        page
+    }
+
+    /// One page of everything.
+    pub(super) fn into_page(mut self) -> Arc<Page> {
+        self.page(0..self.len())
+    }
+
+    fn clear(&mut self) {
+        self.tags.clear();
+        self.starts.clear();
+        if self.records.capacity() > SCRATCH_BYTES_MAX {
+            self.records = Vec::new();
+        }
+        self.records.clear();
+    }
+
+    /// Cuts everything into as few pages of at most `page_bytes` as even parts allow and hands
+    /// them to `out`; `separator` is the lower bound of the first.
+    pub(super) fn flush(
+        &mut self,
+        page_bytes: usize,
+        separator: &[u8],
+        out: &mut DirectoryBuilder,
+    ) {
+        let part_bytes = self
+            .records
+            .len()
+            .div_ceil(self.page_length().div_ceil(page_bytes).max(1));
+        let (mut from, mut next) = (0, 0);
+        while next < self.len() {
+            let begin = next;
+            next += 1;
+            while self.is_older(next) {
+                next += 1;
+            }
+            let so_far = self.start(begin) - self.start(from);
+            let with = self.start(next) - self.start(from);
+            // Even parts: cut at the boundary that is nearer to the share of a part.
+            let uneven = so_far + (with - so_far) / 2 >= part_bytes;
+            if begin > from && (uneven || Page::length(next - from, with) > page_bytes) {
+                self.flush_part(from..begin, separator, out);
+                from = begin;
+            }
+        }
+        if from < self.len() {
+            self.flush_part(from..self.len(), separator, out);
+        }
+        self.clear();
+    }
+
+    fn flush_part(&mut self, range: Range<usize>, first: &[u8], out: &mut DirectoryBuilder) {
+        let page = self.page(range.clone());
+        if range.start == 0 {
+            out.push(page, first);
+        } else {
+            let separator = shortest_separator(self.key(range.start - 1), self.key(range.start));
+            out.push(page, separator);
+        }
+    }
+}
+
+/// Bytes of a record before its key.
+fn head_bytes(flags: u8) -> usize {
+    if flags & VERSIONED != 0 { 11 } else { 3 }
+}
+
+/// Makes a munk of records in order (key ascending, version descending).
+pub(crate) struct MunkBuilder {
+    page_bytes: usize,
+    buffer: EntryBuffer,
+    /// Key of the last record, if there is one.
+    last: Option<Vec<u8>>,
+    last_tag: u8,
+    /// Lower bound of what the buffer holds.
+    separator: Vec<u8>,
+    out: DirectoryBuilder,
+}
+
+impl MunkBuilder {
+    pub(crate) fn new(page_bytes: usize) -> MunkBuilder {
+        MunkBuilder {
+            page_bytes: page_bytes.max(1),
+            buffer: EntryBuffer::default(),
+            last: None,
+            last_tag: 0,
+            separator: Vec::new(),
+            out: DirectoryBuilder::default(),
+        }
+    }
+
+    /// Appends a record; it must follow the last one in order.
+    pub(crate) fn add(&mut self, entry: EntryRef<'_>) {
+        let older = self.last.as_deref() == Some(entry.key);
+        if !older {
+            self.begin_key(&entry);
+        }
+        self.buffer.push(&entry, self.last_tag, older);
+    }
+
+    fn begin_key(&mut self, entry: &EntryRef<'_>) {
+        let full = self.buffer.page_length_with(entry) > self.page_bytes;
+        let last = self.last.get_or_insert_default();
+        if !self.buffer.is_empty() {
+            debug_assert!(last.as_slice() < entry.key, "records out of order");
+            if full {
+                let page = self.buffer.page(0..self.buffer.len());
+                self.out.push(page, &self.separator);
+                self.buffer.clear();
+                self.separator.clear();
+                self.separator
+                    .extend_from_slice(shortest_separator(last, entry.key));
+            }
+        }
+        last.clear();
+        last.extend_from_slice(entry.key);
+        self.last_tag = tag_of(hash_key(entry.key));
+    }
+
+    /// Memory of the munk so far.
+    pub(crate) fn bytes(&self) -> usize {
+        self.out.memory_bytes() + self.buffer.records.len()
+    }
+
+    pub(crate) fn finish(mut self) -> Munk {
+        if !self.buffer.is_empty() {
+            let page = self.buffer.page(0..self.buffer.len());
+            self.out.push(page, &self.separator);
+        }
+        Munk {
+            directory: self.out.finish(),
+            page_bytes: self.page_bytes,
+        }
+    }
+}

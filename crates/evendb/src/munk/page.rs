@@ -1,0 +1,335 @@
+//! A page of a munk: sorted records with hash tags, immutable, one allocation.
+//!
+//! ```text
+//!   0  records u32 | tombstones u32 | bytes of keys and values u64
+//!  16  groups of eight records: 8 tags of 1 byte | 8 positions of W bytes
+//!      records: flags u8 | key length u16 | version u64, unless zero | key | value
+//! ```
+//!
+//! W is 2, 4 or 8, the least that holds the page's length; a record ends where the next begins.
+//! Positions lie beside their tags so that a tag that matches costs no further cache miss before
+//! the record itself. Only the newest version of a key stores the key; older ones follow with
+//! [`OLDER`] set and an empty key. Integers are little-endian; the bytes never leave RAM.
+
+#![expect(
+    unsafe_code,
+    reason = "one allocation instead of a box behind the Arc: gets and scans measured 15-30 % faster"
+)]
+
+use evendb_storage::{Kind, Version};
+use std::{fmt, ops::Range, sync::Arc};
+
+const HEADER_BYTES: usize = 16;
+/// Strong and weak count in front of the bytes.
+const ARC_BYTES: usize = 16;
+
+/// Flag: the record is a put.
+pub(super) const PUT: u8 = 1;
+/// Flag: a version follows the key's length; else it is zero.
+pub(super) const VERSIONED: u8 = 2;
+/// Flag: an older version of the key of the record before.
+pub(super) const OLDER: u8 = 4;
+
+/// The part of a key's hash that pages keep.
+#[inline]
+pub(super) fn tag_of(hash: u64) -> u8 {
+    (hash >> 56) as u8
+}
+
+/// See the module.
+#[repr(transparent)]
+pub(crate) struct Page([u8]);
+
+/// Where the parts of a record lie within the page.
+pub(super) struct Record {
+    pub(super) version: Version,
+    pub(super) kind: Kind,
+    pub(super) key: Range<usize>,
+    pub(super) value: Range<usize>,
+}
+
+/// What a page's header counts.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub(super) entries: usize,
+    pub(super) deletes: usize,
+    pub(super) data_bytes: usize,
+    pub(super) memory_bytes: usize,
+}
+
+#[inline]
+fn load<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes[at..at + N].try_into().expect("N bytes")
+}
+
+/// Bytes of a position in a page of `page_len` bytes.
+#[inline]
+fn position_width(page_len: usize) -> usize {
+    if page_len <= usize::from(u16::MAX) {
+        2
+    } else if page_len <= u32::MAX as usize {
+        4
+    } else {
+        8
+    }
+}
+
+#[inline]
+fn load_position(bytes: &[u8], at: usize, width: usize) -> usize {
+    match width {
+        2 => usize::from(u16::from_le_bytes(load(bytes, at))),
+        4 => u32::from_le_bytes(load(bytes, at)) as usize,
+        _ => u64::from_le_bytes(load(bytes, at)) as usize,
+    }
+}
+
+/// The high bit of each byte of `word` that is zero, exactly (no false hits above a true one).
+#[inline]
+fn zero_bytes(word: u64) -> u64 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    !(((word & LOW) + LOW) | word | LOW)
+}
+
+impl Page {
+    /// A page of records already encoded: record `i` is `records[starts[i]..]` up to the next one,
+    /// its tag `tags[i]`. `scratch` is reused from page to page.
+    pub(super) fn build(
+        tags: &[u8],
+        starts: &[usize],
+        records: &[u8],
+        totals: (usize, usize),
+        scratch: &mut Vec<u8>,
+    ) -> Arc<Page> {
+        let base = starts.first().copied().unwrap_or(0);
+        let (width, front) = Page::front_bytes(tags.len(), records.len());
+        let (deletes, data_bytes) = totals;
+        scratch.clear();
+        scratch.reserve(front + records.len());
+        scratch.extend_from_slice(&count_u32(tags.len()).to_le_bytes());
+        scratch.extend_from_slice(&count_u32(deletes).to_le_bytes());
+        scratch.extend_from_slice(&(data_bytes as u64).to_le_bytes());
+        for (tags, starts) in tags.chunks(8).zip(starts.chunks(8)) {
+            let group_end = scratch.len() + 8 + 8 * width;
+            scratch.extend_from_slice(tags);
+            scratch.resize(group_end - 8 * width, 0);
+            for &start in starts {
+                let position = ((front + start - base) as u64).to_le_bytes();
+                scratch.extend_from_slice(&position[..width]);
+            }
+            scratch.resize(group_end, 0);
+        }
+        scratch.extend_from_slice(records);
+        Page::from_bytes(scratch)
+    }
+
+    /// Width of a position and the length of what precedes the records.
+    fn front_bytes(count: usize, record_bytes: usize) -> (usize, usize) {
+        let front = |width: usize| HEADER_BYTES + count.div_ceil(8) * (8 + 8 * width);
+        let fits = |&width: &usize| position_width(front(width) + record_bytes) <= width;
+        let width = [2, 4].into_iter().find(fits).unwrap_or(8);
+        // A page whose length with narrow positions just fits must not read as a narrower one.
+        debug_assert_eq!(position_width(front(width) + record_bytes), width);
+        (width, front(width))
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Arc<Page> {
+        let raw = Arc::into_raw(Arc::<[u8]>::from(bytes)) as *const Page;
+        // SAFETY: `Page` is a transparent wrapper of `[u8]`: same layout, alignment, metadata and
+        // validity; the pointer comes from `Arc::into_raw` of the same allocation.
+        unsafe { Arc::from_raw(raw) }
+    }
+
+    /// Length of the page that [`Page::build`] makes of `count` records of `record_bytes` bytes.
+    pub(super) fn length(count: usize, record_bytes: usize) -> usize {
+        Page::front_bytes(count, record_bytes).1 + record_bytes
+    }
+
+    /// The page's bytes; positions of keys and values refer to them.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Memory held.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        ARC_BYTES + self.0.len()
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        Totals {
+            entries: self.count(),
+            deletes: u32::from_le_bytes(load(&self.0, 4)) as usize,
+            data_bytes: u64::from_le_bytes(load(&self.0, 8)) as usize,
+            memory_bytes: self.memory_bytes(),
+        }
+    }
+
+    /// Records.
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        u32::from_le_bytes(load(&self.0, 0)) as usize
+    }
+
+    #[inline]
+    pub(super) fn tag(&self, index: usize) -> u8 {
+        let width = position_width(self.0.len());
+        self.0[HEADER_BYTES + index / 8 * (8 + 8 * width) + index % 8]
+    }
+
+    /// Where record `index` begins.
+    #[inline]
+    pub(super) fn start(&self, index: usize) -> usize {
+        let width = position_width(self.0.len());
+        let group = HEADER_BYTES + index / 8 * (8 + 8 * width);
+        load_position(&self.0, group + 8 + index % 8 * width, width)
+    }
+
+    /// Where record `index` ends.
+    #[inline]
+    pub(super) fn end(&self, index: usize) -> usize {
+        if index + 1 < self.count() {
+            self.start(index + 1)
+        } else {
+            self.0.len()
+        }
+    }
+
+    #[inline]
+    pub(super) fn flags(&self, index: usize) -> u8 {
+        self.0[self.start(index)]
+    }
+
+    /// Whether record `index` exists and is an older version of the key before it.
+    #[inline]
+    pub(super) fn is_older(&self, index: usize) -> bool {
+        index < self.count() && self.flags(index) & OLDER != 0
+    }
+
+    #[inline]
+    pub(super) fn record(&self, index: usize) -> Record {
+        self.record_within(self.start(index), self.end(index))
+    }
+
+    #[inline]
+    pub(super) fn record_within(&self, start: usize, end: usize) -> Record {
+        let flags = self.0[start];
+        let (key, version) = self.key_at(start);
+        Record {
+            version,
+            kind: if flags & PUT != 0 {
+                Kind::Put
+            } else {
+                Kind::Delete
+            },
+            value: key.end..end,
+            key,
+        }
+    }
+
+    /// Key and version of the record that begins at `start`.
+    #[inline]
+    fn key_at(&self, start: usize) -> (Range<usize>, Version) {
+        let key_len = usize::from(u16::from_le_bytes(load(&self.0, start + 1)));
+        if self.0[start] & VERSIONED != 0 {
+            let version = u64::from_le_bytes(load(&self.0, start + 3));
+            (start + 11..start + 11 + key_len, Version(version))
+        } else {
+            (start + 3..start + 3 + key_len, Version::ZERO)
+        }
+    }
+
+    /// The key of record `index`; empty for an older version.
+    #[inline]
+    pub(super) fn key(&self, index: usize) -> &[u8] {
+        &self.0[self.key_at(self.start(index)).0]
+    }
+
+    /// The newest record of `key`.
+    #[inline]
+    pub(super) fn find(&self, key: &[u8], tag: u8) -> Option<usize> {
+        let bytes = &self.0;
+        let count = self.count();
+        let width = position_width(bytes.len());
+        let pattern = u64::from(tag) * 0x0101_0101_0101_0101;
+        let mut group = HEADER_BYTES;
+        for first in (0..count).step_by(8) {
+            let mut hits = zero_bytes(u64::from_le_bytes(load(bytes, group)) ^ pattern);
+            while hits != 0 {
+                let slot = hits.trailing_zeros() as usize / 8;
+                hits &= hits - 1;
+                // The last group is padded with zeros, which may look like tags.
+                if first + slot >= count {
+                    break;
+                }
+                let start = load_position(bytes, group + 8 + slot * width, width);
+                if bytes[start] & OLDER == 0 && bytes[self.key_at(start).0] == *key {
+                    return Some(first + slot);
+                }
+            }
+            group += 8 + 8 * width;
+        }
+        None
+    }
+
+    /// Of the key whose newest record is `head`: the newest record with a version `<= at`.
+    #[inline]
+    pub(super) fn newest_at(&self, head: usize, at: Version) -> Option<Record> {
+        let mut index = head;
+        loop {
+            let record = self.record(index);
+            if record.version <= at {
+                return Some(record);
+            }
+            index += 1;
+            if !self.is_older(index) {
+                return None;
+            }
+        }
+    }
+
+    /// The newest record of the key that record `index` belongs to.
+    #[inline]
+    pub(super) fn head(&self, mut index: usize) -> usize {
+        while self.flags(index) & OLDER != 0 {
+            index -= 1;
+        }
+        index
+    }
+
+    /// The first record after those of the key that record `index` belongs to.
+    #[inline]
+    pub(super) fn after(&self, mut index: usize) -> usize {
+        index += 1;
+        while self.is_older(index) {
+            index += 1;
+        }
+        index
+    }
+
+    /// The newest record of the first key `>= key`; the count of records if there is none.
+    pub(super) fn lower_bound(&self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.count());
+        while low < high {
+            let head = self.head(low + (high - low) / 2);
+            if self.key(head) < key {
+                low = self.after(head);
+            } else {
+                high = head;
+            }
+        }
+        low
+    }
+}
+
+fn count_u32(count: usize) -> u32 {
+    u32::try_from(count).expect("records of a page are counted in 32 bits")
+}
+
+impl fmt::Debug for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Page")
+            .field("records", &self.count())
+            .field("bytes", &self.0.len())
+            .finish()
+    }
+}
