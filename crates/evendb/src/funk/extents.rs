@@ -1,1 +1,480 @@
-//! (pending)
+//! Allocator of extents in the container file of logs: which bytes are whose, in memory only.
+//!
+//! ```text
+//! 0                                                   end
+//! | used |  hole  | used | used |     hole     | used |      beyond: the file must grow
+//! ```
+//!
+//! Offsets and lengths are multiples of [`GRANULE`] bytes, a sector: a torn sector never holds
+//! bytes of two logs. What is used is in the manifest; opening marks it with
+//! [`Extents::mark_used`], everything else is a hole.
+//!
+//! Policy: go on where the last allocation ended, or in the next hole that fits (a checkpoint
+//! writes thousands of runs; neighbours make few, long writes); else the smallest hole that fits,
+//! lowest address first; else grow the end, into which a last hole is taken.
+//!
+//! Invariants: holes are disjoint, not empty, never adjacent, and end at or before `end`;
+//! `used + sum of holes = end`.
+//!
+//! Thread safety: none; its owner locks it (a leaf lock, memory only). It does not touch files:
+//! growing, preallocating and punching are the owner's, and so is the order of I13 (an extent is
+//! freed when the edit that drops it is durable and no view names it).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Unit of allocation in bytes.
+pub(crate) const GRANULE: u64 = 512;
+
+/// How many holes behind the last allocation are looked at before the smallest that fits is
+/// taken instead: bounds the work under the lock.
+const NEXT_FIT_HOLES: usize = 16;
+
+/// A contiguous piece of the container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Extent {
+    /// First byte, a multiple of [`GRANULE`].
+    pub(crate) offset: u64,
+    /// Bytes, a multiple of [`GRANULE`].
+    pub(crate) len: u64,
+}
+
+impl Extent {
+    /// The first byte behind it.
+    pub(crate) fn end(self) -> u64 {
+        self.offset + self.len
+    }
+}
+
+/// An extent that is in use already, is out of line, or ends nowhere: a bad manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overlap(
+    /// The extent refused.
+    pub(crate) Extent,
+);
+
+/// The allocator; see the head of this file.
+#[derive(Debug)]
+pub(crate) struct Extents {
+    /// Length by offset.
+    holes: BTreeMap<u64, u64>,
+    /// The same holes as (length, offset).
+    by_len: BTreeSet<(u64, u64)>,
+    end: u64,
+    used: u64,
+    /// Where the last allocation ended.
+    cursor: u64,
+}
+
+impl Extents {
+    /// A container of `end` bytes (rounded up), all of them free.
+    pub(crate) fn new(end: u64) -> Extents {
+        let mut extents = Extents {
+            holes: BTreeMap::new(),
+            by_len: BTreeSet::new(),
+            end: 0,
+            used: 0,
+            cursor: 0,
+        };
+        extents.reserve_end(end);
+        extents
+    }
+
+    /// Takes an extent of at least `len` bytes; its length is rounded up. The end may grow.
+    pub(crate) fn allocate(&mut self, len: u64) -> Extent {
+        let len = round_up(len.max(1));
+        let hole = self.next_fit(len).or_else(|| self.best_fit(len));
+        let offset = match hole {
+            Some(offset) => offset,
+            None => {
+                let last = self.last_hole();
+                let offset = last.map_or(self.end, |hole| hole.offset);
+                self.reserve_end(len - (self.end - offset));
+                offset
+            }
+        };
+        let extent = Extent { offset, len };
+        self.take(extent);
+        self.cursor = extent.end();
+        extent
+    }
+
+    /// Gives an extent back, or an aligned part of one. Freeing what is free is a programming
+    /// error; without debug assertions the extent is left as it is, which loses room, not data.
+    pub(crate) fn free(&mut self, extent: Extent) {
+        let Some((offset, end)) = aligned(extent) else {
+            debug_assert!(false, "not an extent of this allocator: {extent:?}");
+            return;
+        };
+        let double = end > self.end || self.hole_in(offset, end);
+        debug_assert!(!double, "freed what is not in use: {extent:?}");
+        if !double {
+            self.used -= end - offset;
+            self.add_hole(offset, end - offset);
+        }
+    }
+
+    /// Marks an extent that the manifest names as used. The end grows to include it.
+    pub(crate) fn mark_used(&mut self, extent: Extent) -> Result<(), Overlap> {
+        let (offset, end) = aligned(extent).ok_or(Overlap(extent))?;
+        if end > self.end {
+            // Only what lies before the old end can be in use.
+            let known = Extent {
+                offset,
+                len: self.end.saturating_sub(offset),
+            };
+            if known.len > 0 && !self.is_hole(known) {
+                return Err(Overlap(extent));
+            }
+            self.reserve_end(end - self.end);
+        }
+        let extent_rounded = Extent {
+            offset,
+            len: end - offset,
+        };
+        if !self.is_hole(extent_rounded) {
+            return Err(Overlap(extent));
+        }
+        self.take(extent_rounded);
+        Ok(())
+    }
+
+    /// Bytes in use.
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Length that the file must have.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The holes, in order of address: room that may be punched.
+    pub(crate) fn holes(&self) -> impl Iterator<Item = Extent> + '_ {
+        let holes = self.holes.iter();
+        holes.map(|(&offset, &len)| Extent { offset, len })
+    }
+
+    /// Grows the container by `bytes` (rounded up) of free room, which is returned: the owner has
+    /// preallocated it, or does so before the next allocation.
+    pub(crate) fn reserve_end(&mut self, bytes: u64) -> Extent {
+        let (offset, len) = (self.end, round_up(bytes));
+        self.end += len;
+        if len > 0 {
+            self.add_hole(offset, len);
+        }
+        Extent { offset, len }
+    }
+
+    /// Drops a hole at the end, if there is one, and returns the new end: the file may be cut.
+    pub(crate) fn trim_end(&mut self) -> u64 {
+        if let Some(hole) = self.last_hole() {
+            self.remove_hole(hole.offset, hole.len);
+            self.end = hole.offset;
+            self.cursor = self.cursor.min(self.end);
+        }
+        self.end
+    }
+
+    /// The hole at the cursor or one of the next few behind it, if one fits.
+    fn next_fit(&self, len: u64) -> Option<u64> {
+        let mut behind = self.holes.range(self.cursor..).take(NEXT_FIT_HOLES);
+        behind.find(|hole| *hole.1 >= len).map(|hole| *hole.0)
+    }
+
+    fn best_fit(&self, len: u64) -> Option<u64> {
+        self.by_len.range((len, 0)..).next().map(|hole| hole.1)
+    }
+
+    fn last_hole(&self) -> Option<Extent> {
+        let (&offset, &len) = self.holes.last_key_value()?;
+        (offset + len == self.end).then_some(Extent { offset, len })
+    }
+
+    /// Whether all of `extent` is free.
+    fn is_hole(&self, extent: Extent) -> bool {
+        let hole = self.holes.range(..=extent.offset).next_back();
+        hole.is_some_and(|(offset, len)| offset + len >= extent.end())
+    }
+
+    /// Whether any byte from `offset` to `end` is free.
+    fn hole_in(&self, offset: u64, end: u64) -> bool {
+        let hole = self.holes.range(..end).next_back();
+        hole.is_some_and(|(hole, len)| hole + len > offset)
+    }
+
+    /// Uses `extent`, which lies within one hole.
+    fn take(&mut self, extent: Extent) {
+        let hole = self.holes.range(..=extent.offset).next_back();
+        let (&offset, &len) = hole.expect("an extent is taken out of a hole");
+        assert!(extent.end() <= offset + len, "within the hole");
+        self.remove_hole(offset, len);
+        if offset < extent.offset {
+            self.insert_hole(offset, extent.offset - offset);
+        }
+        if extent.end() < offset + len {
+            self.insert_hole(extent.end(), offset + len - extent.end());
+        }
+        self.used += extent.len;
+    }
+
+    /// Adds a hole and joins it with its neighbours.
+    fn add_hole(&mut self, mut offset: u64, mut len: u64) {
+        if let Some((&before, &before_len)) = self.holes.range(..offset).next_back()
+            && before + before_len == offset
+        {
+            self.remove_hole(before, before_len);
+            (offset, len) = (before, before_len + len);
+        }
+        if let Some(&after_len) = self.holes.get(&(offset + len)) {
+            self.remove_hole(offset + len, after_len);
+            len += after_len;
+        }
+        self.insert_hole(offset, len);
+    }
+
+    fn insert_hole(&mut self, offset: u64, len: u64) {
+        self.holes.insert(offset, len);
+        self.by_len.insert((len, offset));
+    }
+
+    fn remove_hole(&mut self, offset: u64, len: u64) {
+        self.holes.remove(&offset);
+        self.by_len.remove(&(len, offset));
+    }
+}
+
+fn round_up(bytes: u64) -> u64 {
+    bytes.div_ceil(GRANULE) * GRANULE
+}
+
+/// First byte and end of an extent, its length rounded up, if it is one at all.
+fn aligned(extent: Extent) -> Option<(u64, u64)> {
+    let len = extent.len.checked_next_multiple_of(GRANULE)?;
+    let end = extent.offset.checked_add(len)?;
+    (extent.offset.is_multiple_of(GRANULE) && len > 0).then_some((extent.offset, end))
+}
+
+#[cfg(all(test, not(evendb_loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// One flag a granule.
+    #[derive(Default)]
+    struct Bitmap(Vec<bool>);
+
+    impl Bitmap {
+        fn range(extent: Extent) -> std::ops::Range<usize> {
+            (extent.offset / GRANULE) as usize..(extent.end() / GRANULE) as usize
+        }
+
+        fn set(&mut self, extent: Extent, used: bool) {
+            let range = Bitmap::range(extent);
+            self.0.resize(self.0.len().max(range.end), false);
+            for granule in &mut self.0[range] {
+                assert_ne!(*granule, used, "{extent:?}");
+                *granule = used;
+            }
+        }
+
+        fn holes(&self) -> Vec<Extent> {
+            let mut holes: Vec<Extent> = Vec::new();
+            for at in (0..self.0.len()).filter(|&at| !self.0[at]) {
+                let offset = at as u64 * GRANULE;
+                match holes.last_mut() {
+                    Some(last) if last.end() == offset => last.len += GRANULE,
+                    _ => holes.push(Extent {
+                        offset,
+                        len: GRANULE,
+                    }),
+                }
+            }
+            holes
+        }
+
+        fn check(&self, extents: &Extents) {
+            assert_eq!(extents.end(), self.0.len() as u64 * GRANULE);
+            assert!(extents.holes().eq(self.holes()));
+            let by_len: BTreeSet<_> = extents.holes().map(|h| (h.len, h.offset)).collect();
+            assert_eq!(by_len, extents.by_len);
+            let used = self.0.iter().filter(|used| **used).count() as u64;
+            assert_eq!(extents.used(), used * GRANULE);
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Allocate(u64),
+        Free(prop::sample::Index),
+        FreeTail(prop::sample::Index),
+        Reserve(u64),
+        Trim,
+    }
+
+    fn any_step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            5 => (0..20 * GRANULE).prop_map(Step::Allocate),
+            4 => any::<prop::sample::Index>().prop_map(Step::Free),
+            1 => any::<prop::sample::Index>().prop_map(Step::FreeTail),
+            1 => (0..30 * GRANULE).prop_map(Step::Reserve),
+            1 => Just(Step::Trim),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_bitmap(start in 0..20 * GRANULE, steps in prop::collection::vec(any_step(), 1..150)) {
+            let mut extents = Extents::new(start);
+            let mut bitmap = Bitmap(vec![false; start.div_ceil(GRANULE) as usize]);
+            let mut live: Vec<Extent> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Allocate(len) => {
+                        let fitting = bitmap.holes().iter().any(|hole| hole.len >= round_up(len.max(1)));
+                        let end = extents.end();
+                        let extent = extents.allocate(len);
+                        prop_assert!(extent.len >= len && extent.len < len + GRANULE + 1);
+                        prop_assert!(!fitting || extents.end() == end, "grew beside a hole that fits");
+                        prop_assert!(fitting || extent.end() == extents.end());
+                        bitmap.set(extent, true);
+                        live.push(extent);
+                    }
+                    Step::Free(at) if !live.is_empty() => {
+                        let extent = live.swap_remove(at.index(live.len()));
+                        extents.free(extent);
+                        bitmap.set(extent, false);
+                    }
+                    Step::FreeTail(at) if !live.is_empty() => {
+                        let at = at.index(live.len());
+                        let half = live[at].len / 2 / GRANULE * GRANULE;
+                        if half > 0 {
+                            let tail = Extent { offset: live[at].end() - half, len: half };
+                            live[at].len -= half;
+                            extents.free(tail);
+                            bitmap.set(tail, false);
+                        }
+                    }
+                    Step::Free(_) | Step::FreeTail(_) => {}
+                    Step::Reserve(bytes) => {
+                        let reserved = extents.reserve_end(bytes);
+                        prop_assert!(reserved.len >= bytes);
+                        prop_assert_eq!(reserved.end(), extents.end());
+                        bitmap.0.resize((extents.end() / GRANULE) as usize, false);
+                    }
+                    Step::Trim => {
+                        let used = bitmap.0.iter().rposition(|used| *used).map_or(0, |at| at + 1);
+                        bitmap.0.truncate(used);
+                        prop_assert_eq!(extents.trim_end(), used as u64 * GRANULE);
+                    }
+                }
+                bitmap.check(&extents);
+            }
+            // The manifest's list rebuilds the same state.
+            let mut rebuilt = Extents::new(0);
+            for &extent in &live {
+                prop_assert_eq!(rebuilt.mark_used(extent), Ok(()));
+            }
+            extents.trim_end();
+            prop_assert!(rebuilt.holes().eq(extents.holes()));
+            prop_assert_eq!(rebuilt.end(), extents.end());
+            for &extent in &live {
+                prop_assert_eq!(rebuilt.mark_used(extent), Err(Overlap(extent)));
+            }
+        }
+
+        #[test]
+        fn bad_extents_are_refused(offset in any::<u64>(), len in any::<u64>()) {
+            // Any answer, no panic, and refusing changes nothing.
+            let mut extents = Extents::new(64 * GRANULE);
+            extents.mark_used(Extent { offset: 8 * GRANULE, len: 1 }).expect("free");
+            let before = (extents.used(), extents.end());
+            if extents.mark_used(Extent { offset, len }).is_err() {
+                prop_assert_eq!((extents.used(), extents.end()), before);
+            }
+        }
+    }
+
+    #[test]
+    fn extents_that_overlap_in_part_are_refused() {
+        let mut extents = Extents::new(0);
+        let extent = |from: u64, to: u64| Extent {
+            offset: from * GRANULE,
+            len: (to - from) * GRANULE,
+        };
+        extents.mark_used(extent(4, 8)).expect("free");
+        for bad in [(3, 5), (7, 9), (0, 20), (5, 6), (4, 8)] {
+            let bad = extent(bad.0, bad.1);
+            assert_eq!(extents.mark_used(bad), Err(Overlap(bad)));
+        }
+        assert_eq!((extents.used(), extents.end()), (4 * GRANULE, 8 * GRANULE));
+        let odd = Extent {
+            offset: 100,
+            len: GRANULE,
+        };
+        assert_eq!(extents.mark_used(odd), Err(Overlap(odd)));
+        extents.mark_used(extent(8, 20)).expect("free");
+        extents.mark_used(extent(0, 4)).expect("free");
+        assert_eq!(extents.holes().count(), 0);
+    }
+
+    #[test]
+    fn allocations_in_a_row_are_contiguous() {
+        let mut extents = Extents::new(0);
+        let all: Vec<_> = (0..100).map(|_| extents.allocate(3 * GRANULE)).collect();
+        // A small hole in front does not break the row while there is room behind it.
+        extents.reserve_end(100 * GRANULE);
+        extents.free(all[3]);
+        let row: Vec<_> = (0..30).map(|_| extents.allocate(2 * GRANULE)).collect();
+        assert!(row.windows(2).all(|pair| pair[0].end() == pair[1].offset));
+        // Without room behind, the smallest hole that fits.
+        extents.allocate(40 * GRANULE);
+        extents.free(Extent {
+            offset: all[50].offset,
+            len: all[50].len * 2,
+        });
+        assert_eq!(extents.allocate(3 * GRANULE), all[3]);
+        let end = extents.end();
+        assert_eq!(extents.allocate(6 * GRANULE).offset, all[50].offset);
+        assert_eq!(extents.allocate(GRANULE).end(), end + GRANULE);
+    }
+
+    #[test]
+    fn room_does_not_leak_into_fragments() {
+        // Logs as chunks have them: 2,000 extents of 16 to 256 KiB, replaced one by one.
+        let mut state = 1u64;
+        let mut random = move |limit: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) % limit
+        };
+        let mut extents = Extents::new(0);
+        let mut live = Vec::new();
+        for _ in 0..2000 {
+            live.push(extents.allocate(16_384 + random(240 << 10)));
+        }
+        let mut used_max = extents.used();
+        for _ in 0..40_000 {
+            let at = random(live.len() as u64) as usize;
+            extents.free(live.swap_remove(at));
+            live.push(extents.allocate(16_384 + random(240 << 10)));
+            used_max = used_max.max(extents.used());
+        }
+        assert!(
+            extents.end() * 100 < used_max * 130,
+            "{} of {used_max}",
+            extents.end()
+        );
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "freed what is not in use")]
+    fn freeing_twice_is_a_programming_error() {
+        let mut extents = Extents::new(0);
+        let extent = extents.allocate(1);
+        extents.allocate(1);
+        extents.free(extent);
+        extents.free(extent);
+    }
+}
