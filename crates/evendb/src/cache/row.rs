@@ -643,7 +643,7 @@ mod tests {
             for (step, keyspace, key, len) in steps {
                 let name = [b'k', key % 20];
                 // Some keys share a hash.
-                let hashed = hash(&[key % 15]);
+                let hashed = hash(&[key % 20 % 15]);
                 let id = (keyspace, key % 20);
                 match step {
                     0..5 => if let Some(value) = cache.get(keyspace, &name, hashed) {
@@ -744,7 +744,8 @@ mod tests {
             let rank = if scans && access % 10 == 0 {
                 access + KEYS as u64
             } else {
-                sums.partition_point(|&below| below < random.random_range(0.0..sum)) as u64
+                let at = random.random_range(0.0..sum);
+                sums.partition_point(|&below| below < at) as u64
             };
             let key = rank.to_le_bytes();
             if cache.get(0, &key, hash(&key)).is_none() {
