@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Eviction is S3-FIFO, written after its description; the paper's queue of three hash tables can
-//! be chosen instead ([`RowPolicy::ThreeTables`]). Hit rates of the two, and of the clock, are in
-//! the tests: rows read once do not push hot ones out of S3-FIFO.
+//! be chosen instead ([`RowPolicy::ThreeTables`]). A test compares the hit rates of the two, 0.72 to
+//! 0.62 with room for 5 % of the rows: rows read once do not push hot ones out of S3-FIFO.
 //!
 //! Never stale (I8): a fill inserts only while the caller's check holds, and the check runs under
 //! the shard's lock; a checkpoint replaces or removes the rows of its keys under the same lock.
