@@ -565,19 +565,19 @@ mod loom_tests {
         loom::model(|| {
             let index = Arc::new(LogIndex::with_capacity(2));
             let data = Arc::new(AtomicU32::new(0));
-            let writer = {
+            let reader = {
                 let (index, data) = (Arc::clone(&index), Arc::clone(&data));
                 thread::spawn(move || {
-                    data.store(1, Ordering::Relaxed);
-                    assert!(index.insert(HASH, Position { run: 0, block: 0 }));
+                    let mut out = Candidates::new();
+                    index.candidates(HASH, 1, &mut out);
+                    if out.iter().next().is_some() {
+                        assert_eq!(data.load(Ordering::Relaxed), 1);
+                    }
                 })
             };
-            let mut out = Candidates::new();
-            index.candidates(HASH, 1, &mut out);
-            if out.iter().next().is_some() {
-                assert_eq!(data.load(Ordering::Relaxed), 1);
-            }
-            writer.join().expect("writer");
+            data.store(1, Ordering::Relaxed);
+            assert!(index.insert(HASH, Position { run: 0, block: 0 }));
+            reader.join().expect("reader");
         });
     }
 
