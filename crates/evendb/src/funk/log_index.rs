@@ -538,24 +538,24 @@ mod loom_tests {
             let index = Arc::new(LogIndex::with_capacity(5));
             let run_end = Arc::new(AtomicU32::new(1));
             assert!(index.insert(HASH, Position { run: 0, block: 9 }));
-            let writer = {
+            let reader = {
                 let (index, run_end) = (Arc::clone(&index), Arc::clone(&run_end));
                 thread::spawn(move || {
-                    for run in 1..3 {
-                        let other = HASH + (1 << 40);
-                        assert!(index.insert(other, Position { run, block: 0 }));
-                        assert!(index.insert(HASH, Position { run, block: 1 }));
-                        // What publishing a view does.
-                        run_end.store(run + 1, Ordering::Release);
-                    }
+                    let end = run_end.load(Ordering::Acquire);
+                    let mut out = Candidates::new();
+                    index.candidates(HASH, end, &mut out);
+                    let runs: Vec<u32> = out.iter().map(|position| position.run).collect();
+                    assert_eq!(runs, (0..end).rev().collect::<Vec<_>>());
                 })
             };
-            let end = run_end.load(Ordering::Acquire);
-            let mut out = Candidates::new();
-            index.candidates(HASH, end, &mut out);
-            let runs: Vec<u32> = out.iter().map(|position| position.run).collect();
-            assert_eq!(runs, (0..end).rev().collect::<Vec<_>>());
-            writer.join().expect("writer");
+            for run in 1..3 {
+                let other = HASH + (1 << 40);
+                assert!(index.insert(other, Position { run, block: 0 }));
+                assert!(index.insert(HASH, Position { run, block: 1 }));
+                // What publishing a view does.
+                run_end.store(run + 1, Ordering::Release);
+            }
+            reader.join().expect("reader");
         });
     }
 
@@ -565,19 +565,19 @@ mod loom_tests {
         loom::model(|| {
             let index = Arc::new(LogIndex::with_capacity(2));
             let data = Arc::new(AtomicU32::new(0));
-            let writer = {
+            let reader = {
                 let (index, data) = (Arc::clone(&index), Arc::clone(&data));
                 thread::spawn(move || {
-                    data.store(1, Ordering::Relaxed);
-                    assert!(index.insert(HASH, Position { run: 0, block: 0 }));
+                    let mut out = Candidates::new();
+                    index.candidates(HASH, 1, &mut out);
+                    if out.iter().next().is_some() {
+                        assert_eq!(data.load(Ordering::Relaxed), 1);
+                    }
                 })
             };
-            let mut out = Candidates::new();
-            index.candidates(HASH, 1, &mut out);
-            if out.iter().next().is_some() {
-                assert_eq!(data.load(Ordering::Relaxed), 1);
-            }
-            writer.join().expect("writer");
+            data.store(1, Ordering::Relaxed);
+            assert!(index.insert(HASH, Position { run: 0, block: 0 }));
+            reader.join().expect("reader");
         });
     }
 

@@ -1,1 +1,455 @@
-//! (pending)
+//! What to do with a chunk: pure functions from statistics to a [`Picked`].
+//!
+//! Rules, the first that applies wins:
+//! 1. absorb, when enough durable deltas wait beside the munk (memory only, and puts wait for it);
+//! 2. split, when the live data is above the chunk limit; a chunk that shares tables is rebalanced
+//!    first; a chunk loaded in order is split as it is, for it has no garbage;
+//! 3. rebalance, for garbage: above the rebalance size, and a quarter of it dead;
+//! 4. rebalance, for the log: above its limit in bytes, or too many runs (not in order);
+//! 5. rebalance, for tombstones: half of the records;
+//! 6. merge, with the smaller neighbour, when both together are far below the chunk limit.
+//!
+//! No decision is undone by the next: halves of a split are above `merge_bytes` together, and a
+//! rebalance leaves no log, no garbage and no shared tables.
+//!
+//! Log limits are fixed (the paper's), or the square-root rule: at equal space, limits
+//! proportional to sqrt(update rate x live size) make total rewriting least.
+//!
+//! Thread safety: pure. Doing it, and asking again under the chunk's token, is the caller's.
+
+/// Bounds of the square-root rule, as parts and multiples of the fixed limit: a wrong rate must
+/// not starve a chunk or give it the whole budget.
+const LOG_LIMIT_PART_MIN: u64 = 16;
+const LOG_LIMIT_TIMES_MAX: u64 = 4;
+/// Fewer tombstones than this are no reason to rewrite a chunk.
+const TOMBSTONES_MIN: u64 = 64;
+
+/// What is known of one chunk.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ChunkStats {
+    /// Bytes on disk within the chunk's limits: its part of the SSTable, and its log.
+    pub(crate) data_bytes: u64,
+    /// Its part of the SSTable.
+    pub(crate) sstable_bytes: u64,
+    /// Its log.
+    pub(crate) log_bytes: u64,
+    /// Runs of its log.
+    pub(crate) log_runs: u32,
+    /// What a rebalance would leave of `data_bytes`.
+    pub(crate) live_bytes_estimate: u64,
+    /// Whether it has a munk.
+    pub(crate) has_munk: bool,
+    /// Size of the munk.
+    pub(crate) munk_bytes: u64,
+    /// Decayed update rate, bytes a second or any other unit that all chunks share.
+    pub(crate) update_rate: f32,
+    /// Whether its SSTable or log extents belong to another chunk too, since a split.
+    pub(crate) shares_tables: bool,
+    /// Its log's runs are disjoint and ascending, above its SSTable: no garbage.
+    pub(crate) appended_in_order: bool,
+    /// Records on disk, tombstones included.
+    pub(crate) records: u64,
+    /// Tombstones on disk.
+    pub(crate) tombstones: u64,
+    /// Frozen deltas that are durable and wait beside the munk.
+    pub(crate) frozen_deltas: u32,
+    /// Live bytes of the chunk before, if there is one.
+    pub(crate) previous_bytes: Option<u64>,
+    /// Live bytes of the chunk behind, if there is one.
+    pub(crate) next_bytes: Option<u64>,
+}
+
+/// What the square-root rule divides: log space, over the sum of [`log_weight`] of all chunks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogBudget {
+    /// Log space of all chunks.
+    pub(crate) total_bytes: u64,
+    /// Sum of the weights of all chunks.
+    pub(crate) sum_sqrt: f64,
+}
+
+/// Thresholds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Live data above which a chunk is split.
+    pub(crate) chunk_bytes_max: u64,
+    /// Data above which a chunk with garbage is rebalanced.
+    pub(crate) rebalance_bytes: u64,
+    /// Log limit of a chunk without a munk.
+    pub(crate) log_bytes_max_cold: u64,
+    /// Log limit of a chunk with a munk, whose log is not read.
+    pub(crate) log_bytes_max_munk: u64,
+    /// Runs above which the log of a chunk without a munk is rewritten.
+    pub(crate) runs_max: u32,
+    /// Durable deltas at which a munk absorbs them.
+    pub(crate) frozen_deltas_max: u32,
+    /// Log limits by the square-root rule, instead of the two fixed ones.
+    pub(crate) square_root: Option<LogBudget>,
+    /// Two neighbours of no more than this together are merged.
+    pub(crate) merge_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const MB: u64 = 1 << 20;
+        Limits {
+            chunk_bytes_max: 10 * MB,
+            rebalance_bytes: 7 * MB,
+            log_bytes_max_cold: 2 * MB,
+            log_bytes_max_munk: 20 * MB,
+            runs_max: 64,
+            frozen_deltas_max: 4,
+            square_root: None,
+            merge_bytes: 4 * MB,
+        }
+    }
+}
+
+/// What to do with a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Decision {
+    /// Nothing.
+    None,
+    /// Absorb durable deltas into the munk.
+    Absorb,
+    /// Rewrite the SSTable with the log.
+    RebalanceFunk,
+    /// Cut in two.
+    Split,
+    /// Join with a neighbour.
+    Merge,
+}
+
+/// Why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Reason {
+    /// No rule applies.
+    Fine,
+    /// Durable deltas wait.
+    FrozenDeltas,
+    /// Live data above the limit.
+    Size,
+    /// To be split, but it shares tables.
+    SharesTables,
+    /// Large, with dead data.
+    Garbage,
+    /// Log above its limit.
+    LogBytes,
+    /// Too many runs to search.
+    LogRuns,
+    /// Mostly tombstones.
+    Tombstones,
+    /// It and the chunk before are small.
+    SmallWithPrevious,
+    /// It and the chunk behind are small.
+    SmallWithNext,
+}
+
+/// A decision and its reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Picked {
+    /// What to do.
+    pub(crate) decision: Decision,
+    /// Why; for a merge, with which neighbour.
+    pub(crate) reason: Reason,
+}
+
+/// Decides for one chunk.
+pub(crate) fn pick(stats: &ChunkStats, limits: &Limits) -> Picked {
+    let (decision, reason) = decide(stats, limits);
+    Picked { decision, reason }
+}
+
+fn decide(stats: &ChunkStats, limits: &Limits) -> (Decision, Reason) {
+    if stats.has_munk && stats.frozen_deltas >= limits.frozen_deltas_max.max(1) {
+        return (Decision::Absorb, Reason::FrozenDeltas);
+    }
+    let live_bytes = if stats.appended_in_order {
+        stats.data_bytes
+    } else {
+        stats.live_bytes_estimate
+    };
+    if live_bytes > limits.chunk_bytes_max {
+        return if stats.shares_tables {
+            (Decision::RebalanceFunk, Reason::SharesTables)
+        } else {
+            (Decision::Split, Reason::Size)
+        };
+    }
+    if !stats.appended_in_order
+        && let Some(reason) = rebalance_reason(stats, limits)
+    {
+        return (Decision::RebalanceFunk, reason);
+    }
+    if stats.tombstones >= TOMBSTONES_MIN && stats.tombstones >= stats.records.div_ceil(2) {
+        return (Decision::RebalanceFunk, Reason::Tombstones);
+    }
+    let with =
+        |bytes: Option<u64>| bytes.map_or(u64::MAX, |bytes| bytes.saturating_add(live_bytes));
+    let (previous, next) = (with(stats.previous_bytes), with(stats.next_bytes));
+    if previous.min(next) > limits.merge_bytes {
+        (Decision::None, Reason::Fine)
+    } else if previous <= next {
+        (Decision::Merge, Reason::SmallWithPrevious)
+    } else {
+        (Decision::Merge, Reason::SmallWithNext)
+    }
+}
+
+/// Why a chunk that was not loaded in order should be rewritten for its size or its log.
+fn rebalance_reason(stats: &ChunkStats, limits: &Limits) -> Option<Reason> {
+    let dead_bytes = stats.data_bytes.saturating_sub(stats.live_bytes_estimate);
+    // Without a munk a smaller log already counts: gets and loads read it. With one, the log only
+    // takes room, and its limit is the bound.
+    if !stats.has_munk
+        && stats.data_bytes > limits.rebalance_bytes
+        && dead_bytes >= stats.data_bytes / 4
+    {
+        return Some(Reason::Garbage);
+    }
+    if stats.log_bytes > log_bytes_max(stats, limits) {
+        return Some(Reason::LogBytes);
+    }
+    (!stats.has_munk && stats.log_runs > limits.runs_max).then_some(Reason::LogRuns)
+}
+
+/// Log limit of a chunk: fixed, or by the square-root rule within bounds.
+pub(crate) fn log_bytes_max(stats: &ChunkStats, limits: &Limits) -> u64 {
+    let fixed = if stats.has_munk {
+        limits.log_bytes_max_munk
+    } else {
+        limits.log_bytes_max_cold
+    };
+    match limits.square_root {
+        Some(budget) if budget.sum_sqrt.is_finite() && budget.sum_sqrt > 0.0 => {
+            let share = log_weight(stats) / budget.sum_sqrt;
+            // A cast of a float saturates.
+            let bytes = (budget.total_bytes as f64 * share) as u64;
+            bytes.clamp(
+                fixed / LOG_LIMIT_PART_MIN,
+                fixed.saturating_mul(LOG_LIMIT_TIMES_MAX),
+            )
+        }
+        _ => fixed,
+    }
+}
+
+/// Weight of a chunk in the square-root rule: sqrt(update rate x live size).
+pub(crate) fn log_weight(stats: &ChunkStats) -> f64 {
+    let rate = f64::from(stats.update_rate);
+    let rate = if rate.is_finite() { rate.max(0.0) } else { 0.0 };
+    (rate * stats.live_bytes_estimate as f64).sqrt()
+}
+
+#[cfg(all(test, not(evendb_loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MB: u64 = 1 << 20;
+
+    /// A chunk with nothing to do.
+    fn fine() -> ChunkStats {
+        ChunkStats {
+            data_bytes: 6 * MB,
+            sstable_bytes: 5 * MB,
+            log_bytes: MB,
+            log_runs: 10,
+            live_bytes_estimate: 6 * MB,
+            update_rate: 1.0,
+            records: 10_000,
+            previous_bytes: Some(6 * MB),
+            next_bytes: Some(6 * MB),
+            ..ChunkStats::default()
+        }
+    }
+
+    fn picked(change: impl FnOnce(&mut ChunkStats)) -> (Decision, Reason) {
+        let mut stats = fine();
+        change(&mut stats);
+        let picked = pick(&stats, &Limits::default());
+        (picked.decision, picked.reason)
+    }
+
+    #[test]
+    fn each_rule() {
+        use Decision::{Absorb, Merge, RebalanceFunk, Split};
+        assert_eq!(picked(|_| ()), (Decision::None, Reason::Fine));
+        let deltas = |count, munk| picked(move |s| (s.frozen_deltas, s.has_munk) = (count, munk));
+        assert_eq!(deltas(4, true), (Absorb, Reason::FrozenDeltas));
+        assert_eq!(deltas(3, true), (Decision::None, Reason::Fine));
+        assert_eq!(deltas(4, false), (Decision::None, Reason::Fine));
+
+        let live = |live, shares| {
+            picked(move |s| {
+                (s.live_bytes_estimate, s.data_bytes, s.shares_tables) = (live, live, shares)
+            })
+        };
+        assert_eq!(live(10 * MB + 1, false), (Split, Reason::Size));
+        assert_eq!(
+            live(10 * MB + 1, true),
+            (RebalanceFunk, Reason::SharesTables)
+        );
+        assert_eq!(live(10 * MB, false), (Decision::None, Reason::Fine));
+        // Large by garbage only: not split.
+        let garbage = |data, live, munk| {
+            picked(move |s| (s.data_bytes, s.live_bytes_estimate, s.has_munk) = (data, live, munk))
+        };
+        assert_eq!(
+            garbage(12 * MB, 6 * MB, false),
+            (RebalanceFunk, Reason::Garbage)
+        );
+        assert_eq!(
+            garbage(8 * MB, 7 * MB, false),
+            (Decision::None, Reason::Fine)
+        );
+        assert_eq!(
+            garbage(12 * MB, 6 * MB, true),
+            (Decision::None, Reason::Fine)
+        );
+
+        let log = |bytes, munk| picked(move |s| (s.log_bytes, s.has_munk) = (bytes, munk));
+        assert_eq!(log(2 * MB + 1, false), (RebalanceFunk, Reason::LogBytes));
+        assert_eq!(log(2 * MB, false), (Decision::None, Reason::Fine));
+        assert_eq!(log(20 * MB, true), (Decision::None, Reason::Fine));
+        assert_eq!(log(20 * MB + 1, true), (RebalanceFunk, Reason::LogBytes));
+        assert_eq!(
+            picked(|s| s.log_runs = 65),
+            (RebalanceFunk, Reason::LogRuns)
+        );
+        assert_eq!(
+            picked(|s| (s.log_runs, s.has_munk) = (65, true)).0,
+            Decision::None
+        );
+
+        assert_eq!(
+            picked(|s| s.tombstones = 5_000),
+            (RebalanceFunk, Reason::Tombstones)
+        );
+        assert_eq!(picked(|s| s.tombstones = 4_999).0, Decision::None);
+        assert_eq!(
+            picked(|s| (s.tombstones, s.records) = (63, 63)).0,
+            Decision::None
+        );
+
+        let small = |previous, next| {
+            picked(move |s| {
+                (s.data_bytes, s.live_bytes_estimate) = (MB, MB);
+                (s.previous_bytes, s.next_bytes) = (previous, next);
+            })
+        };
+        assert_eq!(
+            small(Some(3 * MB), Some(4 * MB)),
+            (Merge, Reason::SmallWithPrevious)
+        );
+        assert_eq!(
+            small(Some(3 * MB), Some(2 * MB)),
+            (Merge, Reason::SmallWithNext)
+        );
+        assert_eq!(small(None, Some(3 * MB)), (Merge, Reason::SmallWithNext));
+        assert_eq!(
+            small(Some(3 * MB + 1), None),
+            (Decision::None, Reason::Fine)
+        );
+        assert_eq!(small(None, None), (Decision::None, Reason::Fine));
+    }
+
+    #[test]
+    fn data_loaded_in_order_is_split_but_never_rewritten() {
+        for log_bytes in (MB..40 * MB).step_by(MB as usize / 2) {
+            let (decision, _) = picked(|s| {
+                s.appended_in_order = true;
+                (s.sstable_bytes, s.log_bytes, s.data_bytes) = (0, log_bytes, log_bytes);
+                s.log_runs = 10_000;
+                // A bad estimate does not count: there is no garbage.
+                s.live_bytes_estimate = log_bytes / 3;
+            });
+            let above = log_bytes > 10 * MB;
+            assert_eq!(
+                decision,
+                if above {
+                    Decision::Split
+                } else {
+                    Decision::None
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn the_square_root_rule_divides_the_budget() {
+        let mut chunks = [fine(); 4];
+        for (chunk, rate) in chunks.iter_mut().zip([1.0, 4.0, 4.0, 9.0]) {
+            chunk.update_rate = rate;
+        }
+        let sum_sqrt = chunks.iter().map(log_weight).sum();
+        let square_root = Some(LogBudget {
+            total_bytes: 8 * MB,
+            sum_sqrt,
+        });
+        let limits = Limits {
+            square_root,
+            ..Limits::default()
+        };
+        let each: Vec<u64> = chunks
+            .iter()
+            .map(|chunk| log_bytes_max(chunk, &limits))
+            .collect();
+        for (bytes, mb) in each.iter().zip([1, 2, 2, 3]) {
+            assert!(bytes.abs_diff(mb * MB) < 2, "{each:?}");
+        }
+        chunks[0].log_bytes = MB + 2;
+        assert_eq!(pick(&chunks[0], &limits).reason, Reason::LogBytes);
+        assert_eq!(pick(&chunks[0], &Limits::default()).reason, Reason::Fine);
+        // Bounds: 1/16 and 4 times the fixed limit, and no number at all.
+        let limit = |rate| {
+            log_bytes_max(
+                &ChunkStats {
+                    update_rate: rate,
+                    ..fine()
+                },
+                &limits,
+            )
+        };
+        assert_eq!((limit(0.0), limit(1e30)), (MB / 8, 8 * MB));
+        assert_eq!(limit(f32::NAN), MB / 8);
+        let nothing = LogBudget {
+            total_bytes: MB,
+            sum_sqrt: 0.0,
+        };
+        let limits = Limits {
+            square_root: Some(nothing),
+            ..limits
+        };
+        assert_eq!(log_bytes_max(&fine(), &limits), 2 * MB);
+    }
+
+    proptest! {
+        /// Halves of a split and the outcome of a rebalance need nothing at once.
+        #[test]
+        fn decisions_do_not_undo_each_other(live in 0..30 * MB, dead in 0..20 * MB, log in 0..20 * MB) {
+            let mut stats = fine();
+            stats.live_bytes_estimate = live;
+            stats.data_bytes = live + dead;
+            stats.log_bytes = log.min(stats.data_bytes);
+            let limits = Limits::default();
+            match pick(&stats, &limits).decision {
+                Decision::Split => {
+                    let half = ChunkStats {
+                        live_bytes_estimate: live / 2,
+                        next_bytes: Some(live - live / 2),
+                        shares_tables: true,
+                        ..stats
+                    };
+                    let next = pick(&half, &limits).decision;
+                    prop_assert!(next == Decision::RebalanceFunk || next == Decision::None);
+                }
+                Decision::RebalanceFunk => {
+                    let done = ChunkStats { data_bytes: live, log_bytes: 0, log_runs: 0, ..stats };
+                    prop_assert_ne!(pick(&done, &limits).decision, Decision::RebalanceFunk);
+                }
+                _ => (),
+            }
+        }
+    }
+}
