@@ -1,1 +1,429 @@
-//! (pending)
+//! Checkpoints: every delta of completed versions goes, as one sorted run per chunk, into the
+//! chunk's log, and what is complete is recorded in the manifest.
+//!
+//! Order of steps, each needing the one before (docs/concurrency.md, checkpoint):
+//! 1. `replay_from` = head of the commit log, before GV moves: what lies below has an older version.
+//! 2. GV moves to the next checkpoint; puts of older versions are waited for.
+//! 3. Each dirty chunk: freeze, take the frozen deltas, mark the run pending; merge, write. Then
+//!    one sync of the container.
+//! 4. Manifest edit with the runs and `replay_from`, synced: the checkpoint is completed.
+//! 5. The commit log's tail moves.
+//! 6. Log indexes and cached rows take the runs' keys, with a munk too: else rows would be stale
+//!    once it is evicted.
+//! 7. Each chunk's new view: the run in the funk; the deltas leave, or stay for the munk.
+//!
+//! A full disk gives up without loss and without the latch: the deltas stay frozen for the next
+//! checkpoint. A failed write or sync latches.
+
+use crate::chunk::{Chunk, Frozen, View};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::funk::{Funk, Run};
+use crate::manifest::edit::{Change, Part, Place, Role};
+use crate::rebalance::merge::{Dropping, Merge, RecordSource, Source};
+use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, epoch};
+use crate::version::clock::checkpoint_of;
+use crate::version::horizon::Horizon;
+use crate::write::commit_log::Lsn;
+use evendb_storage::codec::hash_key;
+use evendb_storage::table::{TableMeta, TableSink, TableWriter};
+use evendb_storage::{Kind, TableId};
+use std::time::Instant;
+
+/// Runs are gathered into writes of about this size.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// One table of a chunk's run, written but not yet published.
+struct NewTable {
+    part: Part,
+    /// Hash and block of each key, for the log index.
+    keys: Vec<(u64, usize)>,
+}
+
+/// A chunk's part of a checkpoint.
+struct PendingRun {
+    chunk: Arc<Chunk>,
+    /// The frozen deltas that the run holds, newest first.
+    deltas: Vec<Frozen>,
+    tables: Vec<NewTable>,
+    /// Whether tables above the base may join it.
+    may_join_base: bool,
+}
+
+/// A table being built in RAM.
+#[derive(Default)]
+struct RunBytes(Vec<u8>);
+
+impl TableSink for RunBytes {
+    fn append(&mut self, bytes: &[u8]) -> evendb_storage::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// Gathers neighbouring extents into one write.
+struct Gatherer<'e> {
+    engine: &'e Engine,
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Gatherer<'_> {
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let end = self.offset + self.bytes.len() as u64;
+        let gap = offset.saturating_sub(end);
+        // Extents are padded to sectors: a gap below one is the padding of the run before.
+        if self.bytes.is_empty() || offset < end || gap >= 512 || self.bytes.len() > WRITE_BYTES {
+            self.flush()?;
+            self.offset = offset;
+        } else {
+            self.bytes.resize(self.bytes.len() + gap as usize, 0);
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if !self.bytes.is_empty() {
+            self.engine.container.write(&self.bytes, self.offset)?;
+            self.bytes.clear();
+        }
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// Runs one checkpoint: when it returns, everything put before the call survives power loss.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        let _one_at_a_time = self.checkpoint_mutex.lock();
+        self.checkpoint_locked()
+    }
+
+    /// The same, the caller holding the checkpoint mutex.
+    pub(crate) fn checkpoint_locked(&self) -> Result<()> {
+        self.check_healthy()?;
+        let started = Instant::now();
+        let replay_from = self.commit_log.as_ref().map_or(Lsn(0), |log| log.head());
+        let boundary = self.clock.advance_checkpoint();
+        let number = checkpoint_of(boundary) - 1;
+        let horizon = self.clock.horizon();
+        let mut runs = Vec::new();
+        let written = self.write_runs(number, boundary.0 >> 24, &horizon, &mut runs);
+        let completed = written.and_then(|()| self.complete(number, replay_from, &runs));
+        if let Err(error) = completed {
+            return Err(self.give_up(error, runs));
+        }
+        if let Some(log) = &self.commit_log {
+            self.admission.ring_tail_moved(log.set_tail(replay_from));
+            self.drop_value_extents(replay_from);
+        }
+        for run in runs {
+            self.publish_run(run);
+        }
+        *self.completed.lock() = number;
+        self.progress.notify_all();
+        self.disk_room.store(self.container.free_bytes(), Ordering::Relaxed);
+        self.metrics.checkpoints.add(1);
+        self.metrics.checkpoint_nanos.add(started.elapsed().as_nanos() as u64);
+        Ok(())
+    }
+
+    /// Steps 3: writes the runs of all dirty chunks and syncs them.
+    fn write_runs(
+        &self,
+        number: u64,
+        next: u64,
+        horizon: &Horizon,
+        runs: &mut Vec<PendingRun>,
+    ) -> Result<()> {
+        let mut writer = Gatherer { engine: self, offset: 0, bytes: Vec::new() };
+        loop {
+            let mut queue = std::mem::take(&mut *self.dirty.lock());
+            let later: Vec<_> = queue.extract_if(.., |(_, checkpoint)| *checkpoint > number).collect();
+            self.dirty.lock().extend(later);
+            if queue.is_empty() {
+                break;
+            }
+            // In key order, neighbours in the key space are neighbours in the file.
+            queue.sort_by(|a, b| {
+                (a.0.keyspace, &a.0.range.low).cmp(&(b.0.keyspace, &b.0.range.low))
+            });
+            for (index, (chunk, _)) in queue.iter().enumerate() {
+                let Some(run) = self.begin_run(chunk, number, next) else { continue };
+                runs.push(run);
+                let run = runs.last_mut().expect("just pushed");
+                if let Err(error) = self.write_run(run, number, horizon, &mut writer) {
+                    // What has not been looked at stays dirty.
+                    self.dirty.lock().extend(queue.drain(index + 1..));
+                    return Err(error);
+                }
+            }
+        }
+        writer.flush()?;
+        if !runs.is_empty() {
+            self.container.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Takes what of a chunk belongs to checkpoint `number`; from here to the end of the
+    /// checkpoint no layout change takes effect on the chunk.
+    fn begin_run(&self, chunk: &Arc<Chunk>, number: u64, next: u64) -> Option<PendingRun> {
+        let mut writer = chunk.latch.lock();
+        if writer.retired || writer.run_pending {
+            return None;
+        }
+        if writer.active.checkpoint() <= number {
+            chunk.freeze(&mut writer, next, &self.admission);
+        }
+        let view = chunk.view.load_full();
+        let deltas: Vec<Frozen> = view
+            .frozen
+            .iter()
+            .filter(|frozen| !frozen.durable && frozen.delta.checkpoint() <= number)
+            .cloned()
+            .collect();
+        if deltas.is_empty() {
+            return None;
+        }
+        writer.run_pending = true;
+        let may_join_base = !writer.rebalancing && self.appends_in_order(&view.funk);
+        Some(PendingRun { chunk: chunk.clone(), deltas, tables: Vec::new(), may_join_base })
+    }
+
+    /// Merges a chunk's deltas and writes them as one table, or as several where they are more
+    /// than a table should hold.
+    fn write_run(
+        &self,
+        run: &mut PendingRun,
+        number: u64,
+        horizon: &Horizon,
+        writer: &mut Gatherer<'_>,
+    ) -> Result<()> {
+        let pin = epoch::pin();
+        let sources = delta_sources(&run.deltas, &run.chunk, &pin);
+        let mut merge = Merge::new(sources, Dropping { horizon, tombstones: false })?;
+        let view = run.chunk.view.load_full();
+        let mut ordinal = view.funk.run_end;
+        let mut in_order = run.may_join_base;
+        // Built in RAM under the pin; written after, because no pin is held across I/O.
+        let mut built = Vec::new();
+        while merge.current().is_some() {
+            built.push(self.build_table(&mut merge)?);
+        }
+        drop(merge);
+        drop(pin);
+        let mut greatest: Option<Vec<u8>> =
+            view.funk.base.last().map(|table| table.part.meta.max_key.clone());
+        for (id, bytes, meta, keys) in built {
+            in_order &= greatest.as_ref().is_none_or(|key| *key < meta.min_key);
+            greatest = Some(meta.max_key.clone());
+            let role = match in_order {
+                true => Role::Base,
+                false => Role::Run { ordinal },
+            };
+            ordinal += u32::from(!in_order);
+            let offset = self.container.allocate(bytes.len() as u64)?;
+            run.tables.push(NewTable {
+                part: Part {
+                    table: id,
+                    place: Place::Extent { offset },
+                    role,
+                    epoch: self.epoch,
+                    checkpoint: number,
+                    meta,
+                },
+                keys,
+            });
+            self.metrics.bytes_log.add(bytes.len() as u64);
+            writer.write(offset, &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a run that lies above the base may join it: data that arrives in key order is
+    /// written once. Many small runs would make a long base, so those go the ordinary way.
+    fn appends_in_order(&self, funk: &Funk) -> bool {
+        let small = self.options.chunk_bytes_max() / 64;
+        let small_tables = funk.base.iter().filter(|table| table.part_len() < small).count();
+        funk.runs.is_empty() && small_tables < 16
+    }
+
+    /// One table of the merge's next records.
+    #[expect(clippy::type_complexity, reason = "the parts of one table, taken apart at once")]
+    fn build_table(
+        &self,
+        merge: &mut Merge<'_>,
+    ) -> Result<(TableId, Vec<u8>, TableMeta, Vec<(u64, usize)>)> {
+        let id = self.new_table_id();
+        let mut writer = TableWriter::new(RunBytes::default(), id, self.options.table_options());
+        let mut keys: Vec<(u64, usize)> = Vec::new();
+        let mut last_key: Vec<u8> = Vec::new();
+        let bytes_max = self.options.chunk_bytes_max() * 7 / 10;
+        while let Some(entry) = merge.current() {
+            let new_key = keys.is_empty() || *last_key != *entry.key;
+            // All versions of a key stay in one table.
+            if new_key && writer.bytes_estimate() >= bytes_max {
+                break;
+            }
+            writer.add(entry)?;
+            if new_key {
+                keys.push((hash_key(entry.key), writer.block_ordinal()));
+                last_key.clear();
+                last_key.extend_from_slice(entry.key);
+            }
+            merge.advance()?;
+        }
+        let (sink, meta) = writer.finish()?;
+        Ok((id, sink.0, meta, keys))
+    }
+
+    /// Step 4.
+    fn complete(&self, number: u64, replay_from: Lsn, runs: &[PendingRun]) -> Result<()> {
+        let mut changes: Vec<Change> = runs
+            .iter()
+            .filter(|run| !run.tables.is_empty())
+            .map(|run| Change::AddParts {
+                id: run.chunk.id,
+                parts: run.tables.iter().map(|table| table.part.clone()).collect(),
+            })
+            .collect();
+        changes.push(Change::Checkpoint { number, replay_from });
+        let bytes = self.manifest().flush(changes)?;
+        self.metrics.bytes_manifest.add(bytes);
+        Ok(())
+    }
+
+    /// Steps 6 and 7 for one chunk.
+    fn publish_run(&self, run: PendingRun) {
+        let chunk = &run.chunk;
+        let funk = chunk.view.load_full().funk.clone();
+        let new_funk = Arc::new(self.extended_funk(&funk, &run.tables));
+        self.update_rows(&run);
+        let mut writer = chunk.latch.lock();
+        let mut view: View = (*chunk.view.load_full()).clone();
+        view.funk = new_funk;
+        let for_munk = view.munk.is_some() || writer.loading;
+        let flushed = |frozen: &Frozen| {
+            run.deltas.iter().any(|delta| Arc::ptr_eq(&delta.delta, &frozen.delta))
+        };
+        if for_munk {
+            for frozen in &mut view.frozen {
+                frozen.durable |= flushed(frozen);
+            }
+        } else {
+            view.frozen.retain(|frozen| !flushed(frozen));
+        }
+        chunk.publish(view);
+        writer.run_pending = false;
+        drop(writer);
+        self.run_was_cleared();
+        self.work.push_maintenance(chunk);
+    }
+
+    pub(crate) fn run_was_cleared(&self) {
+        drop(self.run_mutex.lock());
+        self.run_cleared.notify_all();
+    }
+
+    fn extended_funk(&self, funk: &Funk, tables: &[NewTable]) -> Funk {
+        let mut base = funk.base.clone();
+        let mut runs = funk.runs.clone();
+        let mut run_end = funk.run_end;
+        let mut search = funk.search.get();
+        let mut shared = funk.search_shared;
+        for table in tables {
+            let handle = self.tables.acquire(&table.part);
+            match table.part.role {
+                Role::Base => base.push(handle),
+                Role::Run { ordinal } => {
+                    runs.push(Run { ordinal, table: handle });
+                    run_end = ordinal + 1;
+                    search = search.map(|search| {
+                        let len = table.part.meta.len;
+                        Arc::new(search.with_run(ordinal, len, &table.keys, shared))
+                    });
+                    shared = false;
+                }
+            }
+        }
+        let new_funk = Funk::new(base, runs, run_end, &self.search_settings);
+        if let Some(search) = search {
+            new_funk.search.set(search);
+        }
+        Funk { search_shared: shared && new_funk.search.peek().is_some(), ..new_funk }
+    }
+
+    /// Cached rows of the run's keys take the new value or go.
+    fn update_rows(&self, run: &PendingRun) {
+        let Some(rows) = self.row_cache.as_ref().filter(|rows| rows.len() > 0) else { return };
+        let pin = epoch::pin();
+        let mut seen: Vec<&[u8]> = Vec::new();
+        for frozen in &run.deltas {
+            let mut cursor = frozen.delta.cursor(&pin);
+            cursor.seek_first();
+            while cursor.valid() {
+                let key = cursor.key();
+                // Newest delta first: an older one's value must not come after.
+                if (run.deltas.len() == 1 || !seen.contains(&key))
+                    && let Some(record) = cursor.versions().next()
+                {
+                    let value = (record.kind() == Kind::Put).then(|| record.value());
+                    rows.update_if_present(run.chunk.keyspace.0, key, record.hash(), value);
+                    if run.deltas.len() > 1 {
+                        seen.push(key);
+                    }
+                }
+                cursor.next();
+            }
+        }
+    }
+
+    /// A checkpoint that cannot be completed: nothing of it counts. Without room on the disk it is
+    /// tried again later; any other failure latches.
+    fn give_up(&self, error: Error, runs: Vec<PendingRun>) -> Error {
+        let out_of_room = error.kind() == ErrorKind::NoSpace;
+        let mut dirty = Vec::new();
+        for run in runs {
+            if out_of_room {
+                for table in &run.tables {
+                    if let Place::Extent { offset } = table.part.place {
+                        self.container.free(offset, table.part.meta.len);
+                    }
+                }
+            }
+            run.chunk.latch.lock().run_pending = false;
+            let checkpoint = run.deltas.iter().map(|frozen| frozen.delta.checkpoint()).max();
+            dirty.push((run.chunk.clone(), checkpoint.unwrap_or(0)));
+        }
+        self.dirty.lock().extend(dirty);
+        self.run_was_cleared();
+        self.disk_room.store(0, Ordering::Relaxed);
+        if out_of_room { error } else { self.latch_error(error) }
+    }
+}
+
+/// The deltas' records as sources, newest first, within the chunk and each delta's limits.
+pub(crate) fn delta_sources<'g>(
+    deltas: &'g [Frozen],
+    chunk: &Chunk,
+    pin: &'g epoch::Guard,
+) -> Vec<Box<dyn Source + 'g>> {
+    deltas
+        .iter()
+        .map(|frozen| {
+            let range = frozen.limits.as_deref().unwrap_or(&chunk.range);
+            let mut records = Vec::with_capacity(frozen.delta.len());
+            let mut cursor = frozen.delta.cursor(pin);
+            cursor.seek(&range.low);
+            while cursor.valid() && range.contains(cursor.key()) {
+                if chunk.range.contains(cursor.key()) {
+                    records.extend(cursor.versions());
+                }
+                cursor.next();
+            }
+            Box::new(RecordSource { records, at: 0 }) as Box<dyn Source + 'g>
+        })
+        .collect()
+}

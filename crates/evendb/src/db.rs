@@ -1,1 +1,298 @@
-//! (pending)
+//! [`Db`]: the handle of an open database.
+
+use crate::batch::Batch;
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::keyspace::{Keyspace, KeyspaceState};
+use crate::manifest::edit::Change;
+use crate::metrics::Stats;
+use crate::options::Options;
+use crate::read::cursor::{Cursor, Iter};
+use crate::read::snapshot::{Moment, Snapshot};
+use crate::recovery;
+use crate::sync::Arc;
+use crate::value::Value;
+use crate::worker;
+use std::ops::RangeBounds;
+use std::path::Path;
+
+/// Name of the keyspace that is always there.
+const DEFAULT_KEYSPACE: &str = "default";
+
+/// Keeps the database open; the last one to go closes it.
+pub(crate) struct Handle {
+    pub(crate) engine: Arc<Engine>,
+}
+
+/// An open database. Cheap to clone, `Send + Sync + 'static`.
+///
+/// It is closed by [`close`](Self::close), or silently when the last handle, keyspace, snapshot
+/// and iterator of it are gone. The operations without a keyspace are those of the default one.
+#[derive(Clone)]
+pub struct Db {
+    handle: Arc<Handle>,
+    default: Keyspace,
+}
+
+impl Db {
+    /// Opens the database in directory `path` with default [`Options`], creating it if need be.
+    ///
+    /// # Errors
+    /// As [`Options::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Db> {
+        Options::new().open(path)
+    }
+
+    pub(crate) fn open_with(path: &Path, options: Options) -> Result<Db> {
+        let engine = Arc::new(recovery::open(path, options)?);
+        let handle = Arc::new(Handle { engine });
+        let known = handle.engine.catalog.lock().get(DEFAULT_KEYSPACE).cloned();
+        let state = match known {
+            Some(state) => state,
+            None => handle.engine.create_keyspace(DEFAULT_KEYSPACE)?,
+        };
+        worker::start(&handle.engine)?;
+        let default = Keyspace { handle: handle.clone(), state };
+        Ok(Db { handle, default })
+    }
+
+    /// The keyspace that is always there.
+    pub fn default_keyspace(&self) -> &Keyspace {
+        &self.default
+    }
+
+    /// Opens the keyspace `name`, creating it if need be. Creation is durable on return.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a name of 0 or more than 255 bytes, `ReadOnly` if it would have to be
+    /// created, and as for writes.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        if name.is_empty() || name.len() > 255 {
+            let message = "a keyspace's name has 1 to 255 bytes";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        self.engine().check_readable()?;
+        let known = self.engine().catalog.lock().get(name).cloned();
+        let state = match known {
+            Some(state) => state,
+            None => self.engine().create_keyspace(name)?,
+        };
+        Ok(Keyspace { handle: self.handle.clone(), state })
+    }
+
+    /// Names of all keyspaces, sorted.
+    pub fn keyspace_names(&self) -> Vec<String> {
+        self.engine().catalog.lock().keys().cloned().collect()
+    }
+
+    /// Removes a keyspace and all it holds. Everything put earlier, into any keyspace, is durable
+    /// before the removal is: copying A to B and dropping A never loses both. Snapshots and
+    /// iterators that look at it go on. The default keyspace cannot be dropped.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for the default keyspace or one that is not there, and as for writes.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        if name == DEFAULT_KEYSPACE {
+            let message = "the default keyspace cannot be dropped";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        self.engine().drop_keyspace(name)
+    }
+
+    fn engine(&self) -> &Engine {
+        &self.handle.engine
+    }
+
+    /// See [`Keyspace::put`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.default.put(key, value)
+    }
+
+    /// See [`Keyspace::get`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.default.get(key)
+    }
+
+    /// See [`Keyspace::delete`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.default.delete(key)
+    }
+
+    /// See [`Keyspace::contains_key`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.default.contains_key(key)
+    }
+
+    /// See [`Keyspace::multi_get`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        self.default.multi_get(keys)
+    }
+
+    /// See [`Keyspace::range`].
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
+        self.default.range(range)
+    }
+
+    /// See [`Keyspace::prefix`].
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        self.default.prefix(prefix)
+    }
+
+    /// See [`Keyspace::iter`].
+    pub fn iter(&self) -> Iter {
+        self.default.iter()
+    }
+
+    /// See [`Keyspace::cursor`].
+    pub fn cursor<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Cursor {
+        self.default.cursor(range)
+    }
+
+    /// See [`Keyspace::delete_range`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+        self.default.delete_range(range)
+    }
+
+    /// See [`Keyspace::delete_prefix`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<u64> {
+        self.default.delete_prefix(prefix)
+    }
+
+    /// A new, empty batch.
+    pub fn batch(&self) -> Batch {
+        Batch::new(self.handle.clone())
+    }
+
+    /// This moment of the whole database.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        Ok(Snapshot { moment: Moment::now(&self.handle)? })
+    }
+
+    /// Everything acknowledged so far survives power loss when this returns.
+    ///
+    /// # Errors
+    /// `Io` if a sync failed, `Latched`, `ReadOnly`, `Closed`.
+    pub fn persist(&self) -> Result<()> {
+        self.engine().persist()
+    }
+
+    /// Runs a checkpoint: deltas go to the chunks' logs, the commit log is recycled.
+    ///
+    /// # Errors
+    /// As [`persist`](Self::persist), and `NoSpace`, after which nothing is lost.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.engine().check_writable()?;
+        self.engine().checkpoint()
+    }
+
+    /// Runs a checkpoint and all reorganisation that is owed, and waits for it: what has been
+    /// written so far is then paid for, which write amplification should be measured after.
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint).
+    pub fn settle_debt(&self) -> Result<()> {
+        self.engine().settle_debt()
+    }
+
+    /// What the database did since it was opened, and what it holds.
+    pub fn stats(&self) -> Stats {
+        self.engine().stats()
+    }
+
+    /// Closes the database: waits for writes under way, runs a checkpoint, gives the directory
+    /// free. Other handles get `Closed` from then on.
+    ///
+    /// # Errors
+    /// The first failure of the checkpoint, or the one that latched the database before.
+    pub fn close(self) -> Result<()> {
+        self.engine().close()
+    }
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Db({})", self.engine().dir.display())
+    }
+}
+
+impl Engine {
+    pub(crate) fn create_keyspace(&self, name: &str) -> Result<Arc<KeyspaceState>> {
+        self.check_writable()?;
+        let mut catalog = self.catalog.lock();
+        if let Some(known) = catalog.get(name) {
+            return Ok(known.clone());
+        }
+        let (keyspace, changes) = recovery::new_keyspace(self, name);
+        let bytes = self.manifest().flush(changes).map_err(|error| self.manifest_error(error))?;
+        self.metrics.bytes_manifest.add(bytes);
+        catalog.insert(name.to_owned(), keyspace.clone());
+        Ok(keyspace)
+    }
+
+    /// A manifest that could not be written: no room is no failure, anything else latches.
+    pub(crate) fn manifest_error(&self, error: evendb_storage::Error) -> Error {
+        if error.kind() == evendb_storage::ErrorKind::NoSpace {
+            return error.into();
+        }
+        self.latch_error(error.into())
+    }
+
+    fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.check_writable()?;
+        // First: what was put earlier is durable before the removal.
+        self.persist()?;
+        // No checkpoint meanwhile: it could name a chunk that is no longer there.
+        let _no_checkpoint = self.checkpoint_mutex.lock();
+        let mut catalog = self.catalog.lock();
+        let Some(keyspace) = catalog.get(name).cloned() else {
+            let message = format!("there is no keyspace {name:?}");
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        };
+        keyspace.set_dropped();
+        // Writes that were announced before have finished; later ones see that it is dropped.
+        self.clock.wait_all_idle_once();
+        let index = keyspace.index.load_full();
+        let change = Change::DropKeyspace { id: keyspace.id };
+        // Jobs that change the layout look at the mark under the latch, before they queue an edit.
+        let tables = index
+            .iter()
+            .flat_map(|(_, chunk)| {
+                let _settled = chunk.latch.lock();
+                chunk.view.load_full().funk.tables().cloned().collect::<Vec<_>>()
+            })
+            .collect();
+        self.dirty.lock().retain(|(chunk, _)| chunk.keyspace != keyspace.id);
+        let bytes = self.manifest().flush(vec![change]).map_err(|error| {
+            // Not dropped after all, unless nothing may be written any more.
+            self.manifest_error(error)
+        })?;
+        self.metrics.bytes_manifest.add(bytes);
+        catalog.remove(name);
+        self.tables.registry().release(tables);
+        Ok(())
+    }
+}

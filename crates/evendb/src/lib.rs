@@ -1,11 +1,14 @@
-//! EvenDB, an embedded ordered key-value store for keys with spatial locality.
+#![doc = include_str!("crate.md")]
 
+mod batch;
 mod cache;
 mod checkpoint;
 mod chunk;
 mod db;
+mod engine;
 mod error;
 mod funk;
+mod keyspace;
 mod manifest;
 mod metrics;
 mod munk;
@@ -13,8 +16,23 @@ mod options;
 mod read;
 mod rebalance;
 mod recovery;
+mod stats;
 mod sync;
 mod value;
 mod version;
 mod worker;
 mod write;
+
+pub use batch::Batch;
+pub use db::Db;
+pub use error::{Error, ErrorKind, Result};
+pub use keyspace::Keyspace;
+pub use metrics::{GetStats, MemoryStats, Stats, WrittenStats};
+pub use options::{Compression, Durability, LogSearch, Options};
+pub use read::cursor::{Cursor, Iter};
+pub use read::snapshot::Snapshot;
+pub use value::Value;
+
+/// The file seam, for tests that simulate crashes and faults.
+#[doc(hidden)]
+pub use evendb_storage::vfs;

@@ -1,1 +1,586 @@
-//! (pending)
+//! Opening: from the files of a directory to an engine, after any kind of end.
+//!
+//! Order (docs/concurrency.md, open):
+//! 1. Directory lock. `CURRENT` names the manifest; its edits give the structure. No data is read.
+//! 2. The commit log is read from the manifest's replay position to the first invalid byte, over
+//!    all epochs' segments. A record whose tail lies above that position proves a lost manifest
+//!    edit: corruption.
+//! 3. A new epoch is recorded and synced **before** any other write: a record beyond the end that
+//!    was found must not come back to life behind a new one.
+//! 4. The records of checkpoints not completed are applied to deltas, in order, at one new version.
+//!    Those of completed ones are skipped: else a log cut short by a power loss would bring an old
+//!    value over a checkpointed one.
+//! 5. Files that nothing names are removed: SSTables, value extents, manifests. No others.
+
+use crate::chunk::index::Index;
+use crate::chunk::record::RecordRef;
+use crate::chunk::{Chunk, ChargedDelta, KeyRange, View};
+use crate::engine::{Assembly, Engine, value_extent_path};
+use crate::error::{Error, ErrorKind, Result};
+use crate::funk::container::{Container, extent_of};
+use crate::funk::extents::Extents;
+use crate::funk::tables::{Tables, table_path};
+use crate::funk::{Funk, Run, SearchSettings};
+use crate::keyspace::KeyspaceState;
+use crate::manifest::edit::{Change, ChunkRecord, EpochRecord, Place, Role};
+use crate::manifest::state::State;
+use crate::manifest::writer::{self, Manifest};
+use crate::manifest::{ChunkId, KeyspaceId};
+use crate::options::{Durability, Options};
+use crate::sync::Arc;
+use crate::version::clock::{CHECKPOINT_SHIFT, Clock, checkpoint_of};
+use crate::write::admission::Admission;
+use crate::write::commit_log::{self, CommitLog, LogRecord, Lsn, Segment};
+use crate::write::payload::{self, Decoded, DecodedOp};
+use evendb_storage::codec::{checksum, hash_key};
+use evendb_storage::vfs::{File, Vfs, read_exact_at};
+use evendb_storage::{Error as StorageError, TableId, Version};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{BuildHasher, Hasher};
+use std::path::{Path, PathBuf};
+
+const COMMIT_LOG: &str = "COMMIT-LOG";
+const CONTAINER: &str = "CHUNK-LOGS";
+const LOCK: &str = "LOCK";
+
+fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    let what = what.to_owned();
+    move |source| StorageError::io(&path, &what, source).into()
+}
+
+/// A number nobody can guess from the outside; it seeds checksums, so that bytes of an earlier
+/// epoch do not verify.
+fn random_seed() -> u64 {
+    let mut hasher = std::hash::RandomState::new().build_hasher();
+    hasher.write_u64(0x6576_656e_6462);
+    hasher.finish()
+}
+
+/// Opens or creates the database in `path`.
+pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
+    let vfs = options.vfs.clone();
+    let dir = std::path::absolute(path).map_err(io(path, "resolve the path"))?;
+    let exists = vfs.exists(&dir.join("CURRENT")).map_err(io(&dir, "look for the database"))?;
+    if exists && options.error_if_exists {
+        let message = format!("there is a database in {} already", dir.display());
+        return Err(Error::new(ErrorKind::AlreadyExists, message));
+    }
+    if !exists && (options.read_only || !options.create_if_missing) {
+        let message = format!("there is no database in {}", dir.display());
+        return Err(Error::new(ErrorKind::NotFound, message));
+    }
+    if !exists {
+        vfs.create_dir_all(&dir).map_err(io(&dir, "create the directory"))?;
+    }
+    let lock_path = dir.join(LOCK);
+    let lock = vfs.lock(&lock_path, options.read_only).map_err(|source| {
+        if source.kind() == std::io::ErrorKind::WouldBlock {
+            let message = format!("the database in {} is open elsewhere", dir.display());
+            return Error::new(ErrorKind::Locked, message);
+        }
+        io(&lock_path, "lock the database")(source)
+    })?;
+    // Asked again under the lock: somebody may have created it meanwhile.
+    let exists = vfs.exists(&dir.join("CURRENT")).map_err(io(&dir, "look for the database"))?;
+    let manifest = match exists {
+        true => None,
+        false => Some(create(&*vfs, &dir, &options)?),
+    };
+    Opening::new(vfs, dir, options, manifest)?.run(lock)
+}
+
+/// Creates the files of a new database; `CURRENT` comes last and makes it one.
+fn create(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Manifest> {
+    let names = vfs.list(dir).map_err(io(dir, "list the directory"))?;
+    let names: Vec<String> =
+        names.into_iter().filter_map(|name| name.into_string().ok()).collect();
+    // A creation that was cut short leaves some of these, never data.
+    if names.iter().any(|name| name.ends_with(".sst") || name.ends_with(".val")) {
+        let detail = "CURRENT is missing, but there are files of a database";
+        return Err(StorageError::corruption(&dir.join("CURRENT"), 0, detail).into());
+    }
+    for name in &names {
+        if name.starts_with("MANIFEST-") || [COMMIT_LOG, CONTAINER, "CURRENT.tmp"].contains(&&**name)
+        {
+            let path = dir.join(name);
+            if name == CONTAINER {
+                let file = vfs.open(&path, false).map_err(io(&path, "open a leftover"))?;
+                if holds_data(&*file).map_err(io(&path, "read a leftover"))? {
+                    let detail = "CURRENT is missing, but the chunks' logs hold data";
+                    return Err(StorageError::corruption(&dir.join("CURRENT"), 0, detail).into());
+                }
+            }
+            vfs.remove(&path).map_err(io(&path, "remove a leftover"))?;
+        }
+    }
+    let ring_bytes = match options.durability {
+        Durability::Relaxed => 0,
+        _ => options.ring_bytes(),
+    };
+    if ring_bytes > 0 {
+        commit_log::create_file(vfs, &dir.join(COMMIT_LOG), ring_bytes)?;
+    }
+    let container = dir.join(CONTAINER);
+    let file = vfs.create(&container).map_err(io(&container, "create the chunks' logs"))?;
+    file.sync_data().map_err(io(&container, "sync the chunks' logs"))?;
+    vfs.sync_dir(dir).map_err(io(dir, "sync the directory"))?;
+    let state = State { ring_bytes, ..State::default() };
+    Ok(Manifest::create(options.vfs.clone(), dir, 1, state)?)
+}
+
+/// Whether any of the file's first bytes is not zero: preallocated room is, data is not.
+fn holds_data(file: &dyn File) -> std::io::Result<bool> {
+    let mut first = [0; 512];
+    let n = file.read_at(&mut first, 0)?;
+    Ok(first[..n].iter().any(|&byte| byte != 0))
+}
+
+/// The commit log as recovery found it.
+struct Replay {
+    /// Where the valid records end.
+    end: Lsn,
+    /// Highest checkpoint number seen in any record or in the manifest.
+    checkpoint_max: u64,
+    /// Value extents that valid records name, with the ends of those records.
+    extents: Vec<(Lsn, u64)>,
+}
+
+/// What opening works on.
+struct Opening {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    options: Options,
+    state: State,
+    manifest: Option<Manifest>,
+    manifest_id: u64,
+    manifest_end: u64,
+    ring: Option<Arc<dyn File>>,
+}
+
+impl Opening {
+    fn new(
+        vfs: Arc<dyn Vfs>,
+        dir: PathBuf,
+        options: Options,
+        created: Option<Manifest>,
+    ) -> Result<Opening> {
+        let (state, manifest_id, manifest_end) = match &created {
+            Some(manifest) => (manifest.with_state(State::clone), 1, 0),
+            None => writer::load(&*vfs, &dir)?,
+        };
+        let ring = match state.ring_bytes {
+            0 => None,
+            bytes => {
+                let path = dir.join(COMMIT_LOG);
+                let file = vfs
+                    .open(&path, !options.read_only)
+                    .map_err(io(&path, "open the commit log"))?;
+                let len = file.len().map_err(io(&path, "look at the commit log"))?;
+                if len < bytes {
+                    let detail = format!("the commit log has {len} bytes instead of {bytes}");
+                    return Err(StorageError::corruption(&path, len, detail).into());
+                }
+                Some(file)
+            }
+        };
+        Ok(Opening { vfs, dir, options, state, manifest: created, manifest_id, manifest_end, ring })
+    }
+
+    fn run(mut self, lock: Box<dyn evendb_storage::vfs::LockGuard>) -> Result<Engine> {
+        let replay = self.scan_commit_log()?;
+        let last_epoch = self.state.epochs.last().map_or(0, |epoch| epoch.epoch);
+        let epoch = EpochRecord {
+            epoch: last_epoch + 1,
+            seed: random_seed(),
+            start: replay.end,
+            previous_closed_at: replay.end,
+            completed_before: self.state.completed,
+        };
+        let version = Version((replay.checkpoint_max + 1) << CHECKPOINT_SHIFT);
+        let clock = Clock::new(version);
+        let container = self.open_container()?;
+        let tables = Tables::new(self.vfs.clone(), &self.dir, container.clone());
+        let mut commit_log = None;
+        if !self.options.read_only {
+            self.begin_epoch(&epoch)?;
+            commit_log = self.start_commit_log(&epoch)?;
+        }
+        let ring_bytes = commit_log.as_ref().map_or(0, |_| self.state.ring_bytes);
+        let admission = Arc::new(Admission::new(ring_bytes, self.options.delta_bytes_max()));
+        let search_settings = SearchSettings {
+            search: self.options.log_search,
+            log_bytes_max: self.options.chunk_bytes_max() / 5,
+        };
+        let checkpoint = checkpoint_of(version);
+        let catalog = self.build_catalog(&tables, &admission, &search_settings, checkpoint)?;
+        let dirty = self.apply(&replay, version, &catalog, &admission)?;
+        if !self.options.read_only {
+            let live = replay.end.0 - self.state.replay_from.0.min(replay.end.0);
+            admission.adopt(if ring_bytes > 0 { live } else { 0 }, 0);
+            self.remove_orphans(&replay)?;
+        }
+        Ok(Engine::assemble(Assembly {
+            options: self.options,
+            dir: self.dir,
+            clock,
+            commit_log,
+            admission,
+            manifest: self.manifest,
+            tables,
+            container,
+            catalog: catalog.into_values().map(|state| (state.name.clone(), state)).collect(),
+            dirty,
+            completed: self.state.completed,
+            value_extents: replay.extents,
+            epoch: epoch.epoch,
+            // The epoch is in the high bits, so an id given out but never recorded is not reused.
+            first_id: (epoch.epoch << 32) + 1,
+            search_settings,
+            lock,
+        }))
+    }
+
+    fn segments(&self) -> Vec<Segment> {
+        let epochs = &self.state.epochs;
+        epochs
+            .iter()
+            .enumerate()
+            .map(|(index, epoch)| Segment {
+                epoch: epoch.epoch,
+                seed: epoch.seed,
+                start: epoch.start,
+                closed_at: epochs.get(index + 1).map(|next| next.previous_closed_at),
+            })
+            .collect()
+    }
+
+    /// Hands out the valid records above the replay position. `each` says whether to go on; the
+    /// position returned is where the valid ones end.
+    fn for_each_record(
+        &self,
+        each: &mut dyn FnMut(&LogRecord<'_>) -> Result<bool>,
+    ) -> Result<Lsn> {
+        let from = self.state.replay_from;
+        let Some(ring) = &self.ring else { return Ok(from) };
+        let mut stopped = None;
+        let mut failure = None;
+        let end = commit_log::recover(
+            &**ring,
+            self.state.ring_bytes,
+            from,
+            &self.segments(),
+            &mut |record| {
+                if stopped.is_some() || failure.is_some() {
+                    return Ok(());
+                }
+                match each(&record) {
+                    Ok(true) => {}
+                    Ok(false) => stopped = Some(record.lsn),
+                    Err(error) => failure = Some(error),
+                }
+                Ok(())
+            },
+        )?;
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(stopped.unwrap_or(end)),
+        }
+    }
+
+    /// Step 2: finds the end of the valid records, changing nothing.
+    fn scan_commit_log(&self) -> Result<Replay> {
+        let mut checkpoint_max = self.state.completed;
+        let mut extents = Vec::new();
+        let end = self.for_each_record(&mut |record| {
+            if record.tail > self.state.replay_from {
+                let path = self.dir.join(COMMIT_LOG);
+                let detail = "the commit log was recycled further than the manifest knows";
+                return Err(StorageError::corruption(&path, record.lsn.0, detail).into());
+            }
+            let valid = match payload::decode(record.payload) {
+                None => return Err(self.bad_record(record)),
+                Some(Decoded::Inline(_)) => true,
+                Some(Decoded::Extent { id, len, checksum }) => {
+                    extents.push((record.end, id));
+                    self.read_extent(id, len, checksum)?.is_some()
+                }
+            };
+            if valid {
+                checkpoint_max = checkpoint_max.max(checkpoint_of(record.version));
+            }
+            Ok(valid)
+        })?;
+        extents.retain(|(record_end, _)| *record_end <= end);
+        Ok(Replay { end, checkpoint_max, extents })
+    }
+
+    fn bad_record(&self, record: &LogRecord<'_>) -> Error {
+        let path = self.dir.join(COMMIT_LOG);
+        let offset = record.lsn.0 % self.state.ring_bytes.max(1);
+        StorageError::corruption(&path, offset, "a commit-log record makes no sense").into()
+    }
+
+    /// The contents of a value extent, if they verify.
+    fn read_extent(&self, id: u64, len: u64, crc: u32) -> Result<Option<Vec<u8>>> {
+        let path = value_extent_path(&self.dir, id);
+        let file = match self.vfs.open(&path, false) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(io(&path, "open a value extent")(error)),
+        };
+        if file.len().map_err(io(&path, "look at a value extent"))? != len {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; len as usize];
+        read_exact_at(&*file, &mut bytes, 0).map_err(io(&path, "read a value extent"))?;
+        Ok((checksum(id, &[&bytes]) == crc).then_some(bytes))
+    }
+
+    /// Step 3. A manifest that was created by this opening goes on; another is resumed.
+    fn begin_epoch(&mut self, epoch: &EpochRecord) -> Result<()> {
+        if self.manifest.is_none() {
+            self.manifest = Some(Manifest::resume(
+                self.vfs.clone(),
+                &self.dir,
+                self.manifest_id,
+                self.manifest_end,
+                self.state.clone(),
+            )?);
+        }
+        let mut changes = Vec::new();
+        if self.state.ring_bytes == 0 && self.options.durability > Durability::Relaxed {
+            // Created without a commit log, now opened at a level that needs one.
+            let bytes = self.options.ring_bytes();
+            let path = self.dir.join(COMMIT_LOG);
+            if self.vfs.exists(&path).map_err(io(&path, "look for a commit log"))? {
+                self.vfs.remove(&path).map_err(io(&path, "remove a leftover"))?;
+            }
+            self.ring = Some(commit_log::create_file(&*self.vfs, &path, bytes)?);
+            self.vfs.sync_dir(&self.dir).map_err(io(&self.dir, "sync the directory"))?;
+            self.state.ring_bytes = bytes;
+            changes.push(Change::Format { ring_bytes: bytes });
+        }
+        changes.push(Change::Epoch(epoch.clone()));
+        let manifest = self.manifest.as_ref().expect("just made");
+        manifest.flush(changes)?;
+        Ok(())
+    }
+
+    fn start_commit_log(&self, epoch: &EpochRecord) -> Result<Option<CommitLog>> {
+        let Some(ring) = &self.ring else { return Ok(None) };
+        if self.options.durability == Durability::Relaxed {
+            return Ok(None);
+        }
+        let log = CommitLog::start(
+            ring.clone(),
+            self.state.ring_bytes,
+            self.options.commit_log_mapped,
+            epoch.epoch,
+            epoch.seed,
+            epoch.start,
+            self.state.replay_from,
+        )?;
+        Ok(Some(log))
+    }
+
+    fn open_container(&self) -> Result<Arc<Container>> {
+        let path = self.dir.join(CONTAINER);
+        let file = self
+            .vfs
+            .open(&path, !self.options.read_only)
+            .map_err(io(&path, "open the chunks' logs"))?;
+        let len = file.len().map_err(io(&path, "look at the chunks' logs"))?;
+        let mut extents = Extents::new(0);
+        let mut seen = HashSet::new();
+        for chunk in self.state.chunks.values() {
+            for part in &chunk.parts {
+                let Place::Extent { offset } = part.place else { continue };
+                if !seen.insert(part.table) {
+                    continue;
+                }
+                let end = offset.checked_add(part.meta.len);
+                if end.is_none_or(|end| end > len) {
+                    let detail = "a run lies beyond the end of the chunks' logs";
+                    return Err(StorageError::corruption(&path, offset, detail).into());
+                }
+                extents.mark_used(extent_of(offset, part.meta.len)).map_err(|_| {
+                    StorageError::corruption(&path, offset, "two runs overlap in the chunks' logs")
+                })?;
+            }
+        }
+        let grow_bytes = self.options.delta_bytes_max() / 4;
+        Ok(Arc::new(Container::new(file, extents, len, grow_bytes)))
+    }
+
+    fn build_catalog(
+        &self,
+        tables: &Tables,
+        admission: &Arc<Admission>,
+        settings: &SearchSettings,
+        checkpoint: u64,
+    ) -> Result<BTreeMap<KeyspaceId, Arc<KeyspaceState>>> {
+        let mut by_keyspace: BTreeMap<KeyspaceId, Vec<&ChunkRecord>> = BTreeMap::new();
+        for chunk in self.state.chunks.values() {
+            by_keyspace.entry(chunk.keyspace).or_default().push(chunk);
+        }
+        let mut catalog = BTreeMap::new();
+        for (id, mut chunks) in by_keyspace {
+            let Some(name) = self.state.keyspaces.get(&id) else { continue };
+            chunks.sort_by(|a, b| a.low.cmp(&b.low));
+            let mut entries = Vec::with_capacity(chunks.len());
+            for (index, record) in chunks.iter().enumerate() {
+                let high = chunks.get(index + 1).map(|next| Box::from(&next.low[..]));
+                let range = KeyRange { low: Box::from(&record.low[..]), high };
+                let view = View {
+                    active: ChargedDelta::new(checkpoint, admission),
+                    frozen: Vec::new(),
+                    munk: None,
+                    funk: Arc::new(self.build_funk(record, tables, settings)?),
+                };
+                let chunk = Chunk::new(record.id, id, range, view);
+                entries.push((Box::from(&record.low[..]), Arc::new(chunk)));
+            }
+            let state = KeyspaceState::new(id, name.clone(), Index::new(entries));
+            catalog.insert(id, Arc::new(state));
+        }
+        Ok(catalog)
+    }
+
+    fn build_funk(
+        &self,
+        record: &ChunkRecord,
+        tables: &Tables,
+        settings: &SearchSettings,
+    ) -> Result<Funk> {
+        let mut base = Vec::new();
+        let mut runs = Vec::new();
+        for part in &record.parts {
+            // The recovery table as a check (I7 makes it unreachable): nothing of a checkpoint that
+            // was not completed is ever named.
+            if part.checkpoint > self.state.completed {
+                let path = self.dir.join("CURRENT");
+                let detail = format!("table {:?} is of a checkpoint never completed", part.table);
+                return Err(StorageError::corruption(&path, 0, detail).into());
+            }
+            let table = tables.acquire(part);
+            match part.role {
+                Role::Base => base.push(table),
+                Role::Run { ordinal } => runs.push(Run { ordinal, table }),
+            }
+        }
+        base.sort_by(|a, b| a.part.meta.min_key.cmp(&b.part.meta.min_key));
+        runs.sort_by_key(|run| run.ordinal);
+        let run_end = runs.last().map_or(0, |run| run.ordinal + 1);
+        Ok(Funk::new(base, runs, run_end, settings))
+    }
+
+    /// Step 4. Returns the chunks that are dirty now.
+    fn apply(
+        &self,
+        replay: &Replay,
+        version: Version,
+        catalog: &BTreeMap<KeyspaceId, Arc<KeyspaceState>>,
+        admission: &Arc<Admission>,
+    ) -> Result<Vec<(Arc<Chunk>, u64)>> {
+        let mut dirty = Vec::new();
+        let mut apply_ops = |ops: &[DecodedOp<'_>], record: &LogRecord<'_>| -> Result<()> {
+            for op in ops {
+                let Some(keyspace) = catalog.get(&op.keyspace) else {
+                    // Dropped since; an id never given out is another matter.
+                    if op.keyspace.0 >= self.state.next_keyspace {
+                        return Err(self.bad_record(record));
+                    }
+                    continue;
+                };
+                let chunk = keyspace.index.load_full().find(op.key).clone();
+                let mut new = RecordRef::new(op.key, op.value, op.kind, hash_key(op.key));
+                new.set_version(version);
+                let mut writer = chunk.latch.lock();
+                if !writer.queued {
+                    writer.queued = true;
+                    dirty.push((chunk.clone(), writer.active.checkpoint()));
+                }
+                let before = writer.active.bytes() as u64;
+                writer.active.insert(new);
+                let after = writer.active.bytes() as u64;
+                // Adopted whatever the limit: the ring bounds it.
+                admission.adopt(0, after.saturating_sub(before));
+            }
+            Ok(())
+        };
+        self.for_each_record(&mut |record| {
+            if record.lsn >= replay.end {
+                return Ok(false);
+            }
+            if checkpoint_of(record.version) <= self.state.completed {
+                return Ok(true);
+            }
+            match payload::decode(record.payload) {
+                Some(Decoded::Inline(ops)) => apply_ops(&ops, record)?,
+                Some(Decoded::Extent { id, len, checksum }) => {
+                    let bytes = self.read_extent(id, len, checksum)?;
+                    let ops = bytes.as_deref().and_then(payload::decode_ops);
+                    apply_ops(&ops.ok_or_else(|| self.bad_record(record))?, record)?;
+                }
+                None => return Err(self.bad_record(record)),
+            }
+            Ok(true)
+        })?;
+        Ok(dirty)
+    }
+
+    /// Step 5.
+    fn remove_orphans(&self, replay: &Replay) -> Result<()> {
+        let mut named: BTreeSet<PathBuf> = BTreeSet::new();
+        for chunk in self.state.chunks.values() {
+            for part in chunk.parts.iter().filter(|part| part.place == Place::File) {
+                named.insert(table_path(&self.dir, part.table));
+            }
+        }
+        named.extend(replay.extents.iter().map(|(_, id)| value_extent_path(&self.dir, *id)));
+        let (manifest_id, _) = writer::read_current(&*self.vfs, &self.dir)?;
+        named.insert(self.dir.join(format!("MANIFEST-{manifest_id:06}")));
+        let names = self.vfs.list(&self.dir).map_err(io(&self.dir, "list the directory"))?;
+        for name in names.iter().filter_map(|name| name.to_str()) {
+            let path = self.dir.join(name);
+            if is_own_name(name) && !named.contains(&path) {
+                self.vfs.remove(&path).map_err(io(&path, "remove an orphan"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a file of this name could only have been made by an engine that no longer needs it.
+fn is_own_name(name: &str) -> bool {
+    let hex = |stem: &str| stem.len() == 16 && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let digits = |tail: &str| tail.len() >= 6 && tail.bytes().all(|byte| byte.is_ascii_digit());
+    name == "CURRENT.tmp"
+        || name.strip_suffix(".sst").is_some_and(hex)
+        || name.strip_suffix(".val").is_some_and(hex)
+        || name.strip_prefix("MANIFEST-").is_some_and(digits)
+}
+
+/// A keyspace with one chunk that covers everything, and the edit that makes it known.
+pub(crate) fn new_keyspace(engine: &Engine, name: &str) -> (Arc<KeyspaceState>, Vec<Change>) {
+    let id = KeyspaceId(engine.manifest().with_state(|state| state.next_keyspace));
+    let chunk_id = ChunkId(engine.new_id());
+    let view = View {
+        active: ChargedDelta::new(checkpoint_of(engine.clock.now()), &engine.admission),
+        frozen: Vec::new(),
+        munk: None,
+        funk: Arc::new(Funk::new(Vec::new(), Vec::new(), 0, &engine.search_settings)),
+    };
+    let range = KeyRange { low: Box::default(), high: None };
+    let chunk = Arc::new(Chunk::new(chunk_id, id, range, view));
+    let index = Index::new(vec![(Box::default(), chunk)]);
+    let state = Arc::new(KeyspaceState::new(id, name.to_owned(), index));
+    let record = ChunkRecord { id: chunk_id, keyspace: id, low: Vec::new(), parts: Vec::new() };
+    let changes = vec![
+        Change::CreateKeyspace { id, name: name.to_owned() },
+        Change::SetChunk(record),
+    ];
+    let _ = TableId(0);
+    (state, changes)
+}

@@ -1,1 +1,376 @@
-//! (pending)
+//! Background work: one thread for checkpoints and upkeep, one that flushes the commit log, and a
+//! small pool that reorganises chunks.
+//!
+//! The queue holds each chunk at most once per kind of job. A panic in a worker latches the
+//! database; nothing is called complete that was not. With no workers nothing here runs, and the
+//! calls that need a checkpoint or a reorganisation do it themselves.
+
+use crate::chunk::Chunk;
+use crate::db::Handle;
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::manifest::ChunkId;
+use crate::sync::{Arc, Condvar, Mutex, thread};
+use std::collections::{HashSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+/// How often upkeep looks around.
+const TICK: Duration = Duration::from_millis(50);
+/// A checkpoint comes at the latest this long after a put, if the database has the time.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
+
+enum Job {
+    Maintain(Arc<Chunk>),
+    Load(Arc<Chunk>),
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// Chunks that wait for maintenance.
+    queued: HashSet<ChunkId>,
+    loading: HashSet<ChunkId>,
+    running: usize,
+    checkpoint_wanted: bool,
+    stop: bool,
+}
+
+/// The work queue and the threads that empty it.
+#[derive(Default)]
+pub(crate) struct Work {
+    queue: Mutex<Queue>,
+    /// Jobs, or stop.
+    jobs: Condvar,
+    /// A checkpoint is wanted, or stop.
+    upkeep: Condvar,
+    /// The queue ran empty.
+    idle: Condvar,
+    threads: Mutex<Vec<thread::JoinHandle<()>>>,
+}
+
+impl Work {
+    /// Has somebody look at the chunk.
+    pub(crate) fn push_maintenance(&self, chunk: &Arc<Chunk>) {
+        let mut queue = self.queue.lock();
+        if queue.queued.insert(chunk.id) {
+            queue.jobs.push_back(Job::Maintain(chunk.clone()));
+            self.jobs.notify_one();
+        }
+    }
+
+    /// Has the chunk's munk loaded.
+    pub(crate) fn push_load(&self, chunk: &Arc<Chunk>) {
+        let mut queue = self.queue.lock();
+        if queue.loading.insert(chunk.id) {
+            queue.jobs.push_back(Job::Load(chunk.clone()));
+            self.jobs.notify_one();
+        }
+    }
+
+    fn take(&self, queue: &mut Queue) -> Option<Job> {
+        let job = queue.jobs.pop_front()?;
+        match &job {
+            Job::Maintain(chunk) => queue.queued.remove(&chunk.id),
+            Job::Load(chunk) => queue.loading.remove(&chunk.id),
+        };
+        queue.running += 1;
+        Some(job)
+    }
+
+    fn done(&self) {
+        let mut queue = self.queue.lock();
+        queue.running -= 1;
+        if queue.running == 0 && queue.jobs.is_empty() {
+            self.idle.notify_all();
+        }
+    }
+
+    pub(crate) fn wake_all(&self) {
+        drop(self.queue.lock());
+        self.jobs.notify_all();
+        self.upkeep.notify_all();
+        self.idle.notify_all();
+    }
+
+    /// Waits until no job waits or runs, or the threads have been told to stop.
+    fn wait_idle(&self) {
+        let mut queue = self.queue.lock();
+        while !queue.stop && (queue.running > 0 || !queue.jobs.is_empty()) {
+            self.idle.wait_for(&mut queue, TICK);
+        }
+    }
+
+    /// Tells the threads to stop and waits for them.
+    pub(crate) fn stop(&self, engine: &Engine) {
+        self.queue.lock().stop = true;
+        self.wake_all();
+        if let Some(log) = &engine.commit_log {
+            log.request_flush();
+        }
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            // A worker's panic has latched the database already.
+            let _ = thread.join();
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.queue.lock().stop
+    }
+}
+
+/// Starts the threads of a newly opened database.
+pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
+    if engine.manual() || engine.manifest.is_none() {
+        return Ok(());
+    }
+    let mut bodies: Vec<(String, fn(&Engine))> = vec![("evendb-upkeep".into(), upkeep)];
+    if engine.commit_log.is_some() {
+        bodies.push(("evendb-flush".into(), flusher));
+    }
+    for number in 0..engine.options.workers {
+        bodies.push((format!("evendb-work-{number}"), worker));
+    }
+    for (name, body) in bodies {
+        let own = engine.clone();
+        let started = thread::Builder::new().name(name).spawn(move || {
+            if catch_unwind(AssertUnwindSafe(|| body(&own))).is_err() {
+                own.latch_error(Error::new(ErrorKind::Io, "a background thread panicked"));
+            }
+        });
+        match started {
+            Ok(thread) => engine.work.threads.lock().push(thread),
+            Err(source) => {
+                engine.work.stop(engine);
+                let error = evendb_storage::Error::io(&engine.dir, "start a thread", source);
+                return Err(error.into());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn flusher(engine: &Engine) {
+    let Some(log) = &engine.commit_log else { return };
+    while !engine.work.stopped() {
+        if log.wait_for_flush_request(TICK) && engine.failure().is_none() {
+            // Every waiter gets the error from the log; the latch stops the rest.
+            let _ = engine.flush_commit_log();
+        }
+        log.prefault_ahead();
+    }
+}
+
+fn upkeep(engine: &Engine) {
+    let mut last_checkpoint = Instant::now();
+    let mut last_round = Instant::now();
+    loop {
+        let wanted = {
+            let mut queue = engine.work.queue.lock();
+            if queue.stop {
+                return;
+            }
+            if !queue.checkpoint_wanted {
+                engine.work.upkeep.wait_for(&mut queue, TICK);
+            }
+            if queue.stop {
+                return;
+            }
+            std::mem::take(&mut queue.checkpoint_wanted)
+        };
+        if engine.failure().is_some() {
+            thread::sleep(TICK);
+            continue;
+        }
+        let due = last_checkpoint.elapsed() >= CHECKPOINT_INTERVAL
+            && !engine.dirty.lock().is_empty();
+        if wanted || due {
+            // A full disk is tried again at the next request; a failure has latched.
+            if engine.checkpoint().is_err() {
+                thread::sleep(TICK);
+            }
+            last_checkpoint = Instant::now();
+            engine.collect();
+        }
+        if last_round.elapsed() >= TICK {
+            last_round = Instant::now();
+            engine.munk_round();
+            engine.collect();
+        }
+    }
+}
+
+fn worker(engine: &Engine) {
+    loop {
+        let job = {
+            let mut queue = engine.work.queue.lock();
+            loop {
+                if queue.stop {
+                    return;
+                }
+                match engine.work.take(&mut queue) {
+                    Some(job) => break job,
+                    None => engine.work.jobs.wait(&mut queue),
+                }
+            }
+        };
+        // Counted as done even if it unwinds: nobody may wait for it for ever.
+        let result = catch_unwind(AssertUnwindSafe(|| engine.run_job(&job)));
+        engine.work.done();
+        if result.is_err() {
+            engine.latch_error(Error::new(ErrorKind::Io, "a reorganising thread panicked"));
+        }
+        engine.collect();
+    }
+}
+
+impl Engine {
+    fn run_job(&self, job: &Job) {
+        if self.failure().is_some() {
+            return;
+        }
+        match job {
+            // Errors mark the chunk, latch the database, or (no room) are for later.
+            Job::Maintain(chunk) => drop(self.maintain(chunk)),
+            Job::Load(chunk) => {
+                if let Some(_token) = chunk.try_token() {
+                    drop(self.load_munk(chunk));
+                }
+            }
+        }
+    }
+
+    /// Makes the commit log durable up to its head.
+    pub(crate) fn flush_commit_log(&self) -> Result<()> {
+        match &self.commit_log {
+            Some(log) => log.flush().map_err(|error| self.latch_error(error.into())),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks for a checkpoint soon.
+    pub(crate) fn request_checkpoint(&self) {
+        if self.manual() {
+            self.relieve();
+            return;
+        }
+        let mut queue = self.work.queue.lock();
+        if !queue.checkpoint_wanted {
+            queue.checkpoint_wanted = true;
+            self.work.upkeep.notify_one();
+        }
+    }
+
+    /// What a put that waits for room asks for. May be asked again and again.
+    pub(crate) fn relieve(&self) {
+        if !self.manual() {
+            self.request_checkpoint();
+            return;
+        }
+        // No threads: the caller does it, holding nothing. A full disk must not leave it waiting.
+        match self.checkpoint().and_then(|()| self.settle()) {
+            Ok(()) => {
+                self.munk_round();
+                self.run_queued_jobs();
+            }
+            Err(error) if error.kind() == ErrorKind::NoSpace => {}
+            Err(_) => {}
+        }
+        for _ in 0..4 {
+            self.collect();
+        }
+    }
+
+    /// Does in this thread what waits in the queue.
+    pub(crate) fn run_queued_jobs(&self) {
+        loop {
+            let job = {
+                let mut queue = self.work.queue.lock();
+                self.work.take(&mut queue)
+            };
+            let Some(job) = job else { break };
+            self.run_job(&job);
+            self.work.done();
+        }
+    }
+
+    /// Waits until checkpoint `number` is completed.
+    pub(crate) fn wait_for_checkpoint(&self, number: u64) -> Result<()> {
+        if self.manual() {
+            return self.checkpoint();
+        }
+        let mut completed = self.completed.lock();
+        while *completed < number {
+            self.check_healthy()?;
+            self.check_readable()?;
+            drop(completed);
+            self.request_checkpoint();
+            completed = self.completed.lock();
+            if *completed < number {
+                self.progress.wait_for(&mut completed, TICK);
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything put before the call survives power loss when it returns.
+    pub(crate) fn persist(&self) -> Result<()> {
+        self.check_writable()?;
+        match &self.commit_log {
+            Some(_) => self.flush_commit_log(),
+            None => self.checkpoint(),
+        }
+    }
+
+    /// A checkpoint, and all the reorganisation that is owed.
+    pub(crate) fn settle_debt(&self) -> Result<()> {
+        self.check_writable()?;
+        self.checkpoint()?;
+        if !self.manual() {
+            self.work.wait_idle();
+        }
+        self.settle()?;
+        self.run_queued_jobs();
+        let bytes = self.manifest().flush(Vec::new());
+        let bytes = bytes.map_err(|error| self.latch_error(error.into()))?;
+        self.metrics.bytes_manifest.add(bytes);
+        self.collect();
+        Ok(())
+    }
+
+    /// Closes: no more writes; waits for those under way; checkpoint; seals the manifest; unlocks.
+    pub(crate) fn close(&self) -> Result<()> {
+        if !self.set_closed() {
+            return Ok(());
+        }
+        self.admission.cancel();
+        // Announced writes finish; later ones see that it is closed.
+        self.clock.wait_all_idle_once();
+        self.work.stop(self);
+        let mut result = Ok(());
+        if let Some(manifest) = &self.manifest
+            && self.failure().is_none()
+        {
+            result = self.checkpoint().and_then(|()| {
+                manifest.seal().map_err(|error| self.latch_error(error.into()))
+            });
+        }
+        for _ in 0..4 {
+            self.collect();
+        }
+        self.wake_all();
+        drop(self.lock.lock().take());
+        match self.failure() {
+            Some(cause) if result.is_ok() => Err(Error::latched(cause)),
+            _ => result,
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // The last handle closes silently; `Db::close` tells of errors.
+        let _ = self.engine.close();
+    }
+}

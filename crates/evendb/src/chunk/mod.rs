@@ -102,6 +102,8 @@ pub(crate) struct Writer {
     pub(crate) retired: bool,
     /// A checkpoint has a run of this chunk under way; no layout change now.
     pub(crate) run_pending: bool,
+    /// The base is being rewritten: no run may join it.
+    pub(crate) rebalancing: bool,
     /// A munk is being built: deltas that become durable are kept for it.
     pub(crate) loading: bool,
 }
@@ -124,6 +126,16 @@ impl Heat {
     #[inline]
     pub(crate) fn count(counter: &AtomicU32) {
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Takes a share of the heat of a chunk that this one replaces.
+    pub(crate) fn inherit(&self, old: &Heat, parts: usize) {
+        for (mine, old) in
+            [(&self.read_heat, &old.read_heat), (&self.write_heat, &old.write_heat)]
+        {
+            let sum = Heat::load(mine) + Heat::load(old) / parts as f32;
+            mine.store(sum.to_bits(), Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn load(counter: &AtomicU32) -> f32 {
@@ -151,6 +163,7 @@ impl Chunk {
             queued: false,
             retired: false,
             run_pending: false,
+            rebalancing: false,
             loading: false,
         };
         Chunk {

@@ -53,6 +53,12 @@ impl Container {
         self.space.lock().extents.used()
     }
 
+    /// Bytes that can be written without asking the disk for room.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        let space = self.space.lock();
+        space.allocated.saturating_sub(space.extents.used())
+    }
+
     /// Makes sure that `bytes` more can be written without asking the disk for room.
     pub(crate) fn ensure_room(&self, bytes: u64) -> Result<()> {
         let mut space = self.space.lock();

@@ -1,7 +1,7 @@
 //! Handles of tables, and the deletion of those that no chunk names any more.
 //!
 //! A [`TableHandle`] is shared by every view that names the table. Deletion needs both: the edit
-//! that drops the last chunk's mention is durable ([`Tables::release`] runs after it), and the
+//! that drops the last chunk's mention is durable ([`Registry::release`] runs after it), and the
 //! last view is gone (the handle's drop). Then the file is removed, or the extent freed, by a
 //! worker (I13). The handle's drop itself does no I/O, because a reader may be the last.
 
@@ -37,8 +37,30 @@ pub(crate) struct Tables {
     vfs: Arc<dyn Vfs>,
     dir: Arc<PathBuf>,
     container: Arc<Container>,
-    known: Mutex<HashMap<TableId, (Weak<TableHandle>, usize)>>,
+    registry: Arc<Registry>,
     reaper: Arc<Reaper>,
+}
+
+/// How many chunks name each table.
+#[derive(Default)]
+pub(crate) struct Registry(Mutex<HashMap<TableId, (Weak<TableHandle>, usize)>>);
+
+impl Registry {
+    /// One chunk fewer names each of the tables, and the edit that says so is durable. The caller
+    /// gives the handles, so that each lives until here.
+    pub(crate) fn release(&self, tables: Vec<Arc<TableHandle>>) {
+        for table in tables {
+            let mut known = self.0.lock();
+            let id = table.part.table;
+            let Some(entry) = known.get_mut(&id) else { continue };
+            entry.1 -= 1;
+            if entry.1 == 0 {
+                known.remove(&id);
+                drop(known);
+                table.released.store(true, Ordering::Release);
+            }
+        }
+    }
 }
 
 /// The file of an SSTable.
@@ -94,14 +116,14 @@ impl Tables {
             vfs,
             dir: Arc::new(dir.to_owned()),
             container,
-            known: Mutex::new(HashMap::new()),
+            registry: Arc::default(),
             reaper: Arc::default(),
         }
     }
 
     /// The handle of a table that one more chunk names from now on.
     pub(crate) fn acquire(&self, part: &Part) -> Arc<TableHandle> {
-        let mut known = self.known.lock();
+        let mut known = self.registry.0.lock();
         let entry = known.entry(part.table).or_insert_with(|| (Weak::new(), 0));
         entry.1 += 1;
         if let Some(handle) = entry.0.upgrade() {
@@ -120,20 +142,9 @@ impl Tables {
         handle
     }
 
-    /// One chunk fewer names the tables, and the edit that says so is durable. The caller gives
-    /// the handles, so that each lives until here.
-    pub(crate) fn release(&self, tables: Vec<Arc<TableHandle>>) {
-        for table in tables {
-            let mut known = self.known.lock();
-            let id = table.part.table;
-            let Some(entry) = known.get_mut(&id) else { continue };
-            entry.1 -= 1;
-            if entry.1 == 0 {
-                known.remove(&id);
-                drop(known);
-                table.released.store(true, Ordering::Release);
-            }
-        }
+    /// The counts, for what runs after an edit.
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        self.registry.clone()
     }
 
     /// Deletes what is no longer needed. Failing to remove a file is no error of the database:

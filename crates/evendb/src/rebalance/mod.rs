@@ -1,3 +1,13 @@
-//! Reorganisation: deciding what to do, and doing it.
+//! Reorganisation: deciding what to do ([`picker`], pure) and doing it.
+//!
+//! [`rewrite`] writes the tables of one chunk (rebalance), of one that is cut up (split), or of two
+//! neighbours (merge); [`layout`] makes its outcome the truth; [`munks`] loads, absorbs and evicts;
+//! [`jobs`] looks at a chunk and does what the picker says; [`merge`] is the sorted merge below
+//! them all.
 
+pub(crate) mod jobs;
+pub(crate) mod layout;
+pub(crate) mod merge;
+pub(crate) mod munks;
 pub(crate) mod picker;
+pub(crate) mod rewrite;

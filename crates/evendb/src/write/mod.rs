@@ -105,7 +105,8 @@ impl Engine {
         };
         self.admit(ring_bytes, delta_bytes)?;
         let reserved = Reserved { engine: self, ring_bytes, delta_bytes };
-        let (end, version) = self.write_admitted(ops, &encoded, reserved, started)?;
+        let written = self.write_admitted(ops, &encoded, reserved, started);
+        let (end, version) = written.inspect_err(|_| self.discard_value_extent(&encoded))?;
         self.count_written(ops, ring_bytes);
         self.wait_for_durability(end, version, durability)
     }
@@ -204,6 +205,7 @@ impl Engine {
                 .map_err(|error| self.latch_error(error.into()))?,
             None => Lsn(0),
         };
+        self.note_value_extent(encoded, end);
         let deltas: SmallVec<[Arc<ChargedDelta>; 1]> =
             guards.iter().map(|writer| writer.active.clone()).collect();
         let before: u64 = deltas.iter().map(|delta| delta.bytes() as u64).sum();

@@ -65,6 +65,14 @@ impl Encoded {
         }
     }
 
+    /// What an extent's name says.
+    pub(crate) fn decoded(&self) -> Option<Decoded<'_>> {
+        match self {
+            Encoded::Inline { .. } => None,
+            Encoded::Extent(body) => decode(body),
+        }
+    }
+
     pub(crate) fn parts<'a>(&'a self, ops: &'a [Op<'_>]) -> SmallVec<[&'a [u8]; 3]> {
         match self {
             Encoded::Inline { headers, .. } => headers

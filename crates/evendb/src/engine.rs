@@ -1,0 +1,365 @@
+//! The engine: what all handles of an open database share.
+//!
+//! This file holds the state and the small questions everybody asks of it (may I write, may I
+//! read, has it failed). What it does is elsewhere: [`crate::write`], [`crate::read`],
+//! [`crate::checkpoint`], [`crate::rebalance`], [`crate::recovery`], [`crate::worker`].
+//!
+//! Locks, in the order in which they may be taken: checkpoint mutex, catalog mutex, chunk token,
+//! chunk latch, PO slot, ring latch, root mutex; then the leaves (dirty queue, manifest queue,
+//! snapshot registry, row shards, admission queue, extent space, work queue).
+
+use crate::cache::row::RowCache;
+use crate::chunk::Chunk;
+use crate::error::{Error, ErrorKind, Result};
+use crate::funk::SearchSettings;
+use crate::funk::container::Container;
+use crate::funk::tables::Tables;
+use crate::keyspace::KeyspaceState;
+use crate::manifest::writer::Manifest;
+use crate::metrics::Metrics;
+use crate::options::Options;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Arc, Condvar, Mutex, OnceLock, epoch};
+use crate::version::clock::Clock;
+use crate::worker::Work;
+use crate::write::admission::Admission;
+use crate::write::commit_log::{self, CommitLog, Lsn};
+use crate::write::payload::{self, Encoded};
+use crate::write::Op;
+use evendb_storage::TableId;
+use evendb_storage::codec::checksum;
+use evendb_storage::vfs::{LockGuard, Vfs};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The file of a value extent.
+pub(crate) fn value_extent_path(dir: &Path, id: u64) -> PathBuf {
+    dir.join(format!("{id:016x}.val"))
+}
+
+/// Everything an open database is made of.
+pub(crate) struct Engine {
+    pub(crate) options: Options,
+    pub(crate) vfs: Arc<dyn Vfs>,
+    pub(crate) dir: PathBuf,
+    pub(crate) clock: Clock,
+    /// None at relaxed level and when open for reading only.
+    pub(crate) commit_log: Option<CommitLog>,
+    pub(crate) admission: Arc<Admission>,
+    /// None when open for reading only.
+    pub(crate) manifest: Option<Manifest>,
+    pub(crate) tables: Tables,
+    pub(crate) container: Arc<Container>,
+    pub(crate) row_cache: Option<RowCache>,
+    pub(crate) search_settings: SearchSettings,
+    pub(crate) metrics: Metrics,
+    pub(crate) catalog: Mutex<BTreeMap<String, Arc<KeyspaceState>>>,
+    /// Chunks whose active delta took its first record, with that delta's checkpoint.
+    pub(crate) dirty: Mutex<Vec<(Arc<Chunk>, u64)>>,
+    /// One checkpoint at a time.
+    pub(crate) checkpoint_mutex: Mutex<()>,
+    /// Number of the last completed checkpoint; waiters on `progress`.
+    pub(crate) completed: Mutex<u64>,
+    pub(crate) progress: Condvar,
+    /// Signalled when a chunk's pending run has been published or given up.
+    pub(crate) run_cleared: Condvar,
+    pub(crate) run_mutex: Mutex<()>,
+    /// Value extents that the commit log names, with the end of the record that names them.
+    pub(crate) value_extents: Mutex<Vec<(Lsn, u64)>>,
+    /// Delta bytes for which the log container surely has room.
+    pub(crate) disk_room: AtomicU64,
+    pub(crate) epoch: u64,
+    next_id: AtomicU64,
+    failure: OnceLock<Error>,
+    closed: AtomicBool,
+    pub(crate) work: Work,
+    /// Held for the life of the engine.
+    pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
+}
+
+/// What [`Engine::assemble`] is given by recovery.
+pub(crate) struct Assembly {
+    pub(crate) options: Options,
+    pub(crate) dir: PathBuf,
+    pub(crate) clock: Clock,
+    pub(crate) commit_log: Option<CommitLog>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) manifest: Option<Manifest>,
+    pub(crate) tables: Tables,
+    pub(crate) container: Arc<Container>,
+    pub(crate) catalog: BTreeMap<String, Arc<KeyspaceState>>,
+    pub(crate) dirty: Vec<(Arc<Chunk>, u64)>,
+    pub(crate) completed: u64,
+    pub(crate) value_extents: Vec<(Lsn, u64)>,
+    pub(crate) epoch: u64,
+    pub(crate) first_id: u64,
+    pub(crate) search_settings: SearchSettings,
+    pub(crate) lock: Box<dyn LockGuard>,
+}
+
+impl Engine {
+    pub(crate) fn assemble(parts: Assembly) -> Engine {
+        let options = parts.options;
+        let row_cache = options
+            .row_cache
+            .then(|| RowCache::new((options.memory_budget / 10) as usize));
+        Engine {
+            vfs: options.vfs.clone(),
+            dir: parts.dir,
+            clock: parts.clock,
+            commit_log: parts.commit_log,
+            admission: parts.admission,
+            manifest: parts.manifest,
+            tables: parts.tables,
+            container: parts.container,
+            row_cache,
+            search_settings: parts.search_settings,
+            metrics: Metrics::default(),
+            catalog: Mutex::new(parts.catalog),
+            dirty: Mutex::new(parts.dirty),
+            checkpoint_mutex: Mutex::new(()),
+            completed: Mutex::new(parts.completed),
+            progress: Condvar::new(),
+            run_cleared: Condvar::new(),
+            run_mutex: Mutex::new(()),
+            value_extents: Mutex::new(parts.value_extents),
+            disk_room: AtomicU64::new(0),
+            epoch: parts.epoch,
+            next_id: AtomicU64::new(parts.first_id),
+            failure: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            work: Work::default(),
+            lock: Mutex::new(Some(parts.lock)),
+            options,
+        }
+    }
+
+    /// A number never given out before, in this life or an earlier one.
+    pub(crate) fn new_id(&self) -> u64 {
+        // Relaxed: uniqueness is all that is asked.
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn new_table_id(&self) -> TableId {
+        TableId(self.new_id())
+    }
+
+    /// Whether there are no threads: checkpoints and jobs run inside the calls that need them.
+    pub(crate) fn manual(&self) -> bool {
+        self.options.workers == 0
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        // Pairs with the Release of `set_closed`.
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Whether this call closed it.
+    pub(crate) fn set_closed(&self) -> bool {
+        !self.closed.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn failure(&self) -> Option<&Error> {
+        self.failure.get()
+    }
+
+    pub(crate) fn check_readable(&self) -> Result<()> {
+        if self.is_closed() {
+            return Err(Error::closed());
+        }
+        Ok(())
+    }
+
+    /// Whether a write may begin. Asked again after announcing, so that closing and failing can
+    /// wait for the announced ones.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_readable()?;
+        if self.manifest.is_none() {
+            let message = "the database is open for reading only";
+            return Err(Error::new(ErrorKind::ReadOnly, message));
+        }
+        self.check_healthy()
+    }
+
+    pub(crate) fn check_healthy(&self) -> Result<()> {
+        match self.failure() {
+            Some(cause) => Err(Error::latched(cause)),
+            None => Ok(()),
+        }
+    }
+
+    /// The manifest of a database that is open for writing.
+    pub(crate) fn manifest(&self) -> &Manifest {
+        self.manifest.as_ref().expect("only called where writing has been allowed")
+    }
+
+    /// Stops all writes for good: the first failed write or sync. Wakes every waiter. Returns the
+    /// error it was given.
+    pub(crate) fn latch_error(&self, cause: Error) -> Error {
+        if cause.kind() == ErrorKind::Latched || self.failure.set(cause.clone()).is_err() {
+            return cause;
+        }
+        self.admission.cancel();
+        if let Some(log) = &self.commit_log {
+            let source = std::io::Error::other(cause.to_string());
+            log.fail(evendb_storage::Error::io(&self.dir, "go on after a failure", source));
+        }
+        self.wake_all();
+        cause
+    }
+
+    pub(crate) fn wake_all(&self) {
+        drop(self.completed.lock());
+        self.progress.notify_all();
+        drop(self.run_mutex.lock());
+        self.run_cleared.notify_all();
+        self.work.wake_all();
+    }
+
+    /// Why admission was refused: closed, or failed.
+    pub(crate) fn refusal(&self) -> Error {
+        match self.check_healthy() {
+            Err(error) => error,
+            Ok(()) => Error::closed(),
+        }
+    }
+
+    /// A table of the chunk could not be read: its jobs stop, others go on.
+    pub(crate) fn note_damage(&self, chunk: &Chunk) {
+        chunk.damaged.store(true, Ordering::Relaxed);
+    }
+
+    /// Values above a quarter of the budget could never be held.
+    pub(crate) fn check_value_size(&self, len: usize) -> Result<()> {
+        if len as u64 > self.options.memory_budget / 4 {
+            let message = format!(
+                "a value of {len} bytes; a quarter of the memory budget, {}, is the limit",
+                self.options.memory_budget / 4
+            );
+            return Err(Error::new(ErrorKind::ValueTooLarge, message));
+        }
+        Ok(())
+    }
+
+    /// Rows above this are not worth a place in the row cache.
+    pub(crate) fn row_bytes_max(&self) -> usize {
+        (self.options.memory_budget / 640) as usize
+    }
+
+    /// Longest payload that goes into the ring itself.
+    pub(crate) fn ring_record_bytes_max(&self) -> u64 {
+        let capacity = self.ring_capacity();
+        commit_log::record_bytes_max(capacity) - CommitLog::record_bytes(0) - 8
+    }
+
+    pub(crate) fn ring_capacity(&self) -> u64 {
+        self.manifest().with_state(|state| state.ring_bytes)
+    }
+
+    /// Writes the operations of a batch that does not fit the ring into a file of its own, synced
+    /// before the ring names it.
+    pub(crate) fn write_value_extent(&self, ops: &[Op<'_>]) -> Result<Encoded> {
+        let id = self.new_id();
+        let path = value_extent_path(&self.dir, id);
+        let failed = |source| evendb_storage::Error::io(&path, "write a value extent", source);
+        let inline = Encoded::inline(ops);
+        let parts = inline.parts(ops);
+        let crc = checksum(id, &parts);
+        let file = self.vfs.create(&path).map_err(failed)?;
+        let write = || {
+            let mut at = 0;
+            for part in &parts {
+                file.write_at(part, at)?;
+                at += part.len() as u64;
+            }
+            file.sync_data()?;
+            self.vfs.sync_dir(&self.dir)?;
+            Ok(at)
+        };
+        match write() {
+            Ok(len) => {
+                self.metrics.bytes_value_extents.add(len);
+                Ok(Encoded::extent(id, len, crc))
+            }
+            // The file is not named by anything yet: a failure is this write's alone.
+            Err(source) => {
+                let _ = self.vfs.remove(&path);
+                Err(failed(source).into())
+            }
+        }
+    }
+
+    /// The extent a write did not come to name.
+    pub(crate) fn discard_value_extent(&self, encoded: &Encoded) {
+        if let Some(payload::Decoded::Extent { id, .. }) = encoded.decoded()
+            && self.failure().is_none()
+        {
+            let _ = self.vfs.remove(&value_extent_path(&self.dir, id));
+        }
+    }
+
+    /// The commit-log record that ends at `end` names an extent: it goes when the tail passes.
+    pub(crate) fn note_value_extent(&self, encoded: &Encoded, end: Lsn) {
+        if let Some(payload::Decoded::Extent { id, .. }) = encoded.decoded() {
+            self.value_extents.lock().push((end, id));
+        }
+    }
+
+    /// Removes the value extents whose records lie below the tail.
+    pub(crate) fn drop_value_extents(&self, tail: Lsn) {
+        let mut passed = Vec::new();
+        self.value_extents.lock().retain(|&(end, id)| {
+            let keep = end > tail;
+            if !keep {
+                passed.push(id);
+            }
+            keep
+        });
+        for id in passed {
+            // A leftover is removed by the next opening.
+            let _ = self.vfs.remove(&value_extent_path(&self.dir, id));
+        }
+    }
+
+    /// Makes sure that the deltas' runs will find room on the disk, before anything is logged.
+    pub(crate) fn reserve_disk(&self, delta_bytes: u64) -> Result<()> {
+        let need = self.admission.delta_used() + delta_bytes;
+        // Relaxed: the room only shrinks at a checkpoint, which copes with finding too little.
+        if need <= self.disk_room.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let step = (self.options.delta_bytes_max() / 4).max(64 << 10);
+        let wanted = need + step;
+        match self.container.ensure_room(wanted).or_else(|_| self.container.ensure_room(need)) {
+            Ok(()) => {
+                let room = self.container.free_bytes();
+                self.disk_room.store(room, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Frees what nobody sees any more, and the files and extents that held it.
+    pub(crate) fn collect(&self) {
+        epoch::collect();
+        if self.failure().is_none() && self.manifest.is_some() {
+            self.tables.reap();
+        }
+    }
+
+    /// Every keyspace that is there.
+    pub(crate) fn keyspaces(&self) -> Vec<Arc<KeyspaceState>> {
+        self.catalog.lock().values().cloned().collect()
+    }
+
+    /// Every chunk of every keyspace, at this moment.
+    pub(crate) fn chunks(&self) -> Vec<(Arc<KeyspaceState>, Arc<Chunk>)> {
+        let mut chunks = Vec::new();
+        for keyspace in self.keyspaces() {
+            let index = keyspace.index.load_full();
+            chunks.extend(index.iter().map(|(_, chunk)| (keyspace.clone(), chunk.clone())));
+        }
+        chunks
+    }
+}

@@ -1,0 +1,207 @@
+//! One look at a chunk: what it needs is decided from its figures, and done.
+
+use super::layout::{Munks, NewChunk};
+use super::munks::index_bytes;
+use super::picker::{ChunkStats, Decision, Limits, decide};
+use crate::chunk::{Chunk, Heat, View};
+use crate::engine::Engine;
+use crate::error::{ErrorKind, Result};
+use crate::keyspace::KeyspaceState;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
+
+impl Engine {
+    /// Looks at a chunk until it needs nothing more. Whether anything was done. Errors of kind
+    /// `NoSpace` are for later; others have marked the chunk or latched the database.
+    pub(crate) fn maintain(&self, chunk: &Arc<Chunk>) -> Result<bool> {
+        let Some(keyspace) = self.keyspace_of(chunk) else { return Ok(false) };
+        let Some(_token) = chunk.try_token() else { return Ok(false) };
+        let mut worked = false;
+        // A chunk that is split is not looked at again: its parts are queued.
+        for _ in 0..4 {
+            if chunk.damaged.load(Ordering::Relaxed)
+                || chunk.latch.lock().retired
+                || self.failure().is_some()
+            {
+                break;
+            }
+            let view = chunk.view.load_full();
+            match self.decide(&keyspace, chunk, &view) {
+                Decision::None => break,
+                Decision::Absorb => worked |= self.absorb(chunk),
+                Decision::RebalanceFunk => {
+                    self.absorb(chunk);
+                    let parts = self.rewrite(&keyspace, std::slice::from_ref(chunk))?;
+                    self.finish_layout(&parts)?;
+                    worked = true;
+                }
+                Decision::Split => {
+                    self.absorb(chunk);
+                    let parts = self.split(&keyspace, chunk)?;
+                    self.finish_layout(&parts)?;
+                    worked = true;
+                }
+                Decision::Merge => {
+                    let merged = self.merge_with_next(&keyspace, chunk)?;
+                    worked |= merged;
+                    if !merged {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(worked)
+    }
+
+    fn keyspace_of(&self, chunk: &Chunk) -> Option<Arc<KeyspaceState>> {
+        let catalog = self.catalog.lock();
+        catalog.values().find(|keyspace| keyspace.id == chunk.keyspace).cloned()
+    }
+
+    /// After a layout change: the edit becomes durable, and new chunks are looked at.
+    fn finish_layout(&self, chunks: &[Arc<Chunk>]) -> Result<()> {
+        match self.manifest().flush(Vec::new()) {
+            Ok(bytes) => self.metrics.bytes_manifest.add(bytes),
+            // The edit stays queued: the next flush takes it along.
+            Err(error) if error.kind() == evendb_storage::ErrorKind::NoSpace => {}
+            Err(error) => return Err(self.latch_error(error.into())),
+        }
+        for chunk in chunks {
+            self.work.push_maintenance(chunk);
+        }
+        Ok(())
+    }
+
+    /// Cuts a chunk in two or more, by sharing its tables where that costs nothing later.
+    fn split(&self, keyspace: &KeyspaceState, chunk: &Arc<Chunk>) -> Result<Vec<Arc<Chunk>>> {
+        let view = chunk.view.load_full();
+        // Data that arrived in order lies in disjoint tables: cut between them, write nothing.
+        if view.funk.runs.is_empty()
+            && let Some(lows) = self.cuts_between_tables(chunk, &view)
+        {
+            return self.split_sharing(keyspace, chunk, lows);
+        }
+        // The first phase of the paper's split: a munk is cut in RAM, the tables are shared until
+        // the halves' next rebalance, which comes before they split again.
+        if let Some(munk) = &view.munk
+            && let Some(middle) = munk.middle_key()
+            && chunk.range.contains(&middle)
+            && *middle > *chunk.range.low
+        {
+            return self.split_sharing(keyspace, chunk, vec![chunk.range.low.to_vec(), middle]);
+        }
+        self.rewrite(keyspace, std::slice::from_ref(chunk))
+    }
+
+    /// Low keys that group the base's tables into chunks of up to the rebalance size.
+    fn cuts_between_tables(&self, chunk: &Chunk, view: &View) -> Option<Vec<Vec<u8>>> {
+        let group_max = self.options.chunk_bytes_max() * 8 / 10;
+        let mut lows = vec![chunk.range.low.to_vec()];
+        let mut group = 0;
+        for table in &view.funk.base {
+            let meta = &table.part.meta;
+            if group > 0 && group + meta.data_bytes > group_max && chunk.range.contains(&meta.min_key)
+            {
+                lows.push(meta.min_key.clone());
+                group = 0;
+            }
+            group += meta.data_bytes;
+        }
+        (lows.len() > 1).then_some(lows)
+    }
+
+    fn split_sharing(
+        &self,
+        keyspace: &KeyspaceState,
+        chunk: &Arc<Chunk>,
+        lows: Vec<Vec<u8>>,
+    ) -> Result<Vec<Arc<Chunk>>> {
+        let new = lows.into_iter().map(|low| NewChunk { low, base: Vec::new() }).collect();
+        let old = std::slice::from_ref(chunk);
+        let parts = self.replace_chunks(keyspace, old, new, None, Munks::Keep)?;
+        self.metrics.splits.add(1);
+        Ok(parts)
+    }
+
+    /// Merges the chunk with its right neighbour if nobody else is at work on that.
+    fn merge_with_next(&self, keyspace: &KeyspaceState, chunk: &Arc<Chunk>) -> Result<bool> {
+        let root = keyspace.index.load_full();
+        let Some((_, next)) = root.next(&chunk.range.low) else { return Ok(false) };
+        let next = next.clone();
+        let Some(_token) = next.try_token() else { return Ok(false) };
+        if next.latch.lock().retired || next.damaged.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        self.absorb(chunk);
+        self.absorb(&next);
+        let merged = self.rewrite(keyspace, &[chunk.clone(), next.clone()])?;
+        self.finish_layout(&merged)?;
+        Ok(true)
+    }
+
+    fn decide(&self, keyspace: &KeyspaceState, chunk: &Chunk, view: &View) -> Decision {
+        let (stats, limits) = self.figures(keyspace, chunk, view);
+        decide(&stats, &limits)
+    }
+
+    /// Bytes that reorganising the chunk now would write.
+    pub(crate) fn debt_of(&self, keyspace: &KeyspaceState, chunk: &Chunk, view: &View) -> u64 {
+        match self.decide(keyspace, chunk, view) {
+            Decision::None | Decision::Absorb => 0,
+            _ => super::rewrite::data_bytes(view),
+        }
+    }
+
+    fn figures(
+        &self,
+        keyspace: &KeyspaceState,
+        chunk: &Chunk,
+        view: &View,
+    ) -> (ChunkStats, Limits) {
+        let limits = self.picker_limits();
+        let funk = &view.funk;
+        let mut stats = ChunkStats {
+            data_bytes: super::rewrite::data_bytes(view),
+            sstable_bytes: funk.base_bytes(),
+            log_bytes: funk.log_bytes(),
+            log_runs: funk.runs.len() as u32,
+            has_munk: view.munk.is_some(),
+            munk_bytes: view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64),
+            ..ChunkStats::default()
+        };
+        let _ = index_bytes;
+        stats.update_rate = Heat::load(&chunk.heat.write_heat).into();
+        stats.shares_tables = funk.tables().any(|table| {
+            let meta = &table.part.meta;
+            !chunk.range.contains(&meta.min_key) || !chunk.range.contains(&meta.max_key)
+        });
+        stats.tombstones = funk.tables().map(|table| table.part.meta.deletes).sum();
+        stats.entries = funk.tables().map(|table| table.part.meta.entries).sum();
+        stats.frozen_deltas = view.frozen.iter().filter(|frozen| frozen.durable).count() as u32;
+        stats.appended_in_order = funk.runs.is_empty() && funk.base.len() > 1;
+        stats.base_tables = funk.base.len() as u32;
+        let next = keyspace.index.load_full();
+        stats.next_bytes = next
+            .next(&chunk.range.low)
+            .map(|(_, next)| super::rewrite::data_bytes(&next.view.load_full()));
+        (stats, limits)
+    }
+
+    /// All chunks looked at, their jobs done, until nothing is owed. Errors of a full disk end it.
+    pub(crate) fn settle(&self) -> Result<()> {
+        loop {
+            let mut worked = false;
+            for (_, chunk) in self.chunks() {
+                match self.maintain(&chunk) {
+                    Ok(done) => worked |= done,
+                    Err(error) if error.kind() == ErrorKind::KeyspaceDropped => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            self.collect();
+            if !worked {
+                return Ok(());
+            }
+        }
+    }
+}

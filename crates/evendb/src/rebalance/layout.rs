@@ -1,0 +1,316 @@
+//! Layout changes: the outcome of a rebalance, split or merge becomes the truth.
+//!
+//! New files are written and synced before. Then, under the latches of the chunks concerned and
+//! with no checkpoint's run pending on them, the manifest edit is queued (the queue is the order of
+//! edits) and the view or root is published. The edit is durable with the next manifest sync; what
+//! it drops is deleted after that and after the last view that names it is gone (I13).
+//!
+//! Why no run may be pending: a rebalance that took the runs below n and then dropped the extent
+//! into which checkpoint n has just written would lose run n.
+
+use crate::chunk::{Chunk, ChargedDelta, Frozen, KeyRange, View, Writer};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::funk::tables::TableHandle;
+use crate::funk::{Funk, Run};
+use crate::keyspace::KeyspaceState;
+use crate::manifest::ChunkId;
+use crate::manifest::edit::{Change, ChunkRecord, Part, Role};
+use crate::munk::Munk;
+use crate::sync::{Arc, MutexGuard};
+use crate::version::clock::checkpoint_of;
+
+/// A chunk that takes the place of others, or new tables for the same one.
+pub(crate) struct NewChunk {
+    pub(crate) low: Vec<u8>,
+    /// Tables of the new base, not yet named by the manifest.
+    pub(crate) base: Vec<Part>,
+}
+
+/// What a layout change does to the munks of the chunks concerned.
+pub(crate) enum Munks {
+    /// Cut or join them.
+    Keep,
+    /// Drop them; the deltas kept for them are in the funk.
+    Drop,
+}
+
+/// The part as this chunk's manifest record has it.
+fn part_with_role(handle: &TableHandle, role: Role) -> Part {
+    Part { role, ..handle.part.clone() }
+}
+
+/// A chunk's manifest record.
+fn chunk_record(id: ChunkId, keyspace: &KeyspaceState, low: &[u8], funk: &Funk) -> ChunkRecord {
+    let base = funk.base.iter().map(|table| part_with_role(table, Role::Base));
+    let runs = funk
+        .runs
+        .iter()
+        .map(|run| part_with_role(&run.table, Role::Run { ordinal: run.ordinal }));
+    ChunkRecord { id, keyspace: keyspace.id, low: low.to_vec(), parts: base.chain(runs).collect() }
+}
+
+impl Engine {
+    /// Latches `chunks` (ascending) once no run is pending on any. An error if the database fails
+    /// or closes meanwhile, or the keyspace is dropped.
+    pub(crate) fn latch_settled<'c>(
+        &self,
+        keyspace: &KeyspaceState,
+        chunks: &'c [Arc<Chunk>],
+    ) -> Result<Vec<MutexGuard<'c, Writer>>> {
+        loop {
+            self.check_healthy()?;
+            if keyspace.is_dropped() {
+                return Err(Error::new(ErrorKind::KeyspaceDropped, "the keyspace was dropped"));
+            }
+            let guards: Vec<_> = chunks.iter().map(|chunk| chunk.latch.lock()).collect();
+            assert!(guards.iter().all(|writer| !writer.retired), "a token's holder retires");
+            if guards.iter().all(|writer| !writer.run_pending) {
+                return Ok(guards);
+            }
+            drop(guards);
+            let mut wait = self.run_mutex.lock();
+            // A missed signal costs a moment only: the wait is bounded.
+            self.run_cleared.wait_for(&mut wait, std::time::Duration::from_millis(20));
+        }
+    }
+
+    /// A rebalance: `chunk`'s base becomes `base`; runs at or above `kept_from` stay.
+    pub(crate) fn replace_tables(
+        &self,
+        keyspace: &KeyspaceState,
+        chunk: &Arc<Chunk>,
+        base: Vec<Part>,
+        kept_from: u32,
+    ) -> Result<()> {
+        let chunks = std::slice::from_ref(chunk);
+        let guards = self.latch_settled(keyspace, chunks)?;
+        let mut view: View = (*chunk.view.load_full()).clone();
+        let old = view.funk.clone();
+        let runs: Vec<Run> =
+            old.runs.iter().filter(|run| run.ordinal >= kept_from).cloned().collect();
+        let base = base.iter().map(|part| self.tables.acquire(part)).collect();
+        // The kept runs are named by this chunk before and after.
+        let funk = Arc::new(Funk::new(base, runs, old.run_end, &self.search_settings));
+        let record = chunk_record(chunk.id, keyspace, &chunk.range.low, &funk);
+        view.funk = funk;
+        let dropped: Vec<_> = old
+            .base
+            .iter()
+            .chain(old.runs.iter().filter(|run| run.ordinal < kept_from).map(|run| &run.table))
+            .cloned()
+            .collect();
+        self.enqueue_edit(vec![Change::SetChunk(record)], dropped);
+        chunk.publish(view);
+        drop(guards);
+        Ok(())
+    }
+
+    /// A split or merge: `old` chunks (adjacent, ascending, tokens held) are replaced by `new`
+    /// ones over the same span. With `rewritten_below` the new chunks' bases hold everything of the
+    /// old ones' bases and of their runs below those ordinals; without, the new chunks share the
+    /// old ones' tables and are rebalanced later.
+    pub(crate) fn replace_chunks(
+        &self,
+        keyspace: &KeyspaceState,
+        old: &[Arc<Chunk>],
+        new: Vec<NewChunk>,
+        rewritten_below: Option<&[u32]>,
+        munks: Munks,
+    ) -> Result<Vec<Arc<Chunk>>> {
+        let mut guards = self.latch_settled(keyspace, old)?;
+        let checkpoint = checkpoint_of(self.clock.now());
+        for (chunk, writer) in old.iter().zip(&mut guards) {
+            if !writer.active.is_empty() {
+                let next = checkpoint.max(writer.active.checkpoint());
+                chunk.freeze(writer, next, &self.admission);
+            }
+        }
+        let views: Vec<Arc<View>> = old.iter().map(|chunk| chunk.view.load_full()).collect();
+        // A munk of one chunk alone cannot serve the whole.
+        let munks = match views.iter().all(|view| view.munk.is_some()) {
+            true => munks,
+            false => Munks::Drop,
+        };
+        let end = old.last().and_then(|chunk| chunk.range.high.clone());
+        let lows: Vec<Box<[u8]>> = new.iter().map(|chunk| Box::from(&chunk.low[..])).collect();
+        let mut changes: Vec<Change> =
+            old.iter().map(|chunk| Change::RemoveChunk { id: chunk.id }).collect();
+        let mut chunks: Vec<Arc<Chunk>> = Vec::new();
+        for (index, new_chunk) in new.into_iter().enumerate() {
+            let range = KeyRange {
+                low: lows[index].clone(),
+                high: lows.get(index + 1).cloned().or_else(|| end.clone()),
+            };
+            let funk = match rewritten_below {
+                Some(ordinals) => self.rewritten_funk(&range, &views, ordinals, &new_chunk.base),
+                None => self.shared_funk(&range, &views),
+            };
+            let id = ChunkId(self.new_id());
+            changes.push(Change::SetChunk(chunk_record(id, keyspace, &range.low, &funk)));
+            let view = View {
+                active: ChargedDelta::new(checkpoint, &self.admission),
+                frozen: limited_deltas(old, &views, &range, &munks),
+                munk: joined_munk(&views, &range, &munks),
+                funk: Arc::new(funk),
+            };
+            chunks.push(Arc::new(Chunk::new(id, keyspace.id, range, view)));
+        }
+        // The new chunks' undurable deltas are flushed by the next checkpoint.
+        {
+            let mut dirty = self.dirty.lock();
+            for chunk in &chunks {
+                let view = chunk.view.load_full();
+                let oldest = view.frozen.iter().filter(|frozen| !frozen.durable).last();
+                if let Some(frozen) = oldest {
+                    dirty.push((chunk.clone(), frozen.delta.checkpoint()));
+                }
+            }
+        }
+        let dropped = views.iter().flat_map(|view| view.funk.tables()).cloned().collect();
+        self.enqueue_edit(changes, dropped);
+        let published = chunks.iter().map(|chunk| (chunk.range.low.clone(), chunk.clone()));
+        {
+            let _root = keyspace.root_lock.lock();
+            let root = keyspace.index.load_full();
+            let old_lows: Vec<&[u8]> = old.iter().map(|chunk| &*chunk.range.low).collect();
+            keyspace.index.replace(Arc::new(root.replace(&old_lows, published.collect())));
+        }
+        for (chunk, writer) in old.iter().zip(&mut guards) {
+            writer.retired = true;
+            for new_chunk in &chunks {
+                new_chunk.heat.inherit(&chunk.heat, chunks.len());
+            }
+        }
+        Ok(chunks)
+    }
+
+    /// Queues an edit; the tables it drops are released once it is durable.
+    fn enqueue_edit(&self, changes: Vec<Change>, dropped: Vec<Arc<TableHandle>>) {
+        let registry = self.tables.registry();
+        let release = Box::new(move || registry.release(dropped));
+        self.manifest().enqueue(changes, Some(release));
+    }
+
+    /// New base, and the runs that were written while it was made.
+    fn rewritten_funk(
+        &self,
+        range: &KeyRange,
+        views: &[Arc<View>],
+        ordinals: &[u32],
+        base: &[Part],
+    ) -> Funk {
+        let base = base.iter().map(|part| self.tables.acquire(part)).collect();
+        let kept = views
+            .iter()
+            .zip(ordinals)
+            .flat_map(|(view, from)| view.funk.runs.iter().filter(|run| run.ordinal >= *from));
+        let runs = self.renumbered(range, kept);
+        let run_end = runs.len() as u32;
+        Funk::new(base, runs, run_end, &self.search_settings)
+    }
+
+    /// The tables of the old chunk that overlap `range`, shared with its other parts.
+    fn shared_funk(&self, range: &KeyRange, views: &[Arc<View>]) -> Funk {
+        let [view] = views else { unreachable!("only one chunk at a time is split") };
+        let old = &view.funk;
+        let base = old
+            .base
+            .iter()
+            .filter(|table| overlaps(range, table))
+            .map(|table| self.tables.acquire(&table.part))
+            .collect();
+        // Ordinals stay, so that the log index can be shared too.
+        let runs: Vec<Run> = old
+            .runs
+            .iter()
+            .filter(|run| overlaps(range, &run.table))
+            .map(|run| Run { ordinal: run.ordinal, table: self.tables.acquire(&run.table.part) })
+            .collect();
+        let keeps_all = runs.len() == old.runs.len();
+        let mut funk = Funk::new(base, runs, old.run_end, &self.search_settings);
+        if keeps_all && let Some(search) = old.search.get() {
+            funk.search.set(search);
+            funk.search_shared = true;
+        }
+        funk
+    }
+
+    /// Runs of one or several chunks under new ordinals; where they come from several, their key
+    /// ranges are disjoint, so only the order within each matters.
+    fn renumbered<'r>(
+        &self,
+        range: &KeyRange,
+        runs: impl Iterator<Item = &'r Run>,
+    ) -> Vec<Run> {
+        runs.filter(|run| overlaps(range, &run.table))
+            .enumerate()
+            .map(|(ordinal, run)| Run {
+                ordinal: ordinal as u32,
+                table: self.tables.acquire(&run.table.part),
+            })
+            .collect()
+    }
+}
+
+fn overlaps(range: &KeyRange, table: &TableHandle) -> bool {
+    let meta = &table.part.meta;
+    *meta.max_key >= *range.low && range.high.as_ref().is_none_or(|high| *meta.min_key < **high)
+}
+
+/// The old chunks' frozen deltas, each limited to where it belongs in the new chunk.
+fn limited_deltas(
+    old: &[Arc<Chunk>],
+    views: &[Arc<View>],
+    range: &KeyRange,
+    munks: &Munks,
+) -> Vec<Frozen> {
+    let mut frozen = Vec::new();
+    for (chunk, view) in old.iter().zip(views) {
+        for delta in &view.frozen {
+            let own = delta.limits.as_deref().unwrap_or(&chunk.range);
+            let Some(limits) = intersection(own, range) else { continue };
+            // Without a munk to take them, deltas whose run is in the funk are not needed.
+            if delta.durable && matches!(munks, Munks::Drop) {
+                continue;
+            }
+            frozen.push(Frozen { limits: Some(Arc::new(limits)), ..delta.clone() });
+        }
+    }
+    // Newest first; deltas of different chunks have disjoint limits, so only their own order counts.
+    frozen.sort_by_key(|frozen: &Frozen| std::cmp::Reverse(frozen.delta.checkpoint()));
+    frozen
+}
+
+fn intersection(a: &KeyRange, b: &KeyRange) -> Option<KeyRange> {
+    let low = a.low.clone().max(b.low.clone());
+    let high = match (&a.high, &b.high) {
+        (Some(a), Some(b)) => Some(a.min(b).clone()),
+        (a, b) => a.clone().or(b.clone()),
+    };
+    let empty = high.as_ref().is_some_and(|high| *high <= low);
+    (!empty).then_some(KeyRange { low, high })
+}
+
+/// The part of the old chunks' munks that the new chunk keeps.
+fn joined_munk(views: &[Arc<View>], range: &KeyRange, munks: &Munks) -> Option<Arc<Munk>> {
+    if matches!(munks, Munks::Drop) {
+        return None;
+    }
+    let mut whole: Option<Munk> = None;
+    for view in views {
+        let munk = view.munk.as_ref()?;
+        whole = Some(match whole {
+            None => (**munk).clone(),
+            Some(left) => Munk::concat(&left, munk),
+        });
+    }
+    let mut munk = whole?;
+    if !range.low.is_empty() {
+        munk = munk.split_at(&range.low).1;
+    }
+    if let Some(high) = &range.high {
+        munk = munk.split_at(high).0;
+    }
+    Some(Arc::new(munk))
+}

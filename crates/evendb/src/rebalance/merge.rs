@@ -1,0 +1,204 @@
+//! Merging sorted sources into one, version by version: what checkpoints, rebalances and absorbs
+//! write.
+//!
+//! Sources are newest first; of equal (key, version) the newer source wins. Versions that no
+//! reader can need go (I14). A tombstone goes only where the caller says that everything older of
+//! the chunk is among the sources (I15), and only if every reader reads at or above it.
+
+use crate::chunk::record::Record;
+use crate::error::Result;
+use crate::munk::{MunkEntries, MunkInput};
+use crate::sync::Arc;
+use crate::version::horizon::Horizon;
+use evendb_storage::table::{Table, TableCursor};
+use evendb_storage::{EntryRef, Kind, Version};
+
+/// Records in order: key ascending, version descending.
+pub(crate) trait Source {
+    fn current(&self) -> Option<EntryRef<'_>>;
+    fn advance(&mut self) -> Result<()>;
+}
+
+/// All records of a delta that no longer changes, as borrowed pointers in order.
+pub(crate) struct RecordSource<'g> {
+    pub(crate) records: Vec<&'g Record>,
+    pub(crate) at: usize,
+}
+
+impl Source for RecordSource<'_> {
+    fn current(&self) -> Option<EntryRef<'_>> {
+        self.records.get(self.at).map(|record| record.entry())
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.at += 1;
+        Ok(())
+    }
+}
+
+/// The records of a table between two keys.
+pub(crate) struct TableSource {
+    cursor: TableCursor,
+    high: Option<Box<[u8]>>,
+}
+
+impl TableSource {
+    pub(crate) fn new(table: Arc<Table>, low: &[u8], high: Option<&[u8]>) -> Result<TableSource> {
+        // A rewrite reads everything once: 256 KiB at a time.
+        let mut cursor = TableCursor::new(table, 64);
+        cursor.seek(low)?;
+        Ok(TableSource { cursor, high: high.map(Box::from) })
+    }
+}
+
+impl Source for TableSource {
+    fn current(&self) -> Option<EntryRef<'_>> {
+        if !self.cursor.valid() {
+            return None;
+        }
+        let entry = self.cursor.entry();
+        self.high.as_ref().is_none_or(|high| *entry.key < **high).then_some(entry)
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        Ok(self.cursor.next()?)
+    }
+}
+
+/// The records of a munk.
+pub(crate) struct MunkSource<'m>(pub(crate) MunkEntries<'m>);
+
+impl Source for MunkSource<'_> {
+    fn current(&self) -> Option<EntryRef<'_>> {
+        self.0.current()
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.0.advance();
+        Ok(())
+    }
+}
+
+/// What a merge may leave out.
+#[derive(Clone, Copy)]
+pub(crate) struct Dropping<'a> {
+    pub(crate) horizon: &'a Horizon,
+    /// Everything older of the chunk is among the sources.
+    pub(crate) tombstones: bool,
+}
+
+/// Several sources as one.
+pub(crate) struct Merge<'s> {
+    /// Newest first.
+    sources: Vec<Box<dyn Source + 's>>,
+    /// The source whose record is current; `None` at the end.
+    least: Option<usize>,
+    horizon: Horizon,
+    tombstones: bool,
+    /// Last record kept or dropped for good, of the key `key`.
+    key: Vec<u8>,
+    newer: Option<Version>,
+    /// Records taken in and given out, for the caller to check.
+    pub(crate) records_in: u64,
+    pub(crate) records_out: u64,
+}
+
+impl<'s> Merge<'s> {
+    pub(crate) fn new(
+        sources: Vec<Box<dyn Source + 's>>,
+        dropping: Dropping<'_>,
+    ) -> Result<Merge<'s>> {
+        let mut merge = Merge {
+            sources,
+            least: None,
+            horizon: dropping.horizon.clone(),
+            tombstones: dropping.tombstones,
+            key: Vec::new(),
+            newer: None,
+            records_in: 0,
+            records_out: 0,
+        };
+        merge.find()?;
+        Ok(merge)
+    }
+
+    /// The current record; its version is zero where no reader can tell the difference.
+    pub(crate) fn current(&self) -> Option<EntryRef<'_>> {
+        let mut entry = self.sources[self.least?].current()?;
+        if self.horizon.below_all(entry.version) {
+            entry.version = Version::ZERO;
+        }
+        Some(entry)
+    }
+
+    pub(crate) fn advance(&mut self) -> Result<()> {
+        if let Some(least) = self.least {
+            self.sources[least].advance()?;
+            self.find()?;
+        }
+        Ok(())
+    }
+
+    /// Moves to the least record that is kept.
+    fn find(&mut self) -> Result<()> {
+        loop {
+            let Some(least) = self.least_source() else {
+                self.least = None;
+                return Ok(());
+            };
+            let entry = self.sources[least].current().expect("the least source has a record");
+            self.records_in += 1;
+            let same_key = self.newer.is_some() && *self.key == *entry.key;
+            let version = entry.version;
+            let drop_it = if let Some(newer) = self.newer.filter(|_| same_key) {
+                // Equal versions, of sources older than the one kept, go as well.
+                version == newer || self.horizon.may_drop(version, newer)
+            } else {
+                self.tombstones
+                    && entry.kind == Kind::Delete
+                    && self.horizon.below_all(version)
+            };
+            if !same_key {
+                self.key.clear();
+                self.key.extend_from_slice(entry.key);
+            }
+            if !drop_it || !same_key {
+                self.newer = Some(version);
+            }
+            if !drop_it {
+                self.records_out += 1;
+                self.least = Some(least);
+                return Ok(());
+            }
+            self.sources[least].advance()?;
+        }
+    }
+
+    fn least_source(&self) -> Option<usize> {
+        let mut least: Option<(usize, EntryRef<'_>)> = None;
+        for (index, source) in self.sources.iter().enumerate() {
+            let Some(entry) = source.current() else { continue };
+            let smaller = least.as_ref().is_none_or(|(_, least)| {
+                (entry.key, std::cmp::Reverse(entry.version))
+                    < (least.key, std::cmp::Reverse(least.version))
+            });
+            if smaller {
+                least = Some((index, entry));
+            }
+        }
+        least.map(|(index, _)| index)
+    }
+}
+
+/// A merge of sources in RAM, for a munk to absorb.
+pub(crate) struct RamMerge<'s>(pub(crate) Merge<'s>);
+
+impl MunkInput for RamMerge<'_> {
+    fn current(&self) -> Option<EntryRef<'_>> {
+        self.0.current()
+    }
+
+    fn advance(&mut self) {
+        self.0.advance().expect("sources in RAM do not fail");
+    }
+}

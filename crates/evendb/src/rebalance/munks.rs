@@ -1,0 +1,189 @@
+//! Munks: loading, absorbing, evicting, and the round that decides which chunks have one.
+//!
+//! * Load: `loading` is set under the latch, so that deltas which become durable meanwhile are
+//!   kept (else the munk, built of an older view, would miss them).
+//! * Absorb (the paper's munk rebalance): the durable deltas are merged into copied pages; new munk
+//!   in, those deltas out, one view. Neither puts nor gets wait.
+//! * Evict: the munk and the deltas kept for it leave; both are in the funk, so no I/O is needed.
+
+use super::merge::{Dropping, Merge, RamMerge};
+use super::rewrite::funk_sources;
+use crate::cache::policy::{ChunkHeat, plan_munks};
+use crate::checkpoint::delta_sources;
+use crate::chunk::{Chunk, Frozen, Heat, View};
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::munk::{MunkBuilder, PAGE_BYTES};
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Arc, epoch};
+use std::collections::HashMap;
+
+impl Engine {
+    /// Builds the chunk's munk from its funk. The caller holds the token.
+    pub(crate) fn load_munk(&self, chunk: &Arc<Chunk>) -> Result<()> {
+        let view = {
+            let mut writer = chunk.latch.lock();
+            let view = chunk.view.load_full();
+            if writer.retired || view.munk.is_some() {
+                return Ok(());
+            }
+            writer.loading = true;
+            view
+        };
+        let built = self.build_munk(chunk, &view);
+        let mut writer = chunk.latch.lock();
+        writer.loading = false;
+        let mut new_view: View = (*chunk.view.load_full()).clone();
+        match built {
+            Ok(munk) => {
+                new_view.munk = Some(Arc::new(munk));
+                chunk.publish(new_view);
+                self.metrics.munk_loads.add(1);
+                Ok(())
+            }
+            Err(error) => {
+                new_view.frozen.retain(|frozen| !frozen.durable);
+                chunk.publish(new_view);
+                drop(writer);
+                self.note_damage(chunk);
+                Err(error)
+            }
+        }
+    }
+
+    fn build_munk(&self, chunk: &Chunk, view: &View) -> Result<crate::munk::Munk> {
+        let horizon = self.clock.horizon();
+        let dropping = Dropping { horizon: &horizon, tombstones: true };
+        let mut merge = Merge::new(funk_sources(chunk, view)?, dropping)?;
+        let mut builder = MunkBuilder::new(PAGE_BYTES);
+        while let Some(entry) = merge.current() {
+            builder.add(entry);
+            merge.advance()?;
+        }
+        Ok(builder.finish())
+    }
+
+    /// Merges the durable deltas into the munk. The caller holds the token. Whether there were any.
+    pub(crate) fn absorb(&self, chunk: &Arc<Chunk>) -> bool {
+        let view = chunk.view.load_full();
+        let Some(munk) = &view.munk else { return false };
+        let deltas: Vec<Frozen> =
+            view.frozen.iter().filter(|frozen| frozen.durable).cloned().collect();
+        if deltas.is_empty() {
+            return false;
+        }
+        let horizon = self.clock.horizon();
+        let absorbed = {
+            let pin = epoch::pin();
+            let sources = delta_sources(&deltas, chunk, &pin);
+            let dropping = Dropping { horizon: &horizon, tombstones: false };
+            let merge = Merge::new(sources, dropping).expect("sources in RAM do not fail");
+            Arc::new(munk.absorb(&mut RamMerge(merge), &horizon, true))
+        };
+        let writer = chunk.latch.lock();
+        let mut new_view: View = (*chunk.view.load_full()).clone();
+        new_view.munk = Some(absorbed);
+        new_view.frozen.retain(|frozen| {
+            !deltas.iter().any(|delta| Arc::ptr_eq(&delta.delta, &frozen.delta))
+        });
+        chunk.publish(new_view);
+        drop(writer);
+        self.metrics.absorbs.add(1);
+        true
+    }
+
+    /// Drops the chunk's munk. The caller holds the token.
+    pub(crate) fn evict_munk(&self, chunk: &Chunk) {
+        let writer = chunk.latch.lock();
+        let mut view: View = (*chunk.view.load_full()).clone();
+        if writer.retired || view.munk.take().is_none() {
+            return;
+        }
+        view.frozen.retain(|frozen| !frozen.durable);
+        chunk.publish(view);
+        drop(writer);
+        self.metrics.munk_evictions.add(1);
+    }
+
+    /// One round of the munk policy: takes the heat counters, decides, evicts at once and queues
+    /// the loads.
+    pub(crate) fn munk_round(&self) {
+        if !self.options.munks || self.failure().is_some() || self.is_closed() {
+            return;
+        }
+        let chunks = self.chunks();
+        let mut heats = Vec::with_capacity(chunks.len());
+        let mut indexes_bytes = 0;
+        for (_, chunk) in &chunks {
+            let view = chunk.view.load_full();
+            indexes_bytes += index_bytes(&view);
+            heats.push(take_heat(chunk, &view));
+        }
+        let fixed = self.fixed_memory_bytes(chunks.len() as u64) + indexes_bytes;
+        let budget = self.options.memory_budget.saturating_sub(fixed);
+        let plan = plan_munks(&heats, budget);
+        let by_id: HashMap<u64, &Arc<Chunk>> =
+            chunks.iter().map(|(_, chunk)| (chunk.id.0, chunk)).collect();
+        for chunk in plan.evict.iter().filter_map(|id| by_id.get(id)) {
+            if let Some(_token) = chunk.try_token() {
+                self.evict_munk(chunk);
+            }
+        }
+        for chunk in plan.load.iter().filter_map(|id| by_id.get(id)) {
+            if !chunk.damaged.load(Ordering::Relaxed) {
+                self.work.push_load(chunk);
+            }
+        }
+    }
+
+    /// Memory that is spoken for before munks get any, but for the indexes.
+    fn fixed_memory_bytes(&self, chunks: u64) -> u64 {
+        let options = &self.options;
+        let ring = match (&self.commit_log, options.commit_log_mapped) {
+            (Some(_), true) => self.ring_capacity(),
+            _ => 0,
+        };
+        let rows = if self.row_cache.is_some() { options.memory_budget / 10 } else { 0 };
+        // A checkpoint builds its runs in RAM, and a job holds the pages it replaces.
+        let reserve = options.memory_budget / 20;
+        ring + options.delta_bytes_max() + rows + reserve + chunks * CHUNK_METADATA_BYTES
+    }
+}
+
+/// What a chunk takes beside its data: itself, its view, its deltas when empty, its tables' handles.
+pub(crate) const CHUNK_METADATA_BYTES: u64 = 1024;
+
+/// Bytes of a view's log index and block indexes.
+pub(crate) fn index_bytes(view: &View) -> u64 {
+    let blocks: usize = view.funk.tables().map(|table| table.resident_bytes()).sum();
+    let log = view.funk.search.peek().map_or(0, |search| search.bytes());
+    (blocks + log) as u64
+}
+
+/// Empties a chunk's counters into its decayed heats.
+fn take_heat(chunk: &Chunk, view: &View) -> ChunkHeat {
+    let heat = &chunk.heat;
+    let take = |counter: &AtomicU32| counter.swap(0, Ordering::Relaxed) as f32;
+    let gets = take(&heat.gets);
+    let row_hits = take(&heat.row_hits);
+    let scans = take(&heat.scans);
+    let puts = take(&heat.puts);
+    // Halved every sixteen rounds or so.
+    let decay = |sum: &AtomicU32, new: f32| {
+        let now = Heat::load(sum) * 0.958 + new;
+        sum.store(now.to_bits(), Ordering::Relaxed);
+        now
+    };
+    let read_heat = decay(&heat.read_heat, gets + 4.0 * scans);
+    let write_heat = decay(&heat.write_heat, puts);
+    let row_share = if gets > 0.0 { row_hits / gets } else { 0.0 };
+    ChunkHeat {
+        id: chunk.id.0,
+        heat: read_heat,
+        scan_heat: 4.0 * scans,
+        puts: write_heat,
+        row_share,
+        data_bytes: super::rewrite::data_bytes(view).max(1),
+        munk_bytes: view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64),
+    }
+}

@@ -1,0 +1,249 @@
+//! Rewriting chunks: their bases and logs merged into new SSTables. One chunk in and one out is a
+//! rebalance; one in and several out a split; two neighbours in a merge of underflowing chunks.
+//!
+//! Puts and checkpoints go on meanwhile: runs written during the merge stay in the log. A munk that
+//! has taken all that is durable is the source, if there is one; then nothing is read.
+//!
+//! Failing at any point before the layout change deletes the new files and leaves everything as it
+//! was. Records are counted in and out by the merge; a read error aborts.
+
+use super::layout::{Munks, NewChunk};
+use super::merge::{Dropping, Merge, MunkSource, Source, TableSource};
+use crate::chunk::{Chunk, View};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::funk::tables::table_path;
+use crate::keyspace::KeyspaceState;
+use crate::manifest::edit::{Part, Place, Role};
+use crate::sync::Arc;
+use evendb_storage::TableId;
+use evendb_storage::table::{TableSink, TableWriter};
+use evendb_storage::vfs::File;
+
+/// A new SSTable's file.
+struct FileSink {
+    file: Arc<dyn File>,
+    at: u64,
+}
+
+impl TableSink for FileSink {
+    fn append(&mut self, bytes: &[u8]) -> evendb_storage::Result<()> {
+        self.file.write_at(bytes, self.at).map_err(|source| {
+            evendb_storage::Error::io(self.file.path(), "write an SSTable", source)
+        })?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// Clears the mark that keeps runs from joining the base while it is rewritten.
+struct Rebalancing<'a>(&'a [Arc<Chunk>]);
+
+impl Drop for Rebalancing<'_> {
+    fn drop(&mut self) {
+        for chunk in self.0 {
+            chunk.latch.lock().rebalancing = false;
+        }
+    }
+}
+
+impl Engine {
+    /// Rewrites `chunks` (one, or two neighbours in order; the caller holds their tokens) into as
+    /// many chunks as their size asks for. Returns the chunks that are there afterwards.
+    pub(crate) fn rewrite(
+        &self,
+        keyspace: &KeyspaceState,
+        chunks: &[Arc<Chunk>],
+    ) -> Result<Vec<Arc<Chunk>>> {
+        let views = self.begin_rewrite(keyspace, chunks)?;
+        let _rebalancing = Rebalancing(chunks);
+        let ordinals: Vec<u32> = views.iter().map(|view| view.funk.run_end).collect();
+        let written = self.write_tables(chunks, &views);
+        let parts = written.inspect_err(|error| {
+            if matches!(error.kind(), ErrorKind::Corruption) {
+                chunks.iter().for_each(|chunk| self.note_damage(chunk));
+            }
+        })?;
+        let remove = |parts: &[Part]| self.remove_tables(parts);
+        if let [chunk] = chunks
+            && parts.len() <= 1
+        {
+            self.replace_tables(keyspace, chunk, parts.clone(), ordinals[0])
+                .inspect_err(|_| remove(&parts))?;
+            self.metrics.rebalances.add(1);
+            return Ok(chunks.to_vec());
+        }
+        let first_low = chunks[0].range.low.to_vec();
+        let mut new: Vec<NewChunk> = parts
+            .iter()
+            .map(|part| NewChunk { low: part.meta.min_key.clone(), base: vec![part.clone()] })
+            .collect();
+        match new.first_mut() {
+            Some(first) => first.low = first_low,
+            None => new.push(NewChunk { low: first_low, base: Vec::new() }),
+        }
+        let counter = match chunks.len() {
+            1 => &self.metrics.splits,
+            _ => &self.metrics.merges,
+        };
+        let replaced =
+            self.replace_chunks(keyspace, chunks, new, Some(&ordinals), Munks::Keep);
+        let replaced = replaced.inspect_err(|_| remove(&parts))?;
+        self.metrics.rebalances.add(1);
+        counter.add(1);
+        Ok(replaced)
+    }
+
+    /// The views to merge, taken while no run is pending; from here to the end of the rewrite no
+    /// run joins the bases.
+    fn begin_rewrite(
+        &self,
+        keyspace: &KeyspaceState,
+        chunks: &[Arc<Chunk>],
+    ) -> Result<Vec<Arc<View>>> {
+        let mut guards = self.latch_settled(keyspace, chunks)?;
+        for writer in &mut guards {
+            writer.rebalancing = true;
+        }
+        Ok(chunks.iter().map(|chunk| chunk.view.load_full()).collect())
+    }
+
+    fn remove_tables(&self, parts: &[Part]) {
+        if self.failure().is_none() {
+            for part in parts {
+                let _ = self.vfs.remove(&table_path(&self.dir, part.table));
+            }
+        }
+    }
+
+    /// Merges and writes; the tables are synced, their names too. On an error nothing is left.
+    fn write_tables(&self, chunks: &[Arc<Chunk>], views: &[Arc<View>]) -> Result<Vec<Part>> {
+        let total: u64 = views.iter().map(|view| data_bytes(view)).sum();
+        let bytes_max = self.options.chunk_bytes_max();
+        // Cut into equal parts of at most 7/10 of the limit, unless one chunk holds it all.
+        let pieces = if total <= bytes_max { 1 } else { total.div_ceil(bytes_max * 7 / 10) };
+        let piece_bytes = if pieces == 1 { u64::MAX } else { total / pieces + 1 };
+        let horizon = self.clock.horizon();
+        let mut parts = Vec::new();
+        for (chunk, view) in chunks.iter().zip(views) {
+            let sources = match sources_of(chunk, view) {
+                Ok(sources) => sources,
+                Err(error) => {
+                    self.remove_tables(&parts);
+                    return Err(error);
+                }
+            };
+            let dropping = Dropping { horizon: &horizon, tombstones: true };
+            let result = Merge::new(sources, dropping)
+                .and_then(|mut merge| self.write_pieces(&mut merge, piece_bytes, &mut parts));
+            if let Err(error) = result {
+                self.remove_tables(&parts);
+                return Err(error);
+            }
+        }
+        if !parts.is_empty() {
+            let synced = self.vfs.sync_dir(&self.dir);
+            synced.map_err(|source| {
+                let error = evendb_storage::Error::io(&self.dir, "sync the directory", source);
+                self.latch_error(error.into())
+            })?;
+        }
+        Ok(parts)
+    }
+
+    fn write_pieces(
+        &self,
+        merge: &mut Merge<'_>,
+        piece_bytes: u64,
+        parts: &mut Vec<Part>,
+    ) -> Result<()> {
+        while merge.current().is_some() {
+            let id = self.new_table_id();
+            let path = table_path(&self.dir, id);
+            let written = self.write_table(merge, id, piece_bytes);
+            match written {
+                Ok(part) => parts.push(part),
+                Err(error) => {
+                    if self.failure().is_none() {
+                        let _ = self.vfs.remove(&path);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write_table(&self, merge: &mut Merge<'_>, id: TableId, bytes_max: u64) -> Result<Part> {
+        let path = table_path(&self.dir, id);
+        let io = |what| {
+            let path = path.clone();
+            move |source| Error::from(evendb_storage::Error::io(&path, what, source))
+        };
+        let file = self.vfs.create(&path).map_err(io("create an SSTable"))?;
+        let sink = FileSink { file: file.clone(), at: 0 };
+        let mut writer = TableWriter::new(sink, id, self.options.table_options());
+        let mut last_key: Option<Vec<u8>> = None;
+        while let Some(entry) = merge.current() {
+            let new_key = last_key.as_deref() != Some(entry.key);
+            if new_key {
+                if last_key.is_some() && writer.bytes_estimate() >= bytes_max {
+                    break;
+                }
+                let last = last_key.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(entry.key);
+            }
+            writer.add(entry)?;
+            merge.advance()?;
+        }
+        let (_, meta) = writer.finish()?;
+        self.metrics.bytes_sstable.add(meta.len);
+        // After a failed sync nobody knows what of the file is there: stop writing for good.
+        file.sync_data().map_err(io("sync an SSTable")).map_err(|error| self.latch_error(error))?;
+        Ok(Part {
+            table: id,
+            place: Place::File,
+            role: Role::Base,
+            epoch: self.epoch,
+            checkpoint: 0,
+            meta,
+        })
+    }
+}
+
+/// What the chunk's tables hold, as far as their figures tell.
+pub(crate) fn data_bytes(view: &View) -> u64 {
+    match &view.munk {
+        Some(munk) => munk.data_bytes() as u64,
+        None => view.funk.tables().map(|table| table.part.meta.data_bytes).sum(),
+    }
+}
+
+/// The durable content of a chunk, newest source first, within its range.
+pub(crate) fn sources_of<'v>(
+    chunk: &Chunk,
+    view: &'v View,
+) -> Result<Vec<Box<dyn Source + 'v>>> {
+    if let Some(munk) = &view.munk
+        && !view.frozen.iter().any(|frozen| frozen.durable)
+    {
+        return Ok(vec![Box::new(MunkSource(munk.entries_from(None)))]);
+    }
+    funk_sources(chunk, view)
+}
+
+/// The same, from the funk alone.
+pub(crate) fn funk_sources<'v>(
+    chunk: &Chunk,
+    view: &'v View,
+) -> Result<Vec<Box<dyn Source + 'v>>> {
+    let runs = view.funk.runs.iter().rev().map(|run| &run.table);
+    let mut sources: Vec<Box<dyn Source + 'v>> = Vec::new();
+    for table in runs.chain(&view.funk.base) {
+        let range = &chunk.range;
+        let source = TableSource::new(table.open()?, &range.low, range.high.as_deref())?;
+        sources.push(Box::new(source));
+    }
+    Ok(sources)
+}

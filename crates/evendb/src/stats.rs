@@ -1,0 +1,39 @@
+//! Gathering [`Stats`] from the counters and from the chunks.
+
+use crate::engine::Engine;
+use crate::metrics::Stats;
+use crate::rebalance::munks::{CHUNK_METADATA_BYTES, index_bytes};
+
+impl Engine {
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        self.metrics.fill(&mut stats);
+        let memory = &mut stats.memory;
+        memory.budget = self.options.memory_budget;
+        memory.deltas = self.admission.delta_used();
+        memory.row_cache = self.row_cache.as_ref().map_or(0, |rows| rows.bytes() as u64);
+        memory.commit_log = match (&self.commit_log, self.options.commit_log_mapped) {
+            (Some(_), true) => self.ring_capacity(),
+            _ => 0,
+        };
+        stats.debt_bytes = self.admission.delta_used();
+        for (keyspace, chunk) in self.chunks() {
+            let view = chunk.view.load_full();
+            stats.chunks += 1;
+            stats.memory.metadata += CHUNK_METADATA_BYTES;
+            if let Some(munk) = &view.munk {
+                stats.munks += 1;
+                stats.memory.munks += munk.bytes() as u64;
+            }
+            let log = view.funk.search.peek().map_or(0, |search| search.bytes()) as u64;
+            stats.memory.log_indexes += log;
+            stats.memory.block_indexes += index_bytes(&view) - log;
+            stats.log_bytes += view.funk.log_bytes();
+            stats.sstable_bytes += view.funk.base_bytes();
+            stats.data_bytes +=
+                view.funk.tables().map(|table| table.part.meta.data_bytes).sum::<u64>();
+            stats.debt_bytes += self.debt_of(&keyspace, &chunk, &view);
+        }
+        stats
+    }
+}
