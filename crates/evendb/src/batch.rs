@@ -34,7 +34,12 @@ pub struct Batch {
 
 impl Batch {
     pub(crate) fn new(handle: Arc<Handle>) -> Batch {
-        Batch { handle, ops: Vec::new(), durability: Durability::Relaxed, error: None }
+        Batch {
+            handle,
+            ops: Vec::new(),
+            durability: Durability::Relaxed,
+            error: None,
+        }
     }
 
     /// Adds a put. A key or value over the limits makes [`commit`](Self::commit) fail.
@@ -97,9 +102,11 @@ impl Batch {
             return Err(error);
         }
         // A stable sort keeps the writes of one key in order; the last of each key stays.
-        self.ops.sort_by(|a, b| (a.0.id, a.1.key()).cmp(&(b.0.id, b.1.key())));
+        self.ops
+            .sort_by(|a, b| (a.0.id, a.1.key()).cmp(&(b.0.id, b.1.key())));
         self.ops.reverse();
-        self.ops.dedup_by(|a, b| a.0.id == b.0.id && a.1.key() == b.1.key());
+        self.ops
+            .dedup_by(|a, b| a.0.id == b.0.id && a.1.key() == b.1.key());
         self.ops.reverse();
         let (keyspaces, records): (Vec<_>, Vec<_>) = self.ops.into_iter().unzip();
         let mut ops: Vec<Op<'_>> = keyspaces

@@ -123,9 +123,12 @@ impl Engine {
         }
         *self.completed.lock() = number;
         self.progress.notify_all();
-        self.disk_room.store(self.container.free_bytes(), Ordering::Relaxed);
+        self.disk_room
+            .store(self.container.free_bytes(), Ordering::Relaxed);
         self.metrics.checkpoints.add(1);
-        self.metrics.checkpoint_nanos.add(started.elapsed().as_nanos() as u64);
+        self.metrics
+            .checkpoint_nanos
+            .add(started.elapsed().as_nanos() as u64);
         Ok(())
     }
 
@@ -137,10 +140,16 @@ impl Engine {
         horizon: &Horizon,
         runs: &mut Vec<PendingRun>,
     ) -> Result<()> {
-        let mut writer = Gatherer { engine: self, offset: 0, bytes: Vec::new() };
+        let mut writer = Gatherer {
+            engine: self,
+            offset: 0,
+            bytes: Vec::new(),
+        };
         loop {
             let mut queue = std::mem::take(&mut *self.dirty.lock());
-            let later: Vec<_> = queue.extract_if(.., |(_, checkpoint)| *checkpoint > number).collect();
+            let later: Vec<_> = queue
+                .extract_if(.., |(_, checkpoint)| *checkpoint > number)
+                .collect();
             self.dirty.lock().extend(later);
             if queue.is_empty() {
                 break;
@@ -150,7 +159,9 @@ impl Engine {
                 (a.0.keyspace, &a.0.range.low).cmp(&(b.0.keyspace, &b.0.range.low))
             });
             for (index, (chunk, _)) in queue.iter().enumerate() {
-                let Some(run) = self.begin_run(chunk, number, next) else { continue };
+                let Some(run) = self.begin_run(chunk, number, next) else {
+                    continue;
+                };
                 runs.push(run);
                 let run = runs.last_mut().expect("just pushed");
                 if let Err(error) = self.write_run(run, number, horizon, &mut writer) {
@@ -189,7 +200,12 @@ impl Engine {
         }
         writer.run_pending = true;
         let may_join_base = !writer.rebalancing && self.appends_in_order(&view.funk);
-        Some(PendingRun { chunk: chunk.clone(), deltas, tables: Vec::new(), may_join_base })
+        Some(PendingRun {
+            chunk: chunk.clone(),
+            deltas,
+            tables: Vec::new(),
+            may_join_base,
+        })
     }
 
     /// Merges a chunk's deltas and writes them as one table, or as several where they are more
@@ -203,7 +219,13 @@ impl Engine {
     ) -> Result<()> {
         let pin = epoch::pin();
         let sources = delta_sources(&run.deltas, &run.chunk, &pin);
-        let mut merge = Merge::new(sources, Dropping { horizon, tombstones: false })?;
+        let mut merge = Merge::new(
+            sources,
+            Dropping {
+                horizon,
+                tombstones: false,
+            },
+        )?;
         let view = run.chunk.view.load_full();
         let mut ordinal = view.funk.run_end;
         let mut in_order = run.may_join_base;
@@ -214,8 +236,11 @@ impl Engine {
         }
         drop(merge);
         drop(pin);
-        let mut greatest: Option<Vec<u8>> =
-            view.funk.base.last().map(|table| table.part.meta.max_key.clone());
+        let mut greatest: Option<Vec<u8>> = view
+            .funk
+            .base
+            .last()
+            .map(|table| table.part.meta.max_key.clone());
         for (id, bytes, meta, keys) in built {
             in_order &= greatest.as_ref().is_none_or(|key| *key < meta.min_key);
             greatest = Some(meta.max_key.clone());
@@ -246,12 +271,19 @@ impl Engine {
     /// written once. Many small runs would make a long base, so those go the ordinary way.
     fn appends_in_order(&self, funk: &Funk) -> bool {
         let small = self.options.chunk_bytes_max() / 64;
-        let small_tables = funk.base.iter().filter(|table| table.part_len() < small).count();
+        let small_tables = funk
+            .base
+            .iter()
+            .filter(|table| table.part_len() < small)
+            .count();
         funk.runs.is_empty() && small_tables < 16
     }
 
     /// One table of the merge's next records.
-    #[expect(clippy::type_complexity, reason = "the parts of one table, taken apart at once")]
+    #[expect(
+        clippy::type_complexity,
+        reason = "the parts of one table, taken apart at once"
+    )]
     fn build_table(
         &self,
         merge: &mut Merge<'_>,
@@ -289,7 +321,10 @@ impl Engine {
                 parts: run.tables.iter().map(|table| table.part.clone()).collect(),
             })
             .collect();
-        changes.push(Change::Checkpoint { number, replay_from });
+        changes.push(Change::Checkpoint {
+            number,
+            replay_from,
+        });
         let bytes = self.manifest().flush(changes)?;
         self.metrics.bytes_manifest.add(bytes);
         Ok(())
@@ -306,7 +341,9 @@ impl Engine {
         view.funk = new_funk;
         let for_munk = view.munk.is_some() || writer.loading;
         let flushed = |frozen: &Frozen| {
-            run.deltas.iter().any(|delta| Arc::ptr_eq(&delta.delta, &frozen.delta))
+            run.deltas
+                .iter()
+                .any(|delta| Arc::ptr_eq(&delta.delta, &frozen.delta))
         };
         if for_munk {
             for frozen in &mut view.frozen {
@@ -338,7 +375,10 @@ impl Engine {
             match table.part.role {
                 Role::Base => base.push(handle),
                 Role::Run { ordinal } => {
-                    runs.push(Run { ordinal, table: handle });
+                    runs.push(Run {
+                        ordinal,
+                        table: handle,
+                    });
                     run_end = ordinal + 1;
                     search = search.map(|search| {
                         let len = table.part.meta.len;
@@ -352,12 +392,17 @@ impl Engine {
         if let Some(search) = search {
             new_funk.search.set(search);
         }
-        Funk { search_shared: shared && new_funk.search.peek().is_some(), ..new_funk }
+        Funk {
+            search_shared: shared && new_funk.search.peek().is_some(),
+            ..new_funk
+        }
     }
 
     /// Cached rows of the run's keys take the new value or go.
     fn update_rows(&self, run: &PendingRun) {
-        let Some(rows) = self.row_cache.as_ref().filter(|rows| rows.len() > 0) else { return };
+        let Some(rows) = self.row_cache.as_ref().filter(|rows| rows.len() > 0) else {
+            return;
+        };
         let pin = epoch::pin();
         let mut seen: Vec<&[u8]> = Vec::new();
         for frozen in &run.deltas {
@@ -394,13 +439,21 @@ impl Engine {
                 }
             }
             run.chunk.latch.lock().run_pending = false;
-            let checkpoint = run.deltas.iter().map(|frozen| frozen.delta.checkpoint()).max();
+            let checkpoint = run
+                .deltas
+                .iter()
+                .map(|frozen| frozen.delta.checkpoint())
+                .max();
             dirty.push((run.chunk.clone(), checkpoint.unwrap_or(0)));
         }
         self.dirty.lock().extend(dirty);
         self.run_was_cleared();
         self.disk_room.store(0, Ordering::Relaxed);
-        if out_of_room { error } else { self.latch_error(error) }
+        if out_of_room {
+            error
+        } else {
+            self.latch_error(error)
+        }
     }
 }
 

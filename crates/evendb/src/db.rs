@@ -52,7 +52,10 @@ impl Db {
             None => handle.engine.create_keyspace(DEFAULT_KEYSPACE)?,
         };
         worker::start(&handle.engine)?;
-        let default = Keyspace { handle: handle.clone(), state };
+        let default = Keyspace {
+            handle: handle.clone(),
+            state,
+        };
         Ok(Db { handle, default })
     }
 
@@ -77,7 +80,10 @@ impl Db {
             Some(state) => state,
             None => self.engine().create_keyspace(name)?,
         };
-        Ok(Keyspace { handle: self.handle.clone(), state })
+        Ok(Keyspace {
+            handle: self.handle.clone(),
+            state,
+        })
     }
 
     /// Names of all keyspaces, sorted.
@@ -189,7 +195,9 @@ impl Db {
     /// # Errors
     /// `Closed`.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        Ok(Snapshot { moment: Moment::now(&self.handle)? })
+        Ok(Snapshot {
+            moment: Moment::now(&self.handle)?,
+        })
     }
 
     /// Everything acknowledged so far survives power loss when this returns.
@@ -247,7 +255,10 @@ impl Engine {
             return Ok(known.clone());
         }
         let (keyspace, changes) = recovery::new_keyspace(self, name);
-        let bytes = self.manifest().flush(changes).map_err(|error| self.manifest_error(error))?;
+        let bytes = self
+            .manifest()
+            .flush(changes)
+            .map_err(|error| self.manifest_error(error))?;
         self.metrics.bytes_manifest.add(bytes);
         catalog.insert(name.to_owned(), keyspace.clone());
         Ok(keyspace)
@@ -282,10 +293,18 @@ impl Engine {
             .iter()
             .flat_map(|(_, chunk)| {
                 let _settled = chunk.latch.lock();
-                chunk.view.load_full().funk.tables().cloned().collect::<Vec<_>>()
+                chunk
+                    .view
+                    .load_full()
+                    .funk
+                    .tables()
+                    .cloned()
+                    .collect::<Vec<_>>()
             })
             .collect();
-        self.dirty.lock().retain(|(chunk, _)| chunk.keyspace != keyspace.id);
+        self.dirty
+            .lock()
+            .retain(|(chunk, _)| chunk.keyspace != keyspace.id);
         let bytes = self.manifest().flush(vec![change]).map_err(|error| {
             // Not dropped after all, unless nothing may be written any more.
             self.manifest_error(error)

@@ -22,10 +22,10 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, OnceLock, epoch};
 use crate::version::clock::Clock;
 use crate::worker::Work;
+use crate::write::Op;
 use crate::write::admission::Admission;
 use crate::write::commit_log::{self, CommitLog, Lsn};
 use crate::write::payload::{self, Encoded};
-use crate::write::Op;
 use evendb_storage::TableId;
 use evendb_storage::codec::checksum;
 use evendb_storage::vfs::{LockGuard, Vfs};
@@ -190,7 +190,9 @@ impl Engine {
 
     /// The manifest of a database that is open for writing.
     pub(crate) fn manifest(&self) -> &Manifest {
-        self.manifest.as_ref().expect("only called where writing has been allowed")
+        self.manifest
+            .as_ref()
+            .expect("only called where writing has been allowed")
     }
 
     /// Stops all writes for good: the first failed write or sync. Wakes every waiter. Returns the
@@ -202,7 +204,11 @@ impl Engine {
         self.admission.cancel();
         if let Some(log) = &self.commit_log {
             let source = std::io::Error::other(cause.to_string());
-            log.fail(evendb_storage::Error::io(&self.dir, "go on after a failure", source));
+            log.fail(evendb_storage::Error::io(
+                &self.dir,
+                "go on after a failure",
+                source,
+            ));
         }
         self.wake_all();
         cause
@@ -330,7 +336,11 @@ impl Engine {
         }
         let step = (self.options.delta_bytes_max() / 4).max(64 << 10);
         let wanted = need + step;
-        match self.container.ensure_room(wanted).or_else(|_| self.container.ensure_room(need)) {
+        match self
+            .container
+            .ensure_room(wanted)
+            .or_else(|_| self.container.ensure_room(need))
+        {
             Ok(()) => {
                 let room = self.container.free_bytes();
                 self.disk_room.store(room, Ordering::Relaxed);
@@ -358,7 +368,11 @@ impl Engine {
         let mut chunks = Vec::new();
         for keyspace in self.keyspaces() {
             let index = keyspace.index.load_full();
-            chunks.extend(index.iter().map(|(_, chunk)| (keyspace.clone(), chunk.clone())));
+            chunks.extend(
+                index
+                    .iter()
+                    .map(|(_, chunk)| (keyspace.clone(), chunk.clone())),
+            );
         }
         chunks
     }

@@ -56,7 +56,11 @@ struct Inner {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error(Arc::new(Inner { kind, message: message.into(), source: None }))
+        Error(Arc::new(Inner {
+            kind,
+            message: message.into(),
+            source: None,
+        }))
     }
 
     pub(crate) fn latched(cause: &Error) -> Error {
@@ -85,7 +89,11 @@ impl From<evendb_storage::Error> for Error {
             evendb_storage::ErrorKind::Unsupported => ErrorKind::Unsupported,
             _ => ErrorKind::Io,
         };
-        Error(Arc::new(Inner { kind, message: error.to_string(), source: Some(Box::new(error)) }))
+        Error(Arc::new(Inner {
+            kind,
+            message: error.to_string(),
+            source: Some(Box::new(error)),
+        }))
     }
 }
 

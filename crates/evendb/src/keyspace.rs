@@ -95,7 +95,10 @@ impl Keyspace {
         check_limits(key, value)?;
         self.handle.engine.check_value_size(value.len())?;
         let record = RecordRef::new(key, value, kind, hash_key(key));
-        let mut ops = [Op { keyspace: &self.state, record }];
+        let mut ops = [Op {
+            keyspace: &self.state,
+            record,
+        }];
         self.handle.engine.write(&mut ops, Durability::Relaxed)
     }
 
@@ -123,7 +126,10 @@ impl Keyspace {
         if let [key] = keys {
             return Ok(vec![self.get(key)?]);
         }
-        Snapshot { moment: Moment::now(&self.handle)? }.multi_get(self, keys)
+        Snapshot {
+            moment: Moment::now(&self.handle)?,
+        }
+        .multi_get(self, keys)
     }
 
     /// The records of a key range, as of now. An inverted range is empty.
@@ -182,7 +188,9 @@ impl Keyspace {
             let mut records = Vec::new();
             let mut bytes = 0;
             while records.len() < DELETE_BATCH_RECORDS && bytes < bytes_max {
-                let Some((key, _)) = cursor.next()? else { break };
+                let Some((key, _)) = cursor.next()? else {
+                    break;
+                };
                 let record = RecordRef::new(key, &[], Kind::Delete, hash_key(key));
                 bytes += record.memory_bytes() as u64 + 64;
                 records.push(record);
@@ -193,7 +201,10 @@ impl Keyspace {
             removed += records.len() as u64;
             let mut ops: Vec<Op<'_>> = records
                 .into_iter()
-                .map(|record| Op { keyspace: &self.state, record })
+                .map(|record| Op {
+                    keyspace: &self.state,
+                    record,
+                })
                 .collect();
             engine.write(&mut ops, Durability::Relaxed)?;
         }

@@ -40,7 +40,10 @@ impl Counter {
     }
 
     pub(crate) fn get(&self) -> u64 {
-        self.0.iter().map(|stripe| stripe.load(Ordering::Relaxed)).sum()
+        self.0
+            .iter()
+            .map(|stripe| stripe.load(Ordering::Relaxed))
+            .sum()
     }
 }
 
@@ -115,7 +118,10 @@ impl Metrics {
     fn component(&self, component: Component) -> (u64, u64) {
         let counter = &self.gets[component as usize];
         let sampled = counter.sampled.get();
-        (counter.count.get(), counter.nanos.get().checked_div(sampled).unwrap_or(0))
+        (
+            counter.count.get(),
+            counter.nanos.get().checked_div(sampled).unwrap_or(0),
+        )
     }
 
     pub(crate) fn fill(&self, stats: &mut Stats) {
@@ -156,7 +162,10 @@ impl Metrics {
 /// Gets by the component that answered, and the mean latency of each in nanoseconds (sampled).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "each pair is the component of its name: a count, and nanoseconds")]
+#[expect(
+    missing_docs,
+    reason = "each pair is the component of its name: a count, and nanoseconds"
+)]
 pub struct GetStats {
     pub delta: u64,
     pub delta_nanos: u64,
@@ -314,7 +323,11 @@ impl fmt::Display for Stats {
             ("absent", gets.absent, gets.absent_nanos),
         ] {
             let share = 100.0 * count as f64 / total;
-            writeln!(f, "  {name:<12} {count:>12} {share:>9.2}% {:>9.2}", nanos as f64 / 1e3)?;
+            writeln!(
+                f,
+                "  {name:<12} {count:>12} {share:>9.2}% {:>9.2}",
+                nanos as f64 / 1e3
+            )?;
         }
         writeln!(f, "RAM hit rate {:.2}%", 100.0 * self.ram_hit_rate())?;
         writeln!(
@@ -343,7 +356,11 @@ impl fmt::Display for Stats {
         )?;
         let checkpoint_ms =
             self.checkpoint_nanos_total as f64 / 1e6 / self.checkpoints.max(1) as f64;
-        writeln!(f, "checkpoints {} (mean {checkpoint_ms:.1} ms)", self.checkpoints)?;
+        writeln!(
+            f,
+            "checkpoints {} (mean {checkpoint_ms:.1} ms)",
+            self.checkpoints
+        )?;
         let written = &self.bytes_written;
         writeln!(
             f,
@@ -354,7 +371,12 @@ impl fmt::Display for Stats {
             mib(written.sstable),
             mib(written.manifest)
         )?;
-        writeln!(f, "MiB read {:.1} in {} reads", mib(self.bytes_read), self.block_reads)?;
+        writeln!(
+            f,
+            "MiB read {:.1} in {} reads",
+            mib(self.bytes_read),
+            self.block_reads
+        )?;
         let memory = &self.memory;
         write!(
             f,

@@ -235,14 +235,18 @@ impl Options {
         if self.filter_bits_per_key > 64 {
             return bad("filter_bits_per_key must be at most 64");
         }
-        if self.commit_log_bytes.is_some_and(|bytes| !(64 << 10..=1 << 40).contains(&bytes)) {
+        if self
+            .commit_log_bytes
+            .is_some_and(|bytes| !(64 << 10..=1 << 40).contains(&bytes))
+        {
             return bad("commit_log_bytes must be between 64 KiB and 1 TiB");
         }
         Ok(())
     }
 
     pub(crate) fn chunk_bytes_max(&self) -> u64 {
-        self.chunk_bytes.unwrap_or((self.memory_budget / 256).clamp(64 << 10, 10 << 20))
+        self.chunk_bytes
+            .unwrap_or((self.memory_budget / 256).clamp(64 << 10, 10 << 20))
     }
 
     pub(crate) fn delta_bytes_max(&self) -> u64 {
@@ -250,8 +254,9 @@ impl Options {
     }
 
     pub(crate) fn ring_bytes(&self) -> u64 {
-        let bytes =
-            self.commit_log_bytes.unwrap_or((self.memory_budget / 8).clamp(64 << 10, 256 << 20));
+        let bytes = self
+            .commit_log_bytes
+            .unwrap_or((self.memory_budget / 8).clamp(64 << 10, 256 << 20));
         bytes.next_multiple_of(4096)
     }
 

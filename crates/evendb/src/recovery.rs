@@ -14,7 +14,7 @@
 
 use crate::chunk::index::Index;
 use crate::chunk::record::RecordRef;
-use crate::chunk::{Chunk, ChargedDelta, KeyRange, View};
+use crate::chunk::{ChargedDelta, Chunk, KeyRange, View};
 use crate::engine::{Assembly, Engine, value_extent_path};
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::container::{Container, extent_of};
@@ -61,7 +61,9 @@ fn random_seed() -> u64 {
 pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     let vfs = options.vfs.clone();
     let dir = std::path::absolute(path).map_err(io(path, "resolve the path"))?;
-    let exists = vfs.exists(&dir.join("CURRENT")).map_err(io(&dir, "look for the database"))?;
+    let exists = vfs
+        .exists(&dir.join("CURRENT"))
+        .map_err(io(&dir, "look for the database"))?;
     if exists && options.error_if_exists {
         let message = format!("there is a database in {} already", dir.display());
         return Err(Error::new(ErrorKind::AlreadyExists, message));
@@ -71,7 +73,8 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         return Err(Error::new(ErrorKind::NotFound, message));
     }
     if !exists {
-        vfs.create_dir_all(&dir).map_err(io(&dir, "create the directory"))?;
+        vfs.create_dir_all(&dir)
+            .map_err(io(&dir, "create the directory"))?;
     }
     let lock_path = dir.join(LOCK);
     let lock = vfs.lock(&lock_path, options.read_only).map_err(|source| {
@@ -82,7 +85,9 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         io(&lock_path, "lock the database")(source)
     })?;
     // Asked again under the lock: somebody may have created it meanwhile.
-    let exists = vfs.exists(&dir.join("CURRENT")).map_err(io(&dir, "look for the database"))?;
+    let exists = vfs
+        .exists(&dir.join("CURRENT"))
+        .map_err(io(&dir, "look for the database"))?;
     let manifest = match exists {
         true => None,
         false => Some(create(&*vfs, &dir, &options)?),
@@ -93,19 +98,27 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
 /// Creates the files of a new database; `CURRENT` comes last and makes it one.
 fn create(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Manifest> {
     let names = vfs.list(dir).map_err(io(dir, "list the directory"))?;
-    let names: Vec<String> =
-        names.into_iter().filter_map(|name| name.into_string().ok()).collect();
+    let names: Vec<String> = names
+        .into_iter()
+        .filter_map(|name| name.into_string().ok())
+        .collect();
     // A creation that was cut short leaves some of these, never data.
-    if names.iter().any(|name| name.ends_with(".sst") || name.ends_with(".val")) {
+    if names
+        .iter()
+        .any(|name| name.ends_with(".sst") || name.ends_with(".val"))
+    {
         let detail = "CURRENT is missing, but there are files of a database";
         return Err(StorageError::corruption(&dir.join("CURRENT"), 0, detail).into());
     }
     for name in &names {
-        if name.starts_with("MANIFEST-") || [COMMIT_LOG, CONTAINER, "CURRENT.tmp"].contains(&&**name)
+        if name.starts_with("MANIFEST-")
+            || [COMMIT_LOG, CONTAINER, "CURRENT.tmp"].contains(&&**name)
         {
             let path = dir.join(name);
             if name == CONTAINER {
-                let file = vfs.open(&path, false).map_err(io(&path, "open a leftover"))?;
+                let file = vfs
+                    .open(&path, false)
+                    .map_err(io(&path, "open a leftover"))?;
                 if holds_data(&*file).map_err(io(&path, "read a leftover"))? {
                     let detail = "CURRENT is missing, but the chunks' logs hold data";
                     return Err(StorageError::corruption(&dir.join("CURRENT"), 0, detail).into());
@@ -122,10 +135,16 @@ fn create(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Manifest> {
         commit_log::create_file(vfs, &dir.join(COMMIT_LOG), ring_bytes)?;
     }
     let container = dir.join(CONTAINER);
-    let file = vfs.create(&container).map_err(io(&container, "create the chunks' logs"))?;
-    file.sync_data().map_err(io(&container, "sync the chunks' logs"))?;
+    let file = vfs
+        .create(&container)
+        .map_err(io(&container, "create the chunks' logs"))?;
+    file.sync_data()
+        .map_err(io(&container, "sync the chunks' logs"))?;
     vfs.sync_dir(dir).map_err(io(dir, "sync the directory"))?;
-    let state = State { ring_bytes, ..State::default() };
+    let state = State {
+        ring_bytes,
+        ..State::default()
+    };
     Ok(Manifest::create(options.vfs.clone(), dir, 1, state)?)
 }
 
@@ -184,7 +203,16 @@ impl Opening {
                 Some(file)
             }
         };
-        Ok(Opening { vfs, dir, options, state, manifest: created, manifest_id, manifest_end, ring })
+        Ok(Opening {
+            vfs,
+            dir,
+            options,
+            state,
+            manifest: created,
+            manifest_id,
+            manifest_end,
+            ring,
+        })
     }
 
     fn run(mut self, lock: Box<dyn evendb_storage::vfs::LockGuard>) -> Result<Engine> {
@@ -229,7 +257,10 @@ impl Opening {
             manifest: self.manifest,
             tables,
             container,
-            catalog: catalog.into_values().map(|state| (state.name.clone(), state)).collect(),
+            catalog: catalog
+                .into_values()
+                .map(|state| (state.name.clone(), state))
+                .collect(),
             dirty,
             completed: self.state.completed,
             value_extents: replay.extents,
@@ -257,12 +288,11 @@ impl Opening {
 
     /// Hands out the valid records above the replay position. `each` says whether to go on; the
     /// position returned is where the valid ones end.
-    fn for_each_record(
-        &self,
-        each: &mut dyn FnMut(&LogRecord<'_>) -> Result<bool>,
-    ) -> Result<Lsn> {
+    fn for_each_record(&self, each: &mut dyn FnMut(&LogRecord<'_>) -> Result<bool>) -> Result<Lsn> {
         let from = self.state.replay_from;
-        let Some(ring) = &self.ring else { return Ok(from) };
+        let Some(ring) = &self.ring else {
+            return Ok(from);
+        };
         let mut stopped = None;
         let mut failure = None;
         let end = commit_log::recover(
@@ -312,7 +342,11 @@ impl Opening {
             Ok(valid)
         })?;
         extents.retain(|(record_end, _)| *record_end <= end);
-        Ok(Replay { end, checkpoint_max, extents })
+        Ok(Replay {
+            end,
+            checkpoint_max,
+            extents,
+        })
     }
 
     fn bad_record(&self, record: &LogRecord<'_>) -> Error {
@@ -353,11 +387,19 @@ impl Opening {
             // Created without a commit log, now opened at a level that needs one.
             let bytes = self.options.ring_bytes();
             let path = self.dir.join(COMMIT_LOG);
-            if self.vfs.exists(&path).map_err(io(&path, "look for a commit log"))? {
-                self.vfs.remove(&path).map_err(io(&path, "remove a leftover"))?;
+            if self
+                .vfs
+                .exists(&path)
+                .map_err(io(&path, "look for a commit log"))?
+            {
+                self.vfs
+                    .remove(&path)
+                    .map_err(io(&path, "remove a leftover"))?;
             }
             self.ring = Some(commit_log::create_file(&*self.vfs, &path, bytes)?);
-            self.vfs.sync_dir(&self.dir).map_err(io(&self.dir, "sync the directory"))?;
+            self.vfs
+                .sync_dir(&self.dir)
+                .map_err(io(&self.dir, "sync the directory"))?;
             self.state.ring_bytes = bytes;
             changes.push(Change::Format { ring_bytes: bytes });
         }
@@ -368,7 +410,9 @@ impl Opening {
     }
 
     fn start_commit_log(&self, epoch: &EpochRecord) -> Result<Option<CommitLog>> {
-        let Some(ring) = &self.ring else { return Ok(None) };
+        let Some(ring) = &self.ring else {
+            return Ok(None);
+        };
         if self.options.durability == Durability::Relaxed {
             return Ok(None);
         }
@@ -395,7 +439,9 @@ impl Opening {
         let mut seen = HashSet::new();
         for chunk in self.state.chunks.values() {
             for part in &chunk.parts {
-                let Place::Extent { offset } = part.place else { continue };
+                let Place::Extent { offset } = part.place else {
+                    continue;
+                };
                 if !seen.insert(part.table) {
                     continue;
                 }
@@ -404,9 +450,15 @@ impl Opening {
                     let detail = "a run lies beyond the end of the chunks' logs";
                     return Err(StorageError::corruption(&path, offset, detail).into());
                 }
-                extents.mark_used(extent_of(offset, part.meta.len)).map_err(|_| {
-                    StorageError::corruption(&path, offset, "two runs overlap in the chunks' logs")
-                })?;
+                extents
+                    .mark_used(extent_of(offset, part.meta.len))
+                    .map_err(|_| {
+                        StorageError::corruption(
+                            &path,
+                            offset,
+                            "two runs overlap in the chunks' logs",
+                        )
+                    })?;
             }
         }
         let grow_bytes = self.options.delta_bytes_max() / 4;
@@ -426,12 +478,17 @@ impl Opening {
         }
         let mut catalog = BTreeMap::new();
         for (id, mut chunks) in by_keyspace {
-            let Some(name) = self.state.keyspaces.get(&id) else { continue };
+            let Some(name) = self.state.keyspaces.get(&id) else {
+                continue;
+            };
             chunks.sort_by(|a, b| a.low.cmp(&b.low));
             let mut entries = Vec::with_capacity(chunks.len());
             for (index, record) in chunks.iter().enumerate() {
                 let high = chunks.get(index + 1).map(|next| Box::from(&next.low[..]));
-                let range = KeyRange { low: Box::from(&record.low[..]), high };
+                let range = KeyRange {
+                    low: Box::from(&record.low[..]),
+                    high,
+                };
                 let view = View {
                     active: ChargedDelta::new(checkpoint, admission),
                     frozen: Vec::new(),
@@ -538,14 +595,24 @@ impl Opening {
                 named.insert(table_path(&self.dir, part.table));
             }
         }
-        named.extend(replay.extents.iter().map(|(_, id)| value_extent_path(&self.dir, *id)));
+        named.extend(
+            replay
+                .extents
+                .iter()
+                .map(|(_, id)| value_extent_path(&self.dir, *id)),
+        );
         let (manifest_id, _) = writer::read_current(&*self.vfs, &self.dir)?;
         named.insert(self.dir.join(format!("MANIFEST-{manifest_id:06}")));
-        let names = self.vfs.list(&self.dir).map_err(io(&self.dir, "list the directory"))?;
+        let names = self
+            .vfs
+            .list(&self.dir)
+            .map_err(io(&self.dir, "list the directory"))?;
         for name in names.iter().filter_map(|name| name.to_str()) {
             let path = self.dir.join(name);
             if is_own_name(name) && !named.contains(&path) {
-                self.vfs.remove(&path).map_err(io(&path, "remove an orphan"))?;
+                self.vfs
+                    .remove(&path)
+                    .map_err(io(&path, "remove an orphan"))?;
             }
         }
         Ok(())
@@ -570,15 +637,31 @@ pub(crate) fn new_keyspace(engine: &Engine, name: &str) -> (Arc<KeyspaceState>, 
         active: ChargedDelta::new(checkpoint_of(engine.clock.now()), &engine.admission),
         frozen: Vec::new(),
         munk: None,
-        funk: Arc::new(Funk::new(Vec::new(), Vec::new(), 0, &engine.search_settings)),
+        funk: Arc::new(Funk::new(
+            Vec::new(),
+            Vec::new(),
+            0,
+            &engine.search_settings,
+        )),
     };
-    let range = KeyRange { low: Box::default(), high: None };
+    let range = KeyRange {
+        low: Box::default(),
+        high: None,
+    };
     let chunk = Arc::new(Chunk::new(chunk_id, id, range, view));
     let index = Index::new(vec![(Box::default(), chunk)]);
     let state = Arc::new(KeyspaceState::new(id, name.to_owned(), index));
-    let record = ChunkRecord { id: chunk_id, keyspace: id, low: Vec::new(), parts: Vec::new() };
+    let record = ChunkRecord {
+        id: chunk_id,
+        keyspace: id,
+        low: Vec::new(),
+        parts: Vec::new(),
+    };
     let changes = vec![
-        Change::CreateKeyspace { id, name: name.to_owned() },
+        Change::CreateKeyspace {
+            id,
+            name: name.to_owned(),
+        },
         Change::SetChunk(record),
     ];
     let _ = TableId(0);

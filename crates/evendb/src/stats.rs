@@ -11,7 +11,10 @@ impl Engine {
         let memory = &mut stats.memory;
         memory.budget = self.options.memory_budget;
         memory.deltas = self.admission.delta_used();
-        memory.row_cache = self.row_cache.as_ref().map_or(0, |rows| rows.bytes() as u64);
+        memory.row_cache = self
+            .row_cache
+            .as_ref()
+            .map_or(0, |rows| rows.bytes() as u64);
         memory.commit_log = match (&self.commit_log, self.options.commit_log_mapped) {
             (Some(_), true) => self.ring_capacity(),
             _ => 0,
@@ -30,8 +33,11 @@ impl Engine {
             stats.memory.block_indexes += index_bytes(&view) - log;
             stats.log_bytes += view.funk.log_bytes();
             stats.sstable_bytes += view.funk.base_bytes();
-            stats.data_bytes +=
-                view.funk.tables().map(|table| table.part.meta.data_bytes).sum::<u64>();
+            stats.data_bytes += view
+                .funk
+                .tables()
+                .map(|table| table.part.meta.data_bytes)
+                .sum::<u64>();
             stats.debt_bytes += self.debt_of(&keyspace, &chunk, &view);
         }
         stats

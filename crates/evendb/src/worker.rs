@@ -152,7 +152,9 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
 }
 
 fn flusher(engine: &Engine) {
-    let Some(log) = &engine.commit_log else { return };
+    let Some(log) = &engine.commit_log else {
+        return;
+    };
     while !engine.work.stopped() {
         if log.wait_for_flush_request(TICK) && engine.failure().is_none() {
             // Every waiter gets the error from the log; the latch stops the rest.
@@ -183,8 +185,8 @@ fn upkeep(engine: &Engine) {
             thread::sleep(TICK);
             continue;
         }
-        let due = last_checkpoint.elapsed() >= CHECKPOINT_INTERVAL
-            && !engine.dirty.lock().is_empty();
+        let due =
+            last_checkpoint.elapsed() >= CHECKPOINT_INTERVAL && !engine.dirty.lock().is_empty();
         if wanted || due {
             // A full disk is tried again at the next request; a failure has latched.
             if engine.checkpoint().is_err() {
@@ -353,7 +355,9 @@ impl Engine {
             && self.failure().is_none()
         {
             result = self.checkpoint().and_then(|()| {
-                manifest.seal().map_err(|error| self.latch_error(error.into()))
+                manifest
+                    .seal()
+                    .map_err(|error| self.latch_error(error.into()))
             });
         }
         for _ in 0..4 {

@@ -34,12 +34,20 @@ use std::ops::Deref;
 /// A delta whose memory is charged to the admission ledger until it is reclaimed.
 pub(crate) struct ChargedDelta {
     delta: Delta,
+    /// What an empty one takes; that is not charged.
+    empty_bytes: u64,
     admission: Arc<Admission>,
 }
 
 impl ChargedDelta {
     pub(crate) fn new(checkpoint: u64, admission: &Arc<Admission>) -> Arc<ChargedDelta> {
-        Arc::new(ChargedDelta { delta: Delta::new(checkpoint), admission: admission.clone() })
+        let delta = Delta::new(checkpoint);
+        let empty_bytes = delta.bytes() as u64;
+        Arc::new(ChargedDelta {
+            delta,
+            empty_bytes,
+            admission: admission.clone(),
+        })
     }
 }
 
@@ -52,8 +60,9 @@ impl Deref for ChargedDelta {
 
 impl Drop for ChargedDelta {
     fn drop(&mut self) {
-        if !self.delta.is_empty() {
-            self.admission.release_delta(self.delta.bytes() as u64);
+        let charged = self.delta.bytes() as u64 - self.empty_bytes;
+        if charged > 0 {
+            self.admission.release_delta(charged);
         }
     }
 }
@@ -125,14 +134,18 @@ impl Heat {
     /// instruction on a line that every reader of a hot chunk shares does.
     #[inline]
     pub(crate) fn count(counter: &AtomicU32) {
-        counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        counter.store(
+            counter.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Relaxed,
+        );
     }
 
     /// Takes a share of the heat of a chunk that this one replaces.
     pub(crate) fn inherit(&self, old: &Heat, parts: usize) {
-        for (mine, old) in
-            [(&self.read_heat, &old.read_heat), (&self.write_heat, &old.write_heat)]
-        {
+        for (mine, old) in [
+            (&self.read_heat, &old.read_heat),
+            (&self.write_heat, &old.write_heat),
+        ] {
             let sum = Heat::load(mine) + Heat::load(old) / parts as f32;
             mine.store(sum.to_bits(), Ordering::Relaxed);
         }
@@ -181,7 +194,9 @@ impl Chunk {
     /// The right to reorganise the chunk, if nobody has it.
     pub(crate) fn try_token(&self) -> Option<Token<'_>> {
         // Acquire pairs with the Release of the last owner's drop.
-        let free = self.token.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        let free = self
+            .token
+            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         free.is_ok().then_some(Token { chunk: self })
     }
 
@@ -198,7 +213,14 @@ impl Chunk {
         writer.active = view.active.clone();
         writer.queued = false;
         if !old.is_empty() {
-            view.frozen.insert(0, Frozen { delta: old, limits: None, durable: false });
+            view.frozen.insert(
+                0,
+                Frozen {
+                    delta: old,
+                    limits: None,
+                    durable: false,
+                },
+            );
         }
         self.publish(view);
     }

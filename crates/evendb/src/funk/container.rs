@@ -41,7 +41,11 @@ impl Container {
         grow_bytes: u64,
     ) -> Container {
         let grow_bytes = grow_bytes.max(GROW_BYTES_MIN);
-        Container { file, space: Mutex::new(Space { extents, allocated }), grow_bytes }
+        Container {
+            file,
+            space: Mutex::new(Space { extents, allocated }),
+            grow_bytes,
+        }
     }
 
     pub(crate) fn file(&self) -> Arc<dyn File> {
@@ -102,7 +106,10 @@ impl Container {
 
     /// Gives an extent back that [`allocate`](Self::allocate) or the manifest named.
     pub(crate) fn free(&self, offset: u64, len: u64) {
-        self.space.lock().extents.free(Extent { offset, len: sectors(len) });
+        self.space.lock().extents.free(Extent {
+            offset,
+            len: sectors(len),
+        });
     }
 
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
@@ -120,5 +127,8 @@ impl Container {
 
 /// The extent of the manifest's part, for rebuilding the allocator.
 pub(crate) fn extent_of(offset: u64, len: u64) -> Extent {
-    Extent { offset, len: sectors(len) }
+    Extent {
+        offset,
+        len: sectors(len),
+    }
 }

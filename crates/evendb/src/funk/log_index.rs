@@ -26,7 +26,7 @@
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use bloom::BloomFilter;
+use evendb_storage::filter::BloomFilter;
 
 const RUN_END_MAX: u32 = 1 << 24;
 const TAG_BITS: u32 = 24;
@@ -339,49 +339,6 @@ impl Part {
             run_bytes: self.run_bytes,
             filter: Arc::clone(&self.filter),
             hashes: Vec::new(),
-        }
-    }
-}
-
-/// Stands for `evendb_storage::filter` until that has its filter: same interface.
-mod bloom {
-    #[derive(Debug)]
-    pub(super) struct BloomFilter {
-        words: Box<[u64]>,
-        probes: u32,
-    }
-
-    impl BloomFilter {
-        pub(super) fn build(hashes: &[u64], bits_per_key: u32) -> BloomFilter {
-            let bits = (hashes.len() * bits_per_key as usize).max(64);
-            let mut filter = BloomFilter {
-                words: vec![0; bits.div_ceil(64)].into(),
-                probes: (bits_per_key * 69 / 100).clamp(1, 30),
-            };
-            for &hash in hashes {
-                for bit in filter.bits(hash).collect::<Vec<_>>() {
-                    filter.words[bit / 64] |= 1 << (bit % 64);
-                }
-            }
-            filter
-        }
-
-        pub(super) fn may_contain(&self, hash: u64) -> bool {
-            self.bits(hash)
-                .all(|bit| self.words[bit / 64] & 1 << (bit % 64) != 0)
-        }
-
-        pub(super) fn bytes(&self) -> usize {
-            std::mem::size_of::<Self>() + self.words.len() * 8
-        }
-
-        fn bits(&self, hash: u64) -> impl Iterator<Item = usize> + use<> {
-            let bits = self.words.len() as u128 * 64;
-            let step = hash.rotate_left(32) | 1;
-            (0..u64::from(self.probes)).map(move |probe| {
-                let mixed = hash.wrapping_add(probe.wrapping_mul(step));
-                ((u128::from(mixed) * bits) >> 64) as usize
-            })
         }
     }
 }

@@ -89,7 +89,10 @@ impl Search {
                     index = Arc::new(index.grown(need));
                 }
                 for &(hash, block) in keys {
-                    let position = Position { run, block: block.min(0xffff) as u16 };
+                    let position = Position {
+                        run,
+                        block: block.min(0xffff) as u16,
+                    };
                     while !index.insert(hash, position) {
                         index = Arc::new(index.grown(need));
                     }
@@ -122,7 +125,13 @@ impl Funk {
         if runs.is_empty() {
             search.set(Arc::new(settings.empty()));
         }
-        Funk { base, runs, run_end, search, search_shared: false }
+        Funk {
+            base,
+            runs,
+            run_end,
+            search,
+            search_shared: false,
+        }
     }
 
     pub(crate) fn log_bytes(&self) -> u64 {
@@ -134,11 +143,16 @@ impl Funk {
     }
 
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
-        self.base.iter().chain(self.runs.iter().map(|run| &run.table))
+        self.base
+            .iter()
+            .chain(self.runs.iter().map(|run| &run.table))
     }
 
     fn run(&self, ordinal: u32) -> Option<&Run> {
-        let at = self.runs.binary_search_by_key(&ordinal, |run| run.ordinal).ok()?;
+        let at = self
+            .runs
+            .binary_search_by_key(&ordinal, |run| run.ordinal)
+            .ok()?;
         self.runs.get(at)
     }
 
@@ -150,7 +164,9 @@ impl Funk {
         let mut search = settings.empty();
         for run in &self.runs {
             let mut keys = Vec::new();
-            run.table.open()?.for_each_hash(&mut |hash, block| keys.push((hash, block)))?;
+            run.table
+                .open()?
+                .for_each_hash(&mut |hash, block| keys.push((hash, block)))?;
             search = search.with_run(run.ordinal, run.table.part_len(), &keys, false);
         }
         Ok(self.search.set(Arc::new(search)))
@@ -170,7 +186,9 @@ impl Funk {
         {
             return Ok(Some((Component::Log, found)));
         }
-        let after = self.base.partition_point(|table| *table.part.meta.min_key <= *key);
+        let after = self
+            .base
+            .partition_point(|table| *table.part.meta.min_key <= *key);
         let Some(table) = after.checked_sub(1).map(|index| &self.base[index]) else {
             return Ok(None);
         };
@@ -181,7 +199,9 @@ impl Funk {
         if !table.may_contain(hash) {
             return Ok(None);
         }
-        let Some(block) = table.block_for(key) else { return Ok(None) };
+        let Some(block) = table.block_for(key) else {
+            return Ok(None);
+        };
         metrics.block_reads.add(1);
         let found = table.get_from_block(block, key, at)?;
         if let Some(found) = &found {
@@ -200,7 +220,9 @@ impl Funk {
     ) -> Result<Option<Found>> {
         let read = |run: &Run, block: Option<usize>| -> Result<Option<Found>> {
             let table = run.table.open()?;
-            let Some(block) = block.or_else(|| table.block_for(key)) else { return Ok(None) };
+            let Some(block) = block.or_else(|| table.block_for(key)) else {
+                return Ok(None);
+            };
             metrics.block_reads.add(1);
             let found = table.get_from_block(block, key, at)?;
             if let Some(found) = &found {
@@ -213,7 +235,9 @@ impl Funk {
                 let mut candidates = Candidates::default();
                 index.candidates(hash, self.run_end, &mut candidates);
                 for position in candidates.iter() {
-                    let Some(run) = self.run(position.run) else { continue };
+                    let Some(run) = self.run(position.run) else {
+                        continue;
+                    };
                     // A saturated ordinal stands for "there or later".
                     let block = (position.block < u16::MAX).then_some(position.block.into());
                     if let Some(found) = read(run, block)? {

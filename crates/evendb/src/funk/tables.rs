@@ -52,7 +52,9 @@ impl Registry {
         for table in tables {
             let mut known = self.0.lock();
             let id = table.part.table;
-            let Some(entry) = known.get_mut(&id) else { continue };
+            let Some(entry) = known.get_mut(&id) else {
+                continue;
+            };
             entry.1 -= 1;
             if entry.1 == 0 {
                 known.remove(&id);
@@ -83,14 +85,19 @@ impl TableHandle {
             Place::File => {
                 let path = table_path(&self.dir, self.part.table);
                 let opened = self.vfs.open(&path, false);
-                (opened.map_err(|source| Error::io(&path, "open an SSTable", source))?, 0)
+                (
+                    opened.map_err(|source| Error::io(&path, "open an SSTable", source))?,
+                    0,
+                )
             }
             Place::Extent { offset } => (self.container.file(), offset),
         };
         let path = file.path().to_owned();
         let table = Table::open(file, offset, self.part.meta.len, self.part.table)?;
         if table.meta().checksum != self.part.meta.checksum {
-            return Err(Error::corruption(&path, offset, "not the table the manifest names").into());
+            return Err(
+                Error::corruption(&path, offset, "not the table the manifest names").into(),
+            );
         }
         Ok(self.opened.set(Arc::new(table)))
     }
@@ -105,7 +112,8 @@ impl Drop for TableHandle {
     fn drop(&mut self) {
         // Acquire pairs with the Release in `release`: the dropping edit is durable.
         if self.released.load(Ordering::Acquire) {
-            self.reaper.push((self.part.table, self.part.place, self.part.meta.len));
+            self.reaper
+                .push((self.part.table, self.part.place, self.part.meta.len));
         }
     }
 }

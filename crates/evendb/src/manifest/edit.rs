@@ -70,18 +70,39 @@ pub(crate) struct EpochRecord {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
     /// First change of every manifest: facts fixed at creation.
-    Format { ring_bytes: u64 },
+    Format {
+        ring_bytes: u64,
+    },
     Epoch(EpochRecord),
-    CreateKeyspace { id: KeyspaceId, name: String },
-    DropKeyspace { id: KeyspaceId },
+    CreateKeyspace {
+        id: KeyspaceId,
+        name: String,
+    },
+    DropKeyspace {
+        id: KeyspaceId,
+    },
     SetChunk(ChunkRecord),
-    RemoveChunk { id: ChunkId },
-    AddParts { id: ChunkId, parts: Vec<Part> },
-    Checkpoint { number: u64, replay_from: Lsn },
+    RemoveChunk {
+        id: ChunkId,
+    },
+    AddParts {
+        id: ChunkId,
+        parts: Vec<Part>,
+    },
+    Checkpoint {
+        number: u64,
+        replay_from: Lsn,
+    },
 }
 
 fn put_meta(out: &mut Vec<u8>, meta: &TableMeta) {
-    for number in [meta.len, meta.entries, meta.deletes, meta.data_bytes, meta.max_version.0] {
+    for number in [
+        meta.len,
+        meta.entries,
+        meta.deletes,
+        meta.data_bytes,
+        meta.max_version.0,
+    ] {
         put_varint(out, number);
     }
     put_slice(out, &meta.min_key);
@@ -125,12 +146,16 @@ fn get_part(input: &mut &[u8]) -> Option<Part> {
         table: TableId(get_varint(input)?),
         place: match get_varint(input)? {
             0 => Place::File,
-            1 => Place::Extent { offset: get_varint(input)? },
+            1 => Place::Extent {
+                offset: get_varint(input)?,
+            },
             _ => return None,
         },
         role: match get_varint(input)? {
             0 => Role::Base,
-            ordinal => Role::Run { ordinal: u32::try_from(ordinal - 1).ok()? },
+            ordinal => Role::Run {
+                ordinal: u32::try_from(ordinal - 1).ok()?,
+            },
         },
         epoch: get_varint(input)?,
         checkpoint: get_varint(input)?,
@@ -195,7 +220,10 @@ impl Change {
                 put_varint(out, id.0);
                 put_parts(out, parts);
             }
-            Change::Checkpoint { number, replay_from } => {
+            Change::Checkpoint {
+                number,
+                replay_from,
+            } => {
                 put_varint(out, 8);
                 put_varint(out, *number);
                 put_varint(out, replay_from.0);
@@ -204,11 +232,12 @@ impl Change {
     }
 
     fn decode(input: &mut &[u8]) -> Option<Change> {
-        let keyspace = |input: &mut &[u8]| {
-            Some(KeyspaceId(u32::try_from(get_varint(input)?).ok()?))
-        };
+        let keyspace =
+            |input: &mut &[u8]| Some(KeyspaceId(u32::try_from(get_varint(input)?).ok()?));
         Some(match get_varint(input)? {
-            1 => Change::Format { ring_bytes: get_varint(input)? },
+            1 => Change::Format {
+                ring_bytes: get_varint(input)?,
+            },
             2 => Change::Epoch(EpochRecord {
                 epoch: get_varint(input)?,
                 seed: get_varint(input)?,
@@ -220,15 +249,22 @@ impl Change {
                 id: keyspace(input)?,
                 name: String::from_utf8(get_slice(input)?.to_vec()).ok()?,
             },
-            4 => Change::DropKeyspace { id: keyspace(input)? },
+            4 => Change::DropKeyspace {
+                id: keyspace(input)?,
+            },
             5 => Change::SetChunk(ChunkRecord {
                 id: ChunkId(get_varint(input)?),
                 keyspace: keyspace(input)?,
                 low: get_slice(input)?.to_vec(),
                 parts: get_parts(input)?,
             }),
-            6 => Change::RemoveChunk { id: ChunkId(get_varint(input)?) },
-            7 => Change::AddParts { id: ChunkId(get_varint(input)?), parts: get_parts(input)? },
+            6 => Change::RemoveChunk {
+                id: ChunkId(get_varint(input)?),
+            },
+            7 => Change::AddParts {
+                id: ChunkId(get_varint(input)?),
+                parts: get_parts(input)?,
+            },
             8 => Change::Checkpoint {
                 number: get_varint(input)?,
                 replay_from: Lsn(get_varint(input)?),
@@ -287,7 +323,10 @@ pub(crate) mod tests {
                 previous_closed_at: Lsn(896),
                 completed_before: 6,
             }),
-            Change::CreateKeyspace { id: KeyspaceId(1), name: "events".into() },
+            Change::CreateKeyspace {
+                id: KeyspaceId(1),
+                name: "events".into(),
+            },
             Change::SetChunk(ChunkRecord {
                 id: ChunkId(9),
                 keyspace: KeyspaceId(1),
@@ -296,9 +335,16 @@ pub(crate) mod tests {
             }),
             Change::AddParts {
                 id: ChunkId(9),
-                parts: vec![part(4, Place::Extent { offset: 512 }, Role::Run { ordinal: 5 })],
+                parts: vec![part(
+                    4,
+                    Place::Extent { offset: 512 },
+                    Role::Run { ordinal: 5 },
+                )],
             },
-            Change::Checkpoint { number: 7, replay_from: Lsn(1024) },
+            Change::Checkpoint {
+                number: 7,
+                replay_from: Lsn(1024),
+            },
             Change::RemoveChunk { id: ChunkId(9) },
             Change::DropKeyspace { id: KeyspaceId(1) },
         ]

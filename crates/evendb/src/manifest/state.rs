@@ -29,7 +29,11 @@ impl State {
         match change {
             Change::Format { ring_bytes } => self.ring_bytes = *ring_bytes,
             Change::Epoch(epoch) => {
-                if self.epochs.last().is_some_and(|last| last.epoch >= epoch.epoch) {
+                if self
+                    .epochs
+                    .last()
+                    .is_some_and(|last| last.epoch >= epoch.epoch)
+                {
                     return Err("epochs out of order");
                 }
                 self.epochs.push(epoch.clone());
@@ -41,7 +45,9 @@ impl State {
                 self.next_keyspace = self.next_keyspace.max(id.0.saturating_add(1));
             }
             Change::DropKeyspace { id } => {
-                self.keyspaces.remove(id).ok_or("unknown keyspace dropped")?;
+                self.keyspaces
+                    .remove(id)
+                    .ok_or("unknown keyspace dropped")?;
                 self.next_keyspace = self.next_keyspace.max(id.0.saturating_add(1));
                 self.chunks.retain(|_, chunk| chunk.keyspace != *id);
             }
@@ -55,10 +61,16 @@ impl State {
                 self.chunks.remove(id).ok_or("unknown chunk removed")?;
             }
             Change::AddParts { id, parts } => {
-                let chunk = self.chunks.get_mut(id).ok_or("parts for an unknown chunk")?;
+                let chunk = self
+                    .chunks
+                    .get_mut(id)
+                    .ok_or("parts for an unknown chunk")?;
                 chunk.parts.extend(parts.iter().cloned());
             }
-            Change::Checkpoint { number, replay_from } => {
+            Change::Checkpoint {
+                number,
+                replay_from,
+            } => {
                 if *number < self.completed {
                     return Err("checkpoints out of order");
                 }
@@ -79,18 +91,26 @@ impl State {
 
     /// The changes that rebuild this state from nothing, for a new manifest file.
     pub(crate) fn to_changes(&self) -> Vec<Change> {
-        let mut changes = vec![Change::Format { ring_bytes: self.ring_bytes }];
+        let mut changes = vec![Change::Format {
+            ring_bytes: self.ring_bytes,
+        }];
         changes.extend(self.epochs.iter().cloned().map(Change::Epoch));
         // A dropped last keyspace must stay known as given out: its id seeds replay's skipping.
         if let Some(last) = self.next_keyspace.checked_sub(1)
             && !self.keyspaces.contains_key(&KeyspaceId(last))
         {
             let id = KeyspaceId(last);
-            changes.push(Change::CreateKeyspace { id, name: String::new() });
+            changes.push(Change::CreateKeyspace {
+                id,
+                name: String::new(),
+            });
             changes.push(Change::DropKeyspace { id });
         }
         for (id, name) in &self.keyspaces {
-            changes.push(Change::CreateKeyspace { id: *id, name: name.clone() });
+            changes.push(Change::CreateKeyspace {
+                id: *id,
+                name: name.clone(),
+            });
         }
         changes.extend(self.chunks.values().cloned().map(Change::SetChunk));
         changes.push(Change::Checkpoint {
@@ -145,8 +165,23 @@ mod tests {
     #[test]
     fn contradictions_are_refused() {
         let mut state = State::default();
-        assert!(state.apply(&Change::RemoveChunk { id: ChunkId(1) }).is_err());
-        assert!(state.apply(&Change::DropKeyspace { id: KeyspaceId(1) }).is_err());
-        assert!(state.apply(&Change::AddParts { id: ChunkId(1), parts: vec![] }).is_err());
+        assert!(
+            state
+                .apply(&Change::RemoveChunk { id: ChunkId(1) })
+                .is_err()
+        );
+        assert!(
+            state
+                .apply(&Change::DropKeyspace { id: KeyspaceId(1) })
+                .is_err()
+        );
+        assert!(
+            state
+                .apply(&Change::AddParts {
+                    id: ChunkId(1),
+                    parts: vec![]
+                })
+                .is_err()
+        );
     }
 }

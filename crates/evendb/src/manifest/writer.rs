@@ -83,7 +83,11 @@ pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(u64, u64)> {
         return Err(corrupt("CURRENT has the wrong magic number"));
     }
     let mut input = rest;
-    let fields = (get_u64(&mut input), get_u64(&mut input), get_u32(&mut input));
+    let fields = (
+        get_u64(&mut input),
+        get_u64(&mut input),
+        get_u32(&mut input),
+    );
     let (Some(id), Some(verified), Some(crc)) = fields else {
         return Err(corrupt("CURRENT is cut short"));
     };
@@ -91,7 +95,10 @@ pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(u64, u64)> {
         return Err(corrupt("CURRENT does not verify"));
     }
     if magic[7] != CURRENT_MAGIC[7] {
-        return Err(Error::unsupported(&path, "CURRENT is of another format version"));
+        return Err(Error::unsupported(
+            &path,
+            "CURRENT is of another format version",
+        ));
     }
     Ok((id, verified))
 }
@@ -100,18 +107,27 @@ pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(u64, u64)> {
 fn write_current(vfs: &dyn Vfs, dir: &Path, id: u64, verified: u64) -> Result<()> {
     let path = dir.join("CURRENT");
     let temporary = dir.join("CURRENT.tmp");
-    if vfs.exists(&temporary).map_err(io(&temporary, "look for CURRENT.tmp"))? {
-        vfs.remove(&temporary).map_err(io(&temporary, "remove CURRENT.tmp"))?;
+    if vfs
+        .exists(&temporary)
+        .map_err(io(&temporary, "look for CURRENT.tmp"))?
+    {
+        vfs.remove(&temporary)
+            .map_err(io(&temporary, "remove CURRENT.tmp"))?;
     }
     let mut bytes = CURRENT_MAGIC.to_vec();
     bytes.extend_from_slice(&id.to_le_bytes());
     bytes.extend_from_slice(&verified.to_le_bytes());
     let crc = checksum(0, &[&bytes]);
     bytes.extend_from_slice(&crc.to_le_bytes());
-    let file = vfs.create(&temporary).map_err(io(&temporary, "create CURRENT.tmp"))?;
-    file.write_at(&bytes, 0).map_err(io(&temporary, "write CURRENT.tmp"))?;
-    file.sync_data().map_err(io(&temporary, "sync CURRENT.tmp"))?;
-    vfs.rename(&temporary, &path).map_err(io(&path, "rename CURRENT"))?;
+    let file = vfs
+        .create(&temporary)
+        .map_err(io(&temporary, "create CURRENT.tmp"))?;
+    file.write_at(&bytes, 0)
+        .map_err(io(&temporary, "write CURRENT.tmp"))?;
+    file.sync_data()
+        .map_err(io(&temporary, "sync CURRENT.tmp"))?;
+    vfs.rename(&temporary, &path)
+        .map_err(io(&path, "rename CURRENT"))?;
     vfs.sync_dir(dir).map_err(io(dir, "sync directory"))
 }
 
@@ -119,28 +135,29 @@ fn write_current(vfs: &dyn Vfs, dir: &Path, id: u64, verified: u64) -> Result<()
 pub(crate) fn load(vfs: &dyn Vfs, dir: &Path) -> Result<(State, u64, u64)> {
     let (id, verified) = read_current(vfs, dir)?;
     let path = manifest_path(dir, id);
-    let file = vfs.open(&path, false).map_err(io(&path, "open the manifest"))?;
+    let file = vfs
+        .open(&path, false)
+        .map_err(io(&path, "open the manifest"))?;
     let mut state = State::default();
     let end = read_frames(&*file, id, verified, &mut |offset, payload| {
         let changes = edit::decode(payload)
             .ok_or_else(|| Error::corruption(&path, offset, "an edit cannot be decoded"))?;
         for change in &changes {
-            state.apply(change).map_err(|what| Error::corruption(&path, offset, what))?;
+            state
+                .apply(change)
+                .map_err(|what| Error::corruption(&path, offset, what))?;
         }
         Ok(())
     })?;
-    state.check().map_err(|what| Error::corruption(&path, 0, what))?;
+    state
+        .check()
+        .map_err(|what| Error::corruption(&path, 0, what))?;
     Ok((state, id, end))
 }
 
 impl Manifest {
     /// Starts a new manifest file `id` with the whole of `state`, and makes it the one in force.
-    pub(crate) fn create(
-        vfs: Arc<dyn Vfs>,
-        dir: &Path,
-        id: u64,
-        state: State,
-    ) -> Result<Manifest> {
+    pub(crate) fn create(vfs: Arc<dyn Vfs>, dir: &Path, id: u64, state: State) -> Result<Manifest> {
         let writer = Writer::create(&*vfs, dir, id, state)?;
         Ok(Manifest {
             vfs,
@@ -150,9 +167,9 @@ impl Manifest {
         })
     }
 
-    /// Goes on with manifest `id` whose last valid edit ends at `end`. What lies beyond is cut off
-    /// and the cut synced before anything is appended: a frame of a torn tail must not come to
-    /// stand behind a new one.
+    /// Goes on with manifest `id` whose last valid edit ends at `end`. What lies beyond is cut
+    /// off, durably, before anything is appended: a frame of a torn tail must not come to stand
+    /// behind a new one.
     pub(crate) fn resume(
         vfs: Arc<dyn Vfs>,
         dir: &Path,
@@ -161,12 +178,20 @@ impl Manifest {
         state: State,
     ) -> Result<Manifest> {
         let path = manifest_path(dir, id);
-        let file = vfs.open(&path, true).map_err(io(&path, "open the manifest"))?;
-        file.set_len(end).map_err(io(&path, "cut the manifest"))?;
-        file.sync_data().map_err(io(&path, "sync the manifest"))?;
-        let log = FramedLogWriter::resume(file.clone(), id, end);
+        let file = vfs
+            .open(&path, true)
+            .map_err(io(&path, "open the manifest"))?;
+        let log = FramedLogWriter::resume(file.clone(), id, end)?;
         let rotate_at = (end * 2).max(ROTATE_BYTES_MIN);
-        let writer = Writer { log, file, id, allocated: end, rotate_at, state, failed: false };
+        let writer = Writer {
+            log,
+            file,
+            id,
+            allocated: end,
+            rotate_at,
+            state,
+            failed: false,
+        };
         Ok(Manifest {
             vfs,
             dir: dir.to_owned(),
@@ -249,12 +274,23 @@ impl Writer {
         vfs.sync_dir(dir).map_err(io(dir, "sync directory"))?;
         write_current(vfs, dir, id, end)?;
         let rotate_at = (end * 2).max(ROTATE_BYTES_MIN);
-        Ok(Writer { log, file, id, allocated: end, rotate_at, state, failed: false })
+        Ok(Writer {
+            log,
+            file,
+            id,
+            allocated: end,
+            rotate_at,
+            state,
+            failed: false,
+        })
     }
 
     fn append<'a>(&mut self, edits: impl Iterator<Item = &'a Vec<Change>>) -> Result<u64> {
         let payloads: Vec<Vec<u8>> = edits.map(|changes| edit::encode(changes)).collect();
-        let bytes: u64 = payloads.iter().map(|payload| payload.len() as u64 + 8).sum();
+        let bytes: u64 = payloads
+            .iter()
+            .map(|payload| payload.len() as u64 + 8)
+            .sum();
         let need = self.log.end() + bytes;
         if need > self.allocated {
             let room = need - self.allocated + PREALLOCATE_BYTES;
@@ -282,8 +318,12 @@ impl Writer {
         let old = manifest_path(dir, self.id);
         let state = self.state.clone();
         let new_path = manifest_path(dir, self.id + 1);
-        if vfs.exists(&new_path).map_err(io(&new_path, "look for a manifest"))? {
-            vfs.remove(&new_path).map_err(io(&new_path, "remove an unfinished manifest"))?;
+        if vfs
+            .exists(&new_path)
+            .map_err(io(&new_path, "look for a manifest"))?
+        {
+            vfs.remove(&new_path)
+                .map_err(io(&new_path, "remove an unfinished manifest"))?;
         }
         match Writer::create(vfs, dir, self.id + 1, state) {
             Ok(writer) => {

@@ -141,9 +141,16 @@ impl Cursor {
     /// # Errors
     /// Of kind `Io` or `Corruption` if a table cannot be read, `Closed` after the database was
     /// closed. Sticky.
-    #[expect(clippy::should_implement_trait, reason = "a lending iterator cannot be an Iterator")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a lending iterator cannot be an Iterator"
+    )]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        Ok(if self.advance(Direction::Forward)? { Some(self.front.buffer.current()) } else { None })
+        Ok(if self.advance(Direction::Forward)? {
+            Some(self.front.buffer.current())
+        } else {
+            None
+        })
     }
 
     /// The next record from the end of the range, in reverse key order.
@@ -151,14 +158,19 @@ impl Cursor {
     /// # Errors
     /// As [`next`](Self::next).
     pub fn next_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        Ok(if self.advance(Direction::Backward)? { Some(self.back.buffer.current()) } else { None })
+        Ok(if self.advance(Direction::Backward)? {
+            Some(self.back.buffer.current())
+        } else {
+            None
+        })
     }
 
     fn advance(&mut self, direction: Direction) -> Result<bool> {
         if let Some(error) = &self.error {
             return Err(error.clone());
         }
-        self.try_advance(direction).inspect_err(|error| self.error = Some(error.clone()))
+        self.try_advance(direction)
+            .inspect_err(|error| self.error = Some(error.clone()))
     }
 
     fn try_advance(&mut self, direction: Direction) -> Result<bool> {
@@ -183,7 +195,9 @@ impl Cursor {
 
     /// Refills one end from one chunk; leaves the buffer empty if the chunk had nothing.
     fn refill(&mut self, direction: Direction) -> Result<()> {
-        let Some(moment) = &self.moment else { return Ok(()) };
+        let Some(moment) = &self.moment else {
+            return Ok(());
+        };
         let engine = moment.engine();
         engine.check_readable()?;
         let end = match direction {

@@ -88,15 +88,26 @@ impl Buffer {
     pub(crate) fn current_values(&self) -> (Value, Value) {
         let slot = &self.slots[self.taken - 1];
         (
-            Value::new(self.owners[slot.key_owner as usize].clone(), slot.key.clone()),
-            Value::new(self.owners[slot.value_owner as usize].clone(), slot.value.clone()),
+            Value::new(
+                self.owners[slot.key_owner as usize].clone(),
+                slot.key.clone(),
+            ),
+            Value::new(
+                self.owners[slot.value_owner as usize].clone(),
+                slot.value.clone(),
+            ),
         )
     }
 
     /// The last key gathered.
     fn last_key(&self) -> Vec<u8> {
-        let slot = self.slots.last().expect("a fill stops early only at a record");
-        self.owners[slot.key_owner as usize].slice(&slot.key).to_vec()
+        let slot = self
+            .slots
+            .last()
+            .expect("a fill stops early only at a record");
+        self.owners[slot.key_owner as usize]
+            .slice(&slot.key)
+            .to_vec()
     }
 
     fn push_record(&mut self, record: &Record) {
@@ -119,7 +130,12 @@ impl Buffer {
         }
         let owner = self.owners.len() as u32 - 1;
         let key = cursor.key_range();
-        self.slots.push(Slot { key_owner: owner, value_owner: owner, key, value });
+        self.slots.push(Slot {
+            key_owner: owner,
+            value_owner: owner,
+            key,
+            value,
+        });
     }
 
     fn push_block(&mut self, key: &[u8], hit: &TableHit) {
@@ -216,7 +232,9 @@ impl<'g> DeltaKeys<'g> {
             return None;
         }
         let key = self.cursor.key();
-        self.limits.is_none_or(|limits| limits.contains(key)).then_some(key)
+        self.limits
+            .is_none_or(|limits| limits.contains(key))
+            .then_some(key)
     }
 
     fn advance(&mut self, direction: Direction) {
@@ -295,7 +313,10 @@ pub(crate) fn fill_from_munk(
     }
     let mut upper = overlay.key(span);
     while buffer.len() < span.records_max {
-        let lower = munk.valid().then(|| munk.key()).filter(|key| span.wants(key));
+        let lower = munk
+            .valid()
+            .then(|| munk.key())
+            .filter(|key| span.wants(key));
         let order = match (upper, lower) {
             (None, None) => return Filled::Exhausted,
             (Some(_), None) => Ordering::Less,
@@ -343,13 +364,19 @@ pub(crate) fn gather(view: &View, span: &Span<'_>, guard: &Guard) -> Gathered {
     let mut records = Vec::new();
     while let Some(key) = overlay.key(span) {
         if records.len() >= span.records_max {
-            return Gathered { records, complete: false };
+            return Gathered {
+                records,
+                complete: false,
+            };
         }
         if let Some(record) = overlay.take(key, span) {
             records.push(record.to_ref());
         }
     }
-    Gathered { records, complete: true }
+    Gathered {
+        records,
+        complete: true,
+    }
 }
 
 /// Log and base of a funk, key by key, newest source first.
@@ -417,11 +444,22 @@ pub(crate) fn fill_from_funk(
         };
         if !nothing && !beyond {
             let table = run.table.open()?;
-            runs.push(TableKeys::seek(table, span.from, span.direction, span.at, 1)?);
+            runs.push(TableKeys::seek(
+                table,
+                span.from,
+                span.direction,
+                span.at,
+                1,
+            )?);
         }
     }
-    let base =
-        BaseKeys::seek(&funk.base, span.from, span.direction, span.at, readahead_blocks)?;
+    let base = BaseKeys::seek(
+        &funk.base,
+        span.from,
+        span.direction,
+        span.at,
+        readahead_blocks,
+    )?;
     let mut funk = FunkKeys { runs, base };
     let mut upper = gathered.records.iter().peekable();
     let mut key = Vec::new();
@@ -433,7 +471,10 @@ pub(crate) fn fill_from_funk(
         let order = match (upper.peek(), lower) {
             // Beyond the last gathered record the deltas may hold more.
             (None, _) if !gathered.complete => {
-                break gathered.records.last().map(|record| Filled::UpTo(record.key().to_vec()));
+                break gathered
+                    .records
+                    .last()
+                    .map(|record| Filled::UpTo(record.key().to_vec()));
             }
             (None, false) => break Some(Filled::Exhausted),
             (Some(_), false) => Ordering::Less,

@@ -25,17 +25,17 @@ pub(crate) enum InRam {
 }
 
 /// Searches a view's deltas, then its munk.
-pub(crate) fn search_ram(
-    view: &View,
-    key: &[u8],
-    hash: u64,
-    at: Version,
-    guard: &Guard,
-) -> InRam {
+pub(crate) fn search_ram(view: &View, key: &[u8], hash: u64, at: Version, guard: &Guard) -> InRam {
     let frozen = view.frozen.iter().filter(|frozen| {
-        frozen.limits.as_ref().is_none_or(|limits| limits.contains(key))
+        frozen
+            .limits
+            .as_ref()
+            .is_none_or(|limits| limits.contains(key))
     });
-    for delta in [&view.active].into_iter().chain(frozen.map(|frozen| &frozen.delta)) {
+    for delta in [&view.active]
+        .into_iter()
+        .chain(frozen.map(|frozen| &frozen.delta))
+    {
         if let Some(record) = delta.get(key, hash, at, guard) {
             let put = record.kind() == Kind::Put;
             return InRam::Answer(
@@ -44,7 +44,9 @@ pub(crate) fn search_ram(
             );
         }
     }
-    let Some(munk) = &view.munk else { return InRam::Unknown };
+    let Some(munk) = &view.munk else {
+        return InRam::Unknown;
+    };
     let hit = munk.get(key, hash, at).filter(|hit| hit.kind == Kind::Put);
     InRam::Answer(
         Component::Munk,
@@ -59,11 +61,17 @@ impl Engine {
         let started = sample();
         let hash = hash_key(key);
         let guard = epoch::pin();
-        let chunk = keyspace.index.load(&guard).find(key);
+        let chunk = keyspace.index.load(&guard).get().find(key);
         let view = chunk.view.load(&guard);
         Heat::count(&chunk.heat.gets);
-        if let InRam::Answer(component, value) = search_ram(view.get(), key, hash, Version::MAX, &guard) {
-            let component = if value.is_some() { component } else { Component::Absent };
+        if let InRam::Answer(component, value) =
+            search_ram(view.get(), key, hash, Version::MAX, &guard)
+        {
+            let component = if value.is_some() {
+                component
+            } else {
+                Component::Absent
+            };
             self.metrics.served(component, started);
             return Ok(value);
         }
@@ -98,7 +106,7 @@ impl Engine {
         let started = sample();
         let hash = hash_key(key);
         let guard = epoch::pin();
-        let chunk = keyspace.index.load(&guard).find(key);
+        let chunk = keyspace.index.load(&guard).get().find(key);
         let view = chunk.view.load(&guard);
         Heat::count(&chunk.heat.gets);
         if let InRam::Answer(component, value) = search_ram(view.get(), key, hash, at, &guard) {
@@ -109,7 +117,9 @@ impl Engine {
         let chunk = chunk.clone();
         drop(guard);
         let found = self.search_funk(&chunk, &view, key, hash, at)?;
-        let component = found.as_ref().map_or(Component::Absent, |(component, _)| *component);
+        let component = found
+            .as_ref()
+            .map_or(Component::Absent, |(component, _)| *component);
         self.metrics.served(component, started);
         Ok(found.map(|(_, value)| value))
     }
@@ -122,7 +132,9 @@ impl Engine {
         hash: u64,
         at: Version,
     ) -> Result<Option<(Component, Value)>> {
-        let found = view.funk.get(key, hash, at, &self.search_settings, &self.metrics);
+        let found = view
+            .funk
+            .get(key, hash, at, &self.search_settings, &self.metrics);
         let found = found.inspect_err(|_| self.note_damage(chunk))?;
         Ok(found.and_then(|(component, found)| Some((component, value_of(found)?))))
     }
@@ -144,7 +156,13 @@ impl Engine {
         }
         rows.insert_if(keyspace.id.0, key, hash, value, || {
             let guard = epoch::pin();
-            let now = keyspace.index.load(&guard).find(key).view.load(&guard);
+            let now = keyspace
+                .index
+                .load(&guard)
+                .get()
+                .find(key)
+                .view
+                .load(&guard);
             std::ptr::eq(now.get(), &**view) && !now.active.contains(key, hash, &guard)
         });
     }

@@ -3,7 +3,6 @@
 //! both directions; [`snapshot`] is one moment of the whole database.
 
 pub(crate) mod cursor;
-pub(crate) mod entries;
 pub(crate) mod fill;
 pub(crate) mod get;
 pub(crate) mod snapshot;

@@ -20,7 +20,10 @@ impl Moment {
     pub(crate) fn now(handle: &Arc<Handle>) -> Result<Arc<Moment>> {
         handle.engine.check_readable()?;
         let version = handle.engine.clock.register();
-        Ok(Arc::new(Moment { handle: handle.clone(), version }))
+        Ok(Arc::new(Moment {
+            handle: handle.clone(),
+            version,
+        }))
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -63,7 +66,9 @@ impl Snapshot {
     /// # Errors
     /// Of kind `Io` or `Corruption` if a table cannot be read, `Closed` after a close.
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        self.moment.engine().get_at(&keyspace.state, key.as_ref(), self.moment.version())
+        self.moment
+            .engine()
+            .get_at(&keyspace.state, key.as_ref(), self.moment.version())
     }
 
     /// Whether `key` had a value at this moment.

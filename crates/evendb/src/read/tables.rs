@@ -52,7 +52,13 @@ impl TableKeys {
             (Direction::Backward, Some(key)) => cursor.seek_before(key)?,
             (Direction::Backward, None) => cursor.seek_last()?,
         }
-        let mut keys = TableKeys { cursor, direction, at, key: Vec::new(), hit: None };
+        let mut keys = TableKeys {
+            cursor,
+            direction,
+            at,
+            key: Vec::new(),
+            hit: None,
+        };
         keys.gather()?;
         Ok(keys)
     }
@@ -92,7 +98,11 @@ impl TableKeys {
             if entry.version <= self.at && newest {
                 let kind = entry.kind;
                 let (block, value) = self.cursor.value_block();
-                hit = Some(TableHit { kind, block: block.clone(), value });
+                hit = Some(TableHit {
+                    kind,
+                    block: block.clone(),
+                    value,
+                });
             }
             match self.direction {
                 Direction::Forward => self.cursor.next()?,
@@ -129,12 +139,18 @@ impl<'f> BaseKeys<'f> {
                 Some(tables.partition_point(|table| *table.part.meta.max_key < *key))
             }
             (Direction::Backward, None) => tables.len().checked_sub(1),
-            (Direction::Backward, Some(key)) => {
-                tables.partition_point(|table| *table.part.meta.min_key < *key).checked_sub(1)
-            }
+            (Direction::Backward, Some(key)) => tables
+                .partition_point(|table| *table.part.meta.min_key < *key)
+                .checked_sub(1),
         };
-        let mut keys =
-            BaseKeys { tables, index: 0, current: None, direction, at, readahead_blocks };
+        let mut keys = BaseKeys {
+            tables,
+            index: 0,
+            current: None,
+            direction,
+            at,
+            readahead_blocks,
+        };
         if let Some(index) = index {
             keys.index = index;
             keys.open(from)?;
@@ -157,7 +173,11 @@ impl<'f> BaseKeys<'f> {
     }
 
     fn skip_exhausted(&mut self) -> Result<()> {
-        while self.current.as_ref().is_some_and(|keys| keys.key().is_none()) {
+        while self
+            .current
+            .as_ref()
+            .is_some_and(|keys| keys.key().is_none())
+        {
             let next = match self.direction {
                 Direction::Forward => Some(self.index + 1),
                 Direction::Backward => self.index.checked_sub(1),

@@ -1,11 +1,11 @@
 //! One look at a chunk: what it needs is decided from its figures, and done.
 
 use super::layout::{Munks, NewChunk};
-use super::munks::index_bytes;
-use super::picker::{ChunkStats, Decision, Limits, decide};
+use super::picker::{ChunkStats, Decision, Limits, pick};
 use crate::chunk::{Chunk, Heat, View};
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result};
+use crate::funk::tables::TableHandle;
 use crate::keyspace::KeyspaceState;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
@@ -14,8 +14,12 @@ impl Engine {
     /// Looks at a chunk until it needs nothing more. Whether anything was done. Errors of kind
     /// `NoSpace` are for later; others have marked the chunk or latched the database.
     pub(crate) fn maintain(&self, chunk: &Arc<Chunk>) -> Result<bool> {
-        let Some(keyspace) = self.keyspace_of(chunk) else { return Ok(false) };
-        let Some(_token) = chunk.try_token() else { return Ok(false) };
+        let Some(keyspace) = self.keyspace_of(chunk) else {
+            return Ok(false);
+        };
+        let Some(_token) = chunk.try_token() else {
+            return Ok(false);
+        };
         let mut worked = false;
         // A chunk that is split is not looked at again: its parts are queued.
         for _ in 0..4 {
@@ -55,7 +59,10 @@ impl Engine {
 
     fn keyspace_of(&self, chunk: &Chunk) -> Option<Arc<KeyspaceState>> {
         let catalog = self.catalog.lock();
-        catalog.values().find(|keyspace| keyspace.id == chunk.keyspace).cloned()
+        catalog
+            .values()
+            .find(|keyspace| keyspace.id == chunk.keyspace)
+            .cloned()
     }
 
     /// After a layout change: the edit becomes durable, and new chunks are looked at.
@@ -100,7 +107,9 @@ impl Engine {
         let mut group = 0;
         for table in &view.funk.base {
             let meta = &table.part.meta;
-            if group > 0 && group + meta.data_bytes > group_max && chunk.range.contains(&meta.min_key)
+            if group > 0
+                && group + meta.data_bytes > group_max
+                && chunk.range.contains(&meta.min_key)
             {
                 lows.push(meta.min_key.clone());
                 group = 0;
@@ -116,7 +125,13 @@ impl Engine {
         chunk: &Arc<Chunk>,
         lows: Vec<Vec<u8>>,
     ) -> Result<Vec<Arc<Chunk>>> {
-        let new = lows.into_iter().map(|low| NewChunk { low, base: Vec::new() }).collect();
+        let new = lows
+            .into_iter()
+            .map(|low| NewChunk {
+                low,
+                base: Vec::new(),
+            })
+            .collect();
         let old = std::slice::from_ref(chunk);
         let parts = self.replace_chunks(keyspace, old, new, None, Munks::Keep)?;
         self.metrics.splits.add(1);
@@ -126,9 +141,13 @@ impl Engine {
     /// Merges the chunk with its right neighbour if nobody else is at work on that.
     fn merge_with_next(&self, keyspace: &KeyspaceState, chunk: &Arc<Chunk>) -> Result<bool> {
         let root = keyspace.index.load_full();
-        let Some((_, next)) = root.next(&chunk.range.low) else { return Ok(false) };
+        let Some((_, next)) = root.next(&chunk.range.low) else {
+            return Ok(false);
+        };
         let next = next.clone();
-        let Some(_token) = next.try_token() else { return Ok(false) };
+        let Some(_token) = next.try_token() else {
+            return Ok(false);
+        };
         if next.latch.lock().retired || next.damaged.load(Ordering::Relaxed) {
             return Ok(false);
         }
@@ -140,8 +159,12 @@ impl Engine {
     }
 
     fn decide(&self, keyspace: &KeyspaceState, chunk: &Chunk, view: &View) -> Decision {
-        let (stats, limits) = self.figures(keyspace, chunk, view);
-        decide(&stats, &limits)
+        let (stats, mut limits) = self.figures(keyspace, chunk, view);
+        if stats.live_bytes_estimate > limits.chunk_bytes_max && !splittable(chunk, view) {
+            // One key, however large, stays one chunk.
+            limits.chunk_bytes_max = u64::MAX;
+        }
+        pick(&stats, &limits).decision
     }
 
     /// Bytes that reorganising the chunk now would write.
@@ -158,33 +181,67 @@ impl Engine {
         chunk: &Chunk,
         view: &View,
     ) -> (ChunkStats, Limits) {
-        let limits = self.picker_limits();
         let funk = &view.funk;
-        let mut stats = ChunkStats {
-            data_bytes: super::rewrite::data_bytes(view),
+        let inside = |table: &TableHandle| {
+            let meta = &table.part.meta;
+            chunk.range.contains(&meta.min_key) && chunk.range.contains(&meta.max_key)
+        };
+        // Of a table that a split left to two chunks, half is this one's.
+        let base_data: u64 = funk
+            .base
+            .iter()
+            .map(|table| table.part.meta.data_bytes / if inside(table) { 1 } else { 2 })
+            .sum();
+        let root = keyspace.index.load_full();
+        let neighbour = |found: Option<(&[u8], &Arc<Chunk>)>| {
+            found.map(|(_, chunk)| super::rewrite::data_bytes(&chunk.view.load_full()))
+        };
+        let stats = ChunkStats {
+            data_bytes: base_data + funk.log_bytes(),
             sstable_bytes: funk.base_bytes(),
             log_bytes: funk.log_bytes(),
             log_runs: funk.runs.len() as u32,
+            // Whether the log's records are new keys or old ones only a munk knows.
+            live_bytes_estimate: match &view.munk {
+                Some(munk) => munk.data_bytes() as u64,
+                None => base_data,
+            },
             has_munk: view.munk.is_some(),
             munk_bytes: view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64),
-            ..ChunkStats::default()
+            update_rate: Heat::load(&chunk.heat.write_heat),
+            shares_tables: funk.tables().any(|table| !inside(table)),
+            appended_in_order: funk.runs.is_empty() && funk.base.len() > 1,
+            records: funk.tables().map(|table| table.part.meta.entries).sum(),
+            // A snapshot keeps tombstones alive: rewriting would not get rid of them.
+            tombstones: match self.clock.snapshot_count() {
+                0 => funk.tables().map(|table| table.part.meta.deletes).sum(),
+                _ => 0,
+            },
+            frozen_deltas: view.frozen.iter().filter(|frozen| frozen.durable).count() as u32,
+            // Only the right neighbour is merged with: every pair has one left member.
+            previous_bytes: None,
+            next_bytes: neighbour(root.next(&chunk.range.low)),
         };
-        let _ = index_bytes;
-        stats.update_rate = Heat::load(&chunk.heat.write_heat).into();
-        stats.shares_tables = funk.tables().any(|table| {
-            let meta = &table.part.meta;
-            !chunk.range.contains(&meta.min_key) || !chunk.range.contains(&meta.max_key)
-        });
-        stats.tombstones = funk.tables().map(|table| table.part.meta.deletes).sum();
-        stats.entries = funk.tables().map(|table| table.part.meta.entries).sum();
-        stats.frozen_deltas = view.frozen.iter().filter(|frozen| frozen.durable).count() as u32;
-        stats.appended_in_order = funk.runs.is_empty() && funk.base.len() > 1;
-        stats.base_tables = funk.base.len() as u32;
-        let next = keyspace.index.load_full();
-        stats.next_bytes = next
-            .next(&chunk.range.low)
-            .map(|(_, next)| super::rewrite::data_bytes(&next.view.load_full()));
+        let limits = self.picker_limits();
         (stats, limits)
+    }
+
+    fn picker_limits(&self) -> Limits {
+        let chunk_bytes_max = self.options.chunk_bytes_max();
+        let (cold, munk) = self
+            .options
+            .log_bytes_limits
+            .unwrap_or((chunk_bytes_max * 35 / 100, chunk_bytes_max * 2));
+        Limits {
+            chunk_bytes_max,
+            rebalance_bytes: chunk_bytes_max * 7 / 10,
+            log_bytes_max_cold: cold,
+            log_bytes_max_munk: munk,
+            runs_max: 64,
+            frozen_deltas_max: 1,
+            square_root: None,
+            merge_bytes: chunk_bytes_max * 2 / 5,
+        }
     }
 
     /// All chunks looked at, their jobs done, until nothing is owed. Errors of a full disk end it.
@@ -204,4 +261,17 @@ impl Engine {
             }
         }
     }
+}
+
+/// Whether the chunk holds at least two different keys on disk.
+fn splittable(chunk: &Chunk, view: &View) -> bool {
+    if let Some(munk) = &view.munk {
+        return munk
+            .middle_key()
+            .is_some_and(|key| chunk.range.contains(&key) && *key > *chunk.range.low);
+    }
+    let metas = || view.funk.tables().map(|table| &table.part.meta);
+    let least = metas().map(|meta| &meta.min_key[..]).min();
+    let greatest = metas().map(|meta| &meta.max_key[..]).max();
+    least.map(|key| key.max(&chunk.range.low)) < greatest
 }

@@ -8,7 +8,7 @@
 //! Why no run may be pending: a rebalance that took the runs below n and then dropped the extent
 //! into which checkpoint n has just written would lose run n.
 
-use crate::chunk::{Chunk, ChargedDelta, Frozen, KeyRange, View, Writer};
+use crate::chunk::{ChargedDelta, Chunk, Frozen, KeyRange, View, Writer};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::tables::TableHandle;
@@ -37,17 +37,32 @@ pub(crate) enum Munks {
 
 /// The part as this chunk's manifest record has it.
 fn part_with_role(handle: &TableHandle, role: Role) -> Part {
-    Part { role, ..handle.part.clone() }
+    Part {
+        role,
+        ..handle.part.clone()
+    }
 }
 
 /// A chunk's manifest record.
 fn chunk_record(id: ChunkId, keyspace: &KeyspaceState, low: &[u8], funk: &Funk) -> ChunkRecord {
-    let base = funk.base.iter().map(|table| part_with_role(table, Role::Base));
-    let runs = funk
-        .runs
+    let base = funk
+        .base
         .iter()
-        .map(|run| part_with_role(&run.table, Role::Run { ordinal: run.ordinal }));
-    ChunkRecord { id, keyspace: keyspace.id, low: low.to_vec(), parts: base.chain(runs).collect() }
+        .map(|table| part_with_role(table, Role::Base));
+    let runs = funk.runs.iter().map(|run| {
+        part_with_role(
+            &run.table,
+            Role::Run {
+                ordinal: run.ordinal,
+            },
+        )
+    });
+    ChunkRecord {
+        id,
+        keyspace: keyspace.id,
+        low: low.to_vec(),
+        parts: base.chain(runs).collect(),
+    }
 }
 
 impl Engine {
@@ -61,17 +76,24 @@ impl Engine {
         loop {
             self.check_healthy()?;
             if keyspace.is_dropped() {
-                return Err(Error::new(ErrorKind::KeyspaceDropped, "the keyspace was dropped"));
+                return Err(Error::new(
+                    ErrorKind::KeyspaceDropped,
+                    "the keyspace was dropped",
+                ));
             }
             let guards: Vec<_> = chunks.iter().map(|chunk| chunk.latch.lock()).collect();
-            assert!(guards.iter().all(|writer| !writer.retired), "a token's holder retires");
+            assert!(
+                guards.iter().all(|writer| !writer.retired),
+                "a token's holder retires"
+            );
             if guards.iter().all(|writer| !writer.run_pending) {
                 return Ok(guards);
             }
             drop(guards);
             let mut wait = self.run_mutex.lock();
             // A missed signal costs a moment only: the wait is bounded.
-            self.run_cleared.wait_for(&mut wait, std::time::Duration::from_millis(20));
+            self.run_cleared
+                .wait_for(&mut wait, std::time::Duration::from_millis(20));
         }
     }
 
@@ -87,8 +109,12 @@ impl Engine {
         let guards = self.latch_settled(keyspace, chunks)?;
         let mut view: View = (*chunk.view.load_full()).clone();
         let old = view.funk.clone();
-        let runs: Vec<Run> =
-            old.runs.iter().filter(|run| run.ordinal >= kept_from).cloned().collect();
+        let runs: Vec<Run> = old
+            .runs
+            .iter()
+            .filter(|run| run.ordinal >= kept_from)
+            .cloned()
+            .collect();
         let base = base.iter().map(|part| self.tables.acquire(part)).collect();
         // The kept runs are named by this chunk before and after.
         let funk = Arc::new(Funk::new(base, runs, old.run_end, &self.search_settings));
@@ -97,7 +123,12 @@ impl Engine {
         let dropped: Vec<_> = old
             .base
             .iter()
-            .chain(old.runs.iter().filter(|run| run.ordinal < kept_from).map(|run| &run.table))
+            .chain(
+                old.runs
+                    .iter()
+                    .filter(|run| run.ordinal < kept_from)
+                    .map(|run| &run.table),
+            )
             .cloned()
             .collect();
         self.enqueue_edit(vec![Change::SetChunk(record)], dropped);
@@ -134,8 +165,10 @@ impl Engine {
         };
         let end = old.last().and_then(|chunk| chunk.range.high.clone());
         let lows: Vec<Box<[u8]>> = new.iter().map(|chunk| Box::from(&chunk.low[..])).collect();
-        let mut changes: Vec<Change> =
-            old.iter().map(|chunk| Change::RemoveChunk { id: chunk.id }).collect();
+        let mut changes: Vec<Change> = old
+            .iter()
+            .map(|chunk| Change::RemoveChunk { id: chunk.id })
+            .collect();
         let mut chunks: Vec<Arc<Chunk>> = Vec::new();
         for (index, new_chunk) in new.into_iter().enumerate() {
             let range = KeyRange {
@@ -147,7 +180,9 @@ impl Engine {
                 None => self.shared_funk(&range, &views),
             };
             let id = ChunkId(self.new_id());
-            changes.push(Change::SetChunk(chunk_record(id, keyspace, &range.low, &funk)));
+            changes.push(Change::SetChunk(chunk_record(
+                id, keyspace, &range.low, &funk,
+            )));
             let view = View {
                 active: ChargedDelta::new(checkpoint, &self.admission),
                 frozen: limited_deltas(old, &views, &range, &munks),
@@ -167,14 +202,22 @@ impl Engine {
                 }
             }
         }
-        let dropped = views.iter().flat_map(|view| view.funk.tables()).cloned().collect();
+        let dropped = views
+            .iter()
+            .flat_map(|view| view.funk.tables())
+            .cloned()
+            .collect();
         self.enqueue_edit(changes, dropped);
-        let published = chunks.iter().map(|chunk| (chunk.range.low.clone(), chunk.clone()));
+        let published = chunks
+            .iter()
+            .map(|chunk| (chunk.range.low.clone(), chunk.clone()));
         {
             let _root = keyspace.root_lock.lock();
             let root = keyspace.index.load_full();
             let old_lows: Vec<&[u8]> = old.iter().map(|chunk| &*chunk.range.low).collect();
-            keyspace.index.replace(Arc::new(root.replace(&old_lows, published.collect())));
+            keyspace
+                .index
+                .replace(Arc::new(root.replace(&old_lows, published.collect())));
         }
         for (chunk, writer) in old.iter().zip(&mut guards) {
             writer.retired = true;
@@ -212,7 +255,9 @@ impl Engine {
 
     /// The tables of the old chunk that overlap `range`, shared with its other parts.
     fn shared_funk(&self, range: &KeyRange, views: &[Arc<View>]) -> Funk {
-        let [view] = views else { unreachable!("only one chunk at a time is split") };
+        let [view] = views else {
+            unreachable!("only one chunk at a time is split")
+        };
         let old = &view.funk;
         let base = old
             .base
@@ -225,7 +270,10 @@ impl Engine {
             .runs
             .iter()
             .filter(|run| overlaps(range, &run.table))
-            .map(|run| Run { ordinal: run.ordinal, table: self.tables.acquire(&run.table.part) })
+            .map(|run| Run {
+                ordinal: run.ordinal,
+                table: self.tables.acquire(&run.table.part),
+            })
             .collect();
         let keeps_all = runs.len() == old.runs.len();
         let mut funk = Funk::new(base, runs, old.run_end, &self.search_settings);
@@ -238,11 +286,7 @@ impl Engine {
 
     /// Runs of one or several chunks under new ordinals; where they come from several, their key
     /// ranges are disjoint, so only the order within each matters.
-    fn renumbered<'r>(
-        &self,
-        range: &KeyRange,
-        runs: impl Iterator<Item = &'r Run>,
-    ) -> Vec<Run> {
+    fn renumbered<'r>(&self, range: &KeyRange, runs: impl Iterator<Item = &'r Run>) -> Vec<Run> {
         runs.filter(|run| overlaps(range, &run.table))
             .enumerate()
             .map(|(ordinal, run)| Run {
@@ -255,7 +299,11 @@ impl Engine {
 
 fn overlaps(range: &KeyRange, table: &TableHandle) -> bool {
     let meta = &table.part.meta;
-    *meta.max_key >= *range.low && range.high.as_ref().is_none_or(|high| *meta.min_key < **high)
+    *meta.max_key >= *range.low
+        && range
+            .high
+            .as_ref()
+            .is_none_or(|high| *meta.min_key < **high)
 }
 
 /// The old chunks' frozen deltas, each limited to where it belongs in the new chunk.
@@ -269,12 +317,17 @@ fn limited_deltas(
     for (chunk, view) in old.iter().zip(views) {
         for delta in &view.frozen {
             let own = delta.limits.as_deref().unwrap_or(&chunk.range);
-            let Some(limits) = intersection(own, range) else { continue };
+            let Some(limits) = intersection(own, range) else {
+                continue;
+            };
             // Without a munk to take them, deltas whose run is in the funk are not needed.
             if delta.durable && matches!(munks, Munks::Drop) {
                 continue;
             }
-            frozen.push(Frozen { limits: Some(Arc::new(limits)), ..delta.clone() });
+            frozen.push(Frozen {
+                limits: Some(Arc::new(limits)),
+                ..delta.clone()
+            });
         }
     }
     // Newest first; deltas of different chunks have disjoint limits, so only their own order counts.

@@ -47,7 +47,10 @@ impl TableSource {
         // A rewrite reads everything once: 256 KiB at a time.
         let mut cursor = TableCursor::new(table, 64);
         cursor.seek(low)?;
-        Ok(TableSource { cursor, high: high.map(Box::from) })
+        Ok(TableSource {
+            cursor,
+            high: high.map(Box::from),
+        })
     }
 }
 
@@ -57,7 +60,10 @@ impl Source for TableSource {
             return None;
         }
         let entry = self.cursor.entry();
-        self.high.as_ref().is_none_or(|high| *entry.key < **high).then_some(entry)
+        self.high
+            .as_ref()
+            .is_none_or(|high| *entry.key < **high)
+            .then_some(entry)
     }
 
     fn advance(&mut self) -> Result<()> {
@@ -146,7 +152,9 @@ impl<'s> Merge<'s> {
                 self.least = None;
                 return Ok(());
             };
-            let entry = self.sources[least].current().expect("the least source has a record");
+            let entry = self.sources[least]
+                .current()
+                .expect("the least source has a record");
             self.records_in += 1;
             let same_key = self.newer.is_some() && *self.key == *entry.key;
             let version = entry.version;
@@ -154,9 +162,7 @@ impl<'s> Merge<'s> {
                 // Equal versions, of sources older than the one kept, go as well.
                 version == newer || self.horizon.may_drop(version, newer)
             } else {
-                self.tombstones
-                    && entry.kind == Kind::Delete
-                    && self.horizon.below_all(version)
+                self.tombstones && entry.kind == Kind::Delete && self.horizon.below_all(version)
             };
             if !same_key {
                 self.key.clear();
@@ -177,7 +183,9 @@ impl<'s> Merge<'s> {
     fn least_source(&self) -> Option<usize> {
         let mut least: Option<(usize, EntryRef<'_>)> = None;
         for (index, source) in self.sources.iter().enumerate() {
-            let Some(entry) = source.current() else { continue };
+            let Some(entry) = source.current() else {
+                continue;
+            };
             let smaller = least.as_ref().is_none_or(|(_, least)| {
                 (entry.key, std::cmp::Reverse(entry.version))
                     < (least.key, std::cmp::Reverse(least.version))

@@ -53,7 +53,10 @@ impl Engine {
 
     fn build_munk(&self, chunk: &Chunk, view: &View) -> Result<crate::munk::Munk> {
         let horizon = self.clock.horizon();
-        let dropping = Dropping { horizon: &horizon, tombstones: true };
+        let dropping = Dropping {
+            horizon: &horizon,
+            tombstones: true,
+        };
         let mut merge = Merge::new(funk_sources(chunk, view)?, dropping)?;
         let mut builder = MunkBuilder::new(PAGE_BYTES);
         while let Some(entry) = merge.current() {
@@ -67,8 +70,12 @@ impl Engine {
     pub(crate) fn absorb(&self, chunk: &Arc<Chunk>) -> bool {
         let view = chunk.view.load_full();
         let Some(munk) = &view.munk else { return false };
-        let deltas: Vec<Frozen> =
-            view.frozen.iter().filter(|frozen| frozen.durable).cloned().collect();
+        let deltas: Vec<Frozen> = view
+            .frozen
+            .iter()
+            .filter(|frozen| frozen.durable)
+            .cloned()
+            .collect();
         if deltas.is_empty() {
             return false;
         }
@@ -76,7 +83,10 @@ impl Engine {
         let absorbed = {
             let pin = epoch::pin();
             let sources = delta_sources(&deltas, chunk, &pin);
-            let dropping = Dropping { horizon: &horizon, tombstones: false };
+            let dropping = Dropping {
+                horizon: &horizon,
+                tombstones: false,
+            };
             let merge = Merge::new(sources, dropping).expect("sources in RAM do not fail");
             Arc::new(munk.absorb(&mut RamMerge(merge), &horizon, true))
         };
@@ -84,7 +94,9 @@ impl Engine {
         let mut new_view: View = (*chunk.view.load_full()).clone();
         new_view.munk = Some(absorbed);
         new_view.frozen.retain(|frozen| {
-            !deltas.iter().any(|delta| Arc::ptr_eq(&delta.delta, &frozen.delta))
+            !deltas
+                .iter()
+                .any(|delta| Arc::ptr_eq(&delta.delta, &frozen.delta))
         });
         chunk.publish(new_view);
         drop(writer);
@@ -122,8 +134,10 @@ impl Engine {
         let fixed = self.fixed_memory_bytes(chunks.len() as u64) + indexes_bytes;
         let budget = self.options.memory_budget.saturating_sub(fixed);
         let plan = plan_munks(&heats, budget);
-        let by_id: HashMap<u64, &Arc<Chunk>> =
-            chunks.iter().map(|(_, chunk)| (chunk.id.0, chunk)).collect();
+        let by_id: HashMap<u64, &Arc<Chunk>> = chunks
+            .iter()
+            .map(|(_, chunk)| (chunk.id.0, chunk))
+            .collect();
         for chunk in plan.evict.iter().filter_map(|id| by_id.get(id)) {
             if let Some(_token) = chunk.try_token() {
                 self.evict_munk(chunk);
@@ -143,7 +157,11 @@ impl Engine {
             (Some(_), true) => self.ring_capacity(),
             _ => 0,
         };
-        let rows = if self.row_cache.is_some() { options.memory_budget / 10 } else { 0 };
+        let rows = if self.row_cache.is_some() {
+            options.memory_budget / 10
+        } else {
+            0
+        };
         // A checkpoint builds its runs in RAM, and a job holds the pages it replaces.
         let reserve = options.memory_budget / 20;
         ring + options.delta_bytes_max() + rows + reserve + chunks * CHUNK_METADATA_BYTES

@@ -76,18 +76,23 @@ impl Engine {
         let first_low = chunks[0].range.low.to_vec();
         let mut new: Vec<NewChunk> = parts
             .iter()
-            .map(|part| NewChunk { low: part.meta.min_key.clone(), base: vec![part.clone()] })
+            .map(|part| NewChunk {
+                low: part.meta.min_key.clone(),
+                base: vec![part.clone()],
+            })
             .collect();
         match new.first_mut() {
             Some(first) => first.low = first_low,
-            None => new.push(NewChunk { low: first_low, base: Vec::new() }),
+            None => new.push(NewChunk {
+                low: first_low,
+                base: Vec::new(),
+            }),
         }
         let counter = match chunks.len() {
             1 => &self.metrics.splits,
             _ => &self.metrics.merges,
         };
-        let replaced =
-            self.replace_chunks(keyspace, chunks, new, Some(&ordinals), Munks::Keep);
+        let replaced = self.replace_chunks(keyspace, chunks, new, Some(&ordinals), Munks::Keep);
         let replaced = replaced.inspect_err(|_| remove(&parts))?;
         self.metrics.rebalances.add(1);
         counter.add(1);
@@ -120,26 +125,29 @@ impl Engine {
     fn write_tables(&self, chunks: &[Arc<Chunk>], views: &[Arc<View>]) -> Result<Vec<Part>> {
         let total: u64 = views.iter().map(|view| data_bytes(view)).sum();
         let bytes_max = self.options.chunk_bytes_max();
-        // Cut into equal parts of at most 7/10 of the limit, unless one chunk holds it all.
-        let pieces = if total <= bytes_max { 1 } else { total.div_ceil(bytes_max * 7 / 10) };
-        let piece_bytes = if pieces == 1 { u64::MAX } else { total / pieces + 1 };
+        // How much of the log overwrites the base is known only at the end: cut at 7/10 of the
+        // limit if it might not fit one chunk.
+        let piece_bytes = if total <= bytes_max {
+            u64::MAX / 2
+        } else {
+            bytes_max * 7 / 10
+        };
         let horizon = self.clock.horizon();
         let mut parts = Vec::new();
+        // Sources of two chunks have disjoint keys, so their order does not matter.
+        let mut sources = Vec::new();
         for (chunk, view) in chunks.iter().zip(views) {
-            let sources = match sources_of(chunk, view) {
-                Ok(sources) => sources,
-                Err(error) => {
-                    self.remove_tables(&parts);
-                    return Err(error);
-                }
-            };
-            let dropping = Dropping { horizon: &horizon, tombstones: true };
-            let result = Merge::new(sources, dropping)
-                .and_then(|mut merge| self.write_pieces(&mut merge, piece_bytes, &mut parts));
-            if let Err(error) = result {
-                self.remove_tables(&parts);
-                return Err(error);
-            }
+            sources.extend(sources_of(chunk, view)?);
+        }
+        let dropping = Dropping {
+            horizon: &horizon,
+            tombstones: true,
+        };
+        let result = Merge::new(sources, dropping)
+            .and_then(|mut merge| self.write_pieces(&mut merge, piece_bytes, &mut parts));
+        if let Err(error) = result {
+            self.remove_tables(&parts);
+            return Err(error);
         }
         if !parts.is_empty() {
             let synced = self.vfs.sync_dir(&self.dir);
@@ -181,13 +189,18 @@ impl Engine {
             move |source| Error::from(evendb_storage::Error::io(&path, what, source))
         };
         let file = self.vfs.create(&path).map_err(io("create an SSTable"))?;
-        let sink = FileSink { file: file.clone(), at: 0 };
+        let sink = FileSink {
+            file: file.clone(),
+            at: 0,
+        };
         let mut writer = TableWriter::new(sink, id, self.options.table_options());
         let mut last_key: Option<Vec<u8>> = None;
         while let Some(entry) = merge.current() {
             let new_key = last_key.as_deref() != Some(entry.key);
             if new_key {
-                if last_key.is_some() && writer.bytes_estimate() >= bytes_max {
+                // A record too large for the rest gets a table of its own.
+                let size = (entry.key.len() + entry.value.len()) as u64;
+                if last_key.is_some() && writer.bytes_estimate() + size > bytes_max {
                     break;
                 }
                 let last = last_key.get_or_insert_default();
@@ -200,7 +213,9 @@ impl Engine {
         let (_, meta) = writer.finish()?;
         self.metrics.bytes_sstable.add(meta.len);
         // After a failed sync nobody knows what of the file is there: stop writing for good.
-        file.sync_data().map_err(io("sync an SSTable")).map_err(|error| self.latch_error(error))?;
+        file.sync_data()
+            .map_err(io("sync an SSTable"))
+            .map_err(|error| self.latch_error(error))?;
         Ok(Part {
             table: id,
             place: Place::File,
@@ -216,15 +231,16 @@ impl Engine {
 pub(crate) fn data_bytes(view: &View) -> u64 {
     match &view.munk {
         Some(munk) => munk.data_bytes() as u64,
-        None => view.funk.tables().map(|table| table.part.meta.data_bytes).sum(),
+        None => view
+            .funk
+            .tables()
+            .map(|table| table.part.meta.data_bytes)
+            .sum(),
     }
 }
 
 /// The durable content of a chunk, newest source first, within its range.
-pub(crate) fn sources_of<'v>(
-    chunk: &Chunk,
-    view: &'v View,
-) -> Result<Vec<Box<dyn Source + 'v>>> {
+pub(crate) fn sources_of<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<dyn Source + 'v>>> {
     if let Some(munk) = &view.munk
         && !view.frozen.iter().any(|frozen| frozen.durable)
     {
@@ -234,10 +250,7 @@ pub(crate) fn sources_of<'v>(
 }
 
 /// The same, from the funk alone.
-pub(crate) fn funk_sources<'v>(
-    chunk: &Chunk,
-    view: &'v View,
-) -> Result<Vec<Box<dyn Source + 'v>>> {
+pub(crate) fn funk_sources<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<dyn Source + 'v>>> {
     let runs = view.funk.runs.iter().rev().map(|run| &run.table);
     let mut sources: Vec<Box<dyn Source + 'v>> = Vec::new();
     for table in runs.chain(&view.funk.base) {

@@ -19,7 +19,10 @@ pub(crate) struct OnceArc<T> {
 
 impl<T> OnceArc<T> {
     pub(crate) fn new() -> Self {
-        OnceArc { pointer: AtomicPtr::new(ptr::null_mut()), owns: PhantomData }
+        OnceArc {
+            pointer: AtomicPtr::new(ptr::null_mut()),
+            owns: PhantomData,
+        }
     }
 
     /// The value, if it is set.
@@ -57,7 +60,8 @@ impl<T> OnceArc<T> {
         }
         // SAFETY: the offered count was not taken by the cell.
         drop(unsafe { Arc::from_raw(offered) });
-        self.get().expect("the cell is set once a compare-exchange with null has failed")
+        self.get()
+            .expect("the cell is set once a compare-exchange with null has failed")
     }
 }
 

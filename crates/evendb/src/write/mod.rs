@@ -12,7 +12,7 @@ pub(crate) mod commit_log;
 pub(crate) mod payload;
 
 use crate::chunk::record::{RecordRef, Stamp};
-use crate::chunk::{Chunk, ChargedDelta, Heat, Writer};
+use crate::chunk::{ChargedDelta, Chunk, Heat, Writer};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::KeyspaceState;
@@ -41,11 +41,17 @@ type Guards<'a> = SmallVec<[MutexGuard<'a, Writer>; 1]>;
 /// Rejects keys and values that are over the limits.
 pub(crate) fn check_limits(key: &[u8], value: &[u8]) -> Result<()> {
     if key.len() > KEY_BYTES_MAX {
-        let message = format!("a key of {} bytes; at most {KEY_BYTES_MAX} are allowed", key.len());
+        let message = format!(
+            "a key of {} bytes; at most {KEY_BYTES_MAX} are allowed",
+            key.len()
+        );
         return Err(Error::new(ErrorKind::KeyTooLarge, message));
     }
     if u32::try_from(value.len()).is_err() {
-        let message = format!("a value of {} bytes; at most 4 GiB - 1 are allowed", value.len());
+        let message = format!(
+            "a value of {} bytes; at most 4 GiB - 1 are allowed",
+            value.len()
+        );
         return Err(Error::new(ErrorKind::ValueTooLarge, message));
     }
     Ok(())
@@ -59,18 +65,25 @@ struct Reserved<'a> {
 }
 
 impl Reserved<'_> {
-    /// The record is in the ring, and the deltas grew by `delta_used`: the rest is given back.
-    fn used(mut self, delta_used: u64) {
-        let unused = self.delta_bytes.saturating_sub(delta_used);
+    /// The record is in the ring, and the deltas' memory went from `before` to `after`: the ledger
+    /// takes the difference between that and what was reserved.
+    fn used(mut self, before: u64, after: u64) {
         self.ring_bytes = 0;
-        self.delta_bytes = unused;
+        let held = self.delta_bytes + before;
+        if after > held {
+            // A page grew by more than its share: charged afterwards, it was never refusable.
+            self.engine.admission.adopt(0, after - held);
+        }
+        self.delta_bytes = held.saturating_sub(after);
     }
 }
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         if self.ring_bytes > 0 || self.delta_bytes > 0 {
-            self.engine.admission.return_unused(self.ring_bytes, self.delta_bytes);
+            self.engine
+                .admission
+                .return_unused(self.ring_bytes, self.delta_bytes);
         }
     }
 }
@@ -85,7 +98,10 @@ impl Engine {
         let started = sample();
         let payload_bytes = payload::bytes(ops);
         // The index of a delta page takes up to about 64 bytes a record beside the record.
-        let delta_bytes: u64 = ops.iter().map(|op| op.record.memory_bytes() as u64 + 64).sum();
+        let delta_bytes: u64 = ops
+            .iter()
+            .map(|op| op.record.memory_bytes() as u64 + 64)
+            .sum();
         if delta_bytes > self.options.memory_budget / 4 {
             let kind = match ops.len() {
                 1 => ErrorKind::ValueTooLarge,
@@ -104,7 +120,11 @@ impl Engine {
             None => 0,
         };
         self.admit(ring_bytes, delta_bytes)?;
-        let reserved = Reserved { engine: self, ring_bytes, delta_bytes };
+        let reserved = Reserved {
+            engine: self,
+            ring_bytes,
+            delta_bytes,
+        };
         let written = self.write_admitted(ops, &encoded, reserved, started);
         let (end, version) = written.inspect_err(|_| self.discard_value_extent(&encoded))?;
         self.count_written(ops, ring_bytes);
@@ -132,7 +152,9 @@ impl Engine {
 
     /// The body for the commit log; one that does not fit goes to a value extent first.
     fn encode(&self, ops: &[Op<'_>], payload_bytes: u64) -> Result<Encoded> {
-        let Some(_) = &self.commit_log else { return Ok(Encoded::empty()) };
+        let Some(_) = &self.commit_log else {
+            return Ok(Encoded::empty());
+        };
         if payload_bytes <= self.ring_record_bytes_max() {
             return Ok(Encoded::inline(ops));
         }
@@ -154,7 +176,9 @@ impl Engine {
             }
             if let Some(started) = started {
                 let pause = started.elapsed().as_nanos() as u64;
-                self.metrics.put_pause_nanos_max.fetch_max(pause, Ordering::Relaxed);
+                self.metrics
+                    .put_pause_nanos_max
+                    .fetch_max(pause, Ordering::Relaxed);
             }
             return self.write_latched(ops, encoded, reserved, &chunks, &mut guards);
         }
@@ -176,10 +200,16 @@ impl Engine {
             let announcement = self.clock.announce();
             self.check_writable()?;
             if ops.iter().any(|op| op.keyspace.is_dropped()) {
-                return Err(Error::new(ErrorKind::KeyspaceDropped, "the keyspace was dropped"));
+                return Err(Error::new(
+                    ErrorKind::KeyspaceDropped,
+                    "the keyspace was dropped",
+                ));
             }
             let checkpoint = checkpoint_of(announcement.version());
-            if guards.iter().all(|writer| writer.active.checkpoint() == checkpoint) {
+            if guards
+                .iter()
+                .all(|writer| writer.active.checkpoint() == checkpoint)
+            {
                 break announcement;
             }
             // A checkpoint began: its delta is complete. Freezing under an announcement would hold
@@ -231,7 +261,7 @@ impl Engine {
             }
         }
         let after: u64 = deltas.iter().map(|delta| delta.bytes() as u64).sum();
-        reserved.used(after.saturating_sub(before));
+        reserved.used(before, after);
         Ok((end, version))
     }
 
@@ -242,7 +272,9 @@ impl Engine {
             chunk.freeze(writer, now, &self.admission);
         }
         if !writer.queued {
-            self.dirty.lock().push((chunk.clone(), writer.active.checkpoint()));
+            self.dirty
+                .lock()
+                .push((chunk.clone(), writer.active.checkpoint()));
             writer.queued = true;
         }
     }
@@ -250,7 +282,9 @@ impl Engine {
     /// Reserves room, holding nothing; a full ring or full memory waits for a checkpoint.
     fn admit(&self, ring_bytes: u64, delta_bytes: u64) -> Result<()> {
         self.reserve_disk(delta_bytes)?;
-        let admitted = self.admission.reserve(ring_bytes, delta_bytes, &|| self.relieve());
+        let admitted = self
+            .admission
+            .reserve(ring_bytes, delta_bytes, &|| self.relieve());
         admitted.map_err(|_| self.refusal())?;
         if self.admission.half_full() {
             self.request_checkpoint();
@@ -269,7 +303,8 @@ impl Engine {
                 if self.manual() {
                     self.flush_commit_log()?;
                 }
-                log.wait_durable(end).map_err(|error| self.latch_error(error.into()))
+                log.wait_durable(end)
+                    .map_err(|error| self.latch_error(error.into()))
             }
             (None, Durability::Process | Durability::Sync) => {
                 self.wait_for_checkpoint(checkpoint_of(version))
@@ -289,7 +324,7 @@ fn find_chunks(ops: &[Op<'_>]) -> Chunks {
             chunk.keyspace == op.keyspace.id && chunk.range.contains(key)
         });
         if !known {
-            chunks.push(op.keyspace.index.load(&pin).find(key).clone());
+            chunks.push(op.keyspace.index.load(&pin).get().find(key).clone());
         }
     }
     chunks

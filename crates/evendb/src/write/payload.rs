@@ -19,7 +19,9 @@ pub(crate) const EXTENT_BYTES: usize = 21;
 /// Bytes of `ops` as a payload.
 pub(crate) fn bytes(ops: &[Op<'_>]) -> u64 {
     let data = |op: &Op<'_>| op.record.key().len() + op.record.value().len();
-    ops.iter().map(|op| (OP_HEADER_BYTES + data(op)) as u64).sum()
+    ops.iter()
+        .map(|op| (OP_HEADER_BYTES + data(op)) as u64)
+        .sum()
 }
 
 fn op_header(op: &Op<'_>) -> [u8; OP_HEADER_BYTES] {
@@ -34,7 +36,10 @@ fn op_header(op: &Op<'_>) -> [u8; OP_HEADER_BYTES] {
 /// What a write copies into the commit log, ready before anything is latched.
 pub(crate) enum Encoded {
     /// The operations themselves; headers are here, keys and values in the records.
-    Inline { headers: SmallVec<[[u8; OP_HEADER_BYTES]; 1]>, len: usize },
+    Inline {
+        headers: SmallVec<[[u8; OP_HEADER_BYTES]; 1]>,
+        len: usize,
+    },
     /// A value extent's name.
     Extent([u8; EXTENT_BYTES]),
 }
@@ -42,11 +47,17 @@ pub(crate) enum Encoded {
 impl Encoded {
     /// No commit log, no body.
     pub(crate) fn empty() -> Encoded {
-        Encoded::Inline { headers: SmallVec::new(), len: 0 }
+        Encoded::Inline {
+            headers: SmallVec::new(),
+            len: 0,
+        }
     }
 
     pub(crate) fn inline(ops: &[Op<'_>]) -> Encoded {
-        Encoded::Inline { headers: ops.iter().map(op_header).collect(), len: bytes(ops) as usize }
+        Encoded::Inline {
+            headers: ops.iter().map(op_header).collect(),
+            len: bytes(ops) as usize,
+        }
     }
 
     pub(crate) fn extent(id: u64, len: u64, checksum: u32) -> Encoded {
@@ -116,7 +127,12 @@ pub(crate) fn decode_ops(mut input: &[u8]) -> Option<Vec<DecodedOp<'_>>> {
             return None;
         }
         input = rest;
-        ops.push(DecodedOp { kind, keyspace, key, value });
+        ops.push(DecodedOp {
+            kind,
+            keyspace,
+            key,
+            value,
+        });
     }
     Some(ops)
 }

@@ -117,6 +117,11 @@ impl<S: TableSink> TableWriter<S> {
         Ok(())
     }
 
+    /// Ordinal of the block that the last record went to.
+    pub fn block_ordinal(&self) -> usize {
+        self.index.blocks() as usize
+    }
+
     /// Bytes handed to the sink so far, plus what is buffered: the block at hand before
     /// compression, index rows, filter.
     pub fn bytes_estimate(&self) -> u64 {
