@@ -247,7 +247,7 @@ impl<'a> Sampler<'a> {
             self.in_course = finished;
         }
         self.samples += 1;
-        if self.samples % 20 == 0 {
+        if self.samples.is_multiple_of(20) {
             progress.update(finished, self.fraction(finished, elapsed));
         }
         self.phase

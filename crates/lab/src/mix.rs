@@ -404,7 +404,7 @@ impl Worker for SweepWorker {
 }
 
 fn thoroughness(read: u64) -> Thoroughness {
-    if read % WHOLE_CHECK_EVERY == 0 {
+    if read.is_multiple_of(WHOLE_CHECK_EVERY) {
         Thoroughness::Whole
     } else {
         Thoroughness::Spots
