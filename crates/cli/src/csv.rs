@@ -64,7 +64,10 @@ impl Fields {
             match after.split_first() {
                 None => return Parsed::Complete,
                 Some((b',', next)) => rest = next,
-                Some(_) => return self.bad("goes on after its closing quote"),
+                Some(_) => {
+                    self.ranges.pop();
+                    return self.bad("goes on after its closing quote");
+                }
             }
         }
     }
