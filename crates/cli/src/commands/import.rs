@@ -71,42 +71,60 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         keep_raw: arguments.bad_lines.is_some(),
         ..Pending::default()
     };
-    let mut imported = 0;
+    let mut written = 0;
+    let mut commit = |pending: &mut Pending, bad: &mut BadLines| {
+        written += bar.suspend(|| pending.commit(&database, &keyspace, bad))?;
+        Ok(())
+    };
     let mut steps = 0u64;
-    let outcome = loop {
+    let mut outcome = loop {
         if interrupt.raised() {
-            break Ok(());
+            break commit(&mut pending, &mut bad);
         }
-        match reader.step() {
-            Ok(Step::Pair) => pending.push(&reader),
-            Ok(Step::Bad(why)) => bar.suspend(|| bad.tell(reader.line(), &why, reader.raw()))?,
-            Ok(Step::End) => break Ok(()),
-            Err(error) => {
-                break Err(Failure::new(format!("line {}", reader.line() + 1), error));
+        let told = match reader.step() {
+            Ok(Step::Pair) => {
+                pending.push(&reader);
+                Ok(())
             }
-        }
-        if pending.user_bytes >= arguments.batch_bytes {
-            imported += bar.suspend(|| pending.commit(&database, &keyspace, &mut bad))?;
+            Ok(Step::Bad(why)) => bar.suspend(|| bad.tell(reader.line(), &why, reader.raw())),
+            Ok(Step::End) => break commit(&mut pending, &mut bad),
+            Err(error) => {
+                let failure = Failure::new(format!("line {}", reader.line() + 1), error);
+                break commit(&mut pending, &mut bad).and(Err(failure));
+            }
+        };
+        let full = pending.user_bytes >= arguments.batch_bytes;
+        let flushed = if full {
+            commit(&mut pending, &mut bad)
+        } else {
+            Ok(())
+        };
+        if let Err(failure) = told.and(flushed) {
+            break Err(failure);
         }
         steps += 1;
         if steps.is_multiple_of(PROGRESS_RECORDS) {
             bar.set_position(reader.bytes());
         }
     };
-    imported += bar.suspend(|| pending.commit(&database, &keyspace, &mut bad))?;
-    database.persist()?;
+    // Also after a failure: what was written before it is made durable and told, if it can be.
     drop(keyspace);
-    database.close()?;
+    let closed = database.persist().and_then(|()| database.close());
     bar.finish_and_clear();
-    bad.finish()?;
     let seconds = start.elapsed().as_secs_f64();
     output::complain(&format!(
-        "imported {} records, {} of input, in {seconds:.2} s ({} records/s); {} bad lines",
-        grouped(imported),
+        "{} {} records, {} of input, in {seconds:.2} s ({} records/s); {} bad lines",
+        if closed.is_ok() {
+            "imported"
+        } else {
+            "wrote, but may lose again,"
+        },
+        grouped(written),
         bytes(reader.bytes()),
-        grouped((imported as f64 / seconds.max(1e-9)) as u64),
+        grouped((written as f64 / seconds.max(1e-9)) as u64),
         grouped(bad.count)
     ));
+    outcome = outcome.and(closed.map_err(Failure::from)).and(bad.finish());
     outcome?;
     if interrupt.raised() {
         output::complain(&format!("interrupted after line {}", reader.line()));
