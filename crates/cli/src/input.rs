@@ -47,13 +47,9 @@ pub struct InputArguments {
     /// The input's format
     #[arg(long, value_enum, default_value = "tsv")]
     pub format: Format,
-    /// Columns that make up the key: numbers from 1, or names; a type may follow as in `time:u64`
-    #[arg(
-        long,
-        value_name = "COLUMNS",
-        value_delimiter = ',',
-        default_value = "1"
-    )]
+    /// Columns that make up the key: numbers from 1, or names; a type may follow as in `time:u64`.
+    /// The first column if not given (jsonl has no first one)
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub key_columns: Vec<ColumnArgument>,
     /// Types of the key columns, in their order: str, u64, i64
     #[arg(long, value_name = "TYPES", value_delimiter = ',')]
@@ -93,11 +89,24 @@ impl FromStr for ColumnArgument {
 }
 
 impl InputArguments {
+    fn key_columns(&self) -> Result<Vec<ColumnArgument>, Failure> {
+        match (self.key_columns.is_empty(), self.format) {
+            (false, _) => Ok(self.key_columns.clone()),
+            (true, Format::Jsonl) => Err(Failure::Usage(
+                "jsonl needs --key-columns, its members' names".to_owned(),
+            )),
+            (true, _) => Ok(vec![ColumnArgument {
+                name: "1".to_owned(),
+                kind: None,
+            }]),
+        }
+    }
+
     /// The types of the key's columns, from both places where they may be given.
-    pub fn types(&self) -> Result<Vec<ColumnType>, Failure> {
+    fn types(&self, key_columns: &[ColumnArgument]) -> Result<Vec<ColumnType>, Failure> {
         let given = self.key_types.len();
-        if given > 0 && given != self.key_columns.len() {
-            let columns = self.key_columns.len();
+        if given > 0 && given != key_columns.len() {
+            let columns = key_columns.len();
             return Err(Failure::Usage(format!(
                 "{given} key types for {columns} key columns"
             )));
@@ -112,7 +121,7 @@ impl InputArguments {
             ))),
             (one, other) => Ok(one.or(other).unwrap_or(ColumnType::Text)),
         };
-        self.key_columns.iter().enumerate().map(typed).collect()
+        key_columns.iter().enumerate().map(typed).collect()
     }
 
     fn needs_header(&self) -> bool {
@@ -161,13 +170,14 @@ pub struct PairReader {
 impl PairReader {
     /// Prepares to read; reads the header where there is one.
     pub fn new(source: Box<dyn BufRead>, arguments: &InputArguments) -> Result<Self, Failure> {
+        let key_columns = arguments.key_columns()?;
         let names = |columns: &[ColumnArgument]| columns.iter().map(|c| c.name.clone()).collect();
         let mut reader = Self {
             source,
             format: arguments.format,
-            types: arguments.types()?,
+            types: arguments.types(&key_columns)?,
             key_columns: Vec::new(),
-            key_names: names(&arguments.key_columns),
+            key_names: names(&key_columns),
             value_column: None,
             value_name: arguments.value_column.clone(),
             fields: Fields::default(),
@@ -552,6 +562,7 @@ mod tests {
     #[test]
     fn contradictory_arguments_are_refused() {
         for arguments in [
+            "--format jsonl",
             "--key-types u64,str",
             "--key-columns 1:u64 --key-types i64",
             "--key-columns 0",
