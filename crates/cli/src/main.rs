@@ -1,2 +1,81 @@
-//! The `evendb` command.
-fn main() {}
+//! The `evendb` command: import, read, write, inspect and benchmark an EvenDB database.
+//!
+//! This file only dispatches; each subcommand has a file in `commands`. Data goes to standard
+//! output, everything else to standard error.
+
+mod commands;
+mod csv;
+mod failure;
+mod input;
+mod interrupt;
+mod keys;
+mod open;
+mod output;
+mod size;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{bench, delete, get, import, put, scan, stats, verify_import};
+
+/// EvenDB: an embedded ordered key-value store for keys with spatial locality.
+#[derive(Parser)]
+#[command(version, after_help = EXIT_CODES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    success (also when the reader of a pipe went away)
+  1    failure
+  2    wrong usage
+  3    some input lines were bad (the good ones were imported)
+  4    key not found
+  130  interrupted; what was done is reported, the database is closed cleanly";
+
+#[derive(Subcommand)]
+enum Command {
+    Import(import::Arguments),
+    Get(get::Arguments),
+    Put(put::Arguments),
+    Delete(delete::Arguments),
+    Scan(scan::Arguments),
+    Stats(stats::Arguments),
+    Bench(bench::Arguments),
+    VerifyImport(verify_import::Arguments),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Import(arguments) => import::run(&arguments),
+        Command::Get(arguments) => get::run(&arguments),
+        Command::Put(arguments) => put::run(&arguments),
+        Command::Delete(arguments) => delete::run(&arguments),
+        Command::Scan(arguments) => scan::run(&arguments),
+        Command::Stats(arguments) => stats::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::VerifyImport(arguments) => verify_import::run(&arguments),
+    };
+    match outcome {
+        Ok(success) => success.exit_code(),
+        Err(failure) => {
+            if let Some(message) = failure.message() {
+                output::complain(&format!("evendb: {message}"));
+            }
+            failure.exit_code()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        super::Arguments::command().debug_assert();
+    }
+}

@@ -1,1 +1,30 @@
 //! Workloads, drivers and measurements, for every store that implements one small trait.
+//!
+//! ```text
+//!   distribution --+                                 +--> histograms, bytes, errors
+//!   (zipf, ...)    +--> workload --> worker --> driver --> PhaseResult --> JSON, table
+//!   mix -----------+    (what)       (one thread)    +--> process figures, store figures
+//!                                       |
+//!                                     Store            (the trait every store implements)
+//! ```
+//!
+//! Nothing here knows an engine except the adapters in [`stores`]. Every value that is read is
+//! checked: a benchmark of a store that answers wrongly ends with an error, not with a figure.
+//!
+//! What this crate does not do: it prints nothing and reads no arguments (the `evendb` command
+//! does), and it repeats no runs (a caller runs a phase several times and takes the median).
+
+pub mod dataset;
+pub mod distribution;
+pub mod driver;
+pub mod event_log;
+pub mod mix;
+pub mod permutation;
+pub mod process;
+pub mod random;
+pub mod recorder;
+pub mod report;
+pub mod store;
+pub mod stores;
+pub mod value;
+pub mod zipf;

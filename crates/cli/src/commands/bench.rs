@@ -1,0 +1,399 @@
+//! `evendb bench`: the paper's mixes on a fresh store, every read checked.
+//!
+//! The phases share one store: load in key order, then for each distribution and each mix a short
+//! warm-up with the mix's own reads and the measured phase. After a phase that writes, the store's
+//! debt is settled and charged to it. D always runs with the `latest` distribution, and once.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use evendb::Options;
+use evendb_lab::dataset::Dataset;
+use evendb_lab::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
+use evendb_lab::driver::{self, Limit, Phase, Progress};
+use evendb_lab::mix::{LoadWorker, Mix, MixWorker, Population};
+use evendb_lab::report::{PhaseResult, bytes, grouped};
+use evendb_lab::store::Store;
+use evendb_lab::stores::evendb::EvenDbStore;
+use evendb_lab::value::VALUE_BYTES_MIN;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value, json};
+
+use crate::failure::{Failure, Success};
+use crate::interrupt::Interrupt;
+use crate::open::DurabilityArgument;
+use crate::output;
+use crate::size::parse_size;
+
+/// Seconds of a phase when neither --seconds nor --ops is given: ten phases, their warm-ups and the
+/// load stay within two minutes.
+const SECONDS_DEFAULT: f64 = 6.0;
+
+/// Benchmark on a fresh store, with every read checked
+///
+/// Mixes: P 100 % put; A 50 % put, 50 % get; B 5 % put, 95 % get; C 100 % get; D 5 % insertion, 95 %
+/// get of recent records; E10, E100, E1000 5 % put, 95 % scan of up to so many records; F
+/// read-modify-write. Distributions: zipf-simple, zipf-composite, zipf-composite-contiguous,
+/// zipf-composite-suffix, latest, uniform. A wrong answer ends the run with exit code 1.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  evendb bench
+  evendb bench --dir /mnt/ssd/bench --size 4GiB --memory 1GiB --seconds 30 --json result.json
+  evendb bench --mixes P --distributions uniform,zipf-simple --durability sync --threads 4")]
+pub struct Arguments {
+    /// Where to make the store; must be missing or empty, and is kept. Without it, a temporary
+    /// directory that is removed at the end
+    #[arg(long, value_name = "DIRECTORY")]
+    dir: Option<PathBuf>,
+    /// Bytes of keys and values to load
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256MiB")]
+    size: u64,
+    /// Bytes of a value
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "800")]
+    value_bytes: u64,
+    /// The store's memory budget; its default if not given
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<u64>,
+    /// Worker threads
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
+    /// Operations of a phase
+    #[arg(long)]
+    ops: Option<u64>,
+    /// Seconds of a phase; 6 if --ops is not given
+    #[arg(long, value_parser = parse_seconds)]
+    seconds: Option<f64>,
+    /// The mixes
+    #[arg(long, value_delimiter = ',', default_value = "P,A,B,C,E100")]
+    mixes: Vec<Mix>,
+    /// The access distributions
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "zipf-simple,zipf-composite"
+    )]
+    distributions: Vec<DistributionKind>,
+    /// The skew of the Zipf distributions, above 0 and below 1
+    #[arg(long, default_value_t = THETA_DEFAULT, value_parser = parse_theta)]
+    theta: f64,
+    /// What a put survives when it returns
+    #[arg(long, value_enum, default_value = "process")]
+    durability: DurabilityArgument,
+    /// Write settings and results to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The seed of keys, values and operations
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Carries the command out.
+pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    if arguments.value_bytes < VALUE_BYTES_MIN as u64 || arguments.value_bytes > 1 << 30 {
+        return Err(Failure::Usage(format!(
+            "--value-bytes must be at least {VALUE_BYTES_MIN} and at most 1GiB"
+        )));
+    }
+    let place = Place::new(arguments.dir.as_deref())?;
+    let interrupt = Interrupt::install()?;
+    let mut options = Options::new().durability(arguments.durability.into());
+    if let Some(budget) = arguments.memory {
+        options = options.memory_budget(budget);
+    }
+    let store = EvenDbStore::open(place.path(), options, &description(arguments))
+        .map_err(|error| Failure::Message(error.to_string()))?;
+    let mut bench = Bench {
+        arguments,
+        store: Box::new(store),
+        dataset: Dataset::of_size(
+            arguments.size,
+            arguments.value_bytes as usize,
+            arguments.seed,
+        ),
+        interrupt: &interrupt,
+        results: Vec::new(),
+    };
+    let outcome = bench.all_phases();
+    let Bench {
+        store,
+        results,
+        dataset,
+        ..
+    } = bench;
+    let closed = store.close();
+    if let Some(path) = &arguments.json {
+        let text = format!("{:#}\n", report(arguments, &dataset, &results));
+        fs::write(path, text)
+            .map_err(|error| Failure::new(format!("cannot write {}", path.display()), error))?;
+    }
+    outcome?;
+    closed.map_err(|error| Failure::Message(error.to_string()))?;
+    if interrupt.raised() {
+        output::complain(&format!(
+            "interrupted; {} phases were reported",
+            results.len()
+        ));
+        return Err(Failure::Interrupted);
+    }
+    Ok(Success::Done)
+}
+
+struct Bench<'a> {
+    arguments: &'a Arguments,
+    store: Box<dyn Store>,
+    dataset: Dataset,
+    interrupt: &'a Interrupt,
+    results: Vec<PhaseResult>,
+}
+
+impl Bench<'_> {
+    fn all_phases(&mut self) -> Result<(), Failure> {
+        self.print(&format!(
+            "{}, {} records of {}, {} in all, {} threads\n",
+            self.store.name(),
+            grouped(self.dataset.records),
+            bytes(self.dataset.record_bytes()),
+            bytes(self.dataset.data_bytes()),
+            self.arguments.threads
+        ))?;
+        self.load()?;
+        let population = Arc::new(Population::new(self.dataset.records));
+        let mut latest_done = false;
+        for &wanted in &self.arguments.distributions {
+            for &mix in &self.arguments.mixes {
+                let kind = mix.distribution(wanted);
+                if self.interrupt.raised() || (mix == Mix::D && latest_done) {
+                    continue;
+                }
+                latest_done |= mix == Mix::D;
+                self.mix(mix, kind, &population)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&mut self) -> Result<(), Failure> {
+        let mut phase = self.phase("load", "key order", Limit::default(), true);
+        phase.expected_operations = Some(self.dataset.records);
+        let population = Arc::new(Population::new(0));
+        let result = self.run(&phase, &|_| {
+            Box::new(LoadWorker::new(
+                self.dataset.clone(),
+                Arc::clone(&population),
+            ))
+        })?;
+        self.report(result)
+    }
+
+    fn mix(
+        &mut self,
+        mix: Mix,
+        kind: DistributionKind,
+        population: &Arc<Population>,
+    ) -> Result<(), Failure> {
+        let arguments = self.arguments;
+        let distribution =
+            Distribution::new(kind, self.dataset.records, arguments.theta, arguments.seed);
+        let limit = limit(arguments);
+        let number = self.results.len() as u64;
+        // The caches are warmed by reads alone: a warm-up that wrote would leave a debt that is
+        // not the phase's.
+        let warm_mix = if mix == Mix::P { None } else { Some(Mix::C) };
+        if let Some(warm_mix) = warm_mix {
+            let warm = self.phase("warm-up", "", warm_limit(limit), false);
+            self.run(&warm, &|thread| {
+                let workers = (&distribution, &self.dataset, population);
+                let (distribution, dataset, population) = workers;
+                let phase = number | 1 << 32;
+                Box::new(MixWorker::new(
+                    warm_mix,
+                    distribution,
+                    dataset,
+                    population,
+                    phase,
+                    thread,
+                ))
+            })?;
+        }
+        if self.interrupt.raised() {
+            return Ok(());
+        }
+        let phase = self.phase(&mix.to_string(), kind.name(), limit, mix.writes());
+        let result = self.run(&phase, &|thread| {
+            let dataset = &self.dataset;
+            Box::new(MixWorker::new(
+                mix,
+                &distribution,
+                dataset,
+                population,
+                number,
+                thread,
+            ))
+        })?;
+        self.report(result)
+    }
+
+    fn phase(&self, name: &str, distribution: &str, limit: Limit, settle: bool) -> Phase {
+        Phase {
+            name: name.to_owned(),
+            distribution: distribution.to_owned(),
+            threads: usize::from(self.arguments.threads),
+            limit,
+            expected_operations: None,
+            settle,
+            course_interval: Duration::from_millis(500),
+        }
+    }
+
+    fn run(
+        &self,
+        phase: &Phase,
+        worker_of: &dyn Fn(usize) -> Box<dyn driver::Worker>,
+    ) -> Result<PhaseResult, Failure> {
+        let bar = Bar::new(phase);
+        let flag = self.interrupt.flag();
+        let result = driver::run(&*self.store, phase, flag, &bar, worker_of);
+        bar.0.finish_and_clear();
+        result.map_err(|error| {
+            Failure::Message(format!("{} {}: {error}", phase.name, phase.distribution))
+        })
+    }
+
+    fn report(&mut self, result: PhaseResult) -> Result<(), Failure> {
+        self.print(&result.to_table())?;
+        self.results.push(result);
+        Ok(())
+    }
+
+    fn print(&self, text: &str) -> Result<(), Failure> {
+        let mut target = io::stdout().lock();
+        writeln!(target, "{text}")?;
+        Ok(target.flush()?)
+    }
+}
+
+/// Progress on a terminal; nothing elsewhere.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new(phase: &Phase) -> Self {
+        let bar = ProgressBar::new(1000);
+        if io::stderr().is_terminal() {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        } else {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        let style = ProgressStyle::with_template("{prefix:<32} {wide_bar} {msg} {elapsed}");
+        bar.set_style(style.expect("the template is a constant"));
+        bar.set_prefix(format!("{} {}", phase.name, phase.distribution));
+        Self(bar)
+    }
+}
+
+impl Progress for Bar {
+    fn update(&self, finished: u64, fraction: Option<f64>) {
+        self.0
+            .set_position((fraction.unwrap_or(0.0) * 1000.0) as u64);
+        let settling = if fraction == Some(1.0) {
+            ", settling"
+        } else {
+            ""
+        };
+        self.0
+            .set_message(format!("{} operations{settling}", grouped(finished)));
+    }
+}
+
+/// The store's directory; a temporary one is removed when this is dropped.
+enum Place {
+    Given(PathBuf),
+    Temporary(tempfile::TempDir),
+}
+
+impl Place {
+    fn new(given: Option<&Path>) -> Result<Self, Failure> {
+        let Some(path) = given else {
+            return tempfile::Builder::new()
+                .prefix("evendb-bench-")
+                .tempdir()
+                .map(Self::Temporary)
+                .map_err(|error| Failure::new("cannot make a temporary directory", error));
+        };
+        if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
+            let place = path.display();
+            return Err(Failure::Message(format!(
+                "{place} is not empty; bench needs a fresh store"
+            )));
+        }
+        Ok(Self::Given(path.to_owned()))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Given(path) => path,
+            Self::Temporary(directory) => directory.path(),
+        }
+    }
+}
+
+fn limit(arguments: &Arguments) -> Limit {
+    let seconds = arguments
+        .seconds
+        .or(arguments.ops.is_none().then_some(SECONDS_DEFAULT));
+    Limit {
+        operations: arguments.ops,
+        duration: seconds.map(Duration::from_secs_f64),
+    }
+}
+
+/// A warm-up takes a fifth of the measured phase.
+fn warm_limit(limit: Limit) -> Limit {
+    Limit {
+        operations: limit.operations.map(|operations| operations.div_ceil(5)),
+        duration: limit.duration.map(|duration| duration / 5),
+    }
+}
+
+fn description(arguments: &Arguments) -> String {
+    let durability = format!("{:?}", arguments.durability).to_lowercase();
+    match arguments.memory {
+        Some(budget) => format!("durability {durability}, memory {}", bytes(budget)),
+        None => format!("durability {durability}"),
+    }
+}
+
+fn report(arguments: &Arguments, dataset: &Dataset, results: &[PhaseResult]) -> Value {
+    json!({
+        "settings": {
+            "version": env!("CARGO_PKG_VERSION"),
+            "records": dataset.records,
+            "value_bytes": arguments.value_bytes,
+            "data_bytes": dataset.data_bytes(),
+            "memory_bytes": arguments.memory,
+            "threads": arguments.threads,
+            "operations": arguments.ops,
+            "seconds": limit(arguments).duration.map(|duration| duration.as_secs_f64()),
+            "theta": arguments.theta,
+            "durability": format!("{:?}", arguments.durability).to_lowercase(),
+            "seed": arguments.seed,
+        },
+        "phases": results.iter().map(PhaseResult::to_json).collect::<Vec<_>>(),
+    })
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(seconds),
+        _ => Err(format!("`{text}` is no number of seconds above 0")),
+    }
+}
+
+fn parse_theta(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(theta) if theta > 0.0 && theta < 1.0 => Ok(theta),
+        _ => Err(format!("`{text}` does not lie between 0 and 1")),
+    }
+}

@@ -1,0 +1,54 @@
+//! `evendb get`: prints the value of one key.
+
+use std::io::{self, Write};
+
+use crate::commands::key_arguments::KeyForm;
+use crate::failure::{Failure, Success};
+use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::output::{self, Form};
+
+/// Print the value of a key
+///
+/// Prints the value and a line feed; exit code 4 and no output if the key is not there.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  evendb get files.db usr/bin/env
+  evendb get files.db 75737200 --hex --output hex
+  evendb get events.db app7,1700000000 --key-types str,u64")]
+pub struct Arguments {
+    #[command(flatten)]
+    database: DatabaseArguments,
+    /// The key
+    key: String,
+    #[command(flatten)]
+    form: KeyForm,
+    /// How to write the value
+    #[arg(long, value_enum, default_value = "raw")]
+    output: Form,
+    /// Write no line feed after the value
+    #[arg(long)]
+    no_newline: bool,
+}
+
+/// Carries the command out.
+pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    let key = arguments.form.key(&arguments.key)?;
+    let (database, keyspace) = arguments
+        .database
+        .open(Access::Existing, DurabilityArgument::Process)?;
+    let found = keyspace.get(&key)?;
+    let success = if let Some(value) = &found {
+        let mut target = io::stdout().lock();
+        output::write_value(&mut target, arguments.output, value)?;
+        if !arguments.no_newline {
+            target.write_all(b"\n")?;
+        }
+        target.flush()?;
+        Success::Done
+    } else {
+        Success::NotFound
+    };
+    drop((found, keyspace));
+    database.close()?;
+    Ok(success)
+}

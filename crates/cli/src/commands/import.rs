@@ -1,0 +1,298 @@
+//! `evendb import`: reads lines, makes pairs, writes them in batches.
+//!
+//! Each batch is written at the relaxed level, and the database is made durable before the command
+//! says how many records it imported. After an interruption the batch at hand is still written.
+//! Where a batch is refused since one of its records is too large, its records are written one by
+//! one, so that only the bad ones are reported.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use evendb::{Db, Durability, Error, ErrorKind, Keyspace};
+use evendb_lab::report::{bytes, grouped};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::commands::source;
+use crate::failure::{Failure, Success};
+use crate::input::{InputArguments, PairReader, Step};
+use crate::interrupt::Interrupt;
+use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::output;
+use crate::size::parse_size;
+
+/// Bad lines that are told one by one.
+const BAD_LINES_SHOWN: u64 = 10;
+
+/// Records between two looks at the progress bar.
+const PROGRESS_RECORDS: u64 = 1024;
+
+/// Import records from TSV, CSV or JSON Lines; creates the database if there is none
+///
+/// One key column makes the key as it is. Several make a composite key that sorts by its columns;
+/// numbers sort as numbers if they are typed (`time:u64`, `delta:i64`). A later line with the same
+/// key replaces the earlier one. Bad lines are counted and told (the first 10) with their numbers.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  evendb import files.db paths.tsv
+  evendb import events.db events.csv --format csv --key-columns app,time:u64 --value-column payload
+  zcat log.jsonl.gz | evendb import events.db - --format jsonl --key-columns app,time:i64
+
+Exit codes: 0 all lines imported, 3 some lines were bad, 130 interrupted, 1 failure")]
+pub struct Arguments {
+    #[command(flatten)]
+    database: DatabaseArguments,
+    /// The file; `-` is standard input
+    file: PathBuf,
+    #[command(flatten)]
+    input: InputArguments,
+    /// Keys and values in one batch
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1MiB")]
+    batch_bytes: u64,
+    /// Write all bad lines to this file, as they were
+    #[arg(long, value_name = "FILE")]
+    bad_lines: Option<PathBuf>,
+}
+
+/// Carries the command out.
+pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    let interrupt = Interrupt::install()?;
+    let (file, size) = source::open(&arguments.file, &interrupt)?;
+    let mut reader = PairReader::new(file, &arguments.input)?;
+    let mut bad = BadLines::new(arguments.bad_lines.as_ref())?;
+    let (database, keyspace) = arguments
+        .database
+        .open(Access::Create, DurabilityArgument::Process)?;
+    let bar = progress_bar(size);
+    let start = Instant::now();
+    let mut pending = Pending {
+        keep_raw: arguments.bad_lines.is_some(),
+        ..Pending::default()
+    };
+    let mut written = 0;
+    let mut commit = |pending: &mut Pending, bad: &mut BadLines| {
+        written += bar.suspend(|| pending.commit(&database, &keyspace, bad))?;
+        Ok(())
+    };
+    let mut steps = 0u64;
+    let mut outcome = loop {
+        if interrupt.raised() {
+            break commit(&mut pending, &mut bad);
+        }
+        let told = match reader.step() {
+            Ok(Step::Pair) => {
+                pending.push(&reader);
+                Ok(())
+            }
+            Ok(Step::Bad(why)) => bar.suspend(|| bad.tell(reader.line(), &why, reader.raw())),
+            Ok(Step::End) => break commit(&mut pending, &mut bad),
+            Err(error) => {
+                let failure = Failure::new(format!("line {}", reader.line() + 1), error);
+                break commit(&mut pending, &mut bad).and(Err(failure));
+            }
+        };
+        let full = pending.user_bytes >= arguments.batch_bytes;
+        let flushed = if full {
+            commit(&mut pending, &mut bad)
+        } else {
+            Ok(())
+        };
+        if let Err(failure) = told.and(flushed) {
+            break Err(failure);
+        }
+        steps += 1;
+        if steps.is_multiple_of(PROGRESS_RECORDS) {
+            bar.set_position(reader.bytes());
+        }
+    };
+    // Also after a failure: what was written before it is made durable and told, if it can be.
+    drop(keyspace);
+    let closed = database.persist().and_then(|()| database.close());
+    bar.finish_and_clear();
+    let seconds = start.elapsed().as_secs_f64();
+    output::complain(&format!(
+        "{} {} records, {} of input, in {seconds:.2} s ({} records/s); {} bad lines",
+        if closed.is_ok() {
+            "imported"
+        } else {
+            "wrote, but may lose again,"
+        },
+        grouped(written),
+        bytes(reader.bytes()),
+        grouped((written as f64 / seconds.max(1e-9)) as u64),
+        grouped(bad.count)
+    ));
+    outcome = outcome.and(closed.map_err(Failure::from)).and(bad.finish());
+    outcome?;
+    if interrupt.raised() {
+        output::complain(&format!("interrupted after line {}", reader.line()));
+        return Err(Failure::Interrupted);
+    }
+    Ok(if bad.count > 0 {
+        Success::BadLines
+    } else {
+        Success::Done
+    })
+}
+
+/// A bar over the input's bytes, or a counter where their number is not known; hidden unless
+/// standard error is a terminal.
+pub fn progress_bar(size: Option<u64>) -> ProgressBar {
+    let (bar, template) = match size {
+        Some(size) => (
+            ProgressBar::new(size),
+            "{wide_bar} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left",
+        ),
+        None => (
+            ProgressBar::no_length(),
+            "{spinner} {bytes}  {bytes_per_sec}  {elapsed}",
+        ),
+    };
+    bar.set_draw_target(ProgressDrawTarget::stderr());
+    bar.set_style(ProgressStyle::with_template(template).expect("the template is a constant"));
+    bar
+}
+
+/// Counts, shows and keeps bad lines.
+struct BadLines {
+    count: u64,
+    file: Option<BufWriter<File>>,
+}
+
+impl BadLines {
+    fn new(path: Option<&PathBuf>) -> Result<Self, Failure> {
+        let create = |path: &PathBuf| {
+            File::create(path)
+                .map_err(|error| Failure::new(format!("cannot create {}", path.display()), error))
+        };
+        Ok(Self {
+            count: 0,
+            file: path.map(create).transpose()?.map(BufWriter::new),
+        })
+    }
+
+    fn tell(&mut self, line: u64, why: &str, raw: &[u8]) -> Result<(), Failure> {
+        self.count += 1;
+        if self.count <= BAD_LINES_SHOWN {
+            output::complain(&format!("line {line}: {why}"));
+        } else if self.count == BAD_LINES_SHOWN + 1 {
+            output::complain("more bad lines are only counted");
+        }
+        if let Some(file) = &mut self.file {
+            file.write_all(raw)
+                .and_then(|()| file.write_all(b"\n"))
+                .map_err(cannot_keep)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Failure> {
+        self.file
+            .as_mut()
+            .map_or(Ok(()), BufWriter::flush)
+            .map_err(cannot_keep)
+    }
+}
+
+fn cannot_keep(error: std::io::Error) -> Failure {
+    Failure::new("cannot write the bad lines", error)
+}
+
+/// The records of the batch at hand, their bytes one after the other.
+#[derive(Default)]
+struct Pending {
+    arena: Vec<u8>,
+    records: Vec<PendingRecord>,
+    user_bytes: u64,
+    keep_raw: bool,
+}
+
+struct PendingRecord {
+    line: u64,
+    key: Range<usize>,
+    value: Range<usize>,
+    /// Empty unless bad lines are kept.
+    raw: Range<usize>,
+}
+
+impl Pending {
+    fn push(&mut self, reader: &PairReader) {
+        let mut append = |bytes: &[u8]| {
+            let start = self.arena.len();
+            self.arena.extend_from_slice(bytes);
+            start..self.arena.len()
+        };
+        let record = PendingRecord {
+            line: reader.line(),
+            key: append(&reader.key),
+            value: append(&reader.value),
+            raw: append(if self.keep_raw { reader.raw() } else { b"" }),
+        };
+        self.records.push(record);
+        self.user_bytes += (reader.key.len() + reader.value.len()) as u64;
+    }
+
+    /// Writes the records and empties the batch; returns how many were written.
+    fn commit(
+        &mut self,
+        database: &Db,
+        keyspace: &Keyspace,
+        bad: &mut BadLines,
+    ) -> Result<u64, Failure> {
+        if self.records.is_empty() {
+            return Ok(0);
+        }
+        let mut batch = database.batch();
+        batch.durability(Durability::Relaxed);
+        for record in &self.records {
+            let (key, value) = (
+                &self.arena[record.key.clone()],
+                &self.arena[record.value.clone()],
+            );
+            batch.put(keyspace, key, value);
+        }
+        let written = match batch.commit() {
+            Ok(()) => self.records.len() as u64,
+            Err(error) if is_about_a_record(&error) => self.commit_singly(keyspace, bad)?,
+            Err(error) => return Err(error.into()),
+        };
+        self.arena.clear();
+        self.records.clear();
+        self.user_bytes = 0;
+        Ok(written)
+    }
+
+    fn commit_singly(&self, keyspace: &Keyspace, bad: &mut BadLines) -> Result<u64, Failure> {
+        let mut written = 0;
+        for record in &self.records {
+            let (key, value) = (
+                &self.arena[record.key.clone()],
+                &self.arena[record.value.clone()],
+            );
+            match keyspace.put(key, value) {
+                Ok(()) => written += 1,
+                Err(error) if is_about_a_record(&error) => {
+                    bad.tell(
+                        record.line,
+                        &error.to_string(),
+                        &self.arena[record.raw.clone()],
+                    )?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(written)
+    }
+}
+
+fn is_about_a_record(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::KeyTooLarge
+            | ErrorKind::ValueTooLarge
+            | ErrorKind::BatchTooLarge
+            | ErrorKind::InvalidArgument
+    )
+}

@@ -1,0 +1,13 @@
+//! The subcommands, one file each: its arguments (a clap struct whose first line is the help's) and
+//! a `run` that carries them out.
+
+pub mod bench;
+pub mod delete;
+pub mod get;
+pub mod import;
+mod key_arguments;
+pub mod put;
+pub mod scan;
+mod source;
+pub mod stats;
+pub mod verify_import;

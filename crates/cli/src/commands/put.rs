@@ -1,0 +1,48 @@
+//! `evendb put`: sets one key.
+
+use std::io::{self, Read};
+
+use crate::commands::key_arguments::KeyForm;
+use crate::failure::{Failure, Success};
+use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+
+/// Set a key; creates the database if there is none
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  evendb put files.db greeting hello
+  evendb put files.db greeting - < value.bin
+  evendb put events.db app7,1700000000 started --key-types str,u64 --durability sync")]
+pub struct Arguments {
+    #[command(flatten)]
+    database: DatabaseArguments,
+    /// The key
+    key: String,
+    /// The value; `-` reads it from standard input
+    #[arg(allow_hyphen_values = true)]
+    value: String,
+    #[command(flatten)]
+    form: KeyForm,
+    /// What the write survives when the command returns
+    #[arg(long, value_enum, default_value = "process")]
+    durability: DurabilityArgument,
+}
+
+/// Carries the command out.
+pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    let key = arguments.form.key(&arguments.key)?;
+    let mut value = arguments.value.clone().into_bytes();
+    if arguments.value == "-" {
+        value.clear();
+        io::stdin()
+            .lock()
+            .read_to_end(&mut value)
+            .map_err(|error| Failure::new("cannot read standard input", error))?;
+    }
+    let (database, keyspace) = arguments
+        .database
+        .open(Access::Create, arguments.durability)?;
+    keyspace.put(&key, &value)?;
+    drop(keyspace);
+    database.close()?;
+    Ok(Success::Done)
+}

@@ -1,0 +1,94 @@
+//! The input of `import` and `verify-import`: a file or standard input.
+//!
+//! Standard input is read by a thread of its own: a read that waits for a pipe cannot be
+//! interrupted by the flag that a signal sets, a wait for a channel can. After an interruption the
+//! input simply ends; the caller looks at the flag before it trusts the end.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Opens the input; also tells its size where that is known.
+pub fn open(
+    path: &Path,
+    interrupt: &Interrupt,
+) -> Result<(Box<dyn BufRead>, Option<u64>), Failure> {
+    if path == Path::new("-") {
+        let reader = ChannelReader::new(interrupt.clone());
+        return Ok((
+            Box::new(BufReader::with_capacity(BUFFER_BYTES, reader)),
+            None,
+        ));
+    }
+    let failed = |error| Failure::new(format!("cannot read {}", path.display()), error);
+    let file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    let size = metadata.is_file().then_some(metadata.len());
+    Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, file)), size))
+}
+
+struct ChannelReader {
+    pieces: Receiver<io::Result<Vec<u8>>>,
+    piece: Vec<u8>,
+    used: usize,
+    interrupt: Interrupt,
+}
+
+impl ChannelReader {
+    fn new(interrupt: Interrupt) -> Self {
+        let (sender, pieces) = mpsc::sync_channel(4);
+        thread::spawn(move || {
+            let mut input = io::stdin().lock();
+            loop {
+                let mut piece = vec![0; BUFFER_BYTES];
+                let read = input.read(&mut piece).map(|bytes| {
+                    piece.truncate(bytes);
+                    piece
+                });
+                let last = !matches!(&read, Ok(piece) if !piece.is_empty());
+                if sender.send(read).is_err() || last {
+                    return;
+                }
+            }
+        });
+        Self {
+            pieces,
+            piece: Vec::new(),
+            used: 0,
+            interrupt,
+        }
+    }
+}
+
+impl Read for ChannelReader {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        while self.used == self.piece.len() {
+            if self.interrupt.raised() {
+                return Ok(0);
+            }
+            match self.pieces.recv_timeout(Duration::from_millis(100)) {
+                Ok(piece) => {
+                    self.piece = piece?;
+                    self.used = 0;
+                    if self.piece.is_empty() {
+                        return Ok(0);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(0),
+            }
+        }
+        let bytes = target.len().min(self.piece.len() - self.used);
+        target[..bytes].copy_from_slice(&self.piece[self.used..self.used + bytes]);
+        self.used += bytes;
+        Ok(bytes)
+    }
+}

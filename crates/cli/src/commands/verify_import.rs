@@ -1,0 +1,293 @@
+//! `evendb verify-import`: compares a keyspace with the input it was imported from.
+//!
+//! The input is read again with the same options, sorted in memory (the last line of a key wins, as
+//! in the import), and compared pair by pair with a scan forward, a scan backward, the scan of a
+//! prefix, and gets of a sample. Memory: the input's keys and values, and 24 bytes a record.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use evendb::Keyspace;
+use evendb_lab::report::{bytes, grouped};
+
+use crate::commands::import::progress_bar;
+use crate::commands::source;
+use crate::failure::{Failure, Success};
+use crate::input::{InputArguments, PairReader, Step};
+use crate::interrupt::Interrupt;
+use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+
+/// Records between two gets of the sample.
+const GET_EVERY: usize = 97;
+
+/// Compare a keyspace with the input it was imported from
+///
+/// Give the same options as for the import. Compares every pair forward and backward, those of a
+/// prefix, and gets of every 97th key; exit code 1 at the first difference. Needs memory for the
+/// whole input.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  evendb verify-import files.db paths.tsv --check-prefix usr/share/doc/")]
+pub struct Arguments {
+    #[command(flatten)]
+    database: DatabaseArguments,
+    /// The file; `-` is standard input
+    file: PathBuf,
+    #[command(flatten)]
+    input: InputArguments,
+    /// Also scan this prefix (of the key's bytes) alone
+    #[arg(long, value_name = "PREFIX")]
+    check_prefix: Option<String>,
+    /// The keys with this prefix were deleted after the import
+    #[arg(long, value_name = "PREFIX")]
+    without_prefix: Option<String>,
+}
+
+/// Carries the command out.
+pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    let interrupt = Interrupt::install()?;
+    let mut expected = Expected::read(arguments, &interrupt)?;
+    if let Some(prefix) = &arguments.without_prefix {
+        expected.remove_prefix(prefix.as_bytes());
+    }
+    let (database, keyspace) = arguments
+        .database
+        .open(Access::Existing, DurabilityArgument::Process)?;
+    forward(&expected, &keyspace, &interrupt)?;
+    backward(&expected, &keyspace, &interrupt)?;
+    gets(&expected, &keyspace, &interrupt)?;
+    if let Some(prefix) = &arguments.check_prefix {
+        check_prefix(&expected, &keyspace, prefix.as_bytes(), &interrupt)?;
+    }
+    drop(keyspace);
+    database.close()?;
+    Ok(Success::Done)
+}
+
+/// The input's pairs in key order, each key once.
+#[derive(Default)]
+struct Expected {
+    arena: Vec<u8>,
+    records: Vec<Place>,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    start: usize,
+    key_bytes: usize,
+    value_bytes: usize,
+}
+
+impl Expected {
+    fn read(arguments: &Arguments, interrupt: &Interrupt) -> Result<Self, Failure> {
+        let (file, size) = source::open(&arguments.file, interrupt)?;
+        let mut reader = PairReader::new(file, &arguments.input)?;
+        let bar = progress_bar(size);
+        let start = Instant::now();
+        let mut expected = Self::default();
+        let mut bad = 0;
+        loop {
+            stop_if(interrupt)?;
+            match reader
+                .step()
+                .map_err(|error| Failure::new("cannot read the input", error))?
+            {
+                Step::Pair => expected.push(&reader.key, &reader.value),
+                Step::Bad(_) => bad += 1,
+                Step::End => break,
+            }
+            if expected.records.len().is_multiple_of(4096) {
+                bar.set_position(reader.bytes());
+            }
+        }
+        stop_if(interrupt)?;
+        bar.finish_and_clear();
+        let pairs = expected.records.len();
+        expected.sort();
+        let distinct = expected.records.len();
+        say(&format!(
+            "input         {} pairs, {} keys, {bad} bad lines, {}, read and sorted in {:.2} s",
+            grouped(pairs as u64),
+            grouped(distinct as u64),
+            bytes(reader.bytes()),
+            start.elapsed().as_secs_f64()
+        ))?;
+        Ok(expected)
+    }
+
+    fn push(&mut self, key: &[u8], value: &[u8]) {
+        let start = self.arena.len();
+        self.arena.extend_from_slice(key);
+        self.arena.extend_from_slice(value);
+        self.records.push(Place {
+            start,
+            key_bytes: key.len(),
+            value_bytes: value.len(),
+        });
+    }
+
+    fn sort(&mut self) {
+        let arena = &self.arena;
+        let key = |place: &Place| &arena[place.start..place.start + place.key_bytes];
+        // Of equal keys the later line, which lies further back in the arena, comes first and is
+        // the one that stays.
+        self.records
+            .sort_unstable_by(|a, b| key(a).cmp(key(b)).then(b.start.cmp(&a.start)));
+        self.records
+            .dedup_by(|later, earlier| key(later) == key(earlier));
+    }
+
+    fn remove_prefix(&mut self, prefix: &[u8]) {
+        let arena = &self.arena;
+        self.records
+            .retain(|place| !arena[place.start..place.start + place.key_bytes].starts_with(prefix));
+    }
+
+    fn pair(&self, index: usize) -> Option<(&[u8], &[u8])> {
+        let place = self.records.get(index)?;
+        let value = place.start + place.key_bytes;
+        Some((
+            &self.arena[place.start..value],
+            &self.arena[value..value + place.value_bytes],
+        ))
+    }
+}
+
+fn forward(expected: &Expected, keyspace: &Keyspace, stop: &Interrupt) -> Result<(), Failure> {
+    let start = Instant::now();
+    let mut cursor = keyspace.cursor::<&[u8]>(..);
+    let mut index = 0;
+    loop {
+        stop_if(stop)?;
+        let found = cursor.next()?;
+        compare("forward scan", index, expected.pair(index), found)?;
+        if found.is_none() {
+            return tell("forward scan", index, start);
+        }
+        index += 1;
+    }
+}
+
+fn backward(expected: &Expected, keyspace: &Keyspace, stop: &Interrupt) -> Result<(), Failure> {
+    let start = Instant::now();
+    let mut cursor = keyspace.cursor::<&[u8]>(..);
+    let count = expected.records.len();
+    for index in 0..=count {
+        stop_if(stop)?;
+        let place = count.checked_sub(index + 1);
+        let wanted = place.and_then(|place| expected.pair(place));
+        compare("reverse scan", index, wanted, cursor.next_back()?)?;
+    }
+    tell("reverse scan", count, start)
+}
+
+fn gets(expected: &Expected, keyspace: &Keyspace, stop: &Interrupt) -> Result<(), Failure> {
+    let start = Instant::now();
+    let mut count = 0;
+    for index in (0..expected.records.len()).step_by(GET_EVERY) {
+        stop_if(stop)?;
+        let Some((key, value)) = expected.pair(index) else {
+            break;
+        };
+        let found = keyspace.get(key)?;
+        compare(
+            "get",
+            index,
+            Some((key, value)),
+            found.as_deref().map(|value| (key, value)),
+        )?;
+        count += 1;
+    }
+    tell("gets", count, start)
+}
+
+fn check_prefix(
+    expected: &Expected,
+    keyspace: &Keyspace,
+    prefix: &[u8],
+    stop: &Interrupt,
+) -> Result<(), Failure> {
+    let start = Instant::now();
+    let first = expected.records.partition_point(|place| {
+        expected.arena[place.start..place.start + place.key_bytes] < *prefix
+    });
+    let mut index = first;
+    for found in keyspace.prefix(prefix) {
+        stop_if(stop)?;
+        let (key, value) = found?;
+        compare(
+            "prefix scan",
+            index,
+            expected.pair(index),
+            Some((&key, &value)),
+        )?;
+        index += 1;
+    }
+    if let Some((key, _)) = expected
+        .pair(index)
+        .filter(|(key, _)| key.starts_with(prefix))
+    {
+        return Err(difference(
+            "prefix scan",
+            index,
+            &format!("{} is missing", shown(key)),
+        ));
+    }
+    tell("prefix scan", index - first, start)
+}
+
+fn compare(
+    what: &str,
+    index: usize,
+    expected: Option<(&[u8], &[u8])>,
+    found: Option<(&[u8], &[u8])>,
+) -> Result<(), Failure> {
+    let difference = |text: &str| Err(difference(what, index, text));
+    match (expected, found) {
+        (None, None) => Ok(()),
+        (Some((key, _)), None) => difference(&format!("{} is missing", shown(key))),
+        (None, Some((key, _))) => difference(&format!("{} is too many", shown(key))),
+        (Some(expected), Some(found)) if expected.0 != found.0 => difference(&format!(
+            "key {} where {} was expected",
+            shown(found.0),
+            shown(expected.0)
+        )),
+        (Some(expected), Some(found)) if expected.1 != found.1 => difference(&format!(
+            "key {} has value {} where {} was expected",
+            shown(found.0),
+            shown(found.1),
+            shown(expected.1)
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn difference(what: &str, index: usize, text: &str) -> Failure {
+    Failure::Message(format!("{what}, record {index}: {text}"))
+}
+
+fn shown(bytes: &[u8]) -> String {
+    format!("`{}`", bytes[..bytes.len().min(200)].escape_ascii())
+}
+
+fn tell(what: &str, records: usize, start: Instant) -> Result<(), Failure> {
+    let seconds = start.elapsed().as_secs_f64();
+    let rate = grouped((records as f64 / seconds.max(1e-9)) as u64);
+    let records = grouped(records as u64);
+    say(&format!(
+        "{what:<13} {records} records equal, {seconds:.2} s ({rate} records/s)"
+    ))
+}
+
+fn say(line: &str) -> Result<(), Failure> {
+    Ok(writeln!(io::stdout(), "{line}")?)
+}
+
+fn stop_if(interrupt: &Interrupt) -> Result<(), Failure> {
+    if interrupt.raised() {
+        Err(Failure::Interrupted)
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,501 @@
+//! The built `evendb` command: what it prints and which exit codes it ends with.
+#![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        fs::write(self.path(name), text).unwrap();
+        self.path(name)
+    }
+
+    /// Runs `evendb COMMAND DB ARGUMENTS...`.
+    fn run(&self, command: &str, arguments: &[&str]) -> Outcome {
+        self.run_with_input(command, arguments, b"")
+    }
+
+    fn run_with_input(&self, command: &str, arguments: &[&str], input: &[u8]) -> Outcome {
+        let mut child = evendb();
+        child
+            .arg(command)
+            .arg(self.path("db"))
+            .args(arguments)
+            .current_dir(self.0.path());
+        child
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        Outcome::of(child.wait_with_output().unwrap())
+    }
+}
+
+fn evendb() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_evendb"))
+}
+
+#[derive(Debug)]
+struct Outcome {
+    code: Option<i32>,
+    out: Vec<u8>,
+    error: String,
+}
+
+impl Outcome {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            out: output.stdout,
+            error: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    #[track_caller]
+    fn expect(self, code: i32, out: impl AsRef<[u8]>) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert_eq!(
+            String::from_utf8_lossy(&self.out),
+            String::from_utf8_lossy(out.as_ref())
+        );
+        self
+    }
+
+    #[track_caller]
+    fn complains(self, code: i32, words: &str) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert!(self.error.contains(words), "`{words}` in {}", self.error);
+        self
+    }
+}
+
+#[test]
+fn put_get_delete_across_processes() {
+    let place = Place::new();
+    place.run("put", &["a", "1"]).expect(0, "");
+    place.run("get", &["a"]).expect(0, "1\n");
+    place.run("get", &["a", "--no-newline"]).expect(0, "1");
+    place
+        .run("get", &["61", "--hex", "--output", "hex"])
+        .expect(0, "31\n");
+    place.run("get", &["b"]).expect(4, "");
+    place
+        .run_with_input("put", &["b", "-"], b"x\0\xFFy")
+        .expect(0, "");
+    place
+        .run("get", &["b", "--no-newline"])
+        .expect(0, b"x\0\xFFy");
+    place.run("put", &["c", "-1"]).expect(0, "");
+    place.run("delete", &["a"]).expect(0, "");
+    place.run("delete", &["never there"]).expect(0, "");
+    place.run("get", &["a"]).expect(4, "");
+    place.run("scan", &["--keys-only"]).expect(0, "b\nc\n");
+}
+
+#[test]
+fn a_missing_database_is_a_failure_and_is_not_created() {
+    let place = Place::new();
+    for command in [&["get", "a"][..], &["delete", "a"], &["scan"], &["stats"]] {
+        place
+            .run(command[0], &command[1..])
+            .complains(1, "no database");
+    }
+    assert!(!place.path("db").exists());
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    let place = Place::new();
+    place.run("put", &["a", "1"]).expect(0, "");
+    place
+        .run("get", &["0g", "--hex"])
+        .complains(2, "hexadecimal");
+    place
+        .run("get", &["a", "--key-types", "str,u64"])
+        .complains(2, "columns");
+    place
+        .run("get", &["a", "--key-types", "u7"])
+        .complains(2, "u64");
+    place
+        .run("delete", &["a", "--prefix", "b"])
+        .complains(2, "cannot be used");
+    place
+        .run("scan", &["--no-such-flag"])
+        .complains(2, "--no-such-flag");
+    place
+        .run("import", &["x", "--batch-bytes", "1XB"])
+        .complains(2, "unit");
+    let bench = evendb().args(["bench", "--mixes", "Q"]).output().unwrap();
+    Outcome::of(bench).complains(2, "unknown mix");
+}
+
+#[test]
+fn scans_take_every_kind_of_range() {
+    let place = Place::new();
+    let input: String = (0..30).map(|n| format!("k{n:02}\t{n}\n")).collect();
+    place.file("in.tsv", input);
+    place
+        .run("import", &["in.tsv", "--batch-bytes", "40"])
+        .complains(0, "imported 30 records");
+    place.run("scan", &["--count"]).expect(0, "30\n");
+    place
+        .run("scan", &["--prefix", "k1", "--count"])
+        .expect(0, "10\n");
+    place
+        .run("scan", &["--from", "k27"])
+        .expect(0, "k27\t27\nk28\t28\nk29\t29\n");
+    place
+        .run("scan", &["--to", "k02", "--reverse"])
+        .expect(0, "k01\t1\nk00\t0\n");
+    place
+        .run(
+            "scan",
+            &[
+                "--prefix",
+                "k1",
+                "--from",
+                "k18",
+                "--to",
+                "k25",
+                "--keys-only",
+            ],
+        )
+        .expect(0, "k18\nk19\n");
+    place
+        .run("scan", &["--from", "k2", "--to", "k1", "--count"])
+        .expect(0, "0\n");
+    place
+        .run("scan", &["--reverse", "--limit", "2", "--output", "hex"])
+        .expect(0, "6b3239\t3239\n6b3238\t3238\n");
+    place
+        .run("scan", &["--limit", "1", "--output", "json"])
+        .expect(0, "{\"key\":\"k00\",\"value\":\"0\"}\n");
+    place.run("scan", &["--limit", "0"]).expect(0, "");
+    place
+        .run("delete", &["--prefix", "k1"])
+        .complains(0, "deleted 10 keys");
+    place.run("scan", &["--count"]).expect(0, "20\n");
+}
+
+#[test]
+fn composite_keys_sort_by_their_columns() {
+    let place = Place::new();
+    let rows = ["b,9,x", "a,10,y", "a,-2,z", "ab,0,w", "a,9,v"];
+    place.file("in.csv", format!("app,time,event\n{}\n", rows.join("\n")));
+    place
+        .run(
+            "import",
+            &[
+                "in.csv",
+                "--format",
+                "csv",
+                "--key-columns",
+                "app,time:i64",
+                "--value-column",
+                "event",
+            ],
+        )
+        .complains(0, "imported 5 records");
+    let typed = ["--key-types", "str,i64"];
+    place
+        .run("scan", &[&typed[..], &["--output", "tsv"]].concat())
+        .expect(0, "a\t-2\tz\na\t9\tv\na\t10\ty\nab\t0\tw\nb\t9\tx\n");
+    place
+        .run(
+            "scan",
+            &[&typed[..], &["--prefix", "a", "--count"]].concat(),
+        )
+        .expect(0, "3\n");
+    place
+        .run("get", &[&["a,-2"], &typed[..]].concat())
+        .expect(0, "z\n");
+    place
+        .run(
+            "verify-import",
+            &[
+                "in.csv",
+                "--format",
+                "csv",
+                "--key-columns",
+                "app,time:i64",
+                "--value-column",
+                "event",
+            ],
+        )
+        .complains(0, "");
+}
+
+#[test]
+fn bad_lines_are_told_kept_and_counted() {
+    let place = Place::new();
+    let mut input = "a\t1\nbad\nb\t2\n".to_owned();
+    input.extend((0..20).map(|n| format!("bad {n}\n")));
+    input.push_str("c\t3");
+    place.file("in.tsv", &input);
+    let outcome = place
+        .run(
+            "import",
+            &["in.tsv", "--value-column", "2", "--bad-lines", "bad.txt"],
+        )
+        .complains(3, "line 2: there is no column 2")
+        .complains(3, "imported 3 records")
+        .complains(3, "21 bad lines");
+    assert_eq!(
+        outcome.error.matches("there is no column").count(),
+        10,
+        "{}",
+        outcome.error
+    );
+    let kept = fs::read_to_string(place.path("bad.txt")).unwrap();
+    assert_eq!(kept.lines().count(), 21);
+    assert!(kept.starts_with("bad\nbad 0\n"), "{kept}");
+    place.run("scan", &[]).expect(0, "a\t1\nb\t2\nc\t3\n");
+}
+
+#[test]
+fn imports_from_standard_input_and_into_keyspaces() {
+    let place = Place::new();
+    let input = b"{\"k\":\"x\",\"v\":1}\n{\"k\":\"y\",\"v\":\"two\"}\n";
+    let arguments = [
+        "-",
+        "--format",
+        "jsonl",
+        "--key-columns",
+        "k",
+        "--value-column",
+        "v",
+        "--keyspace",
+        "j",
+    ];
+    place
+        .run_with_input("import", &arguments, input)
+        .complains(0, "imported 2 records");
+    place.run("scan", &["--count"]).expect(0, "0\n");
+    place
+        .run("scan", &["--keyspace", "j"])
+        .expect(0, "x\t1\ny\ttwo\n");
+    place
+        .run("scan", &["--keyspace", "k"])
+        .complains(1, "no keyspace `k`");
+    place.run("get", &["x", "--keyspace", "j"]).expect(0, "1\n");
+}
+
+#[test]
+fn missing_input_is_a_failure() {
+    let place = Place::new();
+    place
+        .run("import", &["nowhere.tsv"])
+        .complains(1, "nowhere.tsv");
+    assert!(
+        !place.path("db").exists(),
+        "the input is opened before the database is made"
+    );
+}
+
+#[test]
+fn verification_passes_and_finds_every_kind_of_difference() {
+    let place = Place::new();
+    // Later lines win, and the input is not sorted.
+    let rows: String = (0..500)
+        .map(|n| format!("p{:03}\tv{n}\n", n * 7 % 400))
+        .collect();
+    place.file("in.tsv", rows);
+    place
+        .run("import", &["in.tsv", "--batch-bytes", "1KiB"])
+        .complains(0, "500 records");
+    let verify = || place.run("verify-import", &["in.tsv", "--check-prefix", "p1"]);
+    let outcome = verify();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let text = String::from_utf8_lossy(&outcome.out).into_owned();
+    for words in [
+        "forward scan  400 ",
+        "reverse scan  400 ",
+        "prefix scan   100 ",
+        "400 keys",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    place.run("put", &["p200", "other"]).expect(0, "");
+    verify().complains(1, "key `p200` has value `other`");
+    place.run("delete", &["p200"]).expect(0, "");
+    verify().complains(1, "where `p200` was expected");
+    place
+        .run("delete", &["--prefix", "p2"])
+        .complains(0, "deleted 99 keys");
+    let without = place.run("verify-import", &["in.tsv", "--without-prefix", "p2"]);
+    assert_eq!(without.code, Some(0), "{without:?}");
+    place.run("put", &["q", "1"]).expect(0, "");
+    let extra = place.run("verify-import", &["in.tsv", "--without-prefix", "p2"]);
+    extra.complains(1, "`q` is too many");
+}
+
+#[test]
+fn stats_are_shown_in_both_forms() {
+    let place = Place::new();
+    place.run("put", &["a", "1"]).expect(0, "");
+    let table = place.run("stats", &[]);
+    assert!(table.code == Some(0) && !table.out.is_empty(), "{table:?}");
+    let json = place.run("stats", &["--json"]);
+    let object: serde_json::Value = serde_json::from_slice(&json.out).unwrap();
+    assert!(
+        object["gets.munk"].is_u64() && object["chunks"].is_u64(),
+        "{object}"
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let place = Place::new();
+    let rows: String = (0..50_000).map(|n| format!("key{n:08}\t{n}\n")).collect();
+    place.file("in.tsv", rows);
+    place
+        .run("import", &["in.tsv"])
+        .complains(0, "imported 50,000 records");
+    let mut child = evendb();
+    child
+        .arg("scan")
+        .arg(place.path("db"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    drop(child.stdout.take());
+    Outcome::of(child.wait_with_output().unwrap()).expect(0, "");
+}
+
+/// Sends SIGINT through the shell's `kill`, which is everywhere where signals are.
+#[cfg(unix)]
+fn interrupt(process: u32) {
+    let sent = Command::new("sh")
+        .arg("-c")
+        .arg(format!("kill -INT {process}"))
+        .status()
+        .unwrap();
+    assert!(sent.success());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_import_keeps_what_it_read_and_says_so() {
+    let place = Place::new();
+    let mut child = evendb();
+    child.arg("import").arg(place.path("db")).arg("-");
+    child
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    // The database's directory appears only after the signal handlers are there.
+    while !place.path("db").exists() {
+        std::thread::yield_now();
+    }
+    // More than the pipe and the command's read buffer hold, so that the end of the write means
+    // that the import has read most of it; the pipe stays open, the import waits for more.
+    for line in 0..200_000 {
+        writeln!(input, "key{line:08}\tvalue").unwrap();
+    }
+    input.flush().unwrap();
+    interrupt(child.id());
+    let outcome = Outcome::of(child.wait_with_output().unwrap()).complains(130, "interrupted");
+    drop(input);
+    let told = outcome
+        .error
+        .split("imported ")
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap();
+    let told: u64 = told.replace(',', "").parse().unwrap();
+    assert!(told > 0);
+    place
+        .run("scan", &["--count"])
+        .expect(0, format!("{told}\n"));
+}
+
+fn bench(directory: &Path, more: &[&str]) -> Outcome {
+    let mut command = evendb();
+    command.arg("bench").arg("--dir").arg(directory);
+    command
+        .args(["--size", "100KiB", "--value-bytes", "100", "--ops", "300"])
+        .args(more);
+    Outcome::of(command.output().unwrap())
+}
+
+#[test]
+fn bench_runs_every_mix_and_writes_json() {
+    let place = Place::new();
+    let json = place.path("result.json");
+    let mixes = [
+        "--mixes",
+        "P,A,B,C,D,E10,F",
+        "--distributions",
+        "zipf-composite,uniform",
+    ];
+    let outcome = bench(
+        &place.path("bench"),
+        &[&mixes[..], &["--json", json.to_str().unwrap()]].concat(),
+    );
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let text = String::from_utf8_lossy(&outcome.out).into_owned();
+    for words in [
+        "load key order",
+        "P zipf-composite",
+        "F uniform",
+        "D latest",
+        "p99.9",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    let result: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+    let phases = result["phases"].as_array().unwrap();
+    assert_eq!(phases.len(), 1 + 6 * 2 + 1, "load, six mixes twice, D once");
+    assert!(
+        phases[1..].iter().all(|phase| phase["operations"] == 300),
+        "{result:#}"
+    );
+    bench(&place.path("bench"), &[]).complains(1, "not empty");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_bench_reports_and_removes_its_store() {
+    let place = Place::new();
+    let mut child = evendb();
+    child.env("TMPDIR", place.0.path());
+    child.args([
+        "bench",
+        "--size",
+        "1MiB",
+        "--seconds",
+        "600",
+        "--mixes",
+        "C",
+    ]);
+    child.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    // The first line of the output comes after the signal handlers.
+    let mut first = [0; 1];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
+    interrupt(child.id());
+    Outcome::of(child.wait_with_output().unwrap()).complains(130, "interrupted");
+    assert_eq!(
+        fs::read_dir(place.0.path()).unwrap().count(),
+        0,
+        "the store is removed"
+    );
+}

@@ -1,0 +1,462 @@
+//! Runs one phase: N workers on N threads against one store, sampled from the side.
+//!
+//! ```text
+//!   worker 0 --+
+//!   worker 1 --+--> finished-step counters ---> sampler: course of throughput, longest stall,
+//!   ...        |                                         deadline, progress, interruption
+//!              +--> recorders (own to each thread), merged at the end ---> PhaseResult
+//! ```
+//! Every thread counts on its own cache line. The sampler is the calling thread; it looks every
+//! five milliseconds, which is the resolution of the longest stall. After a phase that writes,
+//! the store may be asked to settle its debt; the time and the bytes of that are reported apart
+//! and charged to the phase.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::process::ProcessUsage;
+use crate::recorder::{FinishedCounter, Recorder, RunError};
+use crate::report::{PhaseResult, figures_since, latencies};
+use crate::store::Store;
+
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);
+
+/// One thread's share of a workload.
+pub trait Worker: Send {
+    /// Carries out and checks one operation. `false` says that there is nothing left to do and
+    /// that nothing was done.
+    ///
+    /// # Errors
+    /// The store's error, or what was wrong with its answer.
+    fn step(&mut self, store: &dyn Store, recorder: &mut Recorder) -> Result<bool, RunError>;
+}
+
+/// Watches a phase.
+pub trait Progress {
+    /// Called a few times a second with the finished operations and the share of the phase that
+    /// is done, where that is known.
+    fn update(&self, finished: u64, fraction: Option<f64>);
+}
+
+/// Shows nothing.
+pub struct NoProgress;
+
+impl Progress for NoProgress {
+    fn update(&self, _finished: u64, _fraction: Option<f64>) {}
+}
+
+/// When a phase ends; with both, whichever comes first; with none, when the workers have nothing
+/// left to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limit {
+    /// Operations over all threads.
+    pub operations: Option<u64>,
+    /// Time.
+    pub duration: Option<Duration>,
+}
+
+/// The settings of one phase.
+#[derive(Clone, Debug)]
+pub struct Phase {
+    /// The name in reports.
+    pub name: String,
+    /// The distribution's name in reports; empty where there is none.
+    pub distribution: String,
+    /// Worker threads.
+    pub threads: usize,
+    /// When it ends.
+    pub limit: Limit,
+    /// Operations it will have at most, for the progress display only.
+    pub expected_operations: Option<u64>,
+    /// Whether to settle the store's debt afterwards and charge it to the phase.
+    pub settle: bool,
+    /// The width of a step in the course of throughput.
+    pub course_interval: Duration,
+}
+
+/// Runs a phase. `interrupted` ends it early when it becomes true; the result says so.
+///
+/// # Errors
+/// The first thread's error; the others are stopped.
+pub fn run(
+    store: &dyn Store,
+    phase: &Phase,
+    interrupted: &AtomicBool,
+    progress: &dyn Progress,
+    worker_of: &dyn Fn(usize) -> Box<dyn Worker>,
+) -> Result<PhaseResult, RunError> {
+    let threads = phase.threads.max(1);
+    let stop = AtomicBool::new(false);
+    let counters: Vec<Arc<FinishedCounter>> = (0..threads).map(|_| Arc::default()).collect();
+    let workers: Vec<_> = (0..threads).map(worker_of).collect();
+    let figures_before = store.stats();
+    let usage_before = ProcessUsage::now();
+    let start = Instant::now();
+
+    let (sampled, outcomes) = thread::scope(|scope| {
+        let handles: Vec<_> = workers
+            .into_iter()
+            .enumerate()
+            .map(|(index, worker)| {
+                let quota = quota(phase.limit.operations, threads, index);
+                let (stop, counter) = (&stop, Arc::clone(&counters[index]));
+                scope.spawn(move || work(store, worker, quota, stop, counter))
+            })
+            .collect();
+        let mut sampler = Sampler::new(phase, &counters, start);
+        while handles.iter().any(|handle| !handle.is_finished()) {
+            thread::sleep(SAMPLE_INTERVAL);
+            if sampler.sample(progress) || interrupted.load(Ordering::Relaxed) {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+        let outcomes: Vec<_> = handles
+            .into_iter()
+            .map(thread::ScopedJoinHandle::join)
+            .collect();
+        (sampler, outcomes)
+    });
+
+    let mut all = Recorder::new(Arc::default());
+    // The end of the work is when the last worker ended, not when the sampler noticed.
+    let mut end = start;
+    for outcome in outcomes {
+        let (recorder, ended) = outcome.map_err(|_| RunError::Panicked)??;
+        all.merge(&recorder);
+        end = end.max(ended);
+    }
+    let usage_after = ProcessUsage::now();
+    let settle_start = Instant::now();
+    if phase.settle {
+        store.settle_debt()?;
+    }
+    let settle_seconds = if phase.settle {
+        settle_start.elapsed().as_secs_f64()
+    } else {
+        0.0
+    };
+    let usage_settled = if phase.settle {
+        ProcessUsage::now()
+    } else {
+        usage_after
+    };
+    let seconds = (end - start).as_secs_f64();
+    Ok(PhaseResult {
+        name: phase.name.clone(),
+        distribution: phase.distribution.clone(),
+        store: store.name(),
+        threads,
+        operations: sum(&counters),
+        seconds,
+        settle_seconds,
+        interrupted: interrupted.load(Ordering::Relaxed),
+        longest_stall_seconds: sampled.longest_stall(end),
+        course_interval_seconds: phase.course_interval.as_secs_f64(),
+        course: sampled.course(end),
+        latencies: latencies(&all),
+        user_bytes_written: all.user_bytes_written,
+        user_bytes_read: all.user_bytes_read,
+        records_scanned: all.records_scanned,
+        usage: difference(usage_after, usage_before),
+        usage_settled: difference(usage_settled, usage_before),
+        figures: figures_since(&figures_before, &store.stats()),
+    })
+}
+
+fn sum(counters: &[Arc<FinishedCounter>]) -> u64 {
+    counters.iter().map(|counter| counter.get()).sum()
+}
+
+fn quota(operations: Option<u64>, threads: usize, index: usize) -> u64 {
+    operations.map_or(u64::MAX, |all| {
+        all / threads as u64 + u64::from((index as u64) < all % threads as u64)
+    })
+}
+
+fn work(
+    store: &dyn Store,
+    mut worker: Box<dyn Worker>,
+    quota: u64,
+    stop: &AtomicBool,
+    counter: Arc<FinishedCounter>,
+) -> Result<(Recorder, Instant), RunError> {
+    let mut recorder = Recorder::new(counter);
+    let mut left = quota;
+    while left > 0 && !stop.load(Ordering::Relaxed) {
+        match worker.step(store, &mut recorder) {
+            Ok(true) => recorder.finish_step(),
+            Ok(false) => break,
+            Err(error) => {
+                stop.store(true, Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+        left -= 1;
+    }
+    Ok((recorder, Instant::now()))
+}
+
+fn difference(after: Option<ProcessUsage>, before: Option<ProcessUsage>) -> Option<ProcessUsage> {
+    Some(after?.since(&before?))
+}
+
+/// Follows the counters while the workers run.
+struct Sampler<'a> {
+    phase: &'a Phase,
+    counters: &'a [Arc<FinishedCounter>],
+    start: Instant,
+    course: Vec<u64>,
+    finished: u64,
+    in_course: u64,
+    moved: Instant,
+    longest_stall: Duration,
+    samples: u64,
+}
+
+impl<'a> Sampler<'a> {
+    fn new(phase: &'a Phase, counters: &'a [Arc<FinishedCounter>], start: Instant) -> Self {
+        Self {
+            phase,
+            counters,
+            start,
+            course: Vec::new(),
+            finished: 0,
+            in_course: 0,
+            moved: start,
+            longest_stall: Duration::ZERO,
+            samples: 0,
+        }
+    }
+
+    /// Takes one sample; `true` when the phase's time is over.
+    fn sample(&mut self, progress: &dyn Progress) -> bool {
+        let now = Instant::now();
+        let finished = sum(self.counters);
+        if finished != self.finished {
+            self.longest_stall = self.longest_stall.max(now - self.moved);
+            self.moved = now;
+            self.finished = finished;
+        }
+        let elapsed = now - self.start;
+        let step = (elapsed.as_secs_f64() / self.phase.course_interval.as_secs_f64()) as usize;
+        while self.course.len() < step {
+            // Late samples put a late step's operations into the first step they cover.
+            self.course.push(finished - self.in_course);
+            self.in_course = finished;
+        }
+        self.samples += 1;
+        if self.samples.is_multiple_of(20) {
+            progress.update(finished, self.fraction(finished, elapsed));
+        }
+        self.phase
+            .limit
+            .duration
+            .is_some_and(|limit| elapsed >= limit)
+    }
+
+    fn fraction(&self, finished: u64, elapsed: Duration) -> Option<f64> {
+        let operations = self
+            .phase
+            .limit
+            .operations
+            .or(self.phase.expected_operations);
+        let by_count = operations.map(|all| finished as f64 / all.max(1) as f64);
+        let by_time = self
+            .phase
+            .limit
+            .duration
+            .map(|all| elapsed.as_secs_f64() / all.as_secs_f64());
+        match (by_count, by_time) {
+            (Some(count), Some(time)) => Some(count.max(time).min(1.0)),
+            (one, other) => one.or(other).map(|share| share.min(1.0)),
+        }
+    }
+
+    fn longest_stall(&self, end: Instant) -> f64 {
+        let last = end.saturating_duration_since(self.moved);
+        // A stall shorter than two looks cannot be told from the interval between them.
+        let longest = self.longest_stall.max(last);
+        if longest < SAMPLE_INTERVAL * 2 {
+            0.0
+        } else {
+            longest.as_secs_f64()
+        }
+    }
+
+    /// Operations in each step of the course; the last step is usually a short one.
+    fn course(&self, end: Instant) -> Vec<(f64, u64)> {
+        let width = self.phase.course_interval.as_secs_f64();
+        let mut course: Vec<(f64, u64)> = self
+            .course
+            .iter()
+            .enumerate()
+            .map(|(index, &operations)| ((index + 1) as f64 * width, operations))
+            .collect();
+        let rest = sum(self.counters) - self.in_course;
+        if rest > 0 {
+            course.push(((end - self.start).as_secs_f64(), rest));
+        }
+        course
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+    use crate::dataset::Dataset;
+    use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
+    use crate::mix::{LoadWorker, Mix, MixWorker, Population, SweepWorker};
+    use crate::recorder::OperationKind;
+    use crate::store::StoreResult;
+    use crate::stores::memory::{Fault, MemoryStore};
+
+    fn phase(limit: Limit) -> Phase {
+        Phase {
+            name: "test".to_owned(),
+            distribution: String::new(),
+            threads: 3,
+            limit,
+            expected_operations: None,
+            settle: true,
+            course_interval: Duration::from_millis(20),
+        }
+    }
+
+    fn go(
+        store: &dyn Store,
+        phase: &Phase,
+        worker_of: &dyn Fn(usize) -> Box<dyn Worker>,
+    ) -> Result<PhaseResult, RunError> {
+        run(
+            store,
+            phase,
+            &AtomicBool::new(false),
+            &NoProgress,
+            worker_of,
+        )
+    }
+
+    fn load(store: &dyn Store) -> Dataset {
+        let dataset = Dataset::new(3000, 100, 1);
+        let population = Arc::new(Population::new(0));
+        let result = go(store, &phase(Limit::default()), &|_| {
+            Box::new(LoadWorker::new(dataset.clone(), Arc::clone(&population)))
+        })
+        .unwrap();
+        assert_eq!(result.operations, 3000);
+        assert_eq!(result.user_bytes_written, dataset.data_bytes());
+        assert_eq!(result.course.iter().map(|step| step.1).sum::<u64>(), 3000);
+        dataset
+    }
+
+    fn mix_worker(dataset: &Dataset, mix: Mix) -> impl Fn(usize) -> Box<dyn Worker> {
+        let kind = mix.distribution(DistributionKind::ZipfComposite);
+        let distribution = Distribution::new(kind, dataset.records, THETA_DEFAULT, 1);
+        let population = Arc::new(Population::new(dataset.records));
+        let dataset = dataset.clone();
+        move |thread| {
+            Box::new(MixWorker::new(
+                mix,
+                &distribution,
+                &dataset,
+                &population,
+                1,
+                thread,
+            ))
+        }
+    }
+
+    #[test]
+    fn loads_sweeps_and_counts_operations_exactly() {
+        let store = MemoryStore::new();
+        let dataset = load(&store);
+        let cursor = Arc::new(AtomicU64::new(0));
+        let sweep = go(&store, &phase(Limit::default()), &|_| {
+            Box::new(SweepWorker::new(dataset.clone(), Arc::clone(&cursor)))
+        })
+        .unwrap();
+        assert_eq!(sweep.records_scanned, 3000);
+        for mix in [Mix::A, Mix::D, Mix::E(20), Mix::F] {
+            let limit = Limit {
+                operations: Some(1001),
+                duration: None,
+            };
+            let result = go(&store, &phase(limit), &mix_worker(&dataset, mix)).unwrap();
+            assert_eq!(result.operations, 1001, "{mix}");
+            assert!(!result.interrupted);
+        }
+    }
+
+    #[test]
+    fn wrong_answers_end_the_run() {
+        let store = MemoryStore::with_fault(Fault::FlipBit);
+        let dataset = load(&store);
+        let limit = Limit {
+            operations: Some(1_000_000),
+            duration: None,
+        };
+        let error = go(&store, &phase(limit), &mix_worker(&dataset, Mix::C)).unwrap_err();
+        assert!(matches!(error, RunError::Wrong(_)), "{error}");
+    }
+
+    #[test]
+    fn time_and_interruption_end_a_run() {
+        let store = MemoryStore::new();
+        let dataset = load(&store);
+        let worker_of = mix_worker(&dataset, Mix::B);
+        let limit = Limit {
+            operations: None,
+            duration: Some(Duration::from_millis(30)),
+        };
+        assert!(go(&store, &phase(limit), &worker_of).unwrap().operations > 0);
+        let interrupted = AtomicBool::new(true);
+        let result = run(
+            &store,
+            &phase(Limit::default()),
+            &interrupted,
+            &NoProgress,
+            &worker_of,
+        )
+        .unwrap();
+        assert!(result.interrupted);
+    }
+
+    /// A worker that waits once in the middle.
+    struct Sleeper(u32);
+
+    impl Worker for Sleeper {
+        fn step(&mut self, _: &dyn Store, recorder: &mut Recorder) -> Result<bool, RunError> {
+            self.0 += 1;
+            recorder.time(OperationKind::Get, || {
+                let nap = if self.0 == 20 { 80 } else { 1 };
+                thread::sleep(Duration::from_millis(nap));
+                StoreResult::Ok(())
+            })?;
+            Ok(self.0 < 40)
+        }
+    }
+
+    #[test]
+    fn a_stall_is_seen() {
+        let mut phase = phase(Limit::default());
+        phase.threads = 1;
+        let result = go(&MemoryStore::new(), &phase, &|_| Box::new(Sleeper(0))).unwrap();
+        assert!(
+            result.longest_stall_seconds >= 0.07,
+            "{}",
+            result.longest_stall_seconds
+        );
+    }
+
+    #[test]
+    fn quotas_add_up() {
+        for (all, threads) in [(10, 3), (2, 4), (0, 2), (7, 1)] {
+            let shares = (0..threads).map(|index| quota(Some(all), threads, index));
+            assert_eq!(shares.sum::<u64>(), all);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The one small trait that every measured store implements.
+//!
+//! Contract of an implementation:
+//! * all methods may be called from many threads at once;
+//! * a `get` or `scan` that starts after a `put` returned sees it;
+//! * `scan` yields keys in ascending byte order, each once;
+//! * data is lent to closures, so that a store that can read in place pays no copy;
+//! * nothing is retried or hidden: an error ends the measurement.
+
+use std::error::Error;
+use std::fmt;
+
+/// What a store reports when an operation fails: which operation, and why.
+#[derive(Debug)]
+pub struct StoreError {
+    operation: &'static str,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+impl StoreError {
+    /// Wraps the store's own error.
+    pub fn new(operation: &'static str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self {
+            operation,
+            source: source.into(),
+        }
+    }
+
+    /// The name of the trait's method that failed.
+    #[must_use]
+    pub fn operation(&self) -> &'static str {
+        self.operation
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} failed: {}", self.operation, self.source)
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.source)
+    }
+}
+
+/// The result of a store's operation.
+pub type StoreResult<T> = Result<T, StoreError>;
+
+/// One write of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchWrite<'a> {
+    /// Sets a key.
+    Put(&'a [u8], &'a [u8]),
+    /// Removes a key.
+    Delete(&'a [u8]),
+}
+
+/// Whether a figure only grows (a phase reports the difference) or is a state (a phase reports the
+/// last value).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FigureKind {
+    /// Counts events or bytes since the store was opened.
+    Counter,
+    /// The state at this moment.
+    Gauge,
+}
+
+/// One named figure of a store. Names are dotted (`gets.munk`, `written.user`).
+///
+/// Names with a meaning to the report: `gets.*` (counters of gets by the component that served
+/// them, of which `gets.munk`, `gets.delta` and `gets.row_cache` are RAM and `gets.absent` is
+/// neither), `written.user` (bytes handed in), `written.<other>` (bytes the store wrote) and
+/// `debt_bytes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figure {
+    /// The dotted name.
+    pub name: &'static str,
+    /// The value; the unit is part of the name where it is not a count.
+    pub value: u64,
+    /// Counter or gauge.
+    pub kind: FigureKind,
+}
+
+/// An ordered key-value store under measurement.
+pub trait Store: Send + Sync {
+    /// The store's name and those of its settings that matter, for the report.
+    fn name(&self) -> String;
+
+    /// Looks a key up; where it is present, lends its value to `check` once and returns `true`.
+    fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool>;
+
+    /// Sets a key.
+    fn put(&self, key: &[u8], value: &[u8]) -> StoreResult<()>;
+
+    /// Removes a key; removing an absent key is no error.
+    fn delete(&self, key: &[u8]) -> StoreResult<()>;
+
+    /// Lends up to `limit` records with keys at or after `from`, in order, to `each`, until it
+    /// returns `false`. Returns how many were lent.
+    fn scan(
+        &self,
+        from: &[u8],
+        limit: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> StoreResult<usize>;
+
+    /// Applies the writes in order; atomically where the store can.
+    fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()>;
+
+    /// The store's own figures, with the same names in the same order at every call.
+    fn stats(&self) -> Vec<Figure>;
+
+    /// Does all postponed work (checkpoints, compactions, reorganisation) and waits for it, so that
+    /// a measurement can charge it to the phase that caused it.
+    fn settle_debt(&self) -> StoreResult<()>;
+
+    /// Closes the store and reports what a silent drop would hide.
+    fn close(self: Box<Self>) -> StoreResult<()>;
+}

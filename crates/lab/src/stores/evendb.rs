@@ -1,0 +1,230 @@
+//! EvenDB under the lab's trait: one database, its default keyspace.
+
+use std::path::Path;
+
+use evendb::{Db, Options, Stats};
+
+use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreError, StoreResult};
+
+/// An open EvenDB database.
+pub struct EvenDbStore {
+    database: Db,
+    description: String,
+}
+
+impl EvenDbStore {
+    /// Opens or creates a database with these options. `description` says in the report which
+    /// options are not the defaults.
+    ///
+    /// # Errors
+    /// What opening the database returns.
+    pub fn open(path: &Path, options: Options, description: &str) -> StoreResult<Self> {
+        let database = options
+            .open(path)
+            .map_err(|error| StoreError::new("open", error))?;
+        let description = if description.is_empty() {
+            "evendb".to_owned()
+        } else {
+            format!("evendb ({description})")
+        };
+        Ok(Self {
+            database,
+            description,
+        })
+    }
+
+    /// The database, for what the trait does not offer.
+    #[must_use]
+    pub fn database(&self) -> &Db {
+        &self.database
+    }
+}
+
+impl Store for EvenDbStore {
+    fn name(&self) -> String {
+        self.description.clone()
+    }
+
+    fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
+        match self
+            .database
+            .get(key)
+            .map_err(|error| StoreError::new("get", error))?
+        {
+            Some(value) => {
+                check(&value);
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
+        self.database
+            .put(key, value)
+            .map_err(|error| StoreError::new("put", error))
+    }
+
+    fn delete(&self, key: &[u8]) -> StoreResult<()> {
+        self.database
+            .delete(key)
+            .map_err(|error| StoreError::new("delete", error))
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        limit: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> StoreResult<usize> {
+        let mut cursor = self.database.cursor(from..);
+        let mut lent = 0;
+        while lent < limit {
+            match cursor
+                .next()
+                .map_err(|error| StoreError::new("scan", error))?
+            {
+                Some((key, value)) => {
+                    lent += 1;
+                    if !each(key, value) {
+                        break;
+                    }
+                }
+                None => break,
+            }
+        }
+        Ok(lent)
+    }
+
+    fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
+        let keyspace = self.database.default_keyspace();
+        let mut batch = self.database.batch();
+        for write in writes {
+            match write {
+                BatchWrite::Put(key, value) => batch.put(keyspace, key, value),
+                BatchWrite::Delete(key) => batch.delete(keyspace, key),
+            };
+        }
+        batch
+            .commit()
+            .map_err(|error| StoreError::new("batch", error))
+    }
+
+    fn stats(&self) -> Vec<Figure> {
+        figures(&self.database.stats())
+    }
+
+    fn settle_debt(&self) -> StoreResult<()> {
+        self.database
+            .settle_debt()
+            .map_err(|error| StoreError::new("settle_debt", error))
+    }
+
+    fn close(self: Box<Self>) -> StoreResult<()> {
+        self.database
+            .close()
+            .map_err(|error| StoreError::new("close", error))
+    }
+}
+
+/// EvenDB's statistics as named figures: the one list of names that reports and `evendb stats
+/// --json` share.
+#[must_use]
+pub fn figures(stats: &Stats) -> Vec<Figure> {
+    let counter = |name, value| Figure {
+        name,
+        value,
+        kind: FigureKind::Counter,
+    };
+    let gauge = |name, value| Figure {
+        name,
+        value,
+        kind: FigureKind::Gauge,
+    };
+    let gets = &stats.gets;
+    let written = &stats.bytes_written;
+    let memory = &stats.memory;
+    vec![
+        counter("gets.munk", gets.munk),
+        counter("gets.delta", gets.delta),
+        counter("gets.row_cache", gets.row_cache),
+        counter("gets.log", gets.log),
+        counter("gets.sstable", gets.sstable),
+        counter("gets.absent", gets.absent),
+        gauge("get_nanos.munk", gets.munk_nanos),
+        gauge("get_nanos.delta", gets.delta_nanos),
+        gauge("get_nanos.row_cache", gets.row_cache_nanos),
+        gauge("get_nanos.log", gets.log_nanos),
+        gauge("get_nanos.sstable", gets.sstable_nanos),
+        gauge("get_nanos.absent", gets.absent_nanos),
+        counter("puts", stats.puts),
+        counter("deletes", stats.deletes),
+        counter("batches", stats.batches),
+        counter("scans", stats.scans),
+        counter("scanned_records", stats.scanned_records),
+        counter("rebalances", stats.rebalances),
+        counter("munk_rebalances", stats.munk_rebalances),
+        counter("splits", stats.splits),
+        counter("merges", stats.merges),
+        counter("munk_loads", stats.munk_loads),
+        counter("munk_evictions", stats.munk_evictions),
+        counter("checkpoints", stats.checkpoints),
+        counter("written.user", written.user),
+        counter("written.commit_log", written.commit_log),
+        counter("written.log", written.log),
+        counter("written.sstable", written.sstable),
+        counter("written.manifest", written.manifest),
+        counter("read_bytes", stats.bytes_read),
+        counter("block_reads", stats.block_reads),
+        gauge("memory.budget", memory.budget),
+        gauge("memory.munks", memory.munks),
+        gauge("memory.deltas", memory.deltas),
+        gauge("memory.row_cache", memory.row_cache),
+        gauge("memory.log_indexes", memory.log_indexes),
+        gauge("memory.block_indexes", memory.block_indexes),
+        gauge("memory.metadata", memory.metadata),
+        gauge("memory.commit_log", memory.commit_log),
+        gauge("chunks", stats.chunks),
+        gauge("munks", stats.munks),
+        gauge("debt_bytes", stats.debt_bytes),
+        gauge("log_bytes", stats.log_bytes),
+        gauge("sstable_bytes", stats.sstable_bytes),
+        counter("checkpoint_nanos_total", stats.checkpoint_nanos_total),
+        gauge("put_pause_nanos_max", stats.put_pause_nanos_max),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_through_the_trait() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = EvenDbStore::open(directory.path(), Options::new(), "").unwrap();
+        store.put(b"a", b"1").unwrap();
+        store
+            .batch(&[BatchWrite::Put(b"b", b"2"), BatchWrite::Delete(b"a")])
+            .unwrap();
+        assert!(!store.get(b"a", &mut |_| panic!("a is deleted")).unwrap());
+        let mut seen = Vec::new();
+        assert!(
+            store
+                .get(b"b", &mut |value| seen.extend_from_slice(value))
+                .unwrap()
+        );
+        assert_eq!(seen, b"2");
+        store.put(b"c", b"3").unwrap();
+        let mut keys = Vec::new();
+        let mut each = |key: &[u8], _: &[u8]| {
+            keys.extend_from_slice(key);
+            true
+        };
+        assert_eq!(store.scan(b"a", 9, &mut each).unwrap(), 2);
+        assert_eq!(keys, b"bc");
+        store.settle_debt().unwrap();
+        let names: std::collections::HashSet<_> = store.stats().iter().map(|f| f.name).collect();
+        assert_eq!(names.len(), store.stats().len(), "figure names are unique");
+        Box::new(store).close().unwrap();
+    }
+}

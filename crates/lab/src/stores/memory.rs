@@ -1,0 +1,213 @@
+//! A sorted map behind a lock: the reference for tests and the upper bound of nothing.
+//!
+//! It can be told to answer wrongly, so that the tests of the driver's checks can fail.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreResult};
+
+/// What a [`MemoryStore`] does wrong, for tests of the checks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    #[default]
+    None,
+    /// One bit of the last byte of every 100th value that is read is flipped.
+    FlipBit,
+    /// Every 100th get says "absent".
+    LoseRecord,
+    /// Every 100th get answers with the next key's value.
+    WrongRecord,
+    /// Scans leave out their second record.
+    ScanGap,
+}
+
+/// An in-memory ordered store.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    records: RwLock<BTreeMap<Vec<u8>, Vec<u8>>>,
+    gets: AtomicU64,
+    absent: AtomicU64,
+    user_bytes: AtomicU64,
+    fault: Fault,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty store that errs.
+    #[must_use]
+    pub fn with_fault(fault: Fault) -> Self {
+        Self {
+            fault,
+            ..Self::default()
+        }
+    }
+
+    /// The number of records.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.records.read().len()
+    }
+
+    /// Whether there are no records.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.read().is_empty()
+    }
+}
+
+impl Store for MemoryStore {
+    fn name(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
+        let number = self.gets.fetch_add(1, Ordering::Relaxed);
+        let fault = if number % 100 == 99 {
+            self.fault
+        } else {
+            Fault::None
+        };
+        let records = self.records.read();
+        let Some(value) = records.get(key).filter(|_| fault != Fault::LoseRecord) else {
+            self.absent.fetch_add(1, Ordering::Relaxed);
+            return Ok(false);
+        };
+        match fault {
+            Fault::FlipBit => {
+                let mut spoiled = value.clone();
+                if let Some(last) = spoiled.last_mut() {
+                    *last ^= 1;
+                }
+                check(&spoiled);
+            }
+            Fault::WrongRecord => {
+                let next = records
+                    .range(key.to_vec()..)
+                    .nth(1)
+                    .or(records.iter().next());
+                check(next.map_or(value, |(_, other)| other));
+            }
+            _ => check(value),
+        }
+        Ok(true)
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
+        self.user_bytes
+            .fetch_add((key.len() + value.len()) as u64, Ordering::Relaxed);
+        self.records.write().insert(key.to_vec(), value.to_vec());
+        Ok(())
+    }
+
+    fn delete(&self, key: &[u8]) -> StoreResult<()> {
+        self.records.write().remove(key);
+        Ok(())
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        limit: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> StoreResult<usize> {
+        let records = self.records.read();
+        let mut lent = 0;
+        for (position, (key, value)) in records.range(from.to_vec()..).take(limit).enumerate() {
+            if position == 1 && self.fault == Fault::ScanGap {
+                continue;
+            }
+            lent += 1;
+            if !each(key, value) {
+                break;
+            }
+        }
+        Ok(lent)
+    }
+
+    fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
+        let mut records = self.records.write();
+        for write in writes {
+            match write {
+                BatchWrite::Put(key, value) => records.insert(key.to_vec(), value.to_vec()),
+                BatchWrite::Delete(key) => records.remove(*key),
+            };
+        }
+        Ok(())
+    }
+
+    fn stats(&self) -> Vec<Figure> {
+        let absent = self.absent.load(Ordering::Relaxed);
+        let found = self.gets.load(Ordering::Relaxed).saturating_sub(absent);
+        let user = self.user_bytes.load(Ordering::Relaxed);
+        vec![
+            Figure {
+                name: "gets.munk",
+                value: found,
+                kind: FigureKind::Counter,
+            },
+            Figure {
+                name: "gets.absent",
+                value: absent,
+                kind: FigureKind::Counter,
+            },
+            Figure {
+                name: "written.user",
+                value: user,
+                kind: FigureKind::Counter,
+            },
+            Figure {
+                name: "records",
+                value: self.len() as u64,
+                kind: FigureKind::Gauge,
+            },
+        ]
+    }
+
+    fn settle_debt(&self) -> StoreResult<()> {
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> StoreResult<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behaves_like_a_sorted_map() {
+        let store = MemoryStore::new();
+        store
+            .batch(&[BatchWrite::Put(b"b", b"2"), BatchWrite::Put(b"a", b"1")])
+            .unwrap();
+        store.put(b"c", b"3").unwrap();
+        store.batch(&[BatchWrite::Delete(b"b")]).unwrap();
+        let mut seen = Vec::new();
+        let mut each = |key: &[u8], value: &[u8]| {
+            seen.push((key.to_vec(), value.to_vec()));
+            true
+        };
+        assert_eq!(store.scan(b"", 10, &mut each).unwrap(), 2);
+        assert_eq!(
+            seen,
+            [
+                (b"a".to_vec(), b"1".to_vec()),
+                (b"c".to_vec(), b"3".to_vec())
+            ]
+        );
+        assert!(!store.get(b"b", &mut |_| panic!("b is deleted")).unwrap());
+        store.delete(b"a").unwrap();
+        assert_eq!(store.len(), 1);
+    }
+}
