@@ -374,6 +374,11 @@ impl Opening {
     /// Step 3. A manifest that was created by this opening goes on; another is resumed.
     fn begin_epoch(&mut self, epoch: &EpochRecord) -> Result<()> {
         if self.manifest.is_none() {
+            // The process before may have died between a rename and the sync of the directory:
+            // what is built on the names found here must not be lost with them.
+            self.vfs
+                .sync_dir(&self.dir)
+                .map_err(io(&self.dir, "sync the directory"))?;
             self.manifest = Some(Manifest::resume(
                 self.vfs.clone(),
                 &self.dir,
