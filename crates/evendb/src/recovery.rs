@@ -272,18 +272,26 @@ impl Opening {
         }))
     }
 
+    /// Each epoch ends where the first later one begins that found it shorter: a power loss can cut
+    /// the log below the end that an opening found before it, and the epoch after goes on there.
+    /// One that begins above that cut is empty.
     fn segments(&self) -> Vec<Segment> {
-        let epochs = &self.state.epochs;
-        epochs
-            .iter()
-            .enumerate()
-            .map(|(index, epoch)| Segment {
-                epoch: epoch.epoch,
-                seed: epoch.seed,
-                start: epoch.start,
-                closed_at: epochs.get(index + 1).map(|next| next.previous_closed_at),
-            })
-            .collect()
+        let mut closed_at: Option<Lsn> = None;
+        let mut segments: Vec<Segment> = Vec::with_capacity(self.state.epochs.len());
+        for epoch in self.state.epochs.iter().rev() {
+            if closed_at.is_none_or(|closed| epoch.start < closed) {
+                segments.push(Segment {
+                    epoch: epoch.epoch,
+                    seed: epoch.seed,
+                    start: epoch.start,
+                    closed_at,
+                });
+            }
+            let closed = epoch.previous_closed_at;
+            closed_at = Some(closed_at.map_or(closed, |later| later.min(closed)));
+        }
+        segments.reverse();
+        segments
     }
 
     /// Hands out the valid records above the replay position. `each` says whether to go on; the
