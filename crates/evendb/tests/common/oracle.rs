@@ -189,6 +189,40 @@ impl Oracle {
         self.find_prefix(&actual, floor)
     }
 
+    /// What reads of the running database must equal: all that was acknowledged, with or without
+    /// the write that failed.
+    pub fn check_live(&self, db: &Db) -> Result<usize, String> {
+        let (names, _) = self.check_names(db)?;
+        let mut actual: BTreeMap<u32, Map> = BTreeMap::new();
+        for (name, generation) in &names {
+            let map = contents(db, name).map_err(|error| format!("{name}: {error}"))?;
+            actual.insert(*generation, map);
+        }
+        self.find_prefix(&actual, self.acknowledged)
+    }
+
+    /// A failed write, after which the database goes on, has been seen (or not) in the prefix of
+    /// this length. Whether it took effect.
+    pub fn settle_pending(&mut self, visible: usize, names: &[String]) -> bool {
+        let took_effect = visible > self.acknowledged;
+        self.entries.truncate(visible);
+        for change in self.entries[self.acknowledged..].iter().flatten() {
+            apply(&mut self.current, change);
+        }
+        self.acknowledged = self.entries.len();
+        if let Some(pending) = self.pending_names.take()
+            && pending.names.keys().eq(names.iter())
+        {
+            self.names = pending.names;
+        }
+        took_effect
+    }
+
+    /// Whether no write is under way.
+    pub fn nothing_begun(&self) -> bool {
+        self.entries.len() == self.acknowledged
+    }
+
     fn check_names(&self, db: &Db) -> Result<(Names, usize), String> {
         let actual = db.keyspace_names();
         let fits = |names: &Names| names.keys().eq(actual.iter());
