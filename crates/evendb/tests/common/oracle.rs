@@ -204,11 +204,13 @@ impl Oracle {
     /// A failed write, after which the database goes on, has been seen (or not) in the prefix of
     /// this length. Whether it took effect.
     pub fn settle_pending(&mut self, visible: usize, names: &[String]) -> bool {
-        let took_effect = visible > self.acknowledged;
+        let before = self.current.clone();
         self.entries.truncate(visible);
         for change in self.entries[self.acknowledged..].iter().flatten() {
             apply(&mut self.current, change);
         }
+        // A deletion of what is not there has no effect to see.
+        let took_effect = self.current != before;
         self.acknowledged = self.entries.len();
         if let Some(pending) = self.pending_names.take()
             && pending.names.keys().eq(names.iter())
