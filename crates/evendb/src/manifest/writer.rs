@@ -59,6 +59,14 @@ fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Error {
     move |source| Error::io(&path, &what, source)
 }
 
+/// A failure after which it is unknown what the disk holds. A full disk is told as one too: taken
+/// for "nothing was written", it would have the caller reuse what the edit may name.
+fn terminal(path: &Path, what: &str) -> impl FnOnce(Error) -> Error {
+    let path = path.to_owned();
+    let what = what.to_owned();
+    move |error| Error::io(&path, &what, std::io::Error::other(error.to_string()))
+}
+
 /// The manifest in force and the length up to which it must verify, as `CURRENT` tells.
 pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(u64, u64)> {
     let path = dir.join("CURRENT");
@@ -128,7 +136,9 @@ fn write_current(vfs: &dyn Vfs, dir: &Path, id: u64, verified: u64) -> Result<()
         .map_err(io(&temporary, "sync CURRENT.tmp"))?;
     vfs.rename(&temporary, &path)
         .map_err(io(&path, "rename CURRENT"))?;
-    vfs.sync_dir(dir).map_err(io(dir, "sync directory"))
+    vfs.sync_dir(dir)
+        .map_err(io(dir, "sync directory"))
+        .map_err(terminal(&path, "rename CURRENT for good"))
 }
 
 /// Reads the manifest that `CURRENT` names: its state, its id, and where its last edit ends.
@@ -302,10 +312,13 @@ impl Writer {
         }
         // From here a failure leaves bytes whose fate is unknown behind the last good edit.
         self.failed = true;
-        for payload in &payloads {
-            self.log.append(payload)?;
-        }
-        self.log.sync()?;
+        let mut append = || {
+            for payload in &payloads {
+                self.log.append(payload)?;
+            }
+            self.log.sync()
+        };
+        append().map_err(terminal(self.file.path(), "append to the manifest"))?;
         self.failed = false;
         Ok(bytes)
     }
