@@ -83,13 +83,18 @@ pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(u64, u64)> {
         filled += n;
     }
     let corrupt = |detail: &str| Error::corruption(&path, 0, detail);
+    if filled < 8 || bytes[..7] != CURRENT_MAGIC[..7] {
+        return Err(corrupt("CURRENT has the wrong magic number"));
+    }
+    // Before length and checksum, which another version may do in its own way.
+    if bytes[7] != CURRENT_MAGIC[7] {
+        let detail = "CURRENT is of another format version";
+        return Err(Error::unsupported(&path, detail));
+    }
     if filled != CURRENT_LEN {
         return Err(corrupt("CURRENT has the wrong length"));
     }
-    let (magic, rest) = bytes[..CURRENT_LEN].split_at(8);
-    if magic[..7] != CURRENT_MAGIC[..7] {
-        return Err(corrupt("CURRENT has the wrong magic number"));
-    }
+    let rest = &bytes[8..CURRENT_LEN];
     let mut input = rest;
     let fields = (
         get_u64(&mut input),
@@ -101,12 +106,6 @@ pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(u64, u64)> {
     };
     if checksum(0, &[&bytes[..CURRENT_LEN - 4]]) != crc {
         return Err(corrupt("CURRENT does not verify"));
-    }
-    if magic[7] != CURRENT_MAGIC[7] {
-        return Err(Error::unsupported(
-            &path,
-            "CURRENT is of another format version",
-        ));
     }
     Ok((id, verified))
 }
