@@ -489,13 +489,17 @@ fn without_current() {
 #[test]
 fn a_newer_format() {
     let vfs = closed_database();
-    let current = Path::new(DIR).join("CURRENT");
-    let mut bytes = vfs.read_file(&current);
-    assert_eq!(bytes[7], b'1');
-    bytes[7] = b'2';
-    vfs.write_file(&current, bytes.clone());
-    let kind = open_kind(&vfs);
-    assert_eq!(kind, Some(ErrorKind::Unsupported));
+    for (name, at, version) in [("CURRENT", 7, b'1'), ("MANIFEST-000001", 8, 1)] {
+        let vfs = vfs.fork_state();
+        let path = Path::new(DIR).join(name);
+        let mut bytes = vfs.read_file(&path);
+        assert_eq!(bytes[at], version);
+        bytes[at] += 1;
+        // The layout may be another one as well.
+        bytes.push(0);
+        vfs.write_file(&path, bytes);
+        assert_eq!(open_kind(&vfs), Some(ErrorKind::Unsupported), "{name}");
+    }
 }
 
 #[test]
