@@ -2,21 +2,40 @@
 //! tiny limits, so that splits, rebalances and merges happen all the time.
 
 use evendb::vfs::SimVfs;
-use evendb::{Db, Durability, Options, Snapshot};
+use evendb::{Compression, Db, Durability, LogSearch, Options, Snapshot};
 use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn options(vfs: &SimVfs, durability: Durability, workers: usize) -> Options {
+/// Tiny limits; what else there is to choose differs from seed to seed, and must not matter.
+fn options(vfs: &SimVfs, seed: u64, durability: Durability, workers: usize) -> Options {
+    let mut random = StdRng::seed_from_u64(seed ^ 0x0971);
+    let search = match random.random_range(0..3) {
+        0 => LogSearch::Bloom {
+            split_factor: random.random_range(1..17),
+        },
+        _ => LogSearch::Index,
+    };
+    let compression = match random.random_range(0..3) {
+        0 => Compression::Lz4,
+        _ => Compression::None,
+    };
     Options::new()
+        .log_search(search)
+        .compression(compression)
+        .filter_bits_per_key(random.random_range(0..2) * 10)
+        .munks(random.random_range(0..4) != 0)
+        .row_cache(random.random_range(0..4) != 0)
+        .commit_log_mapped(random.random_bool(0.5))
         .vfs(Arc::new(vfs.clone()))
         .memory_budget(1 << 20)
         .commit_log_bytes(64 << 10)
-        .chunk_bytes(2048)
-        .block_bytes(256)
+        .chunk_bytes(*[512, 2048, 8192].choose(&mut random).expect("not empty"))
+        .block_bytes(*[64, 256, 4096].choose(&mut random).expect("not empty"))
         .durability(durability)
         .workers(workers)
 }
@@ -77,7 +96,7 @@ fn check_all(db: &Db, map: &Map, what: &str) {
 fn run(seed: u64, durability: Durability, workers: usize, steps: usize) {
     let mut random = StdRng::seed_from_u64(seed);
     let vfs = SimVfs::new(seed);
-    let mut db = options(&vfs, durability, workers)
+    let mut db = options(&vfs, seed, durability, workers)
         .open("/db")
         .expect("opens");
     let mut map = Map::new();
@@ -186,7 +205,7 @@ fn run(seed: u64, durability: Durability, workers: usize, steps: usize) {
             _ => {
                 snapshots.clear();
                 db.close().expect("closes");
-                db = options(&vfs, durability, workers)
+                db = options(&vfs, seed, durability, workers)
                     .open("/db")
                     .expect("reopens");
                 check_all(&db, &map, &format!("{what}: reopened"));
@@ -203,14 +222,14 @@ fn run(seed: u64, durability: Durability, workers: usize, steps: usize) {
 
 #[test]
 fn manual_process() {
-    for seed in 0..6 {
+    for seed in 0..16 {
         run(seed, Durability::Process, 0, 3000);
     }
 }
 
 #[test]
 fn manual_relaxed_and_sync() {
-    for seed in 10..13 {
+    for seed in 20..26 {
         run(seed, Durability::Relaxed, 0, 3000);
         run(seed, Durability::Sync, 0, 3000);
     }
@@ -218,7 +237,7 @@ fn manual_relaxed_and_sync() {
 
 #[test]
 fn with_threads() {
-    for seed in 20..23 {
+    for seed in 30..36 {
         run(seed, Durability::Process, 1, 3000);
         run(seed, Durability::Sync, 2, 1500);
     }
