@@ -9,7 +9,7 @@ mod common;
 
 use common::oracle::End;
 use common::workload::{Runner, Step, steps};
-use common::{DIR, LEVELS, number_from_env, on_sim, scramble};
+use common::{DIR, LEVELS, number_from_env, scramble, varied};
 use evendb::Durability;
 use evendb::vfs::{CrashMode, SimVfs};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,7 +63,7 @@ impl Campaign {
         self.states.fetch_add(1, Ordering::Relaxed);
         let before = machine.fork_state();
         let level = runner.level;
-        let mut next = Runner::resume(machine, level, runner.oracle.clone());
+        let mut next = Runner::resume(machine, level, runner.oracle.clone()).vary(number);
         next.recover(end)?;
         let operations = machine.op_count();
         if number.is_multiple_of(3) {
@@ -91,7 +91,7 @@ impl Campaign {
         let at = scramble(number ^ u64::from(depth)) % operations;
         let machine = before.fork_state();
         machine.set_crash_at(at);
-        drop(on_sim(&machine, runner.level, 0).open(DIR));
+        drop(varied(&machine, runner.level, number).open(DIR));
         let mode = modes(number + 7)[(scramble(number + 3) % 6) as usize];
         let left = machine.crash(mode);
         let end = worst(end, end_of(mode));
@@ -112,7 +112,7 @@ impl Campaign {
             runner.abandon();
             self.states.fetch_add(1, Ordering::Relaxed);
             let level = runner.level;
-            runner = Runner::resume(&machine, level, runner.oracle.clone());
+            runner = Runner::resume(&machine, level, runner.oracle.clone()).vary(number + round);
             runner
                 .recover(end_of(mode))
                 .map_err(|what| format!("after going on, round {round}, {mode:?}: {what}"))?;
@@ -124,7 +124,7 @@ impl Campaign {
     fn crash_at(&self, seed: u64, level: Durability, at: u64) {
         let vfs = SimVfs::new(seed);
         vfs.set_crash_at(at);
-        let mut runner = Runner::new(&vfs, level);
+        let mut runner = Runner::new(&vfs, level).vary(seed);
         let mut last = "opening".to_owned();
         let mut outcome = runner.open();
         for (index, step) in steps(seed, STEPS).iter().enumerate() {
@@ -152,7 +152,7 @@ impl Campaign {
 /// Number of operations of a seed's workload that nothing stops.
 fn length_of(seed: u64, level: Durability) -> u64 {
     let vfs = SimVfs::new(seed);
-    let mut runner = Runner::new(&vfs, level);
+    let mut runner = Runner::new(&vfs, level).vary(seed);
     runner.open().expect("opens");
     for (index, step) in steps(seed, STEPS).iter().enumerate() {
         if let Err(error) = runner.step(step) {
@@ -207,5 +207,47 @@ fn crash_at_one_operation() {
     };
     for level in LEVELS {
         campaign.crash_at(seed, level, at);
+    }
+}
+
+/// The durability level may be another in each life.
+#[test]
+fn levels_change_between_lives() {
+    for seed in 0..number_from_env("EVENDB_LEVEL_SEEDS", 60) {
+        let mut machine = SimVfs::new(seed);
+        let level = LEVELS[(seed % 3) as usize];
+        let mut runner = Runner::new(&machine, level);
+        runner.open().expect("opens");
+        for life in 0..12 {
+            let number = scramble(seed * 100 + life);
+            let place = format!("seed {seed} life {life} {:?}", runner.level);
+            let mut all = steps(number, 120);
+            all.retain(|step| !matches!(step, Step::Reopen));
+            for (index, step) in all.iter().enumerate() {
+                let outcome = runner.step(step);
+                outcome.unwrap_or_else(|error| panic!("{place} step {index}: {error:?}"));
+            }
+            let mut end = End::Process;
+            if number.is_multiple_of(2) {
+                runner.db.take().expect("open").close().expect("closes");
+                runner.oracle.everything_is_durable();
+            } else {
+                let mode = modes(number)[(number / 2 % 6) as usize];
+                end = end_of(mode);
+                machine = machine.crash(mode);
+            }
+            runner.abandon();
+            let level = LEVELS[(number / 16 % 3) as usize];
+            let mut oracle = runner.oracle.clone();
+            // What the last life promised is looked at with its own level.
+            runner = Runner::resume(&machine, level, oracle.clone());
+            let outcome = runner.open();
+            outcome.unwrap_or_else(|error| panic!("{place} then {level:?}: {error:?}"));
+            let length = oracle.check(runner.db(), end);
+            let length = length.unwrap_or_else(|what| panic!("{place} then {level:?}: {what}"));
+            oracle.recovered(length, runner.db(), end);
+            oracle.set_level(level);
+            runner.oracle = oracle;
+        }
     }
 }

@@ -6,7 +6,7 @@ pub mod oracle;
 pub mod workload;
 
 use evendb::vfs::SimVfs;
-use evendb::{Durability, Options};
+use evendb::{Compression, Durability, LogSearch, Options};
 use std::sync::Arc;
 
 /// Where the simulated database lives.
@@ -27,6 +27,19 @@ pub fn tiny(level: Durability, workers: usize) -> Options {
 
 pub fn on_sim(vfs: &SimVfs, level: Durability, workers: usize) -> Options {
     tiny(level, workers).vfs(Arc::new(vfs.clone()))
+}
+
+/// The same with options that may differ from one life of a database to the next.
+pub fn varied(vfs: &SimVfs, level: Durability, variant: u64) -> Options {
+    let options = on_sim(vfs, level, 0).commit_log_mapped(!variant.is_multiple_of(3));
+    match scramble(variant) % 6 {
+        0 => options.munks(false),
+        1 => options.row_cache(false).compression(Compression::Lz4),
+        2 => options.log_search(LogSearch::Bloom { split_factor: 4 }),
+        3 => options.chunk_bytes(1024).filter_bits_per_key(10),
+        4 => options.chunk_bytes(4096),
+        _ => options,
+    }
 }
 
 /// A number from the environment, for full campaigns and replays.

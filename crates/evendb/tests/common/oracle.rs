@@ -96,6 +96,11 @@ impl Oracle {
         }
     }
 
+    /// The next life of the database is at another level.
+    pub fn set_level(&mut self, level: Durability) {
+        self.level = level;
+    }
+
     pub fn generation(&self, name: &str) -> Option<u32> {
         self.names.get(name).copied()
     }

@@ -1,7 +1,7 @@
 //! A workload of few steps that reaches every protocol, and what runs it beside the oracle.
 
 use super::oracle::{Change, End, Map, Oracle, contents};
-use super::{DIR, on_sim};
+use super::{DIR, on_sim, varied};
 use evendb::vfs::SimVfs;
 use evendb::{Db, Durability, Error, Options, Snapshot};
 use rand::rngs::StdRng;
@@ -118,6 +118,12 @@ impl Runner {
             oracle,
             snapshot: None,
         }
+    }
+
+    /// The same with options of its own.
+    pub fn vary(mut self, variant: u64) -> Runner {
+        self.options = varied(&self.vfs, self.level, variant);
+        self
     }
 
     pub fn open(&mut self) -> Result<(), Error> {
