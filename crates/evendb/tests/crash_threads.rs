@@ -113,6 +113,30 @@ fn prefix_of(
     None
 }
 
+/// What differs from the state after the last write that can be seen.
+fn complaint(found: &BTreeMap<(String, Vec<u8>), Vec<u8>>, writer: usize, begun: usize) -> String {
+    let suffix = format!("/w{writer}").into_bytes();
+    let number = |value: &[u8]| String::from_utf8_lossy(&value[..8]).parse::<u64>();
+    let mine = found.iter().filter(|((_, key), _)| key.ends_with(&suffix));
+    let last = mine.filter_map(|(_, value)| number(value).ok()).max();
+    let mut state = BTreeMap::new();
+    for (name, key, value) in (0..=last.unwrap_or(0)).flat_map(|n| writes_of(writer, n)) {
+        state.insert((name.to_owned(), key.into_bytes()), value);
+    }
+    let wrong: Vec<String> = state
+        .iter()
+        .filter(|(key, value)| found.get(*key) != Some(value))
+        .map(|((name, key), value)| {
+            let actual = found
+                .get(&(name.clone(), key.clone()))
+                .map(|value| number(value));
+            let key = String::from_utf8_lossy(key);
+            format!("{name} {key}: {actual:?} instead of {:?}", number(value))
+        })
+        .collect();
+    format!("writer {writer}: no prefix of {begun} writes; after {last:?}, wrong: {wrong:?}")
+}
+
 fn read_all(db: &Db) -> BTreeMap<(String, Vec<u8>), Vec<u8>> {
     let mut found = BTreeMap::new();
     for name in db.keyspace_names() {
@@ -174,8 +198,8 @@ fn check(
     for (writer, spans) in spans.iter().enumerate() {
         let begun = spans.len();
         let acknowledged = spans.iter().filter(|span| span.returned.is_some()).count();
-        let length = prefix_of(&found, writer, begun)
-            .ok_or_else(|| format!("writer {writer}: no prefix of {begun} writes"))?;
+        let length =
+            prefix_of(&found, writer, begun).ok_or_else(|| complaint(&found, writer, begun))?;
         let power = mode != CrashMode::Process;
         let floor = match level {
             Durability::Sync => acknowledged,
