@@ -113,7 +113,7 @@ pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(u64, u64)> {
 }
 
 /// Replaces `CURRENT`: temporary file, sync, rename, directory sync.
-fn write_current(vfs: &dyn Vfs, dir: &Path, id: u64, verified: u64) -> Result<()> {
+pub(super) fn write_current(vfs: &dyn Vfs, dir: &Path, id: u64, verified: u64) -> Result<()> {
     let path = dir.join("CURRENT");
     let temporary = dir.join("CURRENT.tmp");
     if vfs
@@ -220,7 +220,11 @@ impl Manifest {
         new_files: bool,
         after: Option<AfterDurable>,
     ) {
-        self.queue.lock().push(Queued { changes, new_files, after });
+        self.queue.lock().push(Queued {
+            changes,
+            new_files,
+            after,
+        });
     }
 
     /// Edits that wait for a flush.

@@ -56,6 +56,8 @@ pub(crate) enum Plant {
     EarlyHead,
 }
 
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod golden;
 #[cfg(all(test, evendb_loom))]
 mod models;
 #[cfg(test)]
