@@ -211,7 +211,11 @@ impl Manifest {
         new_files: bool,
         after: Option<AfterDurable>,
     ) {
-        self.queue.lock().push(Queued { changes, new_files, after });
+        self.queue.lock().push(Queued {
+            changes,
+            new_files,
+            after,
+        });
     }
 
     /// Edits that wait for a flush.

@@ -230,12 +230,7 @@ impl Engine {
     }
 
     /// Queues an edit; the tables it drops are released once it is durable.
-    fn enqueue_edit(
-        &self,
-        changes: Vec<Change>,
-        new_files: bool,
-        dropped: Vec<Arc<TableHandle>>,
-    ) {
+    fn enqueue_edit(&self, changes: Vec<Change>, new_files: bool, dropped: Vec<Arc<TableHandle>>) {
         let registry = self.tables.registry();
         let release = Box::new(move || registry.release(dropped));
         self.manifest().enqueue(changes, new_files, Some(release));
