@@ -28,6 +28,8 @@ type AfterDurable = Box<dyn FnOnce() + Send>;
 
 struct Queued {
     changes: Vec<Change>,
+    /// It names files whose names in the directory are not synced yet.
+    new_files: bool,
     after: Option<AfterDurable>,
 }
 
@@ -202,13 +204,19 @@ impl Manifest {
 
     /// Puts an edit into the order of edits. It is durable, and `after` is run, with the next
     /// successful [`flush`](Self::flush).
-    pub(crate) fn enqueue(&self, changes: Vec<Change>, after: Option<AfterDurable>) {
-        self.queue.lock().push(Queued { changes, after });
+    /// With `new_files` the directory is synced before the edit is written.
+    pub(crate) fn enqueue(
+        &self,
+        changes: Vec<Change>,
+        new_files: bool,
+        after: Option<AfterDurable>,
+    ) {
+        self.queue.lock().push(Queued { changes, new_files, after });
     }
 
-    /// Whether edits wait for a flush.
-    pub(crate) fn has_queued(&self) -> bool {
-        !self.queue.lock().is_empty()
+    /// Edits that wait for a flush.
+    pub(crate) fn queued(&self) -> usize {
+        self.queue.lock().len()
     }
 
     /// Appends all queued edits and `last` behind them, syncs, applies. Returns the bytes written.
@@ -226,6 +234,13 @@ impl Manifest {
         let pending = std::mem::take(&mut *self.queue.lock());
         if pending.is_empty() && last.is_empty() {
             return Ok(0);
+        }
+        if pending.iter().any(|edit| edit.new_files) {
+            // Order: new file, its sync, its name's sync, and only then the edit that names it.
+            if let Err(source) = self.vfs.sync_dir(&self.dir) {
+                writer.failed = true;
+                return Err(Error::io(&self.dir, "sync the directory", source));
+            }
         }
         let edits = || pending.iter().map(|edit| &edit.changes).chain([&last]);
         match writer.append(edits().filter(|changes| !changes.is_empty())) {

@@ -1,6 +1,7 @@
 //! Layout changes: the outcome of a rebalance, split or merge becomes the truth.
 //!
-//! New files are written and synced before. Then, under the latches of the chunks concerned and
+//! New files are written and synced before; the names of the files are synced with the
+//! edit. Then, under the latches of the chunks concerned and
 //! with no checkpoint's run pending on them, the manifest edit is queued (the queue is the order of
 //! edits) and the view or root is published. The edit is durable with the next manifest sync; what
 //! it drops is deleted after that and after the last view that names it is gone (I13).
@@ -131,7 +132,7 @@ impl Engine {
             )
             .cloned()
             .collect();
-        self.enqueue_edit(vec![Change::SetChunk(record)], dropped);
+        self.enqueue_edit(vec![Change::SetChunk(record)], true, dropped);
         chunk.publish(view);
         drop(guards);
         Ok(())
@@ -207,7 +208,7 @@ impl Engine {
             .flat_map(|view| view.funk.tables())
             .cloned()
             .collect();
-        self.enqueue_edit(changes, dropped);
+        self.enqueue_edit(changes, rewritten_below.is_some(), dropped);
         let published = chunks
             .iter()
             .map(|chunk| (chunk.range.low.clone(), chunk.clone()));
@@ -229,10 +230,15 @@ impl Engine {
     }
 
     /// Queues an edit; the tables it drops are released once it is durable.
-    fn enqueue_edit(&self, changes: Vec<Change>, dropped: Vec<Arc<TableHandle>>) {
+    fn enqueue_edit(
+        &self,
+        changes: Vec<Change>,
+        new_files: bool,
+        dropped: Vec<Arc<TableHandle>>,
+    ) {
         let registry = self.tables.registry();
         let release = Box::new(move || registry.release(dropped));
-        self.manifest().enqueue(changes, Some(release));
+        self.manifest().enqueue(changes, new_files, Some(release));
     }
 
     /// New base, and the runs that were written while it was made.
