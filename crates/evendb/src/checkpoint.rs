@@ -104,7 +104,12 @@ impl Engine {
     pub(crate) fn checkpoint_locked(&self) -> Result<()> {
         self.check_healthy()?;
         let started = Instant::now();
-        let replay_from = self.commit_log.as_ref().map_or(Lsn(0), |log| log.head());
+        // Without a log of its own this life still leaves the position where the next may begin one:
+        // positions only grow, or records of earlier laps would be looked at again.
+        let replay_from = match &self.commit_log {
+            Some(log) => log.head(),
+            None => self.epoch_start,
+        };
         let boundary = self.clock.advance_checkpoint();
         let number = checkpoint_of(boundary) - 1;
         let horizon = self.clock.horizon();
