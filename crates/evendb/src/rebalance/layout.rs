@@ -17,6 +17,7 @@ use crate::keyspace::KeyspaceState;
 use crate::manifest::ChunkId;
 use crate::manifest::edit::{Change, ChunkRecord, Part, Role};
 use crate::munk::Munk;
+use crate::plant::planted;
 use crate::sync::{Arc, MutexGuard};
 use crate::version::clock::checkpoint_of;
 
@@ -86,7 +87,9 @@ impl Engine {
                 guards.iter().all(|writer| !writer.retired),
                 "a token's holder retires"
             );
-            if guards.iter().all(|writer| !writer.run_pending) {
+            if guards.iter().all(|writer| !writer.run_pending)
+                || planted!(self.options, LayoutUnderRun)
+            {
                 return Ok(guards);
             }
             drop(guards);
