@@ -229,7 +229,7 @@ impl Engine {
             sources,
             Dropping {
                 horizon,
-                tombstones: planted!(self.options, NoTombstonesInRuns),
+                bottom: planted!(self.options, NoTombstonesInRuns),
             },
         )?;
         let view = run.chunk.view.load_full();

@@ -42,10 +42,17 @@ fn value(random: &mut StdRng) -> Vec<u8> {
 
 fn same(actual: Vec<(Vec<u8>, Vec<u8>)>, expected: &[(&Vec<u8>, &Vec<u8>)], what: &str) {
     let actual: Vec<_> = actual.iter().map(|(key, value)| (key, value)).collect();
-    assert_eq!(actual.len(), expected.len(), "{what}: number of records");
     for (a, b) in actual.iter().zip(expected) {
-        assert!(a == b, "{what}: {a:?} instead of {b:?}");
+        assert!(
+            a == b,
+            "{what}: {:?} of {} bytes instead of {:?} of {} bytes",
+            a.0.escape_ascii().to_string(),
+            a.1.len(),
+            b.0.escape_ascii().to_string(),
+            b.1.len()
+        );
     }
+    assert_eq!(actual.len(), expected.len(), "{what}: number of records");
 }
 
 fn pairs(iter: evendb::Iter) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -74,10 +81,19 @@ fn run(seed: u64, durability: Durability, workers: usize, steps: usize) {
         .open("/db")
         .expect("opens");
     let mut map = Map::new();
+    // Finds the very step after which something is wrong.
+    let thorough = std::env::var_os("EVENDB_THOROUGH").is_some();
     let mut snapshots: Vec<(Snapshot, Map)> = Vec::new();
     for step in 0..steps {
         let what = format!("seed {seed} step {step}");
-        match random.random_range(0..1000) {
+        if thorough {
+            check_all(&db, &map, &format!("before {what}"));
+        }
+        let action = random.random_range(0..1000);
+        if thorough {
+            eprintln!("{what}: action {action}, {} chunks", db.stats().chunks);
+        }
+        match action {
             0..500 => {
                 let (key, value) = (key(&mut random), value(&mut random));
                 db.put(&key, &value).expect("puts");

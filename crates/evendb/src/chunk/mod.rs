@@ -24,7 +24,7 @@ pub(crate) mod record;
 use crate::funk::Funk;
 use crate::manifest::{ChunkId, KeyspaceId};
 use crate::munk::Munk;
-use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::epoch::ArcCell;
 use crate::sync::{Arc, Mutex};
 use crate::write::admission::Admission;
@@ -166,6 +166,8 @@ pub(crate) struct Chunk {
     token: AtomicBool,
     /// Reads of its funk failed; its jobs stop until the database is reopened.
     pub(crate) damaged: AtomicBool,
+    /// Live bytes at which a split last found nothing to cut; 0 for never.
+    pub(crate) whole_at_bytes: AtomicU64,
     pub(crate) heat: Heat,
 }
 
@@ -187,6 +189,7 @@ impl Chunk {
             latch: Mutex::new(writer),
             token: AtomicBool::new(false),
             damaged: AtomicBool::new(false),
+            whole_at_bytes: AtomicU64::new(0),
             heat: Heat::default(),
         }
     }
