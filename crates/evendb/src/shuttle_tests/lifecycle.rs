@@ -102,7 +102,7 @@ fn copy_and_drop() {
             drop(keyspace);
             world.db().drop_keyspace("doomed").expect("drops");
         });
-        let crasher = world.spawn(|world| {
+        let crasher = world.spawn(move |world| {
             for _ in 0..2 {
                 let vfs = world.vfs.fork_state().crash(CrashMode::PowerLossNothing);
                 let db = options(&vfs).durability(durability).open("/db").expect("reopens");
