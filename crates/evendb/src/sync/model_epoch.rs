@@ -15,6 +15,7 @@ use super::epoch::Grave;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 
 #[derive(Default)]
 struct State {
@@ -28,7 +29,12 @@ struct State {
 }
 
 std::thread_local! {
-    static STATE: RefCell<State> = RefCell::default();
+    /// Never dropped: outside of an execution nothing of shuttle's may be touched.
+    static STATE: ManuallyDrop<RefCell<State>> = ManuallyDrop::default();
+}
+
+fn with_state<R>(work: impl FnOnce(&mut State) -> R) -> R {
+    STATE.with(|state| work(&mut state.borrow_mut()))
 }
 
 /// A pin: nothing deferred after it was taken runs while it lasts.
@@ -38,7 +44,7 @@ pub(crate) struct Guard {
 }
 
 pub(crate) fn pin() -> Guard {
-    STATE.with_borrow_mut(|state| {
+    with_state(|state| {
         let number = state.next;
         state.next += 1;
         state.pins.insert(number);
@@ -51,7 +57,7 @@ pub(crate) fn pin() -> Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        STATE.with_borrow_mut(|state| state.pins.remove(&self.number));
+        with_state(|state| state.pins.remove(&self.number));
         // After a failed check nothing more is freed: the execution is over.
         while !std::thread::panicking()
             && let Some(work) = ready()
@@ -63,7 +69,7 @@ impl Drop for Guard {
 
 /// The next piece of work that no pin holds back.
 fn ready() -> Option<Box<dyn FnOnce()>> {
-    STATE.with_borrow_mut(|state| {
+    with_state(|state| {
         let oldest = state.pins.first().copied().unwrap_or(u64::MAX);
         let &(number, _) = state.deferred.front()?;
         if number > oldest {
@@ -79,7 +85,7 @@ pub(super) unsafe fn defer<F: FnOnce()>(_guard: &Guard, destroy: F) {
     let boxed: Box<dyn FnOnce() + '_> = Box::new(destroy);
     // SAFETY: the caller promises that what the closure owns may be destroyed at any later time.
     let boxed: Box<dyn FnOnce()> = unsafe { std::mem::transmute(boxed) };
-    STATE.with_borrow_mut(|state| {
+    with_state(|state| {
         let number = state.next;
         state.deferred.push_back((number, boxed));
     });
@@ -87,12 +93,12 @@ pub(super) unsafe fn defer<F: FnOnce()>(_guard: &Guard, destroy: F) {
 
 /// Keeps a value for [`collect`].
 pub(super) fn bury(grave: Grave) {
-    STATE.with_borrow_mut(|state| state.graves.push(grave));
+    with_state(|state| state.graves.push(grave));
 }
 
 /// Drops what no pin can see any more.
 pub(crate) fn collect() {
-    while let Some(grave) = STATE.with_borrow_mut(|state| state.graves.pop()) {
+    while let Some(grave) = with_state(|state| state.graves.pop()) {
         drop(grave);
     }
 }
@@ -100,5 +106,5 @@ pub(crate) fn collect() {
 /// Forgets what an execution left behind that failed; its tasks are gone, their pins are not.
 #[cfg(test)]
 pub(crate) fn reset() {
-    STATE.with_borrow_mut(|state| std::mem::forget(std::mem::take(state)));
+    with_state(|state| std::mem::forget(std::mem::take(state)));
 }
