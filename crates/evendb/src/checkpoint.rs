@@ -415,9 +415,12 @@ impl Engine {
         let pin = epoch::pin();
         let mut seen: Vec<&[u8]> = Vec::new();
         for frozen in &run.deltas {
+            // A delta that a split shared holds keys of other chunks too, for which it may no longer
+            // be the newest.
+            let range = frozen.limits.as_deref().unwrap_or(&run.chunk.range);
             let mut cursor = frozen.delta.cursor(&pin);
-            cursor.seek_first();
-            while cursor.valid() {
+            cursor.seek(&range.low);
+            while cursor.valid() && range.contains(cursor.key()) {
                 let key = cursor.key();
                 // Newest delta first: an older one's value must not come after.
                 if (run.deltas.len() == 1 || !seen.contains(&key))
