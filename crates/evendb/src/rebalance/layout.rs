@@ -194,15 +194,14 @@ impl Engine {
             };
             chunks.push(Arc::new(Chunk::new(id, keyspace.id, range, view)));
         }
-        // The new chunks' undurable deltas are flushed by the next checkpoint.
+        // The new chunks' undurable deltas are flushed by the checkpoint of their number: one may
+        // run that takes the older only.
         {
             let mut dirty = self.dirty.lock();
             for chunk in &chunks {
                 let view = chunk.view.load_full();
-                let oldest = view.frozen.iter().filter(|frozen| !frozen.durable).last();
-                if let Some(frozen) = oldest {
-                    dirty.push((chunk.clone(), frozen.delta.checkpoint()));
-                }
+                let undurable = view.frozen.iter().filter(|frozen| !frozen.durable);
+                dirty.extend(undurable.map(|frozen| (chunk.clone(), frozen.delta.checkpoint())));
             }
         }
         let dropped = views
