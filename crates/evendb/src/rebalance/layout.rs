@@ -76,13 +76,14 @@ impl Engine {
     ) -> Result<Vec<MutexGuard<'c, Writer>>> {
         loop {
             self.check_healthy()?;
+            let guards: Vec<_> = chunks.iter().map(|chunk| chunk.latch.lock()).collect();
+            // Under the latches: a drop takes each once after it has set its mark.
             if keyspace.is_dropped() {
                 return Err(Error::new(
                     ErrorKind::KeyspaceDropped,
                     "the keyspace was dropped",
                 ));
             }
-            let guards: Vec<_> = chunks.iter().map(|chunk| chunk.latch.lock()).collect();
             assert!(
                 guards.iter().all(|writer| !writer.retired),
                 "a token's holder retires"
