@@ -154,11 +154,15 @@ fn close_among_everything() {
     world.close();
 }
 
+/// Who meets the failure itself gets its kind, who comes later `Latched`.
+fn refused(error: &crate::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Latched | ErrorKind::Io)
+}
+
 /// S8: the disk fails for good at some write or sync; nothing acknowledged before is lost, waiters
 /// return, later writes are refused, reads go on.
 fn failing_disk(kind: FaultKind, on: FaultOn) {
     let world = World::filled(2, Plant::Nothing);
-    let refused = |error: &crate::Error| matches!(error.kind(), ErrorKind::Latched | ErrorKind::Io);
     let breaker = world.spawn(move |world| {
         world.vfs.inject(Fault {
             at: 2,
@@ -216,14 +220,14 @@ fn latched_by_a_worker() {
             let n = world.begin(0);
             match world.db().put("a", n.to_le_bytes()) {
                 Ok(()) => world.acknowledge(0, n),
-                Err(error) => oracle!(error.kind() == ErrorKind::Latched, "{error}"),
+                Err(error) => oracle!(refused(&error), "{error}"),
             }
         }
         let _ = world.db().persist();
     });
     let checkpoint = world.spawn(|world| {
         if let Err(error) = world.engine().checkpoint() {
-            oracle!(error.kind() == ErrorKind::Latched, "{error}");
+            oracle!(refused(&error), "{error}");
         }
     });
     let jobs = world.spawn(|world| {
