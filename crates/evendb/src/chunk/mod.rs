@@ -200,7 +200,8 @@ impl Chunk {
         let free = self
             .token
             .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-        free.is_ok().then_some(Token { chunk: self })
+        // Lazily: a token made and dropped here would release the owner's.
+        free.is_ok().then(|| Token { chunk: self })
     }
 
     /// Replaces the view; the caller holds the latch.
@@ -237,5 +238,44 @@ pub(crate) struct Token<'a> {
 impl Drop for Token<'_> {
     fn drop(&mut self) {
         self.chunk.token.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::funk::SearchSettings;
+    use crate::options::LogSearch;
+
+    fn chunk() -> Chunk {
+        let admission = Arc::new(Admission::new(0, 1 << 20));
+        let settings = SearchSettings {
+            search: LogSearch::Index,
+            log_bytes_max: 1024,
+        };
+        let view = View {
+            active: ChargedDelta::new(1, &admission),
+            frozen: Vec::new(),
+            munk: None,
+            funk: Arc::new(Funk::new(Vec::new(), Vec::new(), 0, &settings)),
+        };
+        let range = KeyRange {
+            low: Box::default(),
+            high: None,
+        };
+        Chunk::new(ChunkId(1), KeyspaceId(0), range, view)
+    }
+
+    #[test]
+    fn a_refused_token_leaves_the_owner_its_own() {
+        let chunk = chunk();
+        let token = chunk.try_token().expect("free");
+        assert!(chunk.try_token().is_none());
+        assert!(
+            chunk.try_token().is_none(),
+            "the refusal before must not have released it"
+        );
+        drop(token);
+        assert!(chunk.try_token().is_some());
     }
 }
