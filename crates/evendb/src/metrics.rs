@@ -4,13 +4,13 @@
 //! line; latencies are sampled, one operation in 64 per thread.
 
 // Not the seam's: counters order nothing, so they are no steps of a schedule.
-#[cfg(evendb_shuttle)]
-use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(evendb_shuttle))]
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::fmt;
+#[cfg(evendb_shuttle)]
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 const STRIPES: usize = 8;

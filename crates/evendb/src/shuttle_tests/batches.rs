@@ -24,7 +24,10 @@ pub(super) fn whole_batches(plant: Plant) {
         for (a, b) in [(0, 1), (1, 0), (0, 1)] {
             let first = world.get(a, &mut floors);
             let second = world.get(b, &mut floors);
-            oracle!(first <= second, "a batch seen by one get and not by the next: {first}, {second}");
+            oracle!(
+                first <= second,
+                "a batch seen by one get and not by the next: {first}, {second}"
+            );
         }
     });
     let moments = world.spawn(|world| {
@@ -74,10 +77,16 @@ pub(super) fn put_upon_a_batch(plant: Plant) {
     };
     join([batch, put, reader]);
     let last = (get(&world, "a"), get(&world, "b"));
-    oracle!(last.1 == BATCH && [PUT, BATCH].contains(&last.0), "in the end {last:?}");
+    oracle!(
+        last.1 == BATCH && [PUT, BATCH].contains(&last.0),
+        "in the end {last:?}"
+    );
     for &(a, b) in seen.lock().iter() {
         let put_is_last = last.0 == PUT;
-        oracle!(!(put_is_last && a == PUT && b == 1), "a put above a batch that was not there");
+        oracle!(
+            !(put_is_last && a == PUT && b == 1),
+            "a put above a batch that was not there"
+        );
         oracle!(!(put_is_last && a == BATCH && b == 1), "half a batch");
         oracle!(!(!put_is_last && a == BATCH && b == 1), "half a batch");
     }
@@ -111,10 +120,16 @@ fn over_keyspaces() {
         move |world| {
             for _ in 0..3 {
                 let snapshot = world.db().snapshot().expect("a snapshot");
-                let here = snapshot.get(world.keyspace(), "a").expect("gets").map(|v| v.to_vec());
+                let here = snapshot
+                    .get(world.keyspace(), "a")
+                    .expect("gets")
+                    .map(|v| v.to_vec());
                 let there = snapshot.get(&other, "a").expect("gets").map(|v| v.to_vec());
                 let first = here.as_deref() == Some(&1u64.to_le_bytes()[..]);
-                oracle!(here == there || (first && there.is_none()), "{here:?} and {there:?}");
+                oracle!(
+                    here == there || (first && there.is_none()),
+                    "{here:?} and {there:?}"
+                );
             }
         }
     });

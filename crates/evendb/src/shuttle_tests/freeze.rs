@@ -1,9 +1,9 @@
 //! S1: put, get, scan x freeze, checkpoint. S9: ring full, memory full x checkpoint.
 
-use super::world::{World, check_rounds, join};
 use super::explore;
-use crate::plant::Plant;
+use super::world::{World, check_rounds, join};
 use crate::Durability;
+use crate::plant::Plant;
 use evendb_storage::vfs::CrashMode;
 
 /// Three keys in two chunks, put in turn; gets, scans and checkpoints beside.
@@ -21,7 +21,10 @@ pub(super) fn puts_and_checkpoints(plant: Plant) {
             // Read against the order of the puts, each key may be ahead of the one before.
             let later = world.get(2, &mut floors);
             let earlier = world.get(0, &mut floors);
-            super::world::oracle!(earlier >= later, "get {later}, then {earlier} put before it");
+            super::world::oracle!(
+                earlier >= later,
+                "get {later}, then {earlier} put before it"
+            );
             check_rounds(world.scan(turn, &mut floors).into_iter());
         }
         let (snapshot, values) = world.snapshot(&mut floors);
@@ -53,18 +56,42 @@ pub(super) fn recovery_to_a_checkpoint(plant: Plant) {
     world.close();
 }
 
-/// Process level: `kill -9` in the middle of puts and checkpoints loses nothing acknowledged.
-pub(super) fn killed_at_any_time(plant: Plant) {
-    let world = World::filled(2, plant);
+/// A crash in the middle of puts and checkpoints loses nothing that its level promises, and leaves
+/// a prefix.
+pub(super) fn killed_at_any_time(plant: Plant, durability: Durability) {
+    let world = World::empty(2, |mut options| {
+        options.plant = plant;
+        options.durability(durability)
+    });
+    world.split(1);
+    world.put_rounds(&[0, 1], 1);
+    world.checkpoint();
+    let safe = world.floors();
     let writer = world.spawn(|world| world.put_rounds(&[0, 1], 3));
-    let checkpoints = world.spawn(World::checkpoint);
-    let killer = world.spawn(|world| {
-        for _ in 0..2 {
-            world.check_crash(CrashMode::Process, &world.floors(), &[0, 1]);
+    let checkpoints = world.spawn(|world| {
+        world.checkpoint();
+        world.checkpoint();
+    });
+    let killer = world.spawn(move |world| {
+        let (disk, acknowledged) = world.image_at_some_time();
+        let after_power_loss = match durability {
+            Durability::Sync => &acknowledged,
+            _ => &safe,
+        };
+        let after_kill = match durability {
+            Durability::Relaxed => &safe,
+            _ => &acknowledged,
+        };
+        world.check_image(&disk, CrashMode::Process, after_kill, &[0, 1]);
+        for mode in [CrashMode::PowerLossNothing, CrashMode::PowerLossRandom(7)] {
+            world.check_image(&disk, mode, after_power_loss, &[0, 1]);
         }
     });
     join([writer, checkpoints, killer]);
-    world.finish();
+    match durability {
+        Durability::Relaxed => world.close(),
+        _ => world.finish(),
+    }
 }
 
 #[test]
@@ -79,7 +106,9 @@ fn shuttle_s1_recovery_to_a_checkpoint() {
 
 #[test]
 fn shuttle_s1_killed_at_any_time() {
-    explore(500, || killed_at_any_time(Plant::Nothing));
+    for durability in [Durability::Relaxed, Durability::Process, Durability::Sync] {
+        explore(500, move || killed_at_any_time(Plant::Nothing, durability));
+    }
 }
 
 /// Puts that fill ring and delta memory: each waits for room holding nothing, and relieves itself.
@@ -101,7 +130,11 @@ fn shuttle_s9_full_ring_and_memory() {
         let checkpoints = world.spawn(World::checkpoint);
         join(writers.into_iter().chain([checkpoints]));
         for own in 0..2u8 {
-            let value = world.db().get([b'x', own]).expect("gets").expect("is there");
+            let value = world
+                .db()
+                .get([b'x', own])
+                .expect("gets")
+                .expect("is there");
             super::world::oracle!(*value == vec![own; 12 << 10][..], "another value");
         }
         let mut floors = world.floors();

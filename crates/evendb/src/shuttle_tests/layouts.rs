@@ -115,7 +115,10 @@ fn iterators_and_layouts() {
                 let mut iter = snapshot.iter(world.keyspace());
                 let first = iter.next().expect("six records").expect("no error");
                 let last = iter.next_back().expect("six records").expect("no error");
-                oracle!(*first.0 == key(0) && *last.0 == key(5), "the ends are elsewhere");
+                oracle!(
+                    *first.0 == key(0) && *last.0 == key(5),
+                    "the ends are elsewhere"
+                );
                 world.check_snapshot(&snapshot, &values, from_end);
                 let rest = super::world::both_ends(iter, from_end);
                 oracle!(rest == values[1..5], "{rest:?} left of {values:?}");

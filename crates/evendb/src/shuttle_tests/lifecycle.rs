@@ -54,7 +54,10 @@ fn drop_among_everything() {
                     .iter(&keyspace)
                     .map(|item| item.expect("no error").0.to_vec())
                     .collect();
-                oracle!(keys.starts_with(&[b"a".to_vec(), b"b".to_vec(), b"c".to_vec()]), "{keys:?}");
+                oracle!(
+                    keys.starts_with(&[b"a".to_vec(), b"b".to_vec(), b"c".to_vec()]),
+                    "{keys:?}"
+                );
             }
         }
     });
@@ -85,7 +88,10 @@ fn drop_among_everything() {
             Err(error) => panic!("{}does not reopen: {error}", super::world::ORACLE),
         };
         let again = db.keyspace("doomed").expect("is there");
-        oracle!(again.iter().next().is_none(), "a dropped keyspace's records are back");
+        oracle!(
+            again.iter().next().is_none(),
+            "a dropped keyspace's records are back"
+        );
         db.close().expect("closes");
     }
     world.finish();
@@ -103,14 +109,20 @@ fn copy_and_drop() {
             world.db().drop_keyspace("doomed").expect("drops");
         });
         let crasher = world.spawn(move |world| {
-            for _ in 0..2 {
-                let vfs = world.vfs.fork_state().crash(CrashMode::PowerLossNothing);
-                let db = options(&vfs).durability(durability).open("/db").expect("reopens");
-                let original = db.keyspace("doomed").expect("is there").get("a").expect("gets");
-                let copy = db.get("copy").expect("gets");
-                oracle!(original.is_some() || copy.is_some(), "both are lost");
-                db.close().expect("closes");
-            }
+            let (disk, _) = world.image_at_some_time();
+            let vfs = disk.crash(CrashMode::PowerLossNothing);
+            let db = options(&vfs)
+                .durability(durability)
+                .open("/db")
+                .expect("reopens");
+            let original = db
+                .keyspace("doomed")
+                .expect("is there")
+                .get("a")
+                .expect("gets");
+            let copy = db.get("copy").expect("gets");
+            oracle!(original.is_some() || copy.is_some(), "both are lost");
+            db.close().expect("closes");
         });
         let checkpoint = world.spawn(World::checkpoint);
         join([copier, crasher, checkpoint]);
@@ -258,12 +270,16 @@ fn shuttle_s8_close_among_everything() {
 
 #[test]
 fn shuttle_s8_failing_sync() {
-    explore(1000, || failing_disk(FaultKind::SyncFailsThenClean, FaultOn::Sync));
+    explore(1000, || {
+        failing_disk(FaultKind::SyncFailsThenClean, FaultOn::Sync)
+    });
 }
 
 #[test]
 fn shuttle_s8_failing_writes() {
-    explore(1000, || failing_disk(FaultKind::ShortWrite, FaultOn::Change));
+    explore(1000, || {
+        failing_disk(FaultKind::ShortWrite, FaultOn::Change)
+    });
 }
 
 #[test]

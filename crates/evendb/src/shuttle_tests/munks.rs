@@ -84,7 +84,10 @@ pub(super) fn rows_beside_a_munk(plant: Plant) {
 pub(super) fn deleted(plant: Plant) {
     let world = World::filled(2, plant);
     let gone = |world: &World| {
-        oracle!(world.db().get("b").expect("gets").is_none(), "a deleted key is back");
+        oracle!(
+            world.db().get("b").expect("gets").is_none(),
+            "a deleted key is back"
+        );
     };
     let deleter = world.spawn(move |world| {
         world.db().delete("b").expect("deletes");
@@ -173,7 +176,10 @@ fn versions_stay_bounded() {
         .iter()
         .flat_map(|(_, chunk)| {
             let view = chunk.view.load_full();
-            view.funk.tables().map(|table| table.part.meta.entries).collect::<Vec<_>>()
+            view.funk
+                .tables()
+                .map(|table| table.part.meta.entries)
+                .collect::<Vec<_>>()
         })
         .sum();
     oracle!(records == 2, "{records} records of two keys");

@@ -15,6 +15,7 @@ use crate::rebalance::layout::{Munks, NewChunk};
 use crate::sync::{Arc, thread};
 use crate::{Db, ErrorKind, Keyspace, Options, Value};
 use evendb_storage::vfs::{CrashMode, SimVfs};
+use shuttle::rand::Rng;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -113,7 +114,10 @@ impl World {
     }
 
     /// Starts a thread of the scenario.
-    pub(super) fn spawn(self: &Arc<Self>, body: impl FnOnce(&World) + Send + 'static) -> thread::JoinHandle<()> {
+    pub(super) fn spawn(
+        self: &Arc<Self>,
+        body: impl FnOnce(&World) + Send + 'static,
+    ) -> thread::JoinHandle<()> {
         let world = self.clone();
         thread::spawn(move || body(&world))
     }
@@ -195,7 +199,11 @@ impl World {
     }
 
     fn judge_moment(&self, values: &[u64], low: &Floors, floors: &mut Floors, what: &str) {
-        oracle!(values.len() == self.keys, "{what}: {} records", values.len());
+        oracle!(
+            values.len() == self.keys,
+            "{what}: {} records",
+            values.len()
+        );
         for (index, &value) in values.iter().enumerate() {
             floors[index] = floors[index].max(low[index]);
             self.judge(index, value, &mut floors[index], what);
@@ -224,11 +232,21 @@ impl World {
     pub(super) fn check_snapshot(&self, snapshot: &Snapshot, expected: &[u64], from_end: usize) {
         for (index, &value) in expected.iter().enumerate() {
             let now = number(snapshot.get(self.keyspace(), key(index)).expect("gets"));
-            oracle!(now == value, "a snapshot's key {index} was {value} and is {now}");
+            oracle!(
+                now == value,
+                "a snapshot's key {index} was {value} and is {now}"
+            );
         }
         let scanned = both_ends(snapshot.iter(self.keyspace()), from_end);
-        let there: Vec<u64> = expected.iter().copied().filter(|&value| value > 0).collect();
-        oracle!(scanned == there, "a snapshot's scan is {scanned:?}, not {there:?}");
+        let there: Vec<u64> = expected
+            .iter()
+            .copied()
+            .filter(|&value| value > 0)
+            .collect();
+        oracle!(
+            scanned == there,
+            "a snapshot's scan is {scanned:?}, not {there:?}"
+        );
     }
 
     // Switch-overs
@@ -262,14 +280,21 @@ impl World {
     /// Cuts the key's chunk before the key; its halves share the tables.
     pub(super) fn split(&self, index: usize) {
         let chunk = self.chunk(index);
-        let Some(_token) = chunk.try_token() else { return };
+        let Some(_token) = chunk.try_token() else {
+            return;
+        };
         if chunk.latch.lock().retired || *chunk.range.low == key(index) {
             return;
         }
         let lows = [chunk.range.low.to_vec(), key(index).to_vec()];
-        let new = lows.into_iter().map(|low| NewChunk { low, base: Vec::new() });
+        let new = lows.into_iter().map(|low| NewChunk {
+            low,
+            base: Vec::new(),
+        });
         let old = std::slice::from_ref(&chunk);
-        let split = self.engine().replace_chunks(self.state(), old, new.collect(), None, Munks::Keep);
+        let split =
+            self.engine()
+                .replace_chunks(self.state(), old, new.collect(), None, Munks::Keep);
         dropped_is_fine(split.map(drop));
         self.flush_manifest();
     }
@@ -277,10 +302,16 @@ impl World {
     /// Merges the key's chunk with the next one.
     pub(super) fn merge(&self, index: usize) {
         let chunk = self.chunk(index);
-        let Some(_token) = chunk.try_token() else { return };
+        let Some(_token) = chunk.try_token() else {
+            return;
+        };
         let root = self.state().index.load_full();
-        let Some((_, next)) = root.next(&chunk.range.low) else { return };
-        let Some(_token) = next.try_token() else { return };
+        let Some((_, next)) = root.next(&chunk.range.low) else {
+            return;
+        };
+        let Some(_token) = next.try_token() else {
+            return;
+        };
         if chunk.latch.lock().retired || next.latch.lock().retired {
             return;
         }
@@ -332,17 +363,41 @@ impl World {
         if there {
             for from_end in [0, 1, self.keys] {
                 let values = self.scan(from_end, &mut floors);
-                oracle!(values == floors[..self.keys], "scan {values:?}, gets {floors:?}");
+                oracle!(
+                    values == floors[..self.keys],
+                    "scan {values:?}, gets {floors:?}"
+                );
             }
         }
     }
 
-    /// What is on the disk, opened as after a crash, has at least `floors`, and of `order` a
-    /// prefix: each key at most one round behind the one before.
+    /// The disk at some moment, and what had been acknowledged then.
+    pub(super) fn image_at_some_time(&self) -> (SimVfs, Floors) {
+        for _ in 0..shuttle::rand::thread_rng().gen_range(0..400) {
+            thread::yield_now();
+        }
+        (self.vfs.fork_state(), self.floors())
+    }
+
+    /// What is on the disk now, as [`check_image`](Self::check_image).
     pub(super) fn check_crash(&self, mode: CrashMode, floors: &Floors, order: &[usize]) {
-        let vfs = self.vfs.fork_state().crash(mode);
+        self.check_image(&self.vfs, mode, floors, order);
+    }
+
+    /// A disk, opened as after a crash, has at least `floors`, and of `order` a prefix: each key at
+    /// most one round behind the one before.
+    pub(super) fn check_image(
+        &self,
+        disk: &SimVfs,
+        mode: CrashMode,
+        floors: &Floors,
+        order: &[usize],
+    ) {
+        let vfs = disk.fork_state().crash(mode);
         let high: Floors = std::array::from_fn(|key| self.begun[key].load(SeqCst));
-        let opened = options(&vfs).durability(self.engine().options.durability).open("/db");
+        let opened = options(&vfs)
+            .durability(self.engine().options.durability)
+            .open("/db");
         let db = match opened {
             Ok(db) => ManuallyDrop::new(db),
             Err(error) => panic!("{ORACLE}does not reopen: {error}"),
@@ -413,7 +468,10 @@ pub(super) fn both_ends(mut iter: crate::Iter, from_end: usize) -> Vec<u64> {
     }
     back.reverse();
     front.extend(back);
-    oracle!(front.windows(2).all(|pair| pair[0].0 < pair[1].0), "keys out of order: {front:?}");
+    oracle!(
+        front.windows(2).all(|pair| pair[0].0 < pair[1].0),
+        "keys out of order: {front:?}"
+    );
     front.into_iter().map(|(_, value)| value).collect()
 }
 
