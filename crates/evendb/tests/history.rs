@@ -185,7 +185,7 @@ impl Watch {
 }
 
 const THREADS: u32 = 4;
-const KEYS: u32 = 3000;
+const KEYS: u32 = 12_000;
 
 fn key(number: u32) -> [u8; 6] {
     let digits = format!("{number:06}");
