@@ -20,6 +20,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::{Change, Part, Place, Role};
+use crate::plant::planted;
 use crate::rebalance::merge::{Dropping, Merge, RecordSource, Source};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, epoch};
@@ -115,6 +116,11 @@ impl Engine {
         let horizon = self.clock.horizon();
         let mut runs = Vec::new();
         let written = self.write_runs(number, boundary.0 >> 24, &horizon, &mut runs);
+        if planted!(self.options, EarlyTail)
+            && let Some(log) = &self.commit_log
+        {
+            self.admission.ring_tail_moved(log.set_tail(replay_from));
+        }
         let completed = written.and_then(|()| self.complete(number, replay_from, &runs));
         if let Err(error) = completed {
             return Err(self.give_up(error, runs));
@@ -228,7 +234,7 @@ impl Engine {
             sources,
             Dropping {
                 horizon,
-                bottom: false,
+                bottom: planted!(self.options, NoTombstonesInRuns),
             },
         )?;
         let view = run.chunk.view.load_full();
@@ -336,11 +342,14 @@ impl Engine {
         let chunk = &run.chunk;
         let funk = chunk.view.load_full().funk.clone();
         let new_funk = Arc::new(self.extended_funk(&funk, &run.tables));
-        self.update_rows(&run);
+        if !(planted!(self.options, NoRowsWithMunk) && chunk.view.load_full().munk.is_some()) {
+            self.update_rows(&run);
+        }
         let mut writer = chunk.latch.lock();
         let mut view: View = (*chunk.view.load_full()).clone();
         view.funk = new_funk;
-        let for_munk = view.munk.is_some() || writer.loading;
+        let kept_for_load = writer.loading && !planted!(self.options, NotKeptForLoad);
+        let for_munk = view.munk.is_some() || kept_for_load;
         let flushed = |frozen: &Frozen| {
             run.deltas
                 .iter()
@@ -407,9 +416,12 @@ impl Engine {
         let pin = epoch::pin();
         let mut seen: Vec<&[u8]> = Vec::new();
         for frozen in &run.deltas {
+            // A delta that a split shared holds keys of other chunks too, for which it may no longer
+            // be the newest.
+            let range = frozen.limits.as_deref().unwrap_or(&run.chunk.range);
             let mut cursor = frozen.delta.cursor(&pin);
-            cursor.seek_first();
-            while cursor.valid() {
+            cursor.seek(&range.low);
+            while cursor.valid() && range.contains(cursor.key()) {
                 let key = cursor.key();
                 // Newest delta first: an older one's value must not come after.
                 if (run.deltas.len() == 1 || !seen.contains(&key))

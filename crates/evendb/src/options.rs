@@ -65,6 +65,8 @@ pub struct Options {
     pub(crate) commit_log_bytes: Option<u64>,
     pub(crate) commit_log_mapped: bool,
     pub(crate) vfs: Arc<dyn Vfs>,
+    #[cfg(test)]
+    pub(crate) plant: crate::plant::Plant,
 }
 
 impl Default for Options {
@@ -94,6 +96,8 @@ impl Options {
             commit_log_bytes: None,
             commit_log_mapped: true,
             vfs: Arc::new(OsVfs),
+            #[cfg(test)]
+            plant: crate::plant::Plant::Nothing,
         }
     }
 
