@@ -45,8 +45,8 @@ impl KeyspaceState {
         self.dropped.load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_dropped(&self) {
-        self.dropped.store(true, Ordering::Release);
+    pub(crate) fn set_dropped(&self, dropped: bool) {
+        self.dropped.store(dropped, Ordering::Release);
     }
 }
 

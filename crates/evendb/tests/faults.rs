@@ -305,3 +305,53 @@ fn disk_full_at_every_size() {
     assert!(hits > runs / 2, "{hits} of {runs} disks were full");
     println!("{runs} sizes, {hits} of them too small");
 }
+
+/// Removing a keyspace on a full disk: refused, it is as if nothing had been asked for.
+#[test]
+fn a_keyspace_whose_removal_found_no_room_is_still_there() {
+    let vfs = SimVfs::new(1);
+    let open = || common::on_sim(&vfs, Durability::Process, 0).open(common::DIR);
+    let db = open().expect("opens");
+    let names: Vec<String> = (0..40).map(|number| format!("keyspace {number}")).collect();
+    for name in &names {
+        db.keyspace(name)
+            .expect("creates")
+            .put("key", "value")
+            .expect("puts");
+    }
+    vfs.set_capacity(vfs.used_bytes());
+    // The manifest's room is used up by small edits.
+    let full = (0..200_000).find_map(|_| db.checkpoint().err());
+    assert_eq!(full.map(|error| error.kind()), Some(ErrorKind::NoSpace));
+    for name in &names {
+        db.keyspace(name)
+            .expect("is there")
+            .put("dirty", "value")
+            .expect("puts");
+    }
+    let refused = names.iter().position(|name| match db.drop_keyspace(name) {
+        Ok(()) => false,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::NoSpace, "{error:?}");
+            true
+        }
+    });
+    let left = &names[refused.expect("no room for so many edits")..];
+    let first = db.keyspace(&left[0]).expect("was not dropped");
+    first.put("after", "value").expect("takes writes");
+    vfs.set_capacity(u64::MAX);
+    db.checkpoint().expect("has room again");
+    let machine = vfs.crash(CrashMode::PowerLossNothing);
+    drop((first, db));
+    let db = common::on_sim(&machine, Durability::Process, 0)
+        .open(common::DIR)
+        .expect("opens");
+    assert_eq!(db.keyspace_names().len(), left.len() + 1);
+    for name in left {
+        let keyspace = db.keyspace(name).expect("is there");
+        assert!(keyspace.contains_key("key").expect("gets"), "{name}");
+        assert!(keyspace.contains_key("dirty").expect("gets"), "{name}");
+    }
+    let first = db.keyspace(&left[0]).expect("is there");
+    assert!(first.contains_key("after").expect("gets"));
+}
