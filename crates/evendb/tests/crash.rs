@@ -3,7 +3,7 @@
 //! shorter than what was promised, and goes on from there.
 //!
 //! Everything replays from the seed in the message. `EVENDB_CRASH_STATES` sets how many states are
-//! looked at (default 20,000), `EVENDB_CRASH_SEED` the first seed.
+//! looked at (default 40,000), `EVENDB_CRASH_SEED` the first seed.
 
 mod common;
 
@@ -163,7 +163,7 @@ fn length_of(seed: u64, level: Durability) -> u64 {
 }
 
 fn campaign(level: Durability) {
-    let wanted = number_from_env("EVENDB_CRASH_STATES", 20_000) / LEVELS.len() as u64;
+    let wanted = number_from_env("EVENDB_CRASH_STATES", 40_000) / LEVELS.len() as u64;
     let campaign = Campaign {
         states: AtomicU64::new(0),
     };
