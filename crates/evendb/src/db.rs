@@ -295,11 +295,10 @@ impl Engine {
             self.manifest_error(error)
         })?;
         self.metrics.bytes_manifest.add(bytes);
+        let mut dirty = self.dirty.lock();
+        dirty.retain(|(chunk, _)| chunk.keyspace != keyspace.id);
+        drop(dirty);
         catalog.remove(name);
-        // Not earlier: had the edit not been written, these would still have to be flushed.
-        self.dirty
-            .lock()
-            .retain(|(chunk, _)| chunk.keyspace != keyspace.id);
         self.tables.registry().release(tables);
         Ok(())
     }

@@ -45,6 +45,7 @@ impl KeyspaceState {
         self.dropped.load(Ordering::Acquire)
     }
 
+    /// Marks it, or takes the mark back where the edit could not be written.
     pub(crate) fn set_dropped(&self, dropped: bool) {
         self.dropped.store(dropped, Ordering::Release);
     }
