@@ -9,10 +9,10 @@
 //! All keep to the durability of EvenDB's default put: an acknowledged put survives the process,
 //! not the machine (write-ahead log on, never synced). Nothing is compressed.
 
-#[cfg(feature = "fjall")]
-pub mod lsm;
 pub mod lmdb;
 pub mod lmdb_parts;
+#[cfg(feature = "fjall")]
+pub mod lsm;
 #[cfg(feature = "rocksdb")]
 pub mod rocks;
 pub mod table;

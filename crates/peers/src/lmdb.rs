@@ -5,7 +5,10 @@
 //! and scan too. Without `WRITEMAP`: a stray write of the process could damage the data. Paying
 //! the debt is a sync of the file.
 
-#![expect(unsafe_code, reason = "opening a map is unsafe: nobody else may change the file")]
+#![expect(
+    unsafe_code,
+    reason = "opening a map is unsafe: nobody else may change the file"
+)]
 
 use std::path::Path;
 
@@ -96,10 +99,7 @@ impl Store for LmdbStore {
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> StoreResult<usize> {
         let transaction = self.env.read_txn().map_err(failed("scan"))?;
-        let range = (
-            std::ops::Bound::Included(from),
-            std::ops::Bound::Unbounded,
-        );
+        let range = (std::ops::Bound::Included(from), std::ops::Bound::Unbounded);
         let records = self
             .records
             .range(&transaction, &range)

@@ -11,6 +11,10 @@
 //! engine and yardsticks take turns at the same operations, and a figure is the median of the
 //! rounds. One thread. What is read is copied out (get) or touched (scan), alike for all.
 //!
+//! Time is the thread's CPU time ([`CpuClock`]), so that other processes on the machine do not
+//! count; these parts never wait. Where waiting is what is measured (pauses, loads) it is wall
+//! time, and put in all is the CPU time of the whole process.
+//!
 //! What this does not do: it checks no answers beyond their presence (the driver does), and it
 //! judges a target that is relative to LMDB only where LMDB is among the yardsticks.
 
@@ -22,6 +26,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use parking_lot::RwLock;
 
@@ -230,6 +235,28 @@ pub fn run(
         memory::reads(settings, value_bytes, yardsticks, report)?;
     }
     engine::run(settings, report)
+}
+
+/// Measures the CPU time of the calling thread.
+pub struct CpuClock(Duration);
+
+impl CpuClock {
+    /// Starts now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self(thread_cpu())
+    }
+
+    /// CPU time of this thread, which must be the one that started the clock, since then.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        thread_cpu().saturating_sub(self.0)
+    }
+}
+
+fn thread_cpu() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
 /// The middle one; of an even number the mean of both.
