@@ -223,7 +223,7 @@ impl Engine {
             sources,
             Dropping {
                 horizon,
-                tombstones: false,
+                bottom: false,
             },
         )?;
         let view = run.chunk.view.load_full();

@@ -24,7 +24,7 @@ pub(crate) mod record;
 use crate::funk::Funk;
 use crate::manifest::{ChunkId, KeyspaceId};
 use crate::munk::Munk;
-use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::epoch::ArcCell;
 use crate::sync::{Arc, Mutex};
 use crate::write::admission::Admission;
@@ -166,6 +166,8 @@ pub(crate) struct Chunk {
     token: AtomicBool,
     /// Reads of its funk failed; its jobs stop until the database is reopened.
     pub(crate) damaged: AtomicBool,
+    /// Live bytes at which a split last found nothing to cut; 0 for never.
+    pub(crate) whole_at_bytes: AtomicU64,
     pub(crate) heat: Heat,
 }
 
@@ -187,6 +189,7 @@ impl Chunk {
             latch: Mutex::new(writer),
             token: AtomicBool::new(false),
             damaged: AtomicBool::new(false),
+            whole_at_bytes: AtomicU64::new(0),
             heat: Heat::default(),
         }
     }
@@ -197,7 +200,8 @@ impl Chunk {
         let free = self
             .token
             .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-        free.is_ok().then_some(Token { chunk: self })
+        // Lazily: a token made and dropped here would release the owner's.
+        free.is_ok().then(|| Token { chunk: self })
     }
 
     /// Replaces the view; the caller holds the latch.
@@ -234,5 +238,44 @@ pub(crate) struct Token<'a> {
 impl Drop for Token<'_> {
     fn drop(&mut self) {
         self.chunk.token.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::funk::SearchSettings;
+    use crate::options::LogSearch;
+
+    fn chunk() -> Chunk {
+        let admission = Arc::new(Admission::new(0, 1 << 20));
+        let settings = SearchSettings {
+            search: LogSearch::Index,
+            log_bytes_max: 1024,
+        };
+        let view = View {
+            active: ChargedDelta::new(1, &admission),
+            frozen: Vec::new(),
+            munk: None,
+            funk: Arc::new(Funk::new(Vec::new(), Vec::new(), 0, &settings)),
+        };
+        let range = KeyRange {
+            low: Box::default(),
+            high: None,
+        };
+        Chunk::new(ChunkId(1), KeyspaceId(0), range, view)
+    }
+
+    #[test]
+    fn a_refused_token_leaves_the_owner_its_own() {
+        let chunk = chunk();
+        let token = chunk.try_token().expect("free");
+        assert!(chunk.try_token().is_none());
+        assert!(
+            chunk.try_token().is_none(),
+            "the refusal before must not have released it"
+        );
+        drop(token);
+        assert!(chunk.try_token().is_some());
     }
 }

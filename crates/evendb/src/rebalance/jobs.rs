@@ -42,6 +42,11 @@ impl Engine {
                 Decision::Split => {
                     self.absorb(chunk);
                     let parts = self.split(&keyspace, chunk)?;
+                    if let [whole] = &parts[..] {
+                        // Old versions of one key may be most of it: not again before it grows.
+                        let bytes = live_bytes(chunk, &whole.view.load_full());
+                        whole.whole_at_bytes.store(bytes, Ordering::Relaxed);
+                    }
                     self.finish_layout(&parts)?;
                     worked = true;
                 }
@@ -160,7 +165,9 @@ impl Engine {
 
     fn decide(&self, keyspace: &KeyspaceState, chunk: &Chunk, view: &View) -> Decision {
         let (stats, mut limits) = self.figures(keyspace, chunk, view);
-        if stats.live_bytes_estimate > limits.chunk_bytes_max && !splittable(chunk, view) {
+        let live = stats.live_bytes_estimate;
+        let whole_at = chunk.whole_at_bytes.load(Ordering::Relaxed);
+        if live > limits.chunk_bytes_max && (live <= whole_at * 5 / 4 || !splittable(chunk, view)) {
             // One key, however large, stays one chunk.
             limits.chunk_bytes_max = u64::MAX;
         }
@@ -182,34 +189,20 @@ impl Engine {
         view: &View,
     ) -> (ChunkStats, Limits) {
         let funk = &view.funk;
-        let inside = |table: &TableHandle| {
-            let meta = &table.part.meta;
-            chunk.range.contains(&meta.min_key) && chunk.range.contains(&meta.max_key)
-        };
-        // Of a table that a split left to two chunks, half is this one's.
-        let base_data: u64 = funk
-            .base
-            .iter()
-            .map(|table| table.part.meta.data_bytes / if inside(table) { 1 } else { 2 })
-            .sum();
         let root = keyspace.index.load_full();
         let neighbour = |found: Option<(&[u8], &Arc<Chunk>)>| {
             found.map(|(_, chunk)| super::rewrite::data_bytes(&chunk.view.load_full()))
         };
         let stats = ChunkStats {
-            data_bytes: base_data + funk.log_bytes(),
+            data_bytes: base_data_bytes(chunk, view) + funk.log_bytes(),
             sstable_bytes: funk.base_bytes(),
             log_bytes: funk.log_bytes(),
             log_runs: funk.runs.len() as u32,
-            // Whether the log's records are new keys or old ones only a munk knows.
-            live_bytes_estimate: match &view.munk {
-                Some(munk) => munk.data_bytes() as u64,
-                None => base_data,
-            },
+            live_bytes_estimate: live_bytes(chunk, view),
             has_munk: view.munk.is_some(),
             munk_bytes: view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64),
             update_rate: Heat::load(&chunk.heat.write_heat),
-            shares_tables: funk.tables().any(|table| !inside(table)),
+            shares_tables: funk.tables().any(|table| !inside(chunk, table)),
             appended_in_order: funk.runs.is_empty() && funk.base.len() > 1,
             records: funk.tables().map(|table| table.part.meta.entries).sum(),
             // A snapshot keeps tombstones alive: rewriting would not get rid of them.
@@ -260,6 +253,29 @@ impl Engine {
                 return Ok(());
             }
         }
+    }
+}
+
+/// Whether a table lies within the chunk, or was left to it and a neighbour by a split.
+fn inside(chunk: &Chunk, table: &TableHandle) -> bool {
+    let meta = &table.part.meta;
+    chunk.range.contains(&meta.min_key) && chunk.range.contains(&meta.max_key)
+}
+
+/// Keys and values of the base within the chunk: of a table shared with a neighbour, half.
+fn base_data_bytes(chunk: &Chunk, view: &View) -> u64 {
+    let own = |table: &Arc<TableHandle>| {
+        table.part.meta.data_bytes / if inside(chunk, table) { 1 } else { 2 }
+    };
+    view.funk.base.iter().map(own).sum()
+}
+
+/// Keys and values that a rewrite would leave. Whether the log's records are new keys or old ones
+/// only a munk knows; without one they are taken for old.
+fn live_bytes(chunk: &Chunk, view: &View) -> u64 {
+    match &view.munk {
+        Some(munk) => munk.data_bytes() as u64,
+        None => base_data_bytes(chunk, view),
     }
 }
 

@@ -89,8 +89,9 @@ impl Source for MunkSource<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct Dropping<'a> {
     pub(crate) horizon: &'a Horizon,
-    /// Everything older of the chunk is among the sources.
-    pub(crate) tombstones: bool,
+    /// Everything older of the chunk is among the sources: tombstones that hide nothing may go, and
+    /// versions may become zero. (Above older records a zero would fall below them.)
+    pub(crate) bottom: bool,
 }
 
 /// Several sources as one.
@@ -100,7 +101,7 @@ pub(crate) struct Merge<'s> {
     /// The source whose record is current; `None` at the end.
     least: Option<usize>,
     horizon: Horizon,
-    tombstones: bool,
+    bottom: bool,
     /// Last record kept or dropped for good, of the key `key`.
     key: Vec<u8>,
     newer: Option<Version>,
@@ -118,7 +119,7 @@ impl<'s> Merge<'s> {
             sources,
             least: None,
             horizon: dropping.horizon.clone(),
-            tombstones: dropping.tombstones,
+            bottom: dropping.bottom,
             key: Vec::new(),
             newer: None,
             records_in: 0,
@@ -128,10 +129,10 @@ impl<'s> Merge<'s> {
         Ok(merge)
     }
 
-    /// The current record; its version is zero where no reader can tell the difference.
+    /// The current record; at the bottom its version is zero where no reader can tell the difference.
     pub(crate) fn current(&self) -> Option<EntryRef<'_>> {
         let mut entry = self.sources[self.least?].current()?;
-        if self.horizon.below_all(entry.version) {
+        if self.bottom && self.horizon.below_all(entry.version) {
             entry.version = Version::ZERO;
         }
         Some(entry)
@@ -162,7 +163,7 @@ impl<'s> Merge<'s> {
                 // Equal versions, of sources older than the one kept, go as well.
                 version == newer || self.horizon.may_drop(version, newer)
             } else {
-                self.tombstones && entry.kind == Kind::Delete && self.horizon.below_all(version)
+                self.bottom && entry.kind == Kind::Delete && self.horizon.below_all(version)
             };
             if !same_key {
                 self.key.clear();

@@ -55,7 +55,7 @@ impl Engine {
         let horizon = self.clock.horizon();
         let dropping = Dropping {
             horizon: &horizon,
-            tombstones: true,
+            bottom: true,
         };
         let mut merge = Merge::new(funk_sources(chunk, view)?, dropping)?;
         let mut builder = MunkBuilder::new(PAGE_BYTES);
@@ -85,7 +85,7 @@ impl Engine {
             let sources = delta_sources(&deltas, chunk, &pin);
             let dropping = Dropping {
                 horizon: &horizon,
-                tombstones: false,
+                bottom: false,
             };
             let merge = Merge::new(sources, dropping).expect("sources in RAM do not fail");
             Arc::new(munk.absorb(&mut RamMerge(merge), &horizon, true))

@@ -141,7 +141,7 @@ impl Engine {
         }
         let dropping = Dropping {
             horizon: &horizon,
-            tombstones: true,
+            bottom: true,
         };
         let result = Merge::new(sources, dropping)
             .and_then(|mut merge| self.write_pieces(&mut merge, piece_bytes, &mut parts));

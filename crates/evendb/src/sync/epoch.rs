@@ -229,9 +229,9 @@ mod tests {
         let cell = ArcCell::new(Tracked::new(1, &alive));
         let guard = pin();
         let first = cell.load(&guard);
-        assert!(cell.is(first));
+        assert!(cell.is(first.get()));
         cell.replace(Tracked::new(2, &alive));
-        assert!(!cell.is(first));
+        assert!(!cell.is(first.get()));
         assert_eq!(cell.load(&guard).number(), 2);
         collect_much();
         assert_eq!((first.number(), alive.load(Ordering::SeqCst)), (1, 2));

@@ -29,8 +29,8 @@ fn without_a_ring_its_bytes_do_not_count() {
 fn more_than_the_limit_is_admitted_alone() {
     let admission = Admission::new(0, 100);
     admission.reserve(0, 1000, &|| ()).unwrap();
+    let asked = AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        let asked = AtomicUsize::new(0);
         let (asked, admission) = (&asked, &admission);
         let relief = move || {
             asked.fetch_add(1, Ordering::AcqRel);
