@@ -33,6 +33,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Measures EvenDB beside its peers
 #[derive(Parser, Clone)]
+#[command(args_override_self = true)]
 struct Arguments {
     /// The stores; all that were built in if not given
     #[arg(long, value_delimiter = ',', default_values_t = known_stores())]
