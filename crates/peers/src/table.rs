@@ -38,13 +38,13 @@ const COLUMNS: [Column; 5] = [
     Column {
         title: "put p99.9 us",
         scale: 1e-3,
-        path: &["latency_nanos", "put", "p999"],
+        path: &["latency_nanos", "put", "p99.9"],
         more_is_better: false,
     },
     Column {
         title: "get p99.9 us",
         scale: 1e-3,
-        path: &["latency_nanos", "get", "p999"],
+        path: &["latency_nanos", "get", "p99.9"],
         more_is_better: false,
     },
 ];
