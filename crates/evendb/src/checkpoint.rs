@@ -20,6 +20,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::{Change, Part, Place, Role};
+use crate::plant::planted;
 use crate::rebalance::merge::{Dropping, Merge, RecordSource, Source};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, epoch};
@@ -104,12 +105,22 @@ impl Engine {
     pub(crate) fn checkpoint_locked(&self) -> Result<()> {
         self.check_healthy()?;
         let started = Instant::now();
-        let replay_from = self.commit_log.as_ref().map_or(Lsn(0), |log| log.head());
+        // Without a log of its own this life still leaves the position where the next may begin one:
+        // positions only grow, or records of earlier laps would be looked at again.
+        let replay_from = match &self.commit_log {
+            Some(log) => log.head(),
+            None => self.epoch_start,
+        };
         let boundary = self.clock.advance_checkpoint();
         let number = checkpoint_of(boundary) - 1;
         let horizon = self.clock.horizon();
         let mut runs = Vec::new();
         let written = self.write_runs(number, boundary.0 >> 24, &horizon, &mut runs);
+        if planted!(self.options, EarlyTail)
+            && let Some(log) = &self.commit_log
+        {
+            self.admission.ring_tail_moved(log.set_tail(replay_from));
+        }
         let completed = written.and_then(|()| self.complete(number, replay_from, &runs));
         if let Err(error) = completed {
             return Err(self.give_up(error, runs));
@@ -223,12 +234,11 @@ impl Engine {
             sources,
             Dropping {
                 horizon,
-                bottom: false,
+                bottom: planted!(self.options, NoTombstonesInRuns),
             },
         )?;
         let view = run.chunk.view.load_full();
         let mut ordinal = view.funk.run_end;
-        let mut in_order = run.may_join_base;
         // Built in RAM under the pin; written after, because no pin is held across I/O.
         let mut built = Vec::new();
         while merge.current().is_some() {
@@ -236,19 +246,16 @@ impl Engine {
         }
         drop(merge);
         drop(pin);
-        let mut greatest: Option<Vec<u8>> = view
-            .funk
-            .base
-            .last()
-            .map(|table| table.part.meta.max_key.clone());
+        let tables = view.funk.tables();
+        let mut greatest = tables.map(|table| &table.part.meta.max_key).max().cloned();
         for (id, bytes, meta, keys) in built {
-            in_order &= greatest.as_ref().is_none_or(|key| *key < meta.min_key);
-            greatest = Some(meta.max_key.clone());
-            let role = match in_order {
+            let above_all = greatest.as_ref().is_none_or(|key| *key < meta.min_key);
+            greatest = greatest.max(Some(meta.max_key.clone()));
+            let role = match above_all && run.may_join_base {
                 true => Role::Base,
                 false => Role::Run { ordinal },
             };
-            ordinal += u32::from(!in_order);
+            ordinal += u32::from(role != Role::Base);
             let offset = self.container.allocate(bytes.len() as u64)?;
             run.tables.push(NewTable {
                 part: Part {
@@ -267,8 +274,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a run that lies above the base may join it: data that arrives in key order is
-    /// written once. Many small runs would make a long base, so those go the ordinary way.
+    /// Whether a run that lies above all others may join the base: data that arrives in key order
+    /// is written once. Many small runs would make a long base, so those go the ordinary way.
     fn appends_in_order(&self, funk: &Funk) -> bool {
         let small = self.options.chunk_bytes_max() / 64;
         let small_tables = funk
@@ -276,7 +283,7 @@ impl Engine {
             .iter()
             .filter(|table| table.part_len() < small)
             .count();
-        funk.runs.is_empty() && small_tables < 16
+        small_tables < 16
     }
 
     /// One table of the merge's next records.
@@ -335,11 +342,14 @@ impl Engine {
         let chunk = &run.chunk;
         let funk = chunk.view.load_full().funk.clone();
         let new_funk = Arc::new(self.extended_funk(&funk, &run.tables));
-        self.update_rows(&run);
+        if !(planted!(self.options, NoRowsWithMunk) && chunk.view.load_full().munk.is_some()) {
+            self.update_rows(&run);
+        }
         let mut writer = chunk.latch.lock();
         let mut view: View = (*chunk.view.load_full()).clone();
         view.funk = new_funk;
-        let for_munk = view.munk.is_some() || writer.loading;
+        let kept_for_load = writer.loading && !planted!(self.options, NotKeptForLoad);
+        let for_munk = view.munk.is_some() || kept_for_load;
         let flushed = |frozen: &Frozen| {
             run.deltas
                 .iter()
@@ -406,9 +416,12 @@ impl Engine {
         let pin = epoch::pin();
         let mut seen: Vec<&[u8]> = Vec::new();
         for frozen in &run.deltas {
+            // A delta that a split shared holds keys of other chunks too, for which it may no longer
+            // be the newest.
+            let range = frozen.limits.as_deref().unwrap_or(&run.chunk.range);
             let mut cursor = frozen.delta.cursor(&pin);
-            cursor.seek_first();
-            while cursor.valid() {
+            cursor.seek(&range.low);
+            while cursor.valid() && range.contains(cursor.key()) {
                 let key = cursor.key();
                 // Newest delta first: an older one's value must not come after.
                 if (run.deltas.len() == 1 || !seen.contains(&key))

@@ -3,6 +3,7 @@
 use crate::batch::Batch;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
+use crate::funk::tables::TableHandle;
 use crate::keyspace::{Keyspace, KeyspaceState};
 use crate::manifest::edit::Change;
 use crate::metrics::Stats;
@@ -292,22 +293,8 @@ impl Engine {
         keyspace.set_dropped();
         // Writes that were announced before have finished; later ones see that it is dropped.
         self.clock.wait_all_idle_once();
-        let index = keyspace.index.load_full();
         let change = Change::DropKeyspace { id: keyspace.id };
-        // Jobs that change the layout look at the mark under the latch, before they queue an edit.
-        let tables = index
-            .iter()
-            .flat_map(|(_, chunk)| {
-                let _settled = chunk.latch.lock();
-                chunk
-                    .view
-                    .load_full()
-                    .funk
-                    .tables()
-                    .cloned()
-                    .collect::<Vec<_>>()
-            })
-            .collect();
+        let tables = self.last_tables(&keyspace);
         self.dirty
             .lock()
             .retain(|(chunk, _)| chunk.keyspace != keyspace.id);
@@ -319,5 +306,24 @@ impl Engine {
         catalog.remove(name);
         self.tables.registry().release(tables);
         Ok(())
+    }
+
+    /// The tables of a keyspace that is marked as dropped. Jobs that change the layout look at the
+    /// mark under the latches, before they queue an edit: what is latched here all at once, none of
+    /// it retired, is the last layout.
+    fn last_tables(&self, keyspace: &KeyspaceState) -> Vec<Arc<TableHandle>> {
+        loop {
+            let index = keyspace.index.load_full();
+            let latched: Vec<_> = index.iter().map(|(_, chunk)| chunk.latch.lock()).collect();
+            if latched.iter().all(|writer| !writer.retired) {
+                return index
+                    .iter()
+                    .flat_map(|(_, chunk)| {
+                        let view = chunk.view.load_full();
+                        view.funk.tables().cloned().collect::<Vec<_>>()
+                    })
+                    .collect();
+            }
+        }
     }
 }

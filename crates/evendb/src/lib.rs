@@ -16,9 +16,12 @@ mod manifest;
 mod metrics;
 mod munk;
 mod options;
+mod plant;
 mod read;
 mod rebalance;
 mod recovery;
+#[cfg(all(test, evendb_shuttle))]
+mod shuttle_tests;
 mod stats;
 mod sync;
 mod value;

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::funk::value_of;
 use crate::keyspace::KeyspaceState;
 use crate::metrics::{Component, sample};
+use crate::plant::planted;
 use crate::sync::Arc;
 use crate::sync::epoch::{self, Guard};
 use crate::value::{Owner, Value};
@@ -91,7 +92,7 @@ impl Engine {
             return Ok(None);
         };
         self.metrics.served(component, started);
-        self.fill_row(keyspace, key, hash, &view, &value);
+        self.fill_row(keyspace, key, hash, (&chunk, &view), &value);
         Ok(Some(value))
     }
 
@@ -147,7 +148,7 @@ impl Engine {
         keyspace: &KeyspaceState,
         key: &[u8],
         hash: u64,
-        view: &Arc<View>,
+        (chunk, view): (&Chunk, &Arc<View>),
         value: &Value,
     ) {
         let Some(rows) = &self.row_cache else { return };
@@ -163,7 +164,11 @@ impl Engine {
                 .find(key)
                 .view
                 .load(&guard);
-            std::ptr::eq(now.get(), &**view) && !now.active.contains(key, hash, &guard)
+            if planted!(self.options, RowCheckOfOldChunk) {
+                return chunk.view.is(view) && !view.active.contains(key, hash, &guard);
+            }
+            planted!(self.options, NoRowCheck)
+                || (std::ptr::eq(now.get(), &**view) && !now.active.contains(key, hash, &guard))
         });
     }
 }

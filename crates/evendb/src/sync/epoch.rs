@@ -12,8 +12,11 @@
 use super::Arc;
 use super::atomic::{AtomicPtr, Ordering};
 
-#[cfg(not(evendb_loom))]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
 pub(crate) use crossbeam_epoch::{Guard, pin};
+
+#[cfg(all(evendb_shuttle, not(evendb_loom)))]
+pub(crate) use super::model_epoch::{Guard, collect, pin};
 
 /// In a loom model nothing is reclaimed: models are about order, not about memory.
 #[cfg(evendb_loom)]
@@ -24,13 +27,13 @@ pub(crate) fn pin() -> Guard {
     Guard
 }
 
-type Grave = Arc<dyn Send + Sync>;
+pub(super) type Grave = Arc<dyn Send + Sync>;
 
-#[cfg(not(evendb_loom))]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
 static GRAVEYARD: crossbeam_queue::SegQueue<Grave> = crossbeam_queue::SegQueue::new();
 
 /// Drops what no pin can see any more. Called by workers between jobs, and by close.
-#[cfg(not(evendb_loom))]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
 pub(crate) fn collect() {
     // Flushing moves this thread's bag to the global queue and advances the epoch if it can.
     pin().flush();
@@ -46,8 +49,16 @@ pub(crate) fn collect() {
 /// What `destroy` owns must be safe to destroy on any thread, at any later time.
 #[cfg(not(evendb_loom))]
 pub(crate) unsafe fn defer<F: FnOnce()>(guard: &Guard, destroy: F) {
+    #[cfg(not(evendb_shuttle))]
     // SAFETY: passed on to the caller.
-    unsafe { guard.defer_unchecked(destroy) }
+    unsafe {
+        guard.defer_unchecked(destroy)
+    }
+    #[cfg(evendb_shuttle)]
+    // SAFETY: passed on to the caller.
+    unsafe {
+        super::model_epoch::defer(guard, destroy)
+    }
 }
 
 /// In a loom model deferred destruction never comes.
@@ -61,10 +72,15 @@ pub(crate) unsafe fn defer<F: FnOnce()>(_guard: &Guard, destroy: F) {
 
 /// Keeps `value` until every pin of this moment is gone; a worker drops it.
 pub(crate) fn retire(guard: &Guard, value: Grave) {
-    #[cfg(not(evendb_loom))]
+    #[cfg(not(any(evendb_loom, evendb_shuttle)))]
     // SAFETY: the value is Send + Sync and 'static; pushing it to a queue is safe on any thread.
     unsafe {
         guard.defer_unchecked(move || GRAVEYARD.push(value));
+    }
+    #[cfg(all(evendb_shuttle, not(evendb_loom)))]
+    // SAFETY: as above.
+    unsafe {
+        super::model_epoch::defer(guard, move || super::model_epoch::bury(value));
     }
     #[cfg(evendb_loom)]
     {

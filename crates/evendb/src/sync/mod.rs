@@ -23,5 +23,7 @@ pub(crate) use real::*;
 
 #[cfg(any(evendb_loom, evendb_shuttle))]
 mod model;
+#[cfg(all(evendb_shuttle, not(evendb_loom)))]
+pub(crate) mod model_epoch;
 #[cfg(any(evendb_loom, evendb_shuttle))]
 pub(crate) use model::*;

@@ -41,8 +41,11 @@ pub(crate) fn checkpoint_of(version: Version) -> u64 {
 }
 
 /// Puts that may be pending at once; more of them wait for a slot.
-#[cfg(not(evendb_loom))]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
 const SLOTS: usize = 64;
+/// Every slot that is looked at is a step of a schedule; four show what 64 do.
+#[cfg(all(evendb_shuttle, not(evendb_loom)))]
+const SLOTS: usize = 4;
 /// In a model every slot costs states; two puts and one spare show all there is.
 #[cfg(evendb_loom)]
 const SLOTS: usize = 2;

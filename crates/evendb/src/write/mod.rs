@@ -18,6 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::KeyspaceState;
 use crate::metrics::sample;
 use crate::options::Durability;
+use crate::plant::planted;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, MutexGuard, epoch};
 use crate::version::clock::checkpoint_of;
@@ -209,6 +210,7 @@ impl Engine {
             if guards
                 .iter()
                 .all(|writer| writer.active.checkpoint() == checkpoint)
+                || planted!(self.options, NoFreeze)
             {
                 break announcement;
             }
@@ -239,6 +241,11 @@ impl Engine {
         let deltas: SmallVec<[Arc<ChargedDelta>; 1]> =
             guards.iter().map(|writer| writer.active.clone()).collect();
         let before: u64 = deltas.iter().map(|delta| delta.bytes() as u64).sum();
+        if planted!(self.options, EarlyStamp)
+            && let Some(stamp) = &stamp
+        {
+            stamp.commit();
+        }
         let mut at = 0;
         for op in ops.iter() {
             at += chunks[at..]
@@ -249,6 +256,9 @@ impl Engine {
                 .expect("every op's chunk was looked up");
             Heat::count(&chunks[at].heat.puts);
             deltas[at].insert(op.record.clone());
+        }
+        if planted!(self.options, EarlyUnlatch) {
+            guards.clear();
         }
         if let Some(stamp) = &stamp {
             stamp.commit();

@@ -1,0 +1,42 @@
+//! Faults that the shuttle scenarios must notice, one at a time. Nothing of this exists outside of
+//! tests: there [`planted!`] is `false`.
+
+/// One deliberate fault; numbers as in docs/concurrency.md.
+#[cfg(test)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Plant {
+    #[default]
+    Nothing,
+    /// P4: a put of a newer checkpoint goes into the old delta.
+    NoFreeze,
+    /// P5: a batch's stamp is committed before its records are linked.
+    EarlyStamp,
+    /// P6: a batch's latches are given back before its stamp is committed.
+    EarlyUnlatch,
+    /// P7: a row is inserted without asking whether it is still the newest.
+    NoRowCheck,
+    /// P8: the check before a row's insertion looks at the chunk that was read.
+    RowCheckOfOldChunk,
+    /// P10: a run is written without its tombstones.
+    NoTombstonesInRuns,
+    /// P13: the commit log's tail moves before the manifest edit.
+    EarlyTail,
+    /// P14: a checkpoint leaves the rows of chunks with a munk alone.
+    NoRowsWithMunk,
+    /// P15: layouts change while a run is pending.
+    LayoutUnderRun,
+    /// P16: deltas that become durable while a munk loads are not kept for it.
+    NotKeptForLoad,
+}
+
+/// Whether the engine has a fault planted.
+macro_rules! planted {
+    ($options:expr, $plant:ident) => {{
+        #[cfg(test)]
+        let planted = $options.plant == crate::plant::Plant::$plant;
+        #[cfg(not(test))]
+        let planted = false;
+        planted
+    }};
+}
+pub(crate) use planted;

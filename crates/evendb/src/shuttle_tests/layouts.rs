@@ -1,0 +1,156 @@
+//! S2: everything x split, merge, stale roots. S4: rebalance x checkpoint x split. S10: iterators
+//! both ways x split, merge, rebalance.
+
+use super::explore;
+use super::world::{World, check_rounds, join, key, oracle};
+use crate::plant::Plant;
+
+/// Puts, gets and scans while the chunks below them are cut and joined.
+pub(super) fn puts_and_splits() {
+    let world = World::filled(4, Plant::Nothing);
+    let writer = world.spawn(|world| world.put_rounds(&[0, 1, 2, 3], 2));
+    let layout = world.spawn(|world| {
+        world.split(2);
+        world.merge(0);
+        world.split(1);
+    });
+    let reader = world.spawn(|world| {
+        let mut floors = world.floors();
+        for turn in 0..2 {
+            world.get_all(&mut floors);
+            check_rounds(world.scan(turn * 2, &mut floors).into_iter());
+        }
+        world.get_all(&mut floors);
+    });
+    join([writer, layout, reader]);
+    world.finish();
+}
+
+/// The same, with munks and checkpoints, two threads that change the layout.
+fn all_at_once() {
+    let world = World::filled(4, Plant::Nothing);
+    world.load(0);
+    let writer = world.spawn(|world| world.put_rounds(&[0, 1, 2, 3], 2));
+    let layout = world.spawn(|world| {
+        world.split(2);
+        world.rebalance(2);
+        world.merge(0);
+        world.load(0);
+    });
+    let other = world.spawn(|world| {
+        world.checkpoint();
+        world.split(3);
+        world.evict(0);
+        world.checkpoint();
+        world.merge(2);
+    });
+    let reader = world.spawn(|world| {
+        let mut floors = world.floors();
+        for turn in 0..2 {
+            world.get_all(&mut floors);
+            check_rounds(world.scan(turn * 3, &mut floors).into_iter());
+        }
+    });
+    join([writer, layout, other, reader]);
+    world.finish();
+}
+
+/// S4: two checkpoints against a rebalance, a split and a merge of the same chunks.
+pub(super) fn rebalance_and_checkpoint(plant: Plant) {
+    let world = World::filled(4, plant);
+    world.put_rounds(&[0, 1, 2, 3], 1);
+    let writer = world.spawn(|world| world.put_rounds(&[3, 2, 1, 0], 1));
+    let checkpoints = world.spawn(|world| {
+        world.checkpoint();
+        world.checkpoint();
+    });
+    let layout = world.spawn(|world| {
+        world.rebalance(0);
+        world.split(2);
+        world.rebalance(2);
+        world.merge(0);
+    });
+    join([writer, checkpoints, layout]);
+    world.finish();
+}
+
+/// S4, a half that was cut again while its checkpoint ran: what a shared delta says of the other
+/// half's keys must not reach their rows.
+fn rows_of_shared_deltas() {
+    let world = World::filled(4, Plant::Nothing);
+    let mut floors = world.floors();
+    world.get_all(&mut floors);
+    world.put_rounds(&[0, 1, 2, 3], 1);
+    world.split(2);
+    world.put_rounds(&[2, 3], 1);
+    let checkpoint = world.spawn(World::checkpoint);
+    let layout = world.spawn(|world| world.split(1));
+    let reader = world.spawn(|world| {
+        let mut floors = world.floors();
+        world.get_all(&mut floors);
+        world.get_all(&mut floors);
+    });
+    join([checkpoint, layout, reader]);
+    world.finish();
+}
+
+/// S10: iterators that stop in the middle while the layout below them changes.
+fn iterators_and_layouts() {
+    let world = World::filled(6, Plant::Nothing);
+    let writer = world.spawn(|world| world.put_rounds(&[0, 1, 2, 3, 4, 5], 1));
+    let layout = world.spawn(|world| {
+        world.split(3);
+        world.checkpoint();
+        world.split(1);
+        world.rebalance(3);
+        world.merge(0);
+    });
+    let readers: Vec<_> = [1, 4]
+        .into_iter()
+        .map(|from_end| {
+            world.spawn(move |world| {
+                let mut floors = world.floors();
+                let (snapshot, values) = world.snapshot(&mut floors);
+                check_rounds(values.iter().copied());
+                let mut iter = snapshot.iter(world.keyspace());
+                let first = iter.next().expect("six records").expect("no error");
+                let last = iter.next_back().expect("six records").expect("no error");
+                oracle!(
+                    *first.0 == key(0) && *last.0 == key(5),
+                    "the ends are elsewhere"
+                );
+                world.check_snapshot(&snapshot, &values, from_end);
+                let rest = super::world::both_ends(iter, from_end);
+                oracle!(rest == values[1..5], "{rest:?} left of {values:?}");
+                check_rounds(world.scan(from_end, &mut floors).into_iter());
+            })
+        })
+        .collect();
+    join([writer, layout].into_iter().chain(readers));
+    world.finish();
+}
+
+#[test]
+fn shuttle_s2_puts_and_splits() {
+    explore(2000, puts_and_splits);
+}
+
+#[test]
+fn shuttle_s2_all_at_once() {
+    explore(2000, all_at_once);
+}
+
+#[test]
+fn shuttle_s4_rebalance_and_checkpoint() {
+    explore(2000, || rebalance_and_checkpoint(Plant::Nothing));
+}
+
+#[test]
+fn shuttle_s4_rows_of_shared_deltas() {
+    explore(2000, rows_of_shared_deltas);
+}
+
+#[test]
+fn shuttle_s10_iterators_and_layouts() {
+    explore(2000, iterators_and_layouts);
+}

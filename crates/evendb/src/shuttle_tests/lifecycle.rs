@@ -1,0 +1,288 @@
+//! S7: keyspace drop x iterators, batches, replay. S8: latch, close, a panicking worker.
+
+use super::explore;
+use super::world::{World, join, options, oracle};
+use crate::plant::Plant;
+use crate::{Durability, ErrorKind, Keyspace};
+use evendb_storage::vfs::{CrashMode, Fault, FaultKind, FaultOn};
+
+/// A keyspace with three records, the first in a table, split in two.
+fn doomed(world: &World) -> Keyspace {
+    let doomed = world.db().keyspace("doomed").expect("a keyspace");
+    doomed.put("a", "1").expect("puts");
+    doomed.put("b", "1").expect("puts");
+    world.checkpoint();
+    doomed.put("c", "1").expect("puts");
+    doomed
+}
+
+fn is_gone(result: crate::Result<()>) -> bool {
+    match result {
+        Ok(()) => false,
+        Err(error) => {
+            oracle!(error.kind() == ErrorKind::KeyspaceDropped, "{error}");
+            true
+        }
+    }
+}
+
+/// S7: a drop among puts, batches, an iterator, a job and a checkpoint; then the log is replayed.
+fn drop_among_everything() {
+    let world = World::filled(1, Plant::Nothing);
+    let keyspace = doomed(&world);
+    let batches = world.spawn({
+        let keyspace = keyspace.clone();
+        move |world| {
+            for _ in 0..2 {
+                let mut batch = world.db().batch();
+                let n = world.begin(0);
+                batch.put(world.keyspace(), "a", n.to_le_bytes());
+                batch.put(&keyspace, "d", n.to_le_bytes());
+                if is_gone(batch.commit()) {
+                    return;
+                }
+                world.acknowledge(0, n);
+            }
+        }
+    });
+    let reader = world.spawn({
+        let keyspace = keyspace.clone();
+        move |world| {
+            let snapshot = world.db().snapshot().expect("a snapshot");
+            for _ in 0..2 {
+                let keys: Vec<_> = snapshot
+                    .iter(&keyspace)
+                    .map(|item| item.expect("no error").0.to_vec())
+                    .collect();
+                oracle!(
+                    keys.starts_with(&[b"a".to_vec(), b"b".to_vec(), b"c".to_vec()]),
+                    "{keys:?}"
+                );
+            }
+        }
+    });
+    let job = world.spawn({
+        let keyspace = keyspace.clone();
+        move |world| {
+            let engine = world.engine();
+            let chunk = keyspace.state.index.load_full().find(b"a").clone();
+            if let Some(_token) = chunk.try_token() {
+                let done = engine.rewrite(&keyspace.state, std::slice::from_ref(&chunk));
+                is_gone(done.map(drop));
+                engine.manifest().flush(Vec::new()).expect("flushes");
+                engine.collect();
+            }
+        }
+    });
+    let dropper = world.spawn(|world| {
+        world.db().drop_keyspace("doomed").expect("drops");
+        world.db().keyspace("doomed").expect("another of the name");
+    });
+    let checkpoint = world.spawn(World::checkpoint);
+    join([batches, reader, job, dropper, checkpoint]);
+    drop(keyspace);
+    for mode in [CrashMode::Process, CrashMode::PowerLossAll] {
+        let vfs = world.vfs.fork_state().crash(mode);
+        let db = match options(&vfs).open("/db") {
+            Ok(db) => db,
+            Err(error) => panic!("{}does not reopen: {error}", super::world::ORACLE),
+        };
+        let again = db.keyspace("doomed").expect("is there");
+        oracle!(
+            again.iter().next().is_none(),
+            "a dropped keyspace's records are back"
+        );
+        db.close().expect("closes");
+    }
+    world.finish();
+}
+
+/// S7: copying A to B and dropping A never loses both, whatever the level.
+fn copy_and_drop() {
+    for durability in [Durability::Relaxed, Durability::Process] {
+        let world = World::empty(1, |options| options.durability(durability));
+        let keyspace = doomed(&world);
+        let copier = world.spawn(move |world| {
+            let record = keyspace.get("a").expect("gets").expect("is there");
+            world.db().put("copy", record).expect("puts");
+            drop(keyspace);
+            world.db().drop_keyspace("doomed").expect("drops");
+        });
+        let crasher = world.spawn(move |world| {
+            let (disk, _) = world.image_at_some_time();
+            let vfs = disk.crash(CrashMode::PowerLossNothing);
+            let db = options(&vfs)
+                .durability(durability)
+                .open("/db")
+                .expect("reopens");
+            let original = db
+                .keyspace("doomed")
+                .expect("is there")
+                .get("a")
+                .expect("gets");
+            let copy = db.get("copy").expect("gets");
+            oracle!(original.is_some() || copy.is_some(), "both are lost");
+            db.close().expect("closes");
+        });
+        let checkpoint = world.spawn(World::checkpoint);
+        join([copier, crasher, checkpoint]);
+        world.close();
+    }
+}
+
+/// S8: close among puts, scans, checkpoints and jobs; what was acknowledged is there afterwards.
+fn close_among_everything() {
+    let world = World::filled(2, Plant::Nothing);
+    let closed = |error: &crate::Error| error.kind() == ErrorKind::Closed;
+    let writer = world.spawn(move |world| {
+        for _ in 0..3 {
+            let n = world.begin(0);
+            match world.db().put("a", n.to_le_bytes()) {
+                Ok(()) => world.acknowledge(0, n),
+                Err(error) => oracle!(closed(&error), "{error}"),
+            }
+        }
+    });
+    let reader = world.spawn(move |world| {
+        for item in world.db().iter() {
+            if let Err(error) = item {
+                oracle!(closed(&error), "{error}");
+                break;
+            }
+        }
+        if let Err(error) = world.db().get("a") {
+            oracle!(closed(&error), "{error}");
+        }
+    });
+    let jobs = world.spawn(|world| {
+        world.load(0);
+        world.evict(0);
+    });
+    let closer = world.spawn(|world| world.db().clone().close().expect("closes"));
+    join([writer, reader, jobs, closer]);
+    for mode in [CrashMode::Process, CrashMode::PowerLossNothing] {
+        world.check_crash(mode, &world.floors(), &[]);
+    }
+    world.close();
+}
+
+/// Who meets the failure itself gets its kind, who comes later `Latched`.
+fn refused(error: &crate::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Latched | ErrorKind::Io)
+}
+
+/// S8: the disk fails for good at some write or sync; nothing acknowledged before is lost, waiters
+/// return, later writes are refused, reads go on.
+fn failing_disk(kind: FaultKind, on: FaultOn) {
+    let world = World::filled(2, Plant::Nothing);
+    let breaker = world.spawn(move |world| {
+        world.vfs.inject(Fault {
+            at: 2,
+            on,
+            kind,
+            sticky: true,
+            path_contains: None,
+        });
+    });
+    let writers: Vec<_> = (0..2)
+        .map(|own| {
+            world.spawn(move |world| {
+                for _ in 0..2 {
+                    let n = world.begin(own);
+                    let mut batch = world.db().batch();
+                    batch.put(world.keyspace(), super::world::key(own), n.to_le_bytes());
+                    batch.durability(Durability::Sync);
+                    match batch.commit() {
+                        Ok(()) => world.acknowledge(own, n),
+                        Err(error) => oracle!(refused(&error), "{error}"),
+                    }
+                }
+            })
+        })
+        .collect();
+    let checkpoints = world.spawn(move |world| {
+        for _ in 0..2 {
+            if let Err(error) = world.engine().checkpoint() {
+                oracle!(refused(&error), "{error}");
+            }
+        }
+    });
+    let reader = world.spawn(|world| {
+        let mut floors = world.floors();
+        world.get_all(&mut floors);
+        world.scan(1, &mut floors);
+    });
+    join(writers.into_iter().chain([breaker, checkpoints, reader]));
+    let floors = world.floors();
+    world.vfs.clear_faults();
+    world.check_crash(CrashMode::PowerLossNothing, &floors, &[]);
+    world.check_crash(CrashMode::Process, &floors, &[]);
+    world.close();
+}
+
+/// S8: a worker that panics latches; nobody waits for ever.
+fn latched_by_a_worker() {
+    let world = World::filled(2, Plant::Nothing);
+    let worker = world.spawn(|world| {
+        let cause = crate::Error::new(ErrorKind::Io, "a reorganising thread panicked");
+        world.engine().latch_error(cause);
+    });
+    let writer = world.spawn(|world| {
+        for _ in 0..2 {
+            let n = world.begin(0);
+            match world.db().put("a", n.to_le_bytes()) {
+                Ok(()) => world.acknowledge(0, n),
+                Err(error) => oracle!(refused(&error), "{error}"),
+            }
+        }
+        let _ = world.db().persist();
+    });
+    let checkpoint = world.spawn(|world| {
+        if let Err(error) = world.engine().checkpoint() {
+            oracle!(refused(&error), "{error}");
+        }
+    });
+    let jobs = world.spawn(|world| {
+        world.load(0);
+        world.evict(0);
+    });
+    join([worker, writer, checkpoint, jobs]);
+    let mut floors = world.floors();
+    world.get_all(&mut floors);
+    world.check_crash(CrashMode::Process, &world.floors(), &[]);
+    world.close();
+}
+
+#[test]
+fn shuttle_s7_drop_among_everything() {
+    explore(2000, drop_among_everything);
+}
+
+#[test]
+fn shuttle_s7_copy_and_drop() {
+    explore(1000, copy_and_drop);
+}
+
+#[test]
+fn shuttle_s8_close_among_everything() {
+    explore(2000, close_among_everything);
+}
+
+#[test]
+fn shuttle_s8_failing_sync() {
+    explore(1000, || {
+        failing_disk(FaultKind::SyncFailsThenClean, FaultOn::Sync)
+    });
+}
+
+#[test]
+fn shuttle_s8_failing_writes() {
+    explore(1000, || {
+        failing_disk(FaultKind::ShortWrite, FaultOn::Change)
+    });
+}
+
+#[test]
+fn shuttle_s8_latched_by_a_worker() {
+    explore(1000, latched_by_a_worker);
+}

@@ -1,0 +1,115 @@
+//! Scenarios S1 to S10 under shuttle: the whole engine on a simulated file system, a few threads,
+//! thousands of schedules each. `RUSTFLAGS="--cfg evendb_shuttle" cargo test --lib shuttle_`
+//!
+//! No worker threads: every switch-over (checkpoint, load, absorb, evict, rebalance, split, merge)
+//! is called by a thread of the scenario, so that schedules stay short. What the database returns
+//! is judged by [`world::World`]. `EVENDB_SCHEDULES` multiplies the number of schedules, in percent.
+//! Each planted fault of [`crate::plant`] must be caught by a named test ([`planted`]).
+
+mod batches;
+mod freeze;
+mod layouts;
+mod lifecycle;
+mod munks;
+mod planted;
+mod world;
+
+use crate::sync::model_epoch;
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::{Config, Runner};
+use std::cell::RefCell;
+
+/// Schedules to run where `usual` are run as a rule.
+fn schedules(usual: usize) -> usize {
+    let percent = std::env::var("EVENDB_SCHEDULES")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(100);
+    (usual * percent / 100).max(1)
+}
+
+fn run(
+    scheduler: impl Scheduler + 'static,
+    quiet: bool,
+    scenario: impl Fn() + Send + Sync + 'static,
+) {
+    let mut config = Config::new();
+    config.stack_size = 512 << 10;
+    config.silence_warnings = true;
+    // The panicking task's stack is unwound later, when nothing is scheduled any more.
+    config
+        .ungraceful_shutdown_config
+        .immediately_return_on_panic = true;
+    if quiet {
+        config.failure_persistence = shuttle::FailurePersistence::None;
+    }
+    model_epoch::reset();
+    Runner::new(scheduler, config).run(move || {
+        model_epoch::reset();
+        scenario();
+        model_epoch::collect();
+    });
+    model_epoch::reset();
+}
+
+/// Runs `scenario` under `usual` random schedules, and a quarter as many with few preemptions.
+fn explore(usual: usize, scenario: impl Fn() + Clone + Send + Sync + 'static) {
+    run(
+        RandomScheduler::new(schedules(usual)),
+        false,
+        scenario.clone(),
+    );
+    run(PctScheduler::new(3, schedules(usual / 4)), false, scenario);
+}
+
+std::thread_local! {
+    /// The first panic's message in this thread since it was emptied.
+    static FIRST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Has messages of panics kept: what a runner resumes with is not always the first one's.
+fn keep_messages() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let previous = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let first = FIRST_PANIC.with_borrow_mut(|first| {
+                let empty = first.is_empty();
+                if empty {
+                    *first = info.to_string();
+                }
+                empty
+            });
+            if first {
+                previous(info);
+            }
+        }));
+    });
+}
+
+/// Whether one of up to `most` schedules makes the scenario fail: in its own checks, or in one of
+/// the engine's assertions whose message contains `sign`.
+fn notices(
+    most: usize,
+    sign: Option<&str>,
+    scenario: impl Fn() + Clone + Send + Sync + 'static,
+) -> bool {
+    keep_messages();
+    let found = |scheduler: Box<dyn Scheduler + Send>| {
+        let scenario = scenario.clone();
+        FIRST_PANIC.take();
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            run(scheduler, true, scenario);
+        }));
+        model_epoch::reset();
+        if outcome.is_ok() {
+            return false;
+        }
+        let message = FIRST_PANIC.take();
+        let known =
+            message.contains(world::ORACLE) || sign.is_some_and(|sign| message.contains(sign));
+        assert!(known, "another failure: {message}");
+        true
+    };
+    found(Box::new(RandomScheduler::new(most))) || found(Box::new(PctScheduler::new(3, most)))
+}

@@ -1,0 +1,212 @@
+//! S3: gets and rows x load, absorb, evict, checkpoint. S6: snapshots x every collector.
+
+use super::explore;
+use super::world::{World, check_rounds, join, oracle};
+use crate::plant::Plant;
+
+/// A munk comes and goes while deltas become durable.
+pub(super) fn munks_and_checkpoints(plant: Plant) {
+    let world = World::filled(2, plant);
+    let writer = world.spawn(|world| world.put_rounds(&[0, 1], 3));
+    let checkpoints = world.spawn(|world| {
+        world.checkpoint();
+        world.checkpoint();
+    });
+    let munk = world.spawn(|world| {
+        world.load(0);
+        world.absorb(0);
+        world.evict(0);
+        world.load(0);
+    });
+    let reader = world.spawn(|world| {
+        let mut floors = world.floors();
+        for turn in 0..3 {
+            world.get_all(&mut floors);
+            check_rounds(world.scan(turn, &mut floors).into_iter());
+        }
+    });
+    join([writer, checkpoints, munk, reader]);
+    world.evict(0);
+    world.finish();
+}
+
+/// Rows are filled by gets while checkpoints, splits and munks go on.
+pub(super) fn rows(plant: Plant) {
+    let world = World::filled(2, plant);
+    let writer = world.spawn(|world| {
+        world.put(1);
+        world.checkpoint();
+        world.put(1);
+    });
+    let layout = world.spawn(|world| {
+        world.load(0);
+        world.evict(0);
+        world.split(1);
+        world.checkpoint();
+    });
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            world.spawn(|world| {
+                let mut floors = world.floors();
+                for _ in 0..3 {
+                    world.get(1, &mut floors);
+                }
+            })
+        })
+        .collect();
+    join([writer, layout].into_iter().chain(readers));
+    world.checkpoint();
+    let mut floors = world.floors();
+    world.get_all(&mut floors);
+    world.finish();
+}
+
+/// A row of a chunk that has a munk for a while.
+pub(super) fn rows_beside_a_munk(plant: Plant) {
+    let world = World::filled(1, plant);
+    let reader = world.spawn(|world| {
+        let mut floors = world.floors();
+        for _ in 0..3 {
+            world.get(0, &mut floors);
+        }
+    });
+    let munk = world.spawn(|world| {
+        world.load(0);
+        world.put(0);
+        world.checkpoint();
+        world.evict(0);
+    });
+    join([reader, munk]);
+    world.finish();
+}
+
+/// A key that is deleted stays deleted through checkpoints, loads and rewrites.
+pub(super) fn deleted(plant: Plant) {
+    let world = World::filled(2, plant);
+    let gone = |world: &World| {
+        oracle!(
+            world.db().get("b").expect("gets").is_none(),
+            "a deleted key is back"
+        );
+    };
+    let deleter = world.spawn(move |world| {
+        world.db().delete("b").expect("deletes");
+        gone(world);
+        world.checkpoint();
+        gone(world);
+    });
+    let jobs = world.spawn(|world| {
+        world.load(0);
+        world.absorb(0);
+        world.rebalance(0);
+        world.checkpoint();
+        world.evict(0);
+    });
+    let reader = world.spawn(|world| {
+        let mut there = true;
+        for _ in 0..4 {
+            let now = world.db().get("b").expect("gets").is_some();
+            oracle!(there || !now, "a deleted key came back");
+            there = now;
+        }
+    });
+    join([deleter, jobs, reader]);
+    gone(&world);
+    world.rebalance(0);
+    gone(&world);
+    world.close();
+}
+
+#[test]
+fn shuttle_s3_deleted() {
+    explore(2000, || deleted(Plant::Nothing));
+}
+
+/// S6: what a snapshot saw it sees for ever, through run writing, absorbing, loading, rewriting,
+/// splitting and merging.
+pub(super) fn snapshots_and_collectors() {
+    let world = World::filled(3, Plant::Nothing);
+    let writer = world.spawn(|world| world.put_rounds(&[0, 1, 2], 3));
+    let collectors = world.spawn(|world| {
+        world.checkpoint();
+        world.rebalance(0);
+        world.load(0);
+        world.checkpoint();
+        world.absorb(0);
+    });
+    let layout = world.spawn(|world| {
+        world.split(1);
+        world.checkpoint();
+        world.rebalance(1);
+        world.merge(0);
+    });
+    let reader = world.spawn(|world| {
+        let mut floors = world.floors();
+        let (first, seen) = world.snapshot(&mut floors);
+        check_rounds(seen.iter().copied());
+        for turn in 0..2 {
+            let (second, later) = world.snapshot(&mut floors);
+            check_rounds(later.iter().copied());
+            world.check_snapshot(&first, &seen, turn);
+            world.check_snapshot(&second, &later, 2);
+        }
+        world.check_snapshot(&first, &seen, 3);
+    });
+    join([writer, collectors, layout, reader]);
+    world.finish();
+}
+
+/// S6: without snapshots a rewrite leaves one record a key.
+fn versions_stay_bounded() {
+    let world = World::filled(2, Plant::Nothing);
+    let writer = world.spawn(|world| world.put_rounds(&[0, 1], 3));
+    let reader = world.spawn(|world| {
+        let mut floors = world.floors();
+        for turn in 0..3 {
+            world.scan(turn, &mut floors);
+        }
+    });
+    let checkpoints = world.spawn(World::checkpoint);
+    join([writer, reader, checkpoints]);
+    world.checkpoint();
+    world.rebalance(0);
+    let records: u64 = world
+        .engine()
+        .chunks()
+        .iter()
+        .flat_map(|(_, chunk)| {
+            let view = chunk.view.load_full();
+            view.funk
+                .tables()
+                .map(|table| table.part.meta.entries)
+                .collect::<Vec<_>>()
+        })
+        .sum();
+    oracle!(records == 2, "{records} records of two keys");
+    world.finish();
+}
+
+#[test]
+fn shuttle_s3_munks_and_checkpoints() {
+    explore(2000, || munks_and_checkpoints(Plant::Nothing));
+}
+
+#[test]
+fn shuttle_s3_rows() {
+    explore(3000, || rows(Plant::Nothing));
+}
+
+#[test]
+fn shuttle_s3_rows_beside_a_munk() {
+    explore(2000, || rows_beside_a_munk(Plant::Nothing));
+}
+
+#[test]
+fn shuttle_s6_snapshots_and_collectors() {
+    explore(2000, snapshots_and_collectors);
+}
+
+#[test]
+fn shuttle_s6_versions_stay_bounded() {
+    explore(1000, versions_stay_bounded);
+}

@@ -1,0 +1,74 @@
+//! Each planted fault is noticed by a scenario.
+
+use super::{batches, freeze, layouts, munks, notices};
+use crate::Durability;
+use crate::plant::Plant;
+
+#[test]
+fn shuttle_p4_no_freeze() {
+    assert!(notices(20_000, None, || freeze::recovery_to_a_checkpoint(
+        Plant::NoFreeze
+    )));
+}
+
+#[test]
+fn shuttle_p5_stamp_before_the_last_link() {
+    assert!(notices(20_000, None, || batches::whole_batches(
+        Plant::EarlyStamp
+    )));
+}
+
+#[test]
+fn shuttle_p6_early_unlatch() {
+    assert!(notices(20_000, Some("a put above a pending batch"), || {
+        batches::put_upon_a_batch(Plant::EarlyUnlatch)
+    }));
+}
+
+#[test]
+fn shuttle_p7_no_row_check() {
+    assert!(notices(20_000, None, || munks::rows(Plant::NoRowCheck)));
+}
+
+#[test]
+fn shuttle_p8_row_check_of_the_old_chunk() {
+    assert!(notices(50_000, None, || munks::rows(
+        Plant::RowCheckOfOldChunk
+    )));
+}
+
+#[test]
+fn shuttle_p10_tombstone_dropped_in_a_run() {
+    assert!(notices(100, None, || munks::deleted(
+        Plant::NoTombstonesInRuns
+    )));
+}
+
+#[test]
+fn shuttle_p13_tail_before_the_manifest_edit() {
+    assert!(notices(20_000, None, || freeze::killed_at_any_time(
+        Plant::EarlyTail,
+        Durability::Process
+    )));
+}
+
+#[test]
+fn shuttle_p14_rows_not_updated_with_a_munk() {
+    assert!(notices(20_000, None, || munks::rows_beside_a_munk(
+        Plant::NoRowsWithMunk
+    )));
+}
+
+#[test]
+fn shuttle_p15_layout_change_under_a_run() {
+    assert!(notices(20_000, Some("manifest edit refused"), || {
+        layouts::rebalance_and_checkpoint(Plant::LayoutUnderRun)
+    }));
+}
+
+#[test]
+fn shuttle_p16_deltas_not_kept_for_a_load() {
+    assert!(notices(20_000, None, || munks::munks_and_checkpoints(
+        Plant::NotKeptForLoad
+    )));
+}

@@ -1,0 +1,483 @@
+//! The database of a scenario, what its threads do to it, and the oracle.
+//!
+//! Keys are numbered; the values of a key are numbers that rise by one with each put. A key has one
+//! writing thread, so between the last number acknowledged before a read and the last one begun
+//! before its end lies everything that the read may return; each thread's reads of a key never
+//! fall. The oracle's own notes are kept in `std` atomics: they are no steps of a schedule, and
+//! tasks of shuttle run one at a time.
+
+use crate::chunk::Chunk;
+use crate::engine::Engine;
+use crate::keyspace::KeyspaceState;
+use crate::plant::Plant;
+use crate::read::snapshot::Snapshot;
+use crate::rebalance::layout::{Munks, NewChunk};
+use crate::sync::{Arc, thread};
+use crate::{Db, ErrorKind, Keyspace, Options, Value};
+use evendb_storage::vfs::{CrashMode, SimVfs};
+use shuttle::rand::Rng;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Begins every message of the oracle.
+pub(super) const ORACLE: &str = "oracle: ";
+
+/// Keys of a scenario at most.
+pub(super) const KEYS: usize = 6;
+
+/// Lowest value that each key may have, for one thread.
+pub(super) type Floors = [u64; KEYS];
+
+macro_rules! oracle {
+    ($condition:expr, $($message:tt)*) => {
+        if !$condition {
+            panic!("{}{}", $crate::shuttle_tests::world::ORACLE, format_args!($($message)*));
+        }
+    };
+}
+pub(super) use oracle;
+
+pub(super) fn options(vfs: &SimVfs) -> Options {
+    Options::new()
+        .vfs(Arc::new(vfs.clone()))
+        .memory_budget(1 << 20)
+        .commit_log_bytes(64 << 10)
+        .commit_log_mapped(false)
+        .chunk_bytes(2048)
+        .block_bytes(64)
+        .workers(0)
+}
+
+pub(super) struct World {
+    pub(super) vfs: SimVfs,
+    /// Not dropped when a check fails: closing while unwinding would only hide the message.
+    db: ManuallyDrop<Db>,
+    keys: usize,
+    begun: [AtomicU64; KEYS],
+    acknowledged: [AtomicU64; KEYS],
+}
+
+fn number(value: Option<Value>) -> u64 {
+    value.map_or(0, |value| decode(&value))
+}
+
+fn decode(value: &[u8]) -> u64 {
+    u64::from_le_bytes(value[..8].try_into().expect("eight bytes"))
+}
+
+pub(super) fn key(index: usize) -> [u8; 1] {
+    [b'a' + index as u8]
+}
+
+impl World {
+    /// Keys `0..keys`, not yet written.
+    pub(super) fn empty(keys: usize, tune: impl FnOnce(Options) -> Options) -> Arc<World> {
+        let vfs = SimVfs::new(1);
+        let db = tune(options(&vfs)).open("/db").expect("opens");
+        Arc::new(World {
+            vfs,
+            db: ManuallyDrop::new(db),
+            keys,
+            begun: Default::default(),
+            acknowledged: Default::default(),
+        })
+    }
+
+    /// Keys `0..keys` at 1, in the base of one chunk.
+    pub(super) fn filled(keys: usize, plant: Plant) -> Arc<World> {
+        let world = World::empty(keys, |mut options| {
+            options.plant = plant;
+            options
+        });
+        for key in 0..keys {
+            world.put(key);
+        }
+        world.checkpoint();
+        world.rebalance(0);
+        world
+    }
+
+    pub(super) fn db(&self) -> &Db {
+        &self.db
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.db.default_keyspace().handle.engine
+    }
+
+    pub(super) fn keyspace(&self) -> &Keyspace {
+        self.db.default_keyspace()
+    }
+
+    pub(super) fn state(&self) -> &KeyspaceState {
+        &self.keyspace().state
+    }
+
+    /// Starts a thread of the scenario.
+    pub(super) fn spawn(
+        self: &Arc<Self>,
+        body: impl FnOnce(&World) + Send + 'static,
+    ) -> thread::JoinHandle<()> {
+        let world = self.clone();
+        thread::spawn(move || body(&world))
+    }
+
+    // Writing
+
+    pub(super) fn begin(&self, key: usize) -> u64 {
+        self.begun[key].fetch_add(1, SeqCst) + 1
+    }
+
+    pub(super) fn acknowledge(&self, key: usize, number: u64) {
+        self.acknowledged[key].fetch_max(number, SeqCst);
+    }
+
+    /// Puts the next number.
+    pub(super) fn put(&self, index: usize) {
+        let number = self.begin(index);
+        self.db.put(key(index), number.to_le_bytes()).expect("puts");
+        self.acknowledge(index, number);
+    }
+
+    /// Puts the next number of both keys in one batch.
+    pub(super) fn put_both(&self, a: usize, b: usize) {
+        let (x, y) = (self.begin(a), self.begin(b));
+        let mut batch = self.db.batch();
+        batch.put(self.keyspace(), key(a), x.to_le_bytes());
+        batch.put(self.keyspace(), key(b), y.to_le_bytes());
+        batch.commit().expect("commits");
+        self.acknowledge(a, x);
+        self.acknowledge(b, y);
+    }
+
+    /// `rounds` times the next number of each of the keys, in order.
+    pub(super) fn put_rounds(&self, keys: &[usize], rounds: usize) {
+        for _ in 0..rounds {
+            for &key in keys {
+                self.put(key);
+            }
+        }
+    }
+
+    // Reading
+
+    /// The lowest number each key may have from now on.
+    pub(super) fn floors(&self) -> Floors {
+        std::array::from_fn(|key| self.acknowledged[key].load(SeqCst))
+    }
+
+    fn judge(&self, index: usize, value: u64, floor: &mut u64, what: &str) {
+        let high = self.begun[index].load(SeqCst);
+        oracle!(
+            (*floor..=high).contains(&value),
+            "{what} of key {index}: {value}, not in {floor}..={high}"
+        );
+        *floor = value;
+    }
+
+    /// Gets a key and raises the thread's floor to what it saw.
+    pub(super) fn get(&self, index: usize, floors: &mut Floors) -> u64 {
+        floors[index] = floors[index].max(self.acknowledged[index].load(SeqCst));
+        let value = number(self.db.get(key(index)).expect("gets"));
+        self.judge(index, value, &mut floors[index], "get");
+        value
+    }
+
+    pub(super) fn get_all(&self, floors: &mut Floors) {
+        for index in 0..self.keys {
+            self.get(index, floors);
+        }
+    }
+
+    pub(super) fn multi_get(&self, floors: &mut Floors) -> Vec<u64> {
+        let low = self.floors();
+        let keys: Vec<_> = (0..self.keys).map(key).collect();
+        let values = self.db.multi_get(&keys).expect("gets");
+        let values: Vec<u64> = values.into_iter().map(number).collect();
+        self.judge_moment(&values, &low, floors, "multi_get");
+        values
+    }
+
+    fn judge_moment(&self, values: &[u64], low: &Floors, floors: &mut Floors, what: &str) {
+        oracle!(
+            values.len() == self.keys,
+            "{what}: {} records",
+            values.len()
+        );
+        for (index, &value) in values.iter().enumerate() {
+            floors[index] = floors[index].max(low[index]);
+            self.judge(index, value, &mut floors[index], what);
+        }
+    }
+
+    /// All keys by one iterator, `from_end` of whose steps are from the end.
+    pub(super) fn scan(&self, from_end: usize, floors: &mut Floors) -> Vec<u64> {
+        let low = self.floors();
+        let values = both_ends(self.db.iter(), from_end);
+        self.judge_moment(&values, &low, floors, "scan");
+        values
+    }
+
+    /// A snapshot, and what it must show for ever.
+    pub(super) fn snapshot(&self, floors: &mut Floors) -> (Snapshot, Vec<u64>) {
+        let low = self.floors();
+        let snapshot = self.db.snapshot().expect("a snapshot");
+        let values: Vec<u64> = (0..self.keys)
+            .map(|index| number(snapshot.get(self.keyspace(), key(index)).expect("gets")))
+            .collect();
+        self.judge_moment(&values, &low, floors, "snapshot");
+        (snapshot, values)
+    }
+
+    pub(super) fn check_snapshot(&self, snapshot: &Snapshot, expected: &[u64], from_end: usize) {
+        for (index, &value) in expected.iter().enumerate() {
+            let now = number(snapshot.get(self.keyspace(), key(index)).expect("gets"));
+            oracle!(
+                now == value,
+                "a snapshot's key {index} was {value} and is {now}"
+            );
+        }
+        let scanned = both_ends(snapshot.iter(self.keyspace()), from_end);
+        let there: Vec<u64> = expected
+            .iter()
+            .copied()
+            .filter(|&value| value > 0)
+            .collect();
+        oracle!(
+            scanned == there,
+            "a snapshot's scan is {scanned:?}, not {there:?}"
+        );
+    }
+
+    // Switch-overs
+
+    fn chunk(&self, index: usize) -> Arc<Chunk> {
+        self.state().index.load_full().find(&key(index)).clone()
+    }
+
+    pub(super) fn chunks(&self) -> usize {
+        self.engine().chunks().len()
+    }
+
+    pub(super) fn checkpoint(&self) {
+        self.engine().checkpoint().expect("a checkpoint");
+    }
+
+    /// Rewrites the key's chunk, unless somebody is at work on it.
+    pub(super) fn rebalance(&self, index: usize) {
+        let chunk = self.chunk(index);
+        if let Some(_token) = chunk.try_token()
+            && !chunk.latch.lock().retired
+        {
+            self.engine().absorb(&chunk);
+            let chunks = std::slice::from_ref(&chunk);
+            let done = self.engine().rewrite(self.state(), chunks).map(drop);
+            dropped_is_fine(done);
+            self.flush_manifest();
+        }
+    }
+
+    /// Cuts the key's chunk before the key; its halves share the tables.
+    pub(super) fn split(&self, index: usize) {
+        let chunk = self.chunk(index);
+        let Some(_token) = chunk.try_token() else {
+            return;
+        };
+        if chunk.latch.lock().retired || *chunk.range.low == key(index) {
+            return;
+        }
+        let lows = [chunk.range.low.to_vec(), key(index).to_vec()];
+        let new = lows.into_iter().map(|low| NewChunk {
+            low,
+            base: Vec::new(),
+        });
+        let old = std::slice::from_ref(&chunk);
+        let split =
+            self.engine()
+                .replace_chunks(self.state(), old, new.collect(), None, Munks::Keep);
+        dropped_is_fine(split.map(drop));
+        self.flush_manifest();
+    }
+
+    /// Merges the key's chunk with the next one.
+    pub(super) fn merge(&self, index: usize) {
+        let chunk = self.chunk(index);
+        let Some(_token) = chunk.try_token() else {
+            return;
+        };
+        let root = self.state().index.load_full();
+        let Some((_, next)) = root.next(&chunk.range.low) else {
+            return;
+        };
+        let Some(_token) = next.try_token() else {
+            return;
+        };
+        if chunk.latch.lock().retired || next.latch.lock().retired {
+            return;
+        }
+        let adjacent = chunk.range.high.as_deref() == Some(&*next.range.low);
+        if adjacent {
+            self.engine().absorb(&chunk);
+            self.engine().absorb(next);
+            let pair = [chunk.clone(), next.clone()];
+            dropped_is_fine(self.engine().rewrite(self.state(), &pair).map(drop));
+            self.flush_manifest();
+        }
+    }
+
+    pub(super) fn load(&self, index: usize) {
+        let chunk = self.chunk(index);
+        if let Some(_token) = chunk.try_token() {
+            self.engine().load_munk(&chunk).expect("loads");
+        }
+    }
+
+    pub(super) fn absorb(&self, index: usize) {
+        let chunk = self.chunk(index);
+        if let Some(_token) = chunk.try_token()
+            && !chunk.latch.lock().retired
+        {
+            self.engine().absorb(&chunk);
+        }
+    }
+
+    pub(super) fn evict(&self, index: usize) {
+        let chunk = self.chunk(index);
+        if let Some(_token) = chunk.try_token() {
+            self.engine().evict_munk(&chunk);
+        }
+    }
+
+    fn flush_manifest(&self) {
+        self.engine().manifest().flush(Vec::new()).expect("flushes");
+        self.engine().collect();
+    }
+
+    // The end
+
+    /// All threads have ended: everything acknowledged is there, whichever way it is read.
+    pub(super) fn check(&self) {
+        let mut floors = self.floors();
+        self.get_all(&mut floors);
+        let there = floors[..self.keys].iter().all(|&value| value > 0);
+        if there {
+            for from_end in [0, 1, self.keys] {
+                let values = self.scan(from_end, &mut floors);
+                oracle!(
+                    values == floors[..self.keys],
+                    "scan {values:?}, gets {floors:?}"
+                );
+            }
+        }
+    }
+
+    /// The disk at some moment, and what had been acknowledged then.
+    pub(super) fn image_at_some_time(&self) -> (SimVfs, Floors) {
+        for _ in 0..shuttle::rand::thread_rng().gen_range(0..400) {
+            thread::yield_now();
+        }
+        (self.vfs.fork_state(), self.floors())
+    }
+
+    /// What is on the disk now, as [`check_image`](Self::check_image).
+    pub(super) fn check_crash(&self, mode: CrashMode, floors: &Floors, order: &[usize]) {
+        self.check_image(&self.vfs, mode, floors, order);
+    }
+
+    /// A disk, opened as after a crash, has at least `floors`, and of `order` a prefix: each key at
+    /// most one round behind the one before.
+    pub(super) fn check_image(
+        &self,
+        disk: &SimVfs,
+        mode: CrashMode,
+        floors: &Floors,
+        order: &[usize],
+    ) {
+        let vfs = disk.fork_state().crash(mode);
+        let high: Floors = std::array::from_fn(|key| self.begun[key].load(SeqCst));
+        let opened = options(&vfs)
+            .durability(self.engine().options.durability)
+            .open("/db");
+        let db = match opened {
+            Ok(db) => ManuallyDrop::new(db),
+            Err(error) => panic!("{ORACLE}does not reopen: {error}"),
+        };
+        let mut values = [0; KEYS];
+        for index in 0..self.keys {
+            let value = number(db.get(key(index)).expect("gets"));
+            let (low, high) = (floors[index], high[index]);
+            oracle!(
+                (low..=high).contains(&value),
+                "key {index} is {value} after a crash, not in {low}..={high}"
+            );
+            values[index] = value;
+        }
+        check_rounds(order.iter().map(|&key| values[key]));
+        drop(ManuallyDrop::into_inner(db));
+    }
+
+    /// The last use: checks, also after `kill -9`, and closes.
+    pub(super) fn finish(self: Arc<Self>) {
+        self.check();
+        self.check_crash(CrashMode::Process, &self.floors(), &[]);
+        self.close();
+    }
+
+    pub(super) fn close(self: Arc<Self>) {
+        let Ok(world) = Arc::try_unwrap(self) else {
+            panic!("all threads have ended");
+        };
+        match ManuallyDrop::into_inner(world.db).close() {
+            Ok(()) => {}
+            Err(error) => oracle!(error.kind() == ErrorKind::Latched, "closing: {error}"),
+        }
+    }
+}
+
+fn dropped_is_fine(result: crate::Result<()>) {
+    if let Err(error) = result {
+        assert_eq!(error.kind(), ErrorKind::KeyspaceDropped, "{error}");
+    }
+}
+
+/// Values of keys that are put in turn, at one moment: none is ahead of the one before, none more
+/// than a round behind the first.
+pub(super) fn check_rounds(values: impl Iterator<Item = u64>) {
+    let values: Vec<u64> = values.collect();
+    let falls = values.windows(2).all(|pair| pair[0] >= pair[1]);
+    let near = values.first().copied().unwrap_or(0) <= values.last().copied().unwrap_or(0) + 1;
+    oracle!(falls && near, "no moment of the order of puts: {values:?}");
+}
+
+/// All values of an iterator in key order, `from_end` steps taken from the end, alternating.
+pub(super) fn both_ends(mut iter: crate::Iter, from_end: usize) -> Vec<u64> {
+    let mut front: Vec<(Vec<u8>, u64)> = Vec::new();
+    let mut back = Vec::new();
+    loop {
+        let item = match back.len() < from_end && back.len() <= front.len() {
+            true => iter.next_back().map(|item| (item, true)),
+            false => iter.next().map(|item| (item, false)),
+        };
+        let Some((item, from_back)) = item else { break };
+        let (key, value) = item.expect("no error");
+        let item = (key.to_vec(), decode(&value));
+        match from_back {
+            true => back.push(item),
+            false => front.push(item),
+        }
+    }
+    back.reverse();
+    front.extend(back);
+    oracle!(
+        front.windows(2).all(|pair| pair[0].0 < pair[1].0),
+        "keys out of order: {front:?}"
+    );
+    front.into_iter().map(|(_, value)| value).collect()
+}
+
+/// Waits for the threads of a scenario.
+pub(super) fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
+    for thread in threads {
+        thread.join().expect("no thread panics");
+    }
+}

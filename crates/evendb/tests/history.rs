@@ -1,0 +1,548 @@
+//! Real threads, real schedules: gets, puts, deletes, batches, scans, multi-gets and snapshots of four
+//! threads are recorded, and each history is checked to be linearizable, all kinds together.
+//!
+//! A key has one writing thread, so its versions are known and numbered. Then a history is
+//! linearizable exactly if a graph has no cycle: version n comes before those who read it, they come
+//! before version n + 1, and who ended before another began comes before it. The last kind of edge
+//! goes through a chain of all beginnings and ends, so that the graph, and the check, is linear.
+
+use evendb::vfs::SimVfs;
+use evendb::{Db, Durability, LogSearch, Options};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A read that found nothing.
+const ABSENT: u32 = u32::MAX;
+
+/// What one operation did, between two moments that no other operation shares.
+#[derive(Clone, Debug, Default)]
+struct Op {
+    begin: u32,
+    end: u32,
+    /// Key and version read.
+    reads: Vec<(u32, u32)>,
+    /// Key and version written; whether it is a deletion.
+    writes: Vec<(u32, u32, bool)>,
+}
+
+/// The versions of one key: by whom each was written, and whether it is a deletion. Version 0 is
+/// the absence before all.
+#[derive(Default)]
+struct Versions(Vec<(u32, bool)>);
+
+struct Checker<'h> {
+    ops: &'h [Op],
+    versions: HashMap<u32, Versions>,
+}
+
+impl<'h> Checker<'h> {
+    fn new(ops: &'h [Op]) -> Checker<'h> {
+        let mut versions: HashMap<u32, Versions> = HashMap::new();
+        for (index, op) in ops.iter().enumerate() {
+            for &(key, version, deleted) in &op.writes {
+                let known = &mut versions.entry(key).or_default().0;
+                known.resize(known.len().max(version as usize + 1), (ABSENT, true));
+                known[version as usize] = (index as u32, deleted);
+            }
+        }
+        Checker { ops, versions }
+    }
+
+    fn writer(&self, key: u32, version: u32) -> Option<u32> {
+        let (writer, _) = *self.versions.get(&key)?.0.get(version as usize)?;
+        (writer != ABSENT).then_some(writer)
+    }
+
+    /// The version that a read which found nothing saw, if only one can be meant; an error if none.
+    fn absent_version(&self, key: u32, op: &Op) -> Result<Option<u32>, String> {
+        let Some(Versions(known)) = self.versions.get(&key) else {
+            return Ok(None);
+        };
+        // Versions of one writer end in order: those that had ended before the read but for the
+        // last were overwritten.
+        let ended = |index: usize| index == 0 || self.ops[known[index].0 as usize].end < op.begin;
+        let (mut first, mut beyond) = (0, known.len());
+        while beyond - first > 1 {
+            let middle = (first + beyond) / 2;
+            if ended(middle) {
+                first = middle
+            } else {
+                beyond = middle
+            }
+        }
+        let mut found = None;
+        for (index, &(writer, deleted)) in known.iter().enumerate().skip(first) {
+            if index > 0 && self.ops[writer as usize].begin > op.end {
+                break;
+            }
+            if deleted && found.replace(index as u32).is_some() {
+                return Ok(None);
+            }
+        }
+        match found {
+            Some(_) => Ok(found),
+            None => Err(format!("key {key} cannot have been absent: {op:?}")),
+        }
+    }
+
+    fn edges(&self, mut edge: impl FnMut(u32, u32)) -> Result<(), String> {
+        let count = self.ops.len() as u32;
+        for event in 1..2 * count {
+            edge(count + event - 1, count + event);
+        }
+        for (index, op) in self.ops.iter().enumerate() {
+            let own = index as u32;
+            edge(count + op.begin, own);
+            edge(own, count + op.end);
+            for &(key, version, _) in &op.writes {
+                if let Some(next) = self.writer(key, version + 1) {
+                    edge(own, next);
+                }
+            }
+            for &(key, seen) in &op.reads {
+                let version = match seen {
+                    ABSENT => match self.absent_version(key, op)? {
+                        Some(version) => version,
+                        None => continue,
+                    },
+                    version => version,
+                };
+                match self.writer(key, version) {
+                    Some(writer) => edge(writer, own),
+                    None if version == 0 => {}
+                    None => return Err(format!("nobody wrote {version} of key {key}: {op:?}")),
+                }
+                if let Some(next) = self.writer(key, version + 1) {
+                    edge(own, next);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes nodes without predecessors away until none is left.
+    fn check(&self) -> Result<(), String> {
+        let nodes = self.ops.len() * 3;
+        let mut starts = vec![0u32; nodes + 1];
+        let mut waits = vec![0u32; nodes];
+        self.edges(|from, to| {
+            starts[from as usize + 1] += 1;
+            waits[to as usize] += 1;
+        })?;
+        for node in 0..nodes {
+            starts[node + 1] += starts[node];
+        }
+        let mut targets = vec![0u32; starts[nodes] as usize];
+        let mut filled = starts.clone();
+        self.edges(|from, to| {
+            targets[filled[from as usize] as usize] = to;
+            filled[from as usize] += 1;
+        })?;
+        let mut ready: Vec<u32> = (0..nodes as u32)
+            .filter(|&node| waits[node as usize] == 0)
+            .collect();
+        let mut taken = 0;
+        while let Some(node) = ready.pop() {
+            taken += 1;
+            let (from, to) = (starts[node as usize], starts[node as usize + 1]);
+            for &next in &targets[from as usize..to as usize] {
+                waits[next as usize] -= 1;
+                if waits[next as usize] == 0 {
+                    ready.push(next);
+                }
+            }
+        }
+        if taken == nodes {
+            return Ok(());
+        }
+        let mut stuck: Vec<&Op> = (0..self.ops.len())
+            .filter(|&node| waits[node] > 0)
+            .map(|node| &self.ops[node])
+            .collect();
+        stuck.sort_by_key(|op| op.end);
+        stuck.truncate(12);
+        Err(format!(
+            "not linearizable; among the first in a circle: {stuck:#?}"
+        ))
+    }
+}
+
+fn check(ops: &[Op]) -> Result<(), String> {
+    Checker::new(ops).check()
+}
+
+/// Gives moments.
+#[derive(Default)]
+struct Watch(AtomicU32);
+
+impl Watch {
+    fn now(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::SeqCst)
+    }
+}
+
+const THREADS: u32 = 4;
+const KEYS: u32 = 12_000;
+
+fn key(number: u32) -> [u8; 6] {
+    let digits = format!("{number:06}");
+    digits.as_bytes().try_into().expect("six digits")
+}
+
+fn number(key: &[u8]) -> u32 {
+    std::str::from_utf8(key)
+        .expect("digits")
+        .parse()
+        .expect("a number")
+}
+
+fn version(value: Option<&[u8]>) -> u32 {
+    value.map_or(ABSENT, |value| {
+        u32::from_le_bytes(value[..4].try_into().expect("four bytes"))
+    })
+}
+
+/// One thread of a run.
+struct Client {
+    db: Db,
+    watch: Arc<Watch>,
+    own: u32,
+    random: StdRng,
+    /// Versions of its own keys.
+    versions: HashMap<u32, u32>,
+    ops: Vec<Op>,
+}
+
+impl Client {
+    fn any_key(&mut self) -> u32 {
+        // Half of all in a tenth of the keys, which moves on.
+        let hot = KEYS / 10;
+        match self.random.random_bool(0.5) {
+            true => (self.ops.len() as u32 / 4000 * hot + self.random.random_range(0..hot)) % KEYS,
+            false => self.random.random_range(0..KEYS),
+        }
+    }
+
+    fn own_key(&mut self) -> u32 {
+        let key = self.any_key();
+        key - key % THREADS + self.own
+    }
+
+    fn value(&mut self, version: u32) -> Vec<u8> {
+        let mut value = version.to_le_bytes().to_vec();
+        let len = match self.random.random_range(0..200) {
+            0 => 3000,
+            _ => self.random.random_range(0..200),
+        };
+        value.resize(4 + len, version as u8);
+        value
+    }
+
+    fn write(&mut self) {
+        let count = match self.random.random_range(0..8) {
+            0 => self.random.random_range(2..8),
+            _ => 1,
+        };
+        let mut keys: Vec<u32> = (0..count).map(|_| self.own_key()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let mut op = Op::default();
+        let mut batch = self.db.batch();
+        let keyspace = self.db.default_keyspace().clone();
+        let mut single = None;
+        for key_number in keys {
+            let version = self.versions.entry(key_number).or_insert(0);
+            *version += 1;
+            let version = *version;
+            let deleted = self.random.random_range(0..8) == 0;
+            op.writes.push((key_number, version, deleted));
+            let value = (!deleted).then(|| self.value(version));
+            match &value {
+                Some(value) => batch.put(&keyspace, key(key_number), value),
+                None => batch.delete(&keyspace, key(key_number)),
+            };
+            single = Some((key(key_number), value));
+        }
+        op.begin = self.watch.now();
+        match (single, op.writes.len()) {
+            (Some((key, Some(value))), 1) => keyspace.put(key, value).expect("puts"),
+            (Some((key, None)), 1) => keyspace.delete(key).expect("deletes"),
+            _ => batch.commit().expect("commits"),
+        }
+        op.end = self.watch.now();
+        self.ops.push(op);
+    }
+
+    fn get(&mut self) {
+        let wanted = self.any_key();
+        let begin = self.watch.now();
+        let value = self.db.get(key(wanted)).expect("gets");
+        let end = self.watch.now();
+        let reads = vec![(wanted, version(value.as_deref()))];
+        self.ops.push(Op {
+            begin,
+            end,
+            reads,
+            writes: Vec::new(),
+        });
+    }
+
+    fn multi_get(&mut self) {
+        let wanted: Vec<u32> = (0..4).map(|_| self.any_key()).collect();
+        let keys: Vec<_> = wanted.iter().map(|&wanted| key(wanted)).collect();
+        let begin = self.watch.now();
+        let values = self.db.multi_get(&keys).expect("gets");
+        let end = self.watch.now();
+        let values = values.iter().map(|value| version(value.as_deref()));
+        let reads = wanted.into_iter().zip(values).collect();
+        self.ops.push(Op {
+            begin,
+            end,
+            reads,
+            writes: Vec::new(),
+        });
+    }
+
+    /// A range from both ends, at once or of a snapshot that is read twice.
+    fn scan(&mut self) {
+        let low = self.any_key();
+        let high = (low + self.random.random_range(1..60)).min(KEYS);
+        let keyspace = self.db.default_keyspace().clone();
+        let begin = self.watch.now();
+        let (snapshot, iter, end) = match self.random.random_bool(0.3) {
+            true => {
+                let snapshot = self.db.snapshot().expect("a snapshot");
+                let end = self.watch.now();
+                let iter = snapshot.range(&keyspace, key(low)..key(high));
+                (Some(snapshot), iter, Some(end))
+            }
+            false => (None, self.db.range(key(low)..key(high)), None),
+        };
+        let reads = self.drain(iter, low..high);
+        let end = end.unwrap_or_else(|| self.watch.now());
+        if let Some(snapshot) = snapshot {
+            let iter = snapshot.range(&keyspace, key(low)..key(high));
+            assert_eq!(self.drain(iter, low..high), reads, "a snapshot changed");
+            let (wanted, seen) = reads[0];
+            let value = snapshot.get(&keyspace, key(wanted)).expect("gets");
+            assert_eq!(
+                version(value.as_deref()),
+                seen,
+                "get and scan of a snapshot"
+            );
+        }
+        self.ops.push(Op {
+            begin,
+            end,
+            reads,
+            writes: Vec::new(),
+        });
+    }
+
+    /// All of an iterator, in key order, with the keys that are absent.
+    fn drain(&mut self, mut iter: evendb::Iter, keys: std::ops::Range<u32>) -> Vec<(u32, u32)> {
+        let mut reads: Vec<(u32, u32)> = keys.clone().map(|key| (key, ABSENT)).collect();
+        let backwards = self.random.random_range(0.0..1.0);
+        let (mut front, mut back) = (None, None);
+        loop {
+            let from_back = self.random.random_bool(backwards);
+            let Some(item) = (if from_back {
+                iter.next_back()
+            } else {
+                iter.next()
+            }) else {
+                break;
+            };
+            let (key, value) = item.expect("no error");
+            let key = number(&key);
+            assert!(keys.contains(&key), "outside of the range");
+            assert!(front.is_none_or(|front| key > front) && back.is_none_or(|back| key < back));
+            match from_back {
+                true => back = Some(key),
+                false => front = Some(key),
+            }
+            reads[(key - keys.start) as usize].1 = version(Some(&value));
+        }
+        reads
+    }
+
+    fn run(mut self, count: usize) -> Vec<Op> {
+        for _ in 0..count {
+            match self.random.random_range(0..100) {
+                0..55 => self.get(),
+                55..94 => self.write(),
+                94..97 => self.multi_get(),
+                _ => self.scan(),
+            }
+        }
+        self.ops
+    }
+}
+
+/// Runs the clients; checks what they and a last scan saw.
+fn run(seed: u64, operations: usize, tune: impl FnOnce(Options) -> Options) -> evendb::Stats {
+    let vfs = SimVfs::new(seed);
+    let options = Options::new()
+        .vfs(Arc::new(vfs.clone()))
+        .memory_budget(1 << 20)
+        .commit_log_bytes(64 << 10)
+        .chunk_bytes(8 << 10)
+        .block_bytes(512);
+    let options = tune(options);
+    let db = options.clone().open("/db").expect("opens");
+    let watch = Arc::new(Watch::default());
+    let clients = (0..THREADS).map(|own| Client {
+        db: db.clone(),
+        watch: watch.clone(),
+        own,
+        random: StdRng::seed_from_u64(seed * 100 + u64::from(own)),
+        versions: HashMap::new(),
+        ops: Vec::new(),
+    });
+    let threads: Vec<_> = clients
+        .map(|client| std::thread::spawn(move || client.run(operations / THREADS as usize)))
+        .collect();
+    let mut ops: Vec<Op> = Vec::new();
+    for thread in threads {
+        ops.extend(thread.join().expect("no client fails"));
+    }
+    let stats = db.stats();
+    let mut last = |db: &Db| {
+        let begin = watch.now();
+        let mut reads: Vec<(u32, u32)> = (0..KEYS).map(|key| (key, ABSENT)).collect();
+        for item in db.iter() {
+            let (key, value) = item.expect("no error");
+            reads[number(&key) as usize].1 = version(Some(&value));
+        }
+        let end = watch.now();
+        ops.push(Op {
+            begin,
+            end,
+            reads,
+            writes: Vec::new(),
+        });
+    };
+    last(&db);
+    db.close().expect("closes");
+    // The same once more from the disk.
+    last(&options.open("/db").expect("reopens"));
+    if let Err(what) = check(&ops) {
+        panic!("seed {seed}: {what}");
+    }
+    stats
+}
+
+fn operations() -> usize {
+    let text = std::env::var("EVENDB_HISTORY_OPERATIONS").ok();
+    text.and_then(|text| text.parse().ok()).unwrap_or(1_000_000)
+}
+
+#[test]
+fn histories_are_linearizable() {
+    let part = operations() / 5;
+    let mut all = Vec::new();
+    all.push(run(1, part, |options| options));
+    all.push(run(2, part, |options| {
+        options.workers(2).commit_log_mapped(false)
+    }));
+    all.push(run(3, part, |options| {
+        options.durability(Durability::Relaxed)
+    }));
+    all.push(run(4, part, |options| {
+        options
+            .munks(false)
+            .log_search(LogSearch::Bloom { split_factor: 4 })
+    }));
+    all.push(run(5, part, |options| {
+        options.workers(2).memory_budget(3 << 20)
+    }));
+    let sum = |count: fn(&evendb::Stats) -> u64| all.iter().map(count).sum::<u64>();
+    let seen = [
+        ("splits", sum(|stats| stats.splits)),
+        ("rebalances", sum(|stats| stats.rebalances)),
+        ("checkpoints", sum(|stats| stats.checkpoints)),
+        ("loads", sum(|stats| stats.munk_loads)),
+        ("absorbs", sum(|stats| stats.munk_rebalances)),
+        ("evictions", sum(|stats| stats.munk_evictions)),
+        ("rows", sum(|stats| stats.gets.row_cache)),
+    ];
+    for (what, count) in seen {
+        assert!(count > 0, "no {what}: {seen:?}");
+    }
+}
+
+/// An operation of a written history.
+fn op(begin: u32, end: u32, reads: &[(u32, u32)], writes: &[(u32, u32)]) -> Op {
+    let writes = writes.iter().map(|&(key, version)| (key, version, false));
+    Op {
+        begin,
+        end,
+        reads: reads.to_vec(),
+        writes: writes.collect(),
+    }
+}
+
+#[test]
+fn the_checker_accepts_what_has_a_moment() {
+    // A get beside a put may see it or not; a scan beside two puts may see the one or the other.
+    let concurrent = [
+        op(0, 5, &[], &[(1, 1)]),
+        op(1, 2, &[(1, 1)], &[]),
+        op(3, 4, &[(1, 1), (2, ABSENT)], &[]),
+        op(6, 7, &[], &[(2, 1), (1, 2)]),
+        op(8, 9, &[(1, 2), (2, 1)], &[]),
+    ];
+    assert_eq!(check(&concurrent), Ok(()));
+}
+
+#[test]
+fn the_checker_refuses_what_has_none() {
+    let stale = [
+        op(0, 1, &[], &[(1, 1)]),
+        op(2, 3, &[], &[(1, 2)]),
+        op(4, 5, &[(1, 1)], &[]),
+    ];
+    let backwards = [
+        op(0, 1, &[], &[(1, 1)]),
+        op(2, 7, &[], &[(1, 2)]),
+        op(3, 4, &[(1, 2)], &[]),
+        op(5, 6, &[(1, 1)], &[]),
+    ];
+    let half_a_batch = [
+        op(0, 1, &[], &[(1, 1), (2, 1)]),
+        op(2, 5, &[], &[(1, 2), (2, 2)]),
+        op(3, 4, &[(1, 2), (2, 1)], &[]),
+    ];
+    // Two scans that see two puts in different orders.
+    let long_fork = [
+        op(0, 6, &[], &[(1, 1)]),
+        op(1, 7, &[], &[(2, 1)]),
+        op(2, 3, &[(1, 1), (2, ABSENT)], &[]),
+        op(4, 5, &[(1, ABSENT), (2, 1)], &[]),
+    ];
+    // A put stalls; a younger put returns; a get misses the first, a scan begun earlier has it
+    // without the second.
+    let unsettled = [
+        op(0, 9, &[], &[(1, 1)]),
+        op(1, 8, &[(1, 1), (2, ABSENT)], &[]),
+        op(2, 3, &[], &[(2, 1)]),
+        op(4, 5, &[(1, ABSENT)], &[]),
+        op(6, 7, &[(2, 1)], &[]),
+    ];
+    let lost = [op(0, 1, &[], &[(1, 1)]), op(2, 3, &[(1, ABSENT)], &[])];
+    let invented = [op(0, 1, &[(1, 7)], &[])];
+    for history in [
+        &stale[..],
+        &backwards,
+        &half_a_batch,
+        &long_fork,
+        &unsettled,
+        &lost,
+        &invented,
+    ] {
+        assert!(check(history).is_err(), "{history:#?}");
+    }
+}
