@@ -1,6 +1,9 @@
 #![doc = include_str!("crate.md")]
 
 mod batch;
+#[cfg(feature = "bench-parts")]
+#[doc(hidden)]
+pub mod bench_parts;
 mod cache;
 mod checkpoint;
 mod chunk;
