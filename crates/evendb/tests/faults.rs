@@ -137,6 +137,8 @@ impl Run {
     fn check_disk(&mut self, number: u64, power_loss_later: bool) {
         self.runner.vfs.clear_faults();
         self.runner.vfs.set_capacity(u64::MAX);
+        // The machine stops first: dropping the database would close it in good order.
+        drop(self.runner.vfs.crash(CrashMode::Process));
         self.runner.abandon();
         for (mode, end) in [
             (CrashMode::Process, End::Process),
