@@ -30,6 +30,7 @@ mod worker;
 mod write;
 
 pub use batch::Batch;
+pub use cache::row::RowPolicy;
 pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
 pub use keyspace::Keyspace;
