@@ -253,6 +253,35 @@ fn latched_by_a_worker() {
     world.close();
 }
 
+/// S8: the engine's own threads: checkpoints, flushes and jobs asked for, done, and stopped.
+fn own_threads() {
+    let world = World::with_values_of(90, 3, |options| {
+        options
+            .chunk_bytes(256)
+            .workers(1)
+            .durability(Durability::Sync)
+    });
+    let writers: Vec<_> = [&[0, 1][..], &[2]]
+        .into_iter()
+        .map(|keys| world.spawn(move |world| world.put_rounds(keys, 2)))
+        .collect();
+    let reader = world.spawn(|world| {
+        let mut floors = world.floors();
+        world.get_all(&mut floors);
+        world.multi_get(&mut floors);
+    });
+    let settler = world.spawn(|world| world.engine().settle_debt().expect("settles"));
+    join(writers.into_iter().chain([reader, settler]));
+    world.check();
+    world.check_crash(CrashMode::PowerLossNothing, &world.floors(), &[]);
+    world.close();
+}
+
+#[test]
+fn shuttle_s8_own_threads() {
+    explore(300, own_threads);
+}
+
 #[test]
 fn shuttle_s7_drop_among_everything() {
     explore(2000, drop_among_everything);
