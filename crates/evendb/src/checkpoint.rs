@@ -105,7 +105,12 @@ impl Engine {
     pub(crate) fn checkpoint_locked(&self) -> Result<()> {
         self.check_healthy()?;
         let started = Instant::now();
-        let replay_from = self.commit_log.as_ref().map_or(Lsn(0), |log| log.head());
+        // Without a log of its own this life still leaves the position where the next may begin one:
+        // positions only grow, or records of earlier laps would be looked at again.
+        let replay_from = match &self.commit_log {
+            Some(log) => log.head(),
+            None => self.epoch_start,
+        };
         let boundary = self.clock.advance_checkpoint();
         let number = checkpoint_of(boundary) - 1;
         let horizon = self.clock.horizon();
@@ -234,7 +239,6 @@ impl Engine {
         )?;
         let view = run.chunk.view.load_full();
         let mut ordinal = view.funk.run_end;
-        let mut in_order = run.may_join_base;
         // Built in RAM under the pin; written after, because no pin is held across I/O.
         let mut built = Vec::new();
         while merge.current().is_some() {
@@ -242,19 +246,16 @@ impl Engine {
         }
         drop(merge);
         drop(pin);
-        let mut greatest: Option<Vec<u8>> = view
-            .funk
-            .base
-            .last()
-            .map(|table| table.part.meta.max_key.clone());
+        let tables = view.funk.tables();
+        let mut greatest = tables.map(|table| &table.part.meta.max_key).max().cloned();
         for (id, bytes, meta, keys) in built {
-            in_order &= greatest.as_ref().is_none_or(|key| *key < meta.min_key);
-            greatest = Some(meta.max_key.clone());
-            let role = match in_order {
+            let above_all = greatest.as_ref().is_none_or(|key| *key < meta.min_key);
+            greatest = greatest.max(Some(meta.max_key.clone()));
+            let role = match above_all && run.may_join_base {
                 true => Role::Base,
                 false => Role::Run { ordinal },
             };
-            ordinal += u32::from(!in_order);
+            ordinal += u32::from(role != Role::Base);
             let offset = self.container.allocate(bytes.len() as u64)?;
             run.tables.push(NewTable {
                 part: Part {
@@ -273,8 +274,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a run that lies above the base may join it: data that arrives in key order is
-    /// written once. Many small runs would make a long base, so those go the ordinary way.
+    /// Whether a run that lies above all others may join the base: data that arrives in key order
+    /// is written once. Many small runs would make a long base, so those go the ordinary way.
     fn appends_in_order(&self, funk: &Funk) -> bool {
         let small = self.options.chunk_bytes_max() / 64;
         let small_tables = funk
@@ -282,7 +283,7 @@ impl Engine {
             .iter()
             .filter(|table| table.part_len() < small)
             .count();
-        funk.runs.is_empty() && small_tables < 16
+        small_tables < 16
     }
 
     /// One table of the merge's next records.

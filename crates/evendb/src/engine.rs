@@ -69,6 +69,8 @@ pub(crate) struct Engine {
     /// Delta bytes for which the log container surely has room.
     pub(crate) disk_room: AtomicU64,
     pub(crate) epoch: u64,
+    /// Where this life's part of the commit log begins, whether it writes one or not.
+    pub(crate) epoch_start: Lsn,
     next_id: AtomicU64,
     failure: OnceLock<Error>,
     closed: AtomicBool,
@@ -92,6 +94,7 @@ pub(crate) struct Assembly {
     pub(crate) completed: u64,
     pub(crate) value_extents: Vec<(Lsn, u64)>,
     pub(crate) epoch: u64,
+    pub(crate) epoch_start: Lsn,
     pub(crate) first_id: u64,
     pub(crate) search_settings: SearchSettings,
     pub(crate) lock: Box<dyn LockGuard>,
@@ -125,6 +128,7 @@ impl Engine {
             value_extents: Mutex::new(parts.value_extents),
             disk_room: AtomicU64::new(0),
             epoch: parts.epoch,
+            epoch_start: parts.epoch_start,
             next_id: AtomicU64::new(parts.first_id),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),

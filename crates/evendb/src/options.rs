@@ -131,7 +131,7 @@ impl Options {
         self
     }
 
-    /// Greatest size of a chunk's live data in bytes. Default: a 256th of the memory budget, at
+    /// Greatest size of a chunk's live data in bytes. Default: a 64th of the memory budget, at
     /// least 64 KiB and at most 10 MiB (the paper's limit).
     pub fn chunk_bytes(mut self, bytes: u64) -> Self {
         self.chunk_bytes = Some(bytes);
@@ -250,7 +250,7 @@ impl Options {
 
     pub(crate) fn chunk_bytes_max(&self) -> u64 {
         self.chunk_bytes
-            .unwrap_or((self.memory_budget / 256).clamp(64 << 10, 10 << 20))
+            .unwrap_or((self.memory_budget / 64).clamp(64 << 10, 10 << 20))
     }
 
     pub(crate) fn delta_bytes_max(&self) -> u64 {

@@ -265,6 +265,7 @@ impl Opening {
             completed: self.state.completed,
             value_extents: replay.extents,
             epoch: epoch.epoch,
+            epoch_start: epoch.start,
             // The epoch is in the high bits, so an id given out but never recorded is not reused.
             first_id: (epoch.epoch << 32) + 1,
             search_settings,
@@ -272,18 +273,26 @@ impl Opening {
         }))
     }
 
+    /// Each epoch ends where the first later one begins that found it shorter: a power loss can cut
+    /// the log below the end that an opening found before it, and the epoch after goes on there.
+    /// One that begins above that cut is empty.
     fn segments(&self) -> Vec<Segment> {
-        let epochs = &self.state.epochs;
-        epochs
-            .iter()
-            .enumerate()
-            .map(|(index, epoch)| Segment {
-                epoch: epoch.epoch,
-                seed: epoch.seed,
-                start: epoch.start,
-                closed_at: epochs.get(index + 1).map(|next| next.previous_closed_at),
-            })
-            .collect()
+        let mut closed_at: Option<Lsn> = None;
+        let mut segments: Vec<Segment> = Vec::with_capacity(self.state.epochs.len());
+        for epoch in self.state.epochs.iter().rev() {
+            if closed_at.is_none_or(|closed| epoch.start < closed) {
+                segments.push(Segment {
+                    epoch: epoch.epoch,
+                    seed: epoch.seed,
+                    start: epoch.start,
+                    closed_at,
+                });
+            }
+            let closed = epoch.previous_closed_at;
+            closed_at = Some(closed_at.map_or(closed, |later| later.min(closed)));
+        }
+        segments.reverse();
+        segments
     }
 
     /// Hands out the valid records above the replay position. `each` says whether to go on; the
@@ -374,6 +383,11 @@ impl Opening {
     /// Step 3. A manifest that was created by this opening goes on; another is resumed.
     fn begin_epoch(&mut self, epoch: &EpochRecord) -> Result<()> {
         if self.manifest.is_none() {
+            // The process before may have died between a rename and the sync of the directory:
+            // what is built on the names found here must not be lost with them.
+            self.vfs
+                .sync_dir(&self.dir)
+                .map_err(io(&self.dir, "sync the directory"))?;
             self.manifest = Some(Manifest::resume(
                 self.vfs.clone(),
                 &self.dir,

@@ -197,6 +197,10 @@ fn upkeep(engine: &Engine) {
         }
         if last_round.elapsed() >= TICK {
             last_round = Instant::now();
+            if engine.manifest().queued() > 0 {
+                // A failure latches; without room the edits wait.
+                let _ = engine.flush_manifest();
+            }
             engine.munk_round();
             engine.collect();
         }
@@ -334,9 +338,7 @@ impl Engine {
         }
         self.settle()?;
         self.run_queued_jobs();
-        let bytes = self.manifest().flush(Vec::new());
-        let bytes = bytes.map_err(|error| self.latch_error(error.into()))?;
-        self.metrics.bytes_manifest.add(bytes);
+        self.flush_manifest()?;
         self.collect();
         Ok(())
     }

@@ -28,6 +28,8 @@ type AfterDurable = Box<dyn FnOnce() + Send>;
 
 struct Queued {
     changes: Vec<Change>,
+    /// It names files whose names in the directory are not synced yet.
+    new_files: bool,
     after: Option<AfterDurable>,
 }
 
@@ -59,6 +61,14 @@ fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Error {
     move |source| Error::io(&path, &what, source)
 }
 
+/// A failure after which it is unknown what the disk holds. A full disk is told as one too: taken
+/// for "nothing was written", it would have the caller reuse what the edit may name.
+fn terminal(path: &Path, what: &str) -> impl FnOnce(Error) -> Error {
+    let path = path.to_owned();
+    let what = what.to_owned();
+    move |error| Error::io(&path, &what, std::io::Error::other(error.to_string()))
+}
+
 /// The manifest in force and the length up to which it must verify, as `CURRENT` tells.
 pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(u64, u64)> {
     let path = dir.join("CURRENT");
@@ -75,13 +85,18 @@ pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(u64, u64)> {
         filled += n;
     }
     let corrupt = |detail: &str| Error::corruption(&path, 0, detail);
+    if filled < 8 || bytes[..7] != CURRENT_MAGIC[..7] {
+        return Err(corrupt("CURRENT has the wrong magic number"));
+    }
+    // Before length and checksum, which another version may do in its own way.
+    if bytes[7] != CURRENT_MAGIC[7] {
+        let detail = "CURRENT is of another format version";
+        return Err(Error::unsupported(&path, detail));
+    }
     if filled != CURRENT_LEN {
         return Err(corrupt("CURRENT has the wrong length"));
     }
-    let (magic, rest) = bytes[..CURRENT_LEN].split_at(8);
-    if magic[..7] != CURRENT_MAGIC[..7] {
-        return Err(corrupt("CURRENT has the wrong magic number"));
-    }
+    let rest = &bytes[8..CURRENT_LEN];
     let mut input = rest;
     let fields = (
         get_u64(&mut input),
@@ -93,12 +108,6 @@ pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(u64, u64)> {
     };
     if checksum(0, &[&bytes[..CURRENT_LEN - 4]]) != crc {
         return Err(corrupt("CURRENT does not verify"));
-    }
-    if magic[7] != CURRENT_MAGIC[7] {
-        return Err(Error::unsupported(
-            &path,
-            "CURRENT is of another format version",
-        ));
     }
     Ok((id, verified))
 }
@@ -128,7 +137,9 @@ fn write_current(vfs: &dyn Vfs, dir: &Path, id: u64, verified: u64) -> Result<()
         .map_err(io(&temporary, "sync CURRENT.tmp"))?;
     vfs.rename(&temporary, &path)
         .map_err(io(&path, "rename CURRENT"))?;
-    vfs.sync_dir(dir).map_err(io(dir, "sync directory"))
+    vfs.sync_dir(dir)
+        .map_err(io(dir, "sync directory"))
+        .map_err(terminal(&path, "rename CURRENT for good"))
 }
 
 /// Reads the manifest that `CURRENT` names: its state, its id, and where its last edit ends.
@@ -202,13 +213,23 @@ impl Manifest {
 
     /// Puts an edit into the order of edits. It is durable, and `after` is run, with the next
     /// successful [`flush`](Self::flush).
-    pub(crate) fn enqueue(&self, changes: Vec<Change>, after: Option<AfterDurable>) {
-        self.queue.lock().push(Queued { changes, after });
+    /// With `new_files` the directory is synced before the edit is written.
+    pub(crate) fn enqueue(
+        &self,
+        changes: Vec<Change>,
+        new_files: bool,
+        after: Option<AfterDurable>,
+    ) {
+        self.queue.lock().push(Queued {
+            changes,
+            new_files,
+            after,
+        });
     }
 
-    /// Whether edits wait for a flush.
-    pub(crate) fn has_queued(&self) -> bool {
-        !self.queue.lock().is_empty()
+    /// Edits that wait for a flush.
+    pub(crate) fn queued(&self) -> usize {
+        self.queue.lock().len()
     }
 
     /// Appends all queued edits and `last` behind them, syncs, applies. Returns the bytes written.
@@ -226,6 +247,13 @@ impl Manifest {
         let pending = std::mem::take(&mut *self.queue.lock());
         if pending.is_empty() && last.is_empty() {
             return Ok(0);
+        }
+        if pending.iter().any(|edit| edit.new_files) {
+            // Order: new file, its sync, its name's sync, and only then the edit that names it.
+            if let Err(source) = self.vfs.sync_dir(&self.dir) {
+                writer.failed = true;
+                return Err(Error::io(&self.dir, "sync the directory", source));
+            }
         }
         let edits = || pending.iter().map(|edit| &edit.changes).chain([&last]);
         match writer.append(edits().filter(|changes| !changes.is_empty())) {
@@ -302,10 +330,13 @@ impl Writer {
         }
         // From here a failure leaves bytes whose fate is unknown behind the last good edit.
         self.failed = true;
-        for payload in &payloads {
-            self.log.append(payload)?;
-        }
-        self.log.sync()?;
+        let mut append = || {
+            for payload in &payloads {
+                self.log.append(payload)?;
+            }
+            self.log.sync()
+        };
+        append().map_err(terminal(self.file.path(), "append to the manifest"))?;
         self.failed = false;
         Ok(bytes)
     }

@@ -6,14 +6,18 @@
 //! ```
 //!
 //! An end keeps a key and a bounded buffer, no view and no root: a refill looks the key up in the
-//! current root, so splits, merges and evictions in between do not matter. The ends meet by
+//! current root, so splits, merges and evictions in between do not matter. Only where that leads to
+//! the same funk as before does the scan of its tables go on without seeking. The ends meet by
 //! comparing keys. An error is sticky: it is returned again by every later call.
 
-use super::fill::{Buffer, Filled, Span, fill_from_funk, fill_from_munk, gather};
+use super::fill::{
+    Buffer, Filled, FunkScan, Gathered, Span, fill_from_funk, fill_from_munk, gather,
+};
 use super::snapshot::Moment;
 use super::tables::Direction;
 use crate::chunk::{Chunk, Heat};
 use crate::error::{Error, Result};
+use crate::funk::Funk;
 use crate::keyspace::KeyspaceState;
 use crate::sync::Arc;
 use crate::sync::epoch;
@@ -33,6 +37,8 @@ struct End {
     position: Option<Vec<u8>>,
     exhausted: bool,
     records: usize,
+    /// Where the last fill left a funk.
+    scan: Option<FunkScan>,
 }
 
 impl End {
@@ -43,6 +49,7 @@ impl End {
             position,
             exhausted: false,
             records: FIRST_RECORDS,
+            scan: None,
         }
     }
 
@@ -231,14 +238,15 @@ impl Cursor {
         };
         let view = chunk.view.load(&guard);
         let filled = if let Some(munk) = &view.munk {
+            // The munk moves on without it.
+            end.scan = None;
             fill_from_munk(&mut end.buffer, view.get(), munk, &span, &guard)
         } else {
             let gathered = gather(view.get(), &span, &guard);
             let view = view.counted();
             let chunk = chunk.clone();
             drop(guard);
-            let readahead = (end.records / 8).max(1);
-            fill_from_funk(&mut end.buffer, &view.funk, &gathered, &span, readahead)
+            fill_unpinned(end, &view.funk, &gathered, &span)
                 .inspect_err(|_| engine.note_damage(&chunk))?
         };
         match filled {
@@ -255,6 +263,24 @@ impl Cursor {
         end.records = (end.records * 4).min(RECORDS_MAX);
         Ok(())
     }
+}
+
+/// Fills from a funk, going on where the last fill left it if it is still the same.
+fn fill_unpinned(
+    end: &mut End,
+    funk: &Arc<Funk>,
+    gathered: &Gathered,
+    span: &Span<'_>,
+) -> Result<Filled> {
+    let mut scan = match end.scan.take() {
+        Some(scan) if scan.is_of(funk) => scan,
+        _ => FunkScan::seek(funk, span)?,
+    };
+    let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span)?;
+    if matches!(filled, Filled::UpTo(_)) {
+        end.scan = Some(scan);
+    }
+    Ok(filled)
 }
 
 /// Where a refill from `chunk` has to stop, and whether nothing wanted lies beyond the chunk.

@@ -379,13 +379,64 @@ pub(crate) fn gather(view: &View, span: &Span<'_>, guard: &Guard) -> Gathered {
     }
 }
 
-/// Log and base of a funk, key by key, newest source first.
-struct FunkKeys<'f> {
+/// Log and base of a funk, key by key, newest source first. It stays where a fill left it, so that
+/// the next fill of the same funk goes on without seeking; it keeps the funk, not its view.
+pub(crate) struct FunkScan {
+    funk: Arc<Funk>,
+    /// Newest first.
     runs: Vec<TableKeys>,
-    base: BaseKeys<'f>,
+    base: BaseKeys,
 }
 
-impl FunkKeys<'_> {
+/// Blocks of the base that are read at once when a scan moves on.
+const READAHEAD_BLOCKS: usize = 8;
+
+impl FunkScan {
+    /// At the start of a span.
+    pub(crate) fn seek(funk: &Arc<Funk>, span: &Span<'_>) -> Result<FunkScan> {
+        let mut runs = Vec::with_capacity(funk.runs.len());
+        for run in funk.runs.iter().rev() {
+            // A run wholly on the other side of the span's start has nothing.
+            let meta = &run.table.part.meta;
+            let nothing = match (span.direction, span.from) {
+                (_, None) => false,
+                (Direction::Forward, Some(from)) => *meta.max_key < *from,
+                (Direction::Backward, Some(from)) => *meta.min_key >= *from,
+            };
+            let beyond = match span.direction {
+                Direction::Forward => !span.wants(&meta.min_key),
+                Direction::Backward => !span.wants(&meta.max_key),
+            };
+            if !nothing && !beyond {
+                let table = run.table.open()?;
+                runs.push(TableKeys::seek(
+                    table,
+                    span.from,
+                    span.direction,
+                    span.at,
+                    1,
+                )?);
+            }
+        }
+        let base = BaseKeys::seek(
+            funk.clone(),
+            span.from,
+            span.direction,
+            span.at,
+            READAHEAD_BLOCKS,
+        )?;
+        Ok(FunkScan {
+            funk: funk.clone(),
+            runs,
+            base,
+        })
+    }
+
+    /// Whether it scans this very funk.
+    pub(crate) fn is_of(&self, funk: &Arc<Funk>) -> bool {
+        Arc::ptr_eq(&self.funk, funk)
+    }
+
     /// The next key of all, copied into `out`; whether there is one.
     fn next_key(&self, span: &Span<'_>, out: &mut Vec<u8>) -> bool {
         let mut least = self.base.key();
@@ -424,43 +475,10 @@ impl FunkKeys<'_> {
 /// Fills from a funk and what was gathered from the deltas above it; does I/O, takes no pin.
 pub(crate) fn fill_from_funk(
     buffer: &mut Buffer,
-    funk: &Funk,
+    funk: &mut FunkScan,
     gathered: &Gathered,
     span: &Span<'_>,
-    readahead_blocks: usize,
 ) -> Result<Filled> {
-    let mut runs = Vec::with_capacity(funk.runs.len());
-    for run in funk.runs.iter().rev() {
-        // A run wholly on the other side of the span's start has nothing.
-        let meta = &run.table.part.meta;
-        let nothing = match (span.direction, span.from) {
-            (_, None) => false,
-            (Direction::Forward, Some(from)) => *meta.max_key < *from,
-            (Direction::Backward, Some(from)) => *meta.min_key >= *from,
-        };
-        let beyond = match span.direction {
-            Direction::Forward => !span.wants(&meta.min_key),
-            Direction::Backward => !span.wants(&meta.max_key),
-        };
-        if !nothing && !beyond {
-            let table = run.table.open()?;
-            runs.push(TableKeys::seek(
-                table,
-                span.from,
-                span.direction,
-                span.at,
-                1,
-            )?);
-        }
-    }
-    let base = BaseKeys::seek(
-        &funk.base,
-        span.from,
-        span.direction,
-        span.at,
-        readahead_blocks,
-    )?;
-    let mut funk = FunkKeys { runs, base };
     let mut upper = gathered.records.iter().peekable();
     let mut key = Vec::new();
     let mut lower = funk.next_key(span, &mut key);

@@ -4,7 +4,7 @@
 //! one direction, chosen at the seek.
 
 use crate::error::Result;
-use crate::funk::tables::TableHandle;
+use crate::funk::Funk;
 use crate::sync::Arc;
 use evendb_storage::table::{Block, Table, TableCursor};
 use evendb_storage::{Kind, Version};
@@ -115,8 +115,8 @@ impl TableKeys {
 }
 
 /// The base's tables end to end.
-pub(crate) struct BaseKeys<'f> {
-    tables: &'f [Arc<TableHandle>],
+pub(crate) struct BaseKeys {
+    funk: Arc<Funk>,
     /// The table of `current`.
     index: usize,
     current: Option<TableKeys>,
@@ -125,14 +125,15 @@ pub(crate) struct BaseKeys<'f> {
     readahead_blocks: usize,
 }
 
-impl<'f> BaseKeys<'f> {
+impl BaseKeys {
     pub(crate) fn seek(
-        tables: &'f [Arc<TableHandle>],
+        funk: Arc<Funk>,
         from: Option<&[u8]>,
         direction: Direction,
         at: Version,
         readahead_blocks: usize,
-    ) -> Result<BaseKeys<'f>> {
+    ) -> Result<BaseKeys> {
+        let tables = &funk.base;
         let index = match (direction, from) {
             (Direction::Forward, None) => Some(0),
             (Direction::Forward, Some(key)) => {
@@ -144,7 +145,7 @@ impl<'f> BaseKeys<'f> {
                 .checked_sub(1),
         };
         let mut keys = BaseKeys {
-            tables,
+            funk,
             index: 0,
             current: None,
             direction,
@@ -159,7 +160,7 @@ impl<'f> BaseKeys<'f> {
     }
 
     fn open(&mut self, from: Option<&[u8]>) -> Result<()> {
-        self.current = match self.tables.get(self.index) {
+        self.current = match self.funk.base.get(self.index) {
             Some(table) => Some(TableKeys::seek(
                 table.open()?,
                 from,
@@ -182,7 +183,7 @@ impl<'f> BaseKeys<'f> {
                 Direction::Forward => Some(self.index + 1),
                 Direction::Backward => self.index.checked_sub(1),
             };
-            let Some(table) = next.and_then(|next| self.tables.get(next)) else {
+            let Some(table) = next.and_then(|next| self.funk.base.get(next)) else {
                 self.current = None;
                 break;
             };

@@ -5,12 +5,26 @@ use super::picker::{ChunkStats, Decision, Limits, pick};
 use crate::chunk::{Chunk, Heat, View};
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result};
+use crate::funk::Run;
 use crate::funk::tables::TableHandle;
 use crate::keyspace::KeyspaceState;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 
+/// Edits that may wait for upkeep to make them durable.
+const QUEUED_EDITS_MAX: usize = 64;
+
 impl Engine {
+    /// Makes queued edits durable. A full disk is no error: they stay queued.
+    pub(crate) fn flush_manifest(&self) -> Result<()> {
+        match self.manifest().flush(Vec::new()) {
+            Ok(bytes) => self.metrics.bytes_manifest.add(bytes),
+            Err(error) if error.kind() == evendb_storage::ErrorKind::NoSpace => {}
+            Err(error) => return Err(self.latch_error(error.into())),
+        }
+        Ok(())
+    }
+
     /// Looks at a chunk until it needs nothing more. Whether anything was done. Errors of kind
     /// `NoSpace` are for later; others have marked the chunk or latched the database.
     pub(crate) fn maintain(&self, chunk: &Arc<Chunk>) -> Result<bool> {
@@ -70,13 +84,11 @@ impl Engine {
             .cloned()
     }
 
-    /// After a layout change: the edit becomes durable, and new chunks are looked at.
+    /// After a layout change: new chunks are looked at. The edit becomes durable with the next
+    /// flush, by upkeep or a checkpoint, which saves a sync a job; only a long queue is flushed here.
     fn finish_layout(&self, chunks: &[Arc<Chunk>]) -> Result<()> {
-        match self.manifest().flush(Vec::new()) {
-            Ok(bytes) => self.metrics.bytes_manifest.add(bytes),
-            // The edit stays queued: the next flush takes it along.
-            Err(error) if error.kind() == evendb_storage::ErrorKind::NoSpace => {}
-            Err(error) => return Err(self.latch_error(error.into())),
+        if self.manifest().queued() >= QUEUED_EDITS_MAX {
+            self.flush_manifest()?;
         }
         for chunk in chunks {
             self.work.push_maintenance(chunk);
@@ -88,9 +100,7 @@ impl Engine {
     fn split(&self, keyspace: &KeyspaceState, chunk: &Arc<Chunk>) -> Result<Vec<Arc<Chunk>>> {
         let view = chunk.view.load_full();
         // Data that arrived in order lies in disjoint tables: cut between them, write nothing.
-        if view.funk.runs.is_empty()
-            && let Some(lows) = self.cuts_between_tables(chunk, &view)
-        {
+        if let Some(lows) = self.cuts_between_tables(chunk, &view) {
             return self.split_sharing(keyspace, chunk, lows);
         }
         // The first phase of the paper's split: a munk is cut in RAM, the tables are shared until
@@ -105,17 +115,22 @@ impl Engine {
         self.rewrite(keyspace, std::slice::from_ref(chunk))
     }
 
-    /// Low keys that group the base's tables into chunks of up to the rebalance size.
+    /// Low keys that group the base's tables into chunks of up to the rebalance size, without
+    /// cutting through any table or run.
     fn cuts_between_tables(&self, chunk: &Chunk, view: &View) -> Option<Vec<Vec<u8>>> {
         let group_max = self.options.chunk_bytes_max() * 8 / 10;
+        let whole = |key: &[u8]| {
+            let cuts = |run: &Run| {
+                let meta = &run.table.part.meta;
+                *meta.min_key < *key && *key <= *meta.max_key
+            };
+            chunk.range.contains(key) && !view.funk.runs.iter().any(cuts)
+        };
         let mut lows = vec![chunk.range.low.to_vec()];
         let mut group = 0;
         for table in &view.funk.base {
             let meta = &table.part.meta;
-            if group > 0
-                && group + meta.data_bytes > group_max
-                && chunk.range.contains(&meta.min_key)
-            {
+            if group > 0 && group + meta.data_bytes > group_max && whole(&meta.min_key) {
                 lows.push(meta.min_key.clone());
                 group = 0;
             }

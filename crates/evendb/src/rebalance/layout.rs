@@ -1,6 +1,7 @@
 //! Layout changes: the outcome of a rebalance, split or merge becomes the truth.
 //!
-//! New files are written and synced before. Then, under the latches of the chunks concerned and
+//! New files are written and synced before; the names of the files are synced with the
+//! edit. Then, under the latches of the chunks concerned and
 //! with no checkpoint's run pending on them, the manifest edit is queued (the queue is the order of
 //! edits) and the view or root is published. The edit is durable with the next manifest sync; what
 //! it drops is deleted after that and after the last view that names it is gone (I13).
@@ -135,7 +136,7 @@ impl Engine {
             )
             .cloned()
             .collect();
-        self.enqueue_edit(vec![Change::SetChunk(record)], dropped);
+        self.enqueue_edit(vec![Change::SetChunk(record)], true, dropped);
         chunk.publish(view);
         drop(guards);
         Ok(())
@@ -195,8 +196,8 @@ impl Engine {
             };
             chunks.push(Arc::new(Chunk::new(id, keyspace.id, range, view)));
         }
-        // The new chunks' undurable deltas are flushed by the checkpoint of their number: one may
-        // run that takes the older only.
+        // The new chunks' undurable deltas are flushed by the checkpoint of each: one under way takes
+        // its own and leaves those begun since to the next, which must find the chunk queued too.
         {
             let mut dirty = self.dirty.lock();
             for chunk in &chunks {
@@ -210,7 +211,7 @@ impl Engine {
             .flat_map(|view| view.funk.tables())
             .cloned()
             .collect();
-        self.enqueue_edit(changes, dropped);
+        self.enqueue_edit(changes, rewritten_below.is_some(), dropped);
         let published = chunks
             .iter()
             .map(|chunk| (chunk.range.low.clone(), chunk.clone()));
@@ -232,10 +233,10 @@ impl Engine {
     }
 
     /// Queues an edit; the tables it drops are released once it is durable.
-    fn enqueue_edit(&self, changes: Vec<Change>, dropped: Vec<Arc<TableHandle>>) {
+    fn enqueue_edit(&self, changes: Vec<Change>, new_files: bool, dropped: Vec<Arc<TableHandle>>) {
         let registry = self.tables.registry();
         let release = Box::new(move || registry.release(dropped));
-        self.manifest().enqueue(changes, Some(release));
+        self.manifest().enqueue(changes, new_files, Some(release));
     }
 
     /// New base, and the runs that were written while it was made.

@@ -121,7 +121,7 @@ impl Engine {
         }
     }
 
-    /// Merges and writes; the tables are synced, their names too. On an error nothing is left.
+    /// Merges and writes; the tables are synced, their names with the edit. On an error nothing is left.
     fn write_tables(&self, chunks: &[Arc<Chunk>], views: &[Arc<View>]) -> Result<Vec<Part>> {
         let total: u64 = views.iter().map(|view| data_bytes(view)).sum();
         let bytes_max = self.options.chunk_bytes_max();
@@ -148,13 +148,6 @@ impl Engine {
         if let Err(error) = result {
             self.remove_tables(&parts);
             return Err(error);
-        }
-        if !parts.is_empty() {
-            let synced = self.vfs.sync_dir(&self.dir);
-            synced.map_err(|source| {
-                let error = evendb_storage::Error::io(&self.dir, "sync the directory", source);
-                self.latch_error(error.into())
-            })?;
         }
         Ok(parts)
     }

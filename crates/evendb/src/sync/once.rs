@@ -79,3 +79,47 @@ impl<T> Drop for OnceArc<T> {
 unsafe impl<T: Send + Sync> Send for OnceArc<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for OnceArc<T> {}
+
+#[cfg(all(test, evendb_loom))]
+mod loom_tests {
+    use super::*;
+    use loom::thread;
+
+    /// L8's second half: two threads load the same thing, a third looks.
+    #[test]
+    fn loom_concurrent_loads_agree() {
+        loom::model(|| {
+            let cell = Arc::new(OnceArc::new());
+            let offer = |value: u32| {
+                let cell = cell.clone();
+                thread::spawn(move || *cell.set(Arc::new(value)))
+            };
+            let (a, b) = (offer(1), offer(2));
+            let seen = cell.get().map(|value| *value);
+            let (a, b) = (a.join().expect("no panic"), b.join().expect("no panic"));
+            assert_eq!(a, b, "both have the winner's");
+            assert!(seen.is_none_or(|seen| seen == a), "nobody saw the loser's");
+            assert_eq!(cell.get().map(|value| *value), Some(a));
+        });
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_offer_stays_and_counts_balance() {
+        let cell = OnceArc::new();
+        assert!(cell.get().is_none());
+        let first = Arc::new(1);
+        let second = Arc::new(2);
+        assert_eq!(*cell.set(first.clone()), 1);
+        assert_eq!(*cell.set(second.clone()), 1);
+        assert_eq!(Arc::strong_count(&second), 1, "the loser's count came back");
+        assert_eq!(Arc::strong_count(&first), 2);
+        drop(cell);
+        assert_eq!(Arc::strong_count(&first), 1);
+    }
+}

@@ -1,0 +1,60 @@
+//! What the tests of crashes, faults and damage share: tiny options, the oracle and the workload.
+
+#![allow(dead_code, reason = "every test binary uses its own part")]
+
+pub mod oracle;
+pub mod workload;
+
+use evendb::vfs::SimVfs;
+use evendb::{Compression, Durability, LogSearch, Options};
+use std::sync::Arc;
+
+/// Where the simulated database lives.
+pub const DIR: &str = "/db";
+
+pub const LEVELS: [Durability; 3] = [Durability::Relaxed, Durability::Process, Durability::Sync];
+
+/// Limits so small that every kind of job runs within a few hundred steps.
+pub fn tiny(level: Durability, workers: usize) -> Options {
+    Options::new()
+        .memory_budget(1 << 20)
+        .commit_log_bytes(64 << 10)
+        .chunk_bytes(2048)
+        .block_bytes(256)
+        .durability(level)
+        .workers(workers)
+}
+
+pub fn on_sim(vfs: &SimVfs, level: Durability, workers: usize) -> Options {
+    tiny(level, workers).vfs(Arc::new(vfs.clone()))
+}
+
+/// The same with options that may differ from one life of a database to the next.
+pub fn varied(vfs: &SimVfs, level: Durability, variant: u64) -> Options {
+    let options = on_sim(vfs, level, 0).commit_log_mapped(!variant.is_multiple_of(3));
+    match scramble(variant) % 6 {
+        0 => options.munks(false),
+        1 => options.row_cache(false).compression(Compression::Lz4),
+        2 => options.log_search(LogSearch::Bloom { split_factor: 4 }),
+        3 => options.chunk_bytes(1024).filter_bits_per_key(10),
+        4 => options.chunk_bytes(4096),
+        _ => options,
+    }
+}
+
+/// A number from the environment, for full campaigns and replays.
+pub fn number_from_env(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().expect("the variable holds a number"),
+        Err(_) => default,
+    }
+}
+
+/// Numbers that are good enough for placing crashes; not those of the workload, so that one does
+/// not follow the other.
+pub fn scramble(number: u64) -> u64 {
+    let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

@@ -1,0 +1,266 @@
+//! A workload of few steps that reaches every protocol, and what runs it beside the oracle.
+
+use super::oracle::{Change, End, Map, Oracle, contents};
+use super::{DIR, on_sim, varied};
+use evendb::vfs::SimVfs;
+use evendb::{Db, Durability, Error, Options, Snapshot};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+pub const NAMES: [&str; 3] = ["default", "other", "third"];
+
+/// Name of a keyspace, key, and value or deletion.
+pub type Write = (&'static str, Vec<u8>, Option<Vec<u8>>);
+
+#[derive(Clone, Debug)]
+pub enum Step {
+    Write(Vec<Write>, Option<Durability>),
+    Checkpoint,
+    Persist,
+    Settle,
+    Snapshot,
+    ForgetSnapshot,
+    Look,
+    Reopen,
+    Create(&'static str),
+    Drop(&'static str),
+}
+
+struct Maker {
+    random: StdRng,
+    stamp: u32,
+    keys: u32,
+}
+
+impl Maker {
+    fn write(&mut self, large_allowed: bool) -> Write {
+        let name = NAMES[[0, 0, 0, 1, 1, 2][self.random.random_range(0..6)]];
+        let number: u32 = self.random.random_range(0..self.keys);
+        let key = match self.random.random_range(0..12) {
+            0 => format!("k{number:03}/long/{}", "x".repeat(60)),
+            _ => format!("k{number:03}"),
+        };
+        if self.random.random_range(0..5) == 0 {
+            return (name, key.into_bytes(), None);
+        }
+        let len = match self.random.random_range(0..60) {
+            // Above an eighth of the commit log: goes through a value extent.
+            0 if large_allowed => self.random.random_range(8_200..12_000),
+            1..4 => self.random.random_range(500..2_000),
+            _ => self.random.random_range(0..120),
+        };
+        self.stamp += 1;
+        let mut value = format!("{:06x}.", self.stamp).into_bytes();
+        value.resize(value.len() + len, (self.stamp % 251) as u8);
+        (name, key.into_bytes(), Some(value))
+    }
+
+    fn step(&mut self) -> Step {
+        match self.random.random_range(0..1000) {
+            0..700 => Step::Write(vec![self.write(true)], None),
+            700..840 => {
+                let count = self.random.random_range(2..9);
+                let writes = (0..count).map(|index| self.write(index == 0)).collect();
+                let level = match self.random.random_range(0..8) {
+                    0 => Some(Durability::Sync),
+                    1 => Some(Durability::Process),
+                    _ => None,
+                };
+                Step::Write(writes, level)
+            }
+            840..870 => Step::Checkpoint,
+            870..885 => Step::Persist,
+            885..905 => Step::Settle,
+            905..920 => Step::Snapshot,
+            920..930 => Step::ForgetSnapshot,
+            930..950 => Step::Look,
+            950..970 => Step::Reopen,
+            970..988 => Step::Create("third"),
+            _ => Step::Drop("third"),
+        }
+    }
+}
+
+/// The steps of a seed; the same ones however far they are run.
+pub fn steps(seed: u64, count: usize) -> Vec<Step> {
+    let mut maker = Maker {
+        random: StdRng::seed_from_u64(seed),
+        stamp: 0,
+        keys: 70,
+    };
+    let mut steps = vec![Step::Create("other")];
+    steps.extend((1..count).map(|_| maker.step()));
+    steps
+}
+
+/// A database, what it should hold, and the machine it runs on.
+pub struct Runner {
+    pub vfs: SimVfs,
+    pub options: Options,
+    pub level: Durability,
+    pub db: Option<Db>,
+    pub oracle: Oracle,
+    snapshot: Option<(Snapshot, Vec<(String, Map)>)>,
+}
+
+impl Runner {
+    pub fn new(vfs: &SimVfs, level: Durability) -> Runner {
+        Runner::resume(vfs, level, Oracle::new(level))
+    }
+
+    /// Goes on with what an oracle knows of the machine's disk; nothing is opened yet.
+    pub fn resume(vfs: &SimVfs, level: Durability, oracle: Oracle) -> Runner {
+        Runner {
+            vfs: vfs.clone(),
+            options: on_sim(vfs, level, 0),
+            level,
+            db: None,
+            oracle,
+            snapshot: None,
+        }
+    }
+
+    /// The same with options of its own.
+    pub fn vary(mut self, variant: u64) -> Runner {
+        self.options = varied(&self.vfs, self.level, variant);
+        self
+    }
+
+    pub fn open(&mut self) -> Result<(), Error> {
+        self.db = Some(self.options.clone().open(DIR)?);
+        Ok(())
+    }
+
+    pub fn db(&self) -> &Db {
+        self.db.as_ref().expect("it is open")
+    }
+
+    /// Drops all handles, as the end of the process does.
+    pub fn abandon(&mut self) {
+        self.snapshot = None;
+        self.db = None;
+    }
+
+    /// Runs one step. An error leaves what was begun pending in the oracle. If the machine stopped
+    /// meanwhile, nothing is acknowledged: a copy into a mapping cannot tell that it failed.
+    pub fn step(&mut self, step: &Step) -> Result<(), Error> {
+        match step {
+            Step::Write(writes, level) => return self.write(writes, *level),
+            Step::Checkpoint => self.db().checkpoint()?,
+            Step::Persist => self.db().persist()?,
+            Step::Settle => self.db().settle_debt()?,
+            Step::Snapshot => {
+                let names = self.oracle.names();
+                let maps = names.iter().map(|name| self.oracle.map(name));
+                let then = names.iter().cloned().zip(maps).collect();
+                self.snapshot = Some((self.db().snapshot()?, then));
+                return Ok(());
+            }
+            Step::ForgetSnapshot => {
+                self.snapshot = None;
+                return Ok(());
+            }
+            Step::Look => return self.look(),
+            Step::Reopen => {
+                self.snapshot = None;
+                self.db.take().expect("it is open").close()?;
+                if !self.vfs.crashed() {
+                    self.oracle.everything_is_durable();
+                }
+                return self.open();
+            }
+            Step::Create(name) => {
+                if self.oracle.generation(name).is_none() {
+                    self.oracle.begin_create(name);
+                    self.db().keyspace(name)?;
+                    if !self.vfs.crashed() {
+                        self.oracle.names_done();
+                    }
+                }
+                return Ok(());
+            }
+            Step::Drop(name) => {
+                if self.oracle.generation(name).is_some() {
+                    self.oracle.begin_drop(name);
+                    self.db().drop_keyspace(name)?;
+                    if !self.vfs.crashed() {
+                        self.oracle.names_done();
+                    }
+                }
+                return Ok(());
+            }
+        }
+        if !self.vfs.crashed() {
+            self.oracle.everything_is_durable();
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, writes: &[Write], level: Option<Durability>) -> Result<(), Error> {
+        let mut batch = self.db().batch();
+        let mut changes = Vec::new();
+        for (name, key, value) in writes {
+            let Some(generation) = self.oracle.generation(name) else {
+                continue;
+            };
+            let keyspace = self.db().keyspace(name)?;
+            match value {
+                Some(value) => batch.put(&keyspace, key, value),
+                None => batch.delete(&keyspace, key),
+            };
+            changes.push(Change {
+                generation,
+                key: key.clone(),
+                value: value.clone(),
+            });
+        }
+        if let Some(level) = level {
+            batch.durability(level);
+        }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.oracle.begin(changes);
+        batch.commit()?;
+        if !self.vfs.crashed() {
+            self.oracle.acknowledge(level);
+        }
+        Ok(())
+    }
+
+    /// Reads everything, now and as the snapshot saw it.
+    fn look(&self) -> Result<(), Error> {
+        for name in self.oracle.names() {
+            assert!(
+                contents(self.db(), &name)? == self.oracle.map(&name),
+                "{name} holds something else"
+            );
+        }
+        let Some((snapshot, then)) = &self.snapshot else {
+            return Ok(());
+        };
+        for (name, map) in then {
+            let still_there = self.oracle.generation(name).is_some();
+            if !still_there || name == "third" {
+                continue;
+            }
+            let keyspace = self.db().keyspace(name)?;
+            let mut seen = Map::new();
+            for item in snapshot.iter(&keyspace) {
+                let (key, value) = item?;
+                seen.insert(key.to_vec(), value.to_vec());
+            }
+            assert!(seen == *map, "the snapshot of {name} changed");
+        }
+        Ok(())
+    }
+
+    /// Opens after the end of a life and compares. Returns what is wrong.
+    pub fn recover(&mut self, end: End) -> Result<(), String> {
+        self.open().map_err(|error| format!("opening: {error}"))?;
+        let length = self.oracle.check(self.db(), end)?;
+        let db = self.db.as_ref().expect("just opened");
+        self.oracle.recovered(length, db, end);
+        Ok(())
+    }
+}

@@ -1,0 +1,468 @@
+//! Damage to every kind of file: bits flipped, files cut short, pages zeroed and swapped, files
+//! missing, empty and foreign. Opening or reading gives a typed error or exactly the right answer;
+//! never a panic, never a wrong value, never a scan with a gap.
+//!
+//! What counts as right depends on where the damage is. After a clean close everything must be
+//! there. In a commit log that is still needed damage looks like the place where a crash ended it,
+//! and no log of this kind can tell the two apart: the log ends there, and what is left must be a
+//! prefix of the writes that holds at least what a checkpoint had taken. The same goes for the
+//! value extents that such records name. The last edits of a manifest after an unclean end are
+//! such a tail too.
+//!
+//! `EVENDB_DAMAGE_STRIDE` sets how many bytes are left out between two flips (default 97).
+
+mod common;
+
+use common::oracle::{End, Map, Oracle, contents};
+use common::workload::{Runner, Step, steps};
+use common::{DIR, number_from_env, on_sim, scramble};
+use evendb::vfs::{CrashMode, SimVfs};
+use evendb::{Db, Durability, Error, ErrorKind};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+const LEVEL: Durability = Durability::Process;
+
+/// A disk to damage, and what it holds.
+struct Image {
+    name: &'static str,
+    disk: SimVfs,
+    oracle: Oracle,
+    /// Whether the end was clean, so that nothing at all may be missing.
+    closed: bool,
+}
+
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(DIR).join(name)
+}
+
+/// A disk with files of every kind, after a clean close or after `kill -9`.
+fn image(closed: bool) -> Image {
+    let vfs = SimVfs::new(1);
+    let mut runner = Runner::new(&vfs, LEVEL);
+    runner.open().expect("opens");
+    let large = |key: &str| {
+        let value = Some(vec![b'v'; 9_000]);
+        Step::Write(vec![("default", key.into(), value)], None)
+    };
+    for step in steps(11, 220).iter().chain(&[Step::Settle, large("k010")]) {
+        runner.step(step).expect("nothing fails");
+    }
+    for step in steps(12, 40) {
+        if matches!(step, Step::Write(..)) {
+            runner.step(&step).expect("nothing fails");
+        }
+    }
+    if closed {
+        runner.db.take().expect("open").close().expect("closes");
+        runner.oracle.everything_is_durable();
+    }
+    let disk = vfs.crash(CrashMode::Process);
+    runner.abandon();
+    Image {
+        name: if closed { "closed" } else { "killed" },
+        disk,
+        oracle: runner.oracle,
+        closed,
+    }
+}
+
+/// The errors that damage may give.
+fn is_typed(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Corruption | ErrorKind::Unsupported | ErrorKind::Io | ErrorKind::Latched
+    )
+}
+
+fn check_error(error: &Error, what: &str) {
+    assert!(is_typed(error), "{what}: {error:?}");
+}
+
+/// Every kind of read; true if any told of damage.
+fn check_reads(db: &Db, expected: &BTreeMap<String, Map>, what: &str) -> bool {
+    let mut told = false;
+    for (name, map) in expected {
+        let keyspace = match db.keyspace(name) {
+            Ok(keyspace) => keyspace,
+            Err(error) => {
+                check_error(&error, what);
+                told = true;
+                continue;
+            }
+        };
+        for number in 0..70 {
+            let key = format!("k{number:03}").into_bytes();
+            match keyspace.get(&key) {
+                Ok(value) => {
+                    let value = value.map(|value| value.to_vec());
+                    assert!(
+                        value.as_ref() == map.get(&key),
+                        "{what}: a wrong value of k{number:03} in {name}"
+                    );
+                }
+                Err(error) => {
+                    check_error(&error, what);
+                    told = true;
+                }
+            }
+        }
+        told |= check_scan(keyspace.iter(), map.iter(), &format!("{what}: {name}"));
+        let backwards = format!("{what}: {name} backwards");
+        told |= check_scan(keyspace.iter().rev(), map.iter().rev(), &backwards);
+    }
+    told
+}
+
+/// A scan gives the records in order up to its end or up to an error.
+fn check_scan<'m>(
+    actual: impl Iterator<Item = evendb::Result<(evendb::Value, evendb::Value)>>,
+    mut expected: impl Iterator<Item = (&'m Vec<u8>, &'m Vec<u8>)>,
+    what: &str,
+) -> bool {
+    for item in actual {
+        match item {
+            Ok((key, value)) => {
+                let next = expected.next();
+                assert!(
+                    next.is_some_and(|(k, v)| **k == *key && **v == *value),
+                    "{what}: a gap or a wrong record at {:?}",
+                    String::from_utf8_lossy(&key)
+                );
+            }
+            Err(error) => {
+                check_error(&error, what);
+                return true;
+            }
+        }
+    }
+    assert!(expected.next().is_none(), "{what}: the scan ended early");
+    false
+}
+
+/// What the database should hold, given where it was damaged.
+fn expectation(db: &Db, image: &Image, what: &str) -> Option<BTreeMap<String, Map>> {
+    let mut oracle = image.oracle.clone();
+    if !image.closed {
+        // Any error here was typed, or the reads below find it again.
+        match oracle.check(db, End::Power) {
+            Ok(length) => oracle.recovered(length, db, End::Process),
+            Err(text) => {
+                for name in oracle.names() {
+                    match contents(db, &name) {
+                        Ok(_) => {}
+                        Err(error) => {
+                            check_error(&error, what);
+                            return None;
+                        }
+                    }
+                }
+                panic!("{what}: {text}");
+            }
+        }
+    }
+    let names = oracle.names();
+    assert_eq!(db.keyspace_names(), names, "{what}");
+    let maps = names.iter().map(|name| oracle.map(name));
+    Some(names.iter().cloned().zip(maps).collect())
+}
+
+/// Opens a damaged disk, reads, writes, reorganises, and opens it again. Whether damage was told.
+fn judge(machine: &SimVfs, image: &Image, what: &str) -> bool {
+    let db = match on_sim(machine, LEVEL, 0).open(DIR) {
+        Ok(db) => db,
+        Err(error) => {
+            check_error(&error, what);
+            return true;
+        }
+    };
+    let Some(mut expected) = expectation(&db, image, what) else {
+        return true;
+    };
+    let mut told = check_reads(&db, &expected, what);
+    match db.put("k999", "new") {
+        Ok(()) => {
+            let map = expected.get_mut("default").expect("it is always there");
+            map.insert(b"k999".to_vec(), b"new".to_vec());
+        }
+        Err(error) => check_error(&error, what),
+    }
+    // Reorganising must not spread the damage, nor lose what it cannot read.
+    if let Err(error) = db.settle_debt() {
+        check_error(&error, what);
+        told = true;
+    }
+    told |= check_reads(&db, &expected, &format!("{what}, after settling"));
+    if let Err(error) = db.close() {
+        check_error(&error, what);
+        told = true;
+    }
+    match on_sim(machine, LEVEL, 0).open(DIR) {
+        Ok(db) => told | check_reads(&db, &expected, &format!("{what}, opened again")),
+        Err(error) => {
+            check_error(&error, what);
+            true
+        }
+    }
+}
+
+fn files(image: &Image) -> Vec<String> {
+    let mut names = image.disk.file_names(&PathBuf::from(DIR));
+    names.retain(|name| name != "LOCK");
+    names
+}
+
+/// Damages one file and judges.
+fn damage(image: &Image, name: &str, what: &str, change: impl FnOnce(&mut Vec<u8>)) -> bool {
+    let machine = image.disk.fork_state();
+    let mut bytes = machine.read_file(&path(name));
+    let before = bytes.clone();
+    change(&mut bytes);
+    if bytes == before {
+        return false;
+    }
+    machine.write_file(&path(name), bytes);
+    judge(&machine, image, &format!("{} {name} {what}", image.name))
+}
+
+/// Bytes that are not amid zeros: those would only repeat each other.
+fn places(bytes: &[u8], stride: usize) -> Vec<usize> {
+    let used = bytes
+        .iter()
+        .rposition(|&byte| byte != 0)
+        .map_or(0, |at| at + 1);
+    let mut places: Vec<usize> = (0..used).step_by(stride).collect();
+    // The first and last bytes of a file are its headers and footers.
+    places.extend((0..used.min(40)).step_by(stride.min(5)));
+    places.extend((used.saturating_sub(40)..used).step_by(stride.min(5)));
+    places.extend(
+        [used, bytes.len().saturating_sub(1)]
+            .iter()
+            .filter(|&&at| at < bytes.len()),
+    );
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+#[test]
+fn the_images_hold_every_kind_of_file() {
+    for closed in [true, false] {
+        let image = image(closed);
+        let names = files(&image);
+        let has = |wanted: &str| names.iter().any(|name| name.contains(wanted));
+        for wanted in ["CURRENT", "MANIFEST-", "COMMIT-LOG", "CHUNK-LOGS", ".sst"] {
+            assert!(has(wanted), "{names:?}");
+        }
+        assert!(closed || has(".val"), "{names:?}");
+        let machine = image.disk.fork_state();
+        assert!(!judge(&machine, &image, "undamaged"));
+    }
+}
+
+#[test]
+fn flipped_bits() {
+    let stride = number_from_env("EVENDB_DAMAGE_STRIDE", 97) as usize;
+    let mut flips = 0;
+    let mut told = 0;
+    for closed in [true, false] {
+        let image = image(closed);
+        for name in files(&image) {
+            let bytes = image.disk.read_file(&path(&name));
+            for at in places(&bytes, stride) {
+                let bits: &[u64] = if stride == 1 {
+                    &[0, 1, 2, 3, 4, 5, 6, 7]
+                } else {
+                    &[scramble(at as u64) % 8]
+                };
+                for bit in bits {
+                    let what = format!("bit {bit} of byte {at} flipped");
+                    let found = damage(&image, &name, &what, |bytes| bytes[at] ^= 1 << bit);
+                    flips += 1;
+                    told += u32::from(found);
+                }
+            }
+        }
+    }
+    println!("{flips} bits flipped, {told} of them told");
+    assert!(told > flips / 4, "{told} of {flips} were noticed");
+}
+
+#[test]
+fn truncations() {
+    let mut cuts = 0;
+    for closed in [true, false] {
+        let image = image(closed);
+        for name in files(&image) {
+            let len = image.disk.read_file(&path(&name)).len();
+            let step = (len / 40).max(1);
+            let near_end = len.saturating_sub(9)..len;
+            for at in (0..len).step_by(step).chain(0..len.min(33)).chain(near_end) {
+                let what = format!("cut to {at} bytes");
+                damage(&image, &name, &what, |bytes| bytes.truncate(at));
+                cuts += 1;
+            }
+        }
+    }
+    println!("{cuts} truncations");
+}
+
+#[test]
+fn pages_zeroed_and_swapped() {
+    let mut changes = 0;
+    for closed in [true, false] {
+        let image = image(closed);
+        for name in files(&image) {
+            let bytes = image.disk.read_file(&path(&name));
+            let used = bytes.iter().rposition(|&byte| byte != 0).unwrap_or(0);
+            for page_bytes in [512, 4096] {
+                let pages = used / page_bytes + 1;
+                let step = pages / 24 + 1;
+                for page in (0..pages).step_by(step) {
+                    let start = page * page_bytes;
+                    let end = (start + page_bytes).min(bytes.len());
+                    let what = format!("{page_bytes}-byte page {page} zeroed");
+                    damage(&image, &name, &what, |bytes| bytes[start..end].fill(0));
+                    let other = (page + 1) % pages * page_bytes;
+                    if other + page_bytes <= bytes.len() && end - start == page_bytes {
+                        let what = format!("{page_bytes}-byte page {page} swapped with the next");
+                        damage(&image, &name, &what, |bytes| {
+                            for index in 0..page_bytes {
+                                bytes.swap(start + index, other + index);
+                            }
+                        });
+                    }
+                    changes += 2;
+                }
+            }
+        }
+    }
+    println!("{changes} pages zeroed or swapped");
+}
+
+#[test]
+fn missing_and_exchanged_files() {
+    for closed in [true, false] {
+        let image = image(closed);
+        let names = files(&image);
+        for name in &names {
+            let machine = image.disk.fork_state();
+            machine.remove_file(&path(name));
+            let what = format!("{} {name} missing", image.name);
+            let told = judge_missing(&machine, &image, name, &what);
+            assert!(told || name.ends_with(".val"), "{what}: nobody noticed");
+        }
+        let tables: Vec<_> = names.iter().filter(|name| name.ends_with(".sst")).collect();
+        for pair in tables.windows(2) {
+            let machine = image.disk.fork_state();
+            let (a, b) = (path(pair[0]), path(pair[1]));
+            let (first, second) = (machine.read_file(&a), machine.read_file(&b));
+            machine.write_file(&a, second);
+            machine.write_file(&b, first);
+            let what = format!("{} {} and {} exchanged", image.name, pair[0], pair[1]);
+            assert!(judge(&machine, &image, &what), "{what}: nobody noticed");
+        }
+    }
+}
+
+/// A missing `CURRENT` must not be taken for an empty directory.
+fn judge_missing(machine: &SimVfs, image: &Image, name: &str, what: &str) -> bool {
+    if name == "CURRENT" {
+        let Err(error) = on_sim(machine, LEVEL, 0).open(DIR) else {
+            panic!("{what}: a new database was made over the old one");
+        };
+        check_error(&error, what);
+        return true;
+    }
+    judge(machine, image, what)
+}
+
+#[test]
+fn foreign_files_are_left_alone() {
+    let image = image(true);
+    let foreign = [
+        "README.txt",
+        "a.sst",
+        "MANIFEST-x",
+        "0123456789abcdeg.val",
+        "core",
+    ];
+    for name in foreign {
+        image.disk.write_file(&path(name), b"not ours".to_vec());
+    }
+    assert!(!judge(&image.disk, &image, "with foreign files"));
+    for name in foreign {
+        assert_eq!(image.disk.read_file(&path(name)), b"not ours");
+    }
+}
+
+#[test]
+fn one_bad_table_leaves_the_other_chunks_alone() {
+    let vfs = SimVfs::new(2);
+    let db = on_sim(&vfs, LEVEL, 0).open(DIR).expect("opens");
+    let key = |number: u32| format!("key{number:05}");
+    let count = 3000;
+    for number in 0..count {
+        // Not in order, so that the tables are written by rebalances.
+        let number = (number * 7919) % count;
+        db.put(key(number), format!("value {number}"))
+            .expect("puts");
+    }
+    db.settle_debt().expect("settles");
+    let chunks = db.stats().chunks;
+    db.close().expect("closes");
+    assert!(chunks >= 16, "{chunks} chunks");
+    let mut names = vfs.file_names(&PathBuf::from(DIR));
+    names.retain(|name| name.ends_with(".sst"));
+    let victim = path(&names[names.len() / 2]);
+    let mut bytes = vfs.read_file(&victim);
+    for byte in bytes.iter_mut().step_by(64) {
+        *byte ^= 0x10;
+    }
+    vfs.write_file(&victim, bytes);
+    let db = on_sim(&vfs, LEVEL, 0).open(DIR).expect("opens");
+    let bad: Vec<u32> = (0..count)
+        .filter(|&number| match db.get(key(number)) {
+            Ok(value) => {
+                let value = value.expect("it was put");
+                assert_eq!(&*value, format!("value {number}").as_bytes());
+                false
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corruption, "{error:?}");
+                true
+            }
+        })
+        .collect();
+    assert!(
+        !bad.is_empty() && bad.len() < count as usize / 8,
+        "{} bad",
+        bad.len()
+    );
+    let (first, last) = (bad[0], bad[bad.len() - 1]);
+    // Around the damage all is well; across it the scan stops with an error.
+    assert_eq!(
+        db.range(..key(first)).filter_map(Result::ok).count() as u32,
+        first
+    );
+    let after = db.range(key(last + 1)..).filter_map(Result::ok).count() as u32;
+    assert_eq!(after, count - last - 1);
+    let mut scan = db.iter();
+    let good = scan.by_ref().take_while(|item| item.is_ok()).count() as u32;
+    assert_eq!(good, first, "a gap, or an early end");
+    let error = scan
+        .next()
+        .expect("errors are sticky")
+        .expect_err("still bad");
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    // Writes go on everywhere, over the bad keys too.
+    for number in 0..count {
+        db.put(key(number), "new").expect("puts");
+    }
+    let outcome = db.settle_debt();
+    assert!(outcome.is_ok() || outcome.is_err_and(|error| is_typed(&error)));
+    for number in 0..count {
+        let value = db.get(key(number)).expect("the new value hides the damage");
+        assert_eq!(value.as_deref(), Some(&b"new"[..]));
+    }
+}

@@ -1,0 +1,253 @@
+//! Crashes at every operation: of a workload, of the recovery after it, and of the recovery after
+//! that. Whatever a crash leaves, the database opens and equals one prefix of the writes, no
+//! shorter than what was promised, and goes on from there.
+//!
+//! Everything replays from the seed in the message. `EVENDB_CRASH_STATES` sets how many states are
+//! looked at (default 20,000), `EVENDB_CRASH_SEED` the first seed.
+
+mod common;
+
+use common::oracle::End;
+use common::workload::{Runner, Step, steps};
+use common::{DIR, LEVELS, number_from_env, scramble, varied};
+use evendb::Durability;
+use evendb::vfs::{CrashMode, SimVfs};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const STEPS: usize = 260;
+
+fn end_of(mode: CrashMode) -> End {
+    match mode {
+        CrashMode::Process => End::Process,
+        _ => End::Power,
+    }
+}
+
+/// The ways a crash is looked at.
+fn modes(number: u64) -> [CrashMode; 6] {
+    [
+        CrashMode::Process,
+        CrashMode::PowerLossNothing,
+        CrashMode::PowerLossAll,
+        CrashMode::PowerLossRandom(number),
+        CrashMode::PowerLossRandom(scramble(number)),
+        CrashMode::PowerLossRandom(scramble(number + 1)),
+    ]
+}
+
+fn worst(a: End, b: End) -> End {
+    if a == End::Power { a } else { b }
+}
+
+/// Steps taken after a recovery, to find what it left behind.
+fn more_steps(number: u64) -> Vec<Step> {
+    let mut more = steps(number, 14);
+    more.retain(|step| !matches!(step, Step::Drop(_)));
+    more
+}
+
+struct Campaign {
+    states: AtomicU64,
+}
+
+impl Campaign {
+    /// Looks at one machine after a crash: opens, compares, goes on, crashes again.
+    fn verify(
+        &self,
+        machine: &SimVfs,
+        runner: &Runner,
+        end: End,
+        number: u64,
+        depth: u32,
+    ) -> Result<(), String> {
+        self.states.fetch_add(1, Ordering::Relaxed);
+        let before = machine.fork_state();
+        let level = runner.level;
+        let mut next = Runner::resume(machine, level, runner.oracle.clone()).vary(number);
+        next.recover(end)?;
+        let operations = machine.op_count();
+        if number.is_multiple_of(3) {
+            self.go_on(next, number)?;
+        } else {
+            next.abandon();
+        }
+        if depth > 0 && operations > 0 {
+            self.crash_recovery(&before, runner, end, number, operations, depth)
+                .map_err(|what| format!("recovery crashed, {depth} more allowed: {what}"))?;
+        }
+        Ok(())
+    }
+
+    /// Crashes a recovery in the middle and looks at what that leaves.
+    fn crash_recovery(
+        &self,
+        before: &SimVfs,
+        runner: &Runner,
+        end: End,
+        number: u64,
+        operations: u64,
+        depth: u32,
+    ) -> Result<(), String> {
+        let at = scramble(number ^ u64::from(depth)) % operations;
+        let machine = before.fork_state();
+        machine.set_crash_at(at);
+        drop(varied(&machine, runner.level, number).open(DIR));
+        let mode = modes(number + 7)[(scramble(number + 3) % 6) as usize];
+        let left = machine.crash(mode);
+        let end = worst(end, end_of(mode));
+        self.verify(&left, runner, end, scramble(number), depth - 1)
+            .map_err(|what| format!("at {at} then {mode:?}: {what}"))
+    }
+
+    /// Writes more after a recovery, crashes between two operations, opens, writes, opens again.
+    fn go_on(&self, mut runner: Runner, number: u64) -> Result<(), String> {
+        for round in 0..2 {
+            for step in more_steps(number + round) {
+                runner
+                    .step(&step)
+                    .map_err(|error| format!("going on, round {round}: {step:?}: {error}"))?;
+            }
+            let mode = modes(number)[(scramble(number + round) % 6) as usize];
+            let machine = runner.vfs.crash(mode);
+            runner.abandon();
+            self.states.fetch_add(1, Ordering::Relaxed);
+            let level = runner.level;
+            runner = Runner::resume(&machine, level, runner.oracle.clone()).vary(number + round);
+            runner
+                .recover(end_of(mode))
+                .map_err(|what| format!("after going on, round {round}, {mode:?}: {what}"))?;
+        }
+        Ok(())
+    }
+
+    /// Runs the seed's workload up to operation `at`, and looks at every way to crash there.
+    fn crash_at(&self, seed: u64, level: Durability, at: u64) {
+        let vfs = SimVfs::new(seed);
+        vfs.set_crash_at(at);
+        let mut runner = Runner::new(&vfs, level).vary(seed);
+        let mut last = "opening".to_owned();
+        let mut outcome = runner.open();
+        for (index, step) in steps(seed, STEPS).iter().enumerate() {
+            if outcome.is_err() || vfs.crashed() {
+                break;
+            }
+            last = format!("step {index}");
+            outcome = runner.step(step);
+        }
+        let place = format!("seed {seed} {level:?} operation {at} ({last})");
+        if let Err(error) = outcome {
+            assert!(vfs.crashed(), "{place}: {error}");
+        }
+        runner.abandon();
+        for (index, mode) in modes(scramble(seed ^ at)).into_iter().enumerate() {
+            let machine = vfs.crash(mode);
+            let number = scramble(at * 8 + index as u64);
+            let depth = if number.is_multiple_of(4) { 3 } else { 0 };
+            self.verify(&machine, &runner, end_of(mode), number, depth)
+                .unwrap_or_else(|what| panic!("{place} {mode:?}: {what}"));
+        }
+    }
+}
+
+/// Number of operations of a seed's workload that nothing stops.
+fn length_of(seed: u64, level: Durability) -> u64 {
+    let vfs = SimVfs::new(seed);
+    let mut runner = Runner::new(&vfs, level).vary(seed);
+    runner.open().expect("opens");
+    for (index, step) in steps(seed, STEPS).iter().enumerate() {
+        if let Err(error) = runner.step(step) {
+            panic!("seed {seed} {level:?} step {index}: {step:?}: {error}");
+        }
+    }
+    vfs.op_count()
+}
+
+fn campaign(level: Durability) {
+    let wanted = number_from_env("EVENDB_CRASH_STATES", 20_000) / LEVELS.len() as u64;
+    let campaign = Campaign {
+        states: AtomicU64::new(0),
+    };
+    let mut seed = number_from_env("EVENDB_CRASH_SEED", 1);
+    // A prime stride per seed: several workloads, and over the seeds every place.
+    while campaign.states.load(Ordering::Relaxed) < wanted {
+        let operations = length_of(seed, level);
+        let mut at = seed % 13;
+        while at < operations && campaign.states.load(Ordering::Relaxed) < wanted {
+            campaign.crash_at(seed, level, at);
+            at += 13;
+        }
+        seed += 1;
+    }
+    let states = campaign.states.load(Ordering::Relaxed);
+    println!("{level:?}: {states} states, seeds up to {seed}");
+}
+
+#[test]
+fn crash_at_every_operation_relaxed() {
+    campaign(Durability::Relaxed);
+}
+
+#[test]
+fn crash_at_every_operation_process() {
+    campaign(Durability::Process);
+}
+
+#[test]
+fn crash_at_every_operation_sync() {
+    campaign(Durability::Sync);
+}
+
+/// One place, for looking at a failure: `EVENDB_CRASH_SEED` and `EVENDB_CRASH_AT`.
+#[test]
+fn crash_at_one_operation() {
+    let seed = number_from_env("EVENDB_CRASH_SEED", 1);
+    let at = number_from_env("EVENDB_CRASH_AT", 40);
+    let campaign = Campaign {
+        states: AtomicU64::new(0),
+    };
+    for level in LEVELS {
+        campaign.crash_at(seed, level, at);
+    }
+}
+
+/// The durability level may be another in each life.
+#[test]
+fn levels_change_between_lives() {
+    for seed in 0..number_from_env("EVENDB_LEVEL_SEEDS", 60) {
+        let mut machine = SimVfs::new(seed);
+        let level = LEVELS[(seed % 3) as usize];
+        let mut runner = Runner::new(&machine, level);
+        runner.open().expect("opens");
+        for life in 0..12 {
+            let number = scramble(seed * 100 + life);
+            let place = format!("seed {seed} life {life} {:?}", runner.level);
+            let mut all = steps(number, 120);
+            all.retain(|step| !matches!(step, Step::Reopen));
+            for (index, step) in all.iter().enumerate() {
+                let outcome = runner.step(step);
+                outcome.unwrap_or_else(|error| panic!("{place} step {index}: {error:?}"));
+            }
+            let mut end = End::Process;
+            if number.is_multiple_of(2) {
+                runner.db.take().expect("open").close().expect("closes");
+                runner.oracle.everything_is_durable();
+            } else {
+                let mode = modes(number)[(number / 2 % 6) as usize];
+                end = end_of(mode);
+                machine = machine.crash(mode);
+            }
+            runner.abandon();
+            let level = LEVELS[(number / 16 % 3) as usize];
+            let mut oracle = runner.oracle.clone();
+            // What the last life promised is looked at with its own level.
+            runner = Runner::resume(&machine, level, oracle.clone());
+            let outcome = runner.open();
+            outcome.unwrap_or_else(|error| panic!("{place} then {level:?}: {error:?}"));
+            let length = oracle.check(runner.db(), end);
+            let length = length.unwrap_or_else(|what| panic!("{place} then {level:?}: {what}"));
+            oracle.recovered(length, runner.db(), end);
+            oracle.set_level(level);
+            runner.oracle = oracle;
+        }
+    }
+}
