@@ -13,7 +13,7 @@ use crate::plant::Plant;
 use crate::read::snapshot::Snapshot;
 use crate::rebalance::layout::{Munks, NewChunk};
 use crate::sync::{Arc, thread};
-use crate::{Db, ErrorKind, Keyspace, Options, Value};
+use crate::{Db, ErrorKind, Keyspace, LogSearch, Options, Value};
 use evendb_storage::vfs::{CrashMode, SimVfs};
 use shuttle::rand::Rng;
 use std::mem::ManuallyDrop;
@@ -99,7 +99,11 @@ impl World {
     pub(super) fn filled(keys: usize, plant: Plant) -> Arc<World> {
         let world = World::empty(keys, |mut options| {
             options.plant = plant;
-            options
+            let mut random = shuttle::rand::thread_rng();
+            if random.gen_bool(0.25) {
+                options = options.log_search(LogSearch::Bloom { split_factor: 2 });
+            }
+            options.commit_log_mapped(random.gen_bool(0.25))
         });
         for key in 0..keys {
             world.put(key);
