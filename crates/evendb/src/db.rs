@@ -284,19 +284,20 @@ impl Engine {
             let message = format!("there is no keyspace {name:?}");
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         };
-        keyspace.set_dropped();
+        keyspace.set_dropped(true);
         // Writes that were announced before have finished; later ones see that it is dropped.
         self.clock.wait_all_idle_once();
         let change = Change::DropKeyspace { id: keyspace.id };
         let tables = self.last_tables(&keyspace);
-        self.dirty
-            .lock()
-            .retain(|(chunk, _)| chunk.keyspace != keyspace.id);
         let bytes = self.manifest().flush(vec![change]).map_err(|error| {
             // Not dropped after all, unless nothing may be written any more.
+            keyspace.set_dropped(false);
             self.manifest_error(error)
         })?;
         self.metrics.bytes_manifest.add(bytes);
+        let mut dirty = self.dirty.lock();
+        dirty.retain(|(chunk, _)| chunk.keyspace != keyspace.id);
+        drop(dirty);
         catalog.remove(name);
         self.tables.registry().release(tables);
         Ok(())

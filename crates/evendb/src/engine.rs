@@ -71,6 +71,8 @@ pub(crate) struct Engine {
     pub(crate) epoch: u64,
     /// Where this life's part of the commit log begins, whether it writes one or not.
     pub(crate) epoch_start: Lsn,
+    /// Capacity of the commit log; 0 without one.
+    ring_bytes: u64,
     next_id: AtomicU64,
     failure: OnceLock<Error>,
     closed: AtomicBool,
@@ -95,6 +97,7 @@ pub(crate) struct Assembly {
     pub(crate) value_extents: Vec<(Lsn, u64)>,
     pub(crate) epoch: u64,
     pub(crate) epoch_start: Lsn,
+    pub(crate) ring_bytes: u64,
     pub(crate) first_id: u64,
     pub(crate) search_settings: SearchSettings,
     pub(crate) lock: Box<dyn LockGuard>,
@@ -128,6 +131,7 @@ impl Engine {
             value_extents: Mutex::new(parts.value_extents),
             disk_room: AtomicU64::new(0),
             epoch: parts.epoch,
+            ring_bytes: parts.ring_bytes,
             epoch_start: parts.epoch_start,
             next_id: AtomicU64::new(parts.first_id),
             failure: OnceLock::new(),
@@ -263,7 +267,7 @@ impl Engine {
     }
 
     pub(crate) fn ring_capacity(&self) -> u64 {
-        self.manifest().with_state(|state| state.ring_bytes)
+        self.ring_bytes
     }
 
     /// Writes the operations of a batch that does not fit the ring into a file of its own, synced

@@ -45,8 +45,9 @@ impl KeyspaceState {
         self.dropped.load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_dropped(&self) {
-        self.dropped.store(true, Ordering::Release);
+    /// Marks it, or takes the mark back where the edit could not be written.
+    pub(crate) fn set_dropped(&self, dropped: bool) {
+        self.dropped.store(dropped, Ordering::Release);
     }
 }
 

@@ -39,3 +39,8 @@ pub use value::Value;
 /// The file seam, for tests that simulate crashes and faults.
 #[doc(hidden)]
 pub use evendb_storage::vfs;
+
+/// The example in README.md compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

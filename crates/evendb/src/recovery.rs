@@ -265,6 +265,7 @@ impl Opening {
             completed: self.state.completed,
             value_extents: replay.extents,
             epoch: epoch.epoch,
+            ring_bytes,
             epoch_start: epoch.start,
             // The epoch is in the high bits, so an id given out but never recorded is not reused.
             first_id: (epoch.epoch << 32) + 1,

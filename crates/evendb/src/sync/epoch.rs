@@ -32,6 +32,10 @@ pub(super) type Grave = Arc<dyn Send + Sync>;
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 static GRAVEYARD: crossbeam_queue::SegQueue<Grave> = crossbeam_queue::SegQueue::new();
 
+/// In a loom model there is nothing to drop.
+#[cfg(evendb_loom)]
+pub(crate) fn collect() {}
+
 /// Drops what no pin can see any more. Called by workers between jobs, and by close.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 pub(crate) fn collect() {

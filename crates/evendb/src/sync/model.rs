@@ -7,7 +7,15 @@ use shuttle as model;
 
 pub(crate) use model::hint::spin_loop;
 pub(crate) use model::sync::atomic;
-pub(crate) use model::thread;
+/// Threads; sleeping is giving the others a turn.
+pub(crate) mod thread {
+    pub(crate) use super::model::thread::*;
+
+    #[cfg(evendb_loom)]
+    pub(crate) fn sleep(_: std::time::Duration) {
+        yield_now();
+    }
+}
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 

@@ -138,13 +138,16 @@ fn flush_while_appending(plant: Plant) {
     let shared: Arc<dyn File> = Arc::new(file.clone());
     let log = CommitLog::start(shared, CAPACITY_MIN, true, 1, SEED, Lsn(0), Lsn(0)).unwrap();
     let log = Arc::new(log.planted(plant));
-    let appender = {
-        let log = Arc::clone(&log);
-        thread::spawn(move || log.append(Version(1), &[b"pay", b"load"]).unwrap())
+    // The flusher is the spawned thread: loom explores more schedules of that one.
+    let flusher = {
+        let (log, file) = (Arc::clone(&log), file.clone());
+        thread::spawn(move || {
+            log.flush().unwrap();
+            assert!(synced_end(&file) >= log.durable(), "{LOST}");
+        })
     };
-    log.flush().unwrap();
-    assert!(synced_end(&file) >= log.durable(), "{LOST}");
-    appender.join().unwrap();
+    log.append(Version(1), &[b"pay", b"load"]).unwrap();
+    flusher.join().unwrap();
 }
 
 #[test]
