@@ -106,9 +106,9 @@ pub(crate) struct Assembly {
 impl Engine {
     pub(crate) fn assemble(parts: Assembly) -> Engine {
         let options = parts.options;
-        let row_cache = options
-            .row_cache
-            .then(|| RowCache::new((options.memory_budget / 10) as usize));
+        let row_cache = options.row_cache.then(|| {
+            RowCache::with_policy((options.memory_budget / 10) as usize, options.row_policy)
+        });
         Engine {
             vfs: options.vfs.clone(),
             dir: parts.dir,

@@ -1,6 +1,9 @@
 #![doc = include_str!("crate.md")]
 
 mod batch;
+#[cfg(feature = "bench-parts")]
+#[doc(hidden)]
+pub mod bench_parts;
 mod cache;
 mod checkpoint;
 mod chunk;
@@ -27,6 +30,7 @@ mod worker;
 mod write;
 
 pub use batch::Batch;
+pub use cache::row::RowPolicy;
 pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
 pub use keyspace::Keyspace;

@@ -1,6 +1,7 @@
 //! How a database is opened. Every default is what the benchmarks run with; one number, the
 //! memory budget, scales the rest.
 
+use crate::cache::row::RowPolicy;
 use crate::db::Db;
 use crate::error::{Error, ErrorKind, Result};
 use evendb_storage::table::{Codec, TableOptions};
@@ -61,6 +62,7 @@ pub struct Options {
     pub(crate) workers: usize,
     pub(crate) munks: bool,
     pub(crate) row_cache: bool,
+    pub(crate) row_policy: RowPolicy,
     pub(crate) block_bytes: usize,
     pub(crate) commit_log_bytes: Option<u64>,
     pub(crate) commit_log_mapped: bool,
@@ -92,6 +94,7 @@ impl Options {
             workers: 1,
             munks: true,
             row_cache: true,
+            row_policy: RowPolicy::default(),
             block_bytes: 4096,
             commit_log_bytes: None,
             commit_log_mapped: true,
@@ -180,6 +183,12 @@ impl Options {
     /// Whether hot rows of chunks without a munk are kept in RAM.
     pub fn row_cache(mut self, yes: bool) -> Self {
         self.row_cache = yes;
+        self
+    }
+
+    /// How rows are chosen to leave the row cache.
+    pub fn row_policy(mut self, policy: RowPolicy) -> Self {
+        self.row_policy = policy;
         self
     }
 

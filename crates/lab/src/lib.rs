@@ -19,6 +19,8 @@ pub mod distribution;
 pub mod driver;
 pub mod event_log;
 pub mod mix;
+#[cfg(feature = "parts")]
+pub mod parts;
 pub mod permutation;
 pub mod process;
 pub mod random;

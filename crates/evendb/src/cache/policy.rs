@@ -1,5 +1,5 @@
-//! Which chunks have munks, and how memory is divided between munks and rows: pure functions from
-//! counters to a choice. Applying it (loads, evictions, budgets) is the caller's.
+//! Which chunks have munks: a pure function from counters to a choice. Applying it (loads,
+//! evictions) is the caller's.
 //!
 //! **Worth of a munk** is what it saves per byte of memory: decayed accesses that need more than
 //! one row, divided by the munk's size. Gets of few distinct rows count little, because the row
@@ -23,11 +23,6 @@ const LOADS_MAX: usize = 8;
 const MUNK_OVERHEAD_PERCENT: u64 = 115;
 /// Weight of a put beside a get: absorbing puts in RAM spares rewriting the funk.
 const PUT_WEIGHT: f32 = 0.1;
-/// Share of the whole that the munks' budget moves in one round.
-const STEP_PERCENT: usize = 2;
-/// Bounds of the munks' share.
-const SHARE_PERCENT: std::ops::RangeInclusive<usize> = 5..=95;
-
 /// What is known of one chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ChunkHeat {
@@ -128,35 +123,6 @@ pub(crate) fn plan_munks(chunks: &[ChunkHeat], munk_bytes_max: u64) -> MunkPlan 
     plan
 }
 
-/// A counter after `rounds` of halving.
-pub(crate) fn decay(heat: f32, rounds: u32) -> f32 {
-    // Beyond 2^-126 nothing is left of any counter.
-    number(heat) * 0.5f32.powi(rounds.min(126) as i32)
-}
-
-/// How `total` bytes are divided next: (bytes for munks, bytes for rows). `current` is what munks
-/// have now; it moves a little toward the cache whose last megabyte brought more hits, and stays
-/// where the two are about equal.
-pub(crate) fn split_budget(
-    total: usize,
-    row_hits_per_mb: f32,
-    munk_hits_per_mb: f32,
-    current: usize,
-) -> (usize, usize) {
-    let part = |percent: usize| (total as u128 * percent as u128 / 100) as usize;
-    let (row, munk) = (number(row_hits_per_mb), number(munk_hits_per_mb));
-    let step = part(STEP_PERCENT);
-    let moved = if munk > row * 1.1 {
-        current.saturating_add(step)
-    } else if row > munk * 1.1 {
-        current.saturating_sub(step)
-    } else {
-        current
-    };
-    let munks = moved.clamp(part(*SHARE_PERCENT.start()), part(*SHARE_PERCENT.end()));
-    (munks, total - munks)
-}
-
 /// Not negative and finite, whatever comes in.
 fn number(value: f32) -> f32 {
     if value.is_finite() {
@@ -246,27 +212,6 @@ mod tests {
         let plan = plan_munks(&chunks, 5 * 115 + 10);
         assert_eq!((plan.evict, plan.load), (vec![0, 1, 2, 3, 4], vec![]));
         assert_eq!(plan_munks(&chunks, 0).evict.len(), 10);
-    }
-
-    #[test]
-    fn heat_halves_and_budgets_move_a_little() {
-        assert_eq!(
-            (decay(8.0, 0), decay(8.0, 3), decay(8.0, 5000)),
-            (8.0, 1.0, decay(8.0, 126))
-        );
-        assert_eq!(decay(f32::NAN, 1), 0.0);
-        assert_eq!(split_budget(1000, 1.0, 5.0, 500), (520, 480));
-        assert_eq!(split_budget(1000, 5.0, 1.0, 500), (480, 520));
-        assert_eq!(split_budget(1000, 1.0, 1.05, 500), (500, 500));
-        assert_eq!(split_budget(1000, f32::NAN, 1.0, 949), (950, 50));
-        assert_eq!(split_budget(1000, 1.0, 0.0, 0), (50, 950));
-        // Toward the point where the two bring the same, and then no further than a step.
-        let (mut munks, mut seen) = (100, Vec::new());
-        for _ in 0..100 {
-            munks = split_budget(1000, munks as f32, 600.0, munks).0;
-            seen.push(munks);
-        }
-        assert!(seen[60..].iter().all(|munks| (540..=660).contains(munks)));
     }
 
     proptest! {

@@ -41,11 +41,12 @@ const READS_MAX: u8 = 3;
 /// bounds the time that a lock is held.
 const EVICT_STEPS_MAX: usize = 64;
 /// Rows that go at once, under one lock, when the cache is made smaller.
+#[cfg(test)]
 const SHRINK_ROWS: usize = 256;
 
 /// How rows are chosen to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(crate) enum RowPolicy {
+pub enum RowPolicy {
     /// A small queue on probation, a main queue, and the hashes of what left the small one.
     #[default]
     S3Fifo,
@@ -69,6 +70,7 @@ struct Lane {
 
 impl RowCache {
     /// A cache of at most `bytes_max` bytes.
+    #[cfg(test)]
     pub(crate) fn new(bytes_max: usize) -> Self {
         RowCache::with_policy(bytes_max, RowPolicy::default())
     }
@@ -153,6 +155,7 @@ impl RowCache {
 
     /// Changes the room. A smaller one is reached when this returns; the locks are given up now
     /// and then on the way.
+    #[cfg(test)]
     pub(crate) fn set_bytes_max(&self, bytes_max: usize) {
         for lane in &self.shards {
             lane.shard.lock().bytes_max = bytes_max / self.shards.len();
@@ -171,11 +174,13 @@ impl RowCache {
     }
 
     /// Look-ups that found a row.
+    #[cfg(test)]
     pub(crate) fn hits(&self) -> u64 {
         self.sum(|shard| shard.hits)
     }
 
     /// Look-ups that found none, or a busy shard.
+    #[cfg(test)]
     pub(crate) fn misses(&self) -> u64 {
         let busy = self
             .shards

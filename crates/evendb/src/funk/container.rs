@@ -52,11 +52,6 @@ impl Container {
         self.file.clone()
     }
 
-    /// Bytes of extents in use.
-    pub(crate) fn used_bytes(&self) -> u64 {
-        self.space.lock().extents.used()
-    }
-
     /// Bytes that can be written without asking the disk for room.
     pub(crate) fn free_bytes(&self) -> u64 {
         let space = self.space.lock();

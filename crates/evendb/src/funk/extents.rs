@@ -144,11 +144,13 @@ impl Extents {
     }
 
     /// Length that the file must have.
+    #[cfg(test)]
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
     /// The holes, in order of address: room that may be punched.
+    #[cfg(test)]
     pub(crate) fn holes(&self) -> impl Iterator<Item = Extent> + '_ {
         let holes = self.holes.iter();
         holes.map(|(&offset, &len)| Extent { offset, len })
@@ -166,6 +168,7 @@ impl Extents {
     }
 
     /// Drops a hole at the end, if there is one, and returns the new end: the file may be cut.
+    #[cfg(test)]
     pub(crate) fn trim_end(&mut self) -> u64 {
         if let Some(hole) = self.last_hole() {
             self.remove_hole(hole.offset, hole.len);

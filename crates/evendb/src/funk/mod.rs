@@ -269,10 +269,3 @@ pub(crate) fn value_of(found: Found) -> Option<crate::value::Value> {
         )),
     }
 }
-
-/// A table that is needed by a cursor.
-pub(crate) fn open_all<'a>(
-    tables: impl Iterator<Item = &'a Arc<TableHandle>>,
-) -> Result<Vec<Arc<Table>>> {
-    tables.map(|table| table.open()).collect()
-}

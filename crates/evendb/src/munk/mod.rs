@@ -103,6 +103,7 @@ impl Munk {
     }
 
     /// Tombstones among the records.
+    #[cfg(test)]
     pub(crate) fn deletes(&self) -> usize {
         self.directory.totals().deletes
     }

@@ -172,6 +172,7 @@ impl Clock {
     }
 
     /// Counts one more handle on a registered snapshot.
+    #[cfg(test)]
     pub(crate) fn retain(&self, snapshot: Version) {
         let mut registry = self.registry.lock();
         let handles = registry
@@ -231,6 +232,7 @@ impl Clock {
     }
 
     /// The oldest registered snapshot.
+    #[cfg(test)]
     pub(crate) fn oldest_snapshot(&self) -> Option<Version> {
         self.registry.lock().keys().next().copied()
     }

@@ -27,7 +27,7 @@ mod record;
 mod recover;
 
 pub(crate) use append::{CommitLog, create_file};
-pub(crate) use record::{LogRecord, record_bytes};
+pub(crate) use record::LogRecord;
 pub(crate) use recover::{Segment, recover};
 
 /// Position in the commit log in bytes; only grows, over restarts too.

@@ -1,0 +1,261 @@
+//! Parts of the engine, opened to benchmarks: thin wrappers, no logic of their own.
+//!
+//! [`MunkSet`] and [`DeltaSet`] are a keyspace cut down to one kind of part: the engine's index
+//! with a munk, or a delta, at each chunk. Their operations pin as the engine's do and go through
+//! the index, so that a figure has the cache misses a real lookup has; what is left out is the
+//! view, the metrics and the commit log. [`load_munks`] loads the munks of a whole database.
+//!
+//! Not part of the public face: anything here may change at any time.
+
+use crate::Db;
+use crate::chunk::delta::Delta;
+use crate::chunk::index::Index;
+use crate::chunk::record::RecordRef;
+use crate::error::Result;
+use crate::munk::{Munk, MunkBuilder, PAGE_BYTES};
+use crate::sync::Arc;
+use crate::sync::epoch;
+use crate::version::horizon::Horizon;
+use evendb_storage::codec::hash_key;
+use evendb_storage::{EntryRef, Kind, Version};
+use std::time::Duration;
+
+/// An index of chunks that are mere numbers.
+#[derive(Debug)]
+pub struct ChunkIndex(Index<u64>);
+
+impl ChunkIndex {
+    /// Chunk `i` begins at `lows[i]`; the keys ascend and the first is taken to be the empty one.
+    #[must_use]
+    pub fn new(lows: &[Vec<u8>]) -> Self {
+        Self(index_of(lows, |number| number as u64))
+    }
+
+    /// The chunk of a key.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, key: &[u8]) -> u64 {
+        **self.0.find(key)
+    }
+}
+
+/// Chunks that have only munks.
+#[derive(Debug)]
+pub struct MunkSet {
+    index: Index<Munk>,
+}
+
+impl MunkSet {
+    /// Builds munks of about `chunk_bytes` bytes of data of records in ascending order.
+    #[must_use]
+    pub fn build<'a>(
+        records: impl Iterator<Item = (Vec<u8>, &'a [u8])>,
+        chunk_bytes: usize,
+    ) -> Self {
+        let mut munks = Vec::new();
+        let (mut builder, mut low) = (MunkBuilder::new(PAGE_BYTES), Vec::new());
+        let mut bytes = 0;
+        for (key, value) in records {
+            if bytes >= chunk_bytes {
+                let full = std::mem::replace(&mut builder, MunkBuilder::new(PAGE_BYTES));
+                let next_low = key.clone().into_boxed_slice();
+                munks.push((
+                    std::mem::replace(&mut low, next_low.into_vec()).into(),
+                    Arc::new(full.finish()),
+                ));
+                bytes = 0;
+            }
+            bytes += key.len() + value.len();
+            builder.add(entry(&key, value));
+        }
+        munks.push((low.into(), Arc::new(builder.finish())));
+        Self {
+            index: Index::new(munks),
+        }
+    }
+
+    /// Lends the value of a key.
+    #[inline]
+    pub fn get(&self, key: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
+        let hash = hash_key(key);
+        let _pin = epoch::pin();
+        let hit = self.index.find(key).get(key, hash, Version::MAX);
+        hit.is_some_and(|hit| {
+            each(hit.value_bytes());
+            true
+        })
+    }
+
+    /// Lends up to `limit` records from `from` on; how many there were.
+    pub fn scan(&self, from: &[u8], limit: usize, each: &mut dyn FnMut(&[u8], &[u8])) -> usize {
+        let _pin = epoch::pin();
+        let mut munk = self.index.find(from);
+        let mut next = self.index.next(from);
+        let mut cursor = munk.cursor();
+        cursor.seek(from);
+        let mut lent = 0;
+        while lent < limit {
+            if !cursor.valid() {
+                let Some((low, following)) = next else { break };
+                (munk, next) = (following, self.index.next(low));
+                cursor = munk.cursor();
+                cursor.seek_first();
+                continue;
+            }
+            if let Some(hit) = cursor.newest_at(Version::MAX) {
+                each(cursor.key(), hit.value_bytes());
+                lent += 1;
+            }
+            cursor.next();
+        }
+        lent
+    }
+
+    /// Memory held by the munks.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.index.iter().map(|(_, munk)| munk.bytes()).sum()
+    }
+
+    /// How many chunks there are.
+    #[must_use]
+    pub fn chunks(&self) -> usize {
+        self.index.len()
+    }
+
+    /// The munks' records overlaid by those of the deltas of the same chunks.
+    #[must_use]
+    pub fn absorb(&self, newer: &DeltaSet) -> Self {
+        let horizon = Horizon {
+            floor: Version(u64::MAX - 1),
+            snapshots: Vec::new(),
+        };
+        let munks = self.index.iter().map(|(low, munk)| {
+            let pin = epoch::pin();
+            let mut cursor = newer.index.find(low).cursor(&pin);
+            cursor.seek_first();
+            let absorbed = munk.absorb(&mut DeltaInput(cursor), &horizon, true);
+            (Box::from(low), Arc::new(absorbed))
+        });
+        Self {
+            index: Index::new(munks.collect()),
+        }
+    }
+}
+
+struct DeltaInput<'g>(crate::chunk::delta::DeltaCursor<'g>);
+
+impl crate::munk::MunkInput for DeltaInput<'_> {
+    fn current(&self) -> Option<EntryRef<'_>> {
+        self.0
+            .valid()
+            .then(|| self.0.newest_at(Version::MAX))
+            .flatten()
+            .map(|record| record.entry())
+    }
+
+    fn advance(&mut self) {
+        self.0.next();
+    }
+}
+
+/// Chunks that have only a delta.
+#[derive(Debug)]
+pub struct DeltaSet {
+    index: Index<Delta>,
+}
+
+impl DeltaSet {
+    /// Empty deltas for chunks that begin at `lows`.
+    #[must_use]
+    pub fn new(lows: &[Vec<u8>]) -> Self {
+        Self {
+            index: index_of(lows, |_| Delta::new(1)),
+        }
+    }
+
+    /// Empty deltas for the chunks of a set of munks.
+    #[must_use]
+    pub fn beside(munks: &MunkSet) -> Self {
+        let lows: Vec<_> = munks.index.iter().map(|(low, _)| low.to_vec()).collect();
+        Self::new(&lows)
+    }
+
+    /// Makes a record and links it. One thread at a time; versions must not fall.
+    #[inline]
+    pub fn put(&self, key: &[u8], value: &[u8], version: u64) {
+        let mut record = RecordRef::new(key, value, Kind::Put, hash_key(key));
+        record.set_version(Version(version));
+        let _pin = epoch::pin();
+        self.index.find(key).insert(record);
+    }
+
+    /// Lends the value of a key.
+    #[inline]
+    pub fn get(&self, key: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
+        let hash = hash_key(key);
+        let pin = epoch::pin();
+        let hit = self.index.find(key).get(key, hash, Version::MAX, &pin);
+        hit.is_some_and(|record| {
+            each(record.value());
+            true
+        })
+    }
+
+    /// Memory held by the deltas.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.index.iter().map(|(_, delta)| delta.bytes()).sum()
+    }
+}
+
+/// What loading munks took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Loads {
+    /// Munks loaded.
+    pub munks: u64,
+    /// Bytes of the tables they were built of.
+    pub table_bytes: u64,
+    /// Time of all loads, one after the other.
+    pub elapsed: Duration,
+}
+
+/// Loads the munk of every chunk that has none, on this thread. For a database without munks
+/// (`Options::munks(false)`), where nothing else loads or evicts.
+///
+/// # Errors
+/// Those of reading the chunks.
+pub fn load_munks(database: &Db) -> Result<Loads> {
+    let engine = &database.handle().engine;
+    let mut loads = Loads::default();
+    for (_, chunk) in engine.chunks() {
+        let Some(_token) = chunk.try_token() else {
+            continue;
+        };
+        let view = chunk.view.load_full();
+        let started = std::time::Instant::now();
+        engine.load_munk(&chunk)?;
+        loads.elapsed += started.elapsed();
+        loads.munks += 1;
+        let tables = view.funk.tables();
+        loads.table_bytes += tables.map(|table| table.part_len()).sum::<u64>();
+    }
+    Ok(loads)
+}
+
+fn entry<'a>(key: &'a [u8], value: &'a [u8]) -> EntryRef<'a> {
+    EntryRef {
+        key,
+        version: Version::ZERO,
+        kind: Kind::Put,
+        value,
+    }
+}
+
+fn index_of<C>(lows: &[Vec<u8>], chunk_of: impl Fn(usize) -> C) -> Index<C> {
+    let entries = lows.iter().enumerate().map(|(number, low)| {
+        let low = if number == 0 { &[][..] } else { low };
+        (Box::from(low), Arc::new(chunk_of(number)))
+    });
+    Index::new(entries.collect())
+}

@@ -1,0 +1,108 @@
+//! fjall: a log-structured merge tree in Rust.
+//!
+//! Settings: as it comes (journal on, not synced), uncompressed, its cache a quarter of the
+//! memory. Paying the debt is writing the memtable out and waiting until flushes and compactions
+//! rest.
+
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use evendb_lab::store::{BatchWrite, Figure, Store, StoreResult};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+
+use crate::failed;
+
+/// A fjall database with one keyspace.
+pub struct FjallStore {
+    database: Database,
+    records: Keyspace,
+}
+
+impl FjallStore {
+    /// Opens or makes one in this directory, for `memory_bytes` bytes of memory in all.
+    ///
+    /// # Errors
+    /// fjall's own.
+    pub fn open(path: &Path, memory_bytes: u64) -> StoreResult<Self> {
+        let database = Database::builder(path)
+            .cache_size(memory_bytes / 4)
+            .open()
+            .map_err(failed("open"))?;
+        let records = database
+            .keyspace("records", KeyspaceCreateOptions::default)
+            .map_err(failed("open"))?;
+        Ok(Self { database, records })
+    }
+}
+
+impl Store for FjallStore {
+    fn name(&self) -> String {
+        "fjall".to_owned()
+    }
+
+    fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
+        let found = self.records.get(key).map_err(failed("get"))?;
+        Ok(found.map(|value| check(&value)).is_some())
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
+        self.records.insert(key, value).map_err(failed("put"))
+    }
+
+    fn delete(&self, key: &[u8]) -> StoreResult<()> {
+        self.records.remove(key).map_err(failed("delete"))
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        limit: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> StoreResult<usize> {
+        let mut lent = 0;
+        for record in self.records.range(from..).take(limit) {
+            let (key, value) = record.into_inner().map_err(failed("scan"))?;
+            lent += 1;
+            if !each(&key, &value) {
+                break;
+            }
+        }
+        Ok(lent)
+    }
+
+    fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
+        let mut batch = self.database.batch();
+        for write in writes {
+            match *write {
+                BatchWrite::Put(key, value) => batch.insert(&self.records, key, value),
+                BatchWrite::Delete(key) => batch.remove(&self.records, key),
+            }
+        }
+        batch.commit().map_err(failed("batch"))
+    }
+
+    fn stats(&self) -> Vec<Figure> {
+        Vec::new()
+    }
+
+    fn settle_debt(&self) -> StoreResult<()> {
+        self.records
+            .rotate_memtable_and_wait()
+            .map_err(failed("settle_debt"))?;
+        // Compactions are queued a moment after what makes them due: wait for a longer rest.
+        let mut rested = 0;
+        while rested < 10 {
+            let busy = self.database.outstanding_flushes() + self.database.active_compactions();
+            rested = if busy == 0 { rested + 1 } else { 0 };
+            sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> StoreResult<()> {
+        self.database
+            .persist(PersistMode::Buffer)
+            .map_err(failed("close"))
+    }
+}
