@@ -129,6 +129,11 @@ impl Engine {
         for (_, chunk) in &chunks {
             let view = chunk.view.load_full();
             indexes_bytes += index_bytes(&view);
+            // A chunk that was at work when it should have been looked at (a load, an eviction) was
+            // passed over. Deltas left for its munk hold the memory that puts wait for.
+            if view.frozen.iter().any(|frozen| frozen.durable) {
+                self.work.push_maintenance(chunk);
+            }
             heats.push(take_heat(chunk, &view));
         }
         let fixed = self.fixed_memory_bytes(chunks.len() as u64) + indexes_bytes;

@@ -58,8 +58,8 @@ pub(super) fn recovery_to_a_checkpoint(plant: Plant) {
 
 /// A crash in the middle of puts and checkpoints loses nothing that its level promises, and leaves
 /// a prefix.
-pub(super) fn killed_at_any_time(plant: Plant, durability: Durability) {
-    let world = World::empty(2, |mut options| {
+pub(super) fn killed_at_any_time(plant: Plant, durability: Durability, value_bytes: usize) {
+    let world = World::with_values_of(value_bytes, 2, |mut options| {
         options.plant = plant;
         options.durability(durability)
     });
@@ -107,7 +107,19 @@ fn shuttle_s1_recovery_to_a_checkpoint() {
 #[test]
 fn shuttle_s1_killed_at_any_time() {
     for durability in [Durability::Relaxed, Durability::Process, Durability::Sync] {
-        explore(500, move || killed_at_any_time(Plant::Nothing, durability));
+        explore(500, move || {
+            killed_at_any_time(Plant::Nothing, durability, 8)
+        });
+    }
+}
+
+/// The same with values that go to extents of their own.
+#[test]
+fn shuttle_s1_killed_with_value_extents() {
+    for durability in [Durability::Process, Durability::Sync] {
+        explore(300, move || {
+            killed_at_any_time(Plant::Nothing, durability, 20 << 10)
+        });
     }
 }
 

@@ -130,6 +130,46 @@ fn iterators_and_layouts() {
     world.finish();
 }
 
+/// The picker decides: chunks that grow are split, the munk policy loads and evicts.
+fn as_workers_do() {
+    let world = World::with_values_of(90, 6, |options| options.chunk_bytes(256));
+    world.put_rounds(&[0, 1, 2, 3, 4, 5], 1);
+    world.checkpoint();
+    let writer = world.spawn(|world| {
+        world.put_rounds(&[0, 1, 2, 3, 4, 5], 1);
+        world.checkpoint();
+        world.put_rounds(&[0, 1, 2, 3, 4, 5], 1);
+    });
+    let workers: Vec<_> = (0..2)
+        .map(|own| {
+            world.spawn(move |world| {
+                for turn in 0..3 {
+                    world.maintain(own + turn);
+                    world.engine().munk_round();
+                    world.engine().run_queued_jobs();
+                    world.engine().collect();
+                }
+            })
+        })
+        .collect();
+    let reader = world.spawn(|world| {
+        let mut floors = world.floors();
+        for turn in 0..3 {
+            world.get_all(&mut floors);
+            check_rounds(world.scan(turn * 2, &mut floors).into_iter());
+        }
+    });
+    join([writer, reader].into_iter().chain(workers));
+    world.engine().settle_debt().expect("settles");
+    oracle!(world.chunks() > 1, "no split");
+    world.finish();
+}
+
+#[test]
+fn shuttle_s2_as_workers_do() {
+    explore(1000, as_workers_do);
+}
+
 #[test]
 fn shuttle_s2_puts_and_splits() {
     explore(2000, puts_and_splits);

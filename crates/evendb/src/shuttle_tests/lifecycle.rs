@@ -3,8 +3,10 @@
 use super::explore;
 use super::world::{World, join, options, oracle};
 use crate::plant::Plant;
+use crate::sync::thread;
 use crate::{Durability, ErrorKind, Keyspace};
 use evendb_storage::vfs::{CrashMode, Fault, FaultKind, FaultOn};
+use shuttle::rand::Rng;
 
 /// A keyspace with three records, the first in a table, split in two.
 fn doomed(world: &World) -> Keyspace {
@@ -220,6 +222,63 @@ fn failing_disk(kind: FaultKind, on: FaultOn) {
     world.close();
 }
 
+/// S8: the disk is full for a while: writes are refused, nothing acknowledged is lost, nothing
+/// latches, and it goes on when there is room.
+fn full_disk() {
+    let world = World::filled(2, Plant::Nothing);
+    world.put(0);
+    let no_space = |error: &crate::Error| error.kind() == ErrorKind::NoSpace;
+    let filler = world.spawn(|world| {
+        let room = shuttle::rand::thread_rng().gen_range(0..8) * 512;
+        world.vfs.set_capacity(world.vfs.used_bytes() + room);
+        for _ in 0..shuttle::rand::thread_rng().gen_range(0..400) {
+            thread::yield_now();
+        }
+        world.vfs.set_capacity(u64::MAX);
+    });
+    let writer = world.spawn(move |world| {
+        for _ in 0..3 {
+            let n = world.begin(0);
+            match world.db().put("a", n.to_le_bytes()) {
+                Ok(()) => world.acknowledge(0, n),
+                Err(error) => oracle!(no_space(&error), "put: {error}"),
+            }
+        }
+    });
+    let checkpoints = world.spawn(move |world| {
+        for _ in 0..2 {
+            if let Err(error) = world.engine().checkpoint() {
+                oracle!(no_space(&error), "checkpoint: {error}");
+            }
+        }
+    });
+    let layout = world.spawn(move |world| {
+        for _ in 0..2 {
+            let chunk = world.state().index.load_full().find(b"a").clone();
+            if let Some(_token) = chunk.try_token()
+                && let Err(error) = world
+                    .engine()
+                    .rewrite(world.state(), std::slice::from_ref(&chunk))
+            {
+                oracle!(no_space(&error), "rebalance: {error}");
+            }
+        }
+    });
+    let reader = world.spawn(|world| {
+        let mut floors = world.floors();
+        world.get_all(&mut floors);
+        world.scan(1, &mut floors);
+    });
+    join([filler, writer, checkpoints, layout, reader]);
+    oracle!(world.engine().failure().is_none(), "a full disk latched");
+    world.check_crash(CrashMode::Process, &world.floors(), &[]);
+    let lost = world.floors();
+    world.put(1);
+    world.checkpoint();
+    world.check_crash(CrashMode::PowerLossNothing, &lost, &[]);
+    world.close();
+}
+
 /// S8: a worker that panics latches; nobody waits for ever.
 fn latched_by_a_worker() {
     let world = World::filled(2, Plant::Nothing);
@@ -251,6 +310,40 @@ fn latched_by_a_worker() {
     world.get_all(&mut floors);
     world.check_crash(CrashMode::Process, &world.floors(), &[]);
     world.close();
+}
+
+/// S8: the engine's own threads: checkpoints, flushes and jobs asked for, done, and stopped.
+fn own_threads() {
+    let world = World::with_values_of(90, 3, |options| {
+        options
+            .chunk_bytes(256)
+            .workers(1)
+            .durability(Durability::Sync)
+    });
+    let writers: Vec<_> = [&[0, 1][..], &[2]]
+        .into_iter()
+        .map(|keys| world.spawn(move |world| world.put_rounds(keys, 2)))
+        .collect();
+    let reader = world.spawn(|world| {
+        let mut floors = world.floors();
+        world.get_all(&mut floors);
+        world.multi_get(&mut floors);
+    });
+    let settler = world.spawn(|world| world.engine().settle_debt().expect("settles"));
+    join(writers.into_iter().chain([reader, settler]));
+    world.check();
+    world.check_crash(CrashMode::PowerLossNothing, &world.floors(), &[]);
+    world.close();
+}
+
+#[test]
+fn shuttle_s8_full_disk() {
+    explore(1000, full_disk);
+}
+
+#[test]
+fn shuttle_s8_own_threads() {
+    explore(300, own_threads);
 }
 
 #[test]

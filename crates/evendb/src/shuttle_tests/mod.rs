@@ -3,7 +3,7 @@
 //!
 //! No worker threads: every switch-over (checkpoint, load, absorb, evict, rebalance, split, merge)
 //! is called by a thread of the scenario, so that schedules stay short. What the database returns
-//! is judged by [`world::World`]. `EVENDB_SCHEDULES` multiplies the number of schedules, in percent.
+//! is judged by [`world::World`]. `EVENDB_SCHEDULES` sets the number of schedules, in percent of the usual.
 //! Each planted fault of [`crate::plant`] must be caught by a named test ([`planted`]).
 
 mod batches;

@@ -48,7 +48,8 @@ fn shuttle_p10_tombstone_dropped_in_a_run() {
 fn shuttle_p13_tail_before_the_manifest_edit() {
     assert!(notices(20_000, None, || freeze::killed_at_any_time(
         Plant::EarlyTail,
-        Durability::Process
+        Durability::Process,
+        8
     )));
 }
 

@@ -13,7 +13,7 @@ use crate::plant::Plant;
 use crate::read::snapshot::Snapshot;
 use crate::rebalance::layout::{Munks, NewChunk};
 use crate::sync::{Arc, thread};
-use crate::{Db, ErrorKind, Keyspace, Options, Value};
+use crate::{Db, ErrorKind, Keyspace, LogSearch, Options, Value};
 use evendb_storage::vfs::{CrashMode, SimVfs};
 use shuttle::rand::Rng;
 use std::mem::ManuallyDrop;
@@ -53,6 +53,8 @@ pub(super) struct World {
     /// Not dropped when a check fails: closing while unwinding would only hide the message.
     db: ManuallyDrop<Db>,
     keys: usize,
+    /// Length of the values.
+    value_bytes: usize,
     begun: [AtomicU64; KEYS],
     acknowledged: [AtomicU64; KEYS],
 }
@@ -72,12 +74,22 @@ pub(super) fn key(index: usize) -> [u8; 1] {
 impl World {
     /// Keys `0..keys`, not yet written.
     pub(super) fn empty(keys: usize, tune: impl FnOnce(Options) -> Options) -> Arc<World> {
+        World::with_values_of(8, keys, tune)
+    }
+
+    /// The same; values of this length, the number first.
+    pub(super) fn with_values_of(
+        value_bytes: usize,
+        keys: usize,
+        tune: impl FnOnce(Options) -> Options,
+    ) -> Arc<World> {
         let vfs = SimVfs::new(1);
         let db = tune(options(&vfs)).open("/db").expect("opens");
         Arc::new(World {
             vfs,
             db: ManuallyDrop::new(db),
             keys,
+            value_bytes,
             begun: Default::default(),
             acknowledged: Default::default(),
         })
@@ -87,7 +99,11 @@ impl World {
     pub(super) fn filled(keys: usize, plant: Plant) -> Arc<World> {
         let world = World::empty(keys, |mut options| {
             options.plant = plant;
-            options
+            let mut random = shuttle::rand::thread_rng();
+            if random.gen_bool(0.25) {
+                options = options.log_search(LogSearch::Bloom { split_factor: 2 });
+            }
+            options.commit_log_mapped(random.gen_bool(0.25))
         });
         for key in 0..keys {
             world.put(key);
@@ -132,10 +148,16 @@ impl World {
         self.acknowledged[key].fetch_max(number, SeqCst);
     }
 
+    fn value(&self, number: u64) -> Vec<u8> {
+        let mut value = number.to_le_bytes().to_vec();
+        value.resize(self.value_bytes, number as u8);
+        value
+    }
+
     /// Puts the next number.
     pub(super) fn put(&self, index: usize) {
         let number = self.begin(index);
-        self.db.put(key(index), number.to_le_bytes()).expect("puts");
+        self.db.put(key(index), self.value(number)).expect("puts");
         self.acknowledge(index, number);
     }
 
@@ -346,6 +368,12 @@ impl World {
         if let Some(_token) = chunk.try_token() {
             self.engine().evict_munk(&chunk);
         }
+    }
+
+    /// What a worker would do with the key's chunk, by the figures.
+    pub(super) fn maintain(&self, index: usize) {
+        let chunk = self.chunk(index);
+        self.engine().maintain(&chunk).expect("maintains");
     }
 
     fn flush_manifest(&self) {
