@@ -104,6 +104,7 @@ impl Engine {
     /// The same, the caller holding the checkpoint mutex.
     pub(crate) fn checkpoint_locked(&self) -> Result<()> {
         self.check_healthy()?;
+        self.check_ownership()?;
         let started = Instant::now();
         // Without a log of its own this life still leaves the position where the next may begin one:
         // positions only grow, or records of earlier laps would be looked at again.
@@ -132,6 +133,8 @@ impl Engine {
         for run in runs {
             self.publish_run(run);
         }
+        // Everything an earlier life left is below the new replay position.
+        self.inherits.store(false, Ordering::Release);
         *self.completed.lock() = number;
         self.progress.notify_all();
         self.disk_room

@@ -73,6 +73,10 @@ pub(crate) struct Engine {
     pub(crate) epoch_start: Lsn,
     /// Capacity of the commit log; 0 without one.
     ring_bytes: u64,
+    /// The commit log holds records of an earlier life that no checkpoint has. What of them is in
+    /// the page cache may be marked clean by a sync that failed then, so that syncing again would
+    /// not write it: nothing is called durable before a checkpoint has them.
+    pub(crate) inherits: AtomicBool,
     next_id: AtomicU64,
     failure: OnceLock<Error>,
     closed: AtomicBool,
@@ -99,6 +103,7 @@ pub(crate) struct Assembly {
     pub(crate) epoch_start: Lsn,
     pub(crate) ring_bytes: u64,
     pub(crate) first_id: u64,
+    pub(crate) inherits: bool,
     pub(crate) search_settings: SearchSettings,
     pub(crate) lock: Box<dyn LockGuard>,
 }
@@ -133,6 +138,7 @@ impl Engine {
             epoch: parts.epoch,
             ring_bytes: parts.ring_bytes,
             epoch_start: parts.epoch_start,
+            inherits: AtomicBool::new(parts.inherits),
             next_id: AtomicU64::new(parts.first_id),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
@@ -187,6 +193,31 @@ impl Engine {
             return Err(Error::new(ErrorKind::ReadOnly, message));
         }
         self.check_healthy()
+    }
+
+    /// Has a checkpoint take what an earlier life left in the commit log, if none has yet.
+    pub(crate) fn settle_inherited(&self) -> Result<()> {
+        // Pairs with the Release of the checkpoint that took it.
+        if self.inherits.load(Ordering::Acquire) {
+            self.checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the directory is still this engine's: somebody may have deleted the lock's file,
+    /// and others then do not see the lock. Stops all writes if it is not.
+    pub(crate) fn check_ownership(&self) -> Result<()> {
+        let lock = self.lock.lock();
+        let Some(lock) = &*lock else { return Ok(()) };
+        let held = lock.still_held().map_err(|source| {
+            evendb_storage::Error::io(&self.dir, "look at the database's lock", source)
+        })?;
+        if !held {
+            let message =
+                "the lock file was deleted or replaced: others may have opened the database";
+            return Err(self.latch_error(Error::new(ErrorKind::Locked, message)));
+        }
+        Ok(())
     }
 
     pub(crate) fn check_healthy(&self) -> Result<()> {

@@ -269,6 +269,7 @@ impl Opening {
             epoch_start: epoch.start,
             // The epoch is in the high bits, so an id given out but never recorded is not reused.
             first_id: (epoch.epoch << 32) + 1,
+            inherits: replay.end > self.state.replay_from,
             search_settings,
             lock,
         }))

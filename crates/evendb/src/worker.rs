@@ -323,6 +323,7 @@ impl Engine {
     /// Everything put before the call survives power loss when it returns.
     pub(crate) fn persist(&self) -> Result<()> {
         self.check_writable()?;
+        self.settle_inherited()?;
         match &self.commit_log {
             Some(_) => self.flush_commit_log(),
             None => self.checkpoint(),

@@ -544,3 +544,21 @@ fn handles_are_send_and_sync() {
     check::<evendb::Snapshot>();
     check::<evendb::Value>();
 }
+
+/// Deleting the lock's file lets a second opener in; the first must notice and stop writing.
+#[test]
+fn a_deleted_lock_file_stops_the_writer() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = evendb::Options::new()
+        .workers(0)
+        .open(dir.path())
+        .expect("opens");
+    db.put("a", "1").expect("puts");
+    db.checkpoint().expect("a checkpoint");
+    std::fs::remove_file(dir.path().join("LOCK")).expect("removes the lock file");
+    let error = db.checkpoint().expect_err("the lock is gone");
+    assert_eq!(error.kind(), evendb::ErrorKind::Locked);
+    let error = db.put("b", "2").expect_err("latched");
+    assert_eq!(error.kind(), evendb::ErrorKind::Latched);
+    assert_eq!(db.get("a").expect("reads go on").expect("is there"), "1");
+}

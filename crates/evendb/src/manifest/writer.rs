@@ -15,7 +15,7 @@ use super::state::State;
 use crate::sync::{Arc, Mutex};
 use evendb_storage::codec::{checksum, get_u32, get_u64};
 use evendb_storage::framed_log::{FramedLogWriter, read_frames};
-use evendb_storage::vfs::{File, Vfs};
+use evendb_storage::vfs::{File, Vfs, read_exact_at};
 use evendb_storage::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
@@ -166,6 +166,25 @@ pub(crate) fn load(vfs: &dyn Vfs, dir: &Path) -> Result<(State, u64, u64)> {
     Ok((state, id, end))
 }
 
+/// Writes again, and syncs, what lies beyond the length that `CURRENT` vouches for. An earlier life
+/// may have died of a failed sync, after which the kernel calls such pages clean though they are
+/// not on the disk: syncing alone would write nothing, and a power loss would then leave a hole in
+/// front of the edits to come.
+fn rewrite_tail(vfs: &dyn Vfs, dir: &Path, file: &dyn File, end: u64) -> Result<()> {
+    let (_, verified) = read_current(vfs, dir)?;
+    let mut at = verified.min(end);
+    let mut bytes = vec![0; (64 << 10).min((end - at) as usize)];
+    while at < end {
+        let len = bytes.len().min((end - at) as usize);
+        read_exact_at(file, &mut bytes[..len], at)
+            .and_then(|()| file.write_at(&bytes[..len], at))
+            .map_err(io(file.path(), "write the manifest's end again"))?;
+        at += len as u64;
+    }
+    file.sync_data()
+        .map_err(io(file.path(), "sync the manifest"))
+}
+
 impl Manifest {
     /// Starts a new manifest file `id` with the whole of `state`, and makes it the one in force.
     pub(crate) fn create(vfs: Arc<dyn Vfs>, dir: &Path, id: u64, state: State) -> Result<Manifest> {
@@ -192,6 +211,7 @@ impl Manifest {
         let file = vfs
             .open(&path, true)
             .map_err(io(&path, "open the manifest"))?;
+        rewrite_tail(vfs.as_ref(), dir, &*file, end)?;
         let log = FramedLogWriter::resume(file.clone(), id, end)?;
         let rotate_at = (end * 2).max(ROTATE_BYTES_MIN);
         let writer = Writer {

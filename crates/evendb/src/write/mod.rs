@@ -96,6 +96,9 @@ impl Engine {
             return Ok(());
         }
         self.check_writable()?;
+        if durability.max(self.options.durability) == Durability::Sync {
+            self.settle_inherited()?;
+        }
         let started = sample();
         let payload_bytes = payload::bytes(ops);
         // The index of a delta page takes up to about 64 bytes a record beside the record.
