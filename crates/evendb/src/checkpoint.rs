@@ -135,6 +135,8 @@ impl Engine {
         }
         // Everything an earlier life left is below the new replay position.
         self.inherits.store(false, Ordering::Release);
+        self.carried_bytes
+            .store(self.admission.delta_used(), Ordering::Relaxed);
         *self.completed.lock() = number;
         self.progress.notify_all();
         self.disk_room

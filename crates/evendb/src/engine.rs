@@ -66,6 +66,8 @@ pub(crate) struct Engine {
     pub(crate) run_mutex: Mutex<()>,
     /// Value extents that the commit log names, with the end of the record that names them.
     pub(crate) value_extents: Mutex<Vec<(Lsn, u64)>>,
+    /// Delta bytes that the last checkpoint left in memory.
+    pub(crate) carried_bytes: AtomicU64,
     /// Delta bytes for which the log container surely has room.
     pub(crate) disk_room: AtomicU64,
     pub(crate) epoch: u64,
@@ -134,6 +136,7 @@ impl Engine {
             run_cleared: Condvar::new(),
             run_mutex: Mutex::new(()),
             value_extents: Mutex::new(parts.value_extents),
+            carried_bytes: AtomicU64::new(0),
             disk_room: AtomicU64::new(0),
             epoch: parts.epoch,
             ring_bytes: parts.ring_bytes,

@@ -230,9 +230,12 @@ impl Admission {
     }
 
     /// Whether either side is above half: time for a checkpoint, so that puts have the other half
-    /// while it runs.
-    pub(crate) fn half_full(&self) -> bool {
-        self.delta.used() > self.delta.limit / 2
+    /// while it runs. Of the deltas, `carried` bytes are durable already and wait for a munk or for
+    /// their readers; a checkpoint would not free those, so a quarter must be new.
+    pub(crate) fn half_full(&self, carried: u64) -> bool {
+        let delta = self.delta.used();
+        let limit = self.delta.limit;
+        (delta > limit / 2 && delta.saturating_sub(carried) > limit / 4)
             || (self.has_ring() && self.ring.used() > self.ring.limit / 2)
     }
 

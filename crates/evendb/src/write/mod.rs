@@ -299,7 +299,11 @@ impl Engine {
             .admission
             .reserve(ring_bytes, delta_bytes, &|| self.relieve());
         admitted.map_err(|_| self.refusal())?;
-        if self.admission.half_full() {
+        // Relaxed: a checkpoint more or less does no harm.
+        if self
+            .admission
+            .half_full(self.carried_bytes.load(Ordering::Relaxed))
+        {
             self.request_checkpoint();
         }
         Ok(())

@@ -6,14 +6,19 @@ fn both_sides_are_taken_or_none() {
     admission.reserve(100, 60, &|| ()).unwrap();
     assert!(!admission.try_take(100, 60, || admission.ring.give_back(100)));
     assert_eq!((admission.ring_used(), admission.delta_used()), (100, 60));
-    assert!(admission.half_full());
+    assert!(admission.half_full(0));
+    assert!(
+        !admission.half_full(40),
+        "a checkpoint would not free what is durable already"
+    );
+    assert!(admission.half_full(30), "30 of 100 are new");
     admission.return_unused(50, 20);
-    assert!(!admission.half_full());
+    assert!(!admission.half_full(0));
     admission.ring_tail_moved(50);
     admission.release_delta(40);
     assert_eq!((admission.ring_used(), admission.delta_used()), (0, 0));
     admission.adopt(790, 0);
-    assert!(admission.half_full());
+    assert!(admission.half_full(0));
 }
 
 #[test]
@@ -22,7 +27,7 @@ fn without_a_ring_its_bytes_do_not_count() {
     admission.reserve(1 << 40, 10, &|| ()).unwrap();
     assert_eq!(admission.ring_used(), 0);
     admission.return_unused(1 << 40, 10);
-    assert!(!admission.half_full());
+    assert!(!admission.half_full(0));
 }
 
 #[test]
