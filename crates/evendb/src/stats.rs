@@ -20,6 +20,9 @@ impl Engine {
             _ => 0,
         };
         stats.debt_bytes = self.admission.delta_used();
+        for keyspace in self.keyspaces() {
+            stats.memory.metadata += keyspace.index.load_full().bytes() as u64;
+        }
         for (keyspace, chunk) in self.chunks() {
             let view = chunk.view.load_full();
             stats.chunks += 1;

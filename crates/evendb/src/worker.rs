@@ -120,12 +120,15 @@ impl Work {
     }
 }
 
+/// What a thread does until the work is stopped.
+type Body = fn(&Engine);
+
 /// Starts the threads of a newly opened database.
 pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
     if engine.manual() || engine.manifest.is_none() {
         return Ok(());
     }
-    let mut bodies: Vec<(String, fn(&Engine))> = vec![("evendb-upkeep".into(), upkeep)];
+    let mut bodies: Vec<(String, Body)> = vec![("evendb-upkeep".into(), upkeep)];
     if engine.commit_log.is_some() {
         bodies.push(("evendb-flush".into(), flusher));
     }

@@ -132,7 +132,8 @@ fn number(value: f32) -> f32 {
     }
 }
 
-#[cfg(all(test, not(evendb_loom)))]
+#[cfg(test)]
+#[cfg(not(evendb_loom))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -69,12 +69,6 @@ struct Lane {
 }
 
 impl RowCache {
-    /// A cache of at most `bytes_max` bytes.
-    #[cfg(test)]
-    pub(crate) fn new(bytes_max: usize) -> Self {
-        RowCache::with_policy(bytes_max, RowPolicy::default())
-    }
-
     /// A cache of at most `bytes_max` bytes that evicts by `policy`.
     pub(crate) fn with_policy(bytes_max: usize, policy: RowPolicy) -> Self {
         RowCache::with_shards(bytes_max, policy, SHARDS)
@@ -575,7 +569,8 @@ impl Shard {
     }
 }
 
-#[cfg(all(test, not(evendb_loom)))]
+#[cfg(test)]
+#[cfg(not(evendb_loom))]
 mod tests {
     use super::*;
     use crate::sync::atomic::AtomicBool;

@@ -333,7 +333,8 @@ impl std::fmt::Debug for RecordRef {
     }
 }
 
-#[cfg(all(test, not(evendb_loom), not(evendb_shuttle)))]
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests {
     use super::*;
 

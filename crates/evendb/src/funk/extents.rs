@@ -257,7 +257,8 @@ fn aligned(extent: Extent) -> Option<(u64, u64)> {
     (extent.offset.is_multiple_of(GRANULE) && len > 0).then_some((extent.offset, end))
 }
 
-#[cfg(all(test, not(evendb_loom)))]
+#[cfg(test)]
+#[cfg(not(evendb_loom))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

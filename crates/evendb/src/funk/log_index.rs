@@ -343,7 +343,8 @@ impl Part {
     }
 }
 
-#[cfg(all(test, not(evendb_loom)))]
+#[cfg(test)]
+#[cfg(not(evendb_loom))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -21,7 +21,7 @@ use crate::metrics::{Component, Metrics};
 use crate::options::LogSearch;
 use crate::sync::Arc;
 use crate::sync::once::OnceArc;
-use evendb_storage::table::{Found, Table};
+use evendb_storage::table::Found;
 use evendb_storage::{Kind, Version};
 use log_index::{Candidates, LogIndex, PartitionedBloom, Position};
 use tables::TableHandle;

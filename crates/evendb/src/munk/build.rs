@@ -248,11 +248,6 @@ impl MunkBuilder {
         self.last_tag = tag_of(hash_key(entry.key));
     }
 
-    /// Memory of the munk so far.
-    pub(crate) fn bytes(&self) -> usize {
-        self.out.memory_bytes() + self.buffer.records.len()
-    }
-
     pub(crate) fn finish(mut self) -> Munk {
         if !self.buffer.is_empty() {
             let page = self.buffer.page(0..self.buffer.len());

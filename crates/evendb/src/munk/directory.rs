@@ -122,10 +122,6 @@ impl DirectoryBuilder {
         }
     }
 
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.totals.memory_bytes
-    }
-
     /// Appends a page whose keys are `>= separator`.
     pub(super) fn push(&mut self, page: Arc<Page>, separator: &[u8]) {
         debug_assert!(page.count() > 0);

@@ -58,11 +58,13 @@ pub(crate) trait MunkInput {
 #[derive(Clone)]
 pub(crate) struct MunkHit<'a> {
     pub(crate) page: &'a Arc<Page>,
+    #[cfg(test)]
     pub(crate) version: Version,
     pub(crate) kind: Kind,
     pub(crate) value: Range<usize>,
 }
 
+#[cfg(any(test, feature = "bench-parts"))]
 impl<'a> MunkHit<'a> {
     /// The value's bytes.
     pub(crate) fn value_bytes(&self) -> &'a [u8] {
@@ -123,6 +125,7 @@ impl<'a> MunkHit<'a> {
     fn new(page: &'a Arc<Page>, record: &page::Record) -> MunkHit<'a> {
         MunkHit {
             page,
+            #[cfg(test)]
             version: record.version,
             kind: record.kind,
             value: record.value.clone(),

@@ -210,12 +210,10 @@ impl Engine {
         };
         let stats = ChunkStats {
             data_bytes: base_data_bytes(chunk, view) + funk.log_bytes(),
-            sstable_bytes: funk.base_bytes(),
             log_bytes: funk.log_bytes(),
             log_runs: funk.runs.len() as u32,
             live_bytes_estimate: live_bytes(chunk, view),
             has_munk: view.munk.is_some(),
-            munk_bytes: view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64),
             update_rate: Heat::load(&chunk.heat.write_heat),
             shares_tables: funk.tables().any(|table| !inside(chunk, table)),
             appended_in_order: funk.runs.is_empty() && funk.base.len() > 1,

@@ -29,8 +29,6 @@ const TOMBSTONES_MIN: u64 = 64;
 pub(crate) struct ChunkStats {
     /// Bytes on disk within the chunk's limits: its part of the SSTable, and its log.
     pub(crate) data_bytes: u64,
-    /// Its part of the SSTable.
-    pub(crate) sstable_bytes: u64,
     /// Its log.
     pub(crate) log_bytes: u64,
     /// Runs of its log.
@@ -39,8 +37,6 @@ pub(crate) struct ChunkStats {
     pub(crate) live_bytes_estimate: u64,
     /// Whether it has a munk.
     pub(crate) has_munk: bool,
-    /// Size of the munk.
-    pub(crate) munk_bytes: u64,
     /// Decayed update rate, bytes a second or any other unit that all chunks share.
     pub(crate) update_rate: f32,
     /// Whether its SSTable or log extents belong to another chunk too, since a split.
@@ -241,7 +237,8 @@ pub(crate) fn log_weight(stats: &ChunkStats) -> f64 {
     (rate * stats.live_bytes_estimate as f64).sqrt()
 }
 
-#[cfg(all(test, not(evendb_loom)))]
+#[cfg(test)]
+#[cfg(not(evendb_loom))]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -252,7 +249,6 @@ mod tests {
     fn fine() -> ChunkStats {
         ChunkStats {
             data_bytes: 6 * MB,
-            sstable_bytes: 5 * MB,
             log_bytes: MB,
             log_runs: 10,
             live_bytes_estimate: 6 * MB,
@@ -359,7 +355,7 @@ mod tests {
         for log_bytes in (MB..40 * MB).step_by(MB as usize / 2) {
             let (decision, _) = picked(|s| {
                 s.appended_in_order = true;
-                (s.sstable_bytes, s.log_bytes, s.data_bytes) = (0, log_bytes, log_bytes);
+                (s.log_bytes, s.data_bytes) = (log_bytes, log_bytes);
                 s.log_runs = 10_000;
                 // A bad estimate does not count: there is no garbage.
                 s.live_bytes_estimate = log_bytes / 3;

@@ -195,7 +195,8 @@ impl<T: Send + Sync + 'static> std::fmt::Debug for ArcCell<T> {
     }
 }
 
-#[cfg(all(test, not(evendb_loom), not(evendb_shuttle)))]
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests {
     use super::*;
     use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};

@@ -346,5 +346,6 @@ impl std::fmt::Debug for Admission {
 
 #[cfg(all(test, evendb_loom))]
 mod models;
-#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{PartsError, Settings, Yardstick, run as run_parts};
+use super::{PartsError, Settings, Yardsticks, run as run_parts};
 
 const USAGE: &str = "usage: parts [--size-mib N] [--rounds N] [--ops N] [--dir DIRECTORY] [WORDS]
 
@@ -16,9 +16,7 @@ Measures the parts whose names contain WORDS (all without them), one thread.
   --dir DIR      where databases are made (the system's temporary directory)";
 
 /// Runs the benchmarks with the yardsticks that `yardsticks` makes in the given directory.
-pub fn run(
-    yardsticks: &mut dyn FnMut(&Path) -> Result<Vec<Box<dyn Yardstick>>, PartsError>,
-) -> ExitCode {
+pub fn run(yardsticks: &mut dyn FnMut(&Path) -> Result<Yardsticks, PartsError>) -> ExitCode {
     let Some(mut settings) = parse(env::args().skip(1)) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
@@ -40,7 +38,7 @@ pub fn run(
 
 fn measure(
     settings: &Settings,
-    yardsticks: &mut dyn FnMut(&Path) -> Result<Vec<Box<dyn Yardstick>>, PartsError>,
+    yardsticks: &mut dyn FnMut(&Path) -> Result<Yardsticks, PartsError>,
 ) -> Result<(), PartsError> {
     fs::create_dir_all(&settings.directory)?;
     let mut yardsticks = yardsticks(&settings.directory)?;

@@ -129,6 +129,12 @@ impl fmt::Display for Row {
 /// Why a measurement of parts ended.
 pub type PartsError = Box<dyn Error + Send + Sync>;
 
+/// Takes the key and the value of a record.
+pub type Take<'a> = &'a mut dyn FnMut(&[u8], &[u8]);
+
+/// The yardsticks of a run, in the order of the columns.
+pub type Yardsticks = Vec<Box<dyn Yardstick>>;
+
 /// Another ordered map that holds the same records.
 pub trait Yardstick {
     /// The name in rows.
@@ -142,7 +148,7 @@ pub trait Yardstick {
     fn put_all(
         &mut self,
         count: u64,
-        record: &mut dyn FnMut(u64, &mut dyn FnMut(&[u8], &[u8])),
+        record: &mut dyn FnMut(u64, Take<'_>),
     ) -> Result<(), PartsError>;
 
     /// Lends a reader for as long as `body` runs.
@@ -167,9 +173,11 @@ pub trait Reader {
     fn scan(&self, from: &[u8], limit: usize, each: &mut dyn FnMut(&[u8], &[u8])) -> usize;
 }
 
+type Bytes = Box<[u8]>;
+
 /// The standard library's map behind a lock.
 #[derive(Default)]
-pub struct OrderedMap(RwLock<BTreeMap<Box<[u8]>, Box<[u8]>>>);
+pub struct OrderedMap(RwLock<BTreeMap<Bytes, Bytes>>);
 
 impl Yardstick for OrderedMap {
     fn name(&self) -> &'static str {
@@ -179,7 +187,7 @@ impl Yardstick for OrderedMap {
     fn put_all(
         &mut self,
         count: u64,
-        record: &mut dyn FnMut(u64, &mut dyn FnMut(&[u8], &[u8])),
+        record: &mut dyn FnMut(u64, Take<'_>),
     ) -> Result<(), PartsError> {
         for number in 0..count {
             record(number, &mut |key, value| {
@@ -316,7 +324,7 @@ mod tests {
             directory: directory.path().to_owned(),
             only: String::new(),
         };
-        let mut yardsticks: Vec<Box<dyn Yardstick>> = vec![Box::new(OrderedMap::default())];
+        let mut yardsticks: Yardsticks = vec![Box::new(OrderedMap::default())];
         let mut rows = Vec::new();
         run(&settings, &mut yardsticks, &mut |row| {
             rows.push(row.clone())

@@ -40,7 +40,8 @@ mod directory;
 #[cfg(all(test, evendb_loom))]
 mod loom_tests;
 mod page;
-#[cfg(all(test, not(evendb_loom), not(evendb_shuttle)))]
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
 
 pub(crate) use cursor::DeltaCursor;
@@ -276,9 +277,11 @@ impl Delta {
         let top = head.load(Ordering::Relaxed);
         let mut below = top;
         let record = record.into_raw();
-        // SAFETY (all blocks here): records of the chain are live until they are released below,
-        // and only this thread, the writer, changes links.
-        let linked = |record: *mut Record| unsafe { &*record };
+        let linked = |record: *mut Record| {
+            // SAFETY: records of the chain are live until they are released below, and only this
+            // thread, the writer, changes links.
+            unsafe { &*record }
+        };
         debug_assert!(linked(top).version() <= version, "versions of a key fall");
         debug_assert!(linked(top).is_committed(), "a put above a pending batch");
         if !pending {
@@ -334,10 +337,10 @@ impl Delta {
 }
 
 /// A record and the older ones below it.
-fn chain<'g>(newest: &'g Record) -> impl Iterator<Item = &'g Record> {
+fn chain(newest: &Record) -> impl Iterator<Item = &Record> {
     std::iter::successors(Some(newest), |record| {
         let older = record.older.load(Ordering::Acquire);
-        // SAFETY: reached under the pin 'g through links, see the module.
+        // SAFETY: reached under the pin of `newest` through links, see the module.
         unsafe { older.as_ref() }
     })
 }

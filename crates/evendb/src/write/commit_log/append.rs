@@ -423,7 +423,7 @@ impl CommitLog {
         result
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, evendb_loom))]
     pub(super) fn planted(mut self, plant: super::Plant) -> CommitLog {
         self.plant = plant;
         self

@@ -62,5 +62,6 @@ mod golden;
 mod models;
 #[cfg(test)]
 mod test_file;
-#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;

@@ -40,8 +40,6 @@ pub(crate) struct LogRecord<'a> {
     pub(crate) lsn: Lsn,
     /// Where it ends, padding included.
     pub(crate) end: Lsn,
-    /// Life of the database that wrote it.
-    pub(crate) epoch: u64,
     /// Version of its writes.
     pub(crate) version: Version,
     /// Tail of the ring when it was written. Above the manifest's recorded LSN it proves that an

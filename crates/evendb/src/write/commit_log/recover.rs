@@ -85,7 +85,6 @@ fn recover_segment(
             each(LogRecord {
                 lsn: start,
                 end,
-                epoch: header.epoch,
                 version: header.version,
                 tail: header.tail,
                 payload,
