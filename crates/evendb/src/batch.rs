@@ -78,6 +78,10 @@ impl Batch {
     }
 
     /// Raises the durability of this batch above the database's; it is never lowered.
+    ///
+    /// In a database at [`Durability::Relaxed`] a raised batch waits for a checkpoint. If that
+    /// fails, for want of room say, [`commit`](Self::commit) returns the error although the batch
+    /// can be seen: it is then as durable as an ordinary one.
     pub fn durability(&mut self, durability: Durability) -> &mut Self {
         self.durability = durability;
         self

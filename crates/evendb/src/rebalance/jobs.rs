@@ -37,10 +37,12 @@ impl Engine {
         let mut worked = false;
         // A chunk that is split is not looked at again: its parts are queued.
         for _ in 0..4 {
-            if chunk.damaged.load(Ordering::Relaxed)
-                || chunk.latch.lock().retired
-                || self.failure().is_some()
-            {
+            if chunk.latch.lock().retired || self.failure().is_some() {
+                break;
+            }
+            if chunk.damaged.load(Ordering::Relaxed) {
+                // Nothing that reads its tables; but deltas kept for its munk must not stay.
+                worked |= self.absorb(chunk);
                 break;
             }
             let view = chunk.view.load_full();
