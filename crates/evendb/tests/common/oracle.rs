@@ -214,8 +214,13 @@ impl Oracle {
         for change in self.entries[self.acknowledged..].iter().flatten() {
             apply(&mut self.current, change);
         }
-        // A deletion of what is not there has no effect to see.
-        let took_effect = self.current != before;
+        // A deletion of what is not there has no effect to see, in a keyspace never written either.
+        let shown = |state: &BTreeMap<u32, Map>| {
+            let mut state = state.clone();
+            state.retain(|_, map| !map.is_empty());
+            state
+        };
+        let took_effect = shown(&self.current) != shown(&before);
         self.acknowledged = self.entries.len();
         if let Some(pending) = self.pending_names.take()
             && pending.names.keys().eq(names.iter())
