@@ -197,9 +197,10 @@ fn upkeep(engine: &Engine) {
         }
         let due = last_checkpoint.elapsed() >= interval && !engine.dirty.lock().is_empty();
         if wanted || due {
-            // A full disk is tried again at the next request; a failure has latched.
-            if engine.checkpoint().is_err() {
+            // A failure has latched; a full disk is tried again, since puts may wait for it.
+            if engine.checkpoint().is_err() && engine.failure().is_none() {
                 thread::sleep(TICK);
+                engine.request_checkpoint();
             }
             last_checkpoint = Instant::now();
             engine.collect();

@@ -116,7 +116,7 @@ impl Store for RocksStore {
                 BatchWrite::Delete(key) => batch.delete(key),
             }
         }
-        self.database.write(&batch).map_err(failed("batch"))
+        self.database.write(batch).map_err(failed("batch"))
     }
 
     fn stats(&self) -> Vec<Figure> {

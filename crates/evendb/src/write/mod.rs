@@ -260,6 +260,7 @@ impl Engine {
             Heat::count(&chunks[at].heat.puts);
             deltas[at].insert(op.record.clone());
         }
+        let after: u64 = deltas.iter().map(|delta| delta.bytes() as u64).sum();
         if planted!(self.options, EarlyUnlatch) {
             guards.clear();
         }
@@ -273,7 +274,6 @@ impl Engine {
                 op.record.clear_stamp(&pin);
             }
         }
-        let after: u64 = deltas.iter().map(|delta| delta.bytes() as u64).sum();
         reserved.used(before, after);
         Ok((end, version))
     }
