@@ -46,6 +46,13 @@ pub enum LogSearch {
     },
 }
 
+impl LogSearch {
+    /// The paper's partitioned Bloom filter with its default split factor of 16.
+    pub const fn bloom() -> LogSearch {
+        LogSearch::Bloom { split_factor: 16 }
+    }
+}
+
 /// Options for opening a database. See [`Options::open`].
 #[derive(Clone, Debug)]
 pub struct Options {

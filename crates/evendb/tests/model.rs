@@ -15,6 +15,7 @@ type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 fn options(vfs: &SimVfs, seed: u64, durability: Durability, workers: usize) -> Options {
     let mut random = StdRng::seed_from_u64(seed ^ 0x0971);
     let search = match random.random_range(0..3) {
+        0 if random.random_bool(0.2) => LogSearch::bloom(),
         0 => LogSearch::Bloom {
             split_factor: random.random_range(1..17),
         },
