@@ -34,7 +34,7 @@ use crate::write::commit_log::{self, CommitLog, LogRecord, Lsn, Segment};
 use crate::write::payload::{self, Decoded, DecodedOp};
 use evendb_storage::codec::{checksum, hash_key};
 use evendb_storage::vfs::{File, Vfs, read_exact_at};
-use evendb_storage::{Error as StorageError, TableId, Version};
+use evendb_storage::{Error as StorageError, Version};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
@@ -680,6 +680,5 @@ pub(crate) fn new_keyspace(engine: &Engine, name: &str) -> (Arc<KeyspaceState>, 
         },
         Change::SetChunk(record),
     ];
-    let _ = TableId(0);
     (state, changes)
 }

@@ -284,14 +284,11 @@ impl Engine {
             self.request_checkpoint();
             return;
         }
-        // No threads: the caller does it, holding nothing. A full disk must not leave it waiting.
-        match self.checkpoint().and_then(|()| self.settle()) {
-            Ok(()) => {
-                self.munk_round();
-                self.run_queued_jobs();
-            }
-            Err(error) if error.kind() == ErrorKind::NoSpace => {}
-            Err(_) => {}
+        // No threads: the caller does it, holding nothing. A full disk is for later; any other error
+        // has latched, and the caller finds out.
+        if self.checkpoint().and_then(|()| self.settle()).is_ok() {
+            self.munk_round();
+            self.run_queued_jobs();
         }
         for _ in 0..4 {
             self.collect();

@@ -134,7 +134,7 @@ impl Run {
     }
 
     /// What is on the disk opens, after the process died and after the power failed, and goes on.
-    fn check_disk(&mut self, number: u64, power_loss_later: bool) {
+    fn check_disk(&mut self, number: u64) {
         self.runner.vfs.clear_faults();
         self.runner.vfs.set_capacity(u64::MAX);
         // The machine stops first: dropping the database would close it in good order.
@@ -157,14 +157,10 @@ impl Run {
                     .unwrap_or_else(|error| panic!("{place}: going on: {error:?}"));
             }
             next.abandon();
-            // What a failed sync left unwritten is not known to the next life.
-            let (again, end) = match power_loss_later || end == End::Power {
-                true => (CrashMode::PowerLossNothing, End::Power),
-                false => (CrashMode::Process, End::Process),
-            };
-            let machine = machine.crash(again);
+            // A power loss: what a failed sync left unwritten must not have been built upon.
+            let machine = machine.crash(CrashMode::PowerLossNothing);
             let mut last = Runner::resume(&machine, self.runner.level, next.oracle.clone());
-            last.recover(end)
+            last.recover(End::Power)
                 .unwrap_or_else(|what| panic!("{place}: gone on: {what}"));
         }
     }
@@ -191,11 +187,10 @@ fn undisturbed(seed: u64, level: Durability) -> (u64, u64, u64) {
 fn fault_at(seed: u64, level: Durability, fault: Fault) -> u64 {
     let place = format!("seed {seed} {level:?} {fault:?}");
     let mut run = Run::new(seed, level, place, false);
-    let later = true;
     let reads_fail = matches!(fault.on, FaultOn::Read | FaultOn::Lookup);
     run.runner.vfs.inject(fault.clone());
     run.run(&steps(seed, STEPS), reads_fail);
-    run.check_disk(scramble(fault.at), later);
+    run.check_disk(scramble(fault.at));
     run.errors
 }
 
@@ -287,7 +282,7 @@ fn disk_full_at(seed: u64, level: Durability, capacity: u64) -> bool {
         let outcome = run.runner.step(&step);
         outcome.unwrap_or_else(|error| panic!("{}: with room again: {error:?}", run.place));
     }
-    run.check_disk(capacity, true);
+    run.check_disk(capacity);
     hit
 }
 

@@ -186,15 +186,19 @@ fn rewrite_tail(vfs: &dyn Vfs, dir: &Path, file: &dyn File, end: u64) -> Result<
 }
 
 impl Manifest {
-    /// Starts a new manifest file `id` with the whole of `state`, and makes it the one in force.
-    pub(crate) fn create(vfs: Arc<dyn Vfs>, dir: &Path, id: u64, state: State) -> Result<Manifest> {
-        let writer = Writer::create(&*vfs, dir, id, state)?;
-        Ok(Manifest {
+    fn new(vfs: Arc<dyn Vfs>, dir: &Path, writer: Writer) -> Manifest {
+        Manifest {
             vfs,
             dir: dir.to_owned(),
             queue: Mutex::new(Vec::new()),
             writer: Mutex::new(writer),
-        })
+        }
+    }
+
+    /// Starts a new manifest file `id` with the whole of `state`, and makes it the one in force.
+    pub(crate) fn create(vfs: Arc<dyn Vfs>, dir: &Path, id: u64, state: State) -> Result<Manifest> {
+        let writer = Writer::create(&*vfs, dir, id, state)?;
+        Ok(Manifest::new(vfs, dir, writer))
     }
 
     /// Goes on with manifest `id` whose last valid edit ends at `end`. What lies beyond is cut
@@ -213,22 +217,8 @@ impl Manifest {
             .map_err(io(&path, "open the manifest"))?;
         rewrite_tail(vfs.as_ref(), dir, &*file, end)?;
         let log = FramedLogWriter::resume(file.clone(), id, end)?;
-        let rotate_at = (end * 2).max(ROTATE_BYTES_MIN);
-        let writer = Writer {
-            log,
-            file,
-            id,
-            allocated: end,
-            rotate_at,
-            state,
-            failed: false,
-        };
-        Ok(Manifest {
-            vfs,
-            dir: dir.to_owned(),
-            queue: Mutex::new(Vec::new()),
-            writer: Mutex::new(writer),
-        })
+        let writer = Writer::new(log, file, id, state);
+        Ok(Manifest::new(vfs, dir, writer))
     }
 
     /// Puts an edit into the order of edits. It is durable, and `after` is run, with the next
@@ -313,6 +303,21 @@ impl Manifest {
 }
 
 impl Writer {
+    /// Goes on behind the last edit of `log`, which is in `file`.
+    fn new(log: FramedLogWriter, file: Arc<dyn File>, id: u64, state: State) -> Writer {
+        let end = log.end();
+        let rotate_at = (end * 2).max(ROTATE_BYTES_MIN);
+        Writer {
+            log,
+            file,
+            id,
+            allocated: end,
+            rotate_at,
+            state,
+            failed: false,
+        }
+    }
+
     fn create(vfs: &dyn Vfs, dir: &Path, id: u64, state: State) -> Result<Writer> {
         let path = manifest_path(dir, id);
         let file = vfs.create(&path).map_err(io(&path, "create a manifest"))?;
@@ -321,16 +326,7 @@ impl Writer {
         log.sync()?;
         vfs.sync_dir(dir).map_err(io(dir, "sync directory"))?;
         write_current(vfs, dir, id, end)?;
-        let rotate_at = (end * 2).max(ROTATE_BYTES_MIN);
-        Ok(Writer {
-            log,
-            file,
-            id,
-            allocated: end,
-            rotate_at,
-            state,
-            failed: false,
-        })
+        Ok(Writer::new(log, file, id, state))
     }
 
     fn append<'a>(&mut self, edits: impl Iterator<Item = &'a Vec<Change>>) -> Result<u64> {

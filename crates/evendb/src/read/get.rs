@@ -58,45 +58,11 @@ pub(crate) fn search_ram(view: &View, key: &[u8], hash: u64, at: Version, guard:
 impl Engine {
     /// The newest value of `key`.
     pub(crate) fn get(&self, keyspace: &KeyspaceState, key: &[u8]) -> Result<Option<Value>> {
-        self.check_readable()?;
-        let started = sample();
-        let hash = hash_key(key);
-        let guard = epoch::pin();
-        let chunk = keyspace.index.load(&guard).get().find(key);
-        let view = chunk.view.load(&guard);
-        Heat::count(&chunk.heat.gets);
-        if let InRam::Answer(component, value) =
-            search_ram(view.get(), key, hash, Version::MAX, &guard)
-        {
-            let component = if value.is_some() {
-                component
-            } else {
-                Component::Absent
-            };
-            self.metrics.served(component, started);
-            return Ok(value);
-        }
-        if let Some(rows) = &self.row_cache
-            && let Some(bytes) = rows.get(keyspace.id.0, key, hash)
-        {
-            Heat::count(&chunk.heat.row_hits);
-            self.metrics.served(Component::RowCache, started);
-            return Ok(Some(Value::of_bytes(bytes)));
-        }
-        let view = view.counted();
-        let chunk = chunk.clone();
-        drop(guard);
-        let found = self.search_funk(&chunk, &view, key, hash, Version::MAX)?;
-        let Some((component, value)) = found else {
-            self.metrics.served(Component::Absent, started);
-            return Ok(None);
-        };
-        self.metrics.served(component, started);
-        self.fill_row(keyspace, key, hash, (&chunk, &view), &value);
-        Ok(Some(value))
+        self.get_at(keyspace, key, Version::MAX)
     }
 
-    /// The newest value of `key` with version at most `at`.
+    /// The newest value of `key` with version at most `at`. Rows are the newest values only, so a
+    /// snapshot, whose version is never the greatest, passes them over.
     pub(crate) fn get_at(
         &self,
         keyspace: &KeyspaceState,
@@ -111,18 +77,34 @@ impl Engine {
         let view = chunk.view.load(&guard);
         Heat::count(&chunk.heat.gets);
         if let InRam::Answer(component, value) = search_ram(view.get(), key, hash, at, &guard) {
+            let component = match value {
+                Some(_) => component,
+                None => Component::Absent,
+            };
             self.metrics.served(component, started);
             return Ok(value);
+        }
+        let newest = at == Version::MAX;
+        if newest
+            && let Some(rows) = &self.row_cache
+            && let Some(bytes) = rows.get(keyspace.id.0, key, hash)
+        {
+            Heat::count(&chunk.heat.row_hits);
+            self.metrics.served(Component::RowCache, started);
+            return Ok(Some(Value::of_bytes(bytes)));
         }
         let view = view.counted();
         let chunk = chunk.clone();
         drop(guard);
-        let found = self.search_funk(&chunk, &view, key, hash, at)?;
-        let component = found
-            .as_ref()
-            .map_or(Component::Absent, |(component, _)| *component);
+        let Some((component, value)) = self.search_funk(&chunk, &view, key, hash, at)? else {
+            self.metrics.served(Component::Absent, started);
+            return Ok(None);
+        };
         self.metrics.served(component, started);
-        Ok(found.map(|(_, value)| value))
+        if newest {
+            self.fill_row(keyspace, key, hash, (&chunk, &view), &value);
+        }
+        Ok(Some(value))
     }
 
     fn search_funk(
