@@ -32,7 +32,7 @@ fn shuttle_p7_no_row_check() {
 
 #[test]
 fn shuttle_p8_row_check_of_the_old_chunk() {
-    assert!(notices(50_000, None, || munks::rows(
+    assert!(notices(400_000, None, || munks::rows(
         Plant::RowCheckOfOldChunk
     )));
 }
