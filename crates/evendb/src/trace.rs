@@ -51,11 +51,27 @@ impl Stopwatch {
 /// A piece of work under way: its span is entered until this is dropped.
 pub(crate) struct Job {
     #[cfg(feature = "tracing")]
-    pub(crate) span: tracing::span::EnteredSpan,
-    pub(crate) watch: Stopwatch,
+    _span: tracing::span::EnteredSpan,
+    watch: Stopwatch,
 }
 
 impl Job {
+    #[cfg(feature = "tracing")]
+    pub(crate) fn begin(span: tracing::Span) -> Job {
+        Job {
+            _span: span.entered(),
+            watch: Stopwatch::start(),
+        }
+    }
+
+    #[cfg(not(feature = "tracing"))]
+    #[inline]
+    pub(crate) fn begin() -> Job {
+        Job {
+            watch: Stopwatch::start(),
+        }
+    }
+
     /// Microseconds since it began; always 0 without the feature.
     #[inline]
     pub(crate) fn micros(&self) -> u64 {
@@ -67,13 +83,9 @@ impl Job {
 #[cfg(feature = "tracing")]
 macro_rules! job {
     ($name:literal $(, $field:ident = $value:expr)* $(,)?) => {
-        $crate::trace::Job {
-            span: ::tracing::span!(
-                target: "evendb", ::tracing::Level::DEBUG, $name $(, $field = $value)*
-            )
-            .entered(),
-            watch: $crate::trace::Stopwatch::start(),
-        }
+        $crate::trace::Job::begin(::tracing::span!(
+            target: "evendb", ::tracing::Level::DEBUG, $name $(, $field = $value)*
+        ))
     };
 }
 
@@ -84,9 +96,7 @@ macro_rules! job {
         if false {
             $(let _ = &$value;)*
         }
-        $crate::trace::Job {
-            watch: $crate::trace::Stopwatch::start(),
-        }
+        $crate::trace::Job::begin()
     }};
 }
 

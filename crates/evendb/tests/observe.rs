@@ -248,6 +248,7 @@ mod metrics_facade {
 #[cfg(feature = "tracing")]
 mod tracing_events {
     use super::*;
+    use std::cell::RefCell;
     use std::collections::BTreeMap;
     use std::fmt::Debug;
     use std::sync::Mutex;
@@ -258,13 +259,34 @@ mod tracing_events {
 
     type Fields = BTreeMap<&'static str, String>;
 
-    /// What was told, each with the names of the spans around it.
+    /// What was told in one test.
     #[derive(Clone, Default)]
     struct Told {
         events: Arc<Mutex<Vec<(String, Fields)>>>,
-        spans: Arc<Mutex<Vec<(u64, &'static str)>>>,
+        spans: Arc<Mutex<Vec<&'static str>>>,
         entered: Arc<Mutex<Vec<u64>>>,
-        next: Arc<AtomicU64>,
+    }
+
+    thread_local! {
+        static TOLD: RefCell<Option<Told>> = const { RefCell::new(None) };
+    }
+
+    /// The process's one subscriber, for threads that listen. Subscribers of single threads would
+    /// not do: what a thread without one meets first is switched off for all.
+    struct Router(AtomicU64);
+
+    fn listening(told: &Told, body: impl FnOnce()) {
+        static ONCE: std::sync::Once = std::sync::Once::new();
+        ONCE.call_once(|| {
+            tracing::subscriber::set_global_default(Router(AtomicU64::new(1))).unwrap();
+        });
+        TOLD.set(Some(told.clone()));
+        body();
+        TOLD.set(None);
+    }
+
+    fn tell(with: impl FnOnce(&Told)) {
+        TOLD.with_borrow(|told| told.as_ref().map(with));
     }
 
     #[derive(Default)]
@@ -276,17 +298,13 @@ mod tracing_events {
         }
     }
 
-    impl Subscriber for Told {
+    impl Subscriber for Router {
         fn enabled(&self, metadata: &Metadata<'_>) -> bool {
             metadata.target() == "evendb"
         }
         fn new_span(&self, span: &Attributes<'_>) -> Id {
-            let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
-            self.spans
-                .lock()
-                .unwrap()
-                .push((id, span.metadata().name()));
-            Id::from_u64(id)
+            tell(|told| told.spans.lock().unwrap().push(span.metadata().name()));
+            Id::from_u64(self.0.fetch_add(1, Ordering::Relaxed))
         }
         fn record(&self, _: &Id, _: &Record<'_>) {}
         fn record_follows_from(&self, _: &Id, _: &Id) {}
@@ -294,13 +312,15 @@ mod tracing_events {
             let mut visitor = Visitor::default();
             event.record(&mut visitor);
             let message = visitor.0.remove("message").unwrap();
-            self.events.lock().unwrap().push((message, visitor.0));
+            tell(|told| told.events.lock().unwrap().push((message, visitor.0)));
         }
         fn enter(&self, id: &Id) {
-            self.entered.lock().unwrap().push(id.into_u64());
+            tell(|told| told.entered.lock().unwrap().push(id.into_u64()));
         }
         fn exit(&self, id: &Id) {
-            assert_eq!(self.entered.lock().unwrap().pop(), Some(id.into_u64()));
+            tell(|told| {
+                assert_eq!(told.entered.lock().unwrap().pop(), Some(id.into_u64()));
+            });
         }
     }
 
@@ -331,7 +351,7 @@ mod tracing_events {
                 .chunk_bytes(1024)
                 .workers(0)
         };
-        tracing::subscriber::with_default(told.clone(), || {
+        listening(&told, || {
             let db = options().open("/db").unwrap();
             assert_eq!(told.last("opened")["directory"], "\"/db\"");
             for round in 0..4_u8 {
@@ -356,7 +376,7 @@ mod tracing_events {
             std::mem::forget(db);
         });
         let vfs = vfs.crash(evendb::vfs::CrashMode::Process);
-        tracing::subscriber::with_default(told.clone(), || {
+        listening(&told, || {
             let db = options().vfs(Arc::new(vfs)).open("/db").unwrap();
             assert!(told.number("recovered", "replayed_bytes") > 0);
             assert_eq!(told.number("recovered", "dirty_chunks"), 1);
@@ -365,7 +385,7 @@ mod tracing_events {
         assert_eq!(told.last("closed")["clean"], "true");
         let spans = told.spans.lock().unwrap();
         for name in ["open", "checkpoint", "rewrite", "split", "compact", "close"] {
-            assert!(spans.iter().any(|(_, known)| *known == name), "{name}");
+            assert!(spans.contains(&name), "{name}");
         }
         assert!(told.entered.lock().unwrap().is_empty());
     }
@@ -375,7 +395,7 @@ mod tracing_events {
         use evendb::vfs::{Fault, FaultKind, FaultOn};
         let told = Told::default();
         let vfs = SimVfs::new(1);
-        tracing::subscriber::with_default(told.clone(), || {
+        listening(&told, || {
             let options = Options::new().vfs(Arc::new(vfs.clone())).workers(0);
             let db = options.open("/db").unwrap();
             db.put("a", "1").unwrap();
