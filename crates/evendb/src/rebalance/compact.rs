@@ -35,7 +35,7 @@ pub struct Compaction {
     pub chunks: u64,
     /// Chunks rewritten on top of the reorganisation that was owed anyway.
     pub rewritten: u64,
-    /// Bytes in SSTables and logs of the range before.
+    /// Bytes in SSTables and logs of the range before, after a checkpoint.
     pub bytes_before: u64,
     /// Bytes in SSTables and logs of the range afterwards.
     pub bytes_after: u64,
@@ -79,6 +79,8 @@ impl Engine {
         self.check_writable()?;
         let job = trace::job!("compact");
         let started = Instant::now();
+        // What was put counts as it lies on disk.
+        self.checkpoint()?;
         let mut done = Compaction {
             bytes_before: self.bytes_of(spans),
             ..Compaction::default()
