@@ -105,6 +105,10 @@ fn simulated_files_and_engines_without_threads_have_none() {
 }
 
 #[cfg(feature = "metrics")]
+#[expect(
+    clippy::disallowed_types,
+    reason = "what a test keeps is no step of a schedule"
+)]
 mod metrics_facade {
     use super::*;
     use metrics::{Counter, CounterFn, Gauge, GaugeFn, Histogram, Key, KeyName, Metadata};
@@ -246,6 +250,10 @@ mod metrics_facade {
 }
 
 #[cfg(feature = "tracing")]
+#[expect(
+    clippy::disallowed_types,
+    reason = "what a test keeps is no step of a schedule"
+)]
 mod tracing_events {
     use super::*;
     use std::cell::RefCell;

@@ -21,7 +21,8 @@ use crate::output;
 /// opened; operations a second; gets a second by the component that answered; MiB a second that
 /// users put and that reached the disk, and how many times more that is; MiB of memory used, and
 /// of these by munks, deltas, rows and indexes; MiB that reorganisation owes; chunks and munks;
-/// longest pause of a put so far.
+/// longest pause of a put and of a
+/// get so far.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb stats files.db

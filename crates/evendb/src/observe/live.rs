@@ -8,13 +8,14 @@
 //! evendb live figures 1 <checksum, 8 hex digits> <length of what follows, 8 digits>\n
 //! process_id <n>\n
 //! sequence <n>\n              rises by one with each writing
-//! written_unix_nanos <n>\n
 //! interval_nanos <n>\n        when the next writing is due
 //! uptime_nanos <n>\n
 //! failure <text>\n            only once the database has latched
 //! <name of a figure> <n>\n    ...
 //! ```
 //! Then line feeds up to a multiple of 4096 bytes, so that it never becomes shorter.
+//!
+//! How old it is the file system knows: nothing in the store asks for the wall clock.
 //!
 //! A reader that meets a writer sees a wrong checksum, and reads again. No part of the database's
 //! format: removed when the database is closed and when one is opened that was not, ignored by
@@ -30,7 +31,7 @@ use evendb_storage::vfs::{File, Vfs};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// The file's name.
 pub(crate) const NAME: &str = "STATS";
@@ -81,16 +82,12 @@ pub(super) fn remove(vfs: &dyn Vfs, dir: &Path) {
 }
 
 fn encode(record: &Record<'_>, text: &mut String, len_min: usize) -> usize {
-    let written = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
     let mut body = String::with_capacity(4096);
     let mut line = |name: &str, value: &dyn std::fmt::Display| {
         writeln!(body, "{name} {value}").expect("writing to a string cannot fail");
     };
     line("process_id", &std::process::id());
     line("sequence", &record.sequence);
-    line("written_unix_nanos", &written.as_nanos());
     line("interval_nanos", &record.interval.as_nanos());
     line("uptime_nanos", &record.uptime.as_nanos());
     if let Some(failure) = &record.failure {
@@ -118,11 +115,12 @@ fn encode(record: &Record<'_>, text: &mut String, len_min: usize) -> usize {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct LiveStats {
     process_id: u32,
     sequence: u64,
-    written_unix: Duration,
+    /// When it was read, and how old it was then.
+    read: (Instant, Duration),
     interval: Duration,
     uptime: Duration,
     failure: Option<String>,
@@ -139,14 +137,14 @@ impl LiveStats {
     pub fn read(dir: impl AsRef<Path>) -> Result<Option<LiveStats>> {
         let path = dir.as_ref().join(NAME);
         for attempt in 0..ATTEMPTS {
-            let bytes = match read_file(&path) {
-                Ok(bytes) => bytes,
+            let (bytes, age) = match read_file(&path) {
+                Ok(read) => read,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => {
                     return Err(StorageError::io(&path, "read the live figures", error).into());
                 }
             };
-            if let Some(live) = decode(&bytes) {
+            if let Some(live) = decode(&bytes, age) {
                 return Ok(Some(live));
             }
             // Met the writer; it is done in microseconds, unless it was preempted.
@@ -171,10 +169,8 @@ impl LiveStats {
     /// How long ago they were written.
     #[must_use]
     pub fn age(&self) -> Duration {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        now.saturating_sub(self.written_unix)
+        let (read, age) = self.read;
+        age + read.elapsed()
     }
 
     /// Time from one writing to the next.
@@ -231,17 +227,19 @@ impl LiveStats {
     }
 }
 
-fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
+/// The file's bytes, and how old they are.
+fn read_file(path: &Path) -> std::io::Result<(Vec<u8>, Duration)> {
     use std::io::Read;
+    let file = std::fs::File::open(path)?;
+    // Of a time in the future, as after the clock was set back, only this is known.
+    let age = file.metadata()?.modified()?.elapsed().unwrap_or_default();
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?
-        .take(FILE_BYTES_MAX)
-        .read_to_end(&mut bytes)?;
-    Ok(bytes)
+    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok((bytes, age))
 }
 
 /// What the bytes say, if they verify.
-fn decode(bytes: &[u8]) -> Option<LiveStats> {
+fn decode(bytes: &[u8], age: Duration) -> Option<LiveStats> {
     let header = std::str::from_utf8(bytes.get(..HEADER_BYTES)?).ok()?;
     let rest = header.strip_prefix(MAGIC)?.strip_suffix('\n')?;
     let (crc, len) = rest.split_once(' ')?;
@@ -251,7 +249,15 @@ fn decode(bytes: &[u8]) -> Option<LiveStats> {
     if checksum(0, &[body]) != crc {
         return None;
     }
-    let mut live = LiveStats::default();
+    let mut live = LiveStats {
+        process_id: 0,
+        sequence: 0,
+        read: (Instant::now(), age),
+        interval: Duration::ZERO,
+        uptime: Duration::ZERO,
+        failure: None,
+        figures: Vec::new(),
+    };
     for line in std::str::from_utf8(body).ok()?.lines() {
         let (name, value) = line.split_once(' ')?;
         if name == "failure" {
@@ -262,7 +268,6 @@ fn decode(bytes: &[u8]) -> Option<LiveStats> {
         match name {
             "process_id" => live.process_id = u32::try_from(value).ok()?,
             "sequence" => live.sequence = value,
-            "written_unix_nanos" => live.written_unix = Duration::from_nanos(value),
             "interval_nanos" => live.interval = Duration::from_nanos(value),
             "uptime_nanos" => live.uptime = Duration::from_nanos(value),
             _ => live.figures.push((name.to_owned(), value)),
@@ -297,29 +302,41 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let live = decode(&written(Some("no\nroom"))).unwrap();
+        let live = decode(&written(Some("no\nroom")), Duration::ZERO).unwrap();
         assert_eq!(live.process_id(), std::process::id());
         assert_eq!((live.sequence(), live.get("puts")), (3, Some(7)));
         assert_eq!(live.uptime(), Duration::from_secs(9));
         assert_eq!(live.failure(), Some("no room"));
         assert_eq!(live.figures().count(), Stats::default().figures().len());
         assert!(!live.is_stale());
-        assert!(decode(&written(None)).unwrap().failure().is_none());
+        assert!(
+            decode(&written(None), Duration::ZERO)
+                .unwrap()
+                .failure()
+                .is_none()
+        );
     }
 
     #[test]
     fn no_bytes_panic_and_no_changed_ones_verify() {
         let bytes = written(None);
         for end in 0..HEADER_BYTES + 200 {
-            assert!(decode(&bytes[..end]).is_none(), "cut at {end}");
+            assert!(
+                decode(&bytes[..end], Duration::ZERO).is_none(),
+                "cut at {end}"
+            );
         }
         for at in 0..HEADER_BYTES + 200 {
             for flip in [1, 0x20, 0x80] {
                 let mut bytes = bytes.clone();
                 bytes[at] ^= flip;
                 // The case of the checksum's digits does not matter.
-                let upper = decode(&bytes).is_some() && bytes[at].is_ascii_hexdigit();
-                assert!(decode(&bytes).is_none() || upper, "byte {at} ^ {flip}");
+                let upper =
+                    decode(&bytes, Duration::ZERO).is_some() && bytes[at].is_ascii_hexdigit();
+                assert!(
+                    decode(&bytes, Duration::ZERO).is_none() || upper,
+                    "byte {at} ^ {flip}"
+                );
             }
         }
     }
