@@ -4,6 +4,7 @@
 pub mod bench;
 pub mod compact;
 pub mod delete;
+pub mod experiment;
 pub mod get;
 pub mod import;
 mod key_arguments;
