@@ -3,8 +3,9 @@
 
 use evendb::{Db, LiveStats, Options};
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -80,11 +81,19 @@ fn watching_a_database_at_work() {
         let once: Value = serde_json::from_str(&out(&once)).unwrap();
         assert!(once["puts"].as_u64().unwrap() > 0);
     });
-    let beside = dir.path().to_owned();
-    let watcher = std::thread::spawn(move || evendb(&["stats", "--watch", "0.02"], &beside));
-    std::thread::sleep(Duration::from_millis(300));
+    let mut watcher = Command::new(env!("CARGO_BIN_EXE_evendb"));
+    watcher
+        .arg("stats")
+        .arg(dir.path())
+        .args(["--watch", "0.02"]);
+    watcher.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut watcher = watcher.spawn().unwrap();
+    let mut lines = BufReader::new(watcher.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().contains("puts/s"));
+    lines.next().unwrap().unwrap();
     db.close().unwrap();
-    let ended = watcher.join().unwrap();
+    lines.for_each(drop);
+    let ended = watcher.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(ended.status.success(), "{ended:?}");
     assert!(told.contains("closed"), "{told}");
@@ -95,16 +104,29 @@ fn nobody_to_watch() {
     let dir = tempfile::tempdir().unwrap();
     let watched = evendb(&["stats", "--watch"], dir.path());
     assert!(complaint(&watched).contains("no database in"));
-    let db = open(dir.path());
-    let left = std::fs::read(dir.path().join("STATS")).unwrap();
-    db.close().unwrap();
+    open(dir.path()).close().unwrap();
     let watched = evendb(&["stats", "--watch"], dir.path());
     assert!(complaint(&watched).contains("no process has the database open"));
-    // As after the owner was killed.
-    std::fs::write(dir.path().join("STATS"), left).unwrap();
-    std::thread::sleep(Duration::from_millis(1200));
+    // An owner that waits for its input, and is killed.
+    let mut owner = Command::new(env!("CARGO_BIN_EXE_evendb"));
+    owner.arg("import").arg(dir.path()).arg("-");
+    owner.stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut owner = owner.spawn().unwrap();
+    while LiveStats::read(dir.path()).unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    let file = dir.path().join("STATS");
+    let file = std::fs::File::options().write(true).open(file).unwrap();
+    let earlier = file.metadata().unwrap().modified().unwrap() - Duration::from_secs(60);
+    file.set_modified(earlier).unwrap();
     let watched = evendb(&["stats", "--watch"], dir.path());
-    assert!(complaint(&watched).contains("stale"));
+    let told = complaint(&watched);
+    assert!(
+        told.contains("stale") && told.contains(&owner.id().to_string()),
+        "{told}"
+    );
     // The database itself is well.
     assert!(out(&evendb(&["stats"], dir.path())).contains("keyspaces: default"));
     let usage = evendb(&["stats", "--watch", "soon"], dir.path());

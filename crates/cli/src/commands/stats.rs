@@ -121,9 +121,15 @@ pub(super) fn read_live(dir: &Path) -> Result<LiveStats, Failure> {
             "no figures in {place}: no process has the database open, or it writes none"
         ))),
         None => Err(Failure::Message(format!("no database in {place}"))),
-        Some(live) if live.is_stale() => Err(Failure::Message(stale(&live))),
+        Some(live) if is_dead(&live) => Err(Failure::Message(stale(&live))),
         Some(live) => Ok(live),
     }
+}
+
+/// Whether the owner will write no more. Both are asked: a process that has much to do may be late,
+/// and one in another container is not to be seen.
+pub(super) fn is_dead(live: &LiveStats) -> bool {
+    live.is_stale() && live.process_is_alive() != Some(true)
 }
 
 /// What became of the owner, as far as can be told.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use evendb::{FigureKind, LiveStats, Stats};
 use serde_json::{Map, Value, json};
 
-use super::stats::{read_live, stale};
+use super::stats::{is_dead, read_live, stale};
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -84,6 +84,7 @@ fn next(
     interrupt: &Interrupt,
 ) -> Result<Next, Failure> {
     let until = Instant::now() + interval;
+    let mut late_told = false;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         std::thread::sleep(left.min(STEP).max(Duration::from_millis(1)));
@@ -99,7 +100,10 @@ fn next(
             None => return Ok(Next::Closed),
             Some(now) if now.sequence() != last.sequence() => return Ok(Next::Figures(now)),
             Some(now) if now.process_id() != last.process_id() => return Ok(Next::Figures(now)),
-            Some(now) if now.is_stale() => return Err(Failure::Message(stale(&now))),
+            Some(now) if is_dead(&now) => return Err(Failure::Message(stale(&now))),
+            Some(now) if now.is_stale() && !std::mem::replace(&mut late_told, true) => {
+                output::complain(&stale(&now));
+            }
             Some(_) => {}
         }
     }

@@ -136,6 +136,7 @@ impl LiveStats {
     /// `Io`; `Corruption` if what is there does not verify, however often it is read.
     pub fn read(dir: impl AsRef<Path>) -> Result<Option<LiveStats>> {
         let path = dir.as_ref().join(NAME);
+        let mut is_empty = false;
         for attempt in 0..ATTEMPTS {
             let (bytes, age) = match read_file(&path) {
                 Ok(read) => read,
@@ -147,8 +148,13 @@ impl LiveStats {
             if let Some(live) = decode(&bytes, age) {
                 return Ok(Some(live));
             }
+            is_empty = bytes.is_empty();
             // Met the writer; it is done in microseconds, unless it was preempted.
             std::thread::sleep(Duration::from_millis(u64::from(attempt.min(10))));
+        }
+        if is_empty {
+            // Its owner could create it, but not write it: a full disk.
+            return Ok(None);
         }
         let detail = "the live figures do not verify";
         Err(StorageError::corruption(&path, 0, detail).into())
