@@ -17,7 +17,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, delete, get, import, put, scan, stats, verify_import};
+use crate::commands::{
+    bench, delete, dump, get, import, put, repair, scan, stats, verify, verify_import,
+};
 
 /// EvenDB: an embedded ordered key-value store for keys with spatial locality.
 #[derive(Parser)]
@@ -34,6 +36,7 @@ Exit codes:
   2    wrong usage
   3    some input lines were bad (the good ones were imported)
   4    key not found
+  5    corruption found, or not everything could be saved
   130  interrupted; what was done is reported, the database is closed cleanly";
 
 #[derive(Subcommand)]
@@ -44,6 +47,9 @@ enum Command {
     Delete(delete::Arguments),
     Scan(scan::Arguments),
     Stats(stats::Arguments),
+    Verify(verify::Arguments),
+    Dump(dump::Arguments),
+    Repair(repair::Arguments),
     Bench(bench::Arguments),
     VerifyImport(verify_import::Arguments),
 }
@@ -56,6 +62,9 @@ fn main() -> ExitCode {
         Command::Delete(arguments) => delete::run(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Dump(arguments) => dump::run(&arguments),
+        Command::Repair(arguments) => repair::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::VerifyImport(arguments) => verify_import::run(&arguments),
     };

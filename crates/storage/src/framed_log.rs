@@ -264,7 +264,8 @@ pub enum Surveyed<'a> {
     Hole {
         /// Where they start.
         offset: u64,
-        /// How many up to the last that is not zero; 0 if all are zero, which is free room.
+        /// How many up to the last that is not zero, or to where the frame there says that it
+        /// ends; 0 if all are zero, which is free room.
         used: u64,
         /// How many up to the next frame or the end.
         len: u64,
@@ -302,9 +303,10 @@ pub fn survey_frames<'a>(bytes: &'a [u8], id: u64, each: &mut dyn FnMut(Surveyed
             .or_else(|| (offset + 1..used_end).find(|&at| frame_at(at).is_some()));
         let end = next.unwrap_or(bytes.len());
         let used = bytes[offset..end].iter().rposition(|&byte| byte != 0);
+        let used = used.map_or(0, |last| (last + 1).max(told.min(end) - offset));
         each(Surveyed::Hole {
             offset: offset as u64,
-            used: used.map_or(0, |last| last as u64 + 1),
+            used: used as u64,
             len: (end - offset) as u64,
         });
         offset = end;

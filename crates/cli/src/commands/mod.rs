@@ -3,11 +3,14 @@
 
 pub mod bench;
 pub mod delete;
+pub mod dump;
 pub mod get;
 pub mod import;
 mod key_arguments;
 pub mod put;
+pub mod repair;
 pub mod scan;
 mod source;
 pub mod stats;
+pub mod verify;
 pub mod verify_import;

@@ -11,6 +11,7 @@ use crate::manifest::ChunkId;
 use crate::manifest::edit::{self, Change, ChunkRecord, Part, Role};
 use crate::manifest::writer::{self, manifest_path};
 use crate::recovery::{COMMIT_LOG, segments};
+use crate::version::clock::last_version_of;
 use crate::write::commit_log::{self, Surveyed};
 use crate::write::payload::{self, Decoded, DecodedOp};
 use evendb_storage::framed_log::{self, header_id, survey_frames};
@@ -415,9 +416,10 @@ impl Dumper<'_> {
         let file = self.directory.vfs.open(&path, false);
         let file = file.map_err(io(&path, "open the commit log"))?;
         let mut flow = ControlFlow::Continue(());
+        let below = last_version_of(state.completed);
         let lives = segments(state);
         let (capacity, from) = (state.ring_bytes, state.replay_from);
-        let outcome = commit_log::survey(&*file, capacity, from, &lives, &mut |found| {
+        let outcome = commit_log::survey(&*file, capacity, from, below, &lives, &mut |found| {
             if flow.is_continue() {
                 flow = self.log_stretch(found, capacity);
             }
@@ -433,18 +435,18 @@ impl Dumper<'_> {
         match found {
             Surveyed::Filler { lsn, end } => self.give(
                 DumpItem::new("filler", 0)
-                    .at(lsn.0 % capacity, end.0 - lsn.0)
+                    .at(lsn.0 % capacity, end.0.saturating_sub(lsn.0))
                     .number("lsn", lsn.0),
             ),
             Surveyed::Hole { lsn, end } => {
                 let what = "nothing verifies here, but the log goes on behind";
-                let item = damage(0, lsn.0 % capacity, end.0 - lsn.0, what);
+                let item = damage(0, lsn.0 % capacity, end.0.saturating_sub(lsn.0), what);
                 self.give(item.number("lsn", lsn.0))
             }
             Surveyed::End { lsn, torn } => {
                 let what = match torn {
-                    true => "the log ends at a record that does not verify",
-                    false => "the log ends",
+                    Some(_) => "the log ends at a record that does not verify",
+                    None => "the log ends",
                 };
                 let item = DumpItem::new("end", 0).at(lsn.0 % capacity, 0);
                 self.give(item.text("what", what).number("lsn", lsn.0))
@@ -530,7 +532,8 @@ impl TableVisitor for TableDump<'_, '_> {
         if let Some([data, filter, index, properties]) = facts.lens {
             let item = DumpItem::new("footer", 1)
                 .at(
-                    self.start + data + filter + index + properties,
+                    self.start
+                        .saturating_add(data + filter + index + properties),
                     table::FOOTER_LEN as u64,
                 )
                 .number("data-bytes", data)
@@ -549,7 +552,10 @@ impl TableVisitor for TableDump<'_, '_> {
     fn block(&mut self, facts: &BlockFacts<'_>) -> ControlFlow<()> {
         let place = &facts.place;
         let item = DumpItem::new("block", 1)
-            .at(self.start + place.start, place.end - place.start)
+            .at(
+                self.start.saturating_add(place.start),
+                place.end - place.start,
+            )
             .number("ordinal", facts.ordinal as u64)
             .text("codec", codec_name(facts.codec))
             .number("payload-bytes", facts.payload_bytes as u64)
@@ -579,7 +585,12 @@ impl TableVisitor for TableDump<'_, '_> {
     fn damage(&mut self, found: TableDamage) {
         let place = found.place;
         let what = format!("{}: {}", found.part, found.what);
-        let item = damage(1, self.start + place.start, place.end - place.start, what);
+        let item = damage(
+            1,
+            self.start.saturating_add(place.start),
+            place.end - place.start,
+            what,
+        );
         let _ = self.give(item);
     }
 }

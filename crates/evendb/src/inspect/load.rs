@@ -219,13 +219,9 @@ impl Loaded {
                 self.edit(&name, offset..end, payload);
             }
             Surveyed::Hole { offset, used, len } => {
-                self.hole(
-                    &name,
-                    offset,
-                    used,
-                    offset + len < bytes.len() as u64,
-                    verified,
-                );
+                let place = offset..offset + len;
+                let followed = place.end < bytes.len() as u64;
+                self.hole(&name, place, used, followed, verified);
             }
         });
         let end_vouched = bytes.len() as u64;
@@ -242,26 +238,30 @@ impl Loaded {
         self.edits > 0
     }
 
-    fn hole(&mut self, name: &str, offset: u64, used: u64, followed: bool, verified: u64) {
-        let place = Some(offset..offset + used);
-        if offset < verified {
+    /// Bytes of which no edit verifies: `place`, of which `used` are not merely room.
+    fn hole(&mut self, name: &str, place: Range<u64>, used: u64, followed: bool, verified: u64) {
+        let used_end = match followed {
+            true => place.end,
+            false => place.start + used,
+        };
+        if place.start < verified {
             self.edits_lost = true;
             let what = "an edit does not verify, or is cut short";
-            self.corrupt(
-                FindingKind::Manifest,
-                name,
-                Some(offset..offset + used.max(1)),
-                what,
-            );
+            let end = match followed {
+                true => used_end,
+                false => used_end.max(verified),
+            };
+            self.corrupt(FindingKind::Manifest, name, Some(place.start..end), what);
         } else if followed {
             self.edits_lost = true;
             let what = "bytes that do not verify, with valid edits behind them";
-            self.corrupt(FindingKind::Manifest, name, place, what);
+            self.corrupt(FindingKind::Manifest, name, Some(place), what);
         } else if used > 0 {
             let what = "the last edits do not verify: opening takes this for the end that a \
                         crash in the middle of an append leaves; after a clean close or a \
                         mere end of the process it is damage";
             let kind = FindingKind::ManifestEnd;
+            let place = Some(place.start..used_end);
             let finding = Finding::new(Severity::Warning, kind, name, place, what);
             self.findings.push(finding);
         }

@@ -24,7 +24,7 @@ use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
 use crate::options::{Durability, Options};
 use crate::recovery::{COMMIT_LOG, CONTAINER, segments};
 use crate::sync::Arc;
-use crate::version::clock::checkpoint_of;
+use crate::version::clock::{checkpoint_of, last_version_of};
 use crate::write::commit_log::{self, LogRecord, Surveyed};
 use crate::write::payload::{self, Decoded, DecodedOp};
 use evendb_storage::codec::checksum;
@@ -274,7 +274,7 @@ struct Found {
 
 impl Repairer<'_, '_> {
     fn advance(&mut self, bytes: u64) {
-        self.progress.done += bytes;
+        self.progress.done = self.progress.done.saturating_add(bytes);
         self.progress.total = self.progress.total.max(self.progress.done);
         self.inspect.tell(self.progress);
     }
@@ -299,6 +299,7 @@ impl Repairer<'_, '_> {
                 return Ok(());
             }
         };
+        let below = last_version_of(state.completed);
         let lives = segments(state);
         let from = state.replay_from;
         let padded: Arc<dyn File> = Arc::new(Padded(file.clone(), capacity));
@@ -309,7 +310,7 @@ impl Repairer<'_, '_> {
                 .losses
                 .push(Loss::new(COMMIT_LOG, Some(len..capacity), what));
         }
-        let outcome = commit_log::survey(&*padded, capacity, from, &lives, &mut |found| {
+        let outcome = commit_log::survey(&*padded, capacity, from, below, &lives, &mut |found| {
             self.log_stretch(found, capacity);
             Ok(())
         });
@@ -323,7 +324,7 @@ impl Repairer<'_, '_> {
 
     fn log_stretch(&mut self, found: Surveyed<'_>, capacity: u64) {
         match found {
-            Surveyed::Filler { .. } | Surveyed::End { torn: false, .. } => {}
+            Surveyed::Filler { .. } | Surveyed::End { torn: None, .. } => {}
             Surveyed::Hole { lsn, end } => {
                 let start = lsn.0 % capacity;
                 let what = format!(
@@ -331,14 +332,21 @@ impl Repairer<'_, '_> {
                      opening would not do",
                     lsn.0, end.0
                 );
-                let place = Some(start..start + (end.0 - lsn.0));
+                let place = Some(start..start.saturating_add(end.0.saturating_sub(lsn.0)));
                 self.report.losses.push(Loss::new(COMMIT_LOG, place, what));
             }
-            Surveyed::End { lsn, torn: true } => {
+            Surveyed::End {
+                lsn,
+                torn: Some(end),
+            } => {
                 let start = lsn.0 % capacity;
                 let what = "the last record does not verify: a crash in the middle of a write, \
                             or damage";
-                let mut loss = Loss::new(COMMIT_LOG, Some(start..start + 40), what);
+                let mut loss = Loss::new(
+                    COMMIT_LOG,
+                    Some(start..start.saturating_add(end.0.saturating_sub(lsn.0))),
+                    what,
+                );
                 loss.certain = false;
                 self.report.losses.push(loss);
             }
@@ -419,7 +427,10 @@ impl Repairer<'_, '_> {
         let state = &self.loaded.state;
         let parts = || state.chunks.values().flat_map(|chunk| &chunk.parts);
         let named: BTreeSet<TableId> = parts().map(|part| part.table).collect();
-        self.progress.total += parts().map(|part| part.meta.len).sum::<u64>();
+        let total = parts()
+            .map(|part| part.meta.len)
+            .fold(0, u64::saturating_add);
+        self.progress.total = self.progress.total.saturating_add(total);
         let missing = |part: &Part| {
             part.place == Place::File && !self.directory.has(&tables::table_file_name(part.table))
         };
@@ -587,7 +598,8 @@ impl Repairer<'_, '_> {
             let to = damage.keys_to.unwrap_or_else(|| part.meta.max_key.clone());
             let shows = |other: &&Part| other.role != Role::Base || part.role != Role::Base;
             let overlaps = |other: &&Part| other.meta.min_key <= to && from <= other.meta.max_key;
-            let place = Some(start + damage.place.start..start + damage.place.end);
+            let at = |relative: u64| start.saturating_add(relative);
+            let place = Some(at(damage.place.start)..at(damage.place.end));
             let what = format!(
                 "{} of table {:#x}: {}",
                 damage.part, part.table.0, damage.what

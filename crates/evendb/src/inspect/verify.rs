@@ -16,7 +16,7 @@ use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
 use crate::manifest::state::State;
 use crate::recovery::{COMMIT_LOG, CONTAINER, LOCK, is_own_name, segments};
 use crate::sync::Arc;
-use crate::version::clock::checkpoint_of;
+use crate::version::clock::{checkpoint_of, last_version_of};
 use crate::write::commit_log::{self, LogRecord, Lsn, Surveyed};
 use crate::write::payload::{self, Decoded, DecodedOp};
 use evendb_storage::codec::checksum;
@@ -45,8 +45,10 @@ pub fn verify(path: impl AsRef<Path>, mut options: InspectOptions<'_>) -> Result
     verifier.report.findings.clone_from(&loaded.findings);
     verifier.count_structure(&loaded);
     let (named, contradictions) = tables::named(&loaded.state);
-    verifier.progress.total =
-        named.iter().map(|named| named.part.meta.len).sum::<u64>() + loaded.state.ring_bytes;
+    verifier.progress.total = named
+        .iter()
+        .map(|named| named.part.meta.len)
+        .fold(loaded.state.ring_bytes, u64::saturating_add);
     for (chunk, table) in contradictions {
         let what = format!("chunk {} knows table {:#x} differently", chunk.0, table.0);
         verifier.structure(&loaded, what, &[]);
@@ -107,8 +109,8 @@ impl Verifier<'_, '_> {
     }
 
     fn advance(&mut self, bytes: u64) {
-        self.report.checked.bytes += bytes;
-        self.progress.done += bytes;
+        self.report.checked.bytes = self.report.checked.bytes.saturating_add(bytes);
+        self.progress.done = self.progress.done.saturating_add(bytes);
         self.options.tell(self.progress);
     }
 
@@ -186,7 +188,7 @@ impl Verifier<'_, '_> {
             } else {
                 None
             };
-            free_from = free_from.max(end.next_multiple_of(512));
+            free_from = free_from.max(end.saturating_add(511) / 512 * 512);
             if let Some((kind, what)) = wrong {
                 let chunks = self.chunk_names(&named.chunks);
                 let what = format!("{what}: {:#x}", named.part.table.0);
@@ -253,11 +255,12 @@ impl Verifier<'_, '_> {
         checked.tables += 1;
         checked.blocks += examined.blocks;
         checked.records += examined.records;
-        self.live(name, start..start + part.meta.len);
+        self.live(name, start..start.saturating_add(part.meta.len));
         self.advance(part.meta.len);
         let chunks = self.chunk_names(&named.chunks);
         for damage in look.damages {
-            let place = start + damage.place.start..start + damage.place.end;
+            let at = |relative: u64| start.saturating_add(relative);
+            let place = at(damage.place.start)..at(damage.place.end);
             let mut what = format!(
                 "{} of table {:#x}: {}",
                 damage.part, part.table.0, damage.what
@@ -281,7 +284,7 @@ impl Verifier<'_, '_> {
                 "table {:#x} verifies but is not the one that the manifest names",
                 part.table.0
             );
-            let place = Some(start..start + part.meta.len);
+            let place = Some(start..start.saturating_add(part.meta.len));
             let kind = FindingKind::WrongTable;
             self.find(Severity::Corruption, kind, name, place, what)
                 .chunks = chunks;
@@ -326,8 +329,9 @@ impl Verifier<'_, '_> {
             }
         }
         let from = self.state.replay_from;
+        let below = last_version_of(self.state.completed);
         let lives = segments(self.state);
-        let outcome = commit_log::survey(&*file, capacity, from, &lives, &mut |found| {
+        let outcome = commit_log::survey(&*file, capacity, from, below, &lives, &mut |found| {
             self.log_stretch(found);
             Ok(())
         });
@@ -349,7 +353,7 @@ impl Verifier<'_, '_> {
         let capacity = self.state.ring_bytes.max(1);
         let file_place = |lsn: Lsn, end: Lsn| {
             let start = lsn.0 % capacity;
-            start..start + (end.0 - lsn.0)
+            start..start.saturating_add(end.0.saturating_sub(lsn.0))
         };
         match found {
             Surveyed::Record { record, .. } => {
@@ -379,7 +383,7 @@ impl Verifier<'_, '_> {
                 self.find(Severity::Corruption, kind, COMMIT_LOG, place, what);
             }
             Surveyed::End { lsn, torn } => {
-                if torn {
+                if let Some(end) = torn {
                     let what = format!(
                         "the record at LSN {} does not verify and none follows: the end of a \
                          log that a power loss cut in the middle of a write, or damage to its \
@@ -387,7 +391,7 @@ impl Verifier<'_, '_> {
                         lsn.0
                     );
                     let kind = FindingKind::CommitLogEnd;
-                    let place = Some(file_place(lsn, Lsn(lsn.0 + 40)));
+                    let place = Some(file_place(lsn, end));
                     self.find(Severity::Warning, kind, COMMIT_LOG, place, what);
                 }
             }

@@ -201,7 +201,13 @@ impl Source<'_> {
         if place.start < held.start || place.end > held.end {
             let wide = match self.len <= WINDOW_BYTES {
                 true => 0..self.len,
-                false => place.start..(place.start + WINDOW_BYTES).clamp(place.end, self.len),
+                false => {
+                    place.start
+                        ..place
+                            .start
+                            .saturating_add(WINDOW_BYTES)
+                            .clamp(place.end, self.len)
+                }
             };
             if self.fill(wide.clone()).is_err()
                 || self.start + (self.window.len() as u64) < place.end
@@ -214,6 +220,12 @@ impl Source<'_> {
         self.window
             .get(from..to)
             .ok_or_else(|| "the file ends within it".to_owned())
+    }
+
+    /// Where the table or the file ends.
+    fn end(&self) -> u64 {
+        let file_len = self.file.len().unwrap_or(0);
+        self.len.min(file_len.saturating_sub(self.offset))
     }
 
     /// As much of `place` as the file has.
@@ -417,6 +429,7 @@ fn part<T>(
 /// Where the stored block that starts at `start` ends, by its checksum; `None` if it ends nowhere
 /// before `limit`.
 fn next_in_chain(source: &mut Source<'_>, id: TableId, start: u64, limit: u64) -> Option<u64> {
+    let limit = limit.min(source.end());
     let mut crc = codec::checksum(id.0, &[&start.to_le_bytes()]);
     let mut at = start;
     while at + 4 < limit {

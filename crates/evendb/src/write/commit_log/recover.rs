@@ -134,7 +134,7 @@ impl<'a> RingReader<'a> {
         at.0.checked_add(rest).map(Lsn)
     }
 
-    fn rest_of_lap(&self, at: Lsn) -> u64 {
+    pub(super) fn rest_of_lap(&self, at: Lsn) -> u64 {
         self.capacity - at.0 % self.capacity
     }
 

@@ -11,7 +11,7 @@ use super::record::{ALIGN, HEADER_BYTES, HeaderKind, LogRecord};
 use super::recover::{RingReader, Segment};
 use super::{CAPACITY_UNIT, Lsn};
 use evendb_storage::vfs::File;
-use evendb_storage::{Error, Result};
+use evendb_storage::{Error, Result, Version};
 
 /// A stretch of the log.
 #[derive(Clone, Copy, Debug)]
@@ -26,16 +26,18 @@ pub(crate) enum Surveyed<'a> {
     Filler { lsn: Lsn, end: Lsn },
     /// Bytes that do not verify, with the end of a closed life or valid records behind them.
     Hole { lsn: Lsn, end: Lsn },
-    /// Where the last life's records end. `torn`: what lies there looks like a record of this very
-    /// place that does not verify.
-    End { lsn: Lsn, torn: bool },
+    /// Where the last life's records end. `torn`: what lies there up to this end looks like a record
+    /// of this very place that does not verify.
+    End { lsn: Lsn, torn: Option<Lsn> },
 }
 
-/// Tells `each` what lies in the ring from `from` on. Errors are those of reading and of `each`.
+/// Tells `each` what lies in the ring from `from` on, where `checkpointed` is the greatest version
+/// that lies below. Errors are those of reading and of `each`.
 pub(crate) fn survey(
     file: &dyn File,
     capacity: u64,
     from: Lsn,
+    checkpointed: Version,
     segments: &[Segment],
     each: &mut dyn FnMut(Surveyed<'_>) -> Result<()>,
 ) -> Result<()> {
@@ -48,7 +50,7 @@ pub(crate) fn survey(
         limit: from.0.saturating_add(capacity),
         at: from,
         beyond: false,
-        version_max: 0,
+        version_max: checkpointed,
     };
     for segment in segments {
         if segment.closed_at.is_some_and(|closed| closed <= survey.at) {
@@ -71,7 +73,7 @@ struct Survey<'a> {
     limit: u64,
     at: Lsn,
     beyond: bool,
-    version_max: u64,
+    version_max: Version,
 }
 
 impl Survey<'_> {
@@ -117,7 +119,7 @@ impl Survey<'_> {
             if segment.closed_at.is_some_and(|closed| end > closed) {
                 break;
             }
-            self.version_max = self.version_max.max(header.version.0);
+            self.version_max = self.version_max.max(header.version);
             each(match header.kind {
                 HeaderKind::Filler => Surveyed::Filler { lsn: start, end },
                 HeaderKind::Record => Surveyed::Record {
@@ -142,7 +144,7 @@ impl Survey<'_> {
         let limit = segment
             .closed_at
             .map_or(self.limit, |closed| closed.0.min(self.limit));
-        let mut at = self.at.0.next_multiple_of(ALIGN) + ALIGN;
+        let mut at = (self.at.0 / ALIGN).saturating_add(1).saturating_mul(ALIGN);
         while at.saturating_add(HEADER_BYTES as u64) <= limit {
             let here = self.reader.has_lsn(Lsn(at))?;
             if here && self.reader.read(Lsn(at), segment)?.is_some() {
@@ -153,16 +155,20 @@ impl Survey<'_> {
         Ok(None)
     }
 
-    /// Whether the bytes at `at` say of themselves that they are a record of this place and life,
-    /// in more ways than leftovers of an earlier lap can.
-    fn looks_torn(&mut self, segment: &Segment) -> Result<bool> {
+    /// Where the bytes at `at` end, if they say of themselves that they are a record of this place
+    /// or life, in ways that leftovers of an earlier lap cannot.
+    fn looks_torn(&mut self, segment: &Segment) -> Result<Option<Lsn>> {
         let Some(at) = self.reader.skip_short_rest(self.at) else {
-            return Ok(false);
+            return Ok(None);
         };
         let Some(header) = self.reader.header(at)? else {
-            return Ok(false);
+            return Ok(None);
         };
-        Ok(header.lsn == at
-            || (header.epoch == segment.epoch && header.version.0 > self.version_max))
+        let newer = header.epoch == segment.epoch && header.version > self.version_max;
+        if header.lsn != at && !newer {
+            return Ok(None);
+        }
+        let told = header.total_bytes().min(self.reader.rest_of_lap(at));
+        Ok(Some(Lsn(at.0.saturating_add(told).min(self.limit))))
     }
 }
