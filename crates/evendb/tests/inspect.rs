@@ -27,8 +27,7 @@ type Contents = BTreeMap<String, Map>;
 
 /// Repairs and reads what became of it.
 fn saved(disk: &SimVfs, one_keyspace: bool) -> (RepairReport, Contents) {
-    let mut options = RepairOptions::default();
-    options.one_keyspace = one_keyspace;
+    let options = RepairOptions { one_keyspace };
     let names = disk.file_names(&PathBuf::from(DIR));
     let before: Vec<_> = names
         .iter()
@@ -293,7 +292,7 @@ fn no_false_alarm_after_a_crash() {
             runner.open().expect("opens");
             vfs.set_crash_at(vfs.op_count() + 20 + scramble(number) % 900);
             for step in &all {
-                if runner.step(step).is_err() {
+                if runner.step(step).is_err() || vfs.crashed() {
                     break;
                 }
             }

@@ -605,7 +605,8 @@ impl Repairer<'_, '_> {
                 damage.part, part.table.0, damage.what
             );
             let mut loss = Loss::new(&name, place, what);
-            loss.older_may_show = older.iter().any(|other| shows(other) && overlaps(other));
+            loss.older_may_show = damage.continues;
+            loss.older_may_show |= older.iter().any(|other| shows(other) && overlaps(other));
             loss.chunks = vec![chunk_name(&self.loaded.state, chunk)];
             (loss.keys_from, loss.keys_to) = (Some(from), Some(to));
             // Of several losses of one table only the sum is known: the first one has it.
@@ -763,6 +764,7 @@ fn whole(part: &Part, what: impl Into<String>) -> TableDamage {
         keys_from: Some(part.meta.min_key.clone()),
         keys_to: Some(part.meta.max_key.clone()),
         loses_records: true,
+        continues: false,
     }
 }
 

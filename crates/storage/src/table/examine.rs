@@ -70,6 +70,8 @@ pub struct TableDamage {
     pub keys_to: Option<Vec<u8>>,
     /// Whether data is lost by it, and not only a way to find data.
     pub loses_records: bool,
+    /// Older versions of a key that is lost may be in what follows.
+    pub continues: bool,
 }
 
 /// A data block that verified.
@@ -265,6 +267,7 @@ impl Teller<'_> {
             keys_from: None,
             keys_to: None,
             loses_records: false,
+            continues: false,
         });
     }
 }
@@ -623,8 +626,11 @@ impl Pass<'_, '_> {
             .as_ref()
             .map(|properties| &properties.meta);
         let (mut keys_from, mut keys_to) = (self.last.as_ref().map(|(key, _)| key.clone()), None);
+        let mut continues = true;
         if let (TablePart::Block(ordinal), Some(index)) = (part, &self.tail.index) {
-            keys_to = Some(index.separator(ordinal));
+            let separator = index.separator(ordinal);
+            continues = index.continues(ordinal, &separator);
+            keys_to = Some(separator);
             if let Some(before) = ordinal.checked_sub(1) {
                 keys_from = Some(index.separator(before));
             }
@@ -636,6 +642,7 @@ impl Pass<'_, '_> {
             keys_from: keys_from.or_else(|| limits.map(|meta| meta.min_key.clone())),
             keys_to: keys_to.or_else(|| limits.map(|meta| meta.max_key.clone())),
             loses_records: true,
+            continues,
         });
     }
 
