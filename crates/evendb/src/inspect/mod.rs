@@ -17,6 +17,8 @@ mod dump;
 mod load;
 mod repair;
 mod tables;
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod tests;
 mod verify;
 
 pub use dump::{Dump, DumpItem, DumpOptions, DumpValue, dump};
