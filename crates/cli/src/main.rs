@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, delete, dump, get, import, put, repair, scan, stats, verify, verify_import,
+    bench, delete, dump, experiment, get, import, put, repair, scan, stats, verify, verify_import,
 };
 
 /// EvenDB: an embedded ordered key-value store for keys with spatial locality.
@@ -51,6 +51,7 @@ enum Command {
     Dump(dump::Arguments),
     Repair(repair::Arguments),
     Bench(bench::Arguments),
+    Experiment(experiment::Arguments),
     VerifyImport(verify_import::Arguments),
 }
 
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Repair(arguments) => repair::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Experiment(arguments) => experiment::run(&arguments),
         Command::VerifyImport(arguments) => verify_import::run(&arguments),
     };
     match outcome {

@@ -4,6 +4,7 @@
 pub mod bench;
 pub mod delete;
 pub mod dump;
+pub mod experiment;
 pub mod get;
 pub mod import;
 mod key_arguments;

@@ -150,7 +150,10 @@ impl Survey<'_> {
             if here && self.reader.read(Lsn(at), segment)?.is_some() {
                 return Ok(Some(Lsn(at)));
             }
-            at += ALIGN;
+            let Some(next) = at.checked_add(ALIGN) else {
+                break;
+            };
+            at = next;
         }
         Ok(None)
     }
