@@ -144,14 +144,17 @@ impl Loaded {
             candidates.retain(|candidate| *candidate != id);
             candidates.insert(0, id);
         }
+        let mut stands_in = candidates.is_empty();
         for id in candidates {
             if loaded.manifest(place, id, verified.filter(|_| Some(id) == in_force)) {
                 loaded.manifest = Some(id);
                 break;
             }
-            loaded.whole = false;
+            stands_in = true;
         }
-        loaded.edits_lost |= loaded.manifest.is_none();
+        // One that stands in is not the last.
+        loaded.whole &= !stands_in;
+        loaded.edits_lost |= stands_in;
         if let Err(what) = loaded.state.check() {
             let name = loaded.manifest.map_or("CURRENT".to_owned(), file_name);
             loaded.corrupt(FindingKind::Structure, &name, None, what);
