@@ -112,7 +112,7 @@ impl Db {
         self.engine().drop_keyspace(name)
     }
 
-    fn engine(&self) -> &Engine {
+    pub(crate) fn engine(&self) -> &Engine {
         &self.handle.engine
     }
 
@@ -215,20 +215,20 @@ impl Db {
         self.engine().persist()
     }
 
-    /// Runs a checkpoint: deltas go to the chunks' logs, the commit log is recycled.
+    /// Writes what is in memory to the chunks' logs, after which the commit log is recycled.
     ///
     /// # Errors
     /// As [`persist`](Self::persist), and `NoSpace`, after which nothing is lost.
-    pub fn checkpoint(&self) -> Result<()> {
+    pub fn flush(&self) -> Result<()> {
         self.engine().check_writable()?;
         self.engine().checkpoint()
     }
 
-    /// Runs a checkpoint and all reorganisation that is owed, and waits for it: what has been
+    /// Flushes and does all reorganisation that is owed, and waits for it: what has been
     /// written so far is then paid for, which write amplification should be measured after.
     ///
     /// # Errors
-    /// As [`checkpoint`](Self::checkpoint).
+    /// As [`flush`](Self::flush).
     pub fn settle_debt(&self) -> Result<()> {
         self.engine().settle_debt()
     }

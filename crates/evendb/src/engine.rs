@@ -107,7 +107,8 @@ pub(crate) struct Assembly {
     pub(crate) first_id: u64,
     pub(crate) inherits: bool,
     pub(crate) search_settings: SearchSettings,
-    pub(crate) lock: Box<dyn LockGuard>,
+    /// None for a reader where there can be no writer.
+    pub(crate) lock: Option<Box<dyn LockGuard>>,
 }
 
 impl Engine {
@@ -146,7 +147,7 @@ impl Engine {
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
             work: Work::default(),
-            lock: Mutex::new(Some(parts.lock)),
+            lock: Mutex::new(parts.lock),
             options,
         }
     }
@@ -216,8 +217,12 @@ impl Engine {
         // writes to come, and those latch.
         let held = lock.still_held().unwrap_or(true);
         if !held {
-            let message =
-                "the lock file was deleted or replaced: others may have opened the database";
+            let message = "was deleted or replaced: others may have opened the database, so all writes stop; \
+                 close it everywhere, and open it again";
+            let message = format!(
+                "the lock file {} {message}",
+                self.dir.join("LOCK").display()
+            );
             return Err(self.latch_error(Error::new(ErrorKind::Locked, message)));
         }
         Ok(())

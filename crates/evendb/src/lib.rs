@@ -7,6 +7,7 @@ pub mod bench_parts;
 mod cache;
 mod checkpoint;
 mod chunk;
+mod copy;
 mod db;
 mod engine;
 mod error;
@@ -31,6 +32,7 @@ mod write;
 
 pub use batch::Batch;
 pub use cache::row::RowPolicy;
+pub use copy::CheckpointSummary;
 pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
 pub use keyspace::Keyspace;

@@ -112,7 +112,7 @@ impl Run {
         for step in steps.iter().take(6) {
             let writes = match step {
                 Step::Write(writes, level) => Step::Write(writes.clone(), *level),
-                Step::Checkpoint | Step::Persist | Step::Settle => step.clone(),
+                Step::Flush | Step::Persist | Step::Settle => step.clone(),
                 _ => continue,
             };
             let mut copy = self.runner.oracle.clone();
@@ -318,7 +318,7 @@ fn a_keyspace_whose_removal_found_no_room_is_still_there() {
     }
     vfs.set_capacity(vfs.used_bytes());
     // The manifest's room is used up by small edits.
-    let full = (0..200_000).find_map(|_| db.checkpoint().err());
+    let full = (0..200_000).find_map(|_| db.flush().err());
     assert_eq!(full.map(|error| error.kind()), Some(ErrorKind::NoSpace));
     for name in &names {
         db.keyspace(name)
@@ -337,7 +337,7 @@ fn a_keyspace_whose_removal_found_no_room_is_still_there() {
     let first = db.keyspace(&left[0]).expect("was not dropped");
     first.put("after", "value").expect("takes writes");
     vfs.set_capacity(u64::MAX);
-    db.checkpoint().expect("has room again");
+    db.flush().expect("has room again");
     let machine = vfs.crash(CrashMode::PowerLossNothing);
     drop((first, db));
     let db = common::on_sim(&machine, Durability::Process, 0)
