@@ -103,6 +103,12 @@ impl Engine {
 
     /// The same, the caller holding the checkpoint mutex.
     pub(crate) fn checkpoint_locked(&self) -> Result<()> {
+        self.with_ballast(|| self.try_checkpoint())?;
+        self.tend_ballast();
+        Ok(())
+    }
+
+    fn try_checkpoint(&self) -> Result<()> {
         self.check_healthy()?;
         self.check_ownership()?;
         let started = Instant::now();

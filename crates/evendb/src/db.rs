@@ -257,6 +257,7 @@ impl std::fmt::Debug for Db {
 impl Engine {
     pub(crate) fn create_keyspace(&self, name: &str) -> Result<Arc<KeyspaceState>> {
         self.check_writable()?;
+        self.check_ballast()?;
         let mut catalog = self.catalog.lock();
         if let Some(known) = catalog.get(name) {
             return Ok(known.clone());
@@ -295,10 +296,13 @@ impl Engine {
         self.clock.wait_all_idle_once();
         let change = Change::DropKeyspace { id: keyspace.id };
         let tables = self.last_tables(&keyspace);
-        let bytes = self.manifest().flush(vec![change]).map_err(|error| {
+        let dropped = self.with_ballast(|| {
+            let flushed = self.manifest().flush(vec![change.clone()]);
+            flushed.map_err(|error| self.manifest_error(error))
+        });
+        let bytes = dropped.inspect_err(|_| {
             // Not dropped after all, unless nothing may be written any more.
             keyspace.set_dropped(false);
-            self.manifest_error(error)
         })?;
         self.metrics.bytes_manifest.add(bytes);
         let mut dirty = self.dirty.lock();

@@ -8,6 +8,7 @@
 //! chunk latch, PO slot, ring latch, root mutex; then the leaves (dirty queue, manifest queue,
 //! snapshot registry, row shards, admission queue, extent space, work queue).
 
+use crate::ballast::Ballast;
 use crate::cache::row::RowCache;
 use crate::chunk::Chunk;
 use crate::error::{Error, ErrorKind, Result};
@@ -22,10 +23,10 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, OnceLock, epoch};
 use crate::version::clock::Clock;
 use crate::worker::Work;
-use crate::write::Op;
 use crate::write::admission::Admission;
 use crate::write::commit_log::{self, CommitLog, Lsn};
 use crate::write::payload::{self, Encoded};
+use crate::write::{Op, deletes_only};
 use evendb_storage::TableId;
 use evendb_storage::codec::checksum;
 use evendb_storage::vfs::{LockGuard, Vfs};
@@ -50,6 +51,8 @@ pub(crate) struct Engine {
     pub(crate) manifest: Option<Manifest>,
     pub(crate) tables: Tables,
     pub(crate) container: Arc<Container>,
+    /// Room kept back for a full disk.
+    pub(crate) ballast: Ballast,
     pub(crate) row_cache: Option<RowCache>,
     pub(crate) search_settings: SearchSettings,
     pub(crate) metrics: Metrics,
@@ -97,6 +100,7 @@ pub(crate) struct Assembly {
     pub(crate) manifest: Option<Manifest>,
     pub(crate) tables: Tables,
     pub(crate) container: Arc<Container>,
+    pub(crate) ballast: Ballast,
     pub(crate) catalog: BTreeMap<String, Arc<KeyspaceState>>,
     pub(crate) dirty: Vec<(Arc<Chunk>, u64)>,
     pub(crate) completed: u64,
@@ -126,6 +130,7 @@ impl Engine {
             manifest: parts.manifest,
             tables: parts.tables,
             container: parts.container,
+            ballast: parts.ballast,
             row_cache,
             search_settings: parts.search_settings,
             metrics: Metrics::default(),
@@ -312,6 +317,14 @@ impl Engine {
     /// Writes the operations of a batch that does not fit the ring into a file of its own, synced
     /// before the ring names it.
     pub(crate) fn write_value_extent(&self, ops: &[Op<'_>]) -> Result<Encoded> {
+        if deletes_only(ops) {
+            return self.with_ballast(|| self.try_value_extent(ops));
+        }
+        self.check_ballast()?;
+        self.try_value_extent(ops)
+    }
+
+    fn try_value_extent(&self, ops: &[Op<'_>]) -> Result<Encoded> {
         let id = self.new_id();
         let path = value_extent_path(&self.dir, id);
         let failed = |source| evendb_storage::Error::io(&path, "write a value extent", source);
@@ -375,12 +388,28 @@ impl Engine {
     }
 
     /// Makes sure that the deltas' runs will find room on the disk, before anything is logged.
-    pub(crate) fn reserve_disk(&self, delta_bytes: u64) -> Result<()> {
+    /// A full disk refuses puts; `deletes` may use what is kept back for them.
+    pub(crate) fn reserve_disk(&self, delta_bytes: u64, deletes: bool) -> Result<()> {
         let need = self.admission.delta_used() + delta_bytes;
         // Relaxed: the room only shrinks at a checkpoint, which copes with finding too little.
         if need <= self.disk_room.load(Ordering::Relaxed) {
             return Ok(());
         }
+        if !deletes {
+            self.check_ballast()?;
+            return self.ensure_disk_room(need);
+        }
+        match self.with_ballast(|| self.ensure_disk_room(need)) {
+            // Deltas ask for more room than their runs will take: write what there is.
+            Err(error) if error.kind() == ErrorKind::NoSpace => {
+                self.checkpoint()?;
+                self.ensure_disk_room(self.admission.delta_used() + delta_bytes)
+            }
+            reserved => reserved,
+        }
+    }
+
+    fn ensure_disk_room(&self, need: u64) -> Result<()> {
         let step = (self.options.delta_bytes_max() / 4).max(64 << 10);
         let wanted = need + step;
         match self

@@ -1,5 +1,6 @@
 #![doc = include_str!("crate.md")]
 
+mod ballast;
 mod batch;
 #[cfg(feature = "bench-parts")]
 #[doc(hidden)]

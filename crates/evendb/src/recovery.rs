@@ -12,6 +12,7 @@
 //!    value over a checkpointed one.
 //! 5. Files that nothing names are removed: SSTables, value extents, manifests. No others.
 
+use crate::ballast::Ballast;
 use crate::chunk::index::Index;
 use crate::chunk::record::RecordRef;
 use crate::chunk::{ChargedDelta, Chunk, KeyRange, View};
@@ -34,7 +35,7 @@ use crate::write::commit_log::{self, CommitLog, LogRecord, Lsn, Segment};
 use crate::write::payload::{self, Decoded, DecodedOp};
 use evendb_storage::codec::{checksum, hash_key};
 use evendb_storage::vfs::{File, LockGuard, LockHolder, Vfs, read_exact_at};
-use evendb_storage::{Error as StorageError, Version};
+use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind, Version};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
@@ -298,9 +299,15 @@ impl Opening {
         let clock = Clock::new(version);
         let container = self.open_container()?;
         let tables = Tables::new(self.vfs.clone(), &self.dir, container.clone());
+        let ballast = Ballast::new(
+            self.vfs.clone(),
+            &self.dir,
+            self.options.chunk_bytes_max(),
+            self.options.delta_bytes_max(),
+        );
         let mut commit_log = None;
         if !self.options.read_only {
-            self.begin_epoch(&epoch)?;
+            self.begin_epoch(&epoch, &ballast)?;
             commit_log = self.start_commit_log(&epoch)?;
         }
         let ring_bytes = commit_log.as_ref().map_or(0, |_| self.state.ring_bytes);
@@ -326,6 +333,7 @@ impl Opening {
             manifest: self.manifest,
             tables,
             container,
+            ballast,
             catalog: catalog
                 .into_values()
                 .map(|state| (state.name.clone(), state))
@@ -452,7 +460,7 @@ impl Opening {
     }
 
     /// Step 3. A manifest that was created by this opening goes on; another is resumed.
-    fn begin_epoch(&mut self, epoch: &EpochRecord) -> Result<()> {
+    fn begin_epoch(&mut self, epoch: &EpochRecord, ballast: &Ballast) -> Result<()> {
         if self.manifest.is_none() {
             // The process before may have died between a rename and the sync of the directory:
             // what is built on the names found here must not be lost with them.
@@ -481,7 +489,11 @@ impl Opening {
                     .remove(&path)
                     .map_err(io(&path, "remove a leftover"))?;
             }
-            self.ring = Some(commit_log::create_file(&*self.vfs, &path, bytes)?);
+            let created = commit_log::create_file(&*self.vfs, &path, bytes);
+            self.ring = Some(created.inspect_err(|_| {
+                // Of no use, and in the way of others on a full disk.
+                let _ = self.vfs.remove(&path);
+            })?);
             self.vfs
                 .sync_dir(&self.dir)
                 .map_err(io(&self.dir, "sync the directory"))?;
@@ -490,7 +502,14 @@ impl Opening {
         }
         changes.push(Change::Epoch(epoch.clone()));
         let manifest = self.manifest.as_ref().expect("just made");
-        manifest.flush(changes)?;
+        let recorded = manifest.begin_epoch(changes.clone());
+        match recorded {
+            // A full disk must not keep a database from opening.
+            Err(error) if error.kind() == StorageErrorKind::NoSpace && ballast.release() => {
+                manifest.begin_epoch(changes)?;
+            }
+            recorded => drop(recorded?),
+        }
         Ok(())
     }
 

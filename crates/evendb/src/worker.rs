@@ -213,6 +213,9 @@ fn upkeep(engine: &Engine) {
             }
             engine.munk_round();
             engine.collect();
+            if engine.ballast.is_owed() {
+                engine.tend_ballast();
+            }
         }
     }
 }
@@ -248,7 +251,7 @@ impl Engine {
         }
         match job {
             // Errors mark the chunk, latch the database, or (no room) are for later.
-            Job::Maintain(chunk) => drop(self.maintain(chunk)),
+            Job::Maintain(chunk) => drop(self.with_ballast(|| self.maintain(chunk))),
             Job::Load(chunk) => {
                 if let Some(_token) = chunk.try_token() {
                     drop(self.load_munk(chunk));
@@ -364,11 +367,15 @@ impl Engine {
         if let Some(manifest) = &self.manifest
             && self.failure().is_none()
         {
-            result = self.checkpoint().and_then(|()| {
-                manifest
-                    .seal()
-                    .map_err(|error| self.latch_error(error.into()))
+            result = self.checkpoint().and_then(|()| match manifest.seal() {
+                // What it would have recorded only helps to tell damage from a torn end.
+                Err(error) if error.kind() == evendb_storage::ErrorKind::NoSpace => Ok(()),
+                sealed => sealed.map_err(|error| self.latch_error(error.into())),
             });
+            if self.failure().is_none() && result.is_err() {
+                // No room for a checkpoint: at least what the commit log holds is made durable.
+                let _ = self.flush_commit_log();
+            }
         }
         for _ in 0..4 {
             self.collect();

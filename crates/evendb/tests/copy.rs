@@ -505,7 +505,8 @@ fn a_copy_on_another_file_system() {
     let db = tiny(Durability::Process, 0)
         .open(dir.path())
         .expect("opens");
-    for number in 0..2_000 {
+    // Not in order: that would be written once, to the container.
+    for number in (0..2_000).map(|number| number * 7_919 % 2_000) {
         db.put(format!("{number:05}"), vec![1; 60]).expect("puts");
     }
     db.settle_debt().expect("settles");
@@ -531,7 +532,7 @@ fn a_copy_gives_the_source_its_space_back() {
             .open(DIR)
             .expect("opens"),
     );
-    for number in 0..3_000 {
+    for number in (0..3_000).map(|number| number * 7_919 % 3_000) {
         db.put(format!("{number:05}"), vec![1; 60]).expect("puts");
     }
     db.settle_debt().expect("settles");
@@ -540,8 +541,18 @@ fn a_copy_gives_the_source_its_space_back() {
         vfs.remove_file(&Path::new(COPY).join(name));
     }
     let before = table_names(&vfs, DIR);
-    db.delete_prefix("").expect("deletes");
-    db.settle_debt().expect("settles");
+    for round in 2..4 {
+        for number in (0..3_000).map(|number| number * 7_919 % 3_000) {
+            db.put(format!("{number:05}"), vec![round; 60])
+                .expect("puts");
+        }
+        db.settle_debt().expect("settles");
+    }
     let after = table_names(&vfs, DIR);
-    assert!(after.len() * 4 < before.len(), "{after:?} of {before:?}");
+    let left = before.iter().filter(|name| after.contains(name)).count();
+    assert!(
+        left * 2 < before.len(),
+        "{left} of {} are left",
+        before.len()
+    );
 }

@@ -17,10 +17,10 @@ const QUEUED_EDITS_MAX: usize = 64;
 impl Engine {
     /// Makes queued edits durable. A full disk is no error: they stay queued.
     pub(crate) fn flush_manifest(&self) -> Result<()> {
-        match self.manifest().flush(Vec::new()) {
+        match self.with_ballast(|| Ok(self.manifest().flush(Vec::new())?)) {
             Ok(bytes) => self.metrics.bytes_manifest.add(bytes),
-            Err(error) if error.kind() == evendb_storage::ErrorKind::NoSpace => {}
-            Err(error) => return Err(self.latch_error(error.into())),
+            Err(error) if error.kind() == ErrorKind::NoSpace => {}
+            Err(error) => return Err(self.latch_error(error)),
         }
         Ok(())
     }
@@ -257,7 +257,7 @@ impl Engine {
         loop {
             let mut worked = false;
             for (_, chunk) in self.chunks() {
-                match self.maintain(&chunk) {
+                match self.with_ballast(|| self.maintain(&chunk)) {
                     Ok(done) => worked |= done,
                     Err(error) if error.kind() == ErrorKind::KeyspaceDropped => {}
                     Err(error) => return Err(error),
