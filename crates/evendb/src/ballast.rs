@@ -4,13 +4,15 @@
 //! `BALLAST` of reserved blocks, never written, lies beside the others.
 //!
 //! ```text
-//! not laid down --(checkpoint, upkeep)--> whole --(full disk: deletes, jobs, edits)--> owed
-//!                                           ^------------(room for it again)------------|
+//! not laid down --(checkpoint, upkeep)--> | for jobs | for deletes |       whole
+//!                     ^                   | for jobs |                     owed: deletes took theirs
+//!                     '-(room for it again)- nothing                       owed
 //! ```
 //!
-//! When the disk is full, deletes, checkpoints, reorganisation, edits that drop something, and
-//! opening have it removed and try again; puts do not. While it is owed, a put that needs new room
-//! lays it down again first, or is refused: what it was given up for is not taken by puts.
+//! When the disk is full, deletes have it cut and try again; checkpoints, reorganisation, edits that
+//! drop something, and opening have all of it removed. Puts get nothing. While any is owed, a put
+//! that needs new room lays it down again first, or is refused: what it was given up for is not
+//! taken by puts.
 //!
 //! Nothing rests on it: a missing, short or damaged ballast is made anew when there is room, and
 //! an error other than a full disk is as if it were not needed. Its name is not synced.
@@ -29,14 +31,25 @@ use std::path::{Path, PathBuf};
 /// The file's name.
 pub(crate) const BALLAST: &str = "BALLAST";
 
-const BYTES_MIN: u64 = 64 << 10;
-const BYTES_MAX: u64 = 32 << 20;
+/// Least and most of each part.
+const PART_BYTES_MIN: u64 = 128 << 10;
+const PART_BYTES_MAX: u64 = 16 << 20;
+
+/// Who may use what is kept back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Room for the runs of tombstones.
+    Deletes,
+    /// Whatever frees space or must not fail: all of it.
+    Jobs,
+}
 
 /// The reserved room of one database.
 pub(crate) struct Ballast {
     vfs: Arc<dyn Vfs>,
     path: PathBuf,
-    bytes: u64,
+    jobs_bytes: u64,
+    deletes_bytes: u64,
     /// All of it is reserved. Both marks are written under the mutex, and read as hints.
     whole: AtomicBool,
     /// It was given up, or there was no room for it.
@@ -52,13 +65,12 @@ impl Ballast {
         chunk_bytes: u64,
         delta_bytes: u64,
     ) -> Ballast {
-        let wanted = chunk_bytes
-            .saturating_mul(2)
-            .saturating_add(delta_bytes / 8);
+        let part = |bytes: u64| bytes.clamp(PART_BYTES_MIN, PART_BYTES_MAX);
         Ballast {
             vfs,
             path: dir.join(BALLAST),
-            bytes: wanted.clamp(BYTES_MIN, BYTES_MAX),
+            jobs_bytes: part(chunk_bytes.saturating_mul(2)),
+            deletes_bytes: part(delta_bytes / 8),
             whole: AtomicBool::new(false),
             owed: AtomicBool::new(false),
             changing: Mutex::new(()),
@@ -95,7 +107,7 @@ impl Ballast {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.vfs.create(&self.path)?,
             opened => opened?,
         };
-        let reserved = file.preallocate(0, self.bytes);
+        let reserved = file.preallocate(0, self.jobs_bytes + self.deletes_bytes);
         if reserved.is_err() {
             // A part of it is of no use, and room to others.
             drop(file);
@@ -104,12 +116,24 @@ impl Ballast {
         reserved
     }
 
-    /// Gives its room back to the disk, which is full. Whether there was any.
-    pub(crate) fn release(&self) -> bool {
+    /// Gives room back to the disk, which is full. Whether there was any.
+    pub(crate) fn release(&self, need: Need) -> bool {
         let _one_at_a_time = self.changing.lock();
         self.whole.store(false, Ordering::Relaxed);
         self.owed.store(true, Ordering::Relaxed);
-        self.vfs.remove(&self.path).is_ok()
+        match need {
+            Need::Deletes => self.cut().unwrap_or(false),
+            Need::Jobs => self.vfs.remove(&self.path).is_ok(),
+        }
+    }
+
+    fn cut(&self) -> io::Result<bool> {
+        let file = self.vfs.open(&self.path, true)?;
+        let longer = file.len()? > self.jobs_bytes;
+        if longer {
+            file.set_len(self.jobs_bytes)?;
+        }
+        Ok(longer)
     }
 }
 
@@ -117,24 +141,33 @@ impl Engine {
     /// What must work on a full disk: without room it is tried again without the ballast.
     pub(crate) fn with_ballast<T>(
         &self,
+        need: Need,
         attempt: impl Fn() -> crate::error::Result<T>,
     ) -> crate::error::Result<T> {
         let first = attempt();
         let full = first
             .as_ref()
             .is_err_and(|error| error.kind() == crate::error::ErrorKind::NoSpace);
-        if full && self.ballast.release() {
-            return attempt();
+        if !full || !self.ballast.release(need) {
+            return first;
         }
-        first
+        // It has to last: nobody takes steps ahead out of it.
+        self.set_sparing(true);
+        attempt()
     }
 
     /// Refuses what may not live on the ballast, as long as the disk has no room for that.
     pub(crate) fn check_ballast(&self) -> crate::error::Result<()> {
-        match self.ballast.is_owed() {
-            true => Ok(self.ballast.restore()?),
-            false => Ok(()),
+        if self.ballast.is_owed() {
+            self.ballast.restore()?;
+            self.set_sparing(false);
         }
+        Ok(())
+    }
+
+    fn set_sparing(&self, yes: bool) {
+        self.container.set_sparing(yes);
+        self.manifest().set_sparing(yes);
     }
 
     /// Lays the ballast down where there is room. When room has come back, jobs that found none
@@ -142,6 +175,7 @@ impl Engine {
     pub(crate) fn tend_ballast(&self) {
         let was_owed = self.ballast.is_owed();
         if self.failure().is_none() && self.ballast.restore().is_ok() && was_owed {
+            self.set_sparing(false);
             for (_, chunk) in self.chunks() {
                 self.work.push_maintenance(&chunk);
             }

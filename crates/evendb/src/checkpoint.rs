@@ -15,6 +15,7 @@
 //! A full disk gives up without loss and without the latch: the deltas stay frozen for the next
 //! checkpoint. A failed write or sync latches.
 
+use crate::ballast::Need;
 use crate::chunk::{Chunk, Frozen, View};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -103,7 +104,7 @@ impl Engine {
 
     /// The same, the caller holding the checkpoint mutex.
     pub(crate) fn checkpoint_locked(&self) -> Result<()> {
-        self.with_ballast(|| self.try_checkpoint())?;
+        self.with_ballast(Need::Jobs, || self.try_checkpoint())?;
         self.tend_ballast();
         Ok(())
     }

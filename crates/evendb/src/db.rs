@@ -1,5 +1,6 @@
 //! [`Db`]: the handle of an open database.
 
+use crate::ballast::Need;
 use crate::batch::Batch;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -296,7 +297,7 @@ impl Engine {
         self.clock.wait_all_idle_once();
         let change = Change::DropKeyspace { id: keyspace.id };
         let tables = self.last_tables(&keyspace);
-        let dropped = self.with_ballast(|| {
+        let dropped = self.with_ballast(Need::Jobs, || {
             let flushed = self.manifest().flush(vec![change.clone()]);
             flushed.map_err(|error| self.manifest_error(error))
         });

@@ -8,7 +8,7 @@
 //! chunk latch, PO slot, ring latch, root mutex; then the leaves (dirty queue, manifest queue,
 //! snapshot registry, row shards, admission queue, extent space, work queue).
 
-use crate::ballast::Ballast;
+use crate::ballast::{Ballast, Need};
 use crate::cache::row::RowCache;
 use crate::chunk::Chunk;
 use crate::error::{Error, ErrorKind, Result};
@@ -318,7 +318,7 @@ impl Engine {
     /// before the ring names it.
     pub(crate) fn write_value_extent(&self, ops: &[Op<'_>]) -> Result<Encoded> {
         if deletes_only(ops) {
-            return self.with_ballast(|| self.try_value_extent(ops));
+            return self.with_ballast(Need::Deletes, || self.try_value_extent(ops));
         }
         self.check_ballast()?;
         self.try_value_extent(ops)
@@ -399,18 +399,33 @@ impl Engine {
             self.check_ballast()?;
             return self.ensure_disk_room(need);
         }
-        match self.with_ballast(|| self.ensure_disk_room(need)) {
-            // Deltas ask for more room than their runs will take: write what there is.
-            Err(error) if error.kind() == ErrorKind::NoSpace => {
-                self.checkpoint()?;
-                self.ensure_disk_room(self.admission.delta_used() + delta_bytes)
-            }
+        match self.with_ballast(Need::Deletes, || self.ensure_disk_room(need)) {
+            Err(error) if error.kind() == ErrorKind::NoSpace => self.make_room_for(delta_bytes),
             reserved => reserved,
         }
     }
 
+    /// A delete on a full disk that has used up what was kept for deletes: does what frees space,
+    /// until there is room.
+    fn make_room_for(&self, delta_bytes: u64) -> Result<()> {
+        let try_again = || self.ensure_disk_room(self.admission.delta_used() + delta_bytes);
+        // Deltas ask for more room than their runs take.
+        self.checkpoint()?;
+        for (_, chunk) in self.chunks() {
+            match self.maintain_on_full_disk(&chunk) {
+                Ok(true) if try_again().is_ok() => return Ok(()),
+                Ok(_) => {}
+                // Another chunk may need less.
+                Err(error) if error.kind() == ErrorKind::NoSpace => {}
+                Err(error) => return Err(error),
+            }
+        }
+        try_again()
+    }
+
     fn ensure_disk_room(&self, need: u64) -> Result<()> {
         let step = (self.options.delta_bytes_max() / 4).max(64 << 10);
+        let step = if self.ballast.is_owed() { 0 } else { step };
         let wanted = need + step;
         match self
             .container

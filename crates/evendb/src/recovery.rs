@@ -12,7 +12,7 @@
 //!    value over a checkpointed one.
 //! 5. Files that nothing names are removed: SSTables, value extents, manifests. No others.
 
-use crate::ballast::Ballast;
+use crate::ballast::{Ballast, Need};
 use crate::chunk::index::Index;
 use crate::chunk::record::RecordRef;
 use crate::chunk::{ChargedDelta, Chunk, KeyRange, View};
@@ -505,7 +505,9 @@ impl Opening {
         let recorded = manifest.begin_epoch(changes.clone());
         match recorded {
             // A full disk must not keep a database from opening.
-            Err(error) if error.kind() == StorageErrorKind::NoSpace && ballast.release() => {
+            Err(error)
+                if error.kind() == StorageErrorKind::NoSpace && ballast.release(Need::Jobs) =>
+            {
                 manifest.begin_epoch(changes)?;
             }
             recorded => drop(recorded?),

@@ -251,7 +251,7 @@ impl Engine {
         }
         match job {
             // Errors mark the chunk, latch the database, or (no room) are for later.
-            Job::Maintain(chunk) => drop(self.with_ballast(|| self.maintain(chunk))),
+            Job::Maintain(chunk) => drop(self.maintain_on_full_disk(chunk)),
             Job::Load(chunk) => {
                 if let Some(_token) = chunk.try_token() {
                     drop(self.load_munk(chunk));

@@ -8,6 +8,7 @@
 //! put before anything of it is logged, and not a checkpoint after.
 
 use super::extents::{Extent, Extents};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 use evendb_storage::vfs::File;
 use evendb_storage::{Error, Result};
@@ -26,6 +27,8 @@ pub(crate) struct Container {
     file: Arc<dyn File>,
     space: Mutex<Space>,
     grow_bytes: u64,
+    /// The disk is full: take what is needed, and no step ahead.
+    sparing: AtomicBool,
 }
 
 fn sectors(len: u64) -> u64 {
@@ -45,7 +48,13 @@ impl Container {
             file,
             space: Mutex::new(Space { extents, allocated }),
             grow_bytes,
+            sparing: AtomicBool::new(false),
         }
+    }
+
+    /// Whether to take no more of the disk than is needed.
+    pub(crate) fn set_sparing(&self, yes: bool) {
+        self.sparing.store(yes, Ordering::Relaxed);
     }
 
     pub(crate) fn file(&self) -> Arc<dyn File> {
@@ -69,7 +78,11 @@ impl Container {
     }
 
     fn grow(&self, space: &mut Space, bytes: u64) -> Result<()> {
-        let more = sectors(bytes.max(self.grow_bytes));
+        let step = match self.sparing.load(Ordering::Relaxed) {
+            true => 0,
+            false => self.grow_bytes,
+        };
+        let more = sectors(bytes.max(step));
         let reserve = |len| {
             self.file
                 .preallocate(space.allocated, len)

@@ -12,6 +12,7 @@
 
 use super::edit::{self, Change};
 use super::state::State;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 use evendb_storage::codec::{checksum, get_u32, get_u64};
 use evendb_storage::framed_log::{FramedLogWriter, read_frames};
@@ -41,6 +42,8 @@ struct Writer {
     file: Arc<dyn File>,
     id: u64,
     allocated: u64,
+    /// How much is reserved at a time, where there is room.
+    step_bytes: u64,
     rotate_at: u64,
     state: State,
     failed: bool,
@@ -51,6 +54,8 @@ pub(crate) struct Manifest {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     queue: Mutex<Vec<Queued>>,
+    /// The disk is full: take what is needed, and no step ahead.
+    sparing: AtomicBool,
     writer: Mutex<Writer>,
 }
 
@@ -194,6 +199,7 @@ impl Manifest {
             vfs,
             dir: dir.to_owned(),
             queue: Mutex::new(Vec::new()),
+            sparing: AtomicBool::new(false),
             writer: Mutex::new(writer),
         }
     }
@@ -240,6 +246,11 @@ impl Manifest {
         });
     }
 
+    /// Whether to take no more of the disk than is needed.
+    pub(crate) fn set_sparing(&self, yes: bool) {
+        self.sparing.store(yes, Ordering::Relaxed);
+    }
+
     /// Edits that wait for a flush.
     pub(crate) fn queued(&self) -> usize {
         self.queue.lock().len()
@@ -278,6 +289,11 @@ impl Manifest {
             }
         }
         let edits = || pending.iter().map(|edit| &edit.changes).chain([&last]);
+        let step_bytes = match self.sparing.load(Ordering::Relaxed) {
+            true => 0,
+            false => PREALLOCATE_BYTES,
+        };
+        writer.step_bytes = step_bytes;
         match writer.append(keep_bytes, edits().filter(|changes| !changes.is_empty())) {
             Ok(bytes) => {
                 for change in edits().flatten() {
@@ -324,6 +340,7 @@ impl Writer {
             file,
             id,
             allocated: end,
+            step_bytes: PREALLOCATE_BYTES,
             rotate_at,
             state,
             failed: false,
@@ -373,7 +390,7 @@ impl Writer {
         }
         let from = self.allocated;
         let up_to = |end: u64| self.file.preallocate(from, end - from).map(|()| end);
-        self.allocated = up_to(end + PREALLOCATE_BYTES)
+        self.allocated = up_to(end + self.step_bytes)
             .or_else(|_| up_to(end))
             .map_err(io(self.file.path(), "reserve room for the manifest"))?;
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::layout::{Munks, NewChunk};
 use super::picker::{ChunkStats, Decision, Limits, pick};
+use crate::ballast::Need;
 use crate::chunk::{Chunk, Heat, View};
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result};
@@ -17,7 +18,7 @@ const QUEUED_EDITS_MAX: usize = 64;
 impl Engine {
     /// Makes queued edits durable. A full disk is no error: they stay queued.
     pub(crate) fn flush_manifest(&self) -> Result<()> {
-        match self.with_ballast(|| Ok(self.manifest().flush(Vec::new())?)) {
+        match self.with_ballast(Need::Jobs, || Ok(self.manifest().flush(Vec::new())?)) {
             Ok(bytes) => self.metrics.bytes_manifest.add(bytes),
             Err(error) if error.kind() == ErrorKind::NoSpace => {}
             Err(error) => return Err(self.latch_error(error)),
@@ -252,20 +253,49 @@ impl Engine {
         }
     }
 
-    /// All chunks looked at, their jobs done, until nothing is owed. Errors of a full disk end it.
+    /// [`maintain`](Self::maintain), and if there is no room for it, once more with what can be had:
+    /// files that queued edits drop, and what is kept back.
+    pub(crate) fn maintain_on_full_disk(&self, chunk: &Arc<Chunk>) -> Result<bool> {
+        let mut done = self.maintain(chunk);
+        if done
+            .as_ref()
+            .is_err_and(|error| error.kind() == ErrorKind::NoSpace)
+        {
+            self.give_room_back()?;
+            done = self.with_ballast(Need::Jobs, || self.maintain(chunk));
+        }
+        if self.ballast.is_owed() && done.as_ref().is_ok_and(|&worked| worked) {
+            self.give_room_back()?;
+        }
+        done
+    }
+
+    /// Makes queued edits durable and deletes what they drop.
+    fn give_room_back(&self) -> Result<()> {
+        self.flush_manifest()?;
+        for _ in 0..4 {
+            self.collect();
+        }
+        Ok(())
+    }
+
+    /// All chunks looked at, their jobs done, until nothing is owed. A chunk for which there is no
+    /// room on the disk is looked at again as long as others give some back.
     pub(crate) fn settle(&self) -> Result<()> {
         loop {
             let mut worked = false;
+            let mut out_of_room = Ok(());
             for (_, chunk) in self.chunks() {
-                match self.with_ballast(|| self.maintain(&chunk)) {
+                match self.maintain_on_full_disk(&chunk) {
                     Ok(done) => worked |= done,
                     Err(error) if error.kind() == ErrorKind::KeyspaceDropped => {}
+                    Err(error) if error.kind() == ErrorKind::NoSpace => out_of_room = Err(error),
                     Err(error) => return Err(error),
                 }
             }
             self.collect();
             if !worked {
-                return Ok(());
+                return out_of_room;
             }
         }
     }
