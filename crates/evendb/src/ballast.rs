@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const BALLAST: &str = "BALLAST";
 
 /// Least and most of each part.
-const PART_BYTES_MIN: u64 = 128 << 10;
+const PART_BYTES_MIN: u64 = 256 << 10;
 const PART_BYTES_MAX: u64 = 16 << 20;
 
 /// Who may use what is kept back.
