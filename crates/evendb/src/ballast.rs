@@ -10,9 +10,9 @@
 //! ```
 //!
 //! When the disk is full, deletes have it cut and try again; checkpoints, reorganisation, edits that
-//! drop something, and opening have all of it removed. Puts get nothing. While any is owed, a put
-//! that needs new room lays it down again first, or is refused: what it was given up for is not
-//! taken by puts.
+//! drop something, and opening have all of it removed. Puts get nothing. While any is owed, puts may
+//! use what the container has free beyond the deletes' part; if they need new room, it is laid down
+//! again first, or they are refused. Deletes that need new room lay the jobs' part down first.
 //!
 //! Nothing rests on it: a missing, short or damaged ballast is made anew when there is room, and
 //! an error other than a full disk is as if it were not needed. Its name is not synced.
@@ -92,22 +92,43 @@ impl Ballast {
             return Ok(());
         }
         let laid = self
-            .lay_down()
+            .lay(self.jobs_bytes + self.deletes_bytes)
             .map_err(|source| Error::io(&self.path, "keep room back for deletes", source));
         let full = laid
             .as_ref()
             .is_err_and(|error| error.kind() == ErrorKind::NoSpace);
         self.whole.store(laid.is_ok(), Ordering::Relaxed);
         self.owed.store(full, Ordering::Relaxed);
-        if full { laid } else { Ok(()) }
+        if !full {
+            return Ok(());
+        }
+        // Better a part than nothing, or jobs that need no help would take all there is.
+        let parts = [1, 2, 4, 8].map(|part| self.jobs_bytes / part);
+        let _ = parts.iter().find(|bytes| self.lay(**bytes).is_ok());
+        laid
     }
 
-    fn lay_down(&self) -> io::Result<()> {
+    /// Lays down what jobs need, before anybody else takes room that jobs have freed.
+    pub(crate) fn keep_for_jobs(&self) -> Result<()> {
+        if !self.is_owed() {
+            return Ok(());
+        }
+        let _one_at_a_time = self.changing.lock();
+        self.lay(self.jobs_bytes)
+            .map_err(|source| Error::io(&self.path, "keep room back for deletes", source))
+    }
+
+    /// Room that deletes should find in the container, where the ballast is not whole.
+    pub(crate) fn deletes_bytes(&self) -> u64 {
+        self.deletes_bytes
+    }
+
+    fn lay(&self, bytes: u64) -> io::Result<()> {
         let file = match self.vfs.open(&self.path, true) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.vfs.create(&self.path)?,
             opened => opened?,
         };
-        let reserved = file.preallocate(0, self.jobs_bytes + self.deletes_bytes);
+        let reserved = file.preallocate(0, bytes);
         if reserved.is_err() {
             // A part of it is of no use, and room to others.
             drop(file);

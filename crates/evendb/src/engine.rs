@@ -396,10 +396,16 @@ impl Engine {
             return Ok(());
         }
         if !deletes {
+            if self.ballast.is_owed() {
+                let free = self.container.free_bytes();
+                if free >= need + self.ballast.deletes_bytes() {
+                    return Ok(());
+                }
+            }
             self.check_ballast()?;
             return self.ensure_disk_room(need);
         }
-        match self.with_ballast(Need::Deletes, || self.ensure_disk_room(need)) {
+        match self.with_ballast(Need::Deletes, || self.ensure_room_for_deletes(need)) {
             Err(error) if error.kind() == ErrorKind::NoSpace => self.make_room_for(delta_bytes),
             reserved => reserved,
         }
@@ -408,19 +414,31 @@ impl Engine {
     /// A delete on a full disk that has used up what was kept for deletes: does what frees space,
     /// until there is room.
     fn make_room_for(&self, delta_bytes: u64) -> Result<()> {
-        let try_again = || self.ensure_disk_room(self.admission.delta_used() + delta_bytes);
+        let try_again = || self.ensure_room_for_deletes(self.admission.delta_used() + delta_bytes);
         // Deltas ask for more room than their runs take.
         self.checkpoint()?;
-        for (_, chunk) in self.chunks() {
-            match self.maintain_on_full_disk(&chunk) {
-                Ok(true) if try_again().is_ok() => return Ok(()),
-                Ok(_) => {}
-                // Another chunk may need less.
-                Err(error) if error.kind() == ErrorKind::NoSpace => {}
-                Err(error) => return Err(error),
+        let jobs: [fn(&Engine, &Arc<Chunk>) -> Result<bool>; 2] =
+            [Engine::maintain_on_full_disk, Engine::rewrite_for_room];
+        for job in jobs {
+            for (_, chunk) in self.chunks() {
+                match job(self, &chunk) {
+                    Ok(true) if try_again().is_ok() => return Ok(()),
+                    Ok(_) => {}
+                    // Another chunk may need less.
+                    Err(error) if error.kind() == ErrorKind::NoSpace => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
-        try_again()
+        // There is nothing left to do for jobs: whatever the disk has.
+        self.ensure_disk_room(self.admission.delta_used() + delta_bytes)
+    }
+
+    fn ensure_room_for_deletes(&self, need: u64) -> Result<()> {
+        if self.container.free_bytes() < need {
+            self.ballast.keep_for_jobs()?;
+        }
+        self.ensure_disk_room(need)
     }
 
     fn ensure_disk_room(&self, need: u64) -> Result<()> {

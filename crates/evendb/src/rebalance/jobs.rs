@@ -9,6 +9,7 @@ use crate::error::{ErrorKind, Result};
 use crate::funk::Run;
 use crate::funk::tables::TableHandle;
 use crate::keyspace::KeyspaceState;
+use crate::manifest::edit::Place;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 
@@ -254,7 +255,8 @@ impl Engine {
     }
 
     /// [`maintain`](Self::maintain), and if there is no room for it, once more with what can be had:
-    /// files that queued edits drop, and what is kept back.
+    /// files that queued edits drop, and, where the chunk will shrink, what is kept back. Other jobs
+    /// do not get that, or they would use it up while the disk fills.
     pub(crate) fn maintain_on_full_disk(&self, chunk: &Arc<Chunk>) -> Result<bool> {
         let mut done = self.maintain(chunk);
         if done
@@ -262,12 +264,39 @@ impl Engine {
             .is_err_and(|error| error.kind() == ErrorKind::NoSpace)
         {
             self.give_room_back()?;
-            done = self.with_ballast(Need::Jobs, || self.maintain(chunk));
+            done = match will_shrink(&chunk.view.load_full()) {
+                true => self.with_ballast(Need::Jobs, || self.maintain(chunk)),
+                false => self.maintain(chunk),
+            };
         }
         if self.ballast.is_owed() && done.as_ref().is_ok_and(|&worked| worked) {
             self.give_room_back()?;
+            self.tend_ballast();
         }
         done
+    }
+
+    /// Rewrites a chunk that needs it not, if that gives room back: on a full disk nothing may lie
+    /// idle. Whether it did.
+    pub(crate) fn rewrite_for_room(&self, chunk: &Arc<Chunk>) -> Result<bool> {
+        let (Some(keyspace), Some(_token)) = (self.keyspace_of(chunk), chunk.try_token()) else {
+            return Ok(false);
+        };
+        let view = chunk.view.load_full();
+        let all: u64 = view.funk.tables().map(|table| table.part_len()).sum();
+        let useful = output_bytes(&view) * 4 / 3 < all;
+        let damaged = chunk.damaged.load(Ordering::Relaxed);
+        if !useful || damaged || chunk.latch.lock().retired {
+            return Ok(false);
+        }
+        self.absorb(chunk);
+        let rewritten = self.with_ballast(Need::Jobs, || {
+            let parts = self.rewrite(&keyspace, std::slice::from_ref(chunk))?;
+            self.finish_layout(&parts)
+        });
+        self.give_room_back()?;
+        self.tend_ballast();
+        rewritten.map(|()| true)
     }
 
     /// Makes queued edits durable and deletes what they drop.
@@ -297,6 +326,31 @@ impl Engine {
             if !worked {
                 return out_of_room;
             }
+        }
+    }
+}
+
+/// Whether a rewrite of the chunk surely takes less of the disk than it gives back. What it frees in
+/// the container does not count: that room is the container's.
+fn will_shrink(view: &View) -> bool {
+    let files = view
+        .funk
+        .tables()
+        .filter(|table| table.part.place == Place::File);
+    output_bytes(view) * 4 / 3 <= files.map(|table| table.part_len()).sum()
+}
+
+/// About what a rewrite of the chunk writes.
+fn output_bytes(view: &View) -> u64 {
+    let metas = || view.funk.tables().map(|table| &table.part.meta);
+    match &view.munk {
+        Some(munk) => munk.data_bytes() as u64,
+        None => {
+            // Each tombstone takes a record with it, as a rule.
+            let entries: u64 = metas().map(|meta| meta.entries).sum();
+            let deletes: u64 = metas().map(|meta| meta.deletes).sum();
+            let bytes: u64 = metas().map(|meta| meta.data_bytes).sum();
+            bytes / entries.max(1) * entries.saturating_sub(2 * deletes)
         }
     }
 }
