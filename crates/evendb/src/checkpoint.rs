@@ -104,7 +104,7 @@ impl Engine {
 
     /// The same, the caller holding the checkpoint mutex.
     pub(crate) fn checkpoint_locked(&self) -> Result<()> {
-        self.with_ballast(Need::Jobs, || self.try_checkpoint())?;
+        self.with_ballast(Need::Deletes, || self.try_checkpoint())?;
         self.tend_ballast();
         Ok(())
     }

@@ -415,8 +415,13 @@ impl Engine {
     /// until there is room.
     fn make_room_for(&self, delta_bytes: u64) -> Result<()> {
         let try_again = || self.ensure_room_for_deletes(self.admission.delta_used() + delta_bytes);
-        // Deltas ask for more room than their runs take.
-        self.checkpoint()?;
+        // Deltas ask for more room than their runs take. Without room for those either, jobs first.
+        let written = self.checkpoint();
+        match &written {
+            Err(error) if error.kind() != ErrorKind::NoSpace => return written,
+            Ok(()) if try_again().is_ok() => return Ok(()),
+            _ => {}
+        }
         let jobs: [fn(&Engine, &Arc<Chunk>) -> Result<bool>; 2] =
             [Engine::maintain_on_full_disk, Engine::rewrite_for_room];
         for job in jobs {
@@ -430,7 +435,10 @@ impl Engine {
                 }
             }
         }
-        // There is nothing left to do for jobs: whatever the disk has.
+        // There is nothing left to do for jobs: whatever there is.
+        if written.is_err() {
+            self.with_ballast(Need::Jobs, || self.checkpoint())?;
+        }
         self.ensure_disk_room(self.admission.delta_used() + delta_bytes)
     }
 

@@ -305,6 +305,10 @@ impl Engine {
         for _ in 0..4 {
             self.collect();
         }
+        if self.ballast.is_owed() {
+            let keep = self.admission.delta_used() + self.ballast.deletes_bytes();
+            self.container.give_back(keep, 64);
+        }
         Ok(())
     }
 
