@@ -198,7 +198,10 @@ impl Engine {
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_readable()?;
         if self.manifest.is_none() {
-            let message = "the database is open for reading only";
+            let message = format!(
+                "the database in {} is open for reading only; open it without read_only to write",
+                self.dir.display()
+            );
             return Err(Error::new(ErrorKind::ReadOnly, message));
         }
         self.check_healthy()

@@ -78,7 +78,11 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         .exists(&dir.join("CURRENT"))
         .map_err(io(&dir, "look for the database"))?;
     if exists && options.error_if_exists {
-        let message = format!("there is a database in {} already", dir.display());
+        let message = format!(
+            "there is a database in {} already; give another directory, or open it without \
+             error_if_exists",
+            dir.display()
+        );
         return Err(Error::new(ErrorKind::AlreadyExists, message));
     }
     if !exists && options.read_only {
@@ -88,7 +92,11 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         }
     }
     if !exists && (options.read_only || !options.create_if_missing) {
-        let message = format!("there is no database in {}", dir.display());
+        let what = match options.read_only {
+            true => "a read-only opening creates none",
+            false => "create_if_missing is off",
+        };
+        let message = format!("there is no database in {}, and {what}", dir.display());
         return Err(Error::new(ErrorKind::NotFound, message));
     }
     if !exists {

@@ -142,7 +142,10 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
         let own = engine.clone();
         let started = thread::Builder::new().name(name).spawn(move || {
             if catch_unwind(AssertUnwindSafe(|| body(&own))).is_err() {
-                own.latch_error(Error::new(ErrorKind::Io, "a background thread panicked"));
+                own.latch_error(Error::new(
+                    ErrorKind::Io,
+                    "a background thread panicked; its message is on standard error",
+                ));
             }
         });
         match started {
@@ -238,7 +241,10 @@ fn worker(engine: &Engine) {
         let result = catch_unwind(AssertUnwindSafe(|| engine.run_job(&job)));
         engine.work.done();
         if result.is_err() {
-            engine.latch_error(Error::new(ErrorKind::Io, "a reorganising thread panicked"));
+            engine.latch_error(Error::new(
+                ErrorKind::Io,
+                "a reorganising thread panicked; its message is on standard error",
+            ));
         }
         engine.collect();
     }
