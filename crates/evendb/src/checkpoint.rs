@@ -104,7 +104,10 @@ impl Engine {
 
     /// The same, the caller holding the checkpoint mutex.
     pub(crate) fn checkpoint_locked(&self) -> Result<()> {
-        self.with_ballast(Need::Deletes, || self.try_checkpoint())?;
+        // Writes wait for it: jobs have to make do with less, if nothing else helps.
+        self.with_ballast(Need::Jobs, || {
+            self.with_ballast(Need::Deletes, || self.try_checkpoint())
+        })?;
         self.tend_ballast();
         Ok(())
     }

@@ -211,7 +211,11 @@ impl Engine {
     pub(crate) fn settle_inherited(&self) -> Result<()> {
         // Pairs with the Release of the checkpoint that took it.
         if self.inherits.load(Ordering::Acquire) {
-            self.checkpoint()?;
+            let _one_at_a_time = self.checkpoint_mutex.lock();
+            // Whoever waited may find it done.
+            if self.inherits.load(Ordering::Acquire) {
+                self.checkpoint_locked()?;
+            }
         }
         Ok(())
     }
@@ -440,7 +444,7 @@ impl Engine {
         }
         // There is nothing left to do for jobs: whatever there is.
         if written.is_err() {
-            self.with_ballast(Need::Jobs, || self.checkpoint())?;
+            self.checkpoint()?;
         }
         self.ensure_disk_room(self.admission.delta_used() + delta_bytes)
     }

@@ -439,7 +439,7 @@ fn fill_until_full(db: &evendb::Db, keys: u64) -> u64 {
 fn deleting_gives_room_on_a_full_disk() {
     let mut again = 0;
     for level in LEVELS {
-        for capacity in [1_800, 2_600, 3_400] {
+        for capacity in [1_800, 2_600] {
             let place = format!("{level:?} {capacity} KiB");
             let vfs = SimVfs::new(capacity);
             vfs.set_capacity(capacity << 10);
