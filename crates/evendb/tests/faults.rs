@@ -641,3 +641,57 @@ fn full_disks_and_room_again_and_crashes() {
     println!("{lives} lives on disks that were full for a while, {errors} refusals");
     assert!(errors > lives / 4);
 }
+
+struct Mounted(std::path::PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0).status();
+    }
+}
+
+/// A real file system of a few megabytes, where one can be mounted.
+#[test]
+fn a_real_full_disk() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut mount = std::process::Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"]);
+    let mounted = mount.arg(dir.path()).stderr(std::process::Stdio::null());
+    if !mounted.status().is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: no file system can be mounted here");
+        return;
+    }
+    let _mounted = Mounted(dir.path().to_owned());
+    let path = dir.path().join("db");
+    let open = || {
+        common::tiny(Durability::Process, 1)
+            .chunk_bytes(32 << 10)
+            .open(&path)
+            .expect("opens")
+    };
+    let db = open();
+    fill_until_full(&db, 999_999);
+    let count = db.iter().map(|item| item.expect("reads")).count();
+    assert!(count > 1_000);
+    // Somebody else takes the rest, and it opens all the same.
+    let other = dir.path().join("other");
+    let filled = std::fs::write(&other, vec![1; 8 << 20]);
+    assert!(filled.is_err(), "the disk is full");
+    drop(db);
+    let db = open();
+    assert_eq!(db.iter().count(), count);
+    let error = (0..100_000).find_map(|number| db.put(format!("m{number}"), [0; 100]).err());
+    assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::NoSpace));
+    std::fs::remove_file(other).expect("removes");
+    for _ in 0..20 {
+        match db.delete_prefix("k") {
+            Ok(_) => break,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NoSpace, "{error:?}"),
+        }
+        drop(db.settle_debt());
+    }
+    assert_eq!(db.prefix("k").count(), 0);
+    drop(db.settle_debt());
+    db.put("after", "room").expect("puts");
+    db.close().expect("closes");
+}
