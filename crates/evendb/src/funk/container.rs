@@ -113,12 +113,6 @@ impl Container {
         self.space.lock().free()
     }
 
-    /// Bytes of holes that have their blocks, of holes that were punched, and of the file.
-    pub(crate) fn space(&self) -> (u64, u64, u64) {
-        let space = self.space.lock();
-        (space.free(), space.punched_bytes, space.allocated)
-    }
-
     /// Makes sure that `bytes` more can be written without asking the disk for room.
     pub(crate) fn ensure_room(&self, bytes: u64) -> Result<()> {
         let mut space = self.space.lock();
