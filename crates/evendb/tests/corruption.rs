@@ -208,7 +208,7 @@ fn judge(machine: &SimVfs, image: &Image, what: &str) -> bool {
 
 fn files(image: &Image) -> Vec<String> {
     let mut names = image.disk.file_names(&PathBuf::from(DIR));
-    names.retain(|name| name != "LOCK");
+    names.retain(|name| name != "LOCK" && name != "BALLAST");
     names
 }
 
