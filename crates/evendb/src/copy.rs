@@ -38,6 +38,7 @@ use crate::sync::Arc;
 use evendb_storage::vfs::{File, LockGuard, Vfs, read_exact_at};
 use evendb_storage::{Error as StorageError, TableId};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -134,12 +135,11 @@ impl Engine {
             let parts = state.chunks.values().flat_map(|chunk| &chunk.parts);
             let mut tables: BTreeMap<TableId, Arc<TableHandle>> = BTreeMap::new();
             for part in parts {
-                if !tables.contains_key(&part.table) {
-                    let handle = self.tables.find(part.table).ok_or_else(|| {
+                if let Entry::Vacant(vacant) = tables.entry(part.table) {
+                    vacant.insert(self.tables.find(part.table).ok_or_else(|| {
                         let detail = format!("nobody holds table {:?}", part.table);
                         Error::from(StorageError::corruption(&self.dir, 0, detail))
-                    })?;
-                    tables.insert(part.table, handle);
+                    })?);
                 }
             }
             Ok(Moment {

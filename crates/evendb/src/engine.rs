@@ -434,11 +434,13 @@ impl Engine {
             Ok(()) if try_again().is_ok() => return Ok(()),
             _ => {}
         }
-        let jobs: [fn(&Engine, &Arc<Chunk>) -> Result<bool>; 2] =
-            [Engine::maintain_on_full_disk, Engine::rewrite_for_room];
-        for job in jobs {
+        for also_unneeded in [false, true] {
             for (_, chunk) in self.chunks() {
-                match job(self, &chunk) {
+                let done = match also_unneeded {
+                    false => self.maintain_on_full_disk(&chunk),
+                    true => self.rewrite_for_room(&chunk),
+                };
+                match done {
                     Ok(true) if try_again().is_ok() => return Ok(()),
                     Ok(_) => {}
                     // Another chunk may need less.
