@@ -11,12 +11,12 @@
 //!
 //! Reading is told up to where frames were made durable: before that every frame must verify,
 //! behind it reading ends at the first that does not (a torn append). Before appending again the
-//! torn tail is cut off ([`FramedLogWriter::resume`]): frames behind it may be whole, and would
+//! torn tail is wiped ([`FramedLogWriter::resume`]): frames behind it may be whole, and would
 //! otherwise come back to life behind a new frame that happens to end where they start.
 //!
 //! The writer belongs to one thread at a time; after a failed append or sync the caller stops.
 
-use crate::vfs::File;
+use crate::vfs::{File, read_exact_at};
 use crate::{Error, Result, codec};
 use std::io;
 use std::sync::Arc;
@@ -30,6 +30,9 @@ pub const FRAME_HEADER_BYTES: usize = 8;
 /// `EVENFLOG` in a hex dump.
 const MAGIC: u64 = u64::from_le_bytes(*b"EVENFLOG");
 const FORMAT_VERSION: u32 = 1;
+
+/// What is wiped at once.
+const WIPE_BYTES: usize = 4096;
 
 /// What the reader fetches at once.
 const READ_BYTES: u64 = 256 << 10;
@@ -94,16 +97,10 @@ impl FramedLogWriter {
     }
 
     /// Goes on behind the last valid frame, at the `end` that [`read_frames`] gave for this log.
-    /// Bytes behind it are cut off, durably.
+    /// Bytes behind it are wiped, durably; the file keeps its length, and so what was reserved.
     pub fn resume(file: Arc<dyn File>, id: u64, end: u64) -> Result<Self> {
-        let cut = || -> io::Result<()> {
-            if file.len()? > end {
-                file.set_len(end)?;
-                file.sync_data()?;
-            }
-            Ok(())
-        };
-        cut().map_err(|error| Error::io(file.path(), "cut torn tail of log", error))?;
+        wipe(&*file, end)
+            .map_err(|error| Error::io(file.path(), "wipe torn tail of log", error))?;
         Ok(FramedLogWriter {
             file,
             id,
@@ -138,6 +135,26 @@ impl FramedLogWriter {
     pub fn end(&self) -> u64 {
         self.end
     }
+}
+
+/// Overwrites what is not zero from `from` on, and syncs if there was anything: no block is needed
+/// for that, so it works on a full disk.
+fn wipe(file: &dyn File, from: u64) -> io::Result<()> {
+    const ZEROS: [u8; WIPE_BYTES] = [0; WIPE_BYTES];
+    let mut piece = [0; WIPE_BYTES];
+    let len = file.len()?;
+    let mut wiped = false;
+    let mut at = from;
+    while at < len {
+        let piece = &mut piece[..(WIPE_BYTES as u64).min(len - at) as usize];
+        read_exact_at(file, piece, at)?;
+        if piece.iter().any(|&byte| byte != 0) {
+            file.write_at(&ZEROS[..piece.len()], at)?;
+            wiped = true;
+        }
+        at += piece.len() as u64;
+    }
+    if wiped { file.sync_data() } else { Ok(()) }
 }
 
 /// Calls `each(offset, payload)` for the frames of log `id` in order, and returns the end of the
