@@ -9,6 +9,8 @@
 //! snapshot registry, row shards, admission queue, extent space, work queue).
 
 use crate::cache::row::RowCache;
+use crate::cache::sample::Sampler;
+use crate::cache::split::Split;
 use crate::chunk::Chunk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::SearchSettings;
@@ -51,6 +53,9 @@ pub(crate) struct Engine {
     pub(crate) tables: Tables,
     pub(crate) container: Arc<Container>,
     pub(crate) row_cache: Option<RowCache>,
+    pub(crate) sampler: Sampler,
+    /// How munks and rows share memory; the policy's round has it.
+    pub(crate) split: Mutex<Split>,
     pub(crate) search_settings: SearchSettings,
     pub(crate) metrics: Metrics,
     pub(crate) catalog: Mutex<BTreeMap<String, Arc<KeyspaceState>>>,
@@ -126,6 +131,8 @@ impl Engine {
             tables: parts.tables,
             container: parts.container,
             row_cache,
+            sampler: Sampler::new(options.memory_budget),
+            split: Mutex::new(Split::new(options.row_share())),
             search_settings: parts.search_settings,
             metrics: Metrics::default(),
             catalog: Mutex::new(parts.catalog),

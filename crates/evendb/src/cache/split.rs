@@ -1,0 +1,334 @@
+//! How memory is split between munks and rows, and what each munk is worth: a pure policy.
+//!
+//! **What is maximised** is the accesses answered from RAM. A row answers gets of one key; a munk
+//! those of all its chunk's keys, and scans. So
+//!
+//! ```text
+//! theta       = ghost hits / bytes        what a byte more for rows brings      (row.rs)
+//! worth(munk) = gets that rows would not answer                                 (sample.rs)
+//!             + scans, puts               which rows never answer
+//!             + theta * bytes of the rows that the chunk has, or would have     they give way
+//! ```
+//!
+//! and memory goes from one side to the other while the marginal byte is worth clearly more there:
+//! rows grow while theta beats the least dense munks that a step would cost, and shrink while the
+//! densest chunks without a munk that a step would hold beat theta. If both hold, chunks change
+//! places ([`super::policy`]), and the split stays.
+//!
+//! **Stability.** All counts decay alike, by the accesses that came, so that a quiet database
+//! forgets slowly and a busy one within a second. A side must be better by [`BEAT_FACTOR`], beyond
+//! what counting leaves to chance; a step is at most [`STEP_MAX`] of the memory, less when the sides
+//! are close, and the next waits until the counts have seen the last. Rows grow only when they are
+//! full. The share stays between [`SHARE_MIN`] and [`SHARE_MAX`].
+//!
+//! Thread safety: plain data. The caller takes counters and carries out what comes back.
+
+use super::policy::{ChunkWorth, munk_bytes, number};
+use super::row::RowCounts;
+
+/// Least share of rows: enough to notice that rows are worth more.
+const SHARE_MIN: f64 = 0.02;
+/// Greatest share of rows beside munks.
+const SHARE_MAX: f64 = 0.95;
+/// Share that rows begin with.
+const SHARE_FIRST: f64 = 0.1;
+/// Largest step of the share.
+const STEP_MAX: f64 = 0.04;
+/// Smallest, as a part of that.
+const STEP_PART_MIN: f64 = 0.125;
+/// A side's marginal byte must be worth so much more for memory to move there.
+const BEAT_FACTOR: f32 = 1.1;
+/// How many times better it is for the largest step.
+const STEP_FACTOR_FULL: f32 = 4.0;
+/// Share of the decayed counts that must be new since the last step.
+const STEP_AFTER: f32 = 0.2;
+/// Rows count as full from this part of their room on.
+const FULL: f64 = 0.95;
+/// Decayed gets below which nothing is decided.
+const GETS_MIN: f32 = 500.0;
+/// What of a count is left after a round in which much happened: half after sixteen.
+const DECAY: f32 = 0.958;
+/// And after one in which little did.
+const DECAY_IDLE: f32 = 0.99;
+/// Accesses of a round, for each chunk, that are much.
+const BUSY_PER_CHUNK: f32 = 4.0;
+/// A refill of a scan reads several blocks.
+const SCAN_WEIGHT: f32 = 4.0;
+/// Weight of a put beside a get: absorbing puts in RAM spares rewriting the funk.
+const PUT_WEIGHT: f32 = 0.1;
+/// Weight of what is known of munks in general beside the samples of one, in samples.
+const PRIOR_SAMPLES: f32 = 2.0;
+/// Sampled gets below which nothing is known of rows that could replace munks.
+const SAMPLES_MIN: f32 = 64.0;
+
+/// Decayed counts of one chunk.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ChunkSight {
+    /// Identity of the chunk; unique in a slice.
+    pub(crate) id: u64,
+    /// Gets that no delta answered.
+    pub(crate) gets: f32,
+    /// Those that the row cache answered.
+    pub(crate) row_hits: f32,
+    /// Refills of scans.
+    pub(crate) scans: f32,
+    /// Puts.
+    pub(crate) puts: f32,
+    /// Sampled gets, those that a row answered or would have, and the time that rows of them
+    /// stayed or would have; see [`super::sample`].
+    pub(crate) samples: f32,
+    pub(crate) sample_hits: f32,
+    pub(crate) residence: f32,
+    /// Live data in bytes.
+    pub(crate) data_bytes: u64,
+    /// Size of its munk in bytes, 0 if it has none.
+    pub(crate) munk_bytes: u64,
+}
+
+impl ChunkSight {
+    fn bytes(&self) -> u64 {
+        munk_bytes(self.munk_bytes, self.data_bytes)
+    }
+
+    fn accesses(&self) -> f32 {
+        self.gets + self.scans + self.puts
+    }
+}
+
+/// What is decided in a round.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SplitPlan {
+    /// Room for rows in bytes.
+    pub(crate) row_bytes_max: u64,
+    /// What munks are worth, in the order of the chunks.
+    pub(crate) worths: Vec<ChunkWorth>,
+    /// Whether it matters what rows would answer: chunks without a munk are asked.
+    pub(crate) sampling: bool,
+}
+
+/// What is remembered from round to round.
+#[derive(Clone, Debug)]
+pub(crate) struct Split {
+    share: f64,
+    fixed: bool,
+    decay: f32,
+    accesses: f32,
+    ghost_hits: f32,
+    ghost_hits_seen: u64,
+    /// Share of the counts that is new since the last step.
+    news: f32,
+}
+
+/// Marginal worths of a byte.
+#[derive(Clone, Copy, Debug, Default)]
+struct Margins {
+    /// Of the next one for rows: at least, and at most, as far as counting tells.
+    rows_low: f32,
+    rows_high: f32,
+    /// Of the last one of munks; none if there is no munk to lose.
+    munk_loss: Option<f32>,
+    /// Of the next one for munks.
+    munk_gain: f32,
+}
+
+impl Split {
+    /// Adaptive, or with a share that stays.
+    pub(crate) fn new(fixed: Option<f64>) -> Split {
+        Split {
+            share: fixed.unwrap_or(SHARE_FIRST),
+            fixed: fixed.is_some(),
+            decay: DECAY,
+            accesses: 0.0,
+            ghost_hits: 0.0,
+            ghost_hits_seen: 0,
+            news: 0.0,
+        }
+    }
+
+    /// The rows' share of what munks and rows together may take.
+    pub(crate) fn share(&self) -> f64 {
+        self.share
+    }
+
+    /// What is to be left of each chunk's decayed counts in this round: by how much came in the
+    /// last.
+    pub(crate) fn decay(&self) -> f32 {
+        self.decay
+    }
+
+    /// A round: `chunks` with this round's counts folded in by [`Split::decay`], what rows say, and
+    /// the memory for munks and rows.
+    pub(crate) fn round(
+        &mut self,
+        chunks: &[ChunkSight],
+        rows: &RowCounts,
+        bytes_max: u64,
+    ) -> SplitPlan {
+        let fresh = rows.ghost_hits.wrapping_sub(self.ghost_hits_seen) as f32;
+        self.ghost_hits_seen = rows.ghost_hits;
+        self.ghost_hits = self.ghost_hits * self.decay + fresh;
+        self.news += 1.0 - self.decay;
+        let worths = self.worths(chunks, rows);
+        if !self.fixed {
+            self.step(chunks, &worths, rows, bytes_max);
+        }
+        let accesses: f32 = chunks.iter().map(ChunkSight::accesses).sum();
+        let came = number(accesses - self.accesses * self.decay);
+        let busy = (came / (BUSY_PER_CHUNK * chunks.len().max(1) as f32)).min(1.0);
+        self.accesses = accesses;
+        self.decay = DECAY.powf(busy).min(DECAY_IDLE);
+        let outside = chunks.iter().filter(|chunk| chunk.munk_bytes == 0);
+        let gets = outside.map(|chunk| chunk.gets).sum::<f32>();
+        SplitPlan {
+            row_bytes_max: (bytes_max as f64 * self.share) as u64,
+            worths,
+            sampling: gets > 0.01 * accesses && gets >= GETS_MIN / 10.0,
+        }
+    }
+
+    fn theta(&self, rows: &RowCounts) -> f32 {
+        self.ghost_hits / rows.extension_bytes.max(1) as f32
+    }
+
+    /// What each chunk's munk is worth; see the module.
+    fn worths(&self, chunks: &[ChunkSight], rows: &RowCounts) -> Vec<ChunkWorth> {
+        let theta = self.theta(rows);
+        let mut munks = Sums::default();
+        let mut others = Sums::default();
+        for chunk in chunks {
+            let sums = match chunk.munk_bytes {
+                0 => &mut others,
+                _ => &mut munks,
+            };
+            sums.add(chunk);
+        }
+        // Sampled gets of chunks with munks, one in so many; the misses of an average one.
+        let parts = munks.gets / munks.samples.max(1.0);
+        let miss_mean = munks.misses / munks.chunks.max(1.0) + 0.01;
+        let sampled = munks.samples >= SAMPLES_MIN && others.samples >= SAMPLES_MIN;
+        // Bytes of rows per unit of time that they stay.
+        let row_bytes = match others.samples >= SAMPLES_MIN {
+            true => rows.bytes as f32 / others.residence.max(1.0),
+            false => 0.0,
+        };
+        let worth = |chunk: &ChunkSight| {
+            let gets = if chunk.munk_bytes == 0 {
+                // Of many that are looked at the luckiest looks best: less what chance may add.
+                let misses = number(chunk.gets - chunk.row_hits);
+                number(misses - (2.0 * misses).sqrt())
+            } else if sampled {
+                let misses = chunk.samples - chunk.sample_hits;
+                let likely = (PRIOR_SAMPLES + misses) / (PRIOR_SAMPLES / miss_mean + 1.0);
+                (likely * parts).min(chunk.gets)
+            } else {
+                chunk.gets
+            };
+            let way = (row_bytes * chunk.residence).min(chunk.bytes() as f32);
+            ChunkWorth {
+                id: chunk.id,
+                benefit: gets
+                    + SCAN_WEIGHT * chunk.scans
+                    + PUT_WEIGHT * chunk.puts
+                    + theta * number(way),
+                data_bytes: chunk.data_bytes,
+                munk_bytes: chunk.munk_bytes,
+            }
+        };
+        chunks.iter().map(worth).collect()
+    }
+
+    fn step(
+        &mut self,
+        chunks: &[ChunkSight],
+        worths: &[ChunkWorth],
+        rows: &RowCounts,
+        bytes_max: u64,
+    ) {
+        let gets: f32 = chunks.iter().map(|chunk| chunk.gets + chunk.scans).sum();
+        if gets < GETS_MIN || self.news < STEP_AFTER || bytes_max == 0 {
+            return;
+        }
+        let margins = self.margins(worths, rows, bytes_max);
+        let full = rows.bytes as f64 >= FULL * rows.bytes_max as f64;
+        let grow = match margins.munk_loss {
+            Some(loss) if full => ratio(margins.rows_low, loss),
+            _ => 0.0,
+        };
+        let shrink = ratio(margins.munk_gain, margins.rows_high);
+        let part = |ratio: f32| {
+            let part = f64::from(ratio.ln() / STEP_FACTOR_FULL.ln());
+            STEP_MAX * part.clamp(STEP_PART_MIN, 1.0)
+        };
+        let step = match (grow > BEAT_FACTOR, shrink > BEAT_FACTOR) {
+            (true, false) => part(grow),
+            (false, true) => -part(shrink),
+            _ => return,
+        };
+        self.share = (self.share + step).clamp(SHARE_MIN, SHARE_MAX);
+        self.news = 0.0;
+    }
+
+    fn margins(&self, worths: &[ChunkWorth], rows: &RowCounts, bytes_max: u64) -> Margins {
+        let extension = rows.extension_bytes.max(1) as f32;
+        // A decayed count of n varies by about the square root of half of it.
+        let chance = (self.ghost_hits / 2.0).sqrt();
+        let step_bytes = (bytes_max as f64 * STEP_MAX) as u64;
+        let mut munks: Vec<&ChunkWorth> = worths.iter().filter(|w| w.munk_bytes > 0).collect();
+        munks.sort_by(|a, b| a.density().total_cmp(&b.density()));
+        let mut candidates: Vec<&ChunkWorth> = worths.iter().filter(|w| w.is_candidate()).collect();
+        candidates.sort_by(|a, b| b.density().total_cmp(&a.density()));
+        let used: u64 = munks.iter().map(|munk| munk.bytes()).sum();
+        let room = bytes_max.saturating_sub((bytes_max as f64 * self.share) as u64);
+        let largest = worths.iter().map(ChunkWorth::bytes).max().unwrap_or(0);
+        let munk_loss = if room.saturating_sub(used) > step_bytes + largest {
+            // Munks leave room, and no candidate takes it.
+            Some(0.0)
+        } else {
+            density_of(&munks, step_bytes)
+        };
+        Margins {
+            rows_low: number(self.ghost_hits - chance) / extension,
+            rows_high: (self.ghost_hits + chance) / extension,
+            munk_loss,
+            munk_gain: density_of(&candidates, step_bytes).unwrap_or(0.0),
+        }
+    }
+}
+
+/// Decayed counts of several chunks.
+#[derive(Default)]
+struct Sums {
+    chunks: f32,
+    gets: f32,
+    samples: f32,
+    misses: f32,
+    residence: f32,
+}
+
+impl Sums {
+    fn add(&mut self, chunk: &ChunkSight) {
+        self.chunks += 1.0;
+        self.gets += chunk.gets;
+        self.samples += chunk.samples;
+        self.misses += chunk.samples - chunk.sample_hits;
+        self.residence += chunk.residence;
+    }
+}
+
+/// Benefit per byte of the first of `worths` that take `bytes` together.
+fn density_of(worths: &[&ChunkWorth], bytes: u64) -> Option<f32> {
+    let (mut benefit, mut taken) = (0.0, 0);
+    for worth in worths {
+        if taken >= bytes.max(1) {
+            break;
+        }
+        benefit += number(worth.benefit);
+        taken += worth.bytes();
+    }
+    (taken > 0).then(|| benefit / taken as f32)
+}
+
+/// How many times `a` is `b`; nothing is no times anything.
+fn ratio(a: f32, b: f32) -> f32 {
+    if a > 0.0 { a / b.max(1e-30) } else { 0.0 }
+}
