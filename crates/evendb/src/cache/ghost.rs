@@ -7,8 +7,7 @@
 //! ```
 //!
 //! Age is counted in steps of the queue's end, not in time: a row evicted at step `s` would still
-//! be there after step `s + n` if the queue were `n` rows longer. So the ghosts that are asked for
-//! within `n` steps are the hits that `n` rows more would bring, without holding them.
+//! be there after step `s + n` if the queue were `n` rows longer.
 //!
 //! Memory: 8 to 16 bytes for each of the rows it is told to remember; none before the first.
 //! Thread safety: plain data, guarded by the shard's lock.

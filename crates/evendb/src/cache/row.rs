@@ -5,12 +5,7 @@
 //!   small FIFO  [new rows, a tenth of the room]  --read again--> main FIFO
 //!   ghosts      [hashes of rows that left small] --filled again--> main FIFO
 //!   main FIFO   [rows]  --read since the last turn--> once more round
-//!   edge        [hashes of rows that left main]  only counted
 //! ```
-//!
-//! **What more room would bring** is counted by the ghosts: a row that is filled again so soon
-//! after it was evicted that queues longer by an eighth would have kept it is a ghost hit
-//! ([`RowCounts`]). The split between munks and rows goes by that ([`super::split`]).
 //!
 //! **Room** is changed while all goes on ([`RowCache::set_capacity`]). Memory is rows and ghosts;
 //! what was set last is kept after every insertion and every replacement.
@@ -52,8 +47,6 @@ const EVICT_STEPS_MAX: usize = 64;
 /// Rows, about, that go at once under one lock when the cache is made smaller: gets that find the
 /// lock taken are misses.
 const SHRINK_ROWS: usize = 32;
-/// Ghost hits are those of queues longer by one part in so many.
-const EXTENSION_PARTS: usize = 8;
 
 /// How rows are chosen to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -66,17 +59,15 @@ pub enum RowPolicy {
     ThreeTables,
 }
 
-/// What a cache holds and what more room would bring; counts are since it was made.
+/// What a cache holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RowCounts {
     /// Memory of rows and ghosts.
     pub(crate) bytes: u64,
     /// What it may take.
     pub(crate) bytes_max: u64,
-    /// Fills of rows that `extension_bytes` more would have kept.
-    pub(crate) ghost_hits: u64,
-    /// Room that is thought to be added for `ghost_hits`.
-    pub(crate) extension_bytes: u64,
+    /// Rows.
+    pub(crate) rows: u64,
 }
 
 /// Rows by keyspace and key; see the head of this file.
@@ -205,8 +196,7 @@ impl RowCache {
             let shard = lane.shard.lock();
             counts.bytes += shard.memory() as u64;
             counts.bytes_max += shard.bytes_max as u64;
-            counts.ghost_hits += shard.ghost_hits;
-            counts.extension_bytes += (shard.bytes / EXTENSION_PARTS) as u64;
+            counts.rows += shard.places.len() as u64;
         }
         counts
     }
@@ -291,9 +281,6 @@ struct Shard {
     bytes_max: usize,
     hits: u64,
     misses: u64,
-    ghost_hits: u64,
-    /// Rows that left the main queue, or a table, lately.
-    edge: Ghosts,
 }
 
 struct Slot {
@@ -362,8 +349,6 @@ impl Shard {
             bytes_max,
             hits: 0,
             misses: 0,
-            ghost_hits: 0,
-            edge: Ghosts::default(),
         }
     }
 
@@ -377,27 +362,7 @@ impl Shard {
             Queues::S3Fifo { ghosts, .. } => ghosts.bytes(),
             Queues::ThreeTables { .. } => 0,
         };
-        self.bytes + ghosts + self.edge.bytes()
-    }
-
-    /// Forgets the ghosts of a row that is filled; whether it goes to the main queue at once.
-    fn take_ghost(&mut self, place: u64) -> bool {
-        let extension = self.places.len() / EXTENSION_PARTS;
-        let (rows, mut known) = (self.places.len() as u64, false);
-        let mut ghost_hit = false;
-        if let Queues::S3Fifo { ghosts, .. } = &mut self.queues
-            && let Some(age) = ghosts.take(place)
-        {
-            known = age <= rows;
-            ghost_hit = age <= (extension / SMALL_SHARE) as u64;
-        }
-        let extension = extension - extension / SMALL_SHARE;
-        ghost_hit |= self
-            .edge
-            .take(place)
-            .is_some_and(|age| age <= extension as u64);
-        self.ghost_hits += u64::from(ghost_hit);
-        known
+        self.bytes + ghosts
     }
 
     /// The slot of a key, if its row is here.
@@ -436,16 +401,16 @@ impl Shard {
             value: value.into(),
         };
         let bytes = row.bytes();
-        let known = self.take_ghost(place);
         let at = self.free.pop().unwrap_or(self.slots.len() as u32);
         let queue = match &mut self.queues {
             Queues::S3Fifo {
                 small,
                 small_bytes,
                 main,
-                ..
+                ghosts,
             } => {
-                if known {
+                let rows = self.places.len() as u64;
+                if ghosts.take(place).is_some_and(|age| age <= rows) {
                     main.push_back(at);
                     MAIN
                 } else {
@@ -553,7 +518,6 @@ impl Shard {
 
     /// Drops all ghosts: there is no room for as much as a row.
     fn forget(&mut self) {
-        self.edge.clear();
         if let Queues::S3Fifo { ghosts, .. } = &mut self.queues {
             ghosts.clear();
         }
@@ -603,18 +567,15 @@ impl Shard {
         for step in 0..EVICT_STEPS_MAX {
             let Some(at) = main.pop_front() else { return };
             let slot = &mut self.slots[at as usize];
-            if slot.row.is_none() {
-                return self.unqueue(at);
-            }
-            self.edge.step();
-            if slot.reads > 0 && step + 1 < EVICT_STEPS_MAX {
+            if slot.row.is_some() && slot.reads > 0 && step + 1 < EVICT_STEPS_MAX {
                 slot.reads -= 1;
                 main.push_back(at);
                 continue;
             }
             let place = slot.place;
-            self.edge.push(place, self.places.len() / EXTENSION_PARTS);
-            self.remove(place);
+            if slot.row.is_some() {
+                self.remove(place);
+            }
             return self.unqueue(at);
         }
     }
@@ -632,12 +593,8 @@ impl Shard {
             };
             // A table of removed rows only must not grow without end either.
             let long = tables[usize::from(*head)].len() > 2 * self.places.len() + 64;
-            let bytes = self.bytes + self.edge.bytes();
-            if *head_bytes <= self.bytes_max / 3 && bytes <= self.bytes_max && !long {
+            if *head_bytes <= self.bytes_max / 3 && self.bytes <= self.bytes_max && !long {
                 return;
-            }
-            if self.places.is_empty() {
-                self.edge.clear();
             }
             *head = (*head + 1) % 3;
             *head_bytes = 0;
@@ -649,8 +606,6 @@ impl Shard {
                 if slot.queue == last && slot.row.is_some() {
                     // Not by the head's count: the new first table is empty.
                     self.slots[at as usize].queue = u8::MAX;
-                    self.edge.step();
-                    self.edge.push(place, self.places.len() / EXTENSION_PARTS);
                     self.remove(place);
                 }
                 self.unqueue(at);

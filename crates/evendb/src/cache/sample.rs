@@ -38,6 +38,8 @@ const CALIBRATION_SAMPLES: u32 = 64;
 const CALIBRATION_GAIN: f32 = 4.0;
 /// Greatest step of the logarithm.
 const CALIBRATION_STEP_MAX: f32 = 0.25;
+/// How much longer, and shorter, the horizons are between which hits are at the edge of memory.
+const EDGE: f32 = std::f32::consts::SQRT_2;
 /// Unit of the time that a row would have stayed: a horizon is so many.
 pub(crate) const RESIDENCE_UNIT: u32 = 256;
 /// No hash ends in so many zeros, but one.
@@ -66,6 +68,23 @@ pub(crate) struct Sampler {
     outside: AtomicU32,
     outside_rows: AtomicU32,
     outside_near: AtomicU32,
+    /// And of them since the last round.
+    edge_hits: AtomicU32,
+    residence: [AtomicU64; 3],
+}
+
+/// What was seen in a round of gets without a munk: hits that a horizon longer by [`EDGE`] has and
+/// one shorter by it has not, and how long rows stay for the shorter, the real and the longer one.
+///
+/// The sum of the times that rows stay is how many there are, times the time: so residences are to
+/// one another as the memory that the horizons take.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Edge {
+    /// Samples, times `parts`.
+    pub(crate) hits: f32,
+    /// One key of so many is sampled.
+    pub(crate) parts: f32,
+    pub(crate) residence: [f32; 3],
 }
 
 impl Sampler {
@@ -82,6 +101,8 @@ impl Sampler {
             outside: AtomicU32::new(0),
             outside_rows: AtomicU32::new(0),
             outside_near: AtomicU32::new(0),
+            edge_hits: AtomicU32::new(0),
+            residence: Default::default(),
         }
     }
 
@@ -102,7 +123,8 @@ impl Sampler {
     fn follow(&self, keyspace: u32, hash: u64, heat: &Heat, served: Served) {
         let place = hash ^ u64::from(keyspace).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let horizon = self.horizon.load(Ordering::Relaxed);
-        let distance = self.distance(place).min(horizon);
+        let far = self.distance(place);
+        let distance = far.min(horizon);
         Heat::count(&heat.samples);
         if distance < horizon {
             Heat::count(&heat.sample_hits);
@@ -115,6 +137,12 @@ impl Sampler {
             self.outside.fetch_add(1, Ordering::Relaxed);
             self.outside_rows.fetch_add(row, Ordering::Relaxed);
             self.outside_near.fetch_add(near, Ordering::Relaxed);
+            let [shorter, longer] = [1.0 / EDGE, EDGE].map(|part| (horizon as f32 * part) as u32);
+            let edge = u32::from((shorter..longer).contains(&far));
+            self.edge_hits.fetch_add(edge, Ordering::Relaxed);
+            for (sum, limit) in self.residence.iter().zip([shorter, horizon, longer]) {
+                sum.fetch_add(u64::from(far.min(limit)), Ordering::Relaxed);
+            }
         }
     }
 
@@ -147,8 +175,20 @@ impl Sampler {
         (mask != OFF).then(|| mask + 1)
     }
 
+    /// What was seen at the edge since the last time. One thread, once a round.
+    pub(crate) fn take_edge(&self) -> Edge {
+        let hits = self.edge_hits.swap(0, Ordering::Relaxed) as f32;
+        let parts = self.parts().unwrap_or(PARTS_MIN) as f32;
+        let take = |sum: &AtomicU64| sum.swap(0, Ordering::Relaxed) as f32;
+        Edge {
+            hits: hits * parts,
+            parts,
+            residence: self.residence.each_ref().map(take),
+        }
+    }
+
     /// Turns it on or off for rows of this size in so much memory for munks and rows, and sets the
-    /// horizon. One thread, once a round.
+    /// horizon. One thread, once a round, after taking the edge.
     pub(crate) fn round(&self, on: bool, row_bytes: u64, bytes_max: u64) {
         let wanted = if on {
             let keys = bytes_max / row_bytes.max(1);

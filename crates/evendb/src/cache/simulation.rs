@@ -110,11 +110,12 @@ impl World {
         });
         let sights: Vec<_> = sights.collect();
         let counts = self.rows.counts();
-        let plan = self.split.round(&sights, &counts, self.bytes_max);
+        let edge = self.sampler.take_edge();
+        let plan = self.split.round(&sights, &counts, &edge, self.bytes_max);
         self.rows.set_capacity(plan.row_bytes_max as usize);
-        let row_bytes = self.rows.bytes().checked_div(self.rows.len()).unwrap_or(0);
+        let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(0);
         self.sampler
-            .round(adaptive && plan.sampling, row_bytes as u64, self.bytes_max);
+            .round(adaptive && plan.sampling, row_bytes, self.bytes_max);
         let rows_bytes = plan.row_bytes_max.max(self.rows.bytes() as u64);
         let munks = plan_munks(&plan.worths, self.bytes_max - rows_bytes);
         for id in munks.evict {
@@ -221,6 +222,20 @@ fn compare(name: &str, value_bytes: usize, trace: &[Access], warm: usize) -> (f6
         "{name}, {value_bytes} B:{text}; adaptive {adaptive:.4} (to {last:.2}, {loads} loads)"
     );
     (best, adaptive)
+}
+
+#[test]
+fn one() {
+    let load = match std::env::var("LOAD").as_deref() {
+        Ok("composite") => Load::Composite,
+        Ok("contiguous") => Load::Contiguous,
+        Ok("scans") => Load::Scans,
+        _ => Load::Simple,
+    };
+    let trace = trace(load, 1, 600_000);
+    let mut world = World::new(None, 800);
+    let rate = world.run(true, &trace, 300_000);
+    println!("{rate:.4} to {:.3}", world.split.share());
 }
 
 #[test]

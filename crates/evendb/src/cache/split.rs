@@ -4,7 +4,7 @@
 //! those of all its chunk's keys, and scans. So
 //!
 //! ```text
-//! theta       = ghost hits / bytes        what a byte more for rows brings      (row.rs)
+//! theta       = hits at the edge / bytes  what a byte more for rows brings      (sample.rs)
 //! worth(munk) = gets that rows would not answer                                 (sample.rs)
 //!             + scans, puts               which rows never answer
 //!             + theta * bytes of the rows that the chunk has, or would have     they give way
@@ -25,6 +25,7 @@
 
 use super::policy::{ChunkWorth, munk_bytes, number};
 use super::row::RowCounts;
+use super::sample::Edge;
 
 /// Least share of rows: enough to notice that rows are worth more.
 const SHARE_MIN: f64 = 0.02;
@@ -113,10 +114,11 @@ pub(crate) struct Split {
     fixed: bool,
     decay: f32,
     accesses: f32,
-    ghost_hits: f32,
-    ghost_hits_seen: u64,
+    edge: Edge,
     /// Share of the counts that is new since the last step.
     news: f32,
+    /// One key of how many is sampled.
+    parts: f32,
 }
 
 /// Marginal worths of a byte.
@@ -139,9 +141,9 @@ impl Split {
             fixed: fixed.is_some(),
             decay: DECAY,
             accesses: 0.0,
-            ghost_hits: 0.0,
-            ghost_hits_seen: 0,
+            edge: Edge::default(),
             news: 0.0,
+            parts: 1.0,
         }
     }
 
@@ -162,11 +164,14 @@ impl Split {
         &mut self,
         chunks: &[ChunkSight],
         rows: &RowCounts,
+        edge: &Edge,
         bytes_max: u64,
     ) -> SplitPlan {
-        let fresh = rows.ghost_hits.wrapping_sub(self.ghost_hits_seen) as f32;
-        self.ghost_hits_seen = rows.ghost_hits;
-        self.ghost_hits = self.ghost_hits * self.decay + fresh;
+        self.parts = edge.parts;
+        self.edge.hits = self.edge.hits * self.decay + edge.hits;
+        for (sum, new) in self.edge.residence.iter_mut().zip(edge.residence) {
+            *sum = *sum * self.decay + new;
+        }
         self.news += 1.0 - self.decay;
         let worths = self.worths(chunks, rows);
         if !self.fixed {
@@ -186,13 +191,15 @@ impl Split {
         }
     }
 
-    fn theta(&self, rows: &RowCounts) -> f32 {
-        self.ghost_hits / rows.extension_bytes.max(1) as f32
+    /// Memory between the shorter and the longer horizon.
+    fn edge_bytes(&self, rows: &RowCounts) -> f32 {
+        let [shorter, now, longer] = self.edge.residence;
+        (rows.bytes as f32 * (longer - shorter) / now.max(1.0)).max(1.0)
     }
 
     /// What each chunk's munk is worth; see the module.
     fn worths(&self, chunks: &[ChunkSight], rows: &RowCounts) -> Vec<ChunkWorth> {
-        let theta = self.theta(rows);
+        let theta = self.edge.hits / self.edge_bytes(rows);
         let mut munks = Sums::default();
         let mut others = Sums::default();
         for chunk in chunks {
@@ -202,27 +209,31 @@ impl Split {
             };
             sums.add(chunk);
         }
-        // Sampled gets of chunks with munks, one in so many; the misses of an average one.
-        let parts = munks.gets / munks.samples.max(1.0);
-        let miss_mean = munks.misses / munks.chunks.max(1.0) + 0.01;
-        let sampled = munks.samples >= SAMPLES_MIN && others.samples >= SAMPLES_MIN;
+        let parts = self.parts;
         // Bytes of rows per unit of time that they stay.
         let row_bytes = match others.samples >= SAMPLES_MIN {
             true => rows.bytes as f32 / others.residence.max(1.0),
             false => 0.0,
         };
         let worth = |chunk: &ChunkSight| {
-            let gets = if chunk.munk_bytes == 0 {
+            let sums = if chunk.munk_bytes == 0 {
+                &others
+            } else {
+                &munks
+            };
+            let mut gets = chunk.gets;
+            if others.samples >= SAMPLES_MIN && sums.samples >= SAMPLES_MIN {
+                // Few samples of one chunk are seen in the light of all.
+                let mean = sums.misses / sums.chunks + 0.01;
+                let misses = chunk.samples - chunk.sample_hits;
+                let likely = (PRIOR_SAMPLES + misses) / (PRIOR_SAMPLES / mean + 1.0);
+                gets = gets.min(likely * parts);
+            }
+            if chunk.munk_bytes == 0 {
                 // Of many that are looked at the luckiest looks best: less what chance may add.
                 let misses = number(chunk.gets - chunk.row_hits);
-                number(misses - (2.0 * misses).sqrt())
-            } else if sampled {
-                let misses = chunk.samples - chunk.sample_hits;
-                let likely = (PRIOR_SAMPLES + misses) / (PRIOR_SAMPLES / miss_mean + 1.0);
-                (likely * parts).min(chunk.gets)
-            } else {
-                chunk.gets
-            };
+                gets = gets.min(number(misses - (2.0 * misses).sqrt()));
+            }
             let way = (row_bytes * chunk.residence).min(chunk.bytes() as f32);
             ChunkWorth {
                 id: chunk.id,
@@ -249,6 +260,16 @@ impl Split {
             return;
         }
         let margins = self.margins(worths, rows, bytes_max);
+        #[cfg(test)]
+        if std::env::var("SPLIT_TRACE").is_ok() {
+            let m: f32 = chunks.iter().filter(|c| c.munk_bytes > 0).map(|c| c.samples - c.sample_hits).sum();
+            let s: f32 = chunks.iter().filter(|c| c.munk_bytes > 0).map(|c| c.samples).sum();
+            let om: f32 = chunks.iter().filter(|c| c.munk_bytes == 0).map(|c| c.samples - c.sample_hits).sum();
+            let os: f32 = chunks.iter().filter(|c| c.munk_bytes == 0).map(|c| c.samples).sum();
+            let oh: f32 = chunks.iter().filter(|c| c.munk_bytes == 0).map(|c| c.row_hits).sum();
+            let og: f32 = chunks.iter().filter(|c| c.munk_bytes == 0).map(|c| c.gets).sum();
+            eprintln!("share {:.3} rows {:.2e}..{:.2e} loss {:.2e} gain {:.2e} ghosts {:.0} full {:.3} munk p {:.2} ({:.0}) out p {:.2} ({:.0}) real {:.2} munks {} theta {:.2e}", self.share, margins.rows_low, margins.rows_high, margins.munk_loss.unwrap_or(-1.0), margins.munk_gain, self.edge.hits, rows.bytes as f64 / rows.bytes_max as f64, 1.0 - m / s, s, 1.0 - om / os, os, oh / og, chunks.iter().filter(|c| c.munk_bytes > 0).count(), self.edge.hits / self.edge_bytes(rows));
+        }
         let full = rows.bytes as f64 >= FULL * rows.bytes_max as f64;
         let grow = match margins.munk_loss {
             Some(loss) if full => ratio(margins.rows_low, loss),
@@ -269,9 +290,10 @@ impl Split {
     }
 
     fn margins(&self, worths: &[ChunkWorth], rows: &RowCounts, bytes_max: u64) -> Margins {
-        let extension = rows.extension_bytes.max(1) as f32;
-        // A decayed count of n varies by about the square root of half of it.
-        let chance = (self.ghost_hits / 2.0).sqrt();
+        let edge_bytes = self.edge_bytes(rows);
+        // A decayed count of n varies by about the square root of half of it; this one is of
+        // samples, times their parts.
+        let chance = (self.edge.hits * self.parts / 2.0).sqrt();
         let step_bytes = (bytes_max as f64 * STEP_MAX) as u64;
         let mut munks: Vec<&ChunkWorth> = worths.iter().filter(|w| w.munk_bytes > 0).collect();
         munks.sort_by(|a, b| a.density().total_cmp(&b.density()));
@@ -287,8 +309,8 @@ impl Split {
             density_of(&munks, step_bytes)
         };
         Margins {
-            rows_low: number(self.ghost_hits - chance) / extension,
-            rows_high: (self.ghost_hits + chance) / extension,
+            rows_low: number(self.edge.hits - chance) / edge_bytes,
+            rows_high: (self.edge.hits + chance) / edge_bytes,
             munk_loss,
             munk_gain: density_of(&candidates, step_bytes).unwrap_or(0.0),
         }

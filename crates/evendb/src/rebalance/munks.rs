@@ -144,7 +144,11 @@ impl Engine {
         let bytes_max = self.cache_bytes(chunks.len() as u64, indexes_bytes);
         let counts = self.row_cache.as_ref().map(RowCache::counts);
         let counts = counts.unwrap_or_default();
-        let plan = self.split.lock().round(&sights, &counts, bytes_max);
+        let edge = self.sampler.take_edge();
+        let plan = self
+            .split
+            .lock()
+            .round(&sights, &counts, &edge, bytes_max);
         let mut rows_bytes = plan.row_bytes_max;
         if let Some(rows) = &self.row_cache {
             if plan.row_bytes_max != counts.bytes_max {
@@ -152,8 +156,8 @@ impl Engine {
             }
             rows_bytes = rows_bytes.max(rows.bytes() as u64);
             let sampling = plan.sampling && self.options.row_share().is_none();
-            self.sampler
-                .round(sampling, self.row_bytes_mean(), bytes_max);
+            let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(1024);
+            self.sampler.round(sampling, row_bytes, bytes_max);
         }
         if self.options.munks {
             let munks = plan_munks(&plan.worths, bytes_max.saturating_sub(rows_bytes));
@@ -191,13 +195,6 @@ impl Engine {
         options
             .memory_budget
             .saturating_sub(fixed + indexes_bytes + self.sampler.bytes())
-    }
-
-    /// Bytes of a row, roughly: for how many keys there is room.
-    fn row_bytes_mean(&self) -> u64 {
-        let rows = self.row_cache.as_ref();
-        let (bytes, len) = rows.map_or((0, 0), |rows| (rows.bytes(), rows.len()));
-        bytes.checked_div(len).unwrap_or(1024) as u64
     }
 }
 
