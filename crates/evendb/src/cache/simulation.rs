@@ -45,7 +45,7 @@ impl World {
         let bytes_max = RECORDS / SHARE_IN_RAM * record_bytes;
         World {
             rows: RowCache::with_policy(bytes_max as usize / 10, RowPolicy::S3Fifo),
-            sampler: Sampler::new(bytes_max * 2),
+            sampler: Sampler::new(32 << 20),
             split: Split::new(share),
             chunks: (0..RECORDS / CHUNK_RECORDS)
                 .map(|_| (Heat::default(), false))
@@ -76,8 +76,13 @@ impl World {
                 *munk
             }
         };
-        self.hits += u64::from(hit);
-        self.accesses += 1;
+        // A refill of a scan reads several blocks; the policy weighs it so.
+        let weight = match access {
+            Access::Get(_) => 1,
+            Access::Scan(_) => 4,
+        };
+        self.hits += weight * u64::from(hit);
+        self.accesses += weight;
     }
 
     fn get(&mut self, record: u64) -> bool {
@@ -99,7 +104,7 @@ impl World {
     }
 
     /// As the engine's round does.
-    fn round(&mut self, adaptive: bool) {
+    fn round(&mut self) {
         let decay = self.split.decay();
         let sights = self.chunks.iter().zip(0..).map(|((heat, munk), id)| {
             let mut sight = heat.sight(decay);
@@ -115,7 +120,7 @@ impl World {
         self.rows.set_capacity(plan.row_bytes_max as usize);
         let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(0);
         self.sampler
-            .round(adaptive && plan.sampling, row_bytes, self.bytes_max);
+            .round(plan.sampling, row_bytes, self.bytes_max);
         let rows_bytes = plan.row_bytes_max.max(self.rows.bytes() as u64);
         let munks = plan_munks(&plan.worths, self.bytes_max - rows_bytes);
         for id in munks.evict {
@@ -129,14 +134,14 @@ impl World {
     }
 
     /// Hits of all accesses after the first `warm`.
-    fn run(&mut self, adaptive: bool, trace: &[Access], warm: usize) -> f64 {
+    fn run(&mut self, trace: &[Access], warm: usize) -> f64 {
         for (at, &access) in trace.iter().enumerate() {
             if at == warm {
                 (self.hits, self.accesses, self.munk_loads) = (0, 0, 0);
             }
             self.access(access);
             if (at + 1) % ROUND == 0 {
-                self.round(adaptive);
+                self.round();
             }
         }
         self.hits as f64 / self.accesses as f64
@@ -211,12 +216,12 @@ fn compare(name: &str, value_bytes: usize, trace: &[Access], warm: usize) -> (f6
     let mut best = 0.0f64;
     let mut text = String::new();
     for share in SHARES {
-        let rate = World::new(Some(share), value_bytes).run(false, trace, warm);
+        let rate = World::new(Some(share), value_bytes).run(trace, warm);
         text += &format!(" {share}: {rate:.4}");
         best = best.max(rate);
     }
     let mut world = World::new(None, value_bytes);
-    let adaptive = world.run(true, trace, warm);
+    let adaptive = world.run(trace, warm);
     let (last, loads) = (world.split.share(), world.munk_loads);
     println!(
         "{name}, {value_bytes} B:{text}; adaptive {adaptive:.4} (to {last:.2}, {loads} loads)"
@@ -233,8 +238,9 @@ fn one() {
         _ => Load::Simple,
     };
     let trace = trace(load, 1, 600_000);
-    let mut world = World::new(None, 800);
-    let rate = world.run(true, &trace, 300_000);
+    let bytes = std::env::var("VALUE").map_or(800, |b| b.parse().unwrap());
+    let mut world = World::new(None, bytes);
+    let rate = world.run(&trace, 300_000);
     println!("{rate:.4} to {:.3}", world.split.share());
 }
 

@@ -36,7 +36,7 @@ const SHARE_FIRST: f64 = 0.1;
 /// Largest step of the share.
 const STEP_MAX: f64 = 0.04;
 /// Smallest, as a part of that.
-const STEP_PART_MIN: f64 = 0.125;
+const STEP_PART_MIN: f64 = 0.25;
 /// A side's marginal byte must be worth so much more for memory to move there.
 const BEAT_FACTOR: f32 = 1.1;
 /// How many times better it is for the largest step.
@@ -45,6 +45,8 @@ const STEP_FACTOR_FULL: f32 = 4.0;
 const STEP_AFTER: f32 = 0.2;
 /// Rows count as full from this part of their room on.
 const FULL: f64 = 0.95;
+/// Rows for which there may yet be room: one or two for each shard.
+const FULL_ROWS: u64 = 32;
 /// Decayed gets below which nothing is decided.
 const GETS_MIN: f32 = 500.0;
 /// What of a count is left after a round in which much happened: half after sixteen.
@@ -119,6 +121,7 @@ pub(crate) struct Split {
     news: f32,
     /// One key of how many is sampled.
     parts: f32,
+    sampling: bool,
 }
 
 /// Marginal worths of a byte.
@@ -144,6 +147,7 @@ impl Split {
             edge: Edge::default(),
             news: 0.0,
             parts: 1.0,
+            sampling: false,
         }
     }
 
@@ -184,10 +188,12 @@ impl Split {
         self.decay = DECAY.powf(busy).min(DECAY_IDLE);
         let outside = chunks.iter().filter(|chunk| chunk.munk_bytes == 0);
         let gets = outside.map(|chunk| chunk.gets).sum::<f32>();
+        // Where nearly all is in munks there is nothing to decide, and gets are at their fastest.
+        self.sampling = gets > 0.01 * accesses && gets >= GETS_MIN / 10.0;
         SplitPlan {
             row_bytes_max: (bytes_max as f64 * self.share) as u64,
             worths,
-            sampling: gets > 0.01 * accesses && gets >= GETS_MIN / 10.0,
+            sampling: self.sampling && !self.fixed,
         }
     }
 
@@ -256,7 +262,10 @@ impl Split {
         bytes_max: u64,
     ) {
         let gets: f32 = chunks.iter().map(|chunk| chunk.gets + chunk.scans).sum();
-        if gets < GETS_MIN || self.news < STEP_AFTER || bytes_max == 0 {
+        let outside = chunks.iter().filter(|chunk| chunk.munk_bytes == 0);
+        let samples: f32 = outside.map(|chunk| chunk.samples).sum();
+        let unknown = self.sampling && samples < SAMPLES_MIN;
+        if gets < GETS_MIN || unknown || self.news < STEP_AFTER || bytes_max == 0 {
             return;
         }
         let margins = self.margins(worths, rows, bytes_max);
@@ -270,7 +279,9 @@ impl Split {
             let og: f32 = chunks.iter().filter(|c| c.munk_bytes == 0).map(|c| c.gets).sum();
             eprintln!("share {:.3} rows {:.2e}..{:.2e} loss {:.2e} gain {:.2e} ghosts {:.0} full {:.3} munk p {:.2} ({:.0}) out p {:.2} ({:.0}) real {:.2} munks {} theta {:.2e}", self.share, margins.rows_low, margins.rows_high, margins.munk_loss.unwrap_or(-1.0), margins.munk_gain, self.edge.hits, rows.bytes as f64 / rows.bytes_max as f64, 1.0 - m / s, s, 1.0 - om / os, os, oh / og, chunks.iter().filter(|c| c.munk_bytes > 0).count(), self.edge.hits / self.edge_bytes(rows));
         }
-        let full = rows.bytes as f64 >= FULL * rows.bytes_max as f64;
+        let row_bytes = rows.bytes.checked_div(rows.rows).unwrap_or(0);
+        let taken = (rows.bytes + FULL_ROWS * row_bytes) as f64;
+        let full = taken >= FULL * rows.bytes_max as f64;
         let grow = match margins.munk_loss {
             Some(loss) if full => ratio(margins.rows_low, loss),
             _ => 0.0,

@@ -155,9 +155,8 @@ impl Engine {
                 rows.set_capacity(plan.row_bytes_max as usize);
             }
             rows_bytes = rows_bytes.max(rows.bytes() as u64);
-            let sampling = plan.sampling && self.options.row_share().is_none();
             let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(1024);
-            self.sampler.round(sampling, row_bytes, bytes_max);
+            self.sampler.round(plan.sampling, row_bytes, bytes_max);
         }
         if self.options.munks {
             let munks = plan_munks(&plan.worths, bytes_max.saturating_sub(rows_bytes));
