@@ -119,8 +119,7 @@ impl World {
         let plan = self.split.round(&sights, &counts, &edge, self.bytes_max);
         self.rows.set_capacity(plan.row_bytes_max as usize);
         let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(0);
-        self.sampler
-            .round(plan.sampling, row_bytes, self.bytes_max);
+        self.sampler.round(plan.sampling, row_bytes, self.bytes_max);
         let rows_bytes = plan.row_bytes_max.max(self.rows.bytes() as u64);
         let munks = plan_munks(&plan.worths, self.bytes_max - rows_bytes);
         for id in munks.evict {

@@ -271,13 +271,53 @@ impl Split {
         let margins = self.margins(worths, rows, bytes_max);
         #[cfg(test)]
         if std::env::var("SPLIT_TRACE").is_ok() {
-            let m: f32 = chunks.iter().filter(|c| c.munk_bytes > 0).map(|c| c.samples - c.sample_hits).sum();
-            let s: f32 = chunks.iter().filter(|c| c.munk_bytes > 0).map(|c| c.samples).sum();
-            let om: f32 = chunks.iter().filter(|c| c.munk_bytes == 0).map(|c| c.samples - c.sample_hits).sum();
-            let os: f32 = chunks.iter().filter(|c| c.munk_bytes == 0).map(|c| c.samples).sum();
-            let oh: f32 = chunks.iter().filter(|c| c.munk_bytes == 0).map(|c| c.row_hits).sum();
-            let og: f32 = chunks.iter().filter(|c| c.munk_bytes == 0).map(|c| c.gets).sum();
-            eprintln!("share {:.3} rows {:.2e}..{:.2e} loss {:.2e} gain {:.2e} ghosts {:.0} full {:.3} munk p {:.2} ({:.0}) out p {:.2} ({:.0}) real {:.2} munks {} theta {:.2e}", self.share, margins.rows_low, margins.rows_high, margins.munk_loss.unwrap_or(-1.0), margins.munk_gain, self.edge.hits, rows.bytes as f64 / rows.bytes_max as f64, 1.0 - m / s, s, 1.0 - om / os, os, oh / og, chunks.iter().filter(|c| c.munk_bytes > 0).count(), self.edge.hits / self.edge_bytes(rows));
+            let m: f32 = chunks
+                .iter()
+                .filter(|c| c.munk_bytes > 0)
+                .map(|c| c.samples - c.sample_hits)
+                .sum();
+            let s: f32 = chunks
+                .iter()
+                .filter(|c| c.munk_bytes > 0)
+                .map(|c| c.samples)
+                .sum();
+            let om: f32 = chunks
+                .iter()
+                .filter(|c| c.munk_bytes == 0)
+                .map(|c| c.samples - c.sample_hits)
+                .sum();
+            let os: f32 = chunks
+                .iter()
+                .filter(|c| c.munk_bytes == 0)
+                .map(|c| c.samples)
+                .sum();
+            let oh: f32 = chunks
+                .iter()
+                .filter(|c| c.munk_bytes == 0)
+                .map(|c| c.row_hits)
+                .sum();
+            let og: f32 = chunks
+                .iter()
+                .filter(|c| c.munk_bytes == 0)
+                .map(|c| c.gets)
+                .sum();
+            eprintln!(
+                "share {:.3} rows {:.2e}..{:.2e} loss {:.2e} gain {:.2e} ghosts {:.0} full {:.3} munk p {:.2} ({:.0}) out p {:.2} ({:.0}) real {:.2} munks {} theta {:.2e}",
+                self.share,
+                margins.rows_low,
+                margins.rows_high,
+                margins.munk_loss.unwrap_or(-1.0),
+                margins.munk_gain,
+                self.edge.hits,
+                rows.bytes as f64 / rows.bytes_max as f64,
+                1.0 - m / s,
+                s,
+                1.0 - om / os,
+                os,
+                oh / og,
+                chunks.iter().filter(|c| c.munk_bytes > 0).count(),
+                self.edge.hits / self.edge_bytes(rows)
+            );
         }
         let row_bytes = rows.bytes.checked_div(rows.rows).unwrap_or(0);
         let taken = (rows.bytes + FULL_ROWS * row_bytes) as f64;

@@ -145,10 +145,7 @@ impl Engine {
         let counts = self.row_cache.as_ref().map(RowCache::counts);
         let counts = counts.unwrap_or_default();
         let edge = self.sampler.take_edge();
-        let plan = self
-            .split
-            .lock()
-            .round(&sights, &counts, &edge, bytes_max);
+        let plan = self.split.lock().round(&sights, &counts, &edge, bytes_max);
         let mut rows_bytes = plan.row_bytes_max;
         if let Some(rows) = &self.row_cache {
             if plan.row_bytes_max != counts.bytes_max {
