@@ -62,6 +62,8 @@ pub(crate) struct Sampler {
     /// Keys are followed if these bits of their place are all 0.
     mask: AtomicU64,
     clock: AtomicU32,
+    /// When it was turned on.
+    since: AtomicU32,
     horizon: AtomicU32,
     /// Of gets without a munk, since the last calibration: sampled, answered by rows, within the
     /// horizon.
@@ -84,6 +86,8 @@ pub(crate) struct Edge {
     pub(crate) hits: f32,
     /// One key of so many is sampled.
     pub(crate) parts: f32,
+    /// Whether it has been on for long enough to have seen hits at the edge.
+    pub(crate) ripe: bool,
     pub(crate) residence: [f32; 3],
 }
 
@@ -97,6 +101,7 @@ impl Sampler {
             slots: (0..slots).map(|_| AtomicU64::new(0)).collect(),
             mask: AtomicU64::new(OFF),
             clock: AtomicU32::new(1),
+            since: AtomicU32::new(1),
             horizon: AtomicU32::new(slots as u32 / SLOTS_PER_KEY as u32),
             outside: AtomicU32::new(0),
             outside_rows: AtomicU32::new(0),
@@ -180,9 +185,15 @@ impl Sampler {
         let hits = self.edge_hits.swap(0, Ordering::Relaxed) as f32;
         let parts = self.parts().unwrap_or(PARTS_MIN) as f32;
         let take = |sum: &AtomicU64| sum.swap(0, Ordering::Relaxed) as f32;
+        let now = self.clock.load(Ordering::Relaxed);
+        let seen = now.wrapping_sub(self.since.load(Ordering::Relaxed));
+        // However long rows stay, more than so many keys are not followed.
+        let enough = self.horizon.load(Ordering::Relaxed);
+        let enough = enough.min(self.slots.len() as u32);
         Edge {
             hits: hits * parts,
             parts,
+            ripe: seen / 2 > enough,
             residence: self.residence.each_ref().map(take),
         }
     }
@@ -202,6 +213,10 @@ impl Sampler {
         } else {
             0
         };
+        if self.parts().is_none() {
+            let now = self.clock.load(Ordering::Relaxed);
+            self.since.store(now, Ordering::Relaxed);
+        }
         self.mask.store(wanted.wrapping_sub(1), Ordering::Relaxed);
         self.calibrate();
     }

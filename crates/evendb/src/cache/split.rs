@@ -34,15 +34,17 @@ const SHARE_MAX: f64 = 0.95;
 /// Share that rows begin with.
 const SHARE_FIRST: f64 = 0.1;
 /// Largest step of the share.
-const STEP_MAX: f64 = 0.04;
+const STEP_MAX: f64 = 0.1;
 /// Smallest, as a part of that.
-const STEP_PART_MIN: f64 = 0.25;
+const STEP_PART_MIN: f64 = 0.1;
+/// Share of the memory whose worth is taken as that of the marginal byte of munks.
+const MARGIN: f64 = 0.04;
 /// A side's marginal byte must be worth so much more for memory to move there.
 const BEAT_FACTOR: f32 = 1.1;
 /// How many times better it is for the largest step.
 const STEP_FACTOR_FULL: f32 = 4.0;
 /// Share of the decayed counts that must be new since the last step.
-const STEP_AFTER: f32 = 0.2;
+const STEP_AFTER: f32 = 0.12;
 /// Rows count as full from this part of their room on.
 const FULL: f64 = 0.95;
 /// Rows for which there may yet be room: one or two for each shard.
@@ -152,6 +154,7 @@ impl Split {
     }
 
     /// The rows' share of what munks and rows together may take.
+    #[cfg(test)]
     pub(crate) fn share(&self) -> f64 {
         self.share
     }
@@ -172,6 +175,7 @@ impl Split {
         bytes_max: u64,
     ) -> SplitPlan {
         self.parts = edge.parts;
+        self.edge.ripe = edge.ripe;
         self.edge.hits = self.edge.hits * self.decay + edge.hits;
         for (sum, new) in self.edge.residence.iter_mut().zip(edge.residence) {
             *sum = *sum * self.decay + new;
@@ -264,61 +268,11 @@ impl Split {
         let gets: f32 = chunks.iter().map(|chunk| chunk.gets + chunk.scans).sum();
         let outside = chunks.iter().filter(|chunk| chunk.munk_bytes == 0);
         let samples: f32 = outside.map(|chunk| chunk.samples).sum();
-        let unknown = self.sampling && samples < SAMPLES_MIN;
+        let unknown = self.sampling && (samples < SAMPLES_MIN || !self.edge.ripe);
         if gets < GETS_MIN || unknown || self.news < STEP_AFTER || bytes_max == 0 {
             return;
         }
         let margins = self.margins(worths, rows, bytes_max);
-        #[cfg(test)]
-        if std::env::var("SPLIT_TRACE").is_ok() {
-            let m: f32 = chunks
-                .iter()
-                .filter(|c| c.munk_bytes > 0)
-                .map(|c| c.samples - c.sample_hits)
-                .sum();
-            let s: f32 = chunks
-                .iter()
-                .filter(|c| c.munk_bytes > 0)
-                .map(|c| c.samples)
-                .sum();
-            let om: f32 = chunks
-                .iter()
-                .filter(|c| c.munk_bytes == 0)
-                .map(|c| c.samples - c.sample_hits)
-                .sum();
-            let os: f32 = chunks
-                .iter()
-                .filter(|c| c.munk_bytes == 0)
-                .map(|c| c.samples)
-                .sum();
-            let oh: f32 = chunks
-                .iter()
-                .filter(|c| c.munk_bytes == 0)
-                .map(|c| c.row_hits)
-                .sum();
-            let og: f32 = chunks
-                .iter()
-                .filter(|c| c.munk_bytes == 0)
-                .map(|c| c.gets)
-                .sum();
-            eprintln!(
-                "share {:.3} rows {:.2e}..{:.2e} loss {:.2e} gain {:.2e} ghosts {:.0} full {:.3} munk p {:.2} ({:.0}) out p {:.2} ({:.0}) real {:.2} munks {} theta {:.2e}",
-                self.share,
-                margins.rows_low,
-                margins.rows_high,
-                margins.munk_loss.unwrap_or(-1.0),
-                margins.munk_gain,
-                self.edge.hits,
-                rows.bytes as f64 / rows.bytes_max as f64,
-                1.0 - m / s,
-                s,
-                1.0 - om / os,
-                os,
-                oh / og,
-                chunks.iter().filter(|c| c.munk_bytes > 0).count(),
-                self.edge.hits / self.edge_bytes(rows)
-            );
-        }
         let row_bytes = rows.bytes.checked_div(rows.rows).unwrap_or(0);
         let taken = (rows.bytes + FULL_ROWS * row_bytes) as f64;
         let full = taken >= FULL * rows.bytes_max as f64;
@@ -345,7 +299,7 @@ impl Split {
         // A decayed count of n varies by about the square root of half of it; this one is of
         // samples, times their parts.
         let chance = (self.edge.hits * self.parts / 2.0).sqrt();
-        let step_bytes = (bytes_max as f64 * STEP_MAX) as u64;
+        let step_bytes = (bytes_max as f64 * MARGIN) as u64;
         let mut munks: Vec<&ChunkWorth> = worths.iter().filter(|w| w.munk_bytes > 0).collect();
         munks.sort_by(|a, b| a.density().total_cmp(&b.density()));
         let mut candidates: Vec<&ChunkWorth> = worths.iter().filter(|w| w.is_candidate()).collect();
@@ -404,4 +358,165 @@ fn density_of(worths: &[&ChunkWorth], bytes: u64) -> Option<f32> {
 /// How many times `a` is `b`; nothing is no times anything.
 fn ratio(a: f32, b: f32) -> f32 {
     if a > 0.0 { a / b.max(1e-30) } else { 0.0 }
+}
+
+#[cfg(test)]
+#[cfg(not(evendb_loom))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Munks of a megabyte with as many gets each, chunks without that have as many.
+    fn chunks(munks: u64, munk_gets: f32, others: u64, other_gets: f32) -> Vec<ChunkSight> {
+        let chunk = |id, munk_bytes, gets: f32| ChunkSight {
+            id,
+            gets,
+            samples: gets / 8.0,
+            data_bytes: MIB,
+            munk_bytes,
+            residence: if munk_bytes > 0 { 0.0 } else { gets * 32.0 },
+            ..ChunkSight::default()
+        };
+        let with = (0..munks).map(|id| chunk(id, MIB, munk_gets));
+        with.chain((0..others).map(|id| chunk(1000 + id, 0, other_gets)))
+            .collect()
+    }
+
+    fn rows(split: &Split, bytes_max: u64) -> RowCounts {
+        let bytes = (bytes_max as f64 * split.share()) as u64;
+        RowCounts {
+            bytes,
+            bytes_max: bytes,
+            rows: bytes / 1000,
+        }
+    }
+
+    /// What a round sees at the edge, decayed counts coming to about 24 times that.
+    fn edge(hits: f32) -> Edge {
+        Edge {
+            hits,
+            parts: 8.0,
+            ripe: true,
+            residence: [70.0, 100.0, 140.0],
+        }
+    }
+
+    fn rounds(split: &mut Split, chunks: &[ChunkSight], edge_hits: f32, rounds: usize) {
+        for _ in 0..rounds {
+            let rows = rows(split, 100 * MIB);
+            split.round(chunks, &rows, &edge(edge_hits), 100 * MIB);
+        }
+    }
+
+    #[test]
+    fn memory_goes_where_a_byte_brings_more() {
+        let mut split = Split::new(None);
+        let chunks = chunks(50, 100.0, 100, 50.0);
+        rounds(&mut split, &chunks, 1000.0, 200);
+        assert_eq!(split.share(), SHARE_MAX);
+        rounds(&mut split, &chunks, 0.01, 400);
+        assert_eq!(split.share(), SHARE_MIN);
+    }
+
+    #[test]
+    fn a_step_is_bounded_and_waits_for_the_last() {
+        let mut split = Split::new(None);
+        let chunks = chunks(50, 100.0, 100, 50.0);
+        let (mut last, mut moved_at) = (split.share(), 0);
+        for round in 1..100 {
+            rounds(&mut split, &chunks, 1000.0, 1);
+            let step = split.share() - last;
+            assert!((0.0..=STEP_MAX + 1e-9).contains(&step), "{step}");
+            if step > 0.0 {
+                assert!(moved_at == 0 || round - moved_at >= 3, "{round} {moved_at}");
+                moved_at = round;
+            }
+            last = split.share();
+        }
+    }
+
+    #[test]
+    fn rows_that_are_not_full_do_not_grow() {
+        let mut split = Split::new(None);
+        let chunks = chunks(50, 100.0, 100, 0.0);
+        for _ in 0..100 {
+            let mut rows = rows(&split, 100 * MIB);
+            rows.bytes /= 2;
+            split.round(&chunks, &rows, &edge(1000.0), 100 * MIB);
+        }
+        assert_eq!(split.share(), SHARE_FIRST);
+    }
+
+    #[test]
+    fn nothing_is_decided_on_little_or_on_nothing() {
+        let mut split = Split::new(None);
+        rounds(&mut split, &chunks(5, 10.0, 10, 5.0), 1.0, 100);
+        assert_eq!(split.share(), SHARE_FIRST);
+        // Gets of chunks without munks, and no sample yet of what rows would bring.
+        let chunks = chunks(50, 100.0, 100, 50.0);
+        for _ in 0..100 {
+            let rows = rows(&split, 100 * MIB);
+            let unripe = Edge {
+                ripe: false,
+                ..edge(0.0)
+            };
+            let plan = split.round(&chunks, &rows, &unripe, 100 * MIB);
+            assert!(plan.sampling);
+        }
+        assert_eq!(split.share(), SHARE_FIRST);
+    }
+
+    #[test]
+    fn a_munk_is_worth_what_rows_would_not_answer() {
+        let mut split = Split::new(None);
+        let mut chunks = chunks(2, 1000.0, 10, 100.0);
+        // Rows would answer nearly all of the first, nothing of the second.
+        chunks[0].sample_hits = chunks[0].samples - 1.0;
+        let counts = rows(&split, 100 * MIB);
+        let plan = split.round(&chunks, &counts, &edge(0.0), 100 * MIB);
+        assert!(plan.worths[0].benefit < 100.0, "{:?}", plan.worths[0]);
+        assert!(plan.worths[1].benefit > 500.0, "{:?}", plan.worths[1]);
+        // Chunks without a munk: what rows answer does not count, scans do.
+        chunks[2].row_hits = 100.0;
+        chunks[3].row_hits = 100.0;
+        chunks[3].scans = 50.0;
+        let plan = split.round(&chunks, &counts, &edge(0.0), 100 * MIB);
+        assert_eq!(plan.worths[2].benefit, 0.0);
+        assert_eq!(plan.worths[3].benefit, 50.0 * SCAN_WEIGHT);
+    }
+
+    #[test]
+    fn a_fixed_share_stays() {
+        for share in [0.0, 0.3, 1.0] {
+            let mut split = Split::new(Some(share));
+            rounds(&mut split, &chunks(50, 100.0, 100, 50.0), 1000.0, 100);
+            assert_eq!(split.share(), share);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_the_share_stays_in_bounds(
+            input in prop::collection::vec(
+                (prop::collection::vec((any::<f32>(), any::<f32>(), 0u64..1 << 40), 0..20),
+                 any::<f32>(), any::<[f32; 3]>(), 0u64..1 << 40),
+                1..30,
+            ),
+        ) {
+            let mut split = Split::new(None);
+            for (chunks, hits, residence, bytes) in input {
+                let chunks: Vec<_> = chunks.iter().zip(0..).map(|(&(gets, samples, bytes), id)| ChunkSight {
+                    id, gets, samples, data_bytes: bytes, munk_bytes: bytes * (id % 2), ..ChunkSight::default()
+                }).collect();
+                let rows = RowCounts { bytes, bytes_max: bytes, rows: bytes / 100 };
+                let edge = Edge { hits, parts: 8.0, ripe: true, residence };
+                let plan = split.round(&chunks, &rows, &edge, bytes);
+                prop_assert!((SHARE_MIN..=SHARE_MAX).contains(&split.share()));
+                prop_assert!(plan.row_bytes_max <= bytes);
+                prop_assert_eq!(plan.worths.len(), chunks.len());
+            }
+        }
+    }
 }

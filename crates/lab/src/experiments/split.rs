@@ -101,7 +101,7 @@ impl Arguments {
     }
 
     fn gets(&self) -> u64 {
-        self.kilo_gets * 1000 / if self.common.quick { 4 } else { 1 }
+        self.kilo_gets * 1000 / if self.common.quick { 2 } else { 1 }
     }
 
     fn dataset(&self) -> Dataset {
