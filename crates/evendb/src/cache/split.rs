@@ -416,7 +416,7 @@ mod tests {
         let chunks = chunks(50, 100.0, 100, 50.0);
         rounds(&mut split, &chunks, 1000.0, 200);
         assert_eq!(split.share(), SHARE_MAX);
-        rounds(&mut split, &chunks, 0.01, 400);
+        rounds(&mut split, &chunks, 0.01, 2000);
         assert_eq!(split.share(), SHARE_MIN);
     }
 
