@@ -232,9 +232,12 @@ impl Split {
                 &munks
             };
             let mut gets = chunk.gets;
-            if others.samples >= SAMPLES_MIN && sums.samples >= SAMPLES_MIN {
-                // Few samples of one chunk are seen in the light of all.
-                let mean = sums.misses / sums.chunks + 0.01;
+            if others.samples >= SAMPLES_MIN {
+                // Few samples of one chunk are seen in the light of all, and few of all munks in
+                // that of the others.
+                let elsewhere = SAMPLES_MIN * others.misses / others.samples;
+                let rate = (sums.misses + elsewhere) / (sums.samples + SAMPLES_MIN);
+                let mean = rate * sums.gets / sums.chunks / parts + 0.01;
                 let misses = chunk.samples - chunk.sample_hits;
                 let likely = (PRIOR_SAMPLES + misses) / (PRIOR_SAMPLES / mean + 1.0);
                 gets = gets.min(likely * parts);
