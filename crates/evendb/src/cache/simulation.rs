@@ -86,7 +86,7 @@ impl World {
     }
 
     fn get(&mut self, record: u64) -> bool {
-        let key = record.to_be_bytes();
+        let key = record.swap_bytes().to_le_bytes();
         let hash = xxhash_rust::xxh3::xxh3_64(&key);
         let (heat, munk) = &self.chunks[(record / CHUNK_RECORDS) as usize];
         Heat::count(&heat.gets);
