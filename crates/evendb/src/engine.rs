@@ -10,6 +10,8 @@
 
 use crate::ballast::{Ballast, Need};
 use crate::cache::row::RowCache;
+use crate::cache::sample::Sampler;
+use crate::cache::split::Split;
 use crate::chunk::Chunk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::SearchSettings;
@@ -56,6 +58,9 @@ pub(crate) struct Engine {
     /// Room kept back for a full disk.
     pub(crate) ballast: Ballast,
     pub(crate) row_cache: Option<RowCache>,
+    pub(crate) sampler: Sampler,
+    /// How munks and rows share memory; the policy's round has it.
+    pub(crate) split: Mutex<Split>,
     pub(crate) search_settings: SearchSettings,
     pub(crate) metrics: Metrics,
     pub(crate) observer: Observer,
@@ -135,6 +140,8 @@ impl Engine {
             container: parts.container,
             ballast: parts.ballast,
             row_cache,
+            sampler: Sampler::new(options.memory_budget),
+            split: Mutex::new(Split::new(options.row_share())),
             search_settings: parts.search_settings,
             metrics: Metrics::default(),
             observer: Observer::default(),

@@ -18,6 +18,7 @@
 
 pub mod isolated;
 pub mod reopen;
+pub mod split;
 pub mod table;
 
 use clap::Subcommand;
@@ -95,12 +96,15 @@ pub trait Measure {
 pub enum Experiment {
     /// How long opening takes after `kill -9`, and whether everything acknowledged is there
     Reopen(reopen::Arguments),
+    /// Whether memory is split well between chunks in RAM and single rows (EvenDB only)
+    Split(split::Arguments),
 }
 
 impl Experiment {
     fn measure(&self) -> &dyn Measure {
         match self {
             Experiment::Reopen(arguments) => arguments,
+            Experiment::Split(arguments) => arguments,
         }
     }
 
