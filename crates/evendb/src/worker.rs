@@ -1,5 +1,5 @@
-//! Background work: one thread for checkpoints and upkeep, one that flushes the commit log, and a
-//! small pool that reorganises chunks.
+//! Background work: one thread for checkpoints and upkeep, one that touches the pages of a mapped
+//! commit log ahead of its head, and a small pool that reorganises chunks.
 //!
 //! The queue holds each chunk at most once per kind of job. A panic in a worker latches the
 //! database; nothing is called complete that was not. With no workers nothing here runs, and the
@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::ChunkId;
 use crate::sync::{Arc, Condvar, Mutex, thread};
+use crate::write::commit_log::CommitLog;
 use std::collections::{HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -49,6 +50,8 @@ pub(crate) struct Work {
     upkeep: Condvar,
     /// The queue ran empty.
     idle: Condvar,
+    /// Stop.
+    stopping: Condvar,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
 }
 
@@ -94,6 +97,7 @@ impl Work {
         self.jobs.notify_all();
         self.upkeep.notify_all();
         self.idle.notify_all();
+        self.stopping.notify_all();
     }
 
     /// Waits until no job waits or runs, or the threads have been told to stop.
@@ -105,12 +109,9 @@ impl Work {
     }
 
     /// Tells the threads to stop and waits for them.
-    pub(crate) fn stop(&self, engine: &Engine) {
+    pub(crate) fn stop(&self) {
         self.queue.lock().stop = true;
         self.wake_all();
-        if let Some(log) = &engine.commit_log {
-            log.request_flush();
-        }
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             // A worker's panic has latched the database already.
@@ -118,8 +119,13 @@ impl Work {
         }
     }
 
-    fn stopped(&self) -> bool {
-        self.queue.lock().stop
+    /// Waits for the time of a tick; whether to stop.
+    fn stopped_within_a_tick(&self) -> bool {
+        let mut queue = self.queue.lock();
+        if !queue.stop {
+            self.stopping.wait_for(&mut queue, TICK);
+        }
+        queue.stop
     }
 }
 
@@ -132,8 +138,8 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
         return Ok(());
     }
     let mut bodies: Vec<(String, Body)> = vec![("evendb-upkeep".into(), upkeep)];
-    if engine.commit_log.is_some() {
-        bodies.push(("evendb-flush".into(), flusher));
+    if engine.commit_log.as_ref().is_some_and(CommitLog::is_mapped) {
+        bodies.push(("evendb-prefault".into(), prefault));
     }
     for number in 0..engine.options.workers {
         bodies.push((format!("evendb-work-{number}"), worker));
@@ -148,7 +154,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
         match started {
             Ok(thread) => engine.work.threads.lock().push(thread),
             Err(source) => {
-                engine.work.stop(engine);
+                engine.work.stop();
                 let error = evendb_storage::Error::io(&engine.dir, "start a thread", source);
                 return Err(error.into());
             }
@@ -157,16 +163,15 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
     Ok(())
 }
 
-fn flusher(engine: &Engine) {
+fn prefault(engine: &Engine) {
     let Some(log) = &engine.commit_log else {
         return;
     };
-    while !engine.work.stopped() {
-        if log.wait_for_flush_request(TICK) && engine.failure().is_none() {
-            // Every waiter gets the error from the log; the latch stops the rest.
-            let _ = engine.flush_commit_log();
-        }
+    loop {
         log.prefault_ahead();
+        if engine.work.stopped_within_a_tick() {
+            return;
+        }
     }
 }
 
@@ -359,7 +364,7 @@ impl Engine {
         self.admission.cancel();
         // Announced writes finish; later ones see that it is closed.
         self.clock.wait_all_idle_once();
-        self.work.stop(self);
+        self.work.stop();
         let mut result = Ok(());
         if let Some(manifest) = &self.manifest
             && self.failure().is_none()
@@ -369,6 +374,10 @@ impl Engine {
                     .seal()
                     .map_err(|error| self.latch_error(error.into()))
             });
+        }
+        if let Some(log) = &self.commit_log {
+            // Before the lock goes: nobody writes to the file after that.
+            log.close();
         }
         for _ in 0..4 {
             self.collect();

@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::munk::{MunkBuilder, PAGE_BYTES};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, epoch};
+use crate::write::commit_log::Writing;
 use std::collections::HashMap;
 
 impl Engine {
@@ -158,8 +159,8 @@ impl Engine {
     /// Memory that is spoken for before munks get any, but for the indexes.
     fn fixed_memory_bytes(&self, chunks: u64) -> u64 {
         let options = &self.options;
-        let ring = match (&self.commit_log, options.commit_log_mapped) {
-            (Some(_), true) => self.ring_capacity(),
+        let ring = match (&self.commit_log, options.commit_log_writing()) {
+            (Some(_), Writing::Mapped) => self.ring_capacity(),
             _ => 0,
         };
         let rows = if self.row_cache.is_some() {

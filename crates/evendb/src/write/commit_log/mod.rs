@@ -23,10 +23,11 @@
 //! move, what a payload means, and syncing value extents before the ring.
 
 mod append;
+mod flush;
 mod record;
 mod recover;
 
-pub(crate) use append::{CommitLog, create_file};
+pub(crate) use append::{CommitLog, Writing, create_file};
 pub(crate) use record::LogRecord;
 pub(crate) use recover::{Segment, recover};
 
