@@ -1,7 +1,7 @@
 //! Appending. [`super::flush`] makes durable what was appended.
 
-use super::record::{ALIGN, HEADER_BYTES, Header, HeaderKind, payload_checksum, record_bytes};
 use super::flush::Syncing;
+use super::record::{ALIGN, HEADER_BYTES, Header, HeaderKind, payload_checksum, record_bytes};
 use super::{CAPACITY_MIN, CAPACITY_UNIT, Lsn, record_bytes_max};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
@@ -90,6 +90,28 @@ impl Gathered {
         // Up to the next record's place, so that it continues this piece.
         let padded = self.bytes.len().next_multiple_of(ALIGN as usize);
         self.bytes.resize(padded, 0);
+    }
+
+    /// Forgets what lies below `lsn`: a checkpoint holds it, and recovery begins there.
+    fn forget_below(&mut self, lsn: u64) {
+        let passed = self.pieces.partition_point(|&(start, _)| start < lsn);
+        let Some(&(start, at)) = passed.checked_sub(1).and_then(|last| self.pieces.get(last))
+        else {
+            return;
+        };
+        let next = self
+            .pieces
+            .get(passed)
+            .map_or(self.bytes.len(), |piece| piece.1);
+        let cut = next.min(at + (lsn - start) as usize);
+        self.pieces.drain(..passed);
+        for piece in &mut self.pieces {
+            piece.1 -= cut;
+        }
+        if cut < next {
+            self.pieces.insert(0, (lsn, 0));
+        }
+        self.bytes.drain(..cut);
     }
 }
 
@@ -307,6 +329,7 @@ impl CommitLog {
                 freed -= len;
                 ring.fillers.pop_front();
             }
+            ring.gathered.forget_below(l0.0);
             self.tail.store(l0.0, Ordering::Release);
             freed
         };

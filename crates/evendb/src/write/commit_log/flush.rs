@@ -213,8 +213,13 @@ impl CommitLog {
     /// Waits a little for those who were told by the last sync: a sync that begins at once takes
     /// only half of them along.
     fn form_group(&self, sync_time: Duration) {
-        let percent: u32 = std::env::var("EVENDB_GROUP").ok().and_then(|v| v.parse().ok()).unwrap_or(0);
-        if percent == 0 { return; }
+        let percent: u32 = std::env::var("EVENDB_GROUP")
+            .ok()
+            .and_then(|v| v.parse().ok())
+            .unwrap_or(0);
+        if percent == 0 {
+            return;
+        }
         let started = Instant::now();
         let patience = sync_time * percent / 100;
         loop {

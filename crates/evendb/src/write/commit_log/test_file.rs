@@ -16,6 +16,8 @@ pub(super) struct State {
     pub(super) fail_write: bool,
     /// Panics in the write that comes after this many.
     pub(super) panic_after: Option<usize>,
+    /// Panics in the next sync.
+    pub(super) panic_in_sync: bool,
     pub(super) syncs: usize,
 }
 
@@ -63,6 +65,10 @@ impl File for TestFile {
 
     fn sync_data(&self) -> io::Result<()> {
         let mut state = self.0.lock();
+        if std::mem::take(&mut state.panic_in_sync) {
+            drop(state);
+            panic!("planned panic of a sync");
+        }
         state.syncs += 1;
         if state.fail_sync {
             return Err(io::Error::other("planned failure of a sync"));
