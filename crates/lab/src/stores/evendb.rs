@@ -4,6 +4,7 @@ use std::path::Path;
 
 use evendb::{Db, Options, Stats};
 
+use crate::opener::{Durability, Opener, Settings};
 use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreError, StoreResult};
 
 /// An open EvenDB database.
@@ -37,6 +38,27 @@ impl EvenDbStore {
     #[must_use]
     pub fn database(&self) -> &Db {
         &self.database
+    }
+}
+
+/// Opens EvenDB with its defaults.
+pub struct EvenDbOpener;
+
+impl Opener for EvenDbOpener {
+    fn name(&self) -> &'static str {
+        "evendb"
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let durability = match settings.durability {
+            Durability::Relaxed => evendb::Durability::Relaxed,
+            Durability::Process => evendb::Durability::Process,
+            Durability::Sync => evendb::Durability::Sync,
+        };
+        let options = Options::new()
+            .memory_budget(settings.memory_bytes)
+            .durability(durability);
+        Ok(Box::new(EvenDbStore::open(directory, options, "")?))
     }
 }
 
