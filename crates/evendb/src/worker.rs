@@ -37,6 +37,8 @@ struct Queue {
     loading: HashSet<ChunkId>,
     running: usize,
     checkpoint_wanted: bool,
+    /// The greatest checkpoint that a write waits for and nobody has begun.
+    checkpoint_awaited: u64,
     stop: bool,
 }
 
@@ -183,19 +185,24 @@ fn upkeep(engine: &Engine) {
         None => CHECKPOINT_INTERVAL_RELAXED,
     };
     loop {
-        let wanted = {
+        let (wanted, awaited) = {
             let mut queue = engine.work.queue.lock();
             if queue.stop {
                 return;
             }
-            if !queue.checkpoint_wanted {
+            if !queue.checkpoint_wanted && queue.checkpoint_awaited == 0 {
                 engine.work.upkeep.wait_for(&mut queue, TICK);
             }
             if queue.stop {
                 return;
             }
-            std::mem::take(&mut queue.checkpoint_wanted)
+            (
+                std::mem::take(&mut queue.checkpoint_wanted),
+                std::mem::take(&mut queue.checkpoint_awaited),
+            )
         };
+        // Those who came before the last one moved the version are served by it.
+        let wanted = wanted || awaited > *engine.completed.lock();
         if engine.failure().is_some() {
             thread::sleep(TICK);
             continue;
@@ -313,21 +320,30 @@ impl Engine {
         }
     }
 
-    /// Waits until checkpoint `number` is completed.
+    /// Waits until checkpoint `number` is completed. Many wait for one: it takes along all that was
+    /// put before it began.
     pub(crate) fn wait_for_checkpoint(&self, number: u64) -> Result<()> {
         if self.manual() {
             return self.checkpoint();
         }
+        let mut asked = false;
         let mut completed = self.completed.lock();
         while *completed < number {
+            // Under the lock that who fails or closes takes before it wakes: none is missed.
             self.check_healthy()?;
             self.check_readable()?;
-            drop(completed);
-            self.request_checkpoint();
-            completed = self.completed.lock();
-            if *completed < number {
-                self.progress.wait_for(&mut completed, TICK);
+            if asked {
+                self.progress.wait(&mut completed);
+                continue;
             }
+            drop(completed);
+            // Once is enough: upkeep tries again until it completes or fails for good.
+            let mut queue = self.work.queue.lock();
+            queue.checkpoint_awaited = queue.checkpoint_awaited.max(number);
+            drop(queue);
+            self.work.upkeep.notify_one();
+            asked = true;
+            completed = self.completed.lock();
         }
         Ok(())
     }

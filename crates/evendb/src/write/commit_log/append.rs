@@ -2,7 +2,7 @@
 
 use super::flush::Syncing;
 use super::record::{ALIGN, HEADER_BYTES, Header, HeaderKind, payload_checksum, record_bytes};
-use super::{CAPACITY_MIN, CAPACITY_UNIT, Lsn, record_bytes_max};
+use super::{CAPACITY_MIN, CAPACITY_UNIT, Lsn, Plant, record_bytes_max};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use crossbeam_utils::CachePadded;
@@ -51,7 +51,7 @@ pub(crate) struct CommitLog {
     /// LSN up to which pages were touched; only the thread that prefaults uses it.
     prefaulted: AtomicU64,
     #[cfg(test)]
-    pub(super) plant: super::Plant,
+    pub(super) plant: Plant,
 }
 
 /// What the ring latch guards, besides moving the head.
@@ -179,7 +179,7 @@ impl CommitLog {
             syncing: Syncing::default(),
             prefaulted: AtomicU64::new(start.0),
             #[cfg(test)]
-            plant: super::Plant::Nothing,
+            plant: Plant::Nothing,
         })
     }
 
@@ -218,7 +218,9 @@ impl CommitLog {
             end - tail <= self.capacity,
             "admission keeps the head within the ring"
         );
-        self.publish_early(end);
+        if self.is_planted(Plant::EarlyHead) {
+            self.head.store(end, Ordering::Release);
+        }
         if start != head {
             self.fill(&mut ring, head, rest, tail)
                 .map_err(|error| self.write_failed(error))?;
@@ -356,16 +358,20 @@ impl CommitLog {
         self.prefaulted.store(at, Ordering::Relaxed);
     }
 
+    /// Whether a fault is switched on: never outside of tests.
     #[inline]
-    fn publish_early(&self, _end: u64) {
+    pub(super) fn is_planted(&self, plant: Plant) -> bool {
         #[cfg(test)]
-        if self.plant == super::Plant::EarlyHead {
-            self.head.store(_end, Ordering::Release);
+        return self.plant == plant;
+        #[cfg(not(test))]
+        {
+            let _ = plant;
+            false
         }
     }
 
     #[cfg(all(test, evendb_loom))]
-    pub(super) fn planted(mut self, plant: super::Plant) -> CommitLog {
+    pub(super) fn planted(mut self, plant: Plant) -> CommitLog {
         self.plant = plant;
         self
     }

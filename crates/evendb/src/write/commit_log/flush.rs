@@ -20,8 +20,8 @@
 //! Locks: the sync mutex and the slots are leaves; the leader's mutex is taken before the ring
 //! latch and held over the I/O. Not here: what a record is, and when the tail may move.
 
-use super::Lsn;
 use super::append::{CommitLog, Gathered, Writing};
+use super::{Lsn, Plant};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, thread};
 use evendb_storage::{Error, ErrorKind};
@@ -30,6 +30,9 @@ use std::time::{Duration, Instant};
 
 /// Gathered bytes that are kept for the next group.
 const SPARE_BYTES_MAX: usize = 1 << 20;
+
+/// The longest wait for a group; half of a sync's time if that is shorter.
+const PATIENCE_MAX: Duration = Duration::from_millis(1);
 
 /// Who syncs, and who waits for it.
 #[derive(Default)]
@@ -194,6 +197,9 @@ impl CommitLog {
             synced: None,
             unwinding: true,
         };
+        if self.is_planted(Plant::LeaderDies) {
+            return;
+        }
         self.form_group(leader.sync_time);
         if self.check_error().is_ok() {
             match self.sync_appended(&mut leader) {
@@ -210,28 +216,23 @@ impl CommitLog {
         drop(lead);
     }
 
-    /// Waits a little for those who were told by the last sync: a sync that begins at once takes
-    /// only half of them along.
+    /// Waits a little for those whom the last sync served: one that begins at once takes only half
+    /// of them along. Measured with 4 to 64 threads: a third to a half more puts. A lone writer
+    /// never waits.
     fn form_group(&self, sync_time: Duration) {
-        let percent: u32 = std::env::var("EVENDB_GROUP")
-            .ok()
-            .and_then(|v| v.parse().ok())
-            .unwrap_or(0);
-        if percent == 0 {
+        // A model has no time.
+        if cfg!(any(evendb_loom, evendb_shuttle)) {
             return;
         }
+        let patience = (sync_time / 2).min(PATIENCE_MAX);
         let started = Instant::now();
-        let patience = sync_time * percent / 100;
         loop {
-            {
-                let state = self.syncing.state.lock();
-                if state.waiters.len() + 1 >= state.writers {
-                    return;
-                }
-            }
-            if started.elapsed() >= patience {
+            let state = self.syncing.state.lock();
+            if state.waiters.len() + 1 >= state.writers || started.elapsed() >= patience {
                 return;
             }
+            drop(state);
+            // They are awake and need the core, not time.
             thread::yield_now();
         }
     }
@@ -254,7 +255,7 @@ impl CommitLog {
         leader.spare.bytes.clear();
         leader.spare.bytes.shrink_to(SPARE_BYTES_MAX);
         leader.sync_time = (leader.sync_time * 7 + started.elapsed()) / 8;
-        Ok(Lsn(target))
+        Ok(Lsn(self.plant_late_target(target)))
     }
 
     fn write_and_sync(&self, gathered: &Gathered, whole_file_synced: bool) -> io::Result<()> {
@@ -288,9 +289,9 @@ impl CommitLog {
         }
         let durable = self.take_durable(&mut state);
         state.writers = durable.len() + 1 + state.waiters.len();
-        let next = match state.waiters.is_empty() {
+        // After an error nobody waits.
+        let next = match state.waiters.is_empty() || self.is_planted(Plant::NoHandOver) {
             true => None,
-            // After an error nobody waits.
             false => Some(state.waiters.remove(0)),
         };
         state.leading = next.is_some();
@@ -379,12 +380,18 @@ impl CommitLog {
         Error::io(self.file.path(), "use the commit log", source)
     }
 
-    #[inline]
     fn plant_ack(&self, result: io::Result<()>) -> io::Result<()> {
-        #[cfg(test)]
-        if self.plant == super::Plant::AckAfterFailedSync {
-            return Ok(());
+        match self.is_planted(Plant::AckAfterFailedSync) {
+            true => Ok(()),
+            false => result,
         }
-        result
+    }
+
+    fn plant_late_target(&self, target: u64) -> u64 {
+        if !self.is_planted(Plant::LateTarget) {
+            return target;
+        }
+        thread::yield_now();
+        self.head.load(Ordering::Acquire)
     }
 }
