@@ -17,7 +17,9 @@
 //! `crates/peers`).
 
 pub mod isolated;
+pub mod relaxed;
 pub mod reopen;
+pub mod sync;
 pub mod table;
 
 use clap::Subcommand;
@@ -95,12 +97,18 @@ pub trait Measure {
 pub enum Experiment {
     /// How long opening takes after `kill -9`, and whether everything acknowledged is there
     Reopen(reopen::Arguments),
+    /// Puts that survive power loss, by number of threads, beside the disk's own `fdatasync` rate
+    Sync(sync::Arguments),
+    /// Puts that nobody syncs, and what they write
+    Relaxed(relaxed::Arguments),
 }
 
 impl Experiment {
     fn measure(&self) -> &dyn Measure {
         match self {
             Experiment::Reopen(arguments) => arguments,
+            Experiment::Sync(arguments) => arguments,
+            Experiment::Relaxed(arguments) => arguments,
         }
     }
 
