@@ -198,8 +198,8 @@ fn loom_l5_a_checkpoint_and_the_end_beside_waiters() {
 fn flush_while_appending(writing: Writing, plant: Plant) {
     let file = TestFile::new(CAPACITY_MIN);
     let log = open(&file, writing, plant);
-    // The flusher is the spawned thread: loom explores more schedules of that one.
-    let flusher = {
+    // The spawned thread flushes: loom explores more schedules of that one.
+    let flushing = {
         let (log, file) = (Arc::clone(&log), file.clone());
         thread::spawn(move || {
             log.flush().unwrap();
@@ -207,7 +207,7 @@ fn flush_while_appending(writing: Writing, plant: Plant) {
         })
     };
     log.append(Version(1), &[b"pay", b"load"]).unwrap();
-    flusher.join().unwrap();
+    flushing.join().unwrap();
 }
 
 #[test]
