@@ -10,7 +10,9 @@ use crate::db::Handle;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::ChunkId;
+use crate::observe;
 use crate::sync::{Arc, Condvar, Mutex, thread};
+use crate::trace;
 use crate::write::commit_log::CommitLog;
 use std::collections::{HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -52,7 +54,7 @@ pub(crate) struct Work {
     upkeep: Condvar,
     /// The queue ran empty.
     idle: Condvar,
-    /// Stop.
+    /// Stop, for who only waits for time to pass.
     stopping: Condvar,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
 }
@@ -102,6 +104,19 @@ impl Work {
         self.stopping.notify_all();
     }
 
+    /// Waits that long, or until the threads have been told to stop; whether they have.
+    pub(crate) fn wait_for_stop(&self, rest: Duration) -> bool {
+        let until = Instant::now() + rest;
+        let mut queue = self.queue.lock();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if queue.stop || left.is_zero() {
+                return queue.stop;
+            }
+            self.stopping.wait_for(&mut queue, left);
+        }
+    }
+
     /// Waits until no job waits or runs, or the threads have been told to stop.
     fn wait_idle(&self) {
         let mut queue = self.queue.lock();
@@ -120,15 +135,6 @@ impl Work {
             let _ = thread.join();
         }
     }
-
-    /// Waits for the time of a tick; whether to stop.
-    fn stopped_within_a_tick(&self) -> bool {
-        let mut queue = self.queue.lock();
-        if !queue.stop {
-            self.stopping.wait_for(&mut queue, TICK);
-        }
-        queue.stop
-    }
 }
 
 /// What a thread does until the work is stopped.
@@ -142,6 +148,9 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
     let mut bodies: Vec<(String, Body)> = vec![("evendb-upkeep".into(), upkeep)];
     if engine.commit_log.as_ref().is_some_and(CommitLog::is_mapped) {
         bodies.push(("evendb-prefault".into(), prefault));
+    }
+    if !engine.options.stats_interval.is_zero() {
+        bodies.push(("evendb-stats".into(), observe::run));
     }
     for number in 0..engine.options.workers {
         bodies.push((format!("evendb-work-{number}"), worker));
@@ -171,7 +180,7 @@ fn prefault(engine: &Engine) {
     };
     loop {
         log.prefault_ahead();
-        if engine.work.stopped_within_a_tick() {
+        if engine.work.wait_for_stop(TICK) {
             return;
         }
     }
@@ -377,6 +386,7 @@ impl Engine {
         if !self.set_closed() {
             return Ok(());
         }
+        let job = trace::job!("close");
         self.admission.cancel();
         // Announced writes finish; later ones see that it is closed.
         self.clock.wait_all_idle_once();
@@ -400,10 +410,17 @@ impl Engine {
         }
         self.wake_all();
         drop(self.lock.lock().take());
-        match self.failure() {
+        let result = match self.failure() {
             Some(cause) if result.is_ok() => Err(Error::latched(cause)),
             _ => result,
-        }
+        };
+        trace::event!(
+            INFO,
+            "closed",
+            clean = result.is_ok(),
+            duration_micros = job.micros()
+        );
+        result
     }
 }
 
