@@ -11,6 +11,7 @@ mod db;
 mod engine;
 mod error;
 mod funk;
+pub mod inspect;
 mod keyspace;
 mod manifest;
 mod metrics;

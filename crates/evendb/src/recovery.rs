@@ -41,9 +41,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 
-const COMMIT_LOG: &str = "COMMIT-LOG";
-const CONTAINER: &str = "CHUNK-LOGS";
-const LOCK: &str = "LOCK";
+pub(crate) const COMMIT_LOG: &str = "COMMIT-LOG";
+pub(crate) const CONTAINER: &str = "CHUNK-LOGS";
+pub(crate) const LOCK: &str = "LOCK";
 
 fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
@@ -284,26 +284,8 @@ impl Opening {
         }))
     }
 
-    /// Each epoch ends where the first later one begins that found it shorter: a power loss can cut
-    /// the log below the end that an opening found before it, and the epoch after goes on there.
-    /// One that begins above that cut is empty.
     fn segments(&self) -> Vec<Segment> {
-        let mut closed_at: Option<Lsn> = None;
-        let mut segments: Vec<Segment> = Vec::with_capacity(self.state.epochs.len());
-        for epoch in self.state.epochs.iter().rev() {
-            if closed_at.is_none_or(|closed| epoch.start < closed) {
-                segments.push(Segment {
-                    epoch: epoch.epoch,
-                    seed: epoch.seed,
-                    start: epoch.start,
-                    closed_at,
-                });
-            }
-            let closed = epoch.previous_closed_at;
-            closed_at = Some(closed_at.map_or(closed, |later| later.min(closed)));
-        }
-        segments.reverse();
-        segments
+        segments(&self.state)
     }
 
     /// Hands out the valid records above the replay position. `each` says whether to go on; the
@@ -648,8 +630,30 @@ impl Opening {
     }
 }
 
+/// Each epoch ends where the first later one begins that found it shorter: a power loss can cut
+/// the log below the end that an opening found before it, and the epoch after goes on there.
+/// One that begins above that cut is empty.
+pub(crate) fn segments(state: &State) -> Vec<Segment> {
+    let mut closed_at: Option<Lsn> = None;
+    let mut segments: Vec<Segment> = Vec::with_capacity(state.epochs.len());
+    for epoch in state.epochs.iter().rev() {
+        if closed_at.is_none_or(|closed| epoch.start < closed) {
+            segments.push(Segment {
+                epoch: epoch.epoch,
+                seed: epoch.seed,
+                start: epoch.start,
+                closed_at,
+            });
+        }
+        let closed = epoch.previous_closed_at;
+        closed_at = Some(closed_at.map_or(closed, |later| later.min(closed)));
+    }
+    segments.reverse();
+    segments
+}
+
 /// Whether a file of this name could only have been made by an engine that no longer needs it.
-fn is_own_name(name: &str) -> bool {
+pub(crate) fn is_own_name(name: &str) -> bool {
     let hex = |stem: &str| stem.len() == 16 && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
     let digits = |tail: &str| tail.len() >= 6 && tail.bytes().all(|byte| byte.is_ascii_digit());
     name == "CURRENT.tmp"

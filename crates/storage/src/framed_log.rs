@@ -226,6 +226,93 @@ fn check_header(file: &dyn File, id: u64, header: &[u8]) -> Result<()> {
     }
 }
 
+/// The id of the log whose header `bytes` begin with; the text says why there is none.
+pub fn header_id(bytes: &[u8]) -> std::result::Result<u64, String> {
+    let header = bytes
+        .get(..HEADER_BYTES as usize)
+        .ok_or("log header cut short")?;
+    let mut input = header;
+    let magic = codec::get_u64(&mut input);
+    let version = codec::get_u32(&mut input);
+    let id = codec::get_u64(&mut input).unwrap_or(0);
+    if magic != Some(MAGIC) {
+        return Err("not a framed log: wrong magic".to_owned());
+    }
+    if version != Some(FORMAT_VERSION) {
+        let found = version.unwrap_or(0);
+        return Err(format!(
+            "log format {found}, this build reads {FORMAT_VERSION}"
+        ));
+    }
+    match header == encode_header(id) {
+        true => Ok(id),
+        false => Err("log header does not verify".to_owned()),
+    }
+}
+
+/// A stretch of a log as [`survey_frames`] finds it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Surveyed<'a> {
+    /// A frame that verifies.
+    Frame {
+        /// Where it starts.
+        offset: u64,
+        /// What it holds.
+        payload: &'a [u8],
+    },
+    /// Bytes of which no frame verifies, up to the next that does or to the end.
+    Hole {
+        /// Where they start.
+        offset: u64,
+        /// How many up to the last that is not zero, or to where the frame there says that it
+        /// ends; 0 if all are zero, which is free room.
+        used: u64,
+        /// How many up to the next frame or the end.
+        len: u64,
+    },
+}
+
+/// Tells `each` what `bytes`, all of log `id`, consist of behind the header, damaged or not: a
+/// frame verifies only in its own place, so those behind damage are found again.
+pub fn survey_frames<'a>(bytes: &'a [u8], id: u64, each: &mut dyn FnMut(Surveyed<'a>)) {
+    let mut offset = (HEADER_BYTES as usize).min(bytes.len());
+    let frame_at = |at: usize| {
+        // No frame is empty, so zeros need no checksum to be told apart.
+        let rest = bytes.get(at..)?;
+        decode_frame(rest, id, at as u64).filter(|payload| !payload.is_empty())
+    };
+    while offset < bytes.len() {
+        if let Some(payload) = frame_at(offset) {
+            let start = offset as u64;
+            each(Surveyed::Frame {
+                offset: start,
+                payload,
+            });
+            offset += FRAME_HEADER_BYTES + payload.len();
+            continue;
+        }
+        let used = bytes[offset..].iter().rposition(|&byte| byte != 0);
+        let used_end = used.map_or(offset, |last| offset + last + 1);
+        // A frame whose payload alone is damaged still says where the next one starts.
+        let told = codec::get_u32(&mut &bytes[offset..]).map_or(0, |len| len as usize);
+        let told = offset
+            .saturating_add(FRAME_HEADER_BYTES)
+            .saturating_add(told);
+        let next = Some(told)
+            .filter(|&at| at < used_end && frame_at(at).is_some())
+            .or_else(|| (offset + 1..used_end).find(|&at| frame_at(at).is_some()));
+        let end = next.unwrap_or(bytes.len());
+        let used = bytes[offset..end].iter().rposition(|&byte| byte != 0);
+        let used = used.map_or(0, |last| (last + 1).max(told.min(end) - offset));
+        each(Surveyed::Hole {
+            offset: offset as u64,
+            used: used as u64,
+            len: (end - offset) as u64,
+        });
+        offset = end;
+    }
+}
+
 /// Bytes of the file through a buffer that moves forward.
 struct Reader<'a> {
     file: &'a dyn File,

@@ -51,7 +51,8 @@ pub(crate) struct Manifest {
     writer: Mutex<Writer>,
 }
 
-fn manifest_path(dir: &Path, id: u64) -> PathBuf {
+/// The file of manifest `id`.
+pub(crate) fn manifest_path(dir: &Path, id: u64) -> PathBuf {
     dir.join(format!("MANIFEST-{id:06}"))
 }
 

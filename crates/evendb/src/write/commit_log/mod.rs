@@ -26,10 +26,12 @@ mod append;
 mod flush;
 mod record;
 mod recover;
+mod survey;
 
 pub(crate) use append::{CommitLog, Writing, create_file};
 pub(crate) use record::LogRecord;
 pub(crate) use recover::{Segment, recover};
+pub(crate) use survey::{Surveyed, survey};
 
 /// Position in the commit log in bytes; only grows, over restarts too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
