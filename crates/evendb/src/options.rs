@@ -4,6 +4,7 @@
 use crate::cache::row::RowPolicy;
 use crate::db::Db;
 use crate::error::{Error, ErrorKind, Result};
+use crate::write::commit_log::Writing;
 use evendb_storage::table::{Codec, TableOptions};
 use evendb_storage::vfs::{OsVfs, Vfs};
 use std::path::Path;
@@ -74,7 +75,7 @@ pub struct Options {
     pub(crate) row_cache_share: Option<f64>,
     pub(crate) block_bytes: usize,
     pub(crate) commit_log_bytes: Option<u64>,
-    pub(crate) commit_log_mapped: bool,
+    pub(crate) commit_log_mapped: Option<bool>,
     pub(crate) stats_interval: Duration,
     pub(crate) vfs: Arc<dyn Vfs>,
     #[cfg(test)]
@@ -108,7 +109,7 @@ impl Options {
             row_cache_share: None,
             block_bytes: 4096,
             commit_log_bytes: None,
-            commit_log_mapped: true,
+            commit_log_mapped: None,
             stats_interval: Duration::from_secs(1),
             vfs: Arc::new(OsVfs),
             #[cfg(test)]
@@ -225,9 +226,11 @@ impl Options {
         self
     }
 
-    /// Whether the commit log is written through a mapping (default) or by `pwrite`.
+    /// Whether the commit log is written through a mapping or by system calls. Default: mapped at
+    /// [`Durability::Process`], where a put then makes no system call; not at [`Durability::Sync`],
+    /// where the thread that syncs writes for all who wait, and a mapped page takes longer to sync.
     pub fn commit_log_mapped(mut self, yes: bool) -> Self {
-        self.commit_log_mapped = yes;
+        self.commit_log_mapped = Some(yes);
         self
     }
 
@@ -318,6 +321,17 @@ impl Options {
             .commit_log_bytes
             .unwrap_or((self.memory_budget / 8).clamp(64 << 10, 256 << 20));
         bytes.next_multiple_of(4096)
+    }
+
+    /// How records reach the commit log's file.
+    pub(crate) fn commit_log_writing(&self) -> Writing {
+        let sync = self.durability == Durability::Sync;
+        match self.commit_log_mapped.unwrap_or(!sync) {
+            true => Writing::Mapped,
+            // Every write waits for the sync, so nothing needs to reach the file before.
+            false if sync => Writing::Gathered,
+            false => Writing::Written,
+        }
     }
 
     pub(crate) fn table_options(&self) -> TableOptions {

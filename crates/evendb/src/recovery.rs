@@ -524,7 +524,7 @@ impl Opening {
         let log = CommitLog::start(
             ring.clone(),
             self.state.ring_bytes,
-            self.options.commit_log_mapped,
+            self.options.commit_log_writing(),
             epoch.epoch,
             epoch.seed,
             epoch.start,

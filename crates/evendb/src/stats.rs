@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::metrics::Stats;
 use crate::rebalance::munks::{CHUNK_METADATA_BYTES, index_bytes};
+use crate::write::commit_log::Writing;
 
 impl Engine {
     pub(crate) fn stats(&self) -> Stats {
@@ -15,8 +16,8 @@ impl Engine {
             .row_cache
             .as_ref()
             .map_or(0, |rows| rows.bytes() as u64);
-        memory.commit_log = match (&self.commit_log, self.options.commit_log_mapped) {
-            (Some(_), true) => self.ring_capacity(),
+        memory.commit_log = match (&self.commit_log, self.options.commit_log_writing()) {
+            (Some(_), Writing::Mapped) => self.ring_capacity(),
             _ => 0,
         };
         stats.debt_bytes = self.admission.delta_used();

@@ -1,5 +1,5 @@
-//! Background work: one thread for checkpoints and upkeep, one that flushes the commit log, and a
-//! small pool that reorganises chunks.
+//! Background work: one thread for checkpoints and upkeep, one that touches the pages of a mapped
+//! commit log ahead of its head, and a small pool that reorganises chunks.
 //!
 //! The queue holds each chunk at most once per kind of job. A panic in a worker latches the
 //! database; nothing is called complete that was not. With no workers nothing here runs, and the
@@ -13,6 +13,7 @@ use crate::manifest::ChunkId;
 use crate::observe;
 use crate::sync::{Arc, Condvar, Mutex, thread};
 use crate::trace;
+use crate::write::commit_log::CommitLog;
 use std::collections::{HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -38,6 +39,8 @@ struct Queue {
     loading: HashSet<ChunkId>,
     running: usize,
     checkpoint_wanted: bool,
+    /// The greatest checkpoint that a write waits for and nobody has begun.
+    checkpoint_awaited: u64,
     stop: bool,
 }
 
@@ -123,21 +126,14 @@ impl Work {
     }
 
     /// Tells the threads to stop and waits for them.
-    pub(crate) fn stop(&self, engine: &Engine) {
+    pub(crate) fn stop(&self) {
         self.queue.lock().stop = true;
         self.wake_all();
-        if let Some(log) = &engine.commit_log {
-            log.request_flush();
-        }
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             // A worker's panic has latched the database already.
             let _ = thread.join();
         }
-    }
-
-    fn stopped(&self) -> bool {
-        self.queue.lock().stop
     }
 }
 
@@ -150,8 +146,8 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
         return Ok(());
     }
     let mut bodies: Vec<(String, Body)> = vec![("evendb-upkeep".into(), upkeep)];
-    if engine.commit_log.is_some() {
-        bodies.push(("evendb-flush".into(), flusher));
+    if engine.commit_log.as_ref().is_some_and(CommitLog::is_mapped) {
+        bodies.push(("evendb-prefault".into(), prefault));
     }
     if !engine.options.stats_interval.is_zero() {
         bodies.push(("evendb-stats".into(), observe::run));
@@ -172,7 +168,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
         match started {
             Ok(thread) => engine.work.threads.lock().push(thread),
             Err(source) => {
-                engine.work.stop(engine);
+                engine.work.stop();
                 let error = evendb_storage::Error::io(&engine.dir, "start a thread", source);
                 return Err(error.into());
             }
@@ -181,16 +177,15 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
     Ok(())
 }
 
-fn flusher(engine: &Engine) {
+fn prefault(engine: &Engine) {
     let Some(log) = &engine.commit_log else {
         return;
     };
-    while !engine.work.stopped() {
-        if log.wait_for_flush_request(TICK) && engine.failure().is_none() {
-            // Every waiter gets the error from the log; the latch stops the rest.
-            let _ = engine.flush_commit_log();
-        }
+    loop {
         log.prefault_ahead();
+        if engine.work.wait_for_stop(TICK) {
+            return;
+        }
     }
 }
 
@@ -202,19 +197,24 @@ fn upkeep(engine: &Engine) {
         None => CHECKPOINT_INTERVAL_RELAXED,
     };
     loop {
-        let wanted = {
+        let (wanted, awaited) = {
             let mut queue = engine.work.queue.lock();
             if queue.stop {
                 return;
             }
-            if !queue.checkpoint_wanted {
+            if !queue.checkpoint_wanted && queue.checkpoint_awaited == 0 {
                 engine.work.upkeep.wait_for(&mut queue, TICK);
             }
             if queue.stop {
                 return;
             }
-            std::mem::take(&mut queue.checkpoint_wanted)
+            (
+                std::mem::take(&mut queue.checkpoint_wanted),
+                std::mem::take(&mut queue.checkpoint_awaited),
+            )
         };
+        // Those who came before the last one moved the version are served by it.
+        let wanted = wanted || awaited > *engine.completed.lock();
         if engine.failure().is_some() {
             thread::sleep(TICK);
             continue;
@@ -338,21 +338,30 @@ impl Engine {
         }
     }
 
-    /// Waits until checkpoint `number` is completed.
+    /// Waits until checkpoint `number` is completed. Many wait for one: it takes along all that was
+    /// put before it began.
     pub(crate) fn wait_for_checkpoint(&self, number: u64) -> Result<()> {
         if self.manual() {
             return self.checkpoint();
         }
+        let mut asked = false;
         let mut completed = self.completed.lock();
         while *completed < number {
+            // Under the lock that who fails or closes takes before it wakes: none is missed.
             self.check_healthy()?;
             self.check_readable()?;
-            drop(completed);
-            self.request_checkpoint();
-            completed = self.completed.lock();
-            if *completed < number {
-                self.progress.wait_for(&mut completed, TICK);
+            if asked {
+                self.progress.wait(&mut completed);
+                continue;
             }
+            drop(completed);
+            // Once is enough: upkeep tries again until it completes or fails for good.
+            let mut queue = self.work.queue.lock();
+            queue.checkpoint_awaited = queue.checkpoint_awaited.max(number);
+            drop(queue);
+            self.work.upkeep.notify_one();
+            asked = true;
+            completed = self.completed.lock();
         }
         Ok(())
     }
@@ -390,7 +399,7 @@ impl Engine {
         self.admission.cancel();
         // Announced writes finish; later ones see that it is closed.
         self.clock.wait_all_idle_once();
-        self.work.stop(self);
+        self.work.stop();
         let mut result = Ok(());
         if let Some(manifest) = &self.manifest
             && self.failure().is_none()
@@ -404,6 +413,10 @@ impl Engine {
                 // No room for a checkpoint: at least what the commit log holds is made durable.
                 let _ = self.flush_commit_log();
             }
+        }
+        if let Some(log) = &self.commit_log {
+            // Before the lock goes: nobody writes to the file after that.
+            log.close();
         }
         for _ in 0..4 {
             self.collect();

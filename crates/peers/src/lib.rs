@@ -2,18 +2,21 @@
 //!
 //! | feature | store | settings |
 //! |---|---|---|
-//! | always | LMDB | [`lmdb::LmdbStore`]: written through a map, never synced |
+//! | always | LMDB | [`lmdb::LmdbStore`]: as it comes |
+//! | always | redb | [`redb::RedbStore`]: as it comes |
 //! | `rocksdb` | RocksDB | [`rocks::Tuning`]: as it comes, and tuned |
 //! | `fjall` | fjall | [`lsm::FjallStore`]: as it comes |
 //!
-//! All keep to the durability of EvenDB's default put: an acknowledged put survives the process,
-//! not the machine (write-ahead log on, never synced). Nothing is compressed.
+//! `peers-bench` and `parts` open all with the durability of EvenDB's default put: an acknowledged
+//! put survives the process, not the machine. Experiments ask for a level; the head of each adapter
+//! says what that is for its store. Nothing is compressed.
 
 pub mod lmdb;
 pub mod lmdb_parts;
 #[cfg(feature = "fjall")]
 pub mod lsm;
 pub mod openers;
+pub mod redb;
 #[cfg(feature = "rocksdb")]
 pub mod rocks;
 pub mod table;

@@ -1,9 +1,14 @@
 //! LMDB: a copy-on-write B+ tree in a memory map.
 //!
-//! Settings: `NOSYNC` (commits reach the page cache and no further, as EvenDB's default put does),
-//! a map far larger than the data, one unnamed database, each put its own transaction, each get
-//! and scan too. Without `WRITEMAP`: a stray write of the process could damage the data. Paying
-//! the debt is a sync of the file.
+//! Settings: a map far larger than the data, one unnamed database, each put its own transaction,
+//! each get and scan too. Without `WRITEMAP`: a stray write of the process could damage the data.
+//! Paying the debt is a sync of the file.
+//!
+//! | level | setting |
+//! |---|---|
+//! | sync | its default: a commit syncs the pages, then the meta page |
+//! | process | `NOSYNC`: commits reach the page cache and no further, as EvenDB's default put does |
+//! | relaxed | the same: it has nothing weaker |
 
 #![expect(
     unsafe_code,
@@ -12,6 +17,7 @@
 
 use std::path::Path;
 
+use evendb_lab::opener::Durability;
 use evendb_lab::store::{BatchWrite, Figure, Store, StoreResult};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
@@ -25,12 +31,16 @@ const MAP_BYTES: usize = 256 << 30;
 pub(crate) type Records = Database<'static, Bytes, Bytes>;
 
 /// Opens or makes an environment and its unnamed database.
-pub(crate) fn open(path: &Path) -> heed::Result<(Env, Records)> {
+pub(crate) fn open(path: &Path, durability: Durability) -> heed::Result<(Env, Records)> {
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP_BYTES).max_readers(1024);
+    let flags = match durability {
+        Durability::Sync => EnvFlags::empty(),
+        Durability::Process | Durability::Relaxed => EnvFlags::NO_SYNC,
+    };
     // SAFETY: a directory of this run alone, so nobody changes the file under the map; NO_SYNC
-    // risks the data after a crash of the machine, which is what is wanted here.
-    let env = unsafe { options.flags(EnvFlags::NO_SYNC).open(path)? };
+    // risks the data after a crash of the machine, which is what is wanted where it is set.
+    let env = unsafe { options.flags(flags).open(path)? };
     let transaction = env.write_txn()?;
     let records = env.create_databases_and_commit(transaction, |opener, transaction| {
         let records = opener.create_database::<Bytes, Bytes>(transaction, None)?;
@@ -43,6 +53,7 @@ pub(crate) fn open(path: &Path) -> heed::Result<(Env, Records)> {
 pub struct LmdbStore {
     env: Env,
     records: Records,
+    durability: Durability,
 }
 
 impl LmdbStore {
@@ -50,9 +61,13 @@ impl LmdbStore {
     ///
     /// # Errors
     /// LMDB's own.
-    pub fn open(path: &Path) -> StoreResult<Self> {
-        let (env, records) = open(path).map_err(failed("open"))?;
-        Ok(Self { env, records })
+    pub fn open(path: &Path, durability: Durability) -> StoreResult<Self> {
+        let (env, records) = open(path, durability).map_err(failed("open"))?;
+        Ok(Self {
+            env,
+            records,
+            durability,
+        })
     }
 
     fn write(
@@ -71,7 +86,10 @@ impl LmdbStore {
 
 impl Store for LmdbStore {
     fn name(&self) -> String {
-        "lmdb (nosync)".to_owned()
+        match self.durability {
+            Durability::Sync => "lmdb (sync)".to_owned(),
+            Durability::Process | Durability::Relaxed => "lmdb (nosync)".to_owned(),
+        }
     }
 
     fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {

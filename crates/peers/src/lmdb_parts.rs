@@ -6,6 +6,7 @@
 use std::ops::Bound;
 use std::path::Path;
 
+use evendb_lab::opener::Durability;
 use evendb_lab::parts::{PartsError, Reader, Yardstick};
 use heed::{Env, RoTxn};
 
@@ -23,7 +24,7 @@ impl LmdbYardstick {
     /// # Errors
     /// LMDB's own.
     pub fn open(path: &Path) -> Result<Self, PartsError> {
-        let (env, records) = open(path)?;
+        let (env, records) = open(path, Durability::Process)?;
         Ok(Self { env, records })
     }
 }

@@ -1,13 +1,19 @@
 //! fjall: a log-structured merge tree in Rust.
 //!
-//! Settings: as it comes (journal on, not synced), uncompressed, its cache a quarter of the
-//! memory. Paying the debt is writing the memtable out and waiting until flushes and compactions
-//! rest.
+//! Settings: as it comes, uncompressed, its cache a quarter of the memory. Paying the debt is
+//! writing the memtable out and waiting until flushes and compactions rest.
+//!
+//! | level | setting |
+//! |---|---|
+//! | sync | each write followed by `persist(SyncData)`; a batch has that as its durability |
+//! | process | its default: the journal is written, not synced |
+//! | relaxed | `manual_journal_persist`: the journal is written when its buffer is full |
 
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
+use evendb_lab::opener::Durability;
 use evendb_lab::store::{BatchWrite, Figure, Store, StoreResult};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
@@ -17,6 +23,7 @@ use crate::failed;
 pub struct FjallStore {
     database: Database,
     records: Keyspace,
+    durability: Durability,
 }
 
 impl FjallStore {
@@ -24,21 +31,42 @@ impl FjallStore {
     ///
     /// # Errors
     /// fjall's own.
-    pub fn open(path: &Path, memory_bytes: u64) -> StoreResult<Self> {
+    pub fn open(path: &Path, memory_bytes: u64, durability: Durability) -> StoreResult<Self> {
         let database = Database::builder(path)
             .cache_size(memory_bytes / 4)
             .open()
             .map_err(failed("open"))?;
+        let options = || {
+            let relaxed = durability == Durability::Relaxed;
+            KeyspaceCreateOptions::default().manual_journal_persist(relaxed)
+        };
         let records = database
-            .keyspace("records", KeyspaceCreateOptions::default)
+            .keyspace("records", options)
             .map_err(failed("open"))?;
-        Ok(Self { database, records })
+        Ok(Self {
+            database,
+            records,
+            durability,
+        })
+    }
+
+    /// What a write does before it returns, beyond writing.
+    fn persist(&self, operation: &'static str) -> StoreResult<()> {
+        if self.durability != Durability::Sync {
+            return Ok(());
+        }
+        self.database
+            .persist(PersistMode::SyncData)
+            .map_err(failed(operation))
     }
 }
 
 impl Store for FjallStore {
     fn name(&self) -> String {
-        "fjall".to_owned()
+        match self.durability {
+            Durability::Process => "fjall".to_owned(),
+            other => format!("fjall ({})", other.name()),
+        }
     }
 
     fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
@@ -47,11 +75,13 @@ impl Store for FjallStore {
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
-        self.records.insert(key, value).map_err(failed("put"))
+        self.records.insert(key, value).map_err(failed("put"))?;
+        self.persist("put")
     }
 
     fn delete(&self, key: &[u8]) -> StoreResult<()> {
-        self.records.remove(key).map_err(failed("delete"))
+        self.records.remove(key).map_err(failed("delete"))?;
+        self.persist("delete")
     }
 
     fn scan(
@@ -73,6 +103,9 @@ impl Store for FjallStore {
 
     fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
         let mut batch = self.database.batch();
+        if self.durability == Durability::Sync {
+            batch = batch.durability(Some(PersistMode::SyncData));
+        }
         for write in writes {
             match *write {
                 BatchWrite::Put(key, value) => batch.insert(&self.records, key, value),

@@ -3,11 +3,12 @@
 
 use std::path::Path;
 
-use evendb_lab::opener::{Durability, Opener, Settings};
-use evendb_lab::store::{Store, StoreError, StoreResult};
+use evendb_lab::opener::{Opener, Settings};
+use evendb_lab::store::{Store, StoreResult};
 use evendb_lab::stores::evendb::EvenDbOpener;
 
 use crate::lmdb::LmdbStore;
+use crate::redb::RedbStore;
 
 /// All of them, EvenDB first.
 #[must_use]
@@ -15,6 +16,7 @@ pub fn all() -> Vec<Box<dyn Opener>> {
     vec![
         Box::new(EvenDbOpener),
         Box::new(Lmdb),
+        Box::new(Redb),
         #[cfg(feature = "rocksdb")]
         Box::new(Rocks),
         #[cfg(feature = "rocksdb")]
@@ -22,17 +24,6 @@ pub fn all() -> Vec<Box<dyn Opener>> {
         #[cfg(feature = "fjall")]
         Box::new(Fjall),
     ]
-}
-
-/// The level that all adapters know.
-fn only_process(settings: &Settings) -> StoreResult<()> {
-    match settings.durability {
-        Durability::Process => Ok(()),
-        other => Err(StoreError::new(
-            "open",
-            format!("no {} level", other.name()),
-        )),
-    }
 }
 
 struct Lmdb;
@@ -43,8 +34,20 @@ impl Opener for Lmdb {
     }
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
-        only_process(settings)?;
-        Ok(Box::new(LmdbStore::open(directory)?))
+        Ok(Box::new(LmdbStore::open(directory, settings.durability)?))
+    }
+}
+
+struct Redb;
+
+impl Opener for Redb {
+    fn name(&self) -> &'static str {
+        "redb"
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let store = RedbStore::open(directory, settings.memory_bytes, settings.durability)?;
+        Ok(Box::new(store))
     }
 }
 
@@ -82,8 +85,12 @@ fn open_rocks(
     settings: &Settings,
     tuning: crate::rocks::Tuning,
 ) -> StoreResult<Box<dyn Store>> {
-    only_process(settings)?;
-    let store = crate::rocks::RocksStore::open(directory, tuning, settings.memory_bytes)?;
+    let store = crate::rocks::RocksStore::open(
+        directory,
+        tuning,
+        settings.memory_bytes,
+        settings.durability,
+    )?;
     Ok(Box::new(store))
 }
 
@@ -97,8 +104,8 @@ impl Opener for Fjall {
     }
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
-        only_process(settings)?;
-        let store = crate::lsm::FjallStore::open(directory, settings.memory_bytes)?;
+        let store =
+            crate::lsm::FjallStore::open(directory, settings.memory_bytes, settings.durability)?;
         Ok(Box::new(store))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | | as it comes | tuned |
 //! |---|---|---|
-//! | write-ahead log | on, not synced | on, not synced |
+//! | write-ahead log | on | on |
 //! | compression | none | none |
 //! | block cache | its default (32 MiB) | a third of the memory |
 //! | filters | none | 10 bits per key |
@@ -11,14 +11,22 @@
 //! | level sizes | dynamic | dynamic |
 //! | writes | plain | pipelined |
 //!
+//! | level | setting |
+//! |---|---|
+//! | sync | `WriteOptions::sync` |
+//! | process | its default: the log is written, not synced |
+//! | relaxed | `manual_wal_flush`: the log is written when its buffer is full |
+//!
 //! The rest of the memory is the page cache's in both. Paying the debt is a flush and waiting for
 //! compactions to end.
 
 use std::path::Path;
 
+use evendb_lab::opener::Durability;
 use evendb_lab::store::{BatchWrite, Figure, Store, StoreResult};
 use rocksdb::{
     BlockBasedOptions, Cache, DB, DBCompressionType, Options, WaitForCompactOptions, WriteBatch,
+    WriteOptions,
 };
 
 use crate::failed;
@@ -36,6 +44,8 @@ pub enum Tuning {
 pub struct RocksStore {
     database: DB,
     tuning: Tuning,
+    durability: Durability,
+    write: WriteOptions,
 }
 
 impl RocksStore {
@@ -43,8 +53,14 @@ impl RocksStore {
     ///
     /// # Errors
     /// RocksDB's own.
-    pub fn open(path: &Path, tuning: Tuning, memory_bytes: u64) -> StoreResult<Self> {
+    pub fn open(
+        path: &Path,
+        tuning: Tuning,
+        memory_bytes: u64,
+        durability: Durability,
+    ) -> StoreResult<Self> {
         let mut options = Options::default();
+        options.set_manual_wal_flush(durability == Durability::Relaxed);
         options.create_if_missing(true);
         options.set_compression_type(DBCompressionType::None);
         if tuning == Tuning::Tuned {
@@ -60,15 +76,26 @@ impl RocksStore {
             options.set_enable_pipelined_write(true);
         }
         let database = DB::open(&options, path).map_err(failed("open"))?;
-        Ok(Self { database, tuning })
+        let mut write = WriteOptions::default();
+        write.set_sync(durability == Durability::Sync);
+        Ok(Self {
+            database,
+            tuning,
+            durability,
+            write,
+        })
     }
 }
 
 impl Store for RocksStore {
     fn name(&self) -> String {
-        match self.tuning {
-            Tuning::Default => "rocksdb (default)".to_owned(),
-            Tuning::Tuned => "rocksdb (tuned)".to_owned(),
+        let tuning = match self.tuning {
+            Tuning::Default => "default",
+            Tuning::Tuned => "tuned",
+        };
+        match self.durability {
+            Durability::Process => format!("rocksdb ({tuning})"),
+            other => format!("rocksdb ({tuning}, {})", other.name()),
         }
     }
 
@@ -78,11 +105,15 @@ impl Store for RocksStore {
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
-        self.database.put(key, value).map_err(failed("put"))
+        self.database
+            .put_opt(key, value, &self.write)
+            .map_err(failed("put"))
     }
 
     fn delete(&self, key: &[u8]) -> StoreResult<()> {
-        self.database.delete(key).map_err(failed("delete"))
+        self.database
+            .delete_opt(key, &self.write)
+            .map_err(failed("delete"))
     }
 
     fn scan(
@@ -116,7 +147,9 @@ impl Store for RocksStore {
                 BatchWrite::Delete(key) => batch.delete(key),
             }
         }
-        self.database.write(batch).map_err(failed("batch"))
+        self.database
+            .write_opt(batch, &self.write)
+            .map_err(failed("batch"))
     }
 
     fn stats(&self) -> Vec<Figure> {

@@ -20,6 +20,7 @@ use crate::munk::{MunkBuilder, PAGE_BYTES};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, epoch};
 use crate::trace;
+use crate::write::commit_log::Writing;
 use std::collections::HashMap;
 
 impl Engine {
@@ -206,8 +207,8 @@ impl Engine {
     /// What munks and rows together may take.
     fn cache_bytes(&self, chunks: u64, indexes_bytes: u64) -> u64 {
         let options = &self.options;
-        let ring = match (&self.commit_log, options.commit_log_mapped) {
-            (Some(_), true) => self.ring_capacity(),
+        let ring = match (&self.commit_log, options.commit_log_writing()) {
+            (Some(_), Writing::Mapped) => self.ring_capacity(),
             _ => 0,
         };
         // A checkpoint builds its runs in RAM, and a job holds the pages it replaces.

@@ -132,9 +132,19 @@ fn copy_and_drop() {
     }
 }
 
+/// Two keys, at the default level or at the one where writes lead each other's syncs.
+fn filled_at_some_level() -> std::sync::Arc<World> {
+    if shuttle::rand::thread_rng().gen_bool(0.5) {
+        return World::filled(2, Plant::Nothing);
+    }
+    let world = World::empty(2, |options| options.durability(Durability::Sync));
+    world.put_rounds(&[0, 1], 1);
+    world
+}
+
 /// S8: close among puts, scans, checkpoints and jobs; what was acknowledged is there afterwards.
 fn close_among_everything() {
-    let world = World::filled(2, Plant::Nothing);
+    let world = filled_at_some_level();
     let closed = |error: &crate::Error| error.kind() == ErrorKind::Closed;
     let writer = world.spawn(move |world| {
         for _ in 0..3 {
@@ -143,6 +153,13 @@ fn close_among_everything() {
                 Ok(()) => world.acknowledge(0, n),
                 Err(error) => oracle!(closed(&error), "{error}"),
             }
+        }
+    });
+    let other = world.spawn(move |world| {
+        let n = world.begin(1);
+        match world.db().put("b", n.to_le_bytes()) {
+            Ok(()) => world.acknowledge(1, n),
+            Err(error) => oracle!(closed(&error), "{error}"),
         }
     });
     let reader = world.spawn(move |world| {
@@ -161,7 +178,7 @@ fn close_among_everything() {
         world.evict(0);
     });
     let closer = world.spawn(|world| world.db().clone().close().expect("closes"));
-    join([writer, reader, jobs, closer]);
+    join([writer, other, reader, jobs, closer]);
     for mode in [CrashMode::Process, CrashMode::PowerLossNothing] {
         world.check_crash(mode, &world.floors(), &[]);
     }
@@ -176,7 +193,7 @@ fn refused(error: &crate::Error) -> bool {
 /// S8: the disk fails for good at some write or sync; nothing acknowledged before is lost, waiters
 /// return, later writes are refused, reads go on.
 fn failing_disk(kind: FaultKind, on: FaultOn) {
-    let world = World::filled(2, Plant::Nothing);
+    let world = filled_at_some_level();
     let breaker = world.spawn(move |world| {
         world.vfs.inject(Fault {
             at: 2,

@@ -333,13 +333,9 @@ impl Engine {
         durability: Durability,
     ) -> Result<()> {
         match (&self.commit_log, durability.max(self.options.durability)) {
-            (Some(log), Durability::Sync) => {
-                if self.manual() {
-                    self.flush_commit_log()?;
-                }
-                log.wait_durable(end)
-                    .map_err(|error| self.latch_error(error.into()))
-            }
+            (Some(log), Durability::Sync) => log
+                .wait_durable(end)
+                .map_err(|error| self.latch_error(error.into())),
             (None, Durability::Process | Durability::Sync) => {
                 self.wait_for_checkpoint(checkpoint_of(version))
             }

@@ -17,8 +17,10 @@
 //! `crates/peers`).
 
 pub mod isolated;
+pub mod relaxed;
 pub mod reopen;
 pub mod split;
+pub mod sync;
 pub mod table;
 
 use clap::Subcommand;
@@ -98,6 +100,10 @@ pub enum Experiment {
     Reopen(reopen::Arguments),
     /// Whether memory is split well between chunks in RAM and single rows (EvenDB only)
     Split(split::Arguments),
+    /// Puts that survive power loss, by number of threads, beside the disk's own `fdatasync` rate
+    Sync(sync::Arguments),
+    /// Puts that nobody syncs, and what they write
+    Relaxed(relaxed::Arguments),
 }
 
 impl Experiment {
@@ -105,6 +111,8 @@ impl Experiment {
         match self {
             Experiment::Reopen(arguments) => arguments,
             Experiment::Split(arguments) => arguments,
+            Experiment::Sync(arguments) => arguments,
+            Experiment::Relaxed(arguments) => arguments,
         }
     }
 

@@ -22,10 +22,11 @@ use evendb_lab::dataset::Dataset;
 use evendb_lab::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use evendb_lab::driver::{self, Limit, NoProgress, Phase};
 use evendb_lab::mix::{LoadWorker, Mix, MixWorker, Population, SweepWorker};
+use evendb_lab::opener::{Durability, Settings};
 use evendb_lab::report::PhaseResult;
 use evendb_lab::store::Store;
 use evendb_lab::stores::evendb::EvenDbStore;
-use evendb_peers::lmdb::LmdbStore;
+use evendb_peers::openers::all;
 use evendb_peers::table::Table;
 use serde_json::{Value, json};
 
@@ -186,25 +187,18 @@ fn measure(arguments: &Arguments, store: &str) -> Result<(), Failure> {
 }
 
 fn open(store: &str, directory: &Path, memory_bytes: u64) -> Result<Box<dyn Store>, Failure> {
-    #[cfg(feature = "rocksdb")]
-    use evendb_peers::rocks::{RocksStore, Tuning};
-    Ok(match store {
-        "evendb" => {
-            let options = Options::new().memory_budget(evendb_budget(memory_bytes));
-            Box::new(EvenDbStore::open(directory, options, "")?)
-        }
-        "lmdb" => Box::new(LmdbStore::open(directory)?),
-        #[cfg(feature = "rocksdb")]
-        "rocksdb" => Box::new(RocksStore::open(directory, Tuning::Default, memory_bytes)?),
-        #[cfg(feature = "rocksdb")]
-        "rocksdb-tuned" => Box::new(RocksStore::open(directory, Tuning::Tuned, memory_bytes)?),
-        #[cfg(feature = "fjall")]
-        "fjall" => Box::new(evendb_peers::lsm::FjallStore::open(
-            directory,
-            memory_bytes,
-        )?),
-        other => return Err(format!("no store `{other}` in this build").into()),
-    })
+    if store == "evendb" {
+        let options = Options::new().memory_budget(evendb_budget(memory_bytes));
+        return Ok(Box::new(EvenDbStore::open(directory, options, "")?));
+    }
+    let settings = Settings {
+        memory_bytes,
+        durability: Durability::Process,
+    };
+    match all().iter().find(|opener| opener.name() == store) {
+        Some(opener) => Ok(opener.open(directory, &settings)?),
+        None => Err(format!("no store `{store}` in this build").into()),
+    }
 }
 
 /// EvenDB's budget leaves a fifth to the allocator, the driver and the page cache.

@@ -85,6 +85,12 @@ pub trait File: Send + Sync + Debug + 'static {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes all of `data` at `offset`, extending the file if need be.
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()>;
+    /// The same, and makes durable what it wrote, though not what was written elsewhere before. A
+    /// failure leaves unknown what was written and what is durable.
+    fn write_at_durable(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.write_at(data, offset)?;
+        self.sync_data()
+    }
     /// Makes contents and length durable (`fdatasync`).
     fn sync_data(&self) -> io::Result<()>;
     /// Length in bytes.

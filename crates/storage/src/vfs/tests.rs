@@ -78,6 +78,21 @@ fn reads_and_writes_by_position(vfs: &dyn Vfs, dir: &Path) {
     );
 }
 
+fn writes_durably(vfs: &dyn Vfs, dir: &Path) {
+    let file = create_with(vfs, &dir.join("a"), &[1; 5_000]);
+    file.write_at_durable(&[2; 700], 4_000).unwrap();
+    file.write_at_durable(b"", 100).unwrap();
+    // Beyond the end too, zeros between.
+    file.write_at_durable(b"end", 9_000).unwrap();
+    let mut expected = vec![1; 5_000];
+    expected[4_000..4_700].fill(2);
+    expected.resize(9_000, 0);
+    expected.extend_from_slice(b"end");
+    assert_eq!(contents(&*file), expected);
+    let reader = vfs.open(&dir.join("a"), false).unwrap();
+    assert!(reader.write_at_durable(b"x", 0).is_err());
+}
+
 fn sets_lengths(vfs: &dyn Vfs, dir: &Path) {
     let file = create_with(vfs, &dir.join("a"), &[9; 9_000]);
     file.set_len(4_500).unwrap();
@@ -289,6 +304,7 @@ macro_rules! conformance {
 conformance!(
     creates_and_opens,
     reads_and_writes_by_position,
+    writes_durably,
     sets_lengths,
     preallocates_and_punches,
     renames_and_removes,

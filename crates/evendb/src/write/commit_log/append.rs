@@ -1,79 +1,117 @@
-//! Appending, syncing, waiting.
+//! Appending. [`super::flush`] makes durable what was appended.
 
+use super::flush::Syncing;
 use super::record::{ALIGN, HEADER_BYTES, Header, HeaderKind, payload_checksum, record_bytes};
-use super::{CAPACITY_MIN, CAPACITY_UNIT, Lsn, record_bytes_max};
+use super::{CAPACITY_MIN, CAPACITY_UNIT, Lsn, Plant, record_bytes_max};
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Arc, Condvar, Mutex};
+use crate::sync::{Arc, Mutex};
 use crossbeam_utils::CachePadded;
 use evendb_storage::vfs::{File, Mapping, Vfs};
-use evendb_storage::{Error, ErrorKind, Version};
+use evendb_storage::{Error, Version};
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
-use std::time::Duration;
 
 /// Bytes ahead of the head that [`CommitLog::prefault_ahead`] touches.
 const PREFAULT_BYTES: u64 = 1 << 20;
 
+/// How records reach the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Writing {
+    /// Copied into a shared mapping: the kernel has them when the append returns, without a system
+    /// call. Syncing a mapped page costs the kernel more than twice what a written one does.
+    Mapped,
+    /// By a system call in each append.
+    Written,
+    /// Gathered in memory, and written by the thread that syncs, all at once: for a log whose every
+    /// appender waits for the sync anyway.
+    Gathered,
+}
+
 /// The commit log, open for appending.
 pub(crate) struct CommitLog {
-    file: Arc<dyn File>,
-    /// `None`: records are written with `write_at`.
+    pub(super) file: Arc<dyn File>,
+    pub(super) writing: Writing,
+    /// There if records are copied into it.
     mapping: Option<Box<dyn Mapping>>,
-    capacity: u64,
+    pub(super) capacity: u64,
     epoch: u64,
     seed: u64,
     /// End of the last complete record. Written Release under the ring latch, read Acquire.
-    head: CachePadded<AtomicU64>,
+    pub(super) head: CachePadded<AtomicU64>,
     /// Start of what recovery needs. Written Release by the checkpoint, read Acquire.
     tail: CachePadded<AtomicU64>,
     /// Everything below survives power loss, here or in a checkpoint. Raised AcqRel under the sync
     /// mutex, read Acquire.
-    durable: CachePadded<AtomicU64>,
+    pub(super) durable: CachePadded<AtomicU64>,
     /// The ring latch.
-    ring: CachePadded<Mutex<Ring>>,
-    /// Held over a sync: of two syncs at once, only one would hear of a failure.
-    flushing: Mutex<()>,
-    sync: Mutex<SyncState>,
-    /// Waiters for `durable` or an error.
-    synced: Condvar,
-    /// The flusher, waiting for work.
-    requested: Condvar,
+    pub(super) ring: CachePadded<Mutex<Ring>>,
+    /// Who syncs, and who waits for it.
+    pub(super) syncing: Syncing,
     /// LSN up to which pages were touched; only the thread that prefaults uses it.
     prefaulted: AtomicU64,
     #[cfg(test)]
-    plant: super::Plant,
+    pub(super) plant: Plant,
 }
 
 /// What the ring latch guards, besides moving the head.
 #[derive(Default)]
-struct Ring {
+pub(super) struct Ring {
     /// End and length of each filler in the live part: nobody reserved these bytes.
     fillers: VecDeque<(u64, u64)>,
     /// One record on its way to `write_at`.
     scratch: Vec<u8>,
+    /// Records that no sync has taken yet, where they are gathered.
+    pub(super) gathered: Gathered,
 }
 
+/// Bytes for the file, in the order of their LSNs.
 #[derive(Default)]
-struct SyncState {
-    requested: bool,
-    /// The first failure; set once.
-    error: Option<Arc<Error>>,
+pub(super) struct Gathered {
+    pub(super) bytes: Vec<u8>,
+    /// LSN and place in `bytes` of each piece that begins a lap, or comes first.
+    pub(super) pieces: Vec<(u64, usize)>,
 }
 
-/// A failure that many hear of.
-#[derive(Debug)]
-struct Shared(Arc<Error>);
-
-impl std::fmt::Display for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
+impl Gathered {
+    /// Adds a record at `lsn`, which must not lie below what was added before.
+    fn push(&mut self, lsn: u64, header: &[u8; HEADER_BYTES], parts: &[&[u8]], capacity: u64) {
+        let expected = self
+            .pieces
+            .last()
+            .map(|(start, at)| start + (self.bytes.len() - at) as u64);
+        if expected != Some(lsn) || lsn.is_multiple_of(capacity) {
+            self.pieces.push((lsn, self.bytes.len()));
+        }
+        self.bytes.extend_from_slice(header);
+        for part in parts {
+            self.bytes.extend_from_slice(part);
+        }
+        // Up to the next record's place, so that it continues this piece.
+        let padded = self.bytes.len().next_multiple_of(ALIGN as usize);
+        self.bytes.resize(padded, 0);
     }
-}
 
-impl std::error::Error for Shared {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&*self.0)
+    /// Forgets what lies below `lsn`: a checkpoint holds it, and recovery begins there.
+    fn forget_below(&mut self, lsn: u64) {
+        let passed = self.pieces.partition_point(|&(start, _)| start < lsn);
+        let Some(&(start, at)) = passed.checked_sub(1).and_then(|last| self.pieces.get(last))
+        else {
+            return;
+        };
+        let next = self
+            .pieces
+            .get(passed)
+            .map_or(self.bytes.len(), |piece| piece.1);
+        let cut = next.min(at + (lsn - start) as usize);
+        self.pieces.drain(..passed);
+        for piece in &mut self.pieces {
+            piece.1 -= cut;
+        }
+        if cut < next {
+            self.pieces.insert(0, (lsn, 0));
+        }
+        self.bytes.drain(..cut);
     }
 }
 
@@ -112,7 +150,7 @@ impl CommitLog {
     pub(crate) fn start(
         file: Arc<dyn File>,
         capacity: u64,
-        mapped: bool,
+        writing: Writing,
         epoch: u64,
         seed: u64,
         start: Lsn,
@@ -121,7 +159,7 @@ impl CommitLog {
         check_capacity(capacity);
         assert!(start.0.is_multiple_of(ALIGN), "records are aligned");
         assert!(tail <= start && start.0 - tail.0 <= capacity, "live part");
-        let mapping = if mapped {
+        let mapping = if writing == Writing::Mapped {
             let map = file.map(capacity as usize);
             Some(map.map_err(|error| Error::io(file.path(), "map the commit log", error))?)
         } else {
@@ -129,6 +167,7 @@ impl CommitLog {
         };
         Ok(CommitLog {
             file,
+            writing,
             mapping,
             capacity,
             epoch,
@@ -137,14 +176,16 @@ impl CommitLog {
             tail: CachePadded::new(AtomicU64::new(tail.0)),
             durable: CachePadded::new(AtomicU64::new(tail.0)),
             ring: CachePadded::new(Mutex::new(Ring::default())),
-            flushing: Mutex::new(()),
-            sync: Mutex::new(SyncState::default()),
-            synced: Condvar::new(),
-            requested: Condvar::new(),
+            syncing: Syncing::default(),
             prefaulted: AtomicU64::new(start.0),
             #[cfg(test)]
-            plant: super::Plant::Nothing,
+            plant: Plant::Nothing,
         })
+    }
+
+    /// Whether records are copied into a mapping.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.writing == Writing::Mapped
     }
 
     /// Bytes that a record with a payload of this length takes in the ring.
@@ -153,8 +194,8 @@ impl CommitLog {
     }
 
     /// Appends one record whose payload is `parts`, concatenated, and returns its end. The caller
-    /// has reserved its bytes. Never fails on a mapped ring; without a mapping a failed write
-    /// latches the log, and this and every later append returns the failure.
+    /// has reserved its bytes. Fails only where each append writes: a failed write latches the log,
+    /// and this and every later append returns the failure.
     pub(crate) fn append(&self, version: Version, parts: &[&[u8]]) -> Result<Lsn, Error> {
         let payload_len: usize = parts.iter().map(|part| part.len()).sum();
         let total = record_bytes(payload_len);
@@ -165,7 +206,7 @@ impl CommitLog {
         // Outside of the latch: the longer part of the checksum.
         let checksum = payload_checksum(self.seed, parts);
         let mut ring = self.ring.lock();
-        if self.mapping.is_none() {
+        if self.writing == Writing::Written {
             self.check_error()?;
         }
         let head = self.head.load(Ordering::Relaxed);
@@ -177,9 +218,11 @@ impl CommitLog {
             end - tail <= self.capacity,
             "admission keeps the head within the ring"
         );
-        self.publish_early(end);
+        if self.is_planted(Plant::EarlyHead) {
+            self.head.store(end, Ordering::Release);
+        }
         if start != head {
-            self.fill(head, rest, tail)
+            self.fill(&mut ring, head, rest, tail)
                 .map_err(|error| self.write_failed(error))?;
         }
         let header = Header {
@@ -191,7 +234,7 @@ impl CommitLog {
             tail: Lsn(tail),
         }
         .encode(checksum);
-        self.copy(&mut ring.scratch, start, &header, parts)
+        self.copy(&mut ring, start, &header, parts)
             .map_err(|error| self.write_failed(error))?;
         if start != head {
             ring.fillers.push_back((start, rest));
@@ -201,7 +244,7 @@ impl CommitLog {
     }
 
     /// Covers the rest of the lap.
-    fn fill(&self, head: u64, rest: u64, tail: u64) -> io::Result<()> {
+    fn fill(&self, ring: &mut Ring, head: u64, rest: u64, tail: u64) -> io::Result<()> {
         let Some(payload_len) = rest.checked_sub(HEADER_BYTES as u64) else {
             return Ok(());
         };
@@ -214,13 +257,14 @@ impl CommitLog {
             tail: Lsn(tail),
         }
         .encode(payload_checksum(self.seed, &[]));
-        self.copy(&mut Vec::new(), head, &header, &[])
+        self.copy(ring, head, &header, &[])
     }
 
-    /// Copies a record to its place, the header last: until it is there, nothing verifies.
+    /// Copies a record to its place, in a mapping the header last: until it is there, nothing
+    /// verifies.
     fn copy(
         &self,
-        scratch: &mut Vec<u8>,
+        ring: &mut Ring,
         lsn: u64,
         header: &[u8; HEADER_BYTES],
         parts: &[&[u8]],
@@ -235,6 +279,11 @@ impl CommitLog {
             mapping.write(offset as usize, header);
             return Ok(());
         }
+        if self.writing == Writing::Gathered {
+            ring.gathered.push(lsn, header, parts, self.capacity);
+            return Ok(());
+        }
+        let scratch = &mut ring.scratch;
         scratch.clear();
         scratch.extend_from_slice(header);
         for part in parts {
@@ -282,85 +331,13 @@ impl CommitLog {
                 freed -= len;
                 ring.fillers.pop_front();
             }
+            ring.gathered.forget_below(l0.0);
             self.tail.store(l0.0, Ordering::Release);
             freed
         };
         // A checkpoint holds what lies below. It finished before any error, or there is none.
-        let _state = self.sync.lock();
-        self.durable.fetch_max(l0.0, Ordering::AcqRel);
-        self.synced.notify_all();
+        self.raise_durable(l0);
         freed
-    }
-
-    /// Makes durable what was appended before the call. A failure latches the log.
-    pub(crate) fn flush(&self) -> Result<(), Error> {
-        let _one_at_a_time = self.flushing.lock();
-        self.check_error()?;
-        // Acquire: the copies of all records below the target are done.
-        let target = self.head.load(Ordering::Acquire);
-        let result = self.file.sync_data();
-        let result = self.plant_ack(result);
-        if let Err(error) = result {
-            let error = Error::io(self.file.path(), "sync the commit log", error);
-            return Err(self.latch(error));
-        }
-        let state = self.sync.lock();
-        if let Some(error) = &state.error {
-            // Something else failed during the sync: nothing becomes durable any more.
-            return Err(self.repeat(error));
-        }
-        self.durable.fetch_max(target, Ordering::AcqRel);
-        self.synced.notify_all();
-        Ok(())
-    }
-
-    /// Waits until everything below `lsn` is durable, and has the flusher see to it. What is
-    /// durable is so whatever failed since; else the failure is returned.
-    pub(crate) fn wait_durable(&self, lsn: Lsn) -> Result<(), Error> {
-        if self.durable() >= lsn {
-            return Ok(());
-        }
-        let mut state = self.sync.lock();
-        loop {
-            // Under the mutex, under which it is raised: no wake-up is lost.
-            if self.durable() >= lsn {
-                return Ok(());
-            }
-            if let Some(error) = &state.error {
-                return Err(self.repeat(error));
-            }
-            if !state.requested {
-                state.requested = true;
-                self.requested.notify_one();
-            }
-            self.synced.wait(&mut state);
-        }
-    }
-
-    /// For the flusher: waits until a flush is wanted, or for `timeout`; whether one is.
-    pub(crate) fn wait_for_flush_request(&self, timeout: Duration) -> bool {
-        let mut state = self.sync.lock();
-        if !state.requested {
-            self.requested.wait_for(&mut state, timeout);
-        }
-        std::mem::take(&mut state.requested)
-    }
-
-    /// Wakes the flusher out of [`CommitLog::wait_for_flush_request`], to flush or to end.
-    pub(crate) fn request_flush(&self) {
-        self.sync.lock().requested = true;
-        self.requested.notify_all();
-    }
-
-    /// The database failed: all waiters return `cause` unless what they wait for is durable
-    /// already, and nothing becomes durable any more. The first cause stays.
-    pub(crate) fn fail(&self, cause: impl Into<Arc<Error>>) {
-        let mut state = self.sync.lock();
-        if state.error.is_none() {
-            state.error = Some(cause.into());
-        }
-        self.synced.notify_all();
-        self.requested.notify_all();
     }
 
     /// Touches the pages ahead of the head, so that no appender takes a page fault while it holds
@@ -381,50 +358,20 @@ impl CommitLog {
         self.prefaulted.store(at, Ordering::Relaxed);
     }
 
-    /// Latches `error` unless an earlier one is there; returns what is latched.
-    fn latch(&self, error: Error) -> Error {
-        self.fail(error);
-        self.check_error()
-            .expect_err("an error was latched just now")
-    }
-
-    fn check_error(&self) -> Result<(), Error> {
-        match &self.sync.lock().error {
-            Some(error) => Err(self.repeat(error)),
-            None => Ok(()),
-        }
-    }
-
-    /// The latched failure for one more caller, with the original as its source.
-    fn repeat(&self, error: &Arc<Error>) -> Error {
-        let kind = match error.kind() {
-            ErrorKind::NoSpace => io::ErrorKind::StorageFull,
-            ErrorKind::Unsupported => io::ErrorKind::Unsupported,
-            _ => io::ErrorKind::Other,
-        };
-        let source = io::Error::new(kind, Shared(Arc::clone(error)));
-        Error::io(self.file.path(), "use the commit log", source)
-    }
-
+    /// Whether a fault is switched on: never outside of tests.
     #[inline]
-    fn publish_early(&self, _end: u64) {
+    pub(super) fn is_planted(&self, plant: Plant) -> bool {
         #[cfg(test)]
-        if self.plant == super::Plant::EarlyHead {
-            self.head.store(_end, Ordering::Release);
+        return self.plant == plant;
+        #[cfg(not(test))]
+        {
+            let _ = plant;
+            false
         }
-    }
-
-    #[inline]
-    fn plant_ack(&self, result: io::Result<()>) -> io::Result<()> {
-        #[cfg(test)]
-        if self.plant == super::Plant::AckAfterFailedSync {
-            return Ok(());
-        }
-        result
     }
 
     #[cfg(all(test, evendb_loom))]
-    pub(super) fn planted(mut self, plant: super::Plant) -> CommitLog {
+    pub(super) fn planted(mut self, plant: Plant) -> CommitLog {
         self.plant = plant;
         self
     }

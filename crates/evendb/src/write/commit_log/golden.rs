@@ -81,8 +81,16 @@ fn a_record() {
     let payload = bytes_of(PAYLOAD);
     let file = TestFile::new(CAPACITY_MIN);
     let shared: Arc<dyn File> = Arc::new(file.clone());
-    let log =
-        CommitLog::start(shared, CAPACITY_MIN, true, 3, SEED, Lsn(0), Lsn(0)).expect("starts");
+    let log = CommitLog::start(
+        shared,
+        CAPACITY_MIN,
+        Writing::Mapped,
+        3,
+        SEED,
+        Lsn(0),
+        Lsn(0),
+    )
+    .expect("starts");
     log.append(Version(0x0405), &[&payload]).expect("appends");
     let expected = bytes_of(&RECORD.replace("CRC", RECORD_CRC));
     let bytes = file.0.lock().bytes.clone();

@@ -15,19 +15,20 @@
 //! under the ring latch and after the copy; a panic in the middle leaves it where it was, and the
 //! next append overwrites the rest. Head never passes tail + capacity (I10): admission lets in at
 //! most 7/8 of the ring, no record is longer than 1/8, and the live part holds one filler at most.
-//! Appending to a mapped ring cannot fail (I12). After an error no write or sync begins, and
+//! Appending cannot fail but where each append writes (I12). After an error no write or sync begins, and
 //! nothing becomes durable that was not (I16).
 //!
-//! Thread safety: any number of appenders and waiters. Locks: the ring latch (it parks), the flush
-//! mutex (held over the sync), the sync mutex (a leaf, memory only). Not here: when the tail may
-//! move, what a payload means, and syncing value extents before the ring.
+//! Thread safety: any number of appenders and waiters; [`flush`] says who syncs. Locks: the leader's
+//! mutex (held over the sync), the ring latch (it parks), the sync mutex (a leaf, memory only). Not
+//! here: when the tail may move, what a payload means, and syncing value extents before the ring.
 
 mod append;
+mod flush;
 mod record;
 mod recover;
 mod survey;
 
-pub(crate) use append::{CommitLog, create_file};
+pub(crate) use append::{CommitLog, Writing, create_file};
 pub(crate) use record::LogRecord;
 pub(crate) use recover::{Segment, recover};
 pub(crate) use survey::{Surveyed, survey};
@@ -47,7 +48,6 @@ pub(crate) fn record_bytes_max(capacity: u64) -> u64 {
 }
 
 /// Faults that the models must notice.
-#[cfg(test)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Plant {
     #[default]
@@ -56,6 +56,12 @@ pub(crate) enum Plant {
     AckAfterFailedSync,
     /// The head moves before the record is copied.
     EarlyHead,
+    /// What a sync covered is looked up after it.
+    LateTarget,
+    /// A leader that is done does not look for those it leaves behind.
+    NoHandOver,
+    /// No fault: each leader dies before its sync, as by a panic.
+    LeaderDies,
 }
 
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]

@@ -1,5 +1,5 @@
-//! A file in memory that tells visible from synced bytes and fails when told to. Its locks are no
-//! part of any model: none is held over a step that a model schedules.
+//! A file in memory that tells visible from synced bytes and fails when told to. Its lock is no
+//! part of any model: it is not held over a step that a model schedules.
 
 use evendb_storage::vfs::{File, Mapping};
 use parking_lot::Mutex;
@@ -16,11 +16,24 @@ pub(super) struct State {
     pub(super) fail_write: bool,
     /// Panics in the write that comes after this many.
     pub(super) panic_after: Option<usize>,
+    /// Panics in the next sync.
+    pub(super) panic_in_sync: bool,
     pub(super) syncs: usize,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct TestFile(pub(super) Arc<Mutex<State>>);
+pub(super) struct TestFile(pub(super) Arc<Mutex<State>>, Steps);
+
+/// Counts copies and syncs, for a model to run others before and between them.
+#[derive(Clone, Debug, Default)]
+struct Steps(Arc<crate::sync::atomic::AtomicUsize>);
+
+impl Steps {
+    fn take(&self) {
+        // Relaxed: it must order nothing that the log does not order itself.
+        self.0.fetch_add(1, crate::sync::atomic::Ordering::Relaxed);
+    }
+}
 
 impl TestFile {
     pub(super) fn new(capacity: u64) -> TestFile {
@@ -28,10 +41,11 @@ impl TestFile {
     }
 
     pub(super) fn of(bytes: Vec<u8>) -> TestFile {
-        TestFile(Arc::new(Mutex::new(State {
+        let state = State {
             bytes,
             ..State::default()
-        })))
+        };
+        TestFile(Arc::new(Mutex::new(state)), Steps::default())
     }
 }
 
@@ -49,6 +63,7 @@ impl File for TestFile {
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.1.take();
         let mut state = self.0.lock();
         if state.fail_write {
             return Err(io::Error::other("planned failure of a write"));
@@ -62,12 +77,19 @@ impl File for TestFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        self.1.take();
         let mut state = self.0.lock();
+        if std::mem::take(&mut state.panic_in_sync) {
+            drop(state);
+            panic!("planned panic of a sync");
+        }
         state.syncs += 1;
         if state.fail_sync {
             return Err(io::Error::other("planned failure of a sync"));
         }
         state.synced = state.bytes.clone();
+        drop(state);
+        self.1.take();
         Ok(())
     }
 
@@ -95,21 +117,17 @@ impl File for TestFile {
 
 impl Mapping for TestFile {
     fn write(&self, offset: usize, data: &[u8]) {
-        {
-            let mut state = self.0.lock();
-            if let Some(left) = &mut state.panic_after {
-                if *left == 0 {
-                    state.panic_after = None;
-                    drop(state);
-                    panic!("planned panic of a copy");
-                }
-                *left -= 1;
+        self.1.take();
+        let mut state = self.0.lock();
+        if let Some(left) = &mut state.panic_after {
+            if *left == 0 {
+                state.panic_after = None;
+                drop(state);
+                panic!("planned panic of a copy");
             }
-            state.bytes[offset..offset + data.len()].copy_from_slice(data);
+            *left -= 1;
         }
-        // A copy takes time: a model may run others in the middle.
-        #[cfg(evendb_loom)]
-        loom::thread::yield_now();
+        state.bytes[offset..offset + data.len()].copy_from_slice(data);
     }
 
     fn prefault(&self, offset: usize, len: usize) {

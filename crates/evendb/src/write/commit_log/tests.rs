@@ -3,15 +3,16 @@ use super::*;
 use crate::sync::Arc;
 use evendb_storage::vfs::File;
 use evendb_storage::{ErrorKind, Version};
-use std::time::Duration;
 
 const SEED: u64 = 0x0123_4567_89ab_cdef;
 const EPOCH: u64 = 3;
 const CAPACITY: u64 = CAPACITY_MIN;
 
-fn open(file: &TestFile, mapped: bool, at: Lsn) -> CommitLog {
+const WAYS: [Writing; 3] = [Writing::Mapped, Writing::Written, Writing::Gathered];
+
+fn open(file: &TestFile, writing: Writing, at: Lsn) -> CommitLog {
     let shared: Arc<dyn File> = Arc::new(file.clone());
-    CommitLog::start(shared, CAPACITY, mapped, EPOCH, SEED, at, at).unwrap()
+    CommitLog::start(shared, CAPACITY, writing, EPOCH, SEED, at, at).unwrap()
 }
 
 fn segment(epoch: u64, seed: u64, start: Lsn, closed_at: Option<Lsn>) -> Segment {
@@ -53,7 +54,7 @@ fn payload(version: u64) -> Vec<u8> {
 #[test]
 fn golden_bytes_of_a_record() {
     let file = TestFile::new(CAPACITY);
-    let log = open(&file, true, Lsn(0));
+    let log = open(&file, Writing::Mapped, Lsn(0));
     let end = log.append(Version(0x0405), &[b"ab", b"", b"c"]).unwrap();
     assert_eq!(end, Lsn(48));
     assert_eq!(CommitLog::record_bytes(3), 48);
@@ -68,9 +69,9 @@ fn golden_bytes_of_a_record() {
 
 #[test]
 fn every_lap_is_recovered_from_every_tail() {
-    for mapped in [true, false] {
+    for writing in WAYS {
         let file = TestFile::new(CAPACITY);
-        let log = open(&file, mapped, Lsn(0));
+        let log = open(&file, writing, Lsn(0));
         let mut live = Records::new();
         let (mut reserved, mut freed) = (0, 0);
         for version in 1..=150 {
@@ -88,6 +89,9 @@ fn every_lap_is_recovered_from_every_tail() {
             live.push((Lsn(end.0 - total), end, Version(version), body));
             log.prefault_ahead();
             if version % 10 == 0 {
+                // Gathered over many records, often over the end of a lap.
+                log.flush().unwrap();
+                assert_eq!(log.durable(), log.head());
                 for first in 0..live.len() {
                     assert_eq!(read_all(&file, live[first].0).1, live[first..]);
                 }
@@ -104,7 +108,7 @@ fn every_lap_is_recovered_from_every_tail() {
 /// A ring in its second lap with small records at the end, and where these start.
 fn second_lap() -> (TestFile, Vec<Lsn>) {
     let file = TestFile::new(CAPACITY);
-    let log = open(&file, true, Lsn(0));
+    let log = open(&file, Writing::Mapped, Lsn(0));
     let mut ends = vec![];
     for version in 1..40 {
         ends.push(log.append(Version(version), &[&vec![7; 2000]]).unwrap());
@@ -198,13 +202,22 @@ fn any_bytes_are_survived() {
 fn segments_follow_each_other_and_a_short_one_kills_the_rest() {
     let file = TestFile::new(CAPACITY);
     let shared: Arc<dyn File> = Arc::new(file.clone());
-    let first = open(&file, true, Lsn(0));
+    let first = open(&file, Writing::Mapped, Lsn(0));
     first.append(Version(1), &[b"one"]).unwrap();
     let closed = first.append(Version(2), &[b"two"]).unwrap();
     // Lost behind the close: an old record that must not return.
     first.append(Version(3), &[b"old"]).unwrap();
     first.append(Version(4), &[b"old"]).unwrap();
-    let second = CommitLog::start(shared, CAPACITY, true, EPOCH + 1, 99, closed, Lsn(0)).unwrap();
+    let second = CommitLog::start(
+        shared,
+        CAPACITY,
+        Writing::Mapped,
+        EPOCH + 1,
+        99,
+        closed,
+        Lsn(0),
+    )
+    .unwrap();
     let end = second.append(Version(5), &[b"new"]).unwrap();
     let both = [
         segment(EPOCH, SEED, Lsn(0), Some(closed)),
@@ -230,7 +243,7 @@ fn segments_follow_each_other_and_a_short_one_kills_the_rest() {
 fn a_panic_in_the_middle_leaves_a_whole_prefix() {
     for writes_before in 0..3 {
         let file = TestFile::new(CAPACITY);
-        let log = open(&file, true, Lsn(0));
+        let log = open(&file, Writing::Mapped, Lsn(0));
         let end = log.append(Version(1), &[b"a"]).unwrap();
         file.0.lock().panic_after = Some(writes_before);
         let append = std::panic::AssertUnwindSafe(|| log.append(Version(2), &[b"bb", b"b"]));
@@ -245,7 +258,7 @@ fn a_panic_in_the_middle_leaves_a_whole_prefix() {
 #[test]
 fn a_failed_write_latches() {
     let file = TestFile::new(CAPACITY);
-    let log = open(&file, false, Lsn(0));
+    let log = open(&file, Writing::Written, Lsn(0));
     let end = log.append(Version(1), &[b"a"]).unwrap();
     log.flush().unwrap();
     file.0.lock().fail_write = true;
@@ -262,43 +275,146 @@ fn a_failed_write_latches() {
 }
 
 #[test]
-fn a_failed_sync_reaches_every_waiter_and_stays() {
+fn a_failed_write_of_what_was_gathered_latches() {
     let file = TestFile::new(CAPACITY);
-    let log = open(&file, true, Lsn(0));
-    file.0.lock().fail_sync = true;
-    std::thread::scope(|scope| {
-        let waiters: Vec<_> = (0..3)
-            .map(|version| {
-                let log = &log;
-                scope.spawn(move || {
-                    let end = log.append(Version(version), &[b"x"]).unwrap();
-                    log.wait_durable(end)
+    let log = open(&file, Writing::Gathered, Lsn(0));
+    let end = log.append(Version(1), &[b"a"]).unwrap();
+    log.wait_durable(end).unwrap();
+    file.0.lock().fail_write = true;
+    let lost = log.append(Version(2), &[b"b"]).unwrap();
+    assert_eq!(log.wait_durable(lost).unwrap_err().kind(), ErrorKind::Io);
+    file.0.lock().fail_write = false;
+    assert!(log.wait_durable(lost).is_err(), "it is not tried again");
+    assert!(log.flush().is_err());
+    log.wait_durable(end).unwrap();
+    assert_eq!((log.durable(), file.0.lock().syncs), (end, 1));
+    assert_eq!(read_all(&file, Lsn(0)).0, end);
+}
+
+#[test]
+fn what_is_gathered_reaches_the_file_by_one_sync() {
+    let file = TestFile::new(CAPACITY);
+    let log = open(&file, Writing::Gathered, Lsn(0));
+    for version in 1..=5 {
+        log.append(Version(version), &[b"together"]).unwrap();
+    }
+    assert_eq!(read_all(&file, Lsn(0)).0, Lsn(0), "nothing is written yet");
+    log.flush().unwrap();
+    log.flush().unwrap();
+    log.wait_durable(log.head()).unwrap();
+    assert_eq!(read_all(&file, Lsn(0)).1.len(), 5);
+    assert_eq!(
+        file.0.lock().syncs,
+        1,
+        "what is durable is not synced again"
+    );
+}
+
+#[test]
+fn what_a_checkpoint_holds_is_not_written_any_more() {
+    let file = TestFile::new(CAPACITY);
+    let log = open(&file, Writing::Gathered, Lsn(0));
+    let mut ends = vec![Lsn(0)];
+    for version in 1..=100 {
+        let end = log.append(Version(version), &[&[7; 1600]]).unwrap();
+        ends.push(end);
+        // Always a few behind the head, at times beyond the end of a lap.
+        let held = ends[ends.len() - 1 - (version as usize % 4).min(ends.len() - 1)];
+        if held > log.tail() {
+            let _ = log.set_tail(held);
+        }
+        log.wait_durable(log.tail()).unwrap();
+        assert!(log.ring.lock().gathered.bytes.len() <= 4 * 1648);
+        if version % 9 == 0 {
+            log.flush().unwrap();
+            let (end, records) = read_all(&file, log.tail());
+            assert_eq!(end, log.head());
+            assert_eq!(records.len(), version as usize % 4);
+        }
+    }
+    assert!(log.head() > Lsn(2 * CAPACITY));
+}
+
+#[test]
+fn a_failed_sync_reaches_every_waiter_and_stays() {
+    for writing in WAYS {
+        let file = TestFile::new(CAPACITY);
+        let log = open(&file, writing, Lsn(0));
+        file.0.lock().fail_sync = true;
+        std::thread::scope(|scope| {
+            let waiters: Vec<_> = (0..3)
+                .map(|version| {
+                    let log = &log;
+                    scope.spawn(move || {
+                        let Ok(end) = log.append(Version(version), &[b"x"]) else {
+                            // Where each append writes, it asks.
+                            assert_eq!(writing, Writing::Written);
+                            return log.flush();
+                        };
+                        log.wait_durable(end)
+                    })
                 })
-            })
-            .collect();
-        while !log.wait_for_flush_request(Duration::from_secs(10)) {}
-        assert!(log.flush().is_err());
+                .collect();
+            for waiter in waiters {
+                let error = waiter.join().unwrap().unwrap_err();
+                assert!(error.to_string().contains("planned failure"), "{error}");
+            }
+        });
         file.0.lock().fail_sync = false;
         assert!(
             log.flush().is_err(),
             "a second sync would hide what the first lost"
         );
-        for waiter in waiters {
-            let error = waiter.join().unwrap().unwrap_err();
-            assert!(error.to_string().contains("planned failure"), "{error}");
+        assert_eq!((log.durable(), file.0.lock().syncs), (Lsn(0), 1));
+    }
+}
+
+#[test]
+fn a_leader_that_panics_leaves_an_error_to_all() {
+    for writing in WAYS {
+        let file = TestFile::new(CAPACITY);
+        let log = open(&file, writing, Lsn(0));
+        let end = log.append(Version(1), &[b"x"]).unwrap();
+        file.0.lock().panic_in_sync = true;
+        let outcomes: Vec<_> = std::thread::scope(|scope| {
+            let waiters: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| log.wait_durable(end)))
+                .collect();
+            waiters.into_iter().map(|thread| thread.join()).collect()
+        });
+        let panics = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+        assert_eq!(panics, 1, "one led, and nobody was made to after it");
+        for error in outcomes.into_iter().flatten() {
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("panicked"), "{error}");
         }
-    });
-    assert_eq!(log.durable(), Lsn(0));
+        assert!(log.flush().is_err());
+        assert_eq!(file.0.lock().syncs, 0);
+        log.close();
+    }
+}
+
+#[test]
+fn closing_writes_what_is_gathered_and_nothing_after() {
+    let file = TestFile::new(CAPACITY);
+    let log = open(&file, Writing::Gathered, Lsn(0));
+    let end = log.append(Version(1), &[b"x"]).unwrap();
+    log.close();
+    assert_eq!(read_all(&file, Lsn(0)).0, end);
+    log.wait_durable(end).unwrap();
+    let late = log.append(Version(2), &[b"late"]).unwrap();
+    assert!(log.wait_durable(late).is_err());
+    assert_eq!(read_all(&file, Lsn(0)).0, end);
 }
 
 #[test]
 fn what_recovery_found_is_durable_only_after_a_flush() {
     let file = TestFile::new(CAPACITY);
-    let end = open(&file, true, Lsn(0))
+    let end = open(&file, Writing::Mapped, Lsn(0))
         .append(Version(1), &[b"a"])
         .unwrap();
     let shared: Arc<dyn File> = Arc::new(file.clone());
-    let log = CommitLog::start(shared, CAPACITY, true, 9, 9, end, Lsn(0)).unwrap();
+    let log = CommitLog::start(shared, CAPACITY, Writing::Mapped, 9, 9, end, Lsn(0)).unwrap();
     assert_eq!((log.durable(), log.head()), (Lsn(0), end));
     log.flush().unwrap();
     assert_eq!(log.durable(), end);
@@ -306,47 +422,44 @@ fn what_recovery_found_is_durable_only_after_a_flush() {
 }
 
 #[test]
-fn four_appenders_leave_exactly_their_records_in_order() {
-    let file = TestFile::new(CAPACITY);
-    let log = open(&file, true, Lsn(0));
-    let done = std::sync::atomic::AtomicBool::new(false);
-    let mut appended: Vec<(Lsn, Version)> = std::thread::scope(|scope| {
-        let appenders: Vec<_> = (0..4u64)
-            .map(|thread| {
-                let log = &log;
-                scope.spawn(move || {
-                    let mut mine = vec![];
-                    for turn in 0..200 {
-                        let version = Version(thread * 1000 + turn + 1);
-                        let end = log.append(version, &[&version.0.to_le_bytes()]).unwrap();
-                        if turn % 20 == 0 {
-                            log.wait_durable(end).unwrap();
+fn many_appenders_leave_exactly_their_records_in_order() {
+    for writing in WAYS {
+        let file = TestFile::new(CAPACITY);
+        let log = open(&file, writing, Lsn(0));
+        let mut appended: Vec<(Lsn, Version)> = std::thread::scope(|scope| {
+            let appenders: Vec<_> = (0..6u64)
+                .map(|thread| {
+                    let (log, file) = (&log, &file);
+                    scope.spawn(move || {
+                        let mut mine = vec![];
+                        for turn in 0..150 {
+                            let version = Version(thread * 1000 + turn + 1);
+                            let end = log.append(version, &[&version.0.to_le_bytes()]).unwrap();
+                            if turn % 3 == 0 {
+                                log.wait_durable(end).unwrap();
+                                assert!(log.durable() >= end);
+                            }
+                            if turn % 30 == 0 {
+                                let synced = TestFile::of(file.0.lock().synced.clone());
+                                assert!(read_all(&synced, Lsn(0)).0 >= end);
+                            }
+                            mine.push((end, version));
                         }
-                        mine.push((end, version));
-                    }
-                    mine
+                        mine
+                    })
                 })
-            })
-            .collect();
-        scope.spawn(|| {
-            while !done.load(std::sync::atomic::Ordering::Acquire) {
-                if log.wait_for_flush_request(Duration::from_millis(10)) {
-                    log.flush().unwrap();
-                }
-            }
+                .collect();
+            appenders
+                .into_iter()
+                .flat_map(|thread| thread.join().unwrap())
+                .collect()
         });
-        let all = appenders
-            .into_iter()
-            .flat_map(|thread| thread.join().unwrap())
-            .collect();
-        done.store(true, std::sync::atomic::Ordering::Release);
-        log.request_flush();
-        all
-    });
-    appended.sort();
-    let (end, records) = read_all(&file, Lsn(0));
-    assert_eq!(end, log.head());
-    let found: Vec<_> = records.iter().map(|record| (record.1, record.2)).collect();
-    assert_eq!(found, appended);
-    assert!(records.iter().all(|r| r.3 == r.2.0.to_le_bytes()));
+        log.flush().unwrap();
+        appended.sort();
+        let (end, records) = read_all(&file, Lsn(0));
+        assert_eq!(end, log.head());
+        let found: Vec<_> = records.iter().map(|record| (record.1, record.2)).collect();
+        assert_eq!(found, appended);
+        assert!(records.iter().all(|r| r.3 == r.2.0.to_le_bytes()));
+    }
 }

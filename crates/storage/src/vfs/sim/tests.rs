@@ -55,6 +55,17 @@ fn fault(at: u64, on: FaultOn, kind: FaultKind) -> Fault {
 }
 
 #[test]
+fn what_was_written_durably_survives_every_crash() {
+    for loss in POWER_LOSSES {
+        let (vfs, file) = store_with(&[1; 2_000]);
+        file.write_at_durable(&[2; 700], 900).unwrap();
+        let mut expected = vec![1; 2_000];
+        expected[900..1_600].fill(2);
+        assert!(vfs.crash(loss).read_file(&in_store("a")) == expected);
+    }
+}
+
+#[test]
 fn synced_contents_survive_every_crash() {
     let contents: Vec<u8> = (0..9_000).map(|byte| (byte % 241) as u8).collect();
     let (vfs, _file) = store_with(&contents);

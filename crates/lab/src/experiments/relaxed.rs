@@ -1,0 +1,179 @@
+//! Puts that nobody syncs: their throughput, and how many bytes are written for each byte put.
+//!
+//! Every store is opened at its weakest level; the head of its adapter says what that is. Data is
+//! loaded in key order and its debt settled; then threads overwrite, and the bytes that the process
+//! sent to storage, the debt of the overwriting included, are divided by those that were put.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::table::{TextTable, median};
+use super::{Common, Failure, Measure, Measured};
+use crate::dataset::Dataset;
+use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
+use crate::driver::{self, Limit, NoProgress, Phase, Worker};
+use crate::mix::{LoadWorker, Mix, MixWorker, Population};
+use crate::opener::{Durability, Opener, Settings};
+use crate::store::Store;
+
+/// Its arguments.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    /// MiB of keys and values
+    #[arg(long, default_value_t = 256)]
+    size_mib: u64,
+    /// MiB of memory a store may plan with
+    #[arg(long, default_value_t = 512)]
+    memory_mib: u64,
+    /// Threads
+    #[arg(long, default_value_t = 4)]
+    threads: usize,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+}
+
+const VALUE_BYTES: usize = 800;
+const KINDS: [DistributionKind; 2] = [
+    DistributionKind::ZipfSimple,
+    DistributionKind::ZipfComposite,
+];
+
+impl Arguments {
+    fn seconds(&self) -> f64 {
+        if self.common.quick { 1.0 } else { self.seconds }
+    }
+
+    fn size_mib(&self) -> u64 {
+        if self.common.quick { 32 } else { self.size_mib }
+    }
+
+    /// A phase of so many seconds; of all that the workers have to do without.
+    fn phase(&self, name: &str, distribution: &str, seconds: Option<f64>) -> Phase {
+        Phase {
+            name: name.to_owned(),
+            distribution: distribution.to_owned(),
+            threads: self.threads,
+            limit: Limit {
+                operations: None,
+                duration: seconds.map(Duration::from_secs_f64),
+            },
+            expected_operations: None,
+            settle: true,
+            course_interval: Duration::from_secs(1),
+        }
+    }
+
+    fn load(&self, store: &dyn Store, dataset: &Dataset) -> Result<(), Failure> {
+        let population = Arc::new(Population::new(0));
+        let never = AtomicBool::new(false);
+        let worker = |_| -> Box<dyn Worker> {
+            Box::new(LoadWorker::new(dataset.clone(), Arc::clone(&population)))
+        };
+        let phase = self.phase("load", "", None);
+        driver::run(store, &phase, &never, &NoProgress, &worker)?;
+        Ok(())
+    }
+}
+
+impl Measure for Arguments {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Value {
+        json!({
+            "data_bytes": self.size_mib() << 20,
+            "memory_bytes": self.memory_mib << 20,
+            "threads": self.threads,
+            "seconds": self.seconds(),
+            "value_bytes": VALUE_BYTES,
+            "seed": self.common.seed,
+        })
+    }
+
+    fn measure(
+        &self,
+        opener: &dyn Opener,
+        directory: &Path,
+        round: usize,
+    ) -> Result<Value, Failure> {
+        // Fresh in each round.
+        let own = directory.join(round.to_string());
+        std::fs::create_dir(&own)?;
+        let settings = Settings {
+            memory_bytes: self.memory_mib << 20,
+            durability: Durability::Relaxed,
+        };
+        let store = opener.open(&own, &settings)?;
+        let dataset = Dataset::of_size(self.size_mib() << 20, VALUE_BYTES, self.common.seed);
+        self.load(&*store, &dataset)?;
+        let population = Arc::new(Population::new(dataset.records));
+        let seed = self.common.seed;
+        let mut figures = Vec::new();
+        for kind in KINDS {
+            let distribution = Distribution::new(kind, dataset.records, THETA_DEFAULT, seed);
+            let never = AtomicBool::new(false);
+            let stream = seed + round as u64;
+            let worker = |index| -> Box<dyn Worker> {
+                let (mix, set, all) = (Mix::P, &dataset, &population);
+                Box::new(MixWorker::new(mix, &distribution, set, all, stream, index))
+            };
+            let phase = self.phase("P", kind.name(), Some(self.seconds()));
+            figures.push(driver::run(&*store, &phase, &never, &NoProgress, &worker)?.to_json());
+        }
+        let name = store.name();
+        store.close()?;
+        std::fs::remove_dir_all(&own)?;
+        Ok(json!({ "store": name, "phases": figures }))
+    }
+
+    fn report(&self, results: &[Measured]) -> String {
+        let mut table = TextTable::new([
+            "store",
+            "distribution",
+            "kput/s",
+            "write amplification",
+            "p99.9 us",
+            "CPU us",
+        ]);
+        let mut stores: Vec<&str> = Vec::new();
+        for one in results {
+            if !stores.contains(&&*one.store) {
+                stores.push(&one.store);
+            }
+        }
+        for kind in KINDS {
+            for store in &stores {
+                let of = |path: &[&str]| {
+                    let own = results.iter().filter(|one| one.store == *store);
+                    let phases = own.filter_map(|one| {
+                        let all = one.figures["phases"].as_array()?;
+                        all.iter()
+                            .find(|phase| phase["distribution"] == kind.name())
+                    });
+                    let figures = phases.filter_map(|phase| {
+                        let found = path.iter().try_fold(phase, |value, key| value.get(key));
+                        found?.as_f64()
+                    });
+                    median(figures.collect())
+                };
+                table.row([
+                    (*store).to_owned(),
+                    kind.name().to_owned(),
+                    format!("{:.1}", of(&["operations_per_second"]) / 1e3),
+                    format!("{:.2}", of(&["write_amplification_process"])),
+                    format!("{:.0}", of(&["latency_nanos", "put", "p99.9"]) / 1e3),
+                    format!("{:.1}", of(&["cpu_micros_per_operation"])),
+                ]);
+            }
+        }
+        table.to_string()
+    }
+}

@@ -1,0 +1,265 @@
+//! Puts that survive power loss: how many, how long each takes, and what the disk could do at all.
+//!
+//! Every store is opened so that a put that returned survives power loss; how, the head of its
+//! adapter says. Threads put 800-byte values, keys drawn from the paper's composite distribution.
+//! Before each number of threads the disk is asked on its own, in the same directory: 1 KiB
+//! written to a file that was written before, then `fdatasync`, by one thread. A store that shares
+//! a sync among `n` waiting threads may reach `n` times that rate, one that does not stays below it.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::table::{TextTable, median};
+use super::{Common, Failure, Measure, Measured};
+use crate::dataset::Dataset;
+use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
+use crate::driver::{self, Limit, NoProgress, Phase, Worker};
+use crate::mix::{Mix, MixWorker, Population};
+use crate::opener::{Durability, Opener, Settings};
+
+/// Its arguments.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    /// Numbers of threads
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 4, 16, 64])]
+    threads: Vec<usize>,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// Different keys
+    #[arg(long, default_value_t = 100_000)]
+    keys: u64,
+    /// MiB of memory a store may plan with
+    #[arg(long, default_value_t = 256)]
+    memory_mib: u64,
+}
+
+const VALUE_BYTES: usize = 800;
+/// The store that the others are peers of.
+const OURS: &str = "evendb";
+
+impl Arguments {
+    fn seconds(&self) -> f64 {
+        if self.common.quick { 0.3 } else { self.seconds }
+    }
+}
+
+impl Measure for Arguments {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Value {
+        json!({
+            "threads": self.threads,
+            "seconds": self.seconds(),
+            "keys": self.keys,
+            "value_bytes": VALUE_BYTES,
+            "memory_bytes": self.memory_mib << 20,
+            "seed": self.common.seed,
+        })
+    }
+
+    fn measure(
+        &self,
+        opener: &dyn Opener,
+        directory: &Path,
+        round: usize,
+    ) -> Result<Value, Failure> {
+        // Fresh in each round.
+        let own = directory.join(round.to_string());
+        std::fs::create_dir(&own)?;
+        let settings = Settings {
+            memory_bytes: self.memory_mib << 20,
+            durability: Durability::Sync,
+        };
+        let store = opener.open(&own, &settings)?;
+        let dataset = Dataset::new(self.keys, VALUE_BYTES, self.common.seed);
+        let kind = DistributionKind::ZipfComposite;
+        let distribution = Distribution::new(kind, self.keys, THETA_DEFAULT, self.common.seed);
+        let population = Arc::new(Population::new(self.keys));
+        let mut figures = Vec::new();
+        for &threads in &self.threads {
+            let time = Duration::from_secs_f64(self.seconds() / 4.0);
+            let disk = syncs_per_second(&directory.join("disk"), time)?;
+            let phase = Phase {
+                name: "sync puts".to_owned(),
+                distribution: kind.name().to_owned(),
+                threads,
+                limit: Limit {
+                    operations: None,
+                    duration: Some(Duration::from_secs_f64(self.seconds())),
+                },
+                expected_operations: None,
+                settle: false,
+                course_interval: Duration::from_secs(1),
+            };
+            let never = AtomicBool::new(false);
+            let stream = self.common.seed + (round * 1000 + threads) as u64;
+            let worker = |index| -> Box<dyn Worker> {
+                let (mix, set, all) = (Mix::P, &dataset, &population);
+                Box::new(MixWorker::new(mix, &distribution, set, all, stream, index))
+            };
+            let result = driver::run(&*store, &phase, &never, &NoProgress, &worker)?;
+            let latency = result.latencies.first().ok_or("nothing was put")?;
+            figures.push(json!({
+                "threads": threads,
+                "puts_per_second": result.throughput(),
+                "p50_nanos": latency.p50,
+                "p99_nanos": latency.p99,
+                "p99.9_nanos": latency.p999,
+                "max_nanos": latency.max,
+                "cpu_micros_per_put": result.cpu_micros_per_operation(),
+                "disk_syncs_per_second": disk,
+            }));
+        }
+        let name = store.name();
+        store.close()?;
+        std::fs::remove_dir_all(&own)?;
+        Ok(json!({ "store": name, "by_threads": figures }))
+    }
+
+    fn report(&self, results: &[Measured]) -> String {
+        let mut stores: Vec<&str> = Vec::new();
+        for one in results {
+            if !stores.contains(&&*one.store) {
+                stores.push(&one.store);
+            }
+        }
+        let mut text = String::new();
+        let mut table = TextTable::new([
+            "store",
+            "threads",
+            "put/s",
+            "/ fdatasync",
+            "/ best peer",
+            "p50 us",
+            "p99 us",
+            "p99.9 us",
+            "CPU us",
+        ]);
+        for &threads in &self.threads {
+            let of = |store: Option<&str>, name: &str| figure(results, store, threads, name);
+            let disk = of(None, "disk_syncs_per_second");
+            text += &format!("{threads} threads: the disk did {disk:.0} fdatasync/s\n");
+            let peers = stores.iter().filter(|store| **store != OURS);
+            let peers = peers.map(|store| of(Some(store), "puts_per_second"));
+            let best = peers.fold(f64::NAN, f64::max);
+            for store in &stores {
+                let of = |name: &str| of(Some(store), name);
+                let puts = of("puts_per_second");
+                let micros = |name: &str| format!("{:.0}", of(name) / 1e3);
+                let beside = match *store == OURS && best > 0.0 {
+                    true => format!("{:.2}x", puts / best),
+                    false => String::new(),
+                };
+                table.row([
+                    (*store).to_owned(),
+                    threads.to_string(),
+                    format!("{puts:.0}"),
+                    format!("{:.2}", puts / disk),
+                    beside,
+                    micros("p50_nanos"),
+                    micros("p99_nanos"),
+                    micros("p99.9_nanos"),
+                    format!("{:.1}", of("cpu_micros_per_put")),
+                ]);
+            }
+        }
+        format!("{text}\n{table}")
+    }
+}
+
+/// The median of a figure over the rounds of one store, or of all.
+fn figure(results: &[Measured], store: Option<&str>, threads: usize, name: &str) -> f64 {
+    let own = results
+        .iter()
+        .filter(|one| store.is_none_or(|store| one.store == store));
+    let figures = own.filter_map(|one| {
+        let all = one.figures["by_threads"].as_array()?;
+        let of = |all: &Value| all["threads"].as_u64() == Some(threads as u64);
+        all.iter().find(|all| of(all))?[name].as_f64()
+    });
+    median(figures.collect())
+}
+
+/// How often the disk can write and sync 1 KiB in a file whose blocks were all written before.
+fn syncs_per_second(path: &Path, time: Duration) -> Result<f64, Failure> {
+    const RECORD_BYTES: u64 = 1 << 10;
+    const FILE_BYTES: u64 = 4 << 20;
+    let file = File::create(path)?;
+    file.write_all_at(&vec![1; FILE_BYTES as usize], 0)?;
+    file.sync_all()?;
+    let started = Instant::now();
+    let mut count = 0;
+    while started.elapsed() < time {
+        let record = [count as u8; RECORD_BYTES as usize];
+        file.write_all_at(&record, count * RECORD_BYTES % FILE_BYTES)?;
+        file.sync_data()?;
+        count += 1;
+    }
+    let rate = count as f64 / started.elapsed().as_secs_f64();
+    std::fs::remove_file(path)?;
+    Ok(rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn measured(store: &str, round: usize, puts: f64) -> Measured {
+        let figures = json!({ "by_threads": [{
+            "threads": 16,
+            "puts_per_second": puts,
+            "p50_nanos": 250_000,
+            "disk_syncs_per_second": 5000.0,
+        }] });
+        Measured {
+            store: store.to_owned(),
+            round,
+            figures,
+        }
+    }
+
+    #[test]
+    fn ratios_are_to_the_disk_and_to_the_best_peer() {
+        let arguments = Command::parse_from(["sync", "--threads", "16"]).arguments;
+        let mut results = Vec::new();
+        for (round, puts) in [50_000.0, 60_000.0, 90_000.0].into_iter().enumerate() {
+            results.push(measured("evendb", round, puts));
+            results.push(measured("slow", round, 2_000.0));
+            results.push(measured("fast", round, 20_000.0));
+        }
+        let report = arguments.report(&results);
+        let row = report.lines().find(|line| line.starts_with("evendb"));
+        let words: Vec<_> = row.unwrap().split_whitespace().collect();
+        assert_eq!(
+            words[..6],
+            ["evendb", "16", "60000", "12.00", "3.00x", "250"]
+        );
+        assert!(report.contains("the disk did 5000 fdatasync/s"));
+    }
+
+    #[test]
+    fn the_disk_answers() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("disk");
+        assert!(syncs_per_second(&path, Duration::from_millis(5)).unwrap() > 0.0);
+        assert!(!path.exists());
+    }
+}
