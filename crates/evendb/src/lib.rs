@@ -16,6 +16,7 @@ mod manifest;
 mod metrics;
 mod munk;
 mod options;
+mod pauses;
 mod plant;
 mod read;
 mod rebalance;
@@ -34,7 +35,9 @@ pub use cache::row::RowPolicy;
 pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
 pub use keyspace::Keyspace;
-pub use metrics::{GetStats, MemoryStats, Stats, WrittenStats};
+pub use metrics::{
+    GetStats, MemoryStats, PauseStats, SpaceStats, Stats, WaitStats, WrittenStats,
+};
 pub use options::{Compression, Durability, LogSearch, Options};
 pub use read::cursor::{Cursor, Iter};
 pub use read::snapshot::Snapshot;

@@ -7,7 +7,9 @@ use crate::rebalance::munks::{CHUNK_METADATA_BYTES, index_bytes};
 impl Engine {
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats::default();
-        self.metrics.fill(&mut stats);
+        let (room, pace) = (self.admission.room.stats(), self.admission.pace.stats());
+        self.metrics.fill(&mut stats, room, pace);
+        self.fill_space(&mut stats.space);
         let memory = &mut stats.memory;
         memory.budget = self.options.memory_budget;
         memory.deltas = self.admission.delta_used();

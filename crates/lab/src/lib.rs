@@ -18,6 +18,7 @@ pub mod dataset;
 pub mod distribution;
 pub mod driver;
 pub mod event_log;
+pub mod experiments;
 pub mod mix;
 #[cfg(feature = "parts")]
 pub mod parts;

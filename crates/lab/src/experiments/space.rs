@@ -1,0 +1,363 @@
+//! Experiment `space`: what overwrites and deletes leave on the disk, and for how long.
+//!
+//! ```text
+//!   load -> overwrite `times` the data (uniform) -> settle -> overwrite again by Zipf -> settle
+//!        -> delete the first half, key by key in batches -> watch the directory shrink
+//! ```
+//! Live bytes are keys and values; bytes on disk are allocated blocks of all files in the store's
+//! directory, the commit log included and beside (it is of fixed size); write amplification is what
+//! the process wrote to files over what it put, debt paid.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::dataset::{Dataset, key_of};
+use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
+use crate::driver::{self, Limit, NoProgress, Phase, Worker};
+use crate::mix::{LoadWorker, Mix, MixWorker, Population};
+use crate::recorder::RunError;
+use crate::store::{BatchWrite, Figure, Store};
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Bytes of keys and values to load.
+    pub data_bytes: u64,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// How many times the data's size each distribution overwrites.
+    pub times: f64,
+    /// The distributions, one after the other.
+    pub distributions: Vec<DistributionKind>,
+    /// Threads that put.
+    pub threads: usize,
+    /// Whether half of the records are deleted at the end.
+    pub delete_half: bool,
+    /// Bytes on disk that do not count: a commit log of fixed size.
+    pub fixed_bytes: u64,
+    /// How long to wait for the space of what was deleted.
+    pub wait: Duration,
+    /// The seed of keys, values and operations.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            data_bytes: 1 << 30,
+            value_bytes: 800,
+            times: 3.0,
+            distributions: vec![DistributionKind::Uniform, DistributionKind::ZipfComposite],
+            threads: 2,
+            delete_half: true,
+            fixed_bytes: 0,
+            wait: Duration::from_secs(60),
+            seed: 1,
+        }
+    }
+}
+
+/// The state after a step.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// What was done.
+    pub name: String,
+    /// Seconds it took, paying the debt included.
+    pub seconds: f64,
+    /// Seconds of that spent on paying the debt.
+    pub settle_seconds: f64,
+    /// Keys and values that a reader would find.
+    pub live_bytes: u64,
+    /// Allocated blocks of the store's files.
+    pub disk_bytes: u64,
+    /// The most bytes on disk during the step.
+    pub disk_bytes_max: u64,
+    /// Bytes written to files over bytes put, where that is known.
+    pub write_amplification: Option<f64>,
+    /// The store's figures at its end.
+    pub figures: Vec<Figure>,
+}
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The store.
+    pub store: String,
+    /// Bytes on disk that do not count.
+    pub fixed_bytes: u64,
+    /// In order.
+    pub steps: Vec<Step>,
+    /// Seconds from the last deletion until the disk held less than 1.2 times the live bytes.
+    pub returned_seconds: Option<f64>,
+}
+
+/// Runs on an empty store in `directory`. Before the deletion is watched nothing is settled: the
+/// store gives space back by itself, or does not.
+///
+/// # Errors
+/// The store's error, or what was wrong with its answer.
+pub fn run(
+    store: &dyn Store,
+    directory: &Path,
+    settings: &Settings,
+    progress: &mut dyn FnMut(&Step),
+) -> Result<Report, RunError> {
+    let dataset = Dataset::of_size(settings.data_bytes, settings.value_bytes, settings.seed);
+    let mut report = Report {
+        store: store.name(),
+        fixed_bytes: settings.fixed_bytes,
+        steps: Vec::new(),
+        returned_seconds: None,
+    };
+    let population = Arc::new(Population::new(0));
+    let load = |_: usize| -> Box<dyn Worker> {
+        Box::new(LoadWorker::new(dataset.clone(), Arc::clone(&population)))
+    };
+    let watched = Watched {
+        store,
+        directory,
+        threads: settings.threads,
+        live_bytes: dataset.data_bytes(),
+    };
+    let mut step = |step: Step| {
+        progress(&step);
+        report.steps.push(step);
+    };
+    step(watched.phase("load", dataset.records, &load)?);
+    for (number, &kind) in settings.distributions.iter().enumerate() {
+        let distribution =
+            Distribution::new(kind, dataset.records, THETA_DEFAULT, settings.seed);
+        let population = Arc::new(Population::new(dataset.records));
+        let overwrite = |thread: usize| -> Box<dyn Worker> {
+            let phase = number as u64 + 1;
+            let mix = Mix::P;
+            Box::new(MixWorker::new(
+                mix, &distribution, &dataset, &population, phase, thread,
+            ))
+        };
+        let operations = (dataset.records as f64 * settings.times) as u64;
+        step(watched.phase(kind.name(), operations, &overwrite)?);
+    }
+    if settings.delete_half {
+        let live_bytes = dataset.data_bytes() / 2;
+        let started = Instant::now();
+        delete(store, 0..dataset.records / 2)?;
+        let deleted = Instant::now();
+        let mut disk_bytes_max = 0;
+        let disk_bytes = loop {
+            let bytes = disk_bytes(directory);
+            disk_bytes_max = disk_bytes_max.max(bytes);
+            let small = bytes.saturating_sub(settings.fixed_bytes) * 10 <= live_bytes * 12;
+            if small {
+                report.returned_seconds = Some(deleted.elapsed().as_secs_f64());
+            }
+            if small || deleted.elapsed() > settings.wait {
+                break bytes;
+            }
+            thread::sleep(Duration::from_millis(50));
+        };
+        let step = Step {
+            name: "delete half".to_owned(),
+            seconds: (deleted - started).as_secs_f64(),
+            settle_seconds: 0.0,
+            live_bytes,
+            disk_bytes,
+            disk_bytes_max,
+            write_amplification: None,
+            figures: store.stats(),
+        };
+        progress(&step);
+        report.steps.push(step);
+    }
+    Ok(report)
+}
+
+fn delete(store: &dyn Store, records: std::ops::Range<u64>) -> Result<(), RunError> {
+    let keys: Vec<_> = records.map(key_of).collect();
+    for keys in keys.chunks(1000) {
+        let deletes: Vec<_> = keys.iter().map(|key| BatchWrite::Delete(key)).collect();
+        store.batch(&deletes)?;
+    }
+    Ok(())
+}
+
+struct Watched<'a> {
+    store: &'a dyn Store,
+    directory: &'a Path,
+    threads: usize,
+    live_bytes: u64,
+}
+
+impl Watched<'_> {
+    fn phase(
+        &self,
+        name: &str,
+        operations: u64,
+        worker_of: &dyn Fn(usize) -> Box<dyn Worker>,
+    ) -> Result<Step, RunError> {
+        let phase = Phase {
+            name: name.to_owned(),
+            distribution: String::new(),
+            threads: self.threads,
+            limit: Limit {
+                operations: Some(operations),
+                duration: None,
+            },
+            expected_operations: Some(operations),
+            settle: true,
+            course_interval: Duration::from_secs(1),
+        };
+        let never = AtomicBool::new(false);
+        let done = AtomicBool::new(false);
+        let started = Instant::now();
+        let (result, most) = thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                let mut most = 0;
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    most = disk_bytes(self.directory).max(most);
+                    thread::sleep(Duration::from_millis(200));
+                }
+                most
+            });
+            let result = driver::run(self.store, &phase, &never, &NoProgress, worker_of);
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            (result, watcher.join().unwrap_or(0))
+        });
+        let result = result?;
+        let disk_bytes = disk_bytes(self.directory);
+        Ok(Step {
+            name: name.to_owned(),
+            seconds: started.elapsed().as_secs_f64(),
+            settle_seconds: result.settle_seconds,
+            live_bytes: self.live_bytes,
+            disk_bytes,
+            disk_bytes_max: most.max(disk_bytes),
+            write_amplification: result
+                .write_amplification_store()
+                .or_else(|| result.write_amplification_process()),
+            figures: self.store.stats(),
+        })
+    }
+}
+
+/// Allocated blocks of all files below `directory`.
+#[must_use]
+pub fn disk_bytes(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return 0;
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            // A file may go while it is looked at.
+            let metadata = entry.metadata().ok()?;
+            Some(match metadata.is_dir() {
+                true => disk_bytes(&entry.path()),
+                false => metadata.blocks() * 512,
+            })
+        })
+        .sum()
+}
+
+impl Report {
+    /// For a file.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let steps: Vec<Value> = self
+            .steps
+            .iter()
+            .map(|step| {
+                let figures: serde_json::Map<String, Value> = step
+                    .figures
+                    .iter()
+                    .map(|figure| (figure.name.to_owned(), figure.value.into()))
+                    .collect();
+                json!({
+                    "name": step.name,
+                    "seconds": step.seconds,
+                    "settle_seconds": step.settle_seconds,
+                    "live_bytes": step.live_bytes,
+                    "disk_bytes": step.disk_bytes,
+                    "disk_bytes_max": step.disk_bytes_max,
+                    "write_amplification": step.write_amplification,
+                    "figures": figures,
+                })
+            })
+            .collect();
+        json!({
+            "store": self.store,
+            "fixed_bytes": self.fixed_bytes,
+            "steps": steps,
+            "returned_seconds": self.returned_seconds,
+        })
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        write!(
+            f,
+            "  {:<16} {:>8.1} s ({:>5.1} s debt)  live {:>8.1}  disk {:>8.1} (at most {:>8.1}) MiB",
+            self.name,
+            self.seconds,
+            self.settle_seconds,
+            mib(self.live_bytes),
+            mib(self.disk_bytes),
+            mib(self.disk_bytes_max)
+        )?;
+        if let Some(amplification) = self.write_amplification {
+            write!(f, "  write amplification {amplification:.2}")?;
+        }
+        for figure in &self.figures {
+            if figure.name.starts_with("space.") {
+                write!(f, "  {} {:.1}", &figure.name[6..], mib(figure.value))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fixed = self.fixed_bytes as f64 / f64::from(1 << 20);
+        writeln!(f, "{} (of the disk's, {fixed:.1} MiB are fixed)", self.store)?;
+        for step in &self.steps {
+            writeln!(f, "{step}")?;
+        }
+        match self.returned_seconds {
+            Some(seconds) => writeln!(f, "  space returned after {seconds:.2} s"),
+            None => writeln!(f, "  space not returned in time"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stores::memory::MemoryStore;
+
+    #[test]
+    fn a_small_run_is_reported() {
+        let settings = Settings {
+            data_bytes: 1 << 20,
+            value_bytes: 100,
+            ..Settings::default()
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let store = MemoryStore::new();
+        let report = run(&store, directory.path(), &settings, &mut |_| ()).unwrap();
+        assert_eq!(report.steps.len(), 4);
+        assert!(report.returned_seconds.is_some());
+        let records = Dataset::of_size(1 << 20, 100, 1).records;
+        assert_eq!(store.len() as u64, records - records / 2);
+        assert!(report.to_string().contains("delete half"));
+    }
+}
