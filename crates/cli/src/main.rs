@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, delete, get, import, put, scan, stats, verify_import};
+use crate::commands::{bench, delete, experiment, get, import, put, scan, stats, verify_import};
 
 /// EvenDB: an embedded ordered key-value store for keys with spatial locality.
 #[derive(Parser)]
@@ -45,6 +45,7 @@ enum Command {
     Scan(scan::Arguments),
     Stats(stats::Arguments),
     Bench(bench::Arguments),
+    Experiment(experiment::Arguments),
     VerifyImport(verify_import::Arguments),
 }
 
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Experiment(arguments) => experiment::run(&arguments),
         Command::VerifyImport(arguments) => verify_import::run(&arguments),
     };
     match outcome {

@@ -3,6 +3,7 @@
 
 pub mod bench;
 pub mod delete;
+pub mod experiment;
 pub mod get;
 pub mod import;
 mod key_arguments;

@@ -28,7 +28,6 @@ fn main() {
             let settings = space::Settings {
                 data_bytes: (num("--size", 1024.0) as u64) << 20,
                 times: num("--times", 3.0),
-                fixed_bytes: (num("--mem", 512.0) as u64) << 17,
                 delete_half: !args.iter().any(|a| a == "--keep"),
                 ..space::Settings::default()
             };

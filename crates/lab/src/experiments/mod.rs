@@ -1,4 +1,131 @@
-//! Experiments beyond the phases: each a function that runs on a store and returns a report.
+//! Questions about stores, each a command: `evendb experiment NAME` asks EvenDB alone, the command
+//! of the same name in `crates/peers` asks it and its peers in one run.
+//!
+//! ```text
+//!   Experiment (arguments) --> compare: round 1: store a, store b, ...   round 2: ...
+//!                                          |  each in a process of its own (isolated)
+//!                                          v
+//!                              measure: opens, runs, returns figures as JSON
+//!                                          |
+//!                              report: all rounds of all stores --> a table
+//! ```
+//! A process of its own, so that no store's memory, caches or background work touches another's
+//! figures. Between two, files are written out and dropped from the page cache. A limit on memory
+//! set from outside (`scripts/with-memory-limit`) holds for all of them.
+//!
+//! What is here: arguments, measuring, tables. What is not: adapters (see [`crate::stores`] and
+//! `crates/peers`).
 
+pub mod isolated;
 pub mod pauses;
+pub mod reopen;
 pub mod space;
+pub mod table;
+
+use clap::Subcommand;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+use crate::opener::Opener;
+
+/// Why an experiment ended without a result.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// What all experiments ask for.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Common {
+    /// The stores; all that were built in if not given
+    #[arg(long, value_delimiter = ',')]
+    pub stores: Vec<String>,
+    /// Rounds of which medians are taken
+    #[arg(long, default_value_t = 3)]
+    pub rounds: usize,
+    /// Where the stores are made, and removed at the end
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// Write settings and all results to this file
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+    /// The seed of keys, values and operations
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// A small version, for a first look
+    #[arg(long)]
+    pub quick: bool,
+    /// Only for the processes that this one starts: measure this store, in this round
+    #[arg(long, hide = true)]
+    pub child: Option<String>,
+}
+
+/// One round of one store.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The store's name.
+    pub store: String,
+    /// From 0.
+    pub round: usize,
+    /// What [`Measure::measure`] returned.
+    pub figures: Value,
+}
+
+/// An experiment's two halves.
+pub trait Measure {
+    /// What is asked of every experiment.
+    fn common(&self) -> &Common;
+
+    /// Settings that the report states.
+    fn settings(&self) -> Value;
+
+    /// One round of one store, in a process of its own. `directory` is the store's own and stays
+    /// from round to round; it is empty in the first.
+    ///
+    /// # Errors
+    /// The store's, or a wrong answer.
+    fn measure(
+        &self,
+        opener: &dyn Opener,
+        directory: &Path,
+        round: usize,
+    ) -> Result<Value, Failure>;
+
+    /// All rounds of all stores as text for a terminal.
+    fn report(&self, results: &[Measured]) -> String;
+}
+
+/// The experiments.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Experiment {
+    /// How long opening takes after `kill -9`, and whether everything acknowledged is there
+    Reopen(reopen::Arguments),
+    /// The longest pause of a put, get and scan through a long ingest
+    Pauses(pauses::Arguments),
+    /// What overwrites and deletes leave on the disk, for how long, and what paying for it costs
+    Space(space::Arguments),
+}
+
+impl Experiment {
+    fn measure(&self) -> &dyn Measure {
+        match self {
+            Experiment::Reopen(arguments) => arguments,
+            Experiment::Pauses(arguments) => arguments,
+            Experiment::Space(arguments) => arguments,
+        }
+    }
+
+    /// Runs it on the stores that `openers` know.
+    ///
+    /// # Errors
+    /// What an experiment of a child process ended with.
+    pub fn run(&self, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
+        isolated::run(self.measure(), openers)
+    }
+}
+
+/// The text that each round of each store left, in the order of stores; the figures of such an
+/// experiment are of kinds that no median of rounds does justice to.
+fn texts(results: &[Measured]) -> String {
+    let mut results: Vec<&Measured> = results.iter().collect();
+    results.sort_by_key(|one| (one.store.clone(), one.round));
+    let text = |one: &&Measured| one.figures["text"].as_str().unwrap_or_default().to_owned();
+    results.iter().map(text).collect()
+}

@@ -11,6 +11,7 @@
 //! too late; before the run, a thread that only spins notes its longest gap on the idle store.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -24,12 +25,104 @@ use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::mix::{LoadWorker, Mix, MixWorker, Population};
 use crate::recorder::{OperationKind, Recorder, RunError};
+use crate::opener::{Durability, Opener};
 use crate::store::{Figure, Store};
+
+use super::{Common, Failure, Measure, Measured};
 
 /// A step longer than this is looked at.
 const LONG: Duration = Duration::from_millis(1);
 /// Steps after which a thread reads its waiting time anew, so that little of it is older.
 const REFRESH_STEPS: u64 = 512;
+
+/// Its arguments.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    /// MiB of keys and values
+    #[arg(long, default_value_t = 1024)]
+    size_mib: u64,
+    /// MiB of memory a store may plan with
+    #[arg(long, default_value_t = 512)]
+    memory_mib: u64,
+    /// How many times the data's size is overwritten
+    #[arg(long, default_value_t = 3.0)]
+    times: f64,
+    /// Threads that put
+    #[arg(long, default_value_t = 2)]
+    writers: usize,
+    /// Threads that get
+    #[arg(long, default_value_t = 1)]
+    readers: usize,
+    /// Threads that scan up to 100 records
+    #[arg(long, default_value_t = 1)]
+    scanners: usize,
+    /// The longest time of the ingest in seconds
+    #[arg(long, default_value_t = 3600.0)]
+    seconds_max: f64,
+}
+
+impl Arguments {
+    fn settings_of(&self) -> Settings {
+        let mib = if self.common.quick { 64 } else { self.size_mib };
+        Settings {
+            data_bytes: mib << 20,
+            times: self.times,
+            writers: self.writers,
+            readers: self.readers,
+            scanners: self.scanners,
+            seconds_max: self.seconds_max,
+            seed: self.common.seed,
+            ..Settings::default()
+        }
+    }
+}
+
+impl Measure for Arguments {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Value {
+        let settings = self.settings_of();
+        json!({
+            "data_bytes": settings.data_bytes,
+            "memory_bytes": self.memory_mib << 20,
+            "times": settings.times,
+            "writers": settings.writers,
+            "readers": settings.readers,
+            "scanners": settings.scanners,
+            "seed": settings.seed,
+        })
+    }
+
+    fn measure(
+        &self,
+        opener: &dyn Opener,
+        directory: &Path,
+        round: usize,
+    ) -> Result<Value, Failure> {
+        // Each round begins with an empty store: a long ingest leaves another one behind.
+        let directory = directory.join(round.to_string());
+        std::fs::create_dir_all(&directory)?;
+        let settings = crate::opener::Settings {
+            memory_bytes: self.memory_mib << 20,
+            durability: Durability::Process,
+        };
+        let store = opener.open(&directory, &settings)?;
+        let report = run(&*store, &self.settings_of()).map_err(|error| error.to_string())?;
+        store.close()?;
+        std::fs::remove_dir_all(&directory)?;
+        let mut figures = report.to_json();
+        figures["text"] = report.to_string().into();
+        Ok(figures)
+    }
+
+    fn report(&self, results: &[Measured]) -> String {
+        super::texts(results)
+    }
+}
 
 /// What to run.
 #[derive(Clone, Debug)]

@@ -21,8 +21,98 @@ use crate::dataset::{Dataset, key_of};
 use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::mix::{LoadWorker, Mix, MixWorker, Population};
+use crate::opener::{Durability, Opener};
 use crate::recorder::RunError;
 use crate::store::{BatchWrite, Figure, Store};
+
+use super::{Common, Failure, Measure, Measured};
+
+/// Its arguments.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    /// MiB of keys and values
+    #[arg(long, default_value_t = 1024)]
+    size_mib: u64,
+    /// MiB of memory a store may plan with
+    #[arg(long, default_value_t = 512)]
+    memory_mib: u64,
+    /// How many times the data's size each distribution overwrites
+    #[arg(long, default_value_t = 3.0)]
+    times: f64,
+    /// Threads that put
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// The access distributions, one after the other
+    #[arg(long, value_delimiter = ',', default_value = "uniform,zipf-composite")]
+    distributions: Vec<DistributionKind>,
+    /// Do not delete half of the records at the end
+    #[arg(long)]
+    keep: bool,
+}
+
+impl Arguments {
+    fn settings_of(&self) -> Settings {
+        let mib = if self.common.quick { 64 } else { self.size_mib };
+        Settings {
+            data_bytes: mib << 20,
+            times: self.times,
+            distributions: self.distributions.clone(),
+            threads: self.threads,
+            delete_half: !self.keep,
+            seed: self.common.seed,
+            ..Settings::default()
+        }
+    }
+}
+
+impl Measure for Arguments {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Value {
+        let settings = self.settings_of();
+        let names: Vec<_> = settings.distributions.iter().map(|one| one.name()).collect();
+        json!({
+            "data_bytes": settings.data_bytes,
+            "memory_bytes": self.memory_mib << 20,
+            "times": settings.times,
+            "distributions": names,
+            "threads": settings.threads,
+            "seed": settings.seed,
+        })
+    }
+
+    fn measure(
+        &self,
+        opener: &dyn Opener,
+        directory: &Path,
+        round: usize,
+    ) -> Result<Value, Failure> {
+        let directory = directory.join(round.to_string());
+        std::fs::create_dir_all(&directory)?;
+        let settings = crate::opener::Settings {
+            memory_bytes: self.memory_mib << 20,
+            durability: Durability::Process,
+        };
+        let store = opener.open(&directory, &settings)?;
+        let report = run(&*store, &directory, &self.settings_of(), &mut |step| {
+            eprintln!("{}{step}", store.name());
+        })
+        .map_err(|error| error.to_string())?;
+        store.close()?;
+        std::fs::remove_dir_all(&directory)?;
+        let mut figures = report.to_json();
+        figures["text"] = report.to_string().into();
+        Ok(figures)
+    }
+
+    fn report(&self, results: &[Measured]) -> String {
+        super::texts(results)
+    }
+}
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -39,8 +129,6 @@ pub struct Settings {
     pub threads: usize,
     /// Whether half of the records are deleted at the end.
     pub delete_half: bool,
-    /// Bytes on disk that do not count: a commit log of fixed size.
-    pub fixed_bytes: u64,
     /// How long to wait for the space of what was deleted.
     pub wait: Duration,
     /// The seed of keys, values and operations.
@@ -56,7 +144,6 @@ impl Default for Settings {
             distributions: vec![DistributionKind::Uniform, DistributionKind::ZipfComposite],
             threads: 2,
             delete_half: true,
-            fixed_bytes: 0,
             wait: Duration::from_secs(60),
             seed: 1,
         }
@@ -111,7 +198,7 @@ pub fn run(
     let dataset = Dataset::of_size(settings.data_bytes, settings.value_bytes, settings.seed);
     let mut report = Report {
         store: store.name(),
-        fixed_bytes: settings.fixed_bytes,
+        fixed_bytes: fixed_bytes(store),
         steps: Vec::new(),
         returned_seconds: None,
     };
@@ -153,7 +240,7 @@ pub fn run(
         let disk_bytes = loop {
             let bytes = disk_bytes(directory);
             disk_bytes_max = disk_bytes_max.max(bytes);
-            let small = bytes.saturating_sub(settings.fixed_bytes) * 10 <= live_bytes * 12;
+            let small = bytes.saturating_sub(report.fixed_bytes) * 10 <= live_bytes * 12;
             if small {
                 report.returned_seconds = Some(deleted.elapsed().as_secs_f64());
             }
@@ -176,6 +263,13 @@ pub fn run(
         report.steps.push(step);
     }
     Ok(report)
+}
+
+/// Bytes on disk that do not count: a commit log of fixed size.
+fn fixed_bytes(store: &dyn Store) -> u64 {
+    let figures = store.stats();
+    let log = figures.iter().find(|one| one.name == "space.commit_log_bytes");
+    log.map_or(0, |figure| figure.value)
 }
 
 fn delete(store: &dyn Store, records: std::ops::Range<u64>) -> Result<(), RunError> {

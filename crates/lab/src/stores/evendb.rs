@@ -4,6 +4,7 @@ use std::path::Path;
 
 use evendb::{Db, Options, Stats};
 
+use crate::opener::{Durability, Opener, Settings};
 use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreError, StoreResult};
 
 /// An open EvenDB database.
@@ -37,6 +38,27 @@ impl EvenDbStore {
     #[must_use]
     pub fn database(&self) -> &Db {
         &self.database
+    }
+}
+
+/// Opens EvenDB with its defaults.
+pub struct EvenDbOpener;
+
+impl Opener for EvenDbOpener {
+    fn name(&self) -> &'static str {
+        "evendb"
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let durability = match settings.durability {
+            Durability::Relaxed => evendb::Durability::Relaxed,
+            Durability::Process => evendb::Durability::Process,
+            Durability::Sync => evendb::Durability::Sync,
+        };
+        let options = Options::new()
+            .memory_budget(settings.memory_bytes)
+            .durability(durability);
+        Ok(Box::new(EvenDbStore::open(directory, options, "")?))
     }
 }
 
@@ -191,6 +213,27 @@ pub fn figures(stats: &Stats) -> Vec<Figure> {
         gauge("sstable_bytes", stats.sstable_bytes),
         counter("checkpoint_nanos_total", stats.checkpoint_nanos_total),
         gauge("put_pause_nanos_max", stats.put_pause_nanos_max),
+        gauge("get_pause_nanos_max", stats.get_pause_nanos_max),
+        gauge("pause.room_nanos_max", stats.pauses.room.nanos_max),
+        gauge("pause.pace_nanos_max", stats.pauses.pace.nanos_max),
+        gauge("pause.chunk_nanos_max", stats.pauses.chunk.nanos_max),
+        gauge("pause.freeze_nanos_max", stats.pauses.freeze.nanos_max),
+        gauge("pause.read_nanos_max", stats.pauses.read.nanos_max),
+        gauge("space.live_bytes", stats.space.live_bytes),
+        gauge("space.garbage_log_bytes", stats.space.garbage_log_bytes),
+        gauge(
+            "space.garbage_sstable_bytes",
+            stats.space.garbage_sstable_bytes,
+        ),
+        gauge(
+            "space.container_free_bytes",
+            stats.space.container_free_bytes,
+        ),
+        gauge(
+            "space.deletion_pending_bytes",
+            stats.space.deletion_pending_bytes,
+        ),
+        gauge("space.commit_log_bytes", stats.space.commit_log_bytes),
     ]
 }
 
