@@ -274,6 +274,10 @@ impl Engine {
                 keys,
             });
             self.metrics.bytes_log.add(bytes.len() as u64);
+            if role != Role::Base {
+                let logged = &run.chunk.heat.logged;
+                logged.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            }
             writer.write(offset, &bytes)?;
         }
         Ok(())
@@ -367,11 +371,15 @@ impl Engine {
         } else {
             view.frozen.retain(|frozen| !flushed(frozen));
         }
+        let absorbs = view.munk.is_some();
         chunk.publish(view);
         writer.run_pending = false;
         drop(writer);
         self.run_was_cleared();
-        self.work.push_maintenance(chunk);
+        match absorbs {
+            true => self.work.push_absorb(chunk),
+            false => self.work.push_maintenance(chunk),
+        }
     }
 
     pub(crate) fn run_was_cleared(&self) {

@@ -18,6 +18,7 @@ use crate::keyspace::KeyspaceState;
 use crate::manifest::writer::Manifest;
 use crate::metrics::Metrics;
 use crate::options::Options;
+use crate::rebalance::space::Space;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, OnceLock, epoch};
 use crate::version::clock::Clock;
@@ -83,6 +84,8 @@ pub(crate) struct Engine {
     failure: OnceLock<Error>,
     closed: AtomicBool,
     pub(crate) work: Work,
+    /// What the last look at all chunks found.
+    pub(crate) space: Space,
     /// Held for the life of the engine.
     pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
 }
@@ -146,6 +149,7 @@ impl Engine {
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
             work: Work::default(),
+            space: Space::default(),
             lock: Mutex::new(Some(parts.lock)),
             options,
         }

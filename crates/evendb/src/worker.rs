@@ -23,20 +23,34 @@ const TICK: Duration = Duration::from_millis(50);
 const CHECKPOINT_INTERVAL_RELAXED: Duration = Duration::from_secs(5);
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
 
+/// How much less of a busy processor a worker gets than a thread of the application.
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+const PRIORITY_STEPS: u8 = 3;
+
 enum Job {
     Maintain(Arc<Chunk>),
+    /// Only take the durable deltas into the munk: puts wait for their memory.
+    Absorb(Arc<Chunk>),
     Load(Arc<Chunk>),
 }
 
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
+    /// Short jobs that go before all others.
+    absorbs: VecDeque<Arc<Chunk>>,
     /// Chunks that wait for maintenance.
     queued: HashSet<ChunkId>,
     loading: HashSet<ChunkId>,
     running: usize,
     checkpoint_wanted: bool,
     stop: bool,
+}
+
+impl Queue {
+    fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.absorbs.is_empty()
+    }
 }
 
 /// The work queue and the threads that empty it.
@@ -62,6 +76,15 @@ impl Work {
         }
     }
 
+    /// The same for a chunk whose munk has deltas to absorb: that is done before anything else.
+    pub(crate) fn push_absorb(&self, chunk: &Arc<Chunk>) {
+        let mut queue = self.queue.lock();
+        if queue.queued.insert(chunk.id) {
+            queue.absorbs.push_back(chunk.clone());
+            self.jobs.notify_one();
+        }
+    }
+
     /// Has the chunk's munk loaded.
     pub(crate) fn push_load(&self, chunk: &Arc<Chunk>) {
         let mut queue = self.queue.lock();
@@ -72,9 +95,10 @@ impl Work {
     }
 
     fn take(&self, queue: &mut Queue) -> Option<Job> {
-        let job = queue.jobs.pop_front()?;
+        let absorb = queue.absorbs.pop_front().map(Job::Absorb);
+        let job = absorb.or_else(|| queue.jobs.pop_front())?;
         match &job {
-            Job::Maintain(chunk) => queue.queued.remove(&chunk.id),
+            Job::Maintain(chunk) | Job::Absorb(chunk) => queue.queued.remove(&chunk.id),
             Job::Load(chunk) => queue.loading.remove(&chunk.id),
         };
         queue.running += 1;
@@ -84,7 +108,7 @@ impl Work {
     fn done(&self) {
         let mut queue = self.queue.lock();
         queue.running -= 1;
-        if queue.running == 0 && queue.jobs.is_empty() {
+        if queue.running == 0 && queue.is_empty() {
             self.idle.notify_all();
         }
     }
@@ -99,7 +123,7 @@ impl Work {
     /// Waits until no job waits or runs, or the threads have been told to stop.
     fn wait_idle(&self) {
         let mut queue = self.queue.lock();
-        while !queue.stop && (queue.running > 0 || !queue.jobs.is_empty()) {
+        while !queue.stop && (queue.running > 0 || !queue.is_empty()) {
             self.idle.wait_for(&mut queue, TICK);
         }
     }
@@ -212,12 +236,15 @@ fn upkeep(engine: &Engine) {
                 let _ = engine.flush_manifest();
             }
             engine.munk_round();
+            engine.space_round(false);
             engine.collect();
         }
     }
 }
 
 fn worker(engine: &Engine) {
+    #[cfg(not(any(evendb_loom, evendb_shuttle)))]
+    evendb_storage::lower_thread_priority(PRIORITY_STEPS);
     loop {
         let job = {
             let mut queue = engine.work.queue.lock();
@@ -249,6 +276,12 @@ impl Engine {
         match job {
             // Errors mark the chunk, latch the database, or (no room) are for later.
             Job::Maintain(chunk) => drop(self.maintain(chunk)),
+            Job::Absorb(chunk) => {
+                if let Some(_token) = chunk.try_token() {
+                    self.absorb(chunk);
+                }
+                self.work.push_maintenance(chunk);
+            }
             Job::Load(chunk) => {
                 if let Some(_token) = chunk.try_token() {
                     drop(self.load_munk(chunk));
@@ -288,6 +321,7 @@ impl Engine {
         // has latched, and the caller finds out.
         if self.checkpoint().and_then(|()| self.settle()).is_ok() {
             self.munk_round();
+            self.space_round(true);
             self.run_queued_jobs();
         }
         for _ in 0..4 {
@@ -344,10 +378,12 @@ impl Engine {
         if !self.manual() {
             self.work.wait_idle();
         }
+        self.space_round(true);
         self.settle()?;
         self.run_queued_jobs();
         self.flush_manifest()?;
         self.collect();
+        self.space_round(true);
         Ok(())
     }
 

@@ -127,6 +127,10 @@ pub(crate) struct Heat {
     /// Decayed sums of the above, as `f32` bits; written by the policy alone.
     pub(crate) read_heat: AtomicU32,
     pub(crate) write_heat: AtomicU32,
+    /// Bytes that checkpoints wrote into the chunk's log since the last look.
+    pub(crate) logged: AtomicU64,
+    /// Their decayed sum, as `f32` bits; written by the slow round alone.
+    pub(crate) log_rate: AtomicU32,
 }
 
 impl Heat {
@@ -145,6 +149,7 @@ impl Heat {
         for (mine, old) in [
             (&self.read_heat, &old.read_heat),
             (&self.write_heat, &old.write_heat),
+            (&self.log_rate, &old.log_rate),
         ] {
             let sum = Heat::load(mine) + Heat::load(old) / parts as f32;
             mine.store(sum.to_bits(), Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use super::layout::{Munks, NewChunk};
 use super::picker::{ChunkStats, Decision, Limits, pick};
-use crate::chunk::{Chunk, Heat, View};
+use crate::chunk::{Chunk, View};
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result};
 use crate::funk::Run;
@@ -205,18 +205,28 @@ impl Engine {
         chunk: &Chunk,
         view: &View,
     ) -> (ChunkStats, Limits) {
-        let funk = &view.funk;
         let root = keyspace.index.load_full();
         let neighbour = |found: Option<(&[u8], &Arc<Chunk>)>| {
             found.map(|(_, chunk)| super::rewrite::data_bytes(&chunk.view.load_full()))
         };
         let stats = ChunkStats {
+            // Only the right neighbour is merged with: every pair has one left member.
+            next_bytes: neighbour(root.next(&chunk.range.low)),
+            ..self.own_figures(chunk, view)
+        };
+        (stats, self.picker_limits())
+    }
+
+    /// A chunk's figures without its neighbours'.
+    pub(super) fn own_figures(&self, chunk: &Chunk, view: &View) -> ChunkStats {
+        let funk = &view.funk;
+        ChunkStats {
             data_bytes: base_data_bytes(chunk, view) + funk.log_bytes(),
             log_bytes: funk.log_bytes(),
             log_runs: funk.runs.len() as u32,
             live_bytes_estimate: live_bytes(chunk, view),
             has_munk: view.munk.is_some(),
-            update_rate: Heat::load(&chunk.heat.write_heat),
+            update_rate: self.space.update_rate(chunk),
             shares_tables: funk.tables().any(|table| !inside(chunk, table)),
             appended_in_order: funk.runs.is_empty() && funk.base.len() > 1,
             records: funk.tables().map(|table| table.part.meta.entries).sum(),
@@ -226,15 +236,12 @@ impl Engine {
                 _ => 0,
             },
             frozen_deltas: view.frozen.iter().filter(|frozen| frozen.durable).count() as u32,
-            // Only the right neighbour is merged with: every pair has one left member.
             previous_bytes: None,
-            next_bytes: neighbour(root.next(&chunk.range.low)),
-        };
-        let limits = self.picker_limits();
-        (stats, limits)
+            next_bytes: None,
+        }
     }
 
-    fn picker_limits(&self) -> Limits {
+    pub(super) fn picker_limits(&self) -> Limits {
         let chunk_bytes_max = self.options.chunk_bytes_max();
         let (cold, munk) = self
             .options
@@ -247,7 +254,10 @@ impl Engine {
             log_bytes_max_munk: munk,
             runs_max: 64,
             frozen_deltas_max: 1,
-            square_root: None,
+            square_root: match self.options.log_bytes_limits {
+                Some(_) => None,
+                None => self.space.log_budget(),
+            },
             merge_bytes: chunk_bytes_max * 2 / 5,
         }
     }

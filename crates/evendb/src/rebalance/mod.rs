@@ -2,7 +2,8 @@
 //!
 //! [`rewrite`] writes the tables of one chunk (rebalance), of one that is cut up (split), or of two
 //! neighbours (merge); [`layout`] makes its outcome the truth; [`munks`] loads, absorbs and evicts;
-//! [`jobs`] looks at a chunk and does what the picker says; [`merge`] is the sorted merge below
+//! [`jobs`] looks at a chunk and does what the picker says; [`space`] looks at all of them now and then and
+//! divides the room that logs may take; [`merge`] is the sorted merge below
 //! them all.
 
 pub(crate) mod jobs;
@@ -11,3 +12,4 @@ pub(crate) mod merge;
 pub(crate) mod munks;
 pub(crate) mod picker;
 pub(crate) mod rewrite;
+pub(crate) mod space;

@@ -197,7 +197,9 @@ fn rebalance_reason(stats: &ChunkStats, limits: &Limits) -> Option<Reason> {
     let dead_bytes = stats.data_bytes.saturating_sub(stats.live_bytes_estimate);
     // Without a munk a smaller log already counts: gets and loads read it. With one, the log only
     // takes room, and its limit is the bound.
-    if !stats.has_munk
+    // Under the square-root rule the log's limit is what bounds garbage.
+    if limits.square_root.is_none()
+        && !stats.has_munk
         && stats.data_bytes > limits.rebalance_bytes
         && dead_bytes >= stats.data_bytes / 4
     {
