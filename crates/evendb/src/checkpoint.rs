@@ -12,6 +12,9 @@
 //!    once it is evicted.
 //! 7. Each chunk's new view: the run in the funk; the deltas leave, or stay for the munk.
 //!
+//! While puts have plenty of room it rests between chunks, so that its work does not come in one
+//! piece.
+//!
 //! A full disk gives up without loss and without the latch: the deltas stay frozen for the next
 //! checkpoint. A failed write or sync latches.
 
@@ -21,6 +24,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::{Change, Part, Place, Role};
 use crate::plant::planted;
+use crate::rebalance::breath::Breath;
 use crate::rebalance::merge::{Dropping, Merge, RecordSource, Source};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, epoch};
@@ -130,8 +134,10 @@ impl Engine {
             self.admission.ring_tail_moved(log.set_tail(replay_from));
             self.drop_value_extents(replay_from);
         }
+        let mut breath = Breath::new(self);
         for run in runs {
             self.publish_run(run);
+            breath.take(self, self.checkpoint_rest());
         }
         // Everything an earlier life left is below the new replay position.
         self.inherits.store(false, Ordering::Release);
@@ -161,6 +167,7 @@ impl Engine {
             offset: 0,
             bytes: Vec::new(),
         };
+        let mut breath = Breath::new(self);
         loop {
             let mut queue = std::mem::take(&mut *self.dirty.lock());
             let later: Vec<_> = queue
@@ -175,6 +182,7 @@ impl Engine {
                 (a.0.keyspace, &a.0.range.low).cmp(&(b.0.keyspace, &b.0.range.low))
             });
             for (index, (chunk, _)) in queue.iter().enumerate() {
+                breath.take(self, self.checkpoint_rest());
                 let Some(run) = self.begin_run(chunk, number, next) else {
                     continue;
                 };

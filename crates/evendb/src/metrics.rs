@@ -126,6 +126,12 @@ impl Metrics {
         }
     }
 
+    /// Counts up with every operation.
+    pub(crate) fn operations(&self) -> u64 {
+        let gets: u64 = self.gets.iter().map(|counter| counter.count.get()).sum();
+        gets + self.puts.get() + self.deletes.get() + self.scanned_records.get()
+    }
+
     fn component(&self, component: Component) -> (u64, u64) {
         let counter = &self.gets[component as usize];
         let sampled = counter.sampled.get();

@@ -23,15 +23,13 @@ const TICK: Duration = Duration::from_millis(50);
 const CHECKPOINT_INTERVAL_RELAXED: Duration = Duration::from_secs(5);
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How much less of a busy processor a worker gets than a thread of the application.
-#[cfg(not(any(evendb_loom, evendb_shuttle)))]
-const PRIORITY_STEPS: u8 = 3;
-
 enum Job {
     Maintain(Arc<Chunk>),
     /// Only take the durable deltas into the munk: puts wait for their memory.
     Absorb(Arc<Chunk>),
     Load(Arc<Chunk>),
+    /// Give free room of the log container back to the file system.
+    GiveBack,
 }
 
 #[derive(Default)]
@@ -42,6 +40,7 @@ struct Queue {
     /// Chunks that wait for maintenance.
     queued: HashSet<ChunkId>,
     loading: HashSet<ChunkId>,
+    giving_back: bool,
     running: usize,
     checkpoint_wanted: bool,
     stop: bool,
@@ -94,12 +93,22 @@ impl Work {
         }
     }
 
+    /// Has the container's free room looked at.
+    pub(crate) fn push_give_back(&self) {
+        let mut queue = self.queue.lock();
+        if !std::mem::replace(&mut queue.giving_back, true) {
+            queue.jobs.push_back(Job::GiveBack);
+            self.jobs.notify_one();
+        }
+    }
+
     fn take(&self, queue: &mut Queue) -> Option<Job> {
         let absorb = queue.absorbs.pop_front().map(Job::Absorb);
         let job = absorb.or_else(|| queue.jobs.pop_front())?;
         match &job {
             Job::Maintain(chunk) | Job::Absorb(chunk) => queue.queued.remove(&chunk.id),
             Job::Load(chunk) => queue.loading.remove(&chunk.id),
+            Job::GiveBack => std::mem::take(&mut queue.giving_back),
         };
         queue.running += 1;
         Some(job)
@@ -231,6 +240,7 @@ fn upkeep(engine: &Engine) {
         }
         if last_round.elapsed() >= TICK {
             last_round = Instant::now();
+            engine.room_ahead();
             if engine.manifest().queued() > 0 {
                 // A failure latches; without room the edits wait.
                 let _ = engine.flush_manifest();
@@ -243,8 +253,6 @@ fn upkeep(engine: &Engine) {
 }
 
 fn worker(engine: &Engine) {
-    #[cfg(not(any(evendb_loom, evendb_shuttle)))]
-    evendb_storage::lower_thread_priority(PRIORITY_STEPS);
     loop {
         let job = {
             let mut queue = engine.work.queue.lock();
@@ -282,6 +290,7 @@ impl Engine {
                 }
                 self.work.push_maintenance(chunk);
             }
+            Job::GiveBack => self.give_back_room(),
             Job::Load(chunk) => {
                 if let Some(_token) = chunk.try_token() {
                     drop(self.load_munk(chunk));

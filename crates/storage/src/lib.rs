@@ -11,11 +11,9 @@ pub mod codec;
 mod error;
 pub mod filter;
 pub mod framed_log;
-mod priority;
 pub mod table;
 mod types;
 pub mod vfs;
 
 pub use error::{Error, ErrorKind, Result};
-pub use priority::lower_thread_priority;
 pub use types::{EntryRef, Kind, TableId, Version};

@@ -6,6 +6,7 @@
 //! divides the room that logs may take; [`merge`] is the sorted merge below
 //! them all.
 
+pub(crate) mod breath;
 pub(crate) mod jobs;
 pub(crate) mod layout;
 pub(crate) mod merge;

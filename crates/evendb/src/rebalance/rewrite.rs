@@ -7,6 +7,7 @@
 //! Failing at any point before the layout change deletes the new files and leaves everything as it
 //! was. Records are counted in and out by the merge; a read error aborts.
 
+use super::breath::Breath;
 use super::layout::{Munks, NewChunk};
 use super::merge::{Dropping, Merge, MunkSource, Source, TableSource};
 use crate::chunk::{Chunk, View};
@@ -188,6 +189,7 @@ impl Engine {
         };
         let mut writer = TableWriter::new(sink, id, self.options.table_options());
         let mut last_key: Option<Vec<u8>> = None;
+        let mut breath = Breath::new(self);
         while let Some(entry) = merge.current() {
             let new_key = last_key.as_deref() != Some(entry.key);
             if new_key {
@@ -202,6 +204,7 @@ impl Engine {
             }
             writer.add(entry)?;
             merge.advance()?;
+            breath.take_sometimes(self, self.reorganisation_rest());
         }
         let (_, meta) = writer.finish()?;
         self.metrics.bytes_sstable.add(meta.len);

@@ -27,8 +27,9 @@ const ROUND_EVERY: Duration = Duration::from_millis(200);
 const ROUND_TIME_PART: u32 = 20;
 /// The part of the mean rate that every chunk is taken to have at least.
 const RATE_FLOOR_PART: f64 = 1.0 / 16.0;
-/// Holes of the container that one round punches at most (some 0.2 ms each).
-const PUNCHES_MAX: usize = 128;
+/// Holes of the container that are punched at a time: each takes some 0.2 ms, or several where the
+/// file system tells the disk, and holds up a checkpoint's writes.
+const PUNCHES_MAX: usize = 32;
 
 /// What the last round found.
 #[derive(Default)]
@@ -92,8 +93,10 @@ impl Engine {
         let sums = self.look_at_chunks();
         self.divide(&sums);
         let half = self.options.delta_bytes_max() / 2;
-        self.admission.set_debt(sums.overdue, sums.limits.max(half));
-        self.give_back_room();
+        // A worker's queue is never empty: what is behind by little is no debt.
+        let overdue = sums.overdue.saturating_sub(sums.limits / 8);
+        self.admission.set_debt(overdue, sums.limits.max(half));
+        self.work.push_give_back();
         self.note_space(&sums);
         *last = Some((Instant::now(), started.elapsed()));
     }
@@ -143,13 +146,27 @@ impl Engine {
             .store(sums.weight.to_bits(), Ordering::Relaxed);
     }
 
+    /// Room on the disk that puts may ask for before the next look: so that they find it there,
+    /// and do not wait for a file system that is busy with a checkpoint's writes.
+    fn room_step(&self) -> u64 {
+        (self.options.delta_bytes_max() / 4).max(64 << 10)
+    }
+
+    /// Reserves room ahead of the puts. A full disk shows in the put that needs it.
+    pub(crate) fn room_ahead(&self) {
+        let wanted = self.admission.delta_used() + 2 * self.room_step();
+        if self.container.free_bytes() < wanted && self.container.ensure_room(wanted).is_ok() {
+            self.disk_room
+                .store(self.container.free_bytes(), Ordering::Relaxed);
+        }
+    }
+
     /// Free room of the container that nobody will want soon goes back to the file system.
-    fn give_back_room(&self) {
-        let step = (self.options.delta_bytes_max() / 4).max(64 << 10);
-        let keep = self.admission.delta_used().max(step * 2) + step;
+    pub(crate) fn give_back_room(&self) {
+        let keep = self.admission.delta_used() + 4 * self.room_step();
         let given = self.container.give_back(keep, PUNCHES_MAX);
         if given > 0 {
-            // Who was told of the room before the admission knew of it has a step in reserve.
+            // Who was told of more room before has had less than what is kept to put into it.
             let room = self.container.free_bytes();
             self.disk_room.fetch_min(room, Ordering::Relaxed);
         }

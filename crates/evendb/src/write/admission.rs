@@ -263,6 +263,17 @@ impl Admission {
             || (self.has_ring() && self.ring.used() > self.ring.limit / 2)
     }
 
+    /// How much of the fuller side is reserved, as a share.
+    pub(crate) fn fullness(&self) -> f64 {
+        let of = |side: &Side| side.used() as f64 / side.limit.max(1) as f64;
+        of(&self.delta).max(if self.has_ring() { of(&self.ring) } else { 0.0 })
+    }
+
+    /// How much of what debt can slow puts down it does, as a share.
+    pub(crate) fn debt_share(&self) -> f64 {
+        self.debt_pressure.load(Ordering::Relaxed) as f64 / DEBT_PRESSURE_MAX as f64
+    }
+
     fn has_ring(&self) -> bool {
         self.ring.limit != 0
     }
