@@ -141,8 +141,8 @@ impl Metrics {
         )
     }
 
-    /// All but `room` and `pace`, which are admission's.
-    pub(crate) fn fill(&self, stats: &mut Stats, room: WaitStats, pace: WaitStats) {
+    /// With the waits of admission: room, pace, debt.
+    pub(crate) fn fill(&self, stats: &mut Stats, admission: [WaitStats; 3]) {
         let gets = &mut stats.gets;
         (gets.delta, gets.delta_nanos) = self.component(Component::Delta);
         (gets.munk, gets.munk_nanos) = self.component(Component::Munk);
@@ -173,7 +173,7 @@ impl Metrics {
         stats.munk_evictions = self.munk_evictions.get();
         stats.checkpoints = self.checkpoints.get();
         stats.checkpoint_nanos_total = self.checkpoint_nanos.get();
-        stats.pauses = self.pauses.stats(room, pace);
+        stats.pauses = self.pauses.stats(admission);
         stats.put_pause_nanos_max = stats.pauses.put_nanos_max;
         stats.get_pause_nanos_max = stats.pauses.get_nanos_max;
     }
@@ -280,7 +280,7 @@ pub struct WaitStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PauseStats {
-    /// Longest pause of a put: the longest of all waits for room, pace, chunk and freeze, and of
+    /// Longest pause of a put: the longest of all waits for room, pace, debt, chunk and freeze, and of
     /// the sampled puts up to the record's being visible (waiting for durability is not in it).
     pub put_nanos_max: u64,
     /// Of the sampled puts, 99.9 % took at most this.
@@ -295,8 +295,10 @@ pub struct PauseStats {
     pub get_nanos_p9999: u64,
     /// Puts that waited for room in the commit log or in delta memory.
     pub room: WaitStats,
-    /// Puts that were delayed because either is nearly full, or reorganisation is behind.
+    /// Puts that were delayed because either is nearly full.
     pub pace: WaitStats,
+    /// Puts that were delayed because reorganisation is behind.
+    pub debt: WaitStats,
     /// Puts that waited for another put, or for a switch-over, in the same chunk.
     pub chunk: WaitStats,
     /// Puts that froze a delta for a checkpoint.
@@ -470,6 +472,7 @@ impl fmt::Display for Stats {
         for (name, wait) in [
             ("room", &pauses.room),
             ("pace", &pauses.pace),
+            ("debt", &pauses.debt),
             ("chunk", &pauses.chunk),
             ("freeze", &pauses.freeze),
             ("disk read", &pauses.read),

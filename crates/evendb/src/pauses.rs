@@ -1,7 +1,7 @@
 //! How long operations were held up, and by what.
 //!
 //! ```text
-//!   put --+--> waits: room, pace (admission has these), chunk, freeze      timed where they happen, every one
+//!   put --+--> waits: room, pace, debt (admission has these), chunk, freeze      timed where they happen, every one
 //!   get --+--> reads of the disk                     timed, every one
 //!         +--> whole operations                      sampled, one in 64 per thread
 //! ```
@@ -135,9 +135,10 @@ impl Pauses {
         self.get_nanos_max.fetch_max(nanos, Ordering::Relaxed);
     }
 
-    /// With admission's two waits.
-    pub(crate) fn stats(&self, room: WaitStats, pace: WaitStats) -> PauseStats {
-        let waits = [room, pace, self.chunk.stats(), self.freeze.stats()];
+    /// With admission's waits: room, pace, debt.
+    pub(crate) fn stats(&self, admission: [WaitStats; 3]) -> PauseStats {
+        let [room, pace, debt] = admission;
+        let waits = [room, pace, debt, self.chunk.stats(), self.freeze.stats()];
         let waited = waits.iter().map(|wait| wait.nanos_max).max().unwrap_or(0);
         let read = self.read.stats();
         PauseStats {
@@ -147,10 +148,11 @@ impl Pauses {
             get_nanos_max: self.get_nanos_max.load(Ordering::Relaxed).max(read.nanos_max),
             get_nanos_p999: self.gets.quantile(0.999),
             get_nanos_p9999: self.gets.quantile(0.9999),
-            room: waits[0],
-            pace: waits[1],
-            chunk: waits[2],
-            freeze: waits[3],
+            room,
+            pace,
+            debt,
+            chunk: waits[3],
+            freeze: waits[4],
             read,
         }
     }
@@ -176,14 +178,14 @@ mod tests {
     #[test]
     fn quantiles_and_the_longest_wait() {
         let pauses = Pauses::default();
-        assert_eq!(pauses.stats(WaitStats::default(), WaitStats::default()), PauseStats::default());
+        assert_eq!(pauses.stats([WaitStats::default(); 3]), PauseStats::default());
         for _ in 0..999 {
             pauses.put(1000);
         }
         pauses.put(1 << 24);
         pauses.chunk.record(Duration::from_secs(1));
         pauses.read.record(Duration::from_millis(6));
-        let stats = pauses.stats(WaitStats::default(), WaitStats::default());
+        let stats = pauses.stats([WaitStats::default(); 3]);
         assert!((1000..=1125).contains(&stats.put_nanos_p999));
         assert!(stats.put_nanos_p9999 > 1 << 24);
         assert_eq!(stats.put_nanos_max, 1_000_000_000);

@@ -2,13 +2,15 @@
 
 use crate::engine::Engine;
 use crate::metrics::Stats;
+use crate::pauses::Waits;
 use crate::rebalance::munks::{CHUNK_METADATA_BYTES, index_bytes};
 
 impl Engine {
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats::default();
-        let (room, pace) = (self.admission.room.stats(), self.admission.pace.stats());
-        self.metrics.fill(&mut stats, room, pace);
+        let admission = &self.admission;
+        let waits = [&admission.room, &admission.pace, &admission.debt].map(Waits::stats);
+        self.metrics.fill(&mut stats, waits);
         self.fill_space(&mut stats.space);
         let memory = &mut stats.memory;
         memory.budget = self.options.memory_budget;

@@ -22,6 +22,8 @@ const TICK: Duration = Duration::from_millis(50);
 /// chunk that was put to a run.
 const CHECKPOINT_INTERVAL_RELAXED: Duration = Duration::from_secs(5);
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
+/// Much that is deleted does not wait longer than this for a checkpoint.
+const DELETION_INTERVAL: Duration = Duration::from_secs(1);
 
 enum Job {
     Maintain(Arc<Chunk>),
@@ -206,6 +208,7 @@ fn flusher(engine: &Engine) {
 fn upkeep(engine: &Engine) {
     let mut last_checkpoint = Instant::now();
     let mut last_round = Instant::now();
+    let mut deletes_before = 0;
     let interval = match engine.commit_log {
         Some(_) => CHECKPOINT_INTERVAL,
         None => CHECKPOINT_INTERVAL_RELAXED,
@@ -228,8 +231,13 @@ fn upkeep(engine: &Engine) {
             thread::sleep(TICK);
             continue;
         }
-        let due = last_checkpoint.elapsed() >= interval && !engine.dirty.lock().is_empty();
-        if wanted || due {
+        // What was deleted is given back soon, not with the next checkpoint that puts ask for.
+        let deletes = engine.metrics.deletes.get();
+        let deleted = last_checkpoint.elapsed() >= DELETION_INTERVAL
+            && engine.worth_deleting(deletes - deletes_before);
+        let due = deleted || last_checkpoint.elapsed() >= interval;
+        if wanted || (due && !engine.dirty.lock().is_empty()) {
+            deletes_before = deletes;
             // A failure has latched; a full disk is tried again, since puts may wait for it.
             if engine.checkpoint().is_err() && engine.failure().is_none() {
                 thread::sleep(TICK);

@@ -29,6 +29,8 @@ use crate::sync::epoch::ArcCell;
 use crate::sync::{Arc, Mutex};
 use crate::write::admission::Admission;
 use delta::Delta;
+use evendb_storage::TableId;
+use std::collections::HashSet;
 use std::ops::Deref;
 
 /// A delta whose memory is charged to the admission ledger until it is reclaimed.
@@ -174,6 +176,14 @@ pub(crate) struct Chunk {
     /// Live bytes at which a split last found nothing to cut; 0 for never.
     pub(crate) whole_at_bytes: AtomicU64,
     pub(crate) heat: Heat,
+    /// Tables of which a deletion of the whole chunk has left nothing. A leaf.
+    pub(crate) covered: Mutex<Option<Covered>>,
+}
+
+/// Tables all of whose records are deleted since checkpoint `checkpoint` or an earlier one.
+pub(crate) struct Covered {
+    pub(crate) tables: HashSet<TableId>,
+    pub(crate) checkpoint: u64,
 }
 
 impl Chunk {
@@ -196,6 +206,7 @@ impl Chunk {
             damaged: AtomicBool::new(false),
             whole_at_bytes: AtomicU64::new(0),
             heat: Heat::default(),
+            covered: Mutex::new(None),
         }
     }
 

@@ -66,7 +66,7 @@ impl Engine {
     /// when they do not.
     pub(crate) fn checkpoint_rest(&self) -> f64 {
         let full = self.admission.fullness();
-        ((0.75 - full) * 4.0).clamp(0.0, 1.0)
+        ((0.68 - full) * 6.0).clamp(0.0, 1.0)
     }
 
     /// How much reorganisation rests: half as long as it works while it keeps up.

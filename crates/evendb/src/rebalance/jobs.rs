@@ -45,6 +45,7 @@ impl Engine {
                 worked |= self.absorb(chunk);
                 break;
             }
+            worked |= self.drop_covered(&keyspace, chunk)?;
             let view = chunk.view.load_full();
             match self.decide(&keyspace, chunk, &view) {
                 Decision::None => break,

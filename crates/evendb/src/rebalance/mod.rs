@@ -7,6 +7,7 @@
 //! them all.
 
 pub(crate) mod breath;
+pub(crate) mod cover;
 pub(crate) mod jobs;
 pub(crate) mod layout;
 pub(crate) mod merge;

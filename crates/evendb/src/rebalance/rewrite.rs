@@ -18,7 +18,7 @@ use crate::keyspace::KeyspaceState;
 use crate::manifest::edit::{Part, Place, Role};
 use crate::sync::Arc;
 use evendb_storage::TableId;
-use evendb_storage::table::{TableSink, TableWriter};
+use evendb_storage::table::{TableMeta, TableSink, TableWriter};
 use evendb_storage::vfs::File;
 
 /// A new SSTable's file.
@@ -135,6 +135,10 @@ impl Engine {
         };
         let horizon = self.clock.horizon();
         let mut parts = Vec::new();
+        // Tombstones that hide nothing, and nothing else: there is no need to read them.
+        if horizon.snapshots.is_empty() && views.iter().all(|view| tombstones_only(view)) {
+            return Ok(parts);
+        }
         // Sources of two chunks have disjoint keys, so their order does not matter.
         let mut sources = Vec::new();
         for (chunk, view) in chunks.iter().zip(views) {
@@ -221,6 +225,12 @@ impl Engine {
             meta,
         })
     }
+}
+
+/// Whether there is no value in any table.
+fn tombstones_only(view: &View) -> bool {
+    let dead = |meta: &TableMeta| meta.deletes == meta.entries;
+    view.munk.is_none() && view.funk.tables().all(|table| dead(&table.part.meta))
 }
 
 /// What the chunk's tables hold, as far as their figures tell.

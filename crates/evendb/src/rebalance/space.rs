@@ -42,6 +42,8 @@ pub(crate) struct Space {
     /// Held over a round.
     last: Mutex<Option<(Instant, Duration)>>,
     stats: Mutex<SpaceStats>,
+    /// Bytes of a record, on average.
+    record_bytes: AtomicU64,
 }
 
 /// Sums over chunks.
@@ -52,6 +54,7 @@ struct Sums {
     log: u64,
     log_garbage: u64,
     tombstones: u64,
+    records: u64,
     rate: f64,
     weight: f64,
     chunks: u64,
@@ -122,6 +125,9 @@ impl Engine {
             .rate_floor
             .store((floor as f32).to_bits(), Ordering::Relaxed);
         for (_, chunk) in &chunks {
+            if chunk.covered.lock().is_some() {
+                self.work.push_maintenance(chunk);
+            }
             let view = chunk.view.load_full();
             let stats = self.own_figures(chunk, &view);
             sums.add(&stats, &limits);
@@ -188,11 +194,20 @@ impl Engine {
             commit_log_bytes: self.ring_capacity(),
         };
         *self.space.stats.lock() = stats;
+        let record_bytes = sums.data / sums.records.max(1);
+        self.space.record_bytes.store(record_bytes, Ordering::Relaxed);
+    }
+
+    /// Whether so many deletions in RAM would free enough on the disk for a checkpoint of their own.
+    pub(crate) fn worth_deleting(&self, deletes: u64) -> bool {
+        let bytes = deletes.saturating_mul(self.space.record_bytes.load(Ordering::Relaxed));
+        bytes > (self.space.stats.lock().live_bytes / 32).max(self.options.chunk_bytes_max())
     }
 
     /// For [`crate::metrics::Stats`].
     pub(crate) fn fill_space(&self, stats: &mut SpaceStats) {
         *stats = *self.space.stats.lock();
+        stats.commit_log_bytes = self.ring_capacity();
         stats.deletion_pending_bytes = self.tables.pending_bytes();
         stats.disk_bytes += stats.deletion_pending_bytes;
     }
@@ -209,6 +224,7 @@ impl Sums {
         self.data += stats.data_bytes;
         self.log += stats.log_bytes;
         self.tombstones += stats.tombstones;
+        self.records += stats.records;
         self.weight += log_weight(stats);
         // Records that arrive at random in a chunk of `live` bytes: what is overwritten in the log
         // itself.

@@ -39,8 +39,10 @@ pub(crate) struct Admission {
     changed: Condvar,
     /// Waits for room, the queue included.
     pub(crate) room: Waits,
-    /// Delays.
+    /// Delays because there is little room.
     pub(crate) pace: Waits,
+    /// Delays because reorganisation is behind.
+    pub(crate) debt: Waits,
     #[cfg(test)]
     plant: Plant,
 }
@@ -120,6 +122,7 @@ impl Admission {
             debt_pressure: AtomicU64::new(0),
             room: Waits::default(),
             pace: Waits::default(),
+            debt: Waits::default(),
             queue: Mutex::new(Queue::default()),
             changed: Condvar::new(),
             #[cfg(test)]
@@ -163,8 +166,10 @@ impl Admission {
             return self.room.time(wait);
         }
         let pressure = self.pressure();
-        if pressure > 0 {
-            pace::slow_down(ring_bytes.max(delta_bytes), pressure, &self.pace);
+        let debt = self.debt_pressure.load(Ordering::Relaxed);
+        if pressure.max(debt) > 0 {
+            let waits = if pressure < debt { &self.debt } else { &self.pace };
+            pace::slow_down(ring_bytes.max(delta_bytes), pressure.max(debt), waits);
         }
         Ok(())
     }
@@ -317,8 +322,7 @@ impl Admission {
             }
             ((above as u128 * 256 / u128::from(quarter.max(1))) as u64).min(256)
         };
-        let debt = self.debt_pressure.load(Ordering::Relaxed);
-        of(&self.ring).max(of(&self.delta)).max(debt)
+        of(&self.ring).max(of(&self.delta))
     }
 
     #[inline]

@@ -23,6 +23,7 @@ use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::mix::{LoadWorker, Mix, MixWorker, Population};
 use crate::opener::{Durability, Opener};
 use crate::recorder::RunError;
+use crate::report::PhaseResult;
 use crate::store::{BatchWrite, Figure, Store};
 
 use super::{Common, Failure, Measure, Measured};
@@ -332,11 +333,25 @@ impl Watched<'_> {
             live_bytes: self.live_bytes,
             disk_bytes,
             disk_bytes_max: most.max(disk_bytes),
-            write_amplification: result
-                .write_amplification_store()
-                .or_else(|| result.write_amplification_process()),
+            write_amplification: written(&result),
             figures: self.store.stats(),
         })
+    }
+}
+
+/// What the store wrote into files other than a commit log of its own, or what the process wrote,
+/// over what was put.
+fn written(result: &PhaseResult) -> Option<f64> {
+    let figure = |name| {
+        let mut figures = result.figures.iter();
+        figures.find(|one| one.name == name).map(|one| one.value)
+    };
+    match figure("written.commit_log") {
+        Some(log) => {
+            let log = log as f64 / result.user_bytes_written.max(1) as f64;
+            result.write_amplification_store().map(|all| all - log)
+        }
+        None => result.write_amplification_process(),
     }
 }
 

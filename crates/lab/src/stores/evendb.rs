@@ -216,6 +216,7 @@ pub fn figures(stats: &Stats) -> Vec<Figure> {
         gauge("get_pause_nanos_max", stats.get_pause_nanos_max),
         gauge("pause.room_nanos_max", stats.pauses.room.nanos_max),
         gauge("pause.pace_nanos_max", stats.pauses.pace.nanos_max),
+        gauge("pause.debt_nanos_max", stats.pauses.debt.nanos_max),
         gauge("pause.chunk_nanos_max", stats.pauses.chunk.nanos_max),
         gauge("pause.freeze_nanos_max", stats.pauses.freeze.nanos_max),
         gauge("pause.read_nanos_max", stats.pauses.read.nanos_max),
