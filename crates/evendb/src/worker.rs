@@ -400,6 +400,7 @@ impl Engine {
         self.run_queued_jobs();
         self.flush_manifest()?;
         self.collect();
+        self.give_back_room();
         self.space_round(true);
         Ok(())
     }
