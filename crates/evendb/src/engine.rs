@@ -17,10 +17,12 @@ use crate::funk::tables::Tables;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::writer::Manifest;
 use crate::metrics::Metrics;
+use crate::observe::Observer;
 use crate::options::Options;
 use crate::rebalance::space::Space;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, OnceLock, epoch};
+use crate::trace;
 use crate::version::clock::Clock;
 use crate::worker::Work;
 use crate::write::Op;
@@ -54,6 +56,7 @@ pub(crate) struct Engine {
     pub(crate) row_cache: Option<RowCache>,
     pub(crate) search_settings: SearchSettings,
     pub(crate) metrics: Metrics,
+    pub(crate) observer: Observer,
     pub(crate) catalog: Mutex<BTreeMap<String, Arc<KeyspaceState>>>,
     /// Chunks whose active delta took its first record, with that delta's checkpoint.
     pub(crate) dirty: Mutex<Vec<(Arc<Chunk>, u64)>>,
@@ -131,6 +134,7 @@ impl Engine {
             row_cache,
             search_settings: parts.search_settings,
             metrics: Metrics::default(),
+            observer: Observer::default(),
             catalog: Mutex::new(parts.catalog),
             dirty: Mutex::new(parts.dirty),
             checkpoint_mutex: Mutex::new(()),
@@ -247,6 +251,7 @@ impl Engine {
         if cause.kind() == ErrorKind::Latched || self.failure.set(cause.clone()).is_err() {
             return cause;
         }
+        trace::event!(ERROR, "latched", cause = &*cause.to_string());
         self.admission.cancel();
         if let Some(log) = &self.commit_log {
             let source = std::io::Error::other(cause.to_string());

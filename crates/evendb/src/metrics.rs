@@ -4,9 +4,9 @@
 //! line; latencies are sampled, one operation in 64 per thread.
 
 // Not the seam's: counters order nothing, so they are no steps of a schedule.
+use crate::pauses::Pauses;
 #[cfg(not(evendb_shuttle))]
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::pauses::Pauses;
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::fmt;

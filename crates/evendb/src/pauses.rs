@@ -145,7 +145,10 @@ impl Pauses {
             put_nanos_max: self.put_nanos_max.load(Ordering::Relaxed).max(waited),
             put_nanos_p999: self.puts.quantile(0.999),
             put_nanos_p9999: self.puts.quantile(0.9999),
-            get_nanos_max: self.get_nanos_max.load(Ordering::Relaxed).max(read.nanos_max),
+            get_nanos_max: self
+                .get_nanos_max
+                .load(Ordering::Relaxed)
+                .max(read.nanos_max),
             get_nanos_p999: self.gets.quantile(0.999),
             get_nanos_p9999: self.gets.quantile(0.9999),
             room,
@@ -178,7 +181,10 @@ mod tests {
     #[test]
     fn quantiles_and_the_longest_wait() {
         let pauses = Pauses::default();
-        assert_eq!(pauses.stats([WaitStats::default(); 3]), PauseStats::default());
+        assert_eq!(
+            pauses.stats([WaitStats::default(); 3]),
+            PauseStats::default()
+        );
         for _ in 0..999 {
             pauses.put(1000);
         }

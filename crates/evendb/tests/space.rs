@@ -52,10 +52,17 @@ fn a_deleted_prefix_returns_its_tables_without_reading_them() {
     let rewritten = after.bytes_written.sstable - written;
     assert!(rewritten < before.sstable_bytes / 4, "{rewritten}");
     assert!(after.sstable_bytes < before.sstable_bytes * 6 / 10);
-    assert!(after.log_bytes < before.sstable_bytes / 10, "{}", after.log_bytes);
+    assert!(
+        after.log_bytes < before.sstable_bytes / 10,
+        "{}",
+        after.log_bytes
+    );
     assert!(after.chunks < before.chunks * 6 / 10, "{}", after.chunks);
     let space = after.space;
-    assert!(space.live_bytes < before.space.live_bytes * 6 / 10, "{space:?}");
+    assert!(
+        space.live_bytes < before.space.live_bytes * 6 / 10,
+        "{space:?}"
+    );
     assert_eq!((count(&db, b'a'), count(&db, b'b')), (0, RECORDS as usize));
     db.close().unwrap();
     let db = options(&vfs).open("/db").unwrap();
@@ -80,9 +87,15 @@ fn a_snapshot_keeps_what_was_deleted_and_then_gives_it_back() {
     drop(snapshot);
     db.settle_debt().unwrap();
     assert_eq!(count(&db, b'a'), 1);
-    assert_eq!(db.get(key(b'a', 9)).unwrap().as_deref(), Some(&b"newer"[..]));
+    assert_eq!(
+        db.get(key(b'a', 9)).unwrap().as_deref(),
+        Some(&b"newer"[..])
+    );
     let after = db.stats();
-    assert!(after.sstable_bytes < before.sstable_bytes * 6 / 10, "{after}");
+    assert!(
+        after.sstable_bytes < before.sstable_bytes * 6 / 10,
+        "{after}"
+    );
 }
 
 #[test]

@@ -65,7 +65,11 @@ impl Engine {
     }
 
     /// Drops the chunk's covered tables, if it may. The caller holds the token.
-    pub(crate) fn drop_covered(&self, keyspace: &KeyspaceState, chunk: &Arc<Chunk>) -> Result<bool> {
+    pub(crate) fn drop_covered(
+        &self,
+        keyspace: &KeyspaceState,
+        chunk: &Arc<Chunk>,
+    ) -> Result<bool> {
         // Not in one expression with the lock below: completed is no leaf.
         let completed = *self.completed.lock();
         let mut mark = chunk.covered.lock();

@@ -88,7 +88,9 @@ impl Engine {
             return;
         }
         let mut last = self.space.last.lock();
-        let pause = last.map_or(Duration::ZERO, |(_, took)| ROUND_EVERY.max(took * ROUND_TIME_PART));
+        let pause = last.map_or(Duration::ZERO, |(_, took)| {
+            ROUND_EVERY.max(took * ROUND_TIME_PART)
+        });
         if !now && last.is_some_and(|(at, _)| at.elapsed() < pause) {
             return;
         }
@@ -195,7 +197,9 @@ impl Engine {
         };
         *self.space.stats.lock() = stats;
         let record_bytes = sums.data / sums.records.max(1);
-        self.space.record_bytes.store(record_bytes, Ordering::Relaxed);
+        self.space
+            .record_bytes
+            .store(record_bytes, Ordering::Relaxed);
     }
 
     /// Whether so many deletions in RAM would free enough on the disk for a checkpoint of their own.

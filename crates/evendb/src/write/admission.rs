@@ -17,8 +17,8 @@
 //! looks at `waiters`, each with a `SeqCst` fence between. Not here: what starts a checkpoint
 //! ([`Admission::half_full`] only tells), and room on the disk.
 
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::pauses::Waits;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{Condvar, Mutex};
 use crossbeam_utils::CachePadded;
 
@@ -168,7 +168,11 @@ impl Admission {
         let pressure = self.pressure();
         let debt = self.debt_pressure.load(Ordering::Relaxed);
         if pressure.max(debt) > 0 {
-            let waits = if pressure < debt { &self.debt } else { &self.pace };
+            let waits = if pressure < debt {
+                &self.debt
+            } else {
+                &self.pace
+            };
             pace::slow_down(ring_bytes.max(delta_bytes), pressure.max(debt), waits);
         }
         Ok(())
@@ -176,7 +180,8 @@ impl Admission {
 
     /// Reorganisation owes `overdue` bytes; from `bound` on puts are slowed as much as they ever are.
     pub(crate) fn set_debt(&self, overdue: u64, bound: u64) {
-        let pressure = u128::from(overdue) * u128::from(DEBT_PRESSURE_MAX) / u128::from(bound.max(1));
+        let pressure =
+            u128::from(overdue) * u128::from(DEBT_PRESSURE_MAX) / u128::from(bound.max(1));
         let pressure = (pressure as u64).min(DEBT_PRESSURE_MAX);
         // Relaxed: a put sooner or later does no harm.
         self.debt_pressure.store(pressure, Ordering::Relaxed);

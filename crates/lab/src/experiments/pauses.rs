@@ -24,8 +24,8 @@ use crate::dataset::Dataset;
 use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::mix::{LoadWorker, Mix, MixWorker, Population};
-use crate::recorder::{OperationKind, Recorder, RunError};
 use crate::opener::{Durability, Opener};
+use crate::recorder::{OperationKind, Recorder, RunError};
 use crate::store::{Figure, Store};
 
 use super::{Common, Failure, Measure, Measured};

@@ -75,7 +75,11 @@ impl Measure for Arguments {
 
     fn settings(&self) -> Value {
         let settings = self.settings_of();
-        let names: Vec<_> = settings.distributions.iter().map(|one| one.name()).collect();
+        let names: Vec<_> = settings
+            .distributions
+            .iter()
+            .map(|one| one.name())
+            .collect();
         json!({
             "data_bytes": settings.data_bytes,
             "memory_bytes": self.memory_mib << 20,
@@ -219,14 +223,18 @@ pub fn run(
     };
     step(watched.phase("load", dataset.records, &load)?);
     for (number, &kind) in settings.distributions.iter().enumerate() {
-        let distribution =
-            Distribution::new(kind, dataset.records, THETA_DEFAULT, settings.seed);
+        let distribution = Distribution::new(kind, dataset.records, THETA_DEFAULT, settings.seed);
         let population = Arc::new(Population::new(dataset.records));
         let overwrite = |thread: usize| -> Box<dyn Worker> {
             let phase = number as u64 + 1;
             let mix = Mix::P;
             Box::new(MixWorker::new(
-                mix, &distribution, &dataset, &population, phase, thread,
+                mix,
+                &distribution,
+                &dataset,
+                &population,
+                phase,
+                thread,
             ))
         };
         let operations = (dataset.records as f64 * settings.times) as u64;
@@ -269,7 +277,9 @@ pub fn run(
 /// Bytes on disk that do not count: a commit log of fixed size.
 fn fixed_bytes(store: &dyn Store) -> u64 {
     let figures = store.stats();
-    let log = figures.iter().find(|one| one.name == "space.commit_log_bytes");
+    let log = figures
+        .iter()
+        .find(|one| one.name == "space.commit_log_bytes");
     log.map_or(0, |figure| figure.value)
 }
 
@@ -437,7 +447,11 @@ impl fmt::Display for Step {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fixed = self.fixed_bytes as f64 / f64::from(1 << 20);
-        writeln!(f, "{} (of the disk's, {fixed:.1} MiB are fixed)", self.store)?;
+        writeln!(
+            f,
+            "{} (of the disk's, {fixed:.1} MiB are fixed)",
+            self.store
+        )?;
         for step in &self.steps {
             writeln!(f, "{step}")?;
         }

@@ -1,0 +1,439 @@
+//! The statistics as named numbers: one list, from which reports, the file `STATS`, `evendb stats
+//! --json` and the `metrics` facade all take their names.
+//!
+//! Names are dotted; the unit is part of the name where it is not a count. Whoever adds a field to
+//! [`Stats`] adds a line here: a test compares the two.
+
+use crate::metrics::Stats;
+
+/// Whether a [`Figure`] only grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FigureKind {
+    /// Counts events or bytes since the database was opened.
+    Counter,
+    /// The state at this moment.
+    Gauge,
+}
+
+/// What a [`Figure`] is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FigureUnit {
+    /// Operations, records, chunks.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Nanoseconds.
+    Nanoseconds,
+}
+
+/// One named number of [`Stats`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Figure {
+    /// Its dotted name, as `gets.munk`.
+    pub name: &'static str,
+    /// Its value.
+    pub value: u64,
+    /// Whether it only grows.
+    pub kind: FigureKind,
+    /// What it is counted in.
+    pub unit: FigureUnit,
+    /// What it says.
+    pub description: &'static str,
+}
+
+const fn figure(
+    kind: FigureKind,
+    unit: FigureUnit,
+    name: &'static str,
+    value: u64,
+    description: &'static str,
+) -> Figure {
+    Figure {
+        name,
+        value,
+        kind,
+        unit,
+        description,
+    }
+}
+
+/// Something that happened so many times.
+const fn events(name: &'static str, value: u64, description: &'static str) -> Figure {
+    figure(
+        FigureKind::Counter,
+        FigureUnit::Count,
+        name,
+        value,
+        description,
+    )
+}
+
+/// So many bytes moved.
+const fn moved(name: &'static str, value: u64, description: &'static str) -> Figure {
+    figure(
+        FigureKind::Counter,
+        FigureUnit::Bytes,
+        name,
+        value,
+        description,
+    )
+}
+
+/// So many there are.
+const fn number(name: &'static str, value: u64, description: &'static str) -> Figure {
+    figure(
+        FigureKind::Gauge,
+        FigureUnit::Count,
+        name,
+        value,
+        description,
+    )
+}
+
+/// So many bytes are held.
+const fn held(name: &'static str, value: u64, description: &'static str) -> Figure {
+    figure(
+        FigureKind::Gauge,
+        FigureUnit::Bytes,
+        name,
+        value,
+        description,
+    )
+}
+
+/// So long it takes.
+const fn time(name: &'static str, value: u64, description: &'static str) -> Figure {
+    figure(
+        FigureKind::Gauge,
+        FigureUnit::Nanoseconds,
+        name,
+        value,
+        description,
+    )
+}
+
+impl Stats {
+    /// All figures by name, the same names in the same order at every call.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb::Db::open(dir.path())?;
+    /// db.put("a", "1")?;
+    /// let figures = db.stats().figures();
+    /// assert!(figures.iter().any(|figure| figure.name == "puts" && figure.value == 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn figures(&self) -> Vec<Figure> {
+        let mut figures = self.operation_figures();
+        figures.extend(self.reorganisation_figures());
+        figures.extend(self.written_figures());
+        figures.extend(self.memory_figures());
+        figures.extend(self.size_figures());
+        figures.extend(self.pause_figures());
+        figures.extend(self.space_figures());
+        figures
+    }
+
+    fn operation_figures(&self) -> Vec<Figure> {
+        let gets = &self.gets;
+        vec![
+            events("gets.munk", gets.munk, "gets answered by munks"),
+            events("gets.delta", gets.delta, "gets answered by deltas"),
+            events(
+                "gets.row_cache",
+                gets.row_cache,
+                "gets answered by the row cache",
+            ),
+            events("gets.log", gets.log, "gets answered by chunks' logs"),
+            events("gets.sstable", gets.sstable, "gets answered by SSTables"),
+            events(
+                "gets.absent",
+                gets.absent,
+                "gets of keys that are not there",
+            ),
+            time("get_nanos.munk", gets.munk_nanos, "mean, sampled"),
+            time("get_nanos.delta", gets.delta_nanos, "mean, sampled"),
+            time("get_nanos.row_cache", gets.row_cache_nanos, "mean, sampled"),
+            time("get_nanos.log", gets.log_nanos, "mean, sampled"),
+            time("get_nanos.sstable", gets.sstable_nanos, "mean, sampled"),
+            time("get_nanos.absent", gets.absent_nanos, "mean, sampled"),
+            events("puts", self.puts, "records put"),
+            events("deletes", self.deletes, "records deleted"),
+            events("batches", self.batches, "batches of several records"),
+            events("scans", self.scans, "iterators, cursors, multi_gets"),
+            events(
+                "scanned_records",
+                self.scanned_records,
+                "records they returned",
+            ),
+            time(
+                "put_pause_nanos_max",
+                self.put_pause_nanos_max,
+                "longest pause of a put",
+            ),
+            time(
+                "get_pause_nanos_max",
+                self.get_pause_nanos_max,
+                "longest pause of a get",
+            ),
+        ]
+    }
+
+    fn reorganisation_figures(&self) -> Vec<Figure> {
+        let checkpoint_time = figure(
+            FigureKind::Counter,
+            FigureUnit::Nanoseconds,
+            "checkpoint_nanos_total",
+            self.checkpoint_nanos_total,
+            "time spent in checkpoints",
+        );
+        vec![
+            events("rebalances", self.rebalances, "rewrites of chunks' tables"),
+            events(
+                "munk_rebalances",
+                self.munk_rebalances,
+                "deltas absorbed into munks",
+            ),
+            events("splits", self.splits, "chunks split"),
+            events("merges", self.merges, "neighbouring chunks merged"),
+            events("munk_loads", self.munk_loads, "munks built from disk"),
+            events("munk_evictions", self.munk_evictions, "munks dropped"),
+            events("checkpoints", self.checkpoints, "checkpoints completed"),
+            checkpoint_time,
+        ]
+    }
+
+    fn written_figures(&self) -> Vec<Figure> {
+        let written = &self.bytes_written;
+        vec![
+            moved("written.user", written.user, "keys and values put"),
+            moved(
+                "written.commit_log",
+                written.commit_log,
+                "into the commit log, which is recycled",
+            ),
+            moved("written.log", written.log, "into chunks' logs"),
+            moved("written.sstable", written.sstable, "into SSTables"),
+            moved("written.manifest", written.manifest, "into the manifest"),
+            moved(
+                "written.value_extents",
+                written.value_extents,
+                "into files of writes too large for the commit log",
+            ),
+            moved("read_bytes", self.bytes_read, "read from tables"),
+            events("block_reads", self.block_reads, "reads of tables"),
+        ]
+    }
+
+    fn memory_figures(&self) -> Vec<Figure> {
+        let memory = &self.memory;
+        vec![
+            held("memory.budget", memory.budget, "memory it may use"),
+            held("memory.munks", memory.munks, "chunks in RAM"),
+            held("memory.deltas", memory.deltas, "records not yet absorbed"),
+            held("memory.row_cache", memory.row_cache, "cached rows"),
+            held("memory.log_indexes", memory.log_indexes, "indexes of logs"),
+            held(
+                "memory.block_indexes",
+                memory.block_indexes,
+                "indexes and filters of tables",
+            ),
+            held("memory.metadata", memory.metadata, "chunks and their index"),
+            held("memory.commit_log", memory.commit_log, "the mapped ring"),
+        ]
+    }
+
+    fn size_figures(&self) -> Vec<Figure> {
+        vec![
+            number("chunks", self.chunks, "chunks of all keyspaces"),
+            number("munks", self.munks, "chunks that have a munk"),
+            held(
+                "debt_bytes",
+                self.debt_bytes,
+                "what pending reorganisation would write",
+            ),
+            held("log_bytes", self.log_bytes, "in chunks' logs"),
+            held("sstable_bytes", self.sstable_bytes, "in SSTables"),
+            held(
+                "data_bytes",
+                self.data_bytes,
+                "keys and values in tables, obsolete versions included",
+            ),
+        ]
+    }
+
+    fn pause_figures(&self) -> Vec<Figure> {
+        let pauses = &self.pauses;
+        let mut figures = vec![
+            time(
+                "pause.put_nanos_max",
+                pauses.put_nanos_max,
+                "longest pause of a put",
+            ),
+            time(
+                "pause.put_nanos_p999",
+                pauses.put_nanos_p999,
+                "99.9 % of the sampled puts are shorter",
+            ),
+            time(
+                "pause.put_nanos_p9999",
+                pauses.put_nanos_p9999,
+                "99.99 % of the sampled puts are shorter",
+            ),
+            time(
+                "pause.get_nanos_max",
+                pauses.get_nanos_max,
+                "longest pause of a get",
+            ),
+            time(
+                "pause.get_nanos_p999",
+                pauses.get_nanos_p999,
+                "99.9 % of the sampled gets are shorter",
+            ),
+            time(
+                "pause.get_nanos_p9999",
+                pauses.get_nanos_p9999,
+                "99.99 % of the sampled gets are shorter",
+            ),
+        ];
+        let waits = [
+            (
+                [
+                    "pause.room_count",
+                    "pause.room_nanos_total",
+                    "pause.room_nanos_max",
+                    "pause.room_above_5_ms",
+                ],
+                pauses.room,
+                "puts that waited for room",
+            ),
+            (
+                [
+                    "pause.pace_count",
+                    "pause.pace_nanos_total",
+                    "pause.pace_nanos_max",
+                    "pause.pace_above_5_ms",
+                ],
+                pauses.pace,
+                "puts delayed because there is little room",
+            ),
+            (
+                [
+                    "pause.debt_count",
+                    "pause.debt_nanos_total",
+                    "pause.debt_nanos_max",
+                    "pause.debt_above_5_ms",
+                ],
+                pauses.debt,
+                "puts delayed for reorganisation that is behind",
+            ),
+            (
+                [
+                    "pause.chunk_count",
+                    "pause.chunk_nanos_total",
+                    "pause.chunk_nanos_max",
+                    "pause.chunk_above_5_ms",
+                ],
+                pauses.chunk,
+                "puts that waited for a chunk's latch",
+            ),
+            (
+                [
+                    "pause.freeze_count",
+                    "pause.freeze_nanos_total",
+                    "pause.freeze_nanos_max",
+                    "pause.freeze_above_5_ms",
+                ],
+                pauses.freeze,
+                "puts that froze a delta",
+            ),
+            (
+                [
+                    "pause.read_count",
+                    "pause.read_nanos_total",
+                    "pause.read_nanos_max",
+                    "pause.read_above_5_ms",
+                ],
+                pauses.read,
+                "gets that searched the disk",
+            ),
+        ];
+        for ([count, total, longest, long], wait, what) in waits {
+            figures.push(events(count, wait.count, what));
+            figures.push(figure(
+                FigureKind::Counter,
+                FigureUnit::Nanoseconds,
+                total,
+                wait.nanos_total,
+                what,
+            ));
+            figures.push(time(longest, wait.nanos_max, what));
+            figures.push(events(long, wait.above_5_ms, what));
+        }
+        figures
+    }
+
+    fn space_figures(&self) -> Vec<Figure> {
+        let space = &self.space;
+        vec![
+            held(
+                "space.live_bytes",
+                space.live_bytes,
+                "what a rewrite of everything would leave",
+            ),
+            held(
+                "space.garbage_log_bytes",
+                space.garbage_log_bytes,
+                "dead records in logs, estimated",
+            ),
+            held(
+                "space.garbage_sstable_bytes",
+                space.garbage_sstable_bytes,
+                "dead records in SSTables, estimated",
+            ),
+            number("space.tombstones", space.tombstones, "tombstones in tables"),
+            held(
+                "space.container_free_bytes",
+                space.container_free_bytes,
+                "free extents of the log container",
+            ),
+            held(
+                "space.container_punched_bytes",
+                space.container_punched_bytes,
+                "holes of the log container",
+            ),
+            held(
+                "space.deletion_pending_bytes",
+                space.deletion_pending_bytes,
+                "tables that wait to be deleted",
+            ),
+            held("space.disk_bytes", space.disk_bytes, "blocks of all files"),
+            held(
+                "space.commit_log_bytes",
+                space.commit_log_bytes,
+                "the commit log's file",
+            ),
+        ]
+    }
+}
+
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod tests {
+    use super::*;
+
+    /// Each number of the statistics is published: the derived `Debug` shows them all.
+    #[test]
+    fn every_number_is_a_figure() {
+        let shown = format!("{:?}", Stats::default());
+        let numbers = shown.matches(": 0").count();
+        let figures = Stats::default().figures();
+        assert_eq!(figures.len(), numbers, "{shown}");
+        let names: std::collections::HashSet<_> = figures.iter().map(|f| f.name).collect();
+        assert_eq!(names.len(), figures.len(), "names are unique");
+    }
+}
