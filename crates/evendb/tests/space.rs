@@ -14,26 +14,30 @@ fn options(vfs: &SimVfs) -> Options {
 }
 
 fn key(prefix: u8, number: u32) -> [u8; 5] {
-    let [a, b, c, d] = number.to_be_bytes();
-    [prefix, a, b, c, d]
+    let [a, b, c, d] = number.to_le_bytes();
+    [prefix, d, c, b, a]
 }
 
 const RECORDS: u32 = 4_000;
 
 /// Two prefixes, each of many chunks, all on disk.
 fn loaded(vfs: &SimVfs) -> Db {
-    let db = options(vfs).open("/db").unwrap();
+    let db = options(vfs).open("/db").expect("opens");
     for prefix in [b'a', b'b'] {
         for number in 0..RECORDS {
-            db.put(key(prefix, number), [prefix; 100]).unwrap();
+            db.put(key(prefix, number), [prefix; 100])
+                .expect("there is room");
         }
     }
-    db.settle_debt().unwrap();
+    db.settle_debt().expect("nothing fails");
     db
 }
 
 fn count(db: &Db, prefix: u8) -> usize {
-    db.prefix([prefix]).map(|record| record.unwrap()).count()
+    let records = db.prefix([prefix]);
+    records
+        .map(|record| record.expect("it can be read"))
+        .count()
 }
 
 #[test]

@@ -423,6 +423,36 @@ mod tests {
     }
 
     proptest! {
+        /// Under the square-root rule too: what has been rewritten is not rewritten again, whatever
+        /// the rate and the budget, and more budget never means more rewriting.
+        #[test]
+        fn the_square_root_rule_does_not_undo_either(
+            live in 0..10 * MB,
+            log in 0..20 * MB,
+            rate in 0.0f32..1e9,
+            others in 0.0f64..1e9,
+            total in 0..1 << 40u64,
+            has_munk: bool,
+        ) {
+            let mut stats = fine();
+            (stats.live_bytes_estimate, stats.log_bytes) = (live, log);
+            (stats.data_bytes, stats.update_rate) = (live + log, rate);
+            stats.has_munk = has_munk;
+            let sum_sqrt = log_weight(&stats) + others;
+            let with = |total_bytes| Limits {
+                square_root: Some(LogBudget { total_bytes, sum_sqrt }),
+                ..Limits::default()
+            };
+            let limits = with(total);
+            if pick(&stats, &limits).decision == Decision::RebalanceFunk {
+                let done = ChunkStats { data_bytes: live, log_bytes: 0, log_runs: 0, ..stats };
+                prop_assert_ne!(pick(&done, &limits).decision, Decision::RebalanceFunk);
+            } else {
+                let more = with(total * 2);
+                prop_assert_ne!(pick(&stats, &more).decision, Decision::RebalanceFunk);
+            }
+        }
+
         /// Halves of a split and the outcome of a rebalance need nothing at once.
         #[test]
         fn decisions_do_not_undo_each_other(live in 0..30 * MB, dead in 0..20 * MB, log in 0..20 * MB) {
