@@ -241,7 +241,7 @@ impl Engine {
             update_rate: self.space.update_rate(chunk),
             shares_tables: funk.tables().any(|table| !inside(chunk, table)),
             appended_in_order: funk.runs.is_empty() && funk.base.len() > 1,
-            records: funk.tables().map(|table| table.part.meta.entries).sum(),
+            records: records(view),
             // A snapshot keeps tombstones alive: rewriting would not get rid of them.
             tombstones: match self.clock.snapshot_count() {
                 0 => funk.tables().map(|table| table.part.meta.deletes).sum(),
@@ -313,6 +313,15 @@ fn live_bytes(chunk: &Chunk, view: &View) -> u64 {
     match &view.munk {
         Some(munk) => munk.data_bytes() as u64,
         None => base_data_bytes(chunk, view),
+    }
+}
+
+/// Records of the base, of the log if there is none.
+fn records(view: &View) -> u64 {
+    let entries = |table: &Arc<TableHandle>| table.part.meta.entries;
+    match view.funk.base.is_empty() {
+        true => view.funk.tables().map(entries).sum(),
+        false => view.funk.base.iter().map(entries).sum(),
     }
 }
 

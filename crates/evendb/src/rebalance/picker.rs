@@ -6,7 +6,8 @@
 //!    first; a chunk loaded in order is split as it is, for it has no garbage;
 //! 3. rebalance, for garbage: above the rebalance size, and a quarter of it dead;
 //! 4. rebalance, for the log: above its limit in bytes, or too many runs (not in order);
-//! 5. rebalance, for tombstones: half of the records;
+//! 5. rebalance, for tombstones: half as many as the base has records, or a munk that has less than
+//!    half of the base;
 //! 6. merge, with the smaller neighbour, when both together are far below the chunk limit.
 //!
 //! No decision is undone by the next: halves of a split are above `merge_bytes` together, and a
@@ -43,7 +44,8 @@ pub(crate) struct ChunkStats {
     pub(crate) shares_tables: bool,
     /// Its log's runs are disjoint and ascending, above its SSTable: no garbage.
     pub(crate) appended_in_order: bool,
-    /// Records on disk, tombstones included.
+    /// Records of its base; without a base, of its log, tombstones included. (A log also has records
+    /// that overwrite others: they say nothing of what tombstones hide.)
     pub(crate) records: u64,
     /// Tombstones on disk.
     pub(crate) tombstones: u64,
@@ -177,7 +179,9 @@ fn decide(stats: &ChunkStats, limits: &Limits) -> (Decision, Reason) {
     {
         return (Decision::RebalanceFunk, reason);
     }
-    if stats.tombstones >= TOMBSTONES_MIN && stats.tombstones >= stats.records.div_ceil(2) {
+    if stats.tombstones >= TOMBSTONES_MIN
+        && (stats.tombstones >= stats.records.div_ceil(2) || mostly_deleted(stats))
+    {
         return (Decision::RebalanceFunk, Reason::Tombstones);
     }
     let with =
@@ -190,6 +194,12 @@ fn decide(stats: &ChunkStats, limits: &Limits) -> (Decision, Reason) {
     } else {
         (Decision::Merge, Reason::SmallWithNext)
     }
+}
+
+/// Whether the munk, which knows, has less than half of what the base has.
+fn mostly_deleted(stats: &ChunkStats) -> bool {
+    let base_bytes = stats.data_bytes.saturating_sub(stats.log_bytes);
+    stats.has_munk && stats.live_bytes_estimate < base_bytes / 2
 }
 
 /// Why a chunk that was not loaded in order should be rewritten for its size or its log.
@@ -431,7 +441,7 @@ mod tests {
             log in 0..20 * MB,
             rate in 0.0f32..1e9,
             others in 0.0f64..1e9,
-            total in 0..1 << 40u64,
+            total in 0..1u64 << 40,
             has_munk: bool,
         ) {
             let mut stats = fine();

@@ -57,7 +57,6 @@ struct Sums {
     records: u64,
     rate: f64,
     weight: f64,
-    chunks: u64,
     tables: u64,
     /// Log bytes beyond the limits, and all limits together.
     overdue: u64,
@@ -196,7 +195,7 @@ impl Engine {
             commit_log_bytes: self.ring_capacity(),
         };
         *self.space.stats.lock() = stats;
-        let record_bytes = sums.data / sums.records.max(1);
+        let record_bytes = sums.live / sums.records.max(1);
         self.space
             .record_bytes
             .store(record_bytes, Ordering::Relaxed);
@@ -221,9 +220,13 @@ impl Sums {
     fn add(&mut self, stats: &ChunkStats, limits: &Limits) {
         let live = match stats.appended_in_order {
             true => stats.data_bytes,
-            false => stats.live_bytes_estimate,
+            false if stats.has_munk => stats.live_bytes_estimate,
+            // Each tombstone is taken to hide a record of the base.
+            false => {
+                let deleted = stats.tombstones as f64 / stats.records.max(1) as f64;
+                (stats.live_bytes_estimate as f64 * (1.0 - deleted.min(1.0))) as u64
+            }
         };
-        self.chunks += 1;
         self.live += live;
         self.data += stats.data_bytes;
         self.log += stats.log_bytes;
