@@ -17,6 +17,7 @@
 use super::picker::{ChunkStats, Limits, LogBudget, log_bytes_max, log_weight};
 use crate::chunk::{Chunk, Heat};
 use crate::engine::Engine;
+use crate::manifest::edit::Place;
 use crate::metrics::SpaceStats;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -132,7 +133,17 @@ impl Engine {
             let view = chunk.view.load_full();
             let stats = self.own_figures(chunk, &view);
             sums.add(&stats, &limits);
-            sums.tables += view.funk.base_bytes() / if stats.shares_tables { 2 } else { 1 };
+            // Tables in the container are counted with it.
+            let files = view
+                .funk
+                .tables()
+                .filter(|table| table.part.place == Place::File);
+            let bytes: u64 = files.map(|table| table.part_len()).sum();
+            sums.tables += bytes / if stats.shares_tables { 2 } else { 1 };
+            // Limits move with what the others hold, so a chunk comes above its own by itself.
+            if !stats.appended_in_order && stats.log_bytes > log_bytes_max(&stats, &limits) {
+                self.work.push_maintenance(chunk);
+            }
         }
         sums
     }
@@ -170,7 +181,7 @@ impl Engine {
 
     /// Free room of the container that nobody will want soon goes back to the file system.
     pub(crate) fn give_back_room(&self) {
-        let keep = self.admission.delta_used() + 4 * self.room_step();
+        let keep = self.admission.delta_used() + 3 * self.room_step();
         let given = self.container.give_back(keep, PUNCHES_MAX);
         if given > 0 {
             // Who was told of more room before has had less than what is kept to put into it.
