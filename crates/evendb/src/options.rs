@@ -72,6 +72,7 @@ pub struct Options {
     pub(crate) munks: bool,
     pub(crate) row_cache: bool,
     pub(crate) row_policy: RowPolicy,
+    pub(crate) row_cache_share: Option<f64>,
     pub(crate) block_bytes: usize,
     pub(crate) commit_log_bytes: Option<u64>,
     pub(crate) commit_log_mapped: bool,
@@ -114,6 +115,7 @@ impl Options {
             munks: true,
             row_cache: true,
             row_policy: RowPolicy::default(),
+            row_cache_share: None,
             block_bytes: 4096,
             commit_log_bytes: None,
             commit_log_mapped: true,
@@ -218,6 +220,14 @@ impl Options {
         self
     }
 
+    /// The share, 0 to 1, of the memory for munks and rows that rows have. `None` (default): it
+    /// follows the workload; what a byte more would bring is measured on both sides, and memory
+    /// moves to where it brings more. A fixed share is for experiments.
+    pub fn row_cache_share(mut self, share: Option<f64>) -> Self {
+        self.row_cache_share = share;
+        self
+    }
+
     /// How rows are chosen to leave the row cache.
     pub fn row_policy(mut self, policy: RowPolicy) -> Self {
         self.row_policy = policy;
@@ -292,6 +302,12 @@ impl Options {
         if !(1.01..=10.0).contains(&self.space_amplification) {
             return bad("space_amplification must be between 1.01 and 10");
         }
+        if self
+            .row_cache_share
+            .is_some_and(|share| !(0.0..=1.0).contains(&share))
+        {
+            return bad("row_cache_share must be between 0 and 1");
+        }
         if self.filter_bits_per_key > 64 {
             return bad("filter_bits_per_key must be at most 64");
         }
@@ -314,6 +330,15 @@ impl Options {
         self.log_bytes_limits
             .is_none()
             .then_some(self.space_amplification)
+    }
+
+    /// The rows' share if it is fixed: given, or because there is nothing to share with.
+    pub(crate) fn row_share(&self) -> Option<f64> {
+        match (self.row_cache, self.munks) {
+            (false, _) => Some(0.0),
+            (true, false) => Some(1.0),
+            (true, true) => self.row_cache_share,
+        }
     }
 
     pub(crate) fn delta_bytes_max(&self) -> u64 {

@@ -198,7 +198,10 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
         let own = engine.clone();
         let started = thread::Builder::new().name(name).spawn(move || {
             if catch_unwind(AssertUnwindSafe(|| body(&own))).is_err() {
-                own.latch_error(Error::new(ErrorKind::Io, "a background thread panicked"));
+                own.latch_error(Error::new(
+                    ErrorKind::Io,
+                    "a background thread panicked; its message is on standard error",
+                ));
             }
         });
         match started {
@@ -277,6 +280,9 @@ fn upkeep(engine: &Engine) {
             engine.munk_round();
             engine.space_round(false);
             engine.collect();
+            if engine.ballast.is_owed() {
+                engine.tend_ballast();
+            }
         }
     }
 }
@@ -299,7 +305,10 @@ fn worker(engine: &Engine) {
         let result = catch_unwind(AssertUnwindSafe(|| engine.run_job(&job)));
         engine.work.done();
         if result.is_err() {
-            engine.latch_error(Error::new(ErrorKind::Io, "a reorganising thread panicked"));
+            engine.latch_error(Error::new(
+                ErrorKind::Io,
+                "a reorganising thread panicked; its message is on standard error",
+            ));
         }
         engine.collect();
     }
@@ -312,7 +321,7 @@ impl Engine {
         }
         match job {
             // Errors mark the chunk, latch the database, or (no room) are for later.
-            Job::Maintain(chunk) => drop(self.maintain(chunk)),
+            Job::Maintain(chunk) => drop(self.maintain_on_full_disk(chunk)),
             Job::Absorb(chunk) => {
                 if let Some(_token) = chunk.try_token() {
                     self.absorb(chunk);
@@ -440,11 +449,15 @@ impl Engine {
         if let Some(manifest) = &self.manifest
             && self.failure().is_none()
         {
-            result = self.checkpoint().and_then(|()| {
-                manifest
-                    .seal()
-                    .map_err(|error| self.latch_error(error.into()))
+            result = self.checkpoint().and_then(|()| match manifest.seal() {
+                // What it would have recorded only helps to tell damage from a torn end.
+                Err(error) if error.kind() == evendb_storage::ErrorKind::NoSpace => Ok(()),
+                sealed => sealed.map_err(|error| self.latch_error(error.into())),
             });
+            if self.failure().is_none() && result.is_err() {
+                // No room for a checkpoint: at least what the commit log holds is made durable.
+                let _ = self.flush_commit_log();
+            }
         }
         for _ in 0..4 {
             self.collect();

@@ -18,6 +18,7 @@
 //! others: a write there may find the disk full, which a checkpoint survives.
 
 use super::extents::{Extent, Extents};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 use evendb_storage::vfs::File;
 use evendb_storage::{Error, Result};
@@ -60,6 +61,8 @@ pub(crate) struct Container {
     file: Arc<dyn File>,
     space: Mutex<Space>,
     grow_bytes: u64,
+    /// The disk is full: take what is needed, and no step ahead.
+    sparing: AtomicBool,
 }
 
 fn sectors(len: u64) -> u64 {
@@ -84,6 +87,20 @@ impl Container {
                 punched_bytes: 0,
             }),
             grow_bytes,
+            sparing: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether to take no more of the disk than is needed.
+    pub(crate) fn set_sparing(&self, yes: bool) {
+        self.sparing.store(yes, Ordering::Relaxed);
+    }
+
+    /// How much more than is needed the file grows.
+    fn step_bytes(&self) -> u64 {
+        match self.sparing.load(Ordering::Relaxed) {
+            true => PUNCH_BYTES_MIN,
+            false => self.grow_bytes,
         }
     }
 
@@ -136,7 +153,8 @@ impl Container {
             let mut space = self.space.lock();
             let excess = space.free().saturating_sub(keep);
             // Not for a little: the next checkpoint would take it again.
-            if excess < (keep / 4).max(self.grow_bytes) {
+            let sparing = self.sparing.load(Ordering::Relaxed);
+            if excess < self.step_bytes().max(if sparing { 0 } else { keep / 4 }) {
                 return 0;
             }
             given += self.cut(&mut space, excess);
@@ -197,7 +215,7 @@ impl Container {
     }
 
     fn grow(&self, space: &mut Space, bytes: u64) -> Result<()> {
-        let more = sectors(bytes.max(self.grow_bytes));
+        let more = sectors(bytes.max(self.step_bytes()));
         let reserve = |len| {
             self.file
                 .preallocate(space.allocated, len)

@@ -9,13 +9,16 @@
 use super::breath::Breath;
 use super::merge::{Dropping, Merge, RamMerge};
 use super::rewrite::funk_sources;
-use crate::cache::policy::{ChunkHeat, plan_munks};
+use crate::cache::policy::{MunkPlan, plan_munks};
+use crate::cache::row::RowCache;
+use crate::cache::split::ChunkSight;
 use crate::checkpoint::delta_sources;
-use crate::chunk::{Chunk, Frozen, Heat, View};
+use crate::chunk::{Chunk, Frozen, View};
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::keyspace::KeyspaceState;
 use crate::munk::{MunkBuilder, PAGE_BYTES};
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, epoch};
 use crate::trace;
 use std::collections::HashMap;
@@ -145,14 +148,16 @@ impl Engine {
         );
     }
 
-    /// One round of the munk policy: takes the heat counters, decides, evicts at once and queues
-    /// the loads.
+    /// One round of the memory policy: takes the chunks' counters, decides how munks and rows share
+    /// memory and which chunks have munks, gives rows their room, evicts at once and queues the
+    /// loads.
     pub(crate) fn munk_round(&self) {
-        if !self.options.munks || self.failure().is_some() || self.is_closed() {
+        if self.failure().is_some() || self.is_closed() {
             return;
         }
+        let decay = self.split.lock().decay();
         let chunks = self.chunks();
-        let mut heats = Vec::with_capacity(chunks.len());
+        let mut sights = Vec::with_capacity(chunks.len());
         let mut indexes_bytes = 0;
         for (_, chunk) in &chunks {
             let view = chunk.view.load_full();
@@ -162,11 +167,29 @@ impl Engine {
             if view.frozen.iter().any(|frozen| frozen.durable) {
                 self.work.push_maintenance(chunk);
             }
-            heats.push(take_heat(chunk, &view));
+            sights.push(sight(chunk, &view, decay));
         }
-        let fixed = self.fixed_memory_bytes(chunks.len() as u64) + indexes_bytes;
-        let budget = self.options.memory_budget.saturating_sub(fixed);
-        let plan = plan_munks(&heats, budget);
+        let bytes_max = self.cache_bytes(chunks.len() as u64, indexes_bytes);
+        let counts = self.row_cache.as_ref().map(RowCache::counts);
+        let counts = counts.unwrap_or_default();
+        let edge = self.sampler.take_edge();
+        let plan = self.split.lock().round(&sights, &counts, &edge, bytes_max);
+        let mut rows_bytes = plan.row_bytes_max;
+        if let Some(rows) = &self.row_cache {
+            if plan.row_bytes_max != counts.bytes_max {
+                rows.set_capacity(plan.row_bytes_max as usize);
+            }
+            rows_bytes = rows_bytes.max(rows.bytes() as u64);
+            let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(1024);
+            self.sampler.round(plan.sampling, row_bytes, bytes_max);
+        }
+        if self.options.munks {
+            let munks = plan_munks(&plan.worths, bytes_max.saturating_sub(rows_bytes));
+            self.carry_out(&munks, &chunks);
+        }
+    }
+
+    fn carry_out(&self, plan: &MunkPlan, chunks: &[(Arc<KeyspaceState>, Arc<Chunk>)]) {
         let by_id: HashMap<u64, &Arc<Chunk>> = chunks
             .iter()
             .map(|(_, chunk)| (chunk.id.0, chunk))
@@ -183,21 +206,19 @@ impl Engine {
         }
     }
 
-    /// Memory that is spoken for before munks get any, but for the indexes.
-    fn fixed_memory_bytes(&self, chunks: u64) -> u64 {
+    /// What munks and rows together may take.
+    fn cache_bytes(&self, chunks: u64, indexes_bytes: u64) -> u64 {
         let options = &self.options;
         let ring = match (&self.commit_log, options.commit_log_mapped) {
             (Some(_), true) => self.ring_capacity(),
             _ => 0,
         };
-        let rows = if self.row_cache.is_some() {
-            options.memory_budget / 10
-        } else {
-            0
-        };
         // A checkpoint builds its runs in RAM, and a job holds the pages it replaces.
         let reserve = options.memory_budget / 20;
-        ring + options.delta_bytes_max() + rows + reserve + chunks * CHUNK_METADATA_BYTES
+        let fixed = ring + options.delta_bytes_max() + reserve + chunks * CHUNK_METADATA_BYTES;
+        options
+            .memory_budget
+            .saturating_sub(fixed + indexes_bytes + self.sampler.bytes())
     }
 }
 
@@ -211,30 +232,12 @@ pub(crate) fn index_bytes(view: &View) -> u64 {
     (blocks + log) as u64
 }
 
-/// Empties a chunk's counters into its decayed heats.
-fn take_heat(chunk: &Chunk, view: &View) -> ChunkHeat {
-    let heat = &chunk.heat;
-    let take = |counter: &AtomicU32| counter.swap(0, Ordering::Relaxed) as f32;
-    let gets = take(&heat.gets);
-    let row_hits = take(&heat.row_hits);
-    let scans = take(&heat.scans);
-    let puts = take(&heat.puts);
-    // Halved every sixteen rounds or so.
-    let decay = |sum: &AtomicU32, new: f32| {
-        let now = Heat::load(sum) * 0.958 + new;
-        sum.store(now.to_bits(), Ordering::Relaxed);
-        now
-    };
-    let read_heat = decay(&heat.read_heat, gets + 4.0 * scans);
-    let write_heat = decay(&heat.write_heat, puts);
-    let row_share = if gets > 0.0 { row_hits / gets } else { 0.0 };
-    ChunkHeat {
+/// Empties a chunk's counters into its decayed counts.
+fn sight(chunk: &Chunk, view: &View, decay: f32) -> ChunkSight {
+    ChunkSight {
         id: chunk.id.0,
-        heat: read_heat,
-        scan_heat: 4.0 * scans,
-        puts: write_heat,
-        row_share,
         data_bytes: super::rewrite::data_bytes(view).max(1),
         munk_bytes: view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64),
+        ..chunk.heat.sight(decay)
     }
 }

@@ -20,6 +20,7 @@ pub mod isolated;
 pub mod pauses;
 pub mod reopen;
 pub mod space;
+pub mod split;
 pub mod table;
 
 use clap::Subcommand;
@@ -101,6 +102,8 @@ pub enum Experiment {
     Pauses(pauses::Arguments),
     /// What overwrites and deletes leave on the disk, for how long, and what paying for it costs
     Space(space::Arguments),
+    /// Whether memory is split well between chunks in RAM and single rows (EvenDB only)
+    Split(split::Arguments),
 }
 
 impl Experiment {
@@ -109,6 +112,7 @@ impl Experiment {
             Experiment::Reopen(arguments) => arguments,
             Experiment::Pauses(arguments) => arguments,
             Experiment::Space(arguments) => arguments,
+            Experiment::Split(arguments) => arguments,
         }
     }
 
