@@ -109,7 +109,7 @@ fn a_crash_between_the_tombstones_and_the_edit_loses_only_the_hint() {
     let vfs = SimVfs::new(3);
     let db = loaded(&vfs);
     db.delete_prefix("a").unwrap();
-    db.checkpoint().unwrap();
+    db.flush().unwrap();
     let vfs = vfs.crash(CrashMode::PowerLossNothing);
     drop(db);
     let db = options(&vfs).open("/db").unwrap();
@@ -131,7 +131,7 @@ fn the_log_container_shrinks() {
         for number in 0..RECORDS {
             db.put(key(b'a', number), [round; 100]).unwrap();
         }
-        db.checkpoint().unwrap();
+        db.flush().unwrap();
     }
     let grown = db.stats();
     db.delete_prefix("").unwrap();
