@@ -12,6 +12,9 @@
 //!    once it is evicted.
 //! 7. Each chunk's new view: the run in the funk; the deltas leave, or stay for the munk.
 //!
+//! While puts have plenty of room it rests between chunks, so that its work does not come in one
+//! piece.
+//!
 //! A full disk gives up without loss and without the latch: the deltas stay frozen for the next
 //! checkpoint. A failed write or sync latches.
 
@@ -22,6 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::{Change, Part, Place, Role};
 use crate::plant::planted;
+use crate::rebalance::breath::Breath;
 use crate::rebalance::merge::{Dropping, Merge, RecordSource, Source};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, epoch};
@@ -154,8 +158,10 @@ impl Engine {
                 .sum::<u64>(),
             duration_micros = job.micros()
         );
+        let mut breath = Breath::new(self);
         for run in runs {
             self.publish_run(run);
+            breath.take(self, self.checkpoint_rest());
         }
         // Everything an earlier life left is below the new replay position.
         self.inherits.store(false, Ordering::Release);
@@ -185,6 +191,7 @@ impl Engine {
             offset: 0,
             bytes: Vec::new(),
         };
+        let mut breath = Breath::new(self);
         loop {
             let mut queue = std::mem::take(&mut *self.dirty.lock());
             let later: Vec<_> = queue
@@ -199,6 +206,7 @@ impl Engine {
                 (a.0.keyspace, &a.0.range.low).cmp(&(b.0.keyspace, &b.0.range.low))
             });
             for (index, (chunk, _)) in queue.iter().enumerate() {
+                breath.take(self, self.checkpoint_rest());
                 let Some(run) = self.begin_run(chunk, number, next) else {
                     continue;
                 };
@@ -298,6 +306,10 @@ impl Engine {
                 keys,
             });
             self.metrics.bytes_log.add(bytes.len() as u64);
+            if role != Role::Base {
+                let logged = &run.chunk.heat.logged;
+                logged.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            }
             writer.write(offset, &bytes)?;
         }
         Ok(())
@@ -391,11 +403,15 @@ impl Engine {
         } else {
             view.frozen.retain(|frozen| !flushed(frozen));
         }
+        let absorbs = view.munk.is_some();
         chunk.publish(view);
         writer.run_pending = false;
         drop(writer);
         self.run_was_cleared();
-        self.work.push_maintenance(chunk);
+        match absorbs {
+            true => self.work.push_absorb(chunk),
+            false => self.work.push_maintenance(chunk),
+        }
     }
 
     pub(crate) fn run_was_cleared(&self) {

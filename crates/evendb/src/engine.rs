@@ -22,6 +22,7 @@ use crate::manifest::writer::Manifest;
 use crate::metrics::Metrics;
 use crate::observe::Observer;
 use crate::options::Options;
+use crate::rebalance::space::Space;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, OnceLock, epoch};
 use crate::trace;
@@ -94,6 +95,8 @@ pub(crate) struct Engine {
     failure: OnceLock<Error>,
     closed: AtomicBool,
     pub(crate) work: Work,
+    /// What the last look at all chunks found.
+    pub(crate) space: Space,
     /// Held for the life of the engine.
     pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
 }
@@ -163,6 +166,7 @@ impl Engine {
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
             work: Work::default(),
+            space: Space::default(),
             lock: Mutex::new(parts.lock),
             options,
         }

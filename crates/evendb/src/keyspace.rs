@@ -230,7 +230,9 @@ impl Keyspace {
     fn delete_between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Result<u64> {
         let engine = &self.handle.engine;
         let bytes_max = engine.options.memory_budget / 16;
-        let mut cursor = self.cursor_between(low, high);
+        // Before the cursor: what these tables hold is older than what it sees.
+        let tables = engine.tables_inside(&self.state, &low, high.as_deref());
+        let mut cursor = self.cursor_between(low.clone(), high.clone());
         let mut removed = 0;
         loop {
             let mut records = Vec::new();
@@ -244,6 +246,8 @@ impl Keyspace {
                 records.push(record);
             }
             if records.is_empty() {
+                drop(cursor);
+                engine.cover(&self.state, &low, high.as_deref(), &tables);
                 return Ok(removed);
             }
             removed += records.len() as u64;

@@ -4,6 +4,7 @@
 //! line; latencies are sampled, one operation in 64 per thread.
 
 // Not the seam's: counters order nothing, so they are no steps of a schedule.
+use crate::pauses::Pauses;
 #[cfg(not(evendb_shuttle))]
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
@@ -109,7 +110,7 @@ pub(crate) struct Metrics {
     pub(crate) munk_evictions: Counter,
     pub(crate) checkpoints: Counter,
     pub(crate) checkpoint_nanos: Counter,
-    pub(crate) put_pause_nanos_max: AtomicU64,
+    pub(crate) pauses: Pauses,
 }
 
 impl Metrics {
@@ -118,9 +119,17 @@ impl Metrics {
         let counter = &self.gets[component as usize];
         counter.count.add(1);
         if let Some(started) = started {
+            let nanos = started.elapsed().as_nanos() as u64;
             counter.sampled.add(1);
-            counter.nanos.add(started.elapsed().as_nanos() as u64);
+            counter.nanos.add(nanos);
+            self.pauses.get(nanos);
         }
+    }
+
+    /// Counts up with every operation.
+    pub(crate) fn operations(&self) -> u64 {
+        let gets: u64 = self.gets.iter().map(|counter| counter.count.get()).sum();
+        gets + self.puts.get() + self.deletes.get() + self.scanned_records.get()
     }
 
     fn component(&self, component: Component) -> (u64, u64) {
@@ -132,7 +141,8 @@ impl Metrics {
         )
     }
 
-    pub(crate) fn fill(&self, stats: &mut Stats) {
+    /// With the waits of admission: room, pace, debt.
+    pub(crate) fn fill(&self, stats: &mut Stats, admission: [WaitStats; 3]) {
         let gets = &mut stats.gets;
         (gets.delta, gets.delta_nanos) = self.component(Component::Delta);
         (gets.munk, gets.munk_nanos) = self.component(Component::Munk);
@@ -163,7 +173,9 @@ impl Metrics {
         stats.munk_evictions = self.munk_evictions.get();
         stats.checkpoints = self.checkpoints.get();
         stats.checkpoint_nanos_total = self.checkpoint_nanos.get();
-        stats.put_pause_nanos_max = self.put_pause_nanos_max.load(Ordering::Relaxed);
+        stats.pauses = self.pauses.stats(admission);
+        stats.put_pause_nanos_max = stats.pauses.put_nanos_max;
+        stats.get_pause_nanos_max = stats.pauses.get_nanos_max;
     }
 }
 
@@ -249,6 +261,77 @@ impl MemoryStats {
     }
 }
 
+/// Waits of one cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitStats {
+    /// How many there were.
+    pub count: u64,
+    /// All of them together, in nanoseconds.
+    pub nanos_total: u64,
+    /// The longest, in nanoseconds.
+    pub nanos_max: u64,
+    /// How many took more than 5 ms.
+    pub above_5_ms: u64,
+}
+
+/// What held operations up since the database was opened. Every wait is timed; whole operations are
+/// sampled, one in 64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PauseStats {
+    /// Longest pause of a put: the longest of all waits for room, pace, debt, chunk and freeze, and of
+    /// the sampled puts up to the record's being visible (waiting for durability is not in it).
+    pub put_nanos_max: u64,
+    /// Of the sampled puts, 99.9 % took at most this.
+    pub put_nanos_p999: u64,
+    /// Of the sampled puts, 99.99 % took at most this.
+    pub put_nanos_p9999: u64,
+    /// Longest pause of a get: the longest of all that read from disk, and of the sampled ones.
+    pub get_nanos_max: u64,
+    /// Of the sampled gets, 99.9 % took at most this.
+    pub get_nanos_p999: u64,
+    /// Of the sampled gets, 99.99 % took at most this.
+    pub get_nanos_p9999: u64,
+    /// Puts that waited for room in the commit log or in delta memory.
+    pub room: WaitStats,
+    /// Puts that were delayed because either is nearly full.
+    pub pace: WaitStats,
+    /// Puts that were delayed because reorganisation is behind.
+    pub debt: WaitStats,
+    /// Puts that waited for another put, or for a switch-over, in the same chunk.
+    pub chunk: WaitStats,
+    /// Puts that froze a delta for a checkpoint.
+    pub freeze: WaitStats,
+    /// Gets that searched the disk.
+    pub read: WaitStats,
+}
+
+/// Bytes on disk by kind, as of the last look of the upkeep at all chunks (within seconds).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SpaceStats {
+    /// Keys and values that a rewrite of everything would leave (estimated where a chunk is not
+    /// in RAM: updates are taken for overwrites of records that exist).
+    pub live_bytes: u64,
+    /// Dead records in chunks' logs: overwritten there, or to be dropped (estimated).
+    pub garbage_log_bytes: u64,
+    /// Records in SSTables that the logs overwrite or delete (estimated).
+    pub garbage_sstable_bytes: u64,
+    /// Tombstones in tables, number of records.
+    pub tombstones: u64,
+    /// Free extents inside the log container whose blocks are still allocated.
+    pub container_free_bytes: u64,
+    /// Free extents inside the log container whose blocks were given back.
+    pub container_punched_bytes: u64,
+    /// Files and extents that nobody names any more and that wait to be deleted.
+    pub deletion_pending_bytes: u64,
+    /// Blocks of the database's files: SSTables, log container, commit log, manifest.
+    pub disk_bytes: u64,
+    /// Bytes of the commit log within that, which is of fixed size.
+    pub commit_log_bytes: u64,
+}
+
 /// What a database did since it was opened, and what it holds.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -281,8 +364,15 @@ pub struct Stats {
     pub checkpoints: u64,
     /// Time spent in them, in nanoseconds.
     pub checkpoint_nanos_total: u64,
-    /// Longest wait of a put for admission or its chunk, in nanoseconds (sampled).
+    /// Longest pause of a put, in nanoseconds, without waiting for durability; see
+    /// [`PauseStats::put_nanos_max`].
     pub put_pause_nanos_max: u64,
+    /// Longest pause of a get, in nanoseconds; see [`PauseStats::get_nanos_max`].
+    pub get_pause_nanos_max: u64,
+    /// Pauses by cause.
+    pub pauses: PauseStats,
+    /// What is on the disk, and how much of it is garbage.
+    pub space: SpaceStats,
     /// Bytes written by cause.
     pub bytes_written: WrittenStats,
     /// Bytes read from tables.
@@ -368,6 +458,47 @@ impl fmt::Display for Stats {
             f,
             "checkpoints {} (mean {checkpoint_ms:.1} ms)",
             self.checkpoints
+        )?;
+        let ms = |nanos: u64| nanos as f64 / 1e6;
+        let pauses = &self.pauses;
+        writeln!(
+            f,
+            "longest pause of a put {:.2} ms (p99.99 {:.2}), of a get {:.2} ms (p99.99 {:.2})",
+            ms(pauses.put_nanos_max),
+            ms(pauses.put_nanos_p9999),
+            ms(pauses.get_nanos_max),
+            ms(pauses.get_nanos_p9999)
+        )?;
+        for (name, wait) in [
+            ("room", &pauses.room),
+            ("pace", &pauses.pace),
+            ("debt", &pauses.debt),
+            ("chunk", &pauses.chunk),
+            ("freeze", &pauses.freeze),
+            ("disk read", &pauses.read),
+        ] {
+            writeln!(
+                f,
+                "  {name:<12} {:>12} waits {:>12.2} ms, longest {:>9.2} ms, {} above 5 ms",
+                wait.count,
+                ms(wait.nanos_total),
+                ms(wait.nanos_max),
+                wait.above_5_ms
+            )?;
+        }
+        let space = &self.space;
+        writeln!(
+            f,
+            "MiB on disk {:.1}: live {:.1}  garbage in logs {:.1}, in SSTables {:.1}  free in the \
+             container {:.1} ({:.1} punched)  to be deleted {:.1}  commit log {:.1}",
+            mib(space.disk_bytes),
+            mib(space.live_bytes),
+            mib(space.garbage_log_bytes),
+            mib(space.garbage_sstable_bytes),
+            mib(space.container_free_bytes),
+            mib(space.container_punched_bytes),
+            mib(space.deletion_pending_bytes),
+            mib(space.commit_log_bytes)
         )?;
         let written = &self.bytes_written;
         writeln!(

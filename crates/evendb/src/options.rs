@@ -68,6 +68,7 @@ pub struct Options {
     pub(crate) filter_bits_per_key: u32,
     pub(crate) log_search: LogSearch,
     pub(crate) log_bytes_limits: Option<(u64, u64)>,
+    pub(crate) space_amplification: f64,
     pub(crate) workers: usize,
     pub(crate) munks: bool,
     pub(crate) row_cache: bool,
@@ -80,6 +81,14 @@ pub struct Options {
     pub(crate) vfs: Arc<dyn Vfs>,
     #[cfg(test)]
     pub(crate) plant: crate::plant::Plant,
+}
+
+/// Average space amplification, if none is asked for.
+const SPACE_AMPLIFICATION: f64 = 1.25;
+
+fn workers_default() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / 2).clamp(1, 4)
 }
 
 impl Default for Options {
@@ -102,7 +111,8 @@ impl Options {
             filter_bits_per_key: 0,
             log_search: LogSearch::Index,
             log_bytes_limits: None,
-            workers: 1,
+            space_amplification: SPACE_AMPLIFICATION,
+            workers: workers_default(),
             munks: true,
             row_cache: true,
             row_policy: RowPolicy::default(),
@@ -173,14 +183,26 @@ impl Options {
         self
     }
 
+    /// How much larger than its live data the database may be on disk on average, the commit log
+    /// aside, from 1.01 to 10. What is more than 1 goes to the logs of chunks: those that are
+    /// written more often get more of it (by the square root of rate and size, which makes all
+    /// rewriting together least). Less space costs more writing: at uniform updates and an
+    /// amplification of s, about 1 + 1 / (2 (s - 1)) bytes are written per byte put. Default: 1.25.
+    pub fn space_amplification(mut self, amplification: f64) -> Self {
+        self.space_amplification = amplification;
+        self
+    }
+
     /// Fixed limits of a chunk's log in bytes, without and with a munk, as in the paper (2 MiB and
-    /// 20 MiB). Default: scaled to the chunk size and, without a munk, to how often it is written.
+    /// 20 MiB), instead of a share of what [`space_amplification`](Self::space_amplification)
+    /// allows for all.
     pub fn log_bytes_limits(mut self, without_munk: u64, with_munk: u64) -> Self {
         self.log_bytes_limits = Some((without_munk, with_munk));
         self
     }
 
-    /// Threads for reorganisation, beside one for checkpoints. 0: no threads at all; checkpoints
+    /// Threads for reorganisation, beside one for checkpoints. Default: one for each two cores, at
+    /// most 4. 0: no threads at all; checkpoints
     /// and reorganisation run inside the calls that need them (for deterministic tests).
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
@@ -280,6 +302,9 @@ impl Options {
         {
             return bad("split_factor must be between 1 and 1024");
         }
+        if !(1.01..=10.0).contains(&self.space_amplification) {
+            return bad("space_amplification must be between 1.01 and 10");
+        }
         if self
             .row_cache_share
             .is_some_and(|share| !(0.0..=1.0).contains(&share))
@@ -301,6 +326,13 @@ impl Options {
     pub(crate) fn chunk_bytes_max(&self) -> u64 {
         self.chunk_bytes
             .unwrap_or((self.memory_budget / 64).clamp(64 << 10, 10 << 20))
+    }
+
+    /// The target for logs, unless their limits are fixed.
+    pub(crate) fn log_space_amplification(&self) -> Option<f64> {
+        self.log_bytes_limits
+            .is_none()
+            .then_some(self.space_amplification)
     }
 
     /// The rows' share if it is fixed: given, or because there is nothing to share with.

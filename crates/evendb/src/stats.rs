@@ -2,13 +2,17 @@
 
 use crate::engine::Engine;
 use crate::metrics::Stats;
+use crate::pauses::Waits;
 use crate::rebalance::munks::{CHUNK_METADATA_BYTES, index_bytes};
 use crate::write::commit_log::Writing;
 
 impl Engine {
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats::default();
-        self.metrics.fill(&mut stats);
+        let admission = &self.admission;
+        let waits = [&admission.room, &admission.pace, &admission.debt].map(Waits::stats);
+        self.metrics.fill(&mut stats, waits);
+        self.fill_space(&mut stats.space);
         let memory = &mut stats.memory;
         memory.budget = self.options.memory_budget;
         memory.deltas = self.admission.delta_used();

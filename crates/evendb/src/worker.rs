@@ -25,23 +25,38 @@ const TICK: Duration = Duration::from_millis(50);
 /// chunk that was put to a run.
 const CHECKPOINT_INTERVAL_RELAXED: Duration = Duration::from_secs(5);
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
+/// Much that is deleted does not wait longer than this for a checkpoint.
+const DELETION_INTERVAL: Duration = Duration::from_secs(1);
 
 enum Job {
     Maintain(Arc<Chunk>),
+    /// Only take the durable deltas into the munk: puts wait for their memory.
+    Absorb(Arc<Chunk>),
     Load(Arc<Chunk>),
+    /// Give free room of the log container back to the file system.
+    GiveBack,
 }
 
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
+    /// Short jobs that go before all others.
+    absorbs: VecDeque<Arc<Chunk>>,
     /// Chunks that wait for maintenance.
     queued: HashSet<ChunkId>,
     loading: HashSet<ChunkId>,
+    giving_back: bool,
     running: usize,
     checkpoint_wanted: bool,
     /// The greatest checkpoint that a write waits for and nobody has begun.
     checkpoint_awaited: u64,
     stop: bool,
+}
+
+impl Queue {
+    fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.absorbs.is_empty()
+    }
 }
 
 /// The work queue and the threads that empty it.
@@ -69,6 +84,15 @@ impl Work {
         }
     }
 
+    /// The same for a chunk whose munk has deltas to absorb: that is done before anything else.
+    pub(crate) fn push_absorb(&self, chunk: &Arc<Chunk>) {
+        let mut queue = self.queue.lock();
+        if queue.queued.insert(chunk.id) {
+            queue.absorbs.push_back(chunk.clone());
+            self.jobs.notify_one();
+        }
+    }
+
     /// Has the chunk's munk loaded.
     pub(crate) fn push_load(&self, chunk: &Arc<Chunk>) {
         let mut queue = self.queue.lock();
@@ -78,11 +102,22 @@ impl Work {
         }
     }
 
+    /// Has the container's free room looked at.
+    pub(crate) fn push_give_back(&self) {
+        let mut queue = self.queue.lock();
+        if !std::mem::replace(&mut queue.giving_back, true) {
+            queue.jobs.push_back(Job::GiveBack);
+            self.jobs.notify_one();
+        }
+    }
+
     fn take(&self, queue: &mut Queue) -> Option<Job> {
-        let job = queue.jobs.pop_front()?;
+        let absorb = queue.absorbs.pop_front().map(Job::Absorb);
+        let job = absorb.or_else(|| queue.jobs.pop_front())?;
         match &job {
-            Job::Maintain(chunk) => queue.queued.remove(&chunk.id),
+            Job::Maintain(chunk) | Job::Absorb(chunk) => queue.queued.remove(&chunk.id),
             Job::Load(chunk) => queue.loading.remove(&chunk.id),
+            Job::GiveBack => std::mem::take(&mut queue.giving_back),
         };
         queue.running += 1;
         Some(job)
@@ -91,7 +126,7 @@ impl Work {
     fn done(&self) {
         let mut queue = self.queue.lock();
         queue.running -= 1;
-        if queue.running == 0 && queue.jobs.is_empty() {
+        if queue.running == 0 && queue.is_empty() {
             self.idle.notify_all();
         }
     }
@@ -120,7 +155,7 @@ impl Work {
     /// Waits until no job waits or runs, or the threads have been told to stop.
     fn wait_idle(&self) {
         let mut queue = self.queue.lock();
-        while !queue.stop && (queue.running > 0 || !queue.jobs.is_empty()) {
+        while !queue.stop && (queue.running > 0 || !queue.is_empty()) {
             self.idle.wait_for(&mut queue, TICK);
         }
     }
@@ -192,6 +227,7 @@ fn prefault(engine: &Engine) {
 fn upkeep(engine: &Engine) {
     let mut last_checkpoint = Instant::now();
     let mut last_round = Instant::now();
+    let mut deletes_before = 0;
     let interval = match engine.commit_log {
         Some(_) => CHECKPOINT_INTERVAL,
         None => CHECKPOINT_INTERVAL_RELAXED,
@@ -219,8 +255,13 @@ fn upkeep(engine: &Engine) {
             thread::sleep(TICK);
             continue;
         }
-        let due = last_checkpoint.elapsed() >= interval && !engine.dirty.lock().is_empty();
-        if wanted || due {
+        // What was deleted is given back soon, not with the next checkpoint that puts ask for.
+        let deletes = engine.metrics.deletes.get();
+        let deleted = last_checkpoint.elapsed() >= DELETION_INTERVAL
+            && engine.worth_deleting(deletes - deletes_before);
+        let due = deleted || last_checkpoint.elapsed() >= interval;
+        if wanted || (due && !engine.dirty.lock().is_empty()) {
+            deletes_before = deletes;
             // A failure has latched; a full disk is tried again, since puts may wait for it.
             if engine.checkpoint().is_err() && engine.failure().is_none() {
                 thread::sleep(TICK);
@@ -231,11 +272,13 @@ fn upkeep(engine: &Engine) {
         }
         if last_round.elapsed() >= TICK {
             last_round = Instant::now();
+            engine.room_ahead();
             if engine.manifest().queued() > 0 {
                 // A failure latches; without room the edits wait.
                 let _ = engine.flush_manifest();
             }
             engine.munk_round();
+            engine.space_round(false);
             engine.collect();
             if engine.ballast.is_owed() {
                 engine.tend_ballast();
@@ -279,6 +322,13 @@ impl Engine {
         match job {
             // Errors mark the chunk, latch the database, or (no room) are for later.
             Job::Maintain(chunk) => drop(self.maintain_on_full_disk(chunk)),
+            Job::Absorb(chunk) => {
+                if let Some(_token) = chunk.try_token() {
+                    self.absorb(chunk);
+                }
+                self.work.push_maintenance(chunk);
+            }
+            Job::GiveBack => self.give_back_room(),
             Job::Load(chunk) => {
                 if let Some(_token) = chunk.try_token() {
                     drop(self.load_munk(chunk));
@@ -318,6 +368,7 @@ impl Engine {
         // has latched, and the caller finds out.
         if self.checkpoint().and_then(|()| self.settle()).is_ok() {
             self.munk_round();
+            self.space_round(true);
             self.run_queued_jobs();
         }
         for _ in 0..4 {
@@ -383,10 +434,13 @@ impl Engine {
         if !self.manual() {
             self.work.wait_idle();
         }
+        self.space_round(true);
         self.settle()?;
         self.run_queued_jobs();
         self.flush_manifest()?;
         self.collect();
+        self.give_back_room();
+        self.space_round(true);
         Ok(())
     }
 

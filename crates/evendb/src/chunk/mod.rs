@@ -29,6 +29,8 @@ use crate::sync::epoch::ArcCell;
 use crate::sync::{Arc, Mutex};
 use crate::write::admission::Admission;
 use delta::Delta;
+use evendb_storage::TableId;
+use std::collections::HashSet;
 use std::ops::Deref;
 
 /// A delta whose memory is charged to the admission ledger until it is reclaimed.
@@ -134,6 +136,10 @@ pub(crate) struct Heat {
     pub(crate) row_heat: AtomicU32,
     pub(crate) scan_heat: AtomicU32,
     pub(crate) write_heat: AtomicU32,
+    /// Bytes that checkpoints wrote into the chunk's log since the last look.
+    pub(crate) logged: AtomicU64,
+    /// Their decayed sum, as `f32` bits; written by the slow round alone.
+    pub(crate) log_rate: AtomicU32,
     pub(crate) sample_heat: AtomicU32,
     pub(crate) sample_hit_heat: AtomicU32,
     pub(crate) residence_heat: AtomicU32,
@@ -163,6 +169,7 @@ impl Heat {
             (&self.row_heat, &old.row_heat),
             (&self.scan_heat, &old.scan_heat),
             (&self.write_heat, &old.write_heat),
+            (&self.log_rate, &old.log_rate),
             (&self.sample_heat, &old.sample_heat),
             (&self.sample_hit_heat, &old.sample_hit_heat),
             (&self.residence_heat, &old.residence_heat),
@@ -190,6 +197,14 @@ pub(crate) struct Chunk {
     /// Live bytes at which a split last found nothing to cut; 0 for never.
     pub(crate) whole_at_bytes: AtomicU64,
     pub(crate) heat: Heat,
+    /// Tables of which a deletion of the whole chunk has left nothing. A leaf.
+    pub(crate) covered: Mutex<Option<Covered>>,
+}
+
+/// Tables all of whose records are deleted since checkpoint `checkpoint` or an earlier one.
+pub(crate) struct Covered {
+    pub(crate) tables: HashSet<TableId>,
+    pub(crate) checkpoint: u64,
 }
 
 impl Chunk {
@@ -212,6 +227,7 @@ impl Chunk {
             damaged: AtomicBool::new(false),
             whole_at_bytes: AtomicU64::new(0),
             heat: Heat::default(),
+            covered: Mutex::new(None),
         }
     }
 

@@ -113,6 +113,12 @@ impl Container {
         self.space.lock().free()
     }
 
+    /// Bytes of holes that have their blocks, of holes that were punched, and of the file.
+    pub(crate) fn space(&self) -> (u64, u64, u64) {
+        let space = self.space.lock();
+        (space.free(), space.punched_bytes, space.allocated)
+    }
+
     /// Makes sure that `bytes` more can be written without asking the disk for room.
     pub(crate) fn ensure_room(&self, bytes: u64) -> Result<()> {
         let mut space = self.space.lock();
@@ -272,5 +278,98 @@ pub(crate) fn extent_of(offset: u64, len: u64) -> Extent {
     Extent {
         offset,
         len: sectors(len),
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+    use evendb_storage::vfs::{SimVfs, Vfs};
+    use std::path::Path;
+
+    const STEP: u64 = GROW_BYTES_MIN;
+
+    fn container(vfs: &SimVfs) -> Container {
+        let file = vfs.create(Path::new("/logs")).unwrap();
+        Container::new(file, Extents::new(0), 0, STEP)
+    }
+
+    #[test]
+    fn free_room_goes_back_and_is_taken_again() {
+        let vfs = SimVfs::new(1);
+        let container = container(&vfs);
+        let runs: Vec<u64> = (0..64)
+            .map(|_| container.allocate(64 << 10).unwrap())
+            .collect();
+        let full = vfs.used_bytes();
+        assert_eq!(container.give_back(0, 100), 0, "nothing is free");
+        // All but the last: nothing to cut, all to punch.
+        for &run in &runs[..63] {
+            container.free(run, 64 << 10);
+        }
+        assert!(container.give_back(STEP, 2) > 0);
+        while container.give_back(STEP, 2) > 0 {}
+        let (free, punched, allocated) = container.space();
+        assert!((STEP..3 * STEP).contains(&free), "{free}");
+        assert_eq!(allocated - punched, free + (64 << 10));
+        assert!(
+            vfs.used_bytes() < full / 3,
+            "{} of {full}",
+            vfs.used_bytes()
+        );
+        // The blocks come back before the file grows.
+        container.ensure_room(free + (64 << 10)).unwrap();
+        for _ in 0..63 {
+            container.allocate(64 << 10).unwrap();
+        }
+        assert_eq!(container.space().2, allocated);
+        assert_eq!(container.space().1, 0);
+        assert_eq!(vfs.used_bytes(), full);
+    }
+
+    #[test]
+    fn the_end_is_cut_with_what_is_punched_there() {
+        let vfs = SimVfs::new(1);
+        let container = container(&vfs);
+        let runs: Vec<u64> = (0..64)
+            .map(|_| container.allocate(64 << 10).unwrap())
+            .collect();
+        for &run in &runs[1..63] {
+            container.free(run, 64 << 10);
+        }
+        while container.give_back(0, 10) > 0 {}
+        container.free(runs[63], 64 << 10);
+        container.free(runs[0], 64 << 10);
+        container.ensure_room(2 * STEP).unwrap();
+        while container.give_back(0, 10) > 0 {}
+        let (free, punched, allocated) = container.space();
+        assert_eq!(punched, 0, "{free} free of {allocated}");
+        assert!(allocated < 2 * STEP, "{allocated}");
+    }
+
+    #[test]
+    fn a_full_disk_is_refused_where_blocks_are_missing() {
+        let vfs = SimVfs::new(1);
+        let container = container(&vfs);
+        let runs: Vec<u64> = (0..64)
+            .map(|_| container.allocate(64 << 10).unwrap())
+            .collect();
+        for &run in &runs[..63] {
+            container.free(run, 64 << 10);
+        }
+        while container.give_back(STEP, 10) > 0 {}
+        vfs.set_capacity(vfs.used_bytes());
+        let (free, punched, _) = container.space();
+        assert!(punched > 0);
+        container.ensure_room(free).unwrap();
+        assert!(container.ensure_room(free + 1).is_err());
+        // What has its blocks can be used to the last run.
+        let mut left = free;
+        while left >= 64 << 10 && container.allocate(64 << 10).is_ok() {
+            left -= 64 << 10;
+        }
+        vfs.set_capacity(u64::MAX);
+        container.ensure_room(punched).unwrap();
     }
 }

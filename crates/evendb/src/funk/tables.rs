@@ -8,7 +8,7 @@
 use super::container::Container;
 use crate::error::Result;
 use crate::manifest::edit::{Part, Place};
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::once::OnceArc;
 use crate::sync::{Arc, Mutex, Weak};
 use evendb_storage::table::Table;
@@ -18,7 +18,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Where unneeded tables go until a worker deletes them.
-type Reaper = crossbeam_queue::SegQueue<(TableId, Place, u64)>;
+#[derive(Default)]
+struct Reaper {
+    queue: crossbeam_queue::SegQueue<(TableId, Place, u64)>,
+    /// Bytes of tables that no chunk names any more and that are still there.
+    bytes: AtomicU64,
+}
 
 /// One table on disk.
 pub(crate) struct TableHandle {
@@ -59,6 +64,8 @@ impl Registry {
             if entry.1 == 0 {
                 known.remove(&id);
                 drop(known);
+                let reaper = &table.reaper.bytes;
+                reaper.fetch_add(table.part.meta.len, Ordering::Relaxed);
                 table.released.store(true, Ordering::Release);
             }
         }
@@ -113,6 +120,7 @@ impl Drop for TableHandle {
         // Acquire pairs with the Release in `release`: the dropping edit is durable.
         if self.released.load(Ordering::Acquire) {
             self.reaper
+                .queue
                 .push((self.part.table, self.part.place, self.part.meta.len));
         }
     }
@@ -162,10 +170,17 @@ impl Tables {
         self.registry.clone()
     }
 
+    /// Bytes of tables that no chunk names any more and that are still there.
+    pub(crate) fn pending_bytes(&self) -> u64 {
+        self.reaper.bytes.load(Ordering::Relaxed)
+    }
+
     /// Deletes what is no longer needed. Failing to remove a file is no error of the database:
     /// the next opening removes what the manifest does not name.
     pub(crate) fn reap(&self) {
-        while let Some((id, place, len)) = self.reaper.pop() {
+        while let Some((id, place, len)) = self.reaper.queue.pop() {
+            // Relaxed: a figure.
+            self.reaper.bytes.fetch_sub(len, Ordering::Relaxed);
             match place {
                 Place::File => {
                     let _ = self.vfs.remove(&table_path(&self.dir, id));

@@ -134,6 +134,8 @@ impl Stats {
         figures.extend(self.written_figures());
         figures.extend(self.memory_figures());
         figures.extend(self.size_figures());
+        figures.extend(self.pause_figures());
+        figures.extend(self.space_figures());
         figures
     }
 
@@ -172,7 +174,12 @@ impl Stats {
             time(
                 "put_pause_nanos_max",
                 self.put_pause_nanos_max,
-                "longest wait of a put, sampled",
+                "longest pause of a put",
+            ),
+            time(
+                "get_pause_nanos_max",
+                self.get_pause_nanos_max,
+                "longest pause of a get",
             ),
         ]
     }
@@ -256,6 +263,160 @@ impl Stats {
                 "data_bytes",
                 self.data_bytes,
                 "keys and values in tables, obsolete versions included",
+            ),
+        ]
+    }
+
+    fn pause_figures(&self) -> Vec<Figure> {
+        let pauses = &self.pauses;
+        let mut figures = vec![
+            time(
+                "pause.put_nanos_max",
+                pauses.put_nanos_max,
+                "longest pause of a put",
+            ),
+            time(
+                "pause.put_nanos_p999",
+                pauses.put_nanos_p999,
+                "99.9 % of the sampled puts are shorter",
+            ),
+            time(
+                "pause.put_nanos_p9999",
+                pauses.put_nanos_p9999,
+                "99.99 % of the sampled puts are shorter",
+            ),
+            time(
+                "pause.get_nanos_max",
+                pauses.get_nanos_max,
+                "longest pause of a get",
+            ),
+            time(
+                "pause.get_nanos_p999",
+                pauses.get_nanos_p999,
+                "99.9 % of the sampled gets are shorter",
+            ),
+            time(
+                "pause.get_nanos_p9999",
+                pauses.get_nanos_p9999,
+                "99.99 % of the sampled gets are shorter",
+            ),
+        ];
+        let waits = [
+            (
+                [
+                    "pause.room_count",
+                    "pause.room_nanos_total",
+                    "pause.room_nanos_max",
+                    "pause.room_above_5_ms",
+                ],
+                pauses.room,
+                "puts that waited for room",
+            ),
+            (
+                [
+                    "pause.pace_count",
+                    "pause.pace_nanos_total",
+                    "pause.pace_nanos_max",
+                    "pause.pace_above_5_ms",
+                ],
+                pauses.pace,
+                "puts delayed because there is little room",
+            ),
+            (
+                [
+                    "pause.debt_count",
+                    "pause.debt_nanos_total",
+                    "pause.debt_nanos_max",
+                    "pause.debt_above_5_ms",
+                ],
+                pauses.debt,
+                "puts delayed for reorganisation that is behind",
+            ),
+            (
+                [
+                    "pause.chunk_count",
+                    "pause.chunk_nanos_total",
+                    "pause.chunk_nanos_max",
+                    "pause.chunk_above_5_ms",
+                ],
+                pauses.chunk,
+                "puts that waited for a chunk's latch",
+            ),
+            (
+                [
+                    "pause.freeze_count",
+                    "pause.freeze_nanos_total",
+                    "pause.freeze_nanos_max",
+                    "pause.freeze_above_5_ms",
+                ],
+                pauses.freeze,
+                "puts that froze a delta",
+            ),
+            (
+                [
+                    "pause.read_count",
+                    "pause.read_nanos_total",
+                    "pause.read_nanos_max",
+                    "pause.read_above_5_ms",
+                ],
+                pauses.read,
+                "gets that searched the disk",
+            ),
+        ];
+        for ([count, total, longest, long], wait, what) in waits {
+            figures.push(events(count, wait.count, what));
+            figures.push(figure(
+                FigureKind::Counter,
+                FigureUnit::Nanoseconds,
+                total,
+                wait.nanos_total,
+                what,
+            ));
+            figures.push(time(longest, wait.nanos_max, what));
+            figures.push(events(long, wait.above_5_ms, what));
+        }
+        figures
+    }
+
+    fn space_figures(&self) -> Vec<Figure> {
+        let space = &self.space;
+        vec![
+            held(
+                "space.live_bytes",
+                space.live_bytes,
+                "what a rewrite of everything would leave",
+            ),
+            held(
+                "space.garbage_log_bytes",
+                space.garbage_log_bytes,
+                "dead records in logs, estimated",
+            ),
+            held(
+                "space.garbage_sstable_bytes",
+                space.garbage_sstable_bytes,
+                "dead records in SSTables, estimated",
+            ),
+            number("space.tombstones", space.tombstones, "tombstones in tables"),
+            held(
+                "space.container_free_bytes",
+                space.container_free_bytes,
+                "free extents of the log container",
+            ),
+            held(
+                "space.container_punched_bytes",
+                space.container_punched_bytes,
+                "holes of the log container",
+            ),
+            held(
+                "space.deletion_pending_bytes",
+                space.deletion_pending_bytes,
+                "tables that wait to be deleted",
+            ),
+            held("space.disk_bytes", space.disk_bytes, "blocks of all files"),
+            held(
+                "space.commit_log_bytes",
+                space.commit_log_bytes,
+                "the commit log's file",
             ),
         ]
     }

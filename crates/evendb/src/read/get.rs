@@ -105,7 +105,8 @@ impl Engine {
         let view = view.counted();
         let chunk = chunk.clone();
         drop(guard);
-        let Some((component, value)) = self.search_funk(&chunk, &view, key, hash, at)? else {
+        let search = || self.search_funk(&chunk, &view, key, hash, at);
+        let Some((component, value)) = self.metrics.pauses.read.time(search)? else {
             self.metrics.served(Component::Absent, started);
             return Ok(None);
         };

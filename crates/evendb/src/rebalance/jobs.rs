@@ -3,7 +3,7 @@
 use super::layout::{Munks, NewChunk};
 use super::picker::{ChunkStats, Decision, Limits, pick};
 use crate::ballast::Need;
-use crate::chunk::{Chunk, Heat, View};
+use crate::chunk::{Chunk, View};
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result};
 use crate::funk::Run;
@@ -48,6 +48,7 @@ impl Engine {
                 worked |= self.absorb(chunk);
                 break;
             }
+            worked |= self.drop_covered(&keyspace, chunk)?;
             let view = chunk.view.load_full();
             match self.decide(&keyspace, chunk, &view) {
                 Decision::None => break,
@@ -218,36 +219,43 @@ impl Engine {
         chunk: &Chunk,
         view: &View,
     ) -> (ChunkStats, Limits) {
-        let funk = &view.funk;
         let root = keyspace.index.load_full();
         let neighbour = |found: Option<(&[u8], &Arc<Chunk>)>| {
             found.map(|(_, chunk)| super::rewrite::data_bytes(&chunk.view.load_full()))
         };
         let stats = ChunkStats {
+            // Only the right neighbour is merged with: every pair has one left member.
+            next_bytes: neighbour(root.next(&chunk.range.low)),
+            ..self.own_figures(chunk, view)
+        };
+        (stats, self.picker_limits())
+    }
+
+    /// A chunk's figures without its neighbours'.
+    pub(super) fn own_figures(&self, chunk: &Chunk, view: &View) -> ChunkStats {
+        let funk = &view.funk;
+        ChunkStats {
             data_bytes: base_data_bytes(chunk, view) + funk.log_bytes(),
             log_bytes: funk.log_bytes(),
             log_runs: funk.runs.len() as u32,
             live_bytes_estimate: live_bytes(chunk, view),
             has_munk: view.munk.is_some(),
-            update_rate: Heat::load(&chunk.heat.write_heat),
+            update_rate: self.space.update_rate(chunk),
             shares_tables: funk.tables().any(|table| !inside(chunk, table)),
             appended_in_order: funk.runs.is_empty() && funk.base.len() > 1,
-            records: funk.tables().map(|table| table.part.meta.entries).sum(),
+            records: records(view),
             // A snapshot keeps tombstones alive: rewriting would not get rid of them.
             tombstones: match self.clock.snapshot_count() {
                 0 => funk.tables().map(|table| table.part.meta.deletes).sum(),
                 _ => 0,
             },
             frozen_deltas: view.frozen.iter().filter(|frozen| frozen.durable).count() as u32,
-            // Only the right neighbour is merged with: every pair has one left member.
             previous_bytes: None,
-            next_bytes: neighbour(root.next(&chunk.range.low)),
-        };
-        let limits = self.picker_limits();
-        (stats, limits)
+            next_bytes: None,
+        }
     }
 
-    fn picker_limits(&self) -> Limits {
+    pub(super) fn picker_limits(&self) -> Limits {
         let chunk_bytes_max = self.options.chunk_bytes_max();
         let (cold, munk) = self
             .options
@@ -260,7 +268,10 @@ impl Engine {
             log_bytes_max_munk: munk,
             runs_max: 64,
             frozen_deltas_max: 1,
-            square_root: None,
+            square_root: match self.options.log_bytes_limits {
+                Some(_) => None,
+                None => self.space.log_budget(),
+            },
             merge_bytes: chunk_bytes_max * 2 / 5,
         }
     }
@@ -390,6 +401,15 @@ fn live_bytes(chunk: &Chunk, view: &View) -> u64 {
     match &view.munk {
         Some(munk) => munk.data_bytes() as u64,
         None => base_data_bytes(chunk, view),
+    }
+}
+
+/// Records of the base, of the log if there is none.
+fn records(view: &View) -> u64 {
+    let entries = |table: &Arc<TableHandle>| table.part.meta.entries;
+    match view.funk.base.is_empty() {
+        true => view.funk.tables().map(entries).sum(),
+        false => view.funk.base.iter().map(entries).sum(),
     }
 }
 

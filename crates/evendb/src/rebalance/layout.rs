@@ -142,6 +142,34 @@ impl Engine {
         Ok(())
     }
 
+    /// The chunk's funk without the tables that `gone` names, of which no reader needs a record any
+    /// more. Whether there were any. The caller holds the token.
+    pub(crate) fn drop_tables(
+        &self,
+        keyspace: &KeyspaceState,
+        chunk: &Arc<Chunk>,
+        gone: &dyn Fn(&TableHandle) -> bool,
+    ) -> Result<bool> {
+        let chunks = std::slice::from_ref(chunk);
+        let guards = self.latch_settled(keyspace, chunks)?;
+        let mut view: View = (*chunk.view.load_full()).clone();
+        let old = view.funk.clone();
+        let dropped: Vec<_> = old.tables().filter(|table| gone(table)).cloned().collect();
+        if dropped.is_empty() {
+            return Ok(false);
+        }
+        let base = old.base.iter().filter(|table| !gone(table)).cloned();
+        let runs = old.runs.iter().filter(|run| !gone(&run.table)).cloned();
+        let (base, runs) = (base.collect(), runs.collect());
+        let funk = Arc::new(Funk::new(base, runs, old.run_end, &self.search_settings));
+        let record = chunk_record(chunk.id, keyspace, &chunk.range.low, &funk);
+        view.funk = funk;
+        self.enqueue_edit(vec![Change::SetChunk(record)], false, dropped);
+        chunk.publish(view);
+        drop(guards);
+        Ok(true)
+    }
+
     /// A split or merge: `old` chunks (adjacent, ascending, tokens held) are replaced by `new`
     /// ones over the same span. With `rewritten_below` the new chunks' bases hold everything of the
     /// old ones' bases and of their runs below those ordinals; without, the new chunks share the

@@ -98,8 +98,9 @@ pub(crate) struct Dropping<'a> {
 pub(crate) struct Merge<'s> {
     /// Newest first.
     sources: Vec<Box<dyn Source + 's>>,
-    /// The source whose record is current; `None` at the end.
-    least: Option<usize>,
+    /// The sources that are not at their end, as a heap: the first has the least record, none comes
+    /// before its parent at (index - 1) / 2.
+    heap: Vec<usize>,
     horizon: Horizon,
     bottom: bool,
     /// Last record kept or dropped for good, of the key `key`.
@@ -115,9 +116,12 @@ impl<'s> Merge<'s> {
         sources: Vec<Box<dyn Source + 's>>,
         dropping: Dropping<'_>,
     ) -> Result<Merge<'s>> {
+        let heap = (0..sources.len())
+            .filter(|&source| sources[source].current().is_some())
+            .collect();
         let mut merge = Merge {
             sources,
-            least: None,
+            heap,
             horizon: dropping.horizon.clone(),
             bottom: dropping.bottom,
             key: Vec::new(),
@@ -125,13 +129,16 @@ impl<'s> Merge<'s> {
             records_in: 0,
             records_out: 0,
         };
+        for parent in (0..merge.heap.len() / 2).rev() {
+            merge.sift_down(parent);
+        }
         merge.find()?;
         Ok(merge)
     }
 
     /// The current record; at the bottom its version is zero where no reader can tell the difference.
     pub(crate) fn current(&self) -> Option<EntryRef<'_>> {
-        let mut entry = self.sources[self.least?].current()?;
+        let mut entry = self.sources[*self.heap.first()?].current()?;
         if self.bottom && self.horizon.below_all(entry.version) {
             entry.version = Version::ZERO;
         }
@@ -139,18 +146,58 @@ impl<'s> Merge<'s> {
     }
 
     pub(crate) fn advance(&mut self) -> Result<()> {
-        if let Some(least) = self.least {
-            self.sources[least].advance()?;
+        if !self.heap.is_empty() {
+            self.advance_least()?;
             self.find()?;
         }
         Ok(())
     }
 
+    fn advance_least(&mut self) -> Result<()> {
+        let least = self.heap[0];
+        self.sources[least].advance()?;
+        if self.sources[least].current().is_none() {
+            self.heap.swap_remove(0);
+        }
+        self.sift_down(0);
+        Ok(())
+    }
+
+    /// Moves the source at `at` behind those that come before it.
+    fn sift_down(&mut self, mut at: usize) {
+        loop {
+            let left = 2 * at + 1;
+            let Some(&source) = self.heap.get(left) else {
+                return;
+            };
+            let right = self.heap.get(left + 1);
+            let child = match right.is_some_and(|&right| self.before(right, source)) {
+                true => left + 1,
+                false => left,
+            };
+            if !self.before(self.heap[child], self.heap[at]) {
+                return;
+            }
+            self.heap.swap(at, child);
+            at = child;
+        }
+    }
+
+    /// Whether the record of source `a` comes before that of source `b`. Of the same key and
+    /// version the newer source's does.
+    fn before(&self, a: usize, b: usize) -> bool {
+        let order = |source: usize| {
+            let entry = self.sources[source].current();
+            let entry = entry.expect("sources at their end leave the heap");
+            (entry.key, std::cmp::Reverse(entry.version), source)
+        };
+        order(a) < order(b)
+    }
+
     /// Moves to the least record that is kept.
     fn find(&mut self) -> Result<()> {
         loop {
-            let Some(least) = self.least_source() else {
-                self.least = None;
+            let Some(&least) = self.heap.first() else {
                 return Ok(());
             };
             let entry = self.sources[least]
@@ -174,28 +221,10 @@ impl<'s> Merge<'s> {
             }
             if !drop_it {
                 self.records_out += 1;
-                self.least = Some(least);
                 return Ok(());
             }
-            self.sources[least].advance()?;
+            self.advance_least()?;
         }
-    }
-
-    fn least_source(&self) -> Option<usize> {
-        let mut least: Option<(usize, EntryRef<'_>)> = None;
-        for (index, source) in self.sources.iter().enumerate() {
-            let Some(entry) = source.current() else {
-                continue;
-            };
-            let smaller = least.as_ref().is_none_or(|(_, least)| {
-                (entry.key, std::cmp::Reverse(entry.version))
-                    < (least.key, std::cmp::Reverse(least.version))
-            });
-            if smaller {
-                least = Some((index, entry));
-            }
-        }
-        least.map(|(index, _)| index)
     }
 }
 

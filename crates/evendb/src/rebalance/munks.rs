@@ -6,6 +6,7 @@
 //!   in, those deltas out, one view. Neither puts nor gets wait.
 //! * Evict: the munk and the deltas kept for it leave; both are in the funk, so no I/O is needed.
 
+use super::breath::Breath;
 use super::merge::{Dropping, Merge, RamMerge};
 use super::rewrite::funk_sources;
 use crate::cache::policy::{MunkPlan, plan_munks};
@@ -74,9 +75,11 @@ impl Engine {
         };
         let mut merge = Merge::new(funk_sources(chunk, view)?, dropping)?;
         let mut builder = MunkBuilder::new(PAGE_BYTES);
+        let mut breath = Breath::new(self);
         while let Some(entry) = merge.current() {
             builder.add(entry);
             merge.advance()?;
+            breath.take_sometimes(self, self.reorganisation_rest());
         }
         Ok(builder.finish())
     }

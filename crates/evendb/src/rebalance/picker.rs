@@ -6,7 +6,8 @@
 //!    first; a chunk loaded in order is split as it is, for it has no garbage;
 //! 3. rebalance, for garbage: above the rebalance size, and a quarter of it dead;
 //! 4. rebalance, for the log: above its limit in bytes, or too many runs (not in order);
-//! 5. rebalance, for tombstones: half of the records;
+//! 5. rebalance, for tombstones: half as many as the base has records, or a munk that has less than
+//!    half of the base;
 //! 6. merge, with the smaller neighbour, when both together are far below the chunk limit.
 //!
 //! No decision is undone by the next: halves of a split are above `merge_bytes` together, and a
@@ -43,7 +44,8 @@ pub(crate) struct ChunkStats {
     pub(crate) shares_tables: bool,
     /// Its log's runs are disjoint and ascending, above its SSTable: no garbage.
     pub(crate) appended_in_order: bool,
-    /// Records on disk, tombstones included.
+    /// Records of its base; without a base, of its log, tombstones included. (A log also has records
+    /// that overwrite others: they say nothing of what tombstones hide.)
     pub(crate) records: u64,
     /// Tombstones on disk.
     pub(crate) tombstones: u64,
@@ -177,7 +179,9 @@ fn decide(stats: &ChunkStats, limits: &Limits) -> (Decision, Reason) {
     {
         return (Decision::RebalanceFunk, reason);
     }
-    if stats.tombstones >= TOMBSTONES_MIN && stats.tombstones >= stats.records.div_ceil(2) {
+    if stats.tombstones >= TOMBSTONES_MIN
+        && (stats.tombstones >= stats.records.div_ceil(2) || mostly_deleted(stats))
+    {
         return (Decision::RebalanceFunk, Reason::Tombstones);
     }
     let with =
@@ -192,12 +196,20 @@ fn decide(stats: &ChunkStats, limits: &Limits) -> (Decision, Reason) {
     }
 }
 
+/// Whether the munk, which knows, has less than half of what the base has.
+fn mostly_deleted(stats: &ChunkStats) -> bool {
+    let base_bytes = stats.data_bytes.saturating_sub(stats.log_bytes);
+    stats.has_munk && stats.live_bytes_estimate < base_bytes / 2
+}
+
 /// Why a chunk that was not loaded in order should be rewritten for its size or its log.
 fn rebalance_reason(stats: &ChunkStats, limits: &Limits) -> Option<Reason> {
     let dead_bytes = stats.data_bytes.saturating_sub(stats.live_bytes_estimate);
     // Without a munk a smaller log already counts: gets and loads read it. With one, the log only
     // takes room, and its limit is the bound.
-    if !stats.has_munk
+    // Under the square-root rule the log's limit is what bounds garbage.
+    if limits.square_root.is_none()
+        && !stats.has_munk
         && stats.data_bytes > limits.rebalance_bytes
         && dead_bytes >= stats.data_bytes / 4
     {
@@ -421,6 +433,36 @@ mod tests {
     }
 
     proptest! {
+        /// Under the square-root rule too: what has been rewritten is not rewritten again, whatever
+        /// the rate and the budget, and more budget never means more rewriting.
+        #[test]
+        fn the_square_root_rule_does_not_undo_either(
+            live in 0..10 * MB,
+            log in 0..20 * MB,
+            rate in 0.0f32..1e9,
+            others in 0.0f64..1e9,
+            total in 0..1u64 << 40,
+            has_munk: bool,
+        ) {
+            let mut stats = fine();
+            (stats.live_bytes_estimate, stats.log_bytes) = (live, log);
+            (stats.data_bytes, stats.update_rate) = (live + log, rate);
+            stats.has_munk = has_munk;
+            let sum_sqrt = log_weight(&stats) + others;
+            let with = |total_bytes| Limits {
+                square_root: Some(LogBudget { total_bytes, sum_sqrt }),
+                ..Limits::default()
+            };
+            let limits = with(total);
+            if pick(&stats, &limits).decision == Decision::RebalanceFunk {
+                let done = ChunkStats { data_bytes: live, log_bytes: 0, log_runs: 0, ..stats };
+                prop_assert_ne!(pick(&done, &limits).decision, Decision::RebalanceFunk);
+            } else {
+                let more = with(total * 2);
+                prop_assert_ne!(pick(&stats, &more).decision, Decision::RebalanceFunk);
+            }
+        }
+
         /// Halves of a split and the outcome of a rebalance need nothing at once.
         #[test]
         fn decisions_do_not_undo_each_other(live in 0..30 * MB, dead in 0..20 * MB, log in 0..20 * MB) {

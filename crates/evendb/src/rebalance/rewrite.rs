@@ -7,6 +7,7 @@
 //! Failing at any point before the layout change deletes the new files and leaves everything as it
 //! was. Records are counted in and out by the merge; a read error aborts.
 
+use super::breath::Breath;
 use super::layout::{Munks, NewChunk};
 use super::merge::{Dropping, Merge, MunkSource, Source, TableSource};
 use crate::chunk::{Chunk, View};
@@ -18,7 +19,7 @@ use crate::manifest::edit::{Part, Place, Role};
 use crate::sync::Arc;
 use crate::trace;
 use evendb_storage::TableId;
-use evendb_storage::table::{TableSink, TableWriter};
+use evendb_storage::table::{TableMeta, TableSink, TableWriter};
 use evendb_storage::vfs::File;
 
 /// A new SSTable's file.
@@ -166,6 +167,10 @@ impl Engine {
         };
         let horizon = self.clock.horizon();
         let mut parts = Vec::new();
+        // Tombstones that hide nothing, and nothing else: there is no need to read them.
+        if horizon.snapshots.is_empty() && views.iter().all(|view| tombstones_only(view)) {
+            return Ok(parts);
+        }
         // Sources of two chunks have disjoint keys, so their order does not matter.
         let mut sources = Vec::new();
         for (chunk, view) in chunks.iter().zip(views) {
@@ -220,6 +225,7 @@ impl Engine {
         };
         let mut writer = TableWriter::new(sink, id, self.options.table_options());
         let mut last_key: Option<Vec<u8>> = None;
+        let mut breath = Breath::new(self);
         while let Some(entry) = merge.current() {
             let new_key = last_key.as_deref() != Some(entry.key);
             if new_key {
@@ -234,6 +240,7 @@ impl Engine {
             }
             writer.add(entry)?;
             merge.advance()?;
+            breath.take_sometimes(self, self.reorganisation_rest());
         }
         let (_, meta) = writer.finish()?;
         self.metrics.bytes_sstable.add(meta.len);
@@ -250,6 +257,12 @@ impl Engine {
             meta,
         })
     }
+}
+
+/// Whether there is no value in any table.
+fn tombstones_only(view: &View) -> bool {
+    let dead = |meta: &TableMeta| meta.deletes == meta.entries;
+    view.munk.is_none() && view.funk.tables().all(|table| dead(&table.part.meta))
 }
 
 /// What the chunk's tables hold, as far as their figures tell.

@@ -7,7 +7,9 @@
 //! bytes than the limit are admitted when no others are reserved.
 //!
 //! Above 3/4 of either side puts are slowed down in proportion to their bytes; at the limit they
-//! queue, first come, first served, so that a large request is not starved by small ones.
+//! queue, first come, first served, so that a large request is not starved by small ones. What
+//! reorganisation is behind with slows puts down in the same way, but never stops them: more debt is
+//! more space on disk, not a limit.
 //!
 //! Thread safety: any number of callers. The fast path is one compare-and-swap per side. The
 //! queue's mutex is a leaf; `relief` is called without it. No wake-up is lost: a waiter counts
@@ -15,6 +17,7 @@
 //! looks at `waiters`, each with a `SeqCst` fence between. Not here: what starts a checkpoint
 //! ([`Admission::half_full`] only tells), and room on the disk.
 
+use crate::pauses::Waits;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{Condvar, Mutex};
 use crossbeam_utils::CachePadded;
@@ -30,11 +33,22 @@ pub(crate) struct Admission {
     /// Requests in the queue.
     waiters: CachePadded<AtomicUsize>,
     cancelled: AtomicBool,
+    /// How far reorganisation is behind, 0..=[`DEBT_PRESSURE_MAX`].
+    debt_pressure: AtomicU64,
     queue: Mutex<Queue>,
     changed: Condvar,
+    /// Waits for room, the queue included.
+    pub(crate) room: Waits,
+    /// Delays because there is little room.
+    pub(crate) pace: Waits,
+    /// Delays because reorganisation is behind.
+    pub(crate) debt: Waits,
     #[cfg(test)]
     plant: Plant,
 }
+
+/// The most that debt slows puts down: a tenth of a microsecond per byte and thread.
+const DEBT_PRESSURE_MAX: u64 = 120;
 
 /// Faults that the models must notice.
 #[cfg(test)]
@@ -105,6 +119,10 @@ impl Admission {
             delta: Side::new(delta_bytes_max, true),
             waiters: CachePadded::new(AtomicUsize::new(0)),
             cancelled: AtomicBool::new(false),
+            debt_pressure: AtomicU64::new(0),
+            room: Waits::default(),
+            pace: Waits::default(),
+            debt: Waits::default(),
             queue: Mutex::new(Queue::default()),
             changed: Condvar::new(),
             #[cfg(test)]
@@ -144,13 +162,29 @@ impl Admission {
         if self.waiters.load(Ordering::Relaxed) != 0
             || !self.try_take(ring_bytes, delta_bytes, undo)
         {
-            return self.reserve_in_turn(ring_bytes, delta_bytes, relief);
+            let wait = || self.reserve_in_turn(ring_bytes, delta_bytes, relief);
+            return self.room.time(wait);
         }
         let pressure = self.pressure();
-        if pressure > 0 {
-            pace::slow_down(ring_bytes.max(delta_bytes), pressure);
+        let debt = self.debt_pressure.load(Ordering::Relaxed);
+        if pressure.max(debt) > 0 {
+            let waits = if pressure < debt {
+                &self.debt
+            } else {
+                &self.pace
+            };
+            pace::slow_down(ring_bytes.max(delta_bytes), pressure.max(debt), waits);
         }
         Ok(())
+    }
+
+    /// Reorganisation owes `overdue` bytes; from `bound` on puts are slowed as much as they ever are.
+    pub(crate) fn set_debt(&self, overdue: u64, bound: u64) {
+        let pressure =
+            u128::from(overdue) * u128::from(DEBT_PRESSURE_MAX) / u128::from(bound.max(1));
+        let pressure = (pressure as u64).min(DEBT_PRESSURE_MAX);
+        // Relaxed: a put sooner or later does no harm.
+        self.debt_pressure.store(pressure, Ordering::Relaxed);
     }
 
     #[cold]
@@ -239,6 +273,17 @@ impl Admission {
             || (self.has_ring() && self.ring.used() > self.ring.limit / 2)
     }
 
+    /// How much of the fuller side is reserved, as a share.
+    pub(crate) fn fullness(&self) -> f64 {
+        let of = |side: &Side| side.used() as f64 / side.limit.max(1) as f64;
+        of(&self.delta).max(if self.has_ring() { of(&self.ring) } else { 0.0 })
+    }
+
+    /// How much of what debt can slow puts down it does, as a share.
+    pub(crate) fn debt_share(&self) -> f64 {
+        self.debt_pressure.load(Ordering::Relaxed) as f64 / DEBT_PRESSURE_MAX as f64
+    }
+
     fn has_ring(&self) -> bool {
         self.ring.limit != 0
     }
@@ -298,6 +343,7 @@ impl Admission {
 /// Slowing puts down in proportion to their bytes.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod pace {
+    use crate::pauses::Waits;
     use crate::sync::thread;
     use std::cell::Cell;
     use std::time::Duration;
@@ -315,7 +361,7 @@ mod pace {
     /// Delays by up to a microsecond per byte, with the cube of the pressure (0..=256): so the
     /// speed of puts settles where checkpoints keep up, without a jump.
     #[cold]
-    pub(super) fn slow_down(bytes: u64, pressure: u64) {
+    pub(super) fn slow_down(bytes: u64, pressure: u64, waits: &Waits) {
         let nanos = bytes.saturating_mul(1000).saturating_mul(pressure.pow(3)) >> 24;
         let owed = DEBT_NANOS.try_with(|debt| {
             let owed = debt.get().saturating_add(nanos);
@@ -324,13 +370,13 @@ mod pace {
         });
         let owed = owed.unwrap_or(nanos);
         if owed >= SLEEP_NANOS_MIN {
-            thread::sleep(Duration::from_nanos(owed.min(SLEEP_NANOS_MAX)));
+            waits.time(|| thread::sleep(Duration::from_nanos(owed.min(SLEEP_NANOS_MAX))));
         }
     }
 }
 #[cfg(any(evendb_loom, evendb_shuttle))]
 mod pace {
-    pub(super) fn slow_down(_bytes: u64, _pressure: u64) {
+    pub(super) fn slow_down(_bytes: u64, _pressure: u64, _waits: &crate::pauses::Waits) {
         crate::sync::thread::yield_now();
     }
 }

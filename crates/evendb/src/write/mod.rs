@@ -180,17 +180,25 @@ impl Engine {
     ) -> Result<(Lsn, Version)> {
         loop {
             let chunks = find_chunks(ops);
-            let mut guards: Guards<'_> = chunks.iter().map(|chunk| chunk.latch.lock()).collect();
+            let mut guards: Guards<'_> = chunks.iter().map(|chunk| self.latch(chunk)).collect();
             if guards.iter().any(|writer| writer.retired) {
                 continue;
             }
+            let written = self.write_latched(ops, encoded, reserved, &chunks, &mut guards);
+            drop(guards);
             if let Some(started) = started {
                 let pause = started.elapsed().as_nanos() as u64;
-                self.metrics
-                    .put_pause_nanos_max
-                    .fetch_max(pause, Ordering::Relaxed);
+                self.metrics.pauses.put(pause);
             }
-            return self.write_latched(ops, encoded, reserved, &chunks, &mut guards);
+            return written;
+        }
+    }
+
+    /// A chunk's latch; only who must wait for it takes a clock.
+    fn latch<'c>(&self, chunk: &'c Chunk) -> MutexGuard<'c, Writer> {
+        match chunk.latch.try_lock() {
+            Some(guard) => guard,
+            None => self.metrics.pauses.chunk.time(|| chunk.latch.lock()),
         }
     }
 
@@ -228,7 +236,8 @@ impl Engine {
             drop(announcement);
             for (chunk, writer) in chunks.iter().zip(guards.iter_mut()) {
                 if writer.active.checkpoint() < checkpoint {
-                    chunk.freeze(writer, checkpoint, &self.admission);
+                    let freeze = || chunk.freeze(writer, checkpoint, &self.admission);
+                    self.metrics.pauses.freeze.time(freeze);
                 }
             }
         };

@@ -17,8 +17,10 @@
 //! `crates/peers`).
 
 pub mod isolated;
+pub mod pauses;
 pub mod relaxed;
 pub mod reopen;
+pub mod space;
 pub mod split;
 pub mod sync;
 pub mod table;
@@ -98,6 +100,10 @@ pub trait Measure {
 pub enum Experiment {
     /// How long opening takes after `kill -9`, and whether everything acknowledged is there
     Reopen(reopen::Arguments),
+    /// The longest pause of a put, get and scan through a long ingest
+    Pauses(pauses::Arguments),
+    /// What overwrites and deletes leave on the disk, for how long, and what paying for it costs
+    Space(space::Arguments),
     /// Whether memory is split well between chunks in RAM and single rows (EvenDB only)
     Split(split::Arguments),
     /// Puts that survive power loss, by number of threads, beside the disk's own `fdatasync` rate
@@ -110,6 +116,8 @@ impl Experiment {
     fn measure(&self) -> &dyn Measure {
         match self {
             Experiment::Reopen(arguments) => arguments,
+            Experiment::Pauses(arguments) => arguments,
+            Experiment::Space(arguments) => arguments,
             Experiment::Split(arguments) => arguments,
             Experiment::Sync(arguments) => arguments,
             Experiment::Relaxed(arguments) => arguments,
@@ -123,4 +131,13 @@ impl Experiment {
     pub fn run(&self, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
         isolated::run(self.measure(), openers)
     }
+}
+
+/// The text that each round of each store left, in the order of stores; the figures of such an
+/// experiment are of kinds that no median of rounds does justice to.
+fn texts(results: &[Measured]) -> String {
+    let mut results: Vec<&Measured> = results.iter().collect();
+    results.sort_by_key(|one| (one.store.clone(), one.round));
+    let text = |one: &&Measured| one.figures["text"].as_str().unwrap_or_default().to_owned();
+    results.iter().map(text).collect()
 }

@@ -88,3 +88,23 @@ fn nobody_starves() {
     });
     assert_eq!((admission.ring_used(), admission.delta_used()), (0, 0));
 }
+
+#[test]
+fn debt_slows_but_never_stops() {
+    let admission = Admission::new(0, 1 << 20);
+    admission.set_debt(0, 100);
+    assert_eq!(admission.debt_share(), 0.0);
+    admission.set_debt(50, 100);
+    assert_eq!(admission.debt_share(), 0.5);
+    admission.set_debt(u64::MAX, 1);
+    assert_eq!(admission.debt_share(), 1.0);
+    for _ in 0..100 {
+        admission
+            .reserve(0, 100, &|| panic!("there is room"))
+            .unwrap();
+        admission.release_delta(100);
+    }
+    assert!(admission.debt.stats().count <= 100);
+    assert_eq!(admission.pace.stats().count, 0);
+    assert_eq!(admission.room.stats().count, 0);
+}

@@ -1,0 +1,77 @@
+//! Background work makes way for the foreground: after some work it rests, if there are operations
+//! that could use the processor, and the work is not urgent.
+//!
+//! A thread of lower priority would be simpler, but it keeps its priority while it holds a latch, or
+//! a lock of the kernel's memory management, that a put waits for.
+
+use crate::engine::Engine;
+use std::time::{Duration, Instant};
+
+/// Work between two looks.
+const WORK: Duration = Duration::from_micros(500);
+/// A rest is at most so long: the clock of a system that has been asleep must not count.
+const REST_MAX: Duration = Duration::from_millis(2);
+
+/// One job's turns of work and rest.
+pub(crate) struct Breath {
+    since: Instant,
+    operations: u64,
+    calls: u32,
+}
+
+impl Breath {
+    pub(crate) fn new(engine: &Engine) -> Breath {
+        Breath {
+            since: Instant::now(),
+            operations: engine.operations(),
+            calls: 0,
+        }
+    }
+
+    /// Rests if it is time to, `rest_share` times as long as it worked. The caller holds no latch
+    /// and no pin. Cheap enough for every few dozen records.
+    pub(crate) fn take(&mut self, engine: &Engine, rest_share: f64) {
+        if engine.manual() || cfg!(any(evendb_loom, evendb_shuttle)) {
+            return;
+        }
+        let worked = self.since.elapsed();
+        if worked < WORK {
+            return;
+        }
+        let operations = engine.operations();
+        // Some, in the time it worked: the foreground is not idle.
+        if operations > self.operations && rest_share > 0.0 {
+            std::thread::sleep(worked.mul_f64(rest_share).min(REST_MAX));
+        }
+        self.operations = engine.operations();
+        self.since = Instant::now();
+    }
+
+    /// The same, looking at the clock at every 32nd call only.
+    pub(crate) fn take_sometimes(&mut self, engine: &Engine, rest_share: f64) {
+        self.calls = self.calls.wrapping_add(1);
+        if self.calls.is_multiple_of(32) {
+            self.take(engine, rest_share);
+        }
+    }
+}
+
+impl Engine {
+    /// Counts up with every operation of the foreground.
+    fn operations(&self) -> u64 {
+        self.metrics.operations()
+    }
+
+    /// How much a checkpoint rests: as long as it works while puts have plenty of room, not at all
+    /// when they do not.
+    pub(crate) fn checkpoint_rest(&self) -> f64 {
+        let full = self.admission.fullness();
+        ((0.68 - full) * 6.0).clamp(0.0, 1.0)
+    }
+
+    /// How much reorganisation rests: half as long as it works while it keeps up.
+    pub(crate) fn reorganisation_rest(&self) -> f64 {
+        let behind = self.admission.debt_share();
+        (0.5 - 2.0 * behind).max(0.0)
+    }
+}

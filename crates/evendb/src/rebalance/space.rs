@@ -1,0 +1,258 @@
+//! The slow round: looks at all chunks every now and then, divides the space that logs may take, sets
+//! the backpressure of debt, gives free room of the log container back, and keeps the figures of
+//! [`SpaceStats`].
+//!
+//! ```text
+//!   live bytes of all chunks  x (space amplification - 1)  =  B, what logs may take
+//!   limit of a chunk's log    =  m x B x w / sum of w,  w = sqrt(rate x live bytes)
+//!   m = 2 (B / log bytes)^2   a log is half full on average; while there is room, limits are wider
+//! ```
+//! The rate is that of bytes arriving in the chunk's log, remembered over about as many bytes as the
+//! database holds: a time would be wrong for a slow and a fast one alike. A floor of a part of the
+//! mean keeps a chunk that has not been written for long from being rewritten for next to nothing.
+//!
+//! Thread safety: one round at a time (upkeep, or whoever settles). Decisions read the outcome
+//! through atomics, at worst of two rounds mixed, which does no harm.
+
+use super::picker::{ChunkStats, Limits, LogBudget, log_bytes_max, log_weight};
+use crate::chunk::{Chunk, Heat};
+use crate::engine::Engine;
+use crate::manifest::edit::Place;
+use crate::metrics::SpaceStats;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A round comes this long after the last one at the earliest, and takes at most a part of the time.
+const ROUND_EVERY: Duration = Duration::from_millis(200);
+const ROUND_TIME_PART: u32 = 20;
+/// The part of the mean rate that every chunk is taken to have at least.
+const RATE_FLOOR_PART: f64 = 1.0 / 16.0;
+/// Holes of the container that are punched at a time: each takes some 0.2 ms, or several where the
+/// file system tells the disk, and holds up a checkpoint's writes.
+const PUNCHES_MAX: usize = 32;
+
+/// What the last round found.
+#[derive(Default)]
+pub(crate) struct Space {
+    /// [`LogBudget`], the second one as bits of an `f64`; zero before the first round.
+    total_bytes: AtomicU64,
+    sum_sqrt: AtomicU64,
+    /// Added to each chunk's rate, as bits of an `f32`.
+    rate_floor: AtomicU32,
+    /// Held over a round.
+    last: Mutex<Option<(Instant, Duration)>>,
+    stats: Mutex<SpaceStats>,
+    /// Bytes of a record, on average.
+    record_bytes: AtomicU64,
+}
+
+/// Sums over chunks.
+#[derive(Default)]
+struct Sums {
+    live: u64,
+    data: u64,
+    log: u64,
+    log_garbage: u64,
+    tombstones: u64,
+    records: u64,
+    rate: f64,
+    weight: f64,
+    tables: u64,
+    /// Log bytes beyond the limits, and all limits together.
+    overdue: u64,
+    limits: u64,
+}
+
+impl Space {
+    /// What logs may take, if a round has been.
+    pub(crate) fn log_budget(&self) -> Option<LogBudget> {
+        let sum_sqrt = f64::from_bits(self.sum_sqrt.load(Ordering::Relaxed));
+        let total_bytes = self.total_bytes.load(Ordering::Relaxed);
+        (sum_sqrt > 0.0).then_some(LogBudget {
+            total_bytes,
+            sum_sqrt,
+        })
+    }
+
+    /// A chunk's rate as the square-root rule takes it.
+    pub(crate) fn update_rate(&self, chunk: &Chunk) -> f32 {
+        Heat::load(&chunk.heat.log_rate) + f32::from_bits(self.rate_floor.load(Ordering::Relaxed))
+    }
+}
+
+impl Engine {
+    /// A round if it is time for one, or in any case.
+    pub(crate) fn space_round(&self, now: bool) {
+        if self.failure().is_some() || self.manifest.is_none() {
+            return;
+        }
+        let mut last = self.space.last.lock();
+        let pause = last.map_or(Duration::ZERO, |(_, took)| {
+            ROUND_EVERY.max(took * ROUND_TIME_PART)
+        });
+        if !now && last.is_some_and(|(at, _)| at.elapsed() < pause) {
+            return;
+        }
+        let started = Instant::now();
+        let sums = self.look_at_chunks();
+        self.divide(&sums);
+        let half = self.options.delta_bytes_max() / 2;
+        // A worker's queue is never empty: what is behind by little is no debt.
+        let overdue = sums.overdue.saturating_sub(sums.limits / 8);
+        self.admission.set_debt(overdue, sums.limits.max(half));
+        self.work.push_give_back();
+        self.note_space(&sums);
+        *last = Some((Instant::now(), started.elapsed()));
+    }
+
+    fn look_at_chunks(&self) -> Sums {
+        let mut sums = Sums::default();
+        let limits = self.picker_limits();
+        let chunks = self.chunks();
+        let arrived: Vec<u64> = chunks
+            .iter()
+            .map(|(_, chunk)| chunk.heat.logged.swap(0, Ordering::Relaxed))
+            .collect();
+        let live_before = self.space.stats.lock().live_bytes.max(1);
+        let share = arrived.iter().sum::<u64>() as f64 / live_before as f64;
+        let kept = (-share).exp() as f32;
+        for ((_, chunk), arrived) in chunks.iter().zip(arrived) {
+            let rate = Heat::load(&chunk.heat.log_rate) * kept + arrived as f32;
+            chunk.heat.log_rate.store(rate.to_bits(), Ordering::Relaxed);
+            sums.rate += f64::from(rate);
+        }
+        let floor = sums.rate / (chunks.len().max(1) as f64) * RATE_FLOOR_PART;
+        self.space
+            .rate_floor
+            .store((floor as f32).to_bits(), Ordering::Relaxed);
+        for (_, chunk) in &chunks {
+            if chunk.covered.lock().is_some() {
+                self.work.push_maintenance(chunk);
+            }
+            let view = chunk.view.load_full();
+            let stats = self.own_figures(chunk, &view);
+            sums.add(&stats, &limits);
+            // Tables in the container are counted with it.
+            let files = view
+                .funk
+                .tables()
+                .filter(|table| table.part.place == Place::File);
+            let bytes: u64 = files.map(|table| table.part_len()).sum();
+            sums.tables += bytes / if stats.shares_tables { 2 } else { 1 };
+            // Limits move with what the others hold, so a chunk comes above its own by itself.
+            if !stats.appended_in_order && stats.log_bytes > log_bytes_max(&stats, &limits) {
+                self.work.push_maintenance(chunk);
+            }
+        }
+        sums
+    }
+
+    /// Feeds the square-root rule.
+    fn divide(&self, sums: &Sums) {
+        let Some(amplification) = self.options.log_space_amplification() else {
+            return;
+        };
+        let budget = sums.live as f64 * (amplification - 1.0);
+        let fill = budget / (sums.log as f64).max(1.0);
+        let times = 2.0 * (fill * fill).clamp(0.25, 4.0);
+        self.space
+            .total_bytes
+            .store((budget * times) as u64, Ordering::Relaxed);
+        self.space
+            .sum_sqrt
+            .store(sums.weight.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Room on the disk that puts may ask for before the next look: so that they find it there,
+    /// and do not wait for a file system that is busy with a checkpoint's writes.
+    fn room_step(&self) -> u64 {
+        (self.options.delta_bytes_max() / 4).max(64 << 10)
+    }
+
+    /// Reserves room ahead of the puts. A full disk shows in the put that needs it.
+    pub(crate) fn room_ahead(&self) {
+        let wanted = self.admission.delta_used() + 2 * self.room_step();
+        if self.container.free_bytes() < wanted && self.container.ensure_room(wanted).is_ok() {
+            self.disk_room
+                .store(self.container.free_bytes(), Ordering::Relaxed);
+        }
+    }
+
+    /// Free room of the container that nobody will want soon goes back to the file system.
+    pub(crate) fn give_back_room(&self) {
+        let keep = self.admission.delta_used() + 3 * self.room_step();
+        let given = self.container.give_back(keep, PUNCHES_MAX);
+        if given > 0 {
+            // Who was told of more room before has had less than what is kept to put into it.
+            let room = self.container.free_bytes();
+            self.disk_room.fetch_min(room, Ordering::Relaxed);
+        }
+    }
+
+    fn note_space(&self, sums: &Sums) {
+        let (free, punched, allocated) = self.container.space();
+        let garbage = sums.data.saturating_sub(sums.live);
+        let log_garbage = sums.log_garbage.min(garbage);
+        let stats = SpaceStats {
+            live_bytes: sums.live,
+            garbage_log_bytes: log_garbage,
+            garbage_sstable_bytes: garbage - log_garbage,
+            tombstones: sums.tombstones,
+            container_free_bytes: free,
+            container_punched_bytes: punched,
+            deletion_pending_bytes: 0,
+            disk_bytes: sums.tables + allocated - punched + self.ring_capacity(),
+            commit_log_bytes: self.ring_capacity(),
+        };
+        *self.space.stats.lock() = stats;
+        let record_bytes = sums.live / sums.records.max(1);
+        self.space
+            .record_bytes
+            .store(record_bytes, Ordering::Relaxed);
+    }
+
+    /// Whether so many deletions in RAM would free enough on the disk for a checkpoint of their own.
+    pub(crate) fn worth_deleting(&self, deletes: u64) -> bool {
+        let bytes = deletes.saturating_mul(self.space.record_bytes.load(Ordering::Relaxed));
+        bytes > (self.space.stats.lock().live_bytes / 32).max(self.options.chunk_bytes_max())
+    }
+
+    /// For [`crate::metrics::Stats`].
+    pub(crate) fn fill_space(&self, stats: &mut SpaceStats) {
+        *stats = *self.space.stats.lock();
+        stats.commit_log_bytes = self.ring_capacity();
+        stats.deletion_pending_bytes = self.tables.pending_bytes();
+        stats.disk_bytes += stats.deletion_pending_bytes;
+    }
+}
+
+impl Sums {
+    fn add(&mut self, stats: &ChunkStats, limits: &Limits) {
+        let live = match stats.appended_in_order {
+            true => stats.data_bytes,
+            false if stats.has_munk => stats.live_bytes_estimate,
+            // Each tombstone is taken to hide a record of the base.
+            false => {
+                let deleted = stats.tombstones as f64 / stats.records.max(1) as f64;
+                (stats.live_bytes_estimate as f64 * (1.0 - deleted.min(1.0))) as u64
+            }
+        };
+        self.live += live;
+        self.data += stats.data_bytes;
+        self.log += stats.log_bytes;
+        self.tombstones += stats.tombstones;
+        self.records += stats.records;
+        self.weight += log_weight(stats);
+        // Records that arrive at random in a chunk of `live` bytes: what is overwritten in the log
+        // itself.
+        let fill = stats.log_bytes as f64 / (live as f64).max(1.0);
+        let distinct = (live as f64) * (1.0 - (-fill).exp());
+        self.log_garbage += stats.log_bytes.saturating_sub(distinct as u64);
+        if !stats.appended_in_order {
+            let limit = log_bytes_max(stats, limits);
+            self.limits += limit;
+            self.overdue += stats.log_bytes.saturating_sub(limit);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What is overwritten and deleted gives its space back, and nobody who still needs it misses it.
+
+use evendb::vfs::{CrashMode, SimVfs};
+use evendb::{Db, Options};
+use std::sync::Arc;
+
+fn options(vfs: &SimVfs) -> Options {
+    Options::new()
+        .vfs(Arc::new(vfs.clone()))
+        .workers(0)
+        .memory_budget(1 << 20)
+        .chunk_bytes(16 << 10)
+        .munks(false)
+}
+
+fn key(prefix: u8, number: u32) -> [u8; 5] {
+    let [a, b, c, d] = number.to_le_bytes();
+    [prefix, d, c, b, a]
+}
+
+const RECORDS: u32 = 4_000;
+
+/// Two prefixes, each of many chunks, all on disk.
+fn loaded(vfs: &SimVfs) -> Db {
+    let db = options(vfs).open("/db").expect("opens");
+    for prefix in [b'a', b'b'] {
+        for number in 0..RECORDS {
+            db.put(key(prefix, number), [prefix; 100])
+                .expect("there is room");
+        }
+    }
+    db.settle_debt().expect("nothing fails");
+    db
+}
+
+fn count(db: &Db, prefix: u8) -> usize {
+    let mut count = 0;
+    for record in db.prefix([prefix]) {
+        record.expect("it can be read");
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn a_deleted_prefix_returns_its_tables_without_reading_them() {
+    let vfs = SimVfs::new(1);
+    let db = loaded(&vfs);
+    let before = db.stats();
+    assert!(before.chunks > 50, "{}", before.chunks);
+    assert_eq!(db.delete_prefix("a").unwrap(), u64::from(RECORDS));
+    let read = db.stats().bytes_read;
+    let written = db.stats().bytes_written.sstable;
+    db.settle_debt().unwrap();
+    let after = db.stats();
+    assert_eq!(after.bytes_read, read);
+    // Neighbours that became small are merged; nothing else is written.
+    let rewritten = after.bytes_written.sstable - written;
+    assert!(rewritten < before.sstable_bytes / 4, "{rewritten}");
+    assert!(after.sstable_bytes < before.sstable_bytes * 6 / 10);
+    assert!(
+        after.log_bytes < before.sstable_bytes / 10,
+        "{}",
+        after.log_bytes
+    );
+    assert!(after.chunks < before.chunks * 6 / 10, "{}", after.chunks);
+    let space = after.space;
+    assert!(
+        space.live_bytes < before.space.live_bytes * 6 / 10,
+        "{space:?}"
+    );
+    assert_eq!((count(&db, b'a'), count(&db, b'b')), (0, RECORDS as usize));
+    db.close().unwrap();
+    let db = options(&vfs).open("/db").unwrap();
+    assert_eq!((count(&db, b'a'), count(&db, b'b')), (0, RECORDS as usize));
+}
+
+#[test]
+fn a_snapshot_keeps_what_was_deleted_and_then_gives_it_back() {
+    let vfs = SimVfs::new(2);
+    let db = loaded(&vfs);
+    let before = db.stats();
+    let snapshot = db.snapshot().unwrap();
+    db.put(key(b'a', 7), "new").unwrap();
+    db.delete_prefix("a").unwrap();
+    db.put(key(b'a', 9), "newer").unwrap();
+    db.settle_debt().unwrap();
+    let keyspace = db.default_keyspace();
+    let old = snapshot.get(keyspace, key(b'a', 7)).unwrap();
+    assert_eq!(old.as_deref(), Some(&[b'a'; 100][..]));
+    assert_eq!(count(&db, b'a'), 1);
+    assert!(db.stats().sstable_bytes >= before.sstable_bytes);
+    drop(snapshot);
+    db.settle_debt().unwrap();
+    assert_eq!(count(&db, b'a'), 1);
+    assert_eq!(
+        db.get(key(b'a', 9)).unwrap().as_deref(),
+        Some(&b"newer"[..])
+    );
+    let after = db.stats();
+    assert!(
+        after.sstable_bytes < before.sstable_bytes * 6 / 10,
+        "{after}"
+    );
+}
+
+#[test]
+fn a_crash_between_the_tombstones_and_the_edit_loses_only_the_hint() {
+    let vfs = SimVfs::new(3);
+    let db = loaded(&vfs);
+    db.delete_prefix("a").unwrap();
+    db.flush().unwrap();
+    let vfs = vfs.crash(CrashMode::PowerLossNothing);
+    drop(db);
+    let db = options(&vfs).open("/db").unwrap();
+    assert_eq!((count(&db, b'a'), count(&db, b'b')), (0, RECORDS as usize));
+    let before = db.stats().sstable_bytes;
+    db.settle_debt().unwrap();
+    assert!(db.stats().sstable_bytes < before * 6 / 10);
+    assert_eq!((count(&db, b'a'), count(&db, b'b')), (0, RECORDS as usize));
+}
+
+#[test]
+fn the_log_container_shrinks() {
+    let vfs = SimVfs::new(4);
+    // One chunk with a log of many times its data.
+    let options = options(&vfs).memory_budget(16 << 20).chunk_bytes(64 << 20);
+    let options = options.log_bytes_limits(64 << 20, 64 << 20);
+    let db = options.open("/db").unwrap();
+    for round in 0..20 {
+        for number in 0..RECORDS {
+            db.put(key(b'a', number), [round; 100]).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let grown = db.stats();
+    db.delete_prefix("").unwrap();
+    db.settle_debt().unwrap();
+    let emptied = db.stats().space;
+    let logs = grown.log_bytes;
+    assert!(logs > 8 << 20, "{logs}");
+    let disk = emptied.disk_bytes - emptied.commit_log_bytes;
+    assert!(disk < logs / 2, "{disk} of {logs}: {emptied:?}");
+    // What was given back is taken again.
+    for number in 0..RECORDS {
+        db.put(key(b'a', number), [1; 100]).unwrap();
+    }
+    db.settle_debt().unwrap();
+    assert_eq!(count(&db, b'a'), RECORDS as usize);
+}

@@ -1,0 +1,492 @@
+//! Experiment `space`: what overwrites and deletes leave on the disk, and for how long.
+//!
+//! ```text
+//!   load -> overwrite `times` the data (uniform) -> settle -> overwrite again by Zipf -> settle
+//!        -> delete the first half, key by key in batches -> watch the directory shrink
+//! ```
+//! Live bytes are keys and values; bytes on disk are allocated blocks of all files in the store's
+//! directory, the commit log included and beside (it is of fixed size); write amplification is what
+//! the process wrote to files over what it put, debt paid.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::dataset::{Dataset, key_of};
+use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
+use crate::driver::{self, Limit, NoProgress, Phase, Worker};
+use crate::mix::{LoadWorker, Mix, MixWorker, Population};
+use crate::opener::{Durability, Opener};
+use crate::recorder::RunError;
+use crate::report::PhaseResult;
+use crate::store::{BatchWrite, Figure, Store};
+
+use super::{Common, Failure, Measure, Measured};
+
+/// Its arguments.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    /// MiB of keys and values
+    #[arg(long, default_value_t = 1024)]
+    size_mib: u64,
+    /// MiB of memory a store may plan with
+    #[arg(long, default_value_t = 512)]
+    memory_mib: u64,
+    /// How many times the data's size each distribution overwrites
+    #[arg(long, default_value_t = 3.0)]
+    times: f64,
+    /// Threads that put
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// The access distributions, one after the other
+    #[arg(long, value_delimiter = ',', default_value = "uniform,zipf-composite")]
+    distributions: Vec<DistributionKind>,
+    /// Do not delete half of the records at the end
+    #[arg(long)]
+    keep: bool,
+}
+
+impl Arguments {
+    fn settings_of(&self) -> Settings {
+        let mib = if self.common.quick { 64 } else { self.size_mib };
+        Settings {
+            data_bytes: mib << 20,
+            times: self.times,
+            distributions: self.distributions.clone(),
+            threads: self.threads,
+            delete_half: !self.keep,
+            seed: self.common.seed,
+            ..Settings::default()
+        }
+    }
+}
+
+impl Measure for Arguments {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Value {
+        let settings = self.settings_of();
+        let names: Vec<_> = settings
+            .distributions
+            .iter()
+            .map(|one| one.name())
+            .collect();
+        json!({
+            "data_bytes": settings.data_bytes,
+            "memory_bytes": self.memory_mib << 20,
+            "times": settings.times,
+            "distributions": names,
+            "threads": settings.threads,
+            "seed": settings.seed,
+        })
+    }
+
+    fn measure(
+        &self,
+        opener: &dyn Opener,
+        directory: &Path,
+        round: usize,
+    ) -> Result<Value, Failure> {
+        let directory = directory.join(round.to_string());
+        std::fs::create_dir_all(&directory)?;
+        let settings = crate::opener::Settings {
+            memory_bytes: self.memory_mib << 20,
+            durability: Durability::Process,
+        };
+        let store = opener.open(&directory, &settings)?;
+        let report = run(&*store, &directory, &self.settings_of(), &mut |step| {
+            eprintln!("{}{step}", store.name());
+        })
+        .map_err(|error| error.to_string())?;
+        store.close()?;
+        std::fs::remove_dir_all(&directory)?;
+        let mut figures = report.to_json();
+        figures["text"] = report.to_string().into();
+        Ok(figures)
+    }
+
+    fn report(&self, results: &[Measured]) -> String {
+        super::texts(results)
+    }
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Bytes of keys and values to load.
+    pub data_bytes: u64,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// How many times the data's size each distribution overwrites.
+    pub times: f64,
+    /// The distributions, one after the other.
+    pub distributions: Vec<DistributionKind>,
+    /// Threads that put.
+    pub threads: usize,
+    /// Whether half of the records are deleted at the end.
+    pub delete_half: bool,
+    /// How long to wait for the space of what was deleted.
+    pub wait: Duration,
+    /// The seed of keys, values and operations.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            data_bytes: 1 << 30,
+            value_bytes: 800,
+            times: 3.0,
+            distributions: vec![DistributionKind::Uniform, DistributionKind::ZipfComposite],
+            threads: 2,
+            delete_half: true,
+            wait: Duration::from_secs(60),
+            seed: 1,
+        }
+    }
+}
+
+/// The state after a step.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// What was done.
+    pub name: String,
+    /// Seconds it took, paying the debt included.
+    pub seconds: f64,
+    /// Seconds of that spent on paying the debt.
+    pub settle_seconds: f64,
+    /// Keys and values that a reader would find.
+    pub live_bytes: u64,
+    /// Allocated blocks of the store's files.
+    pub disk_bytes: u64,
+    /// The most bytes on disk during the step.
+    pub disk_bytes_max: u64,
+    /// Bytes written to files over bytes put, where that is known.
+    pub write_amplification: Option<f64>,
+    /// The store's figures at its end.
+    pub figures: Vec<Figure>,
+}
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The store.
+    pub store: String,
+    /// Bytes on disk that do not count.
+    pub fixed_bytes: u64,
+    /// In order.
+    pub steps: Vec<Step>,
+    /// Seconds from the last deletion until the disk held less than 1.3, and than 1.2 times the live
+    /// bytes.
+    pub returned_seconds: [Option<f64>; 2],
+}
+
+/// Runs on an empty store in `directory`. Before the deletion is watched nothing is settled: the
+/// store gives space back by itself, or does not.
+///
+/// # Errors
+/// The store's error, or what was wrong with its answer.
+pub fn run(
+    store: &dyn Store,
+    directory: &Path,
+    settings: &Settings,
+    progress: &mut dyn FnMut(&Step),
+) -> Result<Report, RunError> {
+    let dataset = Dataset::of_size(settings.data_bytes, settings.value_bytes, settings.seed);
+    let mut report = Report {
+        store: store.name(),
+        fixed_bytes: fixed_bytes(store),
+        steps: Vec::new(),
+        returned_seconds: [None; 2],
+    };
+    let population = Arc::new(Population::new(0));
+    let load = |_: usize| -> Box<dyn Worker> {
+        Box::new(LoadWorker::new(dataset.clone(), Arc::clone(&population)))
+    };
+    let watched = Watched {
+        store,
+        directory,
+        threads: settings.threads,
+        live_bytes: dataset.data_bytes(),
+    };
+    let mut step = |step: Step| {
+        progress(&step);
+        report.steps.push(step);
+    };
+    step(watched.phase("load", dataset.records, &load)?);
+    for (number, &kind) in settings.distributions.iter().enumerate() {
+        let distribution = Distribution::new(kind, dataset.records, THETA_DEFAULT, settings.seed);
+        let population = Arc::new(Population::new(dataset.records));
+        let overwrite = |thread: usize| -> Box<dyn Worker> {
+            let phase = number as u64 + 1;
+            let mix = Mix::P;
+            Box::new(MixWorker::new(
+                mix,
+                &distribution,
+                &dataset,
+                &population,
+                phase,
+                thread,
+            ))
+        };
+        let operations = (dataset.records as f64 * settings.times) as u64;
+        step(watched.phase(kind.name(), operations, &overwrite)?);
+    }
+    if settings.delete_half {
+        let live_bytes = dataset.data_bytes() / 2;
+        let started = Instant::now();
+        delete(store, 0..dataset.records / 2)?;
+        let deleted = Instant::now();
+        let mut disk_bytes_max = 0;
+        let disk_bytes = loop {
+            let bytes = disk_bytes(directory);
+            disk_bytes_max = disk_bytes_max.max(bytes);
+            let tenths = bytes.saturating_sub(report.fixed_bytes) * 10 / live_bytes.max(1);
+            for (returned, limit) in report.returned_seconds.iter_mut().zip([13, 12]) {
+                if returned.is_none() && tenths < limit {
+                    *returned = Some(deleted.elapsed().as_secs_f64());
+                }
+            }
+            if report.returned_seconds[1].is_some() || deleted.elapsed() > settings.wait {
+                break bytes;
+            }
+            thread::sleep(Duration::from_millis(50));
+        };
+        let step = Step {
+            name: "delete half".to_owned(),
+            seconds: (deleted - started).as_secs_f64(),
+            settle_seconds: 0.0,
+            live_bytes,
+            disk_bytes,
+            disk_bytes_max,
+            write_amplification: None,
+            figures: store.stats(),
+        };
+        progress(&step);
+        report.steps.push(step);
+    }
+    Ok(report)
+}
+
+/// Bytes on disk that do not count: a commit log of fixed size.
+fn fixed_bytes(store: &dyn Store) -> u64 {
+    let figures = store.stats();
+    let log = figures
+        .iter()
+        .find(|one| one.name == "space.commit_log_bytes");
+    log.map_or(0, |figure| figure.value)
+}
+
+fn delete(store: &dyn Store, records: std::ops::Range<u64>) -> Result<(), RunError> {
+    let keys: Vec<_> = records.map(key_of).collect();
+    for keys in keys.chunks(1000) {
+        let deletes: Vec<_> = keys.iter().map(|key| BatchWrite::Delete(key)).collect();
+        store.batch(&deletes)?;
+    }
+    Ok(())
+}
+
+struct Watched<'a> {
+    store: &'a dyn Store,
+    directory: &'a Path,
+    threads: usize,
+    live_bytes: u64,
+}
+
+impl Watched<'_> {
+    fn phase(
+        &self,
+        name: &str,
+        operations: u64,
+        worker_of: &dyn Fn(usize) -> Box<dyn Worker>,
+    ) -> Result<Step, RunError> {
+        let phase = Phase {
+            name: name.to_owned(),
+            distribution: String::new(),
+            threads: self.threads,
+            limit: Limit {
+                operations: Some(operations),
+                duration: None,
+            },
+            expected_operations: Some(operations),
+            settle: true,
+            course_interval: Duration::from_secs(1),
+        };
+        let never = AtomicBool::new(false);
+        let done = AtomicBool::new(false);
+        let started = Instant::now();
+        let (result, most) = thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                let mut most = 0;
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    most = disk_bytes(self.directory).max(most);
+                    thread::sleep(Duration::from_millis(200));
+                }
+                most
+            });
+            let result = driver::run(self.store, &phase, &never, &NoProgress, worker_of);
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            (result, watcher.join().unwrap_or(0))
+        });
+        let result = result?;
+        let disk_bytes = disk_bytes(self.directory);
+        Ok(Step {
+            name: name.to_owned(),
+            seconds: started.elapsed().as_secs_f64(),
+            settle_seconds: result.settle_seconds,
+            live_bytes: self.live_bytes,
+            disk_bytes,
+            disk_bytes_max: most.max(disk_bytes),
+            write_amplification: written(&result),
+            figures: self.store.stats(),
+        })
+    }
+}
+
+/// What the store wrote into files other than a commit log of its own, or what the process wrote,
+/// over what was put.
+fn written(result: &PhaseResult) -> Option<f64> {
+    let figure = |name| {
+        let mut figures = result.figures.iter();
+        figures.find(|one| one.name == name).map(|one| one.value)
+    };
+    match figure("written.commit_log") {
+        Some(log) => {
+            let log = log as f64 / result.user_bytes_written.max(1) as f64;
+            result.write_amplification_store().map(|all| all - log)
+        }
+        None => result.write_amplification_process(),
+    }
+}
+
+/// Allocated blocks of all files below `directory`.
+#[must_use]
+pub fn disk_bytes(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return 0;
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            // A file may go while it is looked at.
+            let metadata = entry.metadata().ok()?;
+            Some(match metadata.is_dir() {
+                true => disk_bytes(&entry.path()),
+                false => metadata.blocks() * 512,
+            })
+        })
+        .sum()
+}
+
+impl Report {
+    /// For a file.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let steps: Vec<Value> = self
+            .steps
+            .iter()
+            .map(|step| {
+                let figures: serde_json::Map<String, Value> = step
+                    .figures
+                    .iter()
+                    .map(|figure| (figure.name.to_owned(), figure.value.into()))
+                    .collect();
+                json!({
+                    "name": step.name,
+                    "seconds": step.seconds,
+                    "settle_seconds": step.settle_seconds,
+                    "live_bytes": step.live_bytes,
+                    "disk_bytes": step.disk_bytes,
+                    "disk_bytes_max": step.disk_bytes_max,
+                    "write_amplification": step.write_amplification,
+                    "figures": figures,
+                })
+            })
+            .collect();
+        json!({
+            "store": self.store,
+            "fixed_bytes": self.fixed_bytes,
+            "steps": steps,
+            "returned_seconds": self.returned_seconds,
+        })
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        write!(
+            f,
+            "  {:<16} {:>8.1} s ({:>5.1} s debt)  live {:>8.1}  disk {:>8.1} (at most {:>8.1}) MiB",
+            self.name,
+            self.seconds,
+            self.settle_seconds,
+            mib(self.live_bytes),
+            mib(self.disk_bytes),
+            mib(self.disk_bytes_max)
+        )?;
+        if let Some(amplification) = self.write_amplification {
+            write!(f, "  write amplification {amplification:.2}")?;
+        }
+        for figure in &self.figures {
+            if figure.name.starts_with("space.") {
+                write!(f, "  {} {:.1}", &figure.name[6..], mib(figure.value))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fixed = self.fixed_bytes as f64 / f64::from(1 << 20);
+        writeln!(
+            f,
+            "{} (of the disk's, {fixed:.1} MiB are fixed)",
+            self.store
+        )?;
+        for step in &self.steps {
+            writeln!(f, "{step}")?;
+        }
+        for (returned, times) in self.returned_seconds.iter().zip(["1.3", "1.2"]) {
+            match returned {
+                Some(seconds) => writeln!(f, "  under {times}x live after {seconds:.2} s")?,
+                None => writeln!(f, "  not under {times}x live in time")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stores::memory::MemoryStore;
+
+    #[test]
+    fn a_small_run_is_reported() {
+        let settings = Settings {
+            data_bytes: 1 << 20,
+            value_bytes: 100,
+            ..Settings::default()
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let store = MemoryStore::new();
+        let report = run(&store, directory.path(), &settings, &mut |_| ()).unwrap();
+        assert_eq!(report.steps.len(), 4);
+        assert!(report.returned_seconds[1].is_some());
+        let records = Dataset::of_size(1 << 20, 100, 1).records;
+        assert_eq!(store.len() as u64, records - records / 2);
+        assert!(report.to_string().contains("delete half"));
+    }
+}
