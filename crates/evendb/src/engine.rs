@@ -16,9 +16,10 @@ use crate::funk::container::Container;
 use crate::funk::tables::Tables;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::writer::Manifest;
+use crate::memory::{Ledger, LedgerOwner};
 use crate::metrics::Metrics;
 use crate::options::Options;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, OnceLock, epoch};
 use crate::version::clock::Clock;
 use crate::worker::Work;
@@ -52,6 +53,7 @@ pub(crate) struct Engine {
     pub(crate) container: Arc<Container>,
     pub(crate) row_cache: Option<RowCache>,
     pub(crate) search_settings: SearchSettings,
+    ledger: LedgerOwner,
     pub(crate) metrics: Metrics,
     pub(crate) catalog: Mutex<BTreeMap<String, Arc<KeyspaceState>>>,
     /// Chunks whose active delta took its first record, with that delta's checkpoint.
@@ -82,6 +84,10 @@ pub(crate) struct Engine {
     next_id: AtomicU64,
     failure: OnceLock<Error>,
     closed: AtomicBool,
+    /// Chunks that the last munk round saw.
+    pub(crate) round_chunks: AtomicU32,
+    /// Users' values keep much of what munks have given up: they get copies for now.
+    pub(crate) copies_values: AtomicBool,
     pub(crate) work: Work,
     /// Held for the life of the engine.
     pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
@@ -107,6 +113,7 @@ pub(crate) struct Assembly {
     pub(crate) first_id: u64,
     pub(crate) inherits: bool,
     pub(crate) search_settings: SearchSettings,
+    pub(crate) ledger: LedgerOwner,
     pub(crate) lock: Box<dyn LockGuard>,
 }
 
@@ -127,6 +134,7 @@ impl Engine {
             container: parts.container,
             row_cache,
             search_settings: parts.search_settings,
+            ledger: parts.ledger,
             metrics: Metrics::default(),
             catalog: Mutex::new(parts.catalog),
             dirty: Mutex::new(parts.dirty),
@@ -145,6 +153,8 @@ impl Engine {
             next_id: AtomicU64::new(parts.first_id),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
+            round_chunks: AtomicU32::new(0),
+            copies_values: AtomicBool::new(false),
             work: Work::default(),
             lock: Mutex::new(Some(parts.lock)),
             options,
@@ -159,6 +169,11 @@ impl Engine {
 
     pub(crate) fn new_table_id(&self) -> TableId {
         TableId(self.new_id())
+    }
+
+    /// What its memory is charged to.
+    pub(crate) fn ledger(&self) -> Ledger {
+        self.ledger.ledger()
     }
 
     /// Whether there are no threads: checkpoints and jobs run inside the calls that need them.

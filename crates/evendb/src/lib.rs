@@ -13,6 +13,7 @@ mod error;
 mod funk;
 mod keyspace;
 mod manifest;
+mod memory;
 mod metrics;
 mod munk;
 mod options;

@@ -234,6 +234,10 @@ pub struct MemoryStats {
     pub block_indexes: u64,
     pub metadata: u64,
     pub commit_log: u64,
+    /// Of checkpoints, reorganisation and cursors.
+    pub buffers: u64,
+    /// Pages of munks that are no munk's any more: not yet reclaimed, or kept by users' values.
+    pub unreclaimed: u64,
 }
 
 impl MemoryStats {
@@ -246,6 +250,8 @@ impl MemoryStats {
             + self.block_indexes
             + self.metadata
             + self.commit_log
+            + self.buffers
+            + self.unreclaimed
     }
 }
 
@@ -295,6 +301,8 @@ pub struct Stats {
     pub chunks: u64,
     /// Chunks that have a munk.
     pub munks: u64,
+    /// SSTables whose files are open.
+    pub open_files: u64,
     /// Bytes that pending checkpoints and rebalances would write if they ran now.
     pub debt_bytes: u64,
     /// Bytes in chunks' logs.

@@ -73,6 +73,7 @@ pub struct Options {
     pub(crate) block_bytes: usize,
     pub(crate) commit_log_bytes: Option<u64>,
     pub(crate) commit_log_mapped: bool,
+    pub(crate) open_files_max: Option<u64>,
     pub(crate) vfs: Arc<dyn Vfs>,
     #[cfg(test)]
     pub(crate) plant: crate::plant::Plant,
@@ -105,6 +106,7 @@ impl Options {
             block_bytes: 4096,
             commit_log_bytes: None,
             commit_log_mapped: true,
+            open_files_max: None,
             vfs: Arc::new(OsVfs),
             #[cfg(test)]
             plant: crate::plant::Plant::Nothing,
@@ -141,8 +143,8 @@ impl Options {
         self
     }
 
-    /// Greatest size of a chunk's live data in bytes. Default: a 64th of the memory budget, at
-    /// least 64 KiB and at most 10 MiB (the paper's limit).
+    /// Greatest size of a chunk's live data in bytes. Default: a 64th of the memory budget,
+    /// for small ones a 16th up to 4 MiB; at least 64 KiB and at most 10 MiB (the paper's limit).
     pub fn chunk_bytes(mut self, bytes: u64) -> Self {
         self.chunk_bytes = Some(bytes);
         self
@@ -218,6 +220,13 @@ impl Options {
         self
     }
 
+    /// SSTables that are kept open at once; others are opened when they are read. Default: half of
+    /// what the process may have open, at most 8,192.
+    pub fn open_files_max(mut self, files: u64) -> Self {
+        self.open_files_max = Some(files);
+        self
+    }
+
     /// The file system to use; tests give a simulated one.
     #[doc(hidden)]
     pub fn vfs(mut self, vfs: Arc<dyn Vfs>) -> Self {
@@ -265,8 +274,16 @@ impl Options {
     }
 
     pub(crate) fn chunk_bytes_max(&self) -> u64 {
+        // Small budgets see more data than memory: below 4 MiB what the chunks themselves take, and
+        // their logs' many small runs, would be most of it.
+        let default = (self.memory_budget / 64).max((self.memory_budget / 16).min(4 << 20));
         self.chunk_bytes
-            .unwrap_or((self.memory_budget / 64).clamp(64 << 10, 10 << 20))
+            .unwrap_or(default.clamp(64 << 10, 10 << 20))
+    }
+
+    pub(crate) fn open_files_limit(&self) -> u64 {
+        let half = self.vfs.open_files_max().unwrap_or(u64::MAX) / 2;
+        self.open_files_max.unwrap_or(half.min(8192)).max(1)
     }
 
     pub(crate) fn delta_bytes_max(&self) -> u64 {

@@ -173,6 +173,7 @@ fn flusher(engine: &Engine) {
 fn upkeep(engine: &Engine) {
     let mut last_checkpoint = Instant::now();
     let mut last_round = Instant::now();
+    let mut last_munk_round = Instant::now();
     let interval = match engine.commit_log {
         Some(_) => CHECKPOINT_INTERVAL,
         None => CHECKPOINT_INTERVAL_RELAXED,
@@ -211,7 +212,12 @@ fn upkeep(engine: &Engine) {
                 // A failure latches; without room the edits wait.
                 let _ = engine.flush_manifest();
             }
-            engine.munk_round();
+            engine.tend_memory();
+            let since = last_munk_round.elapsed();
+            if engine.munk_round_due(since) {
+                last_munk_round = Instant::now();
+                engine.munk_round(since);
+            }
             engine.collect();
         }
     }
@@ -251,7 +257,7 @@ impl Engine {
             Job::Maintain(chunk) => drop(self.maintain(chunk)),
             Job::Load(chunk) => {
                 if let Some(_token) = chunk.try_token() {
-                    drop(self.load_munk(chunk));
+                    drop(self.load_if_room(chunk));
                 }
             }
         }
@@ -287,7 +293,8 @@ impl Engine {
         // No threads: the caller does it, holding nothing. A full disk is for later; any other error
         // has latched, and the caller finds out.
         if self.checkpoint().and_then(|()| self.settle()).is_ok() {
-            self.munk_round();
+            self.tend_memory();
+            self.munk_round(TICK);
             self.run_queued_jobs();
         }
         for _ in 0..4 {

@@ -41,7 +41,6 @@ const READS_MAX: u8 = 3;
 /// bounds the time that a lock is held.
 const EVICT_STEPS_MAX: usize = 64;
 /// Rows that go at once, under one lock, when the cache is made smaller.
-#[cfg(test)]
 const SHRINK_ROWS: usize = 256;
 
 /// How rows are chosen to go.
@@ -149,7 +148,6 @@ impl RowCache {
 
     /// Changes the room. A smaller one is reached when this returns; the locks are given up now
     /// and then on the way.
-    #[cfg(test)]
     pub(crate) fn set_bytes_max(&self, bytes_max: usize) {
         for lane in &self.shards {
             lane.shard.lock().bytes_max = bytes_max / self.shards.len();

@@ -23,6 +23,7 @@ pub(crate) mod record;
 
 use crate::funk::Funk;
 use crate::manifest::{ChunkId, KeyspaceId};
+use crate::memory::{CHUNK_BYTES, Charge, Ledger, Use};
 use crate::munk::Munk;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::epoch::ArcCell;
@@ -169,10 +170,18 @@ pub(crate) struct Chunk {
     /// Live bytes at which a split last found nothing to cut; 0 for never.
     pub(crate) whole_at_bytes: AtomicU64,
     pub(crate) heat: Heat,
+    _charge: Charge,
 }
 
 impl Chunk {
-    pub(crate) fn new(id: ChunkId, keyspace: KeyspaceId, range: KeyRange, view: View) -> Chunk {
+    pub(crate) fn new(
+        id: ChunkId,
+        keyspace: KeyspaceId,
+        range: KeyRange,
+        view: View,
+        ledger: Ledger,
+    ) -> Chunk {
+        let bytes = CHUNK_BYTES + 4 * range.low.len();
         let writer = Writer {
             active: view.active.clone(),
             queued: false,
@@ -191,6 +200,7 @@ impl Chunk {
             damaged: AtomicBool::new(false),
             whole_at_bytes: AtomicU64::new(0),
             heat: Heat::default(),
+            _charge: Charge::new(ledger, Use::Metadata, bytes),
         }
     }
 
@@ -244,26 +254,20 @@ impl Drop for Token<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::funk::SearchSettings;
-    use crate::options::LogSearch;
 
     fn chunk() -> Chunk {
         let admission = Arc::new(Admission::new(0, 1 << 20));
-        let settings = SearchSettings {
-            search: LogSearch::Index,
-            log_bytes_max: 1024,
-        };
         let view = View {
             active: ChargedDelta::new(1, &admission),
             frozen: Vec::new(),
             munk: None,
-            funk: Arc::new(Funk::new(Vec::new(), Vec::new(), 0, &settings)),
+            funk: Arc::new(Funk::new(Vec::new(), Vec::new(), 0)),
         };
         let range = KeyRange {
             low: Box::default(),
             high: None,
         };
-        Chunk::new(ChunkId(1), KeyspaceId(0), range, view)
+        Chunk::new(ChunkId(1), KeyspaceId(0), range, view, Ledger::SHARED)
     }
 
     #[test]

@@ -179,10 +179,7 @@ impl std::fmt::Debug for Record {
     }
 }
 
-/// Bytes the allocator takes for a request: a word in front, rounded up to 16.
-pub(super) fn allocated_bytes(request_bytes: usize) -> usize {
-    (request_bytes + 8).next_multiple_of(16)
-}
+pub(super) use crate::memory::allocated_bytes;
 
 /// Owns one count of a record.
 pub(crate) struct RecordRef(NonNull<Record>);

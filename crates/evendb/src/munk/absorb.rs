@@ -10,6 +10,7 @@ use super::{
     directory::DirectoryBuilder,
     page::{OLDER, PUT, tag_of},
 };
+use crate::memory::Ledger;
 use crate::version::horizon::Horizon;
 use evendb_storage::{EntryRef, Kind, Version, codec::hash_key};
 use std::ops::Range;
@@ -30,7 +31,8 @@ impl Munk {
         let directory = &self.directory;
         let pages = directory.pages();
         let mut out = DirectoryBuilder::with_capacity(pages.len() + pages.len() / 8 + 1);
-        let mut merge = PageMerge::new(horizon, drop_tombstones);
+        let ledger = directory.ledger();
+        let mut merge = PageMerge::new(horizon, drop_tombstones, ledger);
         let mut separator = Vec::new();
         let mut next = 0;
         while let Some(entry) = newer.current() {
@@ -56,7 +58,7 @@ impl Munk {
         merge.buffer.flush(self.page_bytes, &separator, &mut out);
         out.share(directory, next.min(pages.len())..pages.len());
         Munk {
-            directory: out.finish(),
+            directory: out.finish(ledger),
             page_bytes: self.page_bytes,
         }
     }
@@ -78,11 +80,11 @@ struct KeyMerge {
 }
 
 impl<'h> PageMerge<'h> {
-    fn new(horizon: &'h Horizon, drop_tombstones: bool) -> PageMerge<'h> {
+    fn new(horizon: &'h Horizon, drop_tombstones: bool, ledger: Ledger) -> PageMerge<'h> {
         PageMerge {
             horizon,
             drop_tombstones,
-            buffer: EntryBuffer::default(),
+            buffer: EntryBuffer::new(ledger),
             key: Vec::new(),
         }
     }

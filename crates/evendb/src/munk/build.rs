@@ -5,6 +5,7 @@ use super::{
     directory::{DirectoryBuilder, shortest_separator},
     page::{OLDER, PUT, Page, VERSIONED, tag_of},
 };
+use crate::memory::Ledger;
 use evendb_storage::{EntryRef, Kind, Version, codec::hash_key};
 use std::{ops::Range, sync::Arc};
 
@@ -18,9 +19,22 @@ pub(super) struct EntryBuffer {
     starts: Vec<usize>,
     records: Vec<u8>,
     scratch: Vec<u8>,
+    /// What the pages are charged to.
+    ledger: Ledger,
 }
 
 impl EntryBuffer {
+    pub(super) fn new(ledger: Ledger) -> EntryBuffer {
+        EntryBuffer {
+            ledger,
+            ..EntryBuffer::default()
+        }
+    }
+
+    pub(super) fn ledger(&self) -> Ledger {
+        self.ledger
+    }
+
     pub(super) fn len(&self) -> usize {
         self.tags.len()
     }
@@ -124,6 +138,7 @@ impl EntryBuffer {
             &self.starts[range],
             &self.records[records],
             (deletes, data_bytes),
+            self.ledger,
             &mut self.scratch,
         );
         if self.scratch.capacity() > SCRATCH_BYTES_MAX {
@@ -209,10 +224,10 @@ pub(crate) struct MunkBuilder {
 }
 
 impl MunkBuilder {
-    pub(crate) fn new(page_bytes: usize) -> MunkBuilder {
+    pub(crate) fn new(page_bytes: usize, ledger: Ledger) -> MunkBuilder {
         MunkBuilder {
             page_bytes: page_bytes.max(1),
-            buffer: EntryBuffer::default(),
+            buffer: EntryBuffer::new(ledger),
             last: None,
             last_tag: 0,
             separator: Vec::new(),
@@ -253,8 +268,9 @@ impl MunkBuilder {
             let page = self.buffer.page(0..self.buffer.len());
             self.out.push(page, &self.separator);
         }
+        let ledger = self.buffer.ledger();
         Munk {
-            directory: self.out.finish(),
+            directory: self.out.finish(ledger),
             page_bytes: self.page_bytes,
         }
     }

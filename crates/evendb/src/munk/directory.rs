@@ -7,6 +7,7 @@
 //! too, so no page is touched before the right one.
 
 use super::page::{Page, Totals};
+use crate::memory::{Charge, Ledger, Use, allocated_bytes};
 use std::{ops::Range, sync::Arc};
 
 /// See the module.
@@ -20,6 +21,8 @@ pub(super) struct Directory {
     ends: Box<[usize]>,
     prefix_len: usize,
     totals: Totals,
+    /// The directory's own memory; pages are charged by themselves.
+    charge: Charge,
 }
 
 /// Eight bytes as an integer that compares like them; zeros stand for what is missing.
@@ -60,12 +63,19 @@ impl Directory {
 
     /// Memory held by the pages and the directory itself.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.totals.memory_bytes
-            + size_of_val(&*self.pages)
-            + size_of_val(&*self.heads)
-            + self.separators.len()
-            + size_of_val(&*self.ends)
-            + size_of::<Directory>()
+        self.totals.memory_bytes + self.charge.bytes()
+    }
+
+    fn own_bytes(&self) -> usize {
+        allocated_bytes(size_of_val(&*self.pages))
+            + allocated_bytes(size_of_val(&*self.heads))
+            + allocated_bytes(self.separators.len())
+            + allocated_bytes(size_of_val(&*self.ends))
+            + allocated_bytes(size_of::<Directory>() + 32)
+    }
+
+    pub(super) fn ledger(&self) -> Ledger {
+        self.charge.ledger()
     }
 
     /// The lower bound of page `index`; empty for the first one.
@@ -158,7 +168,7 @@ impl DirectoryBuilder {
         }
     }
 
-    pub(super) fn finish(self) -> Directory {
+    pub(super) fn finish(self, ledger: Ledger) -> Directory {
         let mut directory = Directory {
             pages: self.pages.into_boxed_slice(),
             heads: Box::default(),
@@ -166,6 +176,7 @@ impl DirectoryBuilder {
             ends: self.ends.into_boxed_slice(),
             prefix_len: 0,
             totals: self.totals,
+            charge: Charge::new(ledger, Use::Munks, 0),
         };
         let last = directory.pages.len().saturating_sub(1);
         if last > 0 {
@@ -176,6 +187,7 @@ impl DirectoryBuilder {
                 .map(|index| head_of(&directory.separator(index)[prefix_len..]))
                 .collect();
         }
+        directory.charge.set(directory.own_bytes());
         directory
     }
 }

@@ -27,7 +27,7 @@ impl Munk {
             right.share(directory, index + 1..pages.len());
         }
         let munk = |builder: DirectoryBuilder| Munk {
-            directory: builder.finish(),
+            directory: builder.finish(directory.ledger()),
             page_bytes: self.page_bytes,
         };
         (munk(left), munk(right))
@@ -47,7 +47,7 @@ impl Munk {
             out.share(&right.directory, 0..upper.len());
         }
         Munk {
-            directory: out.finish(),
+            directory: out.finish(left.directory.ledger()),
             page_bytes: left.page_bytes,
         }
     }
@@ -102,7 +102,7 @@ fn part_of(page: &Arc<Page>, range: Range<usize>) -> Option<Arc<Page>> {
     if range == (0..page.count()) {
         return Some(Arc::clone(page));
     }
-    let mut buffer = EntryBuffer::default();
+    let mut buffer = EntryBuffer::new(page.ledger());
     buffer.push_run(page, range);
     Some(buffer.into_page())
 }

@@ -43,7 +43,7 @@ impl MunkInput for Records {
 }
 
 fn build(model: &Model, page_bytes: usize) -> Munk {
-    let mut builder = MunkBuilder::new(page_bytes);
+    let mut builder = MunkBuilder::new(page_bytes, crate::memory::Ledger::SHARED);
     let mut records = Records::of(model);
     while let Some(entry) = records.current() {
         builder.add(entry);

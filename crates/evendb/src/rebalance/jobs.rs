@@ -245,7 +245,7 @@ impl Engine {
             rebalance_bytes: chunk_bytes_max * 7 / 10,
             log_bytes_max_cold: cold,
             log_bytes_max_munk: munk,
-            runs_max: 64,
+            runs_max: self.log_runs_max(),
             frozen_deltas_max: 1,
             square_root: None,
             merge_bytes: chunk_bytes_max * 2 / 5,

@@ -122,7 +122,7 @@ impl Engine {
             .collect();
         let base = base.iter().map(|part| self.tables.acquire(part)).collect();
         // The kept runs are named by this chunk before and after.
-        let funk = Arc::new(Funk::new(base, runs, old.run_end, &self.search_settings));
+        let funk = Arc::new(Funk::new(base, runs, old.run_end));
         let record = chunk_record(chunk.id, keyspace, &chunk.range.low, &funk);
         view.funk = funk;
         let dropped: Vec<_> = old
@@ -194,7 +194,13 @@ impl Engine {
                 munk: joined_munk(&views, &range, &munks),
                 funk: Arc::new(funk),
             };
-            chunks.push(Arc::new(Chunk::new(id, keyspace.id, range, view)));
+            chunks.push(Arc::new(Chunk::new(
+                id,
+                keyspace.id,
+                range,
+                view,
+                self.ledger(),
+            )));
         }
         // The new chunks' undurable deltas are flushed by the checkpoint of each: one under way takes
         // its own and leaves those begun since to the next, which must find the chunk queued too.
@@ -254,7 +260,7 @@ impl Engine {
             .flat_map(|(view, from)| view.funk.runs.iter().filter(|run| run.ordinal >= *from));
         let runs = self.renumbered(range, kept);
         let run_end = runs.len() as u32;
-        Funk::new(base, runs, run_end, &self.search_settings)
+        Funk::new(base, runs, run_end)
     }
 
     /// The tables of the old chunk that overlap `range`, shared with its other parts.
@@ -280,7 +286,7 @@ impl Engine {
             })
             .collect();
         let keeps_all = runs.len() == old.runs.len();
-        let mut funk = Funk::new(base, runs, old.run_end, &self.search_settings);
+        let mut funk = Funk::new(base, runs, old.run_end);
         if keeps_all && let Some(search) = old.search.get() {
             funk.search.set(search);
             funk.search_shared = true;

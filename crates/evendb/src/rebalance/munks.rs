@@ -8,15 +8,17 @@
 
 use super::merge::{Dropping, Merge, RamMerge};
 use super::rewrite::funk_sources;
-use crate::cache::policy::{ChunkHeat, plan_munks};
+use crate::cache::policy::{ChunkHeat, MunkPlan, plan_munks};
 use crate::checkpoint::delta_sources;
 use crate::chunk::{Chunk, Frozen, Heat, View};
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::memory::Use;
 use crate::munk::{MunkBuilder, PAGE_BYTES};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, epoch};
 use std::collections::HashMap;
+use std::time::Duration;
 
 impl Engine {
     /// Builds the chunk's munk from its funk. The caller holds the token.
@@ -58,7 +60,7 @@ impl Engine {
             bottom: true,
         };
         let mut merge = Merge::new(funk_sources(chunk, view)?, dropping)?;
-        let mut builder = MunkBuilder::new(PAGE_BYTES);
+        let mut builder = MunkBuilder::new(PAGE_BYTES, self.ledger());
         while let Some(entry) = merge.current() {
             builder.add(entry);
             merge.advance()?;
@@ -82,7 +84,7 @@ impl Engine {
         let horizon = self.clock.horizon();
         let absorbed = {
             let pin = epoch::pin();
-            let sources = delta_sources(&deltas, chunk, &pin);
+            let sources = delta_sources(&deltas, chunk, None, &pin);
             let dropping = Dropping {
                 horizon: &horizon,
                 bottom: false,
@@ -117,28 +119,87 @@ impl Engine {
         self.metrics.munk_evictions.add(1);
     }
 
-    /// One round of the munk policy: takes the heat counters, decides, evicts at once and queues
-    /// the loads.
-    pub(crate) fn munk_round(&self) {
+    /// Loads the chunk's munk if there is room for it: what was evicted to make some may not be
+    /// reclaimed yet. If there is none, the next round asks again.
+    pub(crate) fn load_if_room(&self, chunk: &Arc<Chunk>) -> Result<()> {
+        let view = chunk.view.load_full();
+        let need = super::rewrite::data_bytes(&view) * 115 / 100;
+        drop(view);
+        for _ in 0..4 {
+            if self.ledger().bytes(Use::Munks) + need <= self.munk_bytes_max() {
+                return self.load_munk(chunk);
+            }
+            self.collect();
+        }
+        Ok(())
+    }
+
+    /// What munks may take now: the caches' memory without the rows'.
+    fn munk_bytes_max(&self) -> u64 {
+        let cache = self.cache_bytes();
+        cache - self.row_bytes_share(cache)
+    }
+
+    /// What rows may take of the caches' memory.
+    fn row_bytes_share(&self, cache: u64) -> u64 {
+        match &self.row_cache {
+            Some(_) => (self.options.memory_budget / 10).min(cache / 3),
+            None => 0,
+        }
+    }
+
+    /// Whether a round is due: the fewer chunks, the more often, so that the rounds' cost is bounded;
+    /// and at once when there is too much in RAM.
+    pub(crate) fn munk_round_due(&self, since: Duration) -> bool {
+        // Relaxed: only upkeep writes it.
+        let chunks = self.round_chunks.load(Ordering::Relaxed);
+        since >= ROUND.max(ROUND_COST * chunks)
+            || (since >= ROUND && self.ledger().bytes(Use::Munks) > self.munk_bytes_max())
+    }
+
+    /// One round of the munk policy, `since` the last one: takes the heat counters, decides, evicts
+    /// at once and queues the loads.
+    pub(crate) fn munk_round(&self, since: Duration) {
         if !self.options.munks || self.failure().is_some() || self.is_closed() {
             return;
         }
-        let chunks = self.chunks();
-        let mut heats = Vec::with_capacity(chunks.len());
-        let mut indexes_bytes = 0;
-        for (_, chunk) in &chunks {
-            let view = chunk.view.load_full();
-            indexes_bytes += index_bytes(&view);
+        let decay = DECAY.powf((since.as_secs_f32() / ROUND.as_secs_f32()).clamp(1.0, 1000.0));
+        let mut restores = match self.searches_have_room() {
+            true => RESTORES_MAX,
+            false => 0,
+        };
+        let (mut heats, mut munks) = (Vec::new(), 0);
+        self.each_chunk(&mut |chunk, view| {
             // A chunk that was at work when it should have been looked at (a load, an eviction) was
             // passed over. Deltas left for its munk hold the memory that puts wait for.
             if view.frozen.iter().any(|frozen| frozen.durable) {
                 self.work.push_maintenance(chunk);
             }
-            heats.push(take_heat(chunk, &view));
+            let heat = take_heat(chunk, view, decay);
+            if restores > 0
+                && heat.munk_bytes == 0
+                && heat.heat >= RESTORE_HEAT_MIN
+                && view.funk.restore_search(&self.search_settings)
+            {
+                restores -= 1;
+            }
+            munks += heat.munk_bytes;
+            heats.push(heat);
+        });
+        self.round_chunks
+            .store(heats.len() as u32, Ordering::Relaxed);
+        // Pages that nobody has reclaimed yet, or that users' values keep.
+        let kept = self.ledger().bytes(Use::Munks).saturating_sub(munks);
+        self.note_kept_pages(kept);
+        if let Some(rows) = &self.row_cache {
+            let share = self.row_bytes_share(self.cache_bytes());
+            rows.set_bytes_max(share as usize);
         }
-        let fixed = self.fixed_memory_bytes(chunks.len() as u64) + indexes_bytes;
-        let budget = self.options.memory_budget.saturating_sub(fixed);
-        let plan = plan_munks(&heats, budget);
+        let plan = plan_munks(&heats, self.munk_bytes_max().saturating_sub(kept));
+        if plan == MunkPlan::default() {
+            return;
+        }
+        let chunks = self.chunks();
         let by_id: HashMap<u64, &Arc<Chunk>> = chunks
             .iter()
             .map(|(_, chunk)| (chunk.id.0, chunk))
@@ -155,45 +216,48 @@ impl Engine {
         }
     }
 
-    /// Memory that is spoken for before munks get any, but for the indexes.
-    fn fixed_memory_bytes(&self, chunks: u64) -> u64 {
-        let options = &self.options;
-        let ring = match (&self.commit_log, options.commit_log_mapped) {
-            (Some(_), true) => self.ring_capacity(),
-            _ => 0,
-        };
-        let rows = if self.row_cache.is_some() {
-            options.memory_budget / 10
-        } else {
-            0
-        };
-        // A checkpoint builds its runs in RAM, and a job holds the pages it replaces.
-        let reserve = options.memory_budget / 20;
-        ring + options.delta_bytes_max() + rows + reserve + chunks * CHUNK_METADATA_BYTES
+    /// Shows every chunk with its view; pins for some of them at a time.
+    fn each_chunk(&self, see: &mut dyn FnMut(&Arc<Chunk>, &View)) {
+        for keyspace in self.keyspaces() {
+            let index = keyspace.index.load_full();
+            let mut chunks = index.iter();
+            loop {
+                let pin = epoch::pin();
+                let mut seen = 0;
+                for (_, chunk) in chunks.by_ref().take(PINNED_CHUNKS) {
+                    see(chunk, chunk.view.load(&pin).get());
+                    seen += 1;
+                }
+                if seen == 0 {
+                    break;
+                }
+            }
+        }
     }
 }
 
-/// What a chunk takes beside its data: itself, its view, its deltas when empty, its tables' handles.
-pub(crate) const CHUNK_METADATA_BYTES: u64 = 1024;
-
-/// Bytes of a view's log index and block indexes.
-pub(crate) fn index_bytes(view: &View) -> u64 {
-    let blocks: usize = view.funk.tables().map(|table| table.resident_bytes()).sum();
-    let log = view.funk.search.peek().map_or(0, |search| search.bytes());
-    (blocks + log) as u64
-}
+/// Decayed gets that are worth reading a log's keys again for its index, and how many at a time.
+const RESTORE_HEAT_MIN: f32 = 16.0;
+const RESTORES_MAX: usize = 8;
+/// Chunks looked at under one pin.
+const PINNED_CHUNKS: usize = 64;
+/// Time between two rounds, at least; per chunk, so that a round of a microsecond or two each takes
+/// a tenth of a thread at most.
+const ROUND: Duration = Duration::from_millis(50);
+const ROUND_COST: Duration = Duration::from_micros(20);
+/// What a round leaves of a heat: halved every sixteen rounds or so.
+const DECAY: f32 = 0.958;
 
 /// Empties a chunk's counters into its decayed heats.
-fn take_heat(chunk: &Chunk, view: &View) -> ChunkHeat {
+fn take_heat(chunk: &Chunk, view: &View, decay: f32) -> ChunkHeat {
     let heat = &chunk.heat;
     let take = |counter: &AtomicU32| counter.swap(0, Ordering::Relaxed) as f32;
     let gets = take(&heat.gets);
     let row_hits = take(&heat.row_hits);
     let scans = take(&heat.scans);
     let puts = take(&heat.puts);
-    // Halved every sixteen rounds or so.
     let decay = |sum: &AtomicU32, new: f32| {
-        let now = Heat::load(sum) * 0.958 + new;
+        let now = Heat::load(sum) * decay + new;
         sum.store(now.to_bits(), Ordering::Relaxed);
         now
     };

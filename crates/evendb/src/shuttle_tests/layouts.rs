@@ -145,7 +145,7 @@ fn as_workers_do() {
             world.spawn(move |world| {
                 for turn in 0..3 {
                     world.maintain(own + turn);
-                    world.engine().munk_round();
+                    world.engine().munk_round(std::time::Duration::ZERO);
                     world.engine().run_queued_jobs();
                     world.engine().collect();
                 }

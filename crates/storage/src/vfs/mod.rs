@@ -46,6 +46,10 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     /// that the name still has, so that deleting the lock file does not admit a second owner
     /// silently. Dropping the guard releases it. A shared lock creates nothing.
     fn lock(&self, path: &Path, shared: bool) -> io::Result<Box<dyn LockGuard>>;
+    /// How many files the process may have open at once, where there is a limit.
+    fn open_files_max(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Holds a directory lock until dropped.

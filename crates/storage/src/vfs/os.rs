@@ -114,6 +114,11 @@ impl Vfs for OsVfs {
         }
         Err(io::ErrorKind::WouldBlock.into())
     }
+
+    fn open_files_max(&self) -> Option<u64> {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        limit.current
+    }
 }
 
 /// A reader must leave a read-only directory as it is: it opens the existing file and no more.
