@@ -236,7 +236,8 @@ pub struct MemoryStats {
     pub commit_log: u64,
     /// Of checkpoints, reorganisation and cursors.
     pub buffers: u64,
-    /// Pages of munks that are no munk's any more: not yet reclaimed, or kept by users' values.
+    /// Pages of munks that are no munk's any more: not yet reclaimed, or kept by users' values. And
+    /// holes in the memory of deltas and munks, of all databases of the process.
     pub unreclaimed: u64,
 }
 

@@ -47,7 +47,8 @@ impl Engine {
         }
         // Pages outlive their munks until nobody reads them, or a user drops its value.
         let pages = self.ledger().bytes(Use::Munks);
-        stats.memory.unreclaimed = pages.saturating_sub(stats.memory.munks);
+        stats.memory.unreclaimed =
+            pages.saturating_sub(stats.memory.munks) + crate::memory::slab::slack_bytes();
         stats
     }
 }

@@ -9,7 +9,7 @@
 //! pages are copied too.
 
 use crate::chunk::record::RecordRef;
-use crate::munk::Page;
+use crate::munk::PageArc;
 use evendb_storage::table::Block;
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) enum Owner {
     Record(RecordRef),
-    Page(Arc<Page>),
+    Page(PageArc),
     Block(Block),
     Bytes(Arc<[u8]>),
 }

@@ -3,11 +3,11 @@
 use super::{
     Munk,
     directory::{DirectoryBuilder, shortest_separator},
-    page::{OLDER, PUT, Page, VERSIONED, tag_of},
+    page::{OLDER, PUT, Page, PageArc, VERSIONED, tag_of},
 };
 use crate::memory::Ledger;
 use evendb_storage::{EntryRef, Kind, Version, codec::hash_key};
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 /// A scratch above this size is given back once a page is made.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
@@ -124,7 +124,7 @@ impl EntryBuffer {
     }
 
     /// A page of records `range`.
-    fn page(&mut self, range: Range<usize>) -> Arc<Page> {
+    fn page(&mut self, range: Range<usize>) -> PageArc {
         let (mut deletes, mut data_bytes) = (0, 0);
         for index in range.clone() {
             let start = self.starts[index];
@@ -148,7 +148,7 @@ impl EntryBuffer {
     }
 
     /// One page of everything.
-    pub(super) fn into_page(mut self) -> Arc<Page> {
+    pub(super) fn into_page(mut self) -> PageArc {
         self.page(0..self.len())
     }
 

@@ -6,14 +6,14 @@
 //! Only separators whose eight bytes are equal are compared in full, and those lie side by side
 //! too, so no page is touched before the right one.
 
-use super::page::{Page, Totals};
+use super::page::{Page, PageArc, Totals};
 use crate::memory::{Charge, Ledger, Use, allocated_bytes};
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 /// See the module.
 #[derive(Clone)]
 pub(super) struct Directory {
-    pages: Box<[Arc<Page>]>,
+    pages: Box<[PageArc]>,
     /// `heads[i]` belongs to page `i + 1`: the first page has no lower bound.
     heads: Box<[u64]>,
     separators: Box<[u8]>,
@@ -53,7 +53,7 @@ pub(super) fn shortest_separator<'a>(left: &[u8], right: &'a [u8]) -> &'a [u8] {
 
 impl Directory {
     #[inline]
-    pub(super) fn pages(&self) -> &[Arc<Page>] {
+    pub(super) fn pages(&self) -> &[PageArc] {
         &self.pages
     }
 
@@ -116,7 +116,7 @@ impl Directory {
 /// Collects the pages of a munk in order.
 #[derive(Default)]
 pub(super) struct DirectoryBuilder {
-    pages: Vec<Arc<Page>>,
+    pages: Vec<PageArc>,
     separators: Vec<u8>,
     ends: Vec<usize>,
     totals: Totals,
@@ -133,13 +133,13 @@ impl DirectoryBuilder {
     }
 
     /// Appends a page whose keys are `>= separator`.
-    pub(super) fn push(&mut self, page: Arc<Page>, separator: &[u8]) {
+    pub(super) fn push(&mut self, page: PageArc, separator: &[u8]) {
         debug_assert!(page.count() > 0);
         self.count(&page);
         self.push_counted(page, separator);
     }
 
-    fn push_counted(&mut self, page: Arc<Page>, separator: &[u8]) {
+    fn push_counted(&mut self, page: PageArc, separator: &[u8]) {
         // The first page takes whatever lies below it.
         if !self.pages.is_empty() {
             self.separators.extend_from_slice(separator);
@@ -164,7 +164,7 @@ impl DirectoryBuilder {
             self.count(page);
         }
         for index in range {
-            self.push_counted(Arc::clone(&other.pages[index]), other.separator(index));
+            self.push_counted(other.pages[index].clone(), other.separator(index));
         }
     }
 

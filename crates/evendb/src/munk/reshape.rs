@@ -1,11 +1,11 @@
 //! Splitting and joining munks; pages are shared but for the one that is cut.
 
 use super::{
-    Munk, Page,
+    Munk, PageArc,
     build::EntryBuffer,
     directory::{DirectoryBuilder, shortest_separator},
 };
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 impl Munk {
     /// The parts below and from `key` on.
@@ -41,7 +41,7 @@ impl Munk {
         if let (Some(before), Some(first)) = (lower.last(), upper.first()) {
             let last_key = before.key(before.head(before.count() - 1));
             let separator = shortest_separator(last_key, first.key(0));
-            out.push(Arc::clone(first), separator);
+            out.push(first.clone(), separator);
             out.share(&right.directory, 1..upper.len());
         } else {
             out.share(&right.directory, 0..upper.len());
@@ -95,12 +95,12 @@ impl Munk {
 }
 
 /// Records `range` of `page`, none of whose keys it may cut; `None` if empty.
-fn part_of(page: &Arc<Page>, range: Range<usize>) -> Option<Arc<Page>> {
+fn part_of(page: &PageArc, range: Range<usize>) -> Option<PageArc> {
     if range.is_empty() {
         return None;
     }
     if range == (0..page.count()) {
-        return Some(Arc::clone(page));
+        return Some(page.clone());
     }
     let mut buffer = EntryBuffer::new(page.ledger());
     buffer.push_run(page, range);

@@ -15,7 +15,7 @@ use crate::chunk::record::{Record, RecordRef};
 use crate::chunk::{KeyRange, View};
 use crate::error::Result;
 use crate::funk::Funk;
-use crate::munk::{Munk, MunkCursor};
+use crate::munk::{Munk, MunkCursor, PageArc};
 use crate::sync::epoch::Guard;
 use crate::value::{Owner, Value};
 use evendb_storage::{Kind, Version};
@@ -136,7 +136,8 @@ impl Buffer {
 
     fn push_page(&mut self, cursor: &MunkCursor<'_>, value: Range<usize>) {
         let page = cursor.page();
-        let same = matches!(self.owners.last(), Some(Owner::Page(last)) if Arc::ptr_eq(last, page));
+        let same =
+            matches!(self.owners.last(), Some(Owner::Page(last)) if PageArc::ptr_eq(last, page));
         if !same {
             self.owners.push(Owner::Page(page.clone()));
         }

@@ -126,7 +126,9 @@ impl Engine {
         let need = super::rewrite::data_bytes(&view) * 115 / 100;
         drop(view);
         for _ in 0..4 {
-            if self.ledger().bytes(Use::Munks) + need <= self.munk_bytes_max() {
+            // It goes into the slabs' holes first.
+            let more = need.max(self.slack_bytes());
+            if self.ledger().bytes(Use::Munks) + more <= self.munk_bytes_max() {
                 return self.load_munk(chunk);
             }
             self.collect();
@@ -195,7 +197,10 @@ impl Engine {
             let share = self.row_bytes_share(self.cache_bytes());
             rows.set_bytes_max(share as usize);
         }
-        let plan = plan_munks(&heats, self.munk_bytes_max().saturating_sub(kept));
+        let max = self.munk_bytes_max();
+        // Holes in slabs are theirs too, but no reason to drop most of them.
+        let holes = self.slack_bytes().min(max / 4);
+        let plan = plan_munks(&heats, max.saturating_sub(kept + holes));
         if plan == MunkPlan::default() {
             return;
         }

@@ -1,4 +1,5 @@
 //! How far the resident memory of a process goes above the database's budget.
+#![expect(unsafe_code, reason = "asks the allocator")]
 use evendb::{Db, Options};
 use evendb_lab::dataset::Dataset;
 use evendb_lab::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
@@ -22,6 +23,14 @@ fn status() -> BTreeMap<String, u64> {
         .collect()
 }
 
+#[repr(C)]
+#[derive(Default, Debug, Clone, Copy)]
+struct Mallinfo2 { arena: usize, ordblks: usize, smblks: usize, hblks: usize, hblkhd: usize, usmblks: usize, fsmblks: usize, uordblks: usize, fordblks: usize, keepcost: usize }
+unsafe extern "C" { fn mallinfo2() -> Mallinfo2; fn malloc_trim(pad: usize) -> i32; }
+fn heap() -> String {
+    let i = unsafe { mallinfo2() };
+    format!("heap {:.1} used {:.1} free {:.1} mmapped {:.1} top {:.1}", mib(i.arena as u64), mib(i.uordblks as u64), mib(i.fordblks as u64), mib(i.hblkhd as u64), mib(i.keepcost as u64))
+}
 fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
@@ -43,8 +52,8 @@ fn watched<T>(name: &str, budget: u64, db: &Db, work: impl FnOnce() -> (T, Strin
                     slack = slack.max(rss as i64 - m.used() as i64);
                     if rss > peak {
                         at_peak = format!(
-                            "anon {:.1} file {:.1} shmem {:.1} | used {:.1}: {}",
-                            mib(now["RssAnon"]), mib(now["RssFile"]), mib(now["RssShmem"]),
+                            "{} | anon {:.1} file {:.1} shmem {:.1} | used {:.1}: {}",
+                            heap(), mib(now["RssAnon"]), mib(now["RssFile"]), mib(now["RssShmem"]),
                             mib(m.used()),
                             format!("{m:?}").replace("MemoryStats", ""),
                         );
@@ -61,6 +70,8 @@ fn watched<T>(name: &str, budget: u64, db: &Db, work: impl FnOnce() -> (T, Strin
         (out, text, peak, at_peak, slack)
     });
     let peak = peak.max(status()["VmHWM"]);
+    println!("           {}; rss {:.1}", heap(), mib(status()["VmRSS"]));
+    if std::env::var("TRIM").is_ok() { let t = Instant::now(); unsafe { malloc_trim(0) }; println!("           trimmed in {:.1} ms to {:.1}", t.elapsed().as_secs_f64()*1e3, mib(status()["VmRSS"])); }
     println!(
         "{name:<10} peak {:8.1} MiB  minus budget {:7.1}  RSS-charged max {:6.1}  {text}\n           {at_peak}",
         mib(peak), mib(peak) - mib(budget), slack as f64 / f64::from(1 << 20),

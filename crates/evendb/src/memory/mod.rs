@@ -25,6 +25,8 @@
 //! Thread safety: gauges are atomics that order nothing. Not here: which munks, rows, tables and
 //! searches go.
 
+pub(crate) mod slab;
+
 use crate::engine::Engine;
 use crate::options::Options;
 // Not the seam's: gauges order nothing, so they are no steps of a schedule.
@@ -241,7 +243,7 @@ impl Limits {
     /// What open tables and log searches may take together, beside this much metadata: a cold get
     /// without its block index reads twice, so they come before rows and munks, up to a half.
     fn indexes(&self, metadata: u64) -> u64 {
-        self.left(metadata) / 2
+        (self.left(metadata) / 2).max(self.budget / 8)
     }
 }
 
@@ -289,8 +291,20 @@ impl Engine {
         self.copies_values.store(many, Ordering::Relaxed);
     }
 
-    /// Keeps open tables and log searches within their share. Called by upkeep.
+    /// Memory of slabs that is resident for nothing, beyond what deltas may take again at any time.
+    pub(crate) fn slack_bytes(&self) -> u64 {
+        slab::slack_bytes().saturating_sub(self.delta_room())
+    }
+
+    fn delta_room(&self) -> u64 {
+        let limits = self.limits();
+        limits.deltas.saturating_sub(self.admission.delta_used())
+    }
+
+    /// Keeps open tables and log searches within their share, and gives back what slabs hold for
+    /// nothing. Called by upkeep.
     pub(crate) fn tend_memory(&self) {
+        slab::trim(self.delta_room() + self.limits().reserve / 4);
         let ledger = self.ledger();
         let indexes = self.limits().indexes(ledger.bytes(Use::Metadata));
         let searches = ledger.bytes(Use::Searches);
