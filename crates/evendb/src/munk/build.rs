@@ -123,6 +123,11 @@ impl EntryBuffer {
         &record[key_start..key_start + key_len]
     }
 
+    /// A key above those of all records and not above `next`, which follows them.
+    pub(super) fn separator_before(&self, next: &[u8]) -> Vec<u8> {
+        shortest_separator(self.key(self.len() - 1), next).to_vec()
+    }
+
     /// A page of records `range`.
     fn page(&mut self, range: Range<usize>) -> PageArc {
         let (mut deletes, mut data_bytes) = (0, 0);
