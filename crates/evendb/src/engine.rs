@@ -88,6 +88,8 @@ pub(crate) struct Engine {
     pub(crate) round_chunks: AtomicU32,
     /// Users' values keep much of what munks have given up: they get copies for now.
     pub(crate) copies_values: AtomicBool,
+    /// Chunks whose logs have many runs.
+    pub(crate) log_merges: Mutex<Vec<Arc<Chunk>>>,
     pub(crate) work: Work,
     /// Held for the life of the engine.
     pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
@@ -155,6 +157,7 @@ impl Engine {
             closed: AtomicBool::new(false),
             round_chunks: AtomicU32::new(0),
             copies_values: AtomicBool::new(false),
+            log_merges: Mutex::new(Vec::new()),
             work: Work::default(),
             lock: Mutex::new(Some(parts.lock)),
             options,

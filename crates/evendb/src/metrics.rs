@@ -103,6 +103,7 @@ pub(crate) struct Metrics {
     pub(crate) bytes_read: Counter,
     pub(crate) rebalances: Counter,
     pub(crate) absorbs: Counter,
+    pub(crate) log_merges: Counter,
     pub(crate) splits: Counter,
     pub(crate) merges: Counter,
     pub(crate) munk_loads: Counter,
@@ -157,6 +158,7 @@ impl Metrics {
         stats.bytes_read = self.bytes_read.get();
         stats.rebalances = self.rebalances.get();
         stats.munk_rebalances = self.absorbs.get();
+        stats.log_merges = self.log_merges.get();
         stats.splits = self.splits.get();
         stats.merges = self.merges.get();
         stats.munk_loads = self.munk_loads.get();
@@ -276,6 +278,8 @@ pub struct Stats {
     pub rebalances: u64,
     /// Deltas absorbed into munks (the paper's munk rebalance).
     pub munk_rebalances: u64,
+    /// Runs of a chunk's log merged into one.
+    pub log_merges: u64,
     /// Chunks split.
     pub splits: u64,
     /// Neighbouring chunks merged.

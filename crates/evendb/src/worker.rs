@@ -10,6 +10,7 @@ use crate::db::Handle;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::ChunkId;
+use crate::rebalance::log_merge::CHUNKS_MERGED_MAX;
 use crate::sync::{Arc, Condvar, Mutex, thread};
 use std::collections::{HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -79,6 +80,10 @@ impl Work {
         };
         queue.running += 1;
         Some(job)
+    }
+
+    fn has_jobs(&self) -> bool {
+        !self.queue.lock().jobs.is_empty()
     }
 
     fn done(&self) {
@@ -239,8 +244,16 @@ fn worker(engine: &Engine) {
         };
         // Counted as done even if it unwinds: nobody may wait for it for ever.
         let result = catch_unwind(AssertUnwindSafe(|| engine.run_job(&job)));
+        let merged = catch_unwind(AssertUnwindSafe(|| {
+            // Many at once share a sync; the few that are left when there is nothing else to do too.
+            let noted = engine.log_merges.lock().len();
+            if noted >= CHUNKS_MERGED_MAX || (noted > 0 && !engine.work.has_jobs()) {
+                // A failure has latched; else they are noted again by the next checkpoint.
+                let _ = engine.merge_logs();
+            }
+        }));
         engine.work.done();
-        if result.is_err() {
+        if result.is_err() || merged.is_err() {
             engine.latch_error(Error::new(ErrorKind::Io, "a reorganising thread panicked"));
         }
         engine.collect();
@@ -313,6 +326,8 @@ impl Engine {
             self.run_job(&job);
             self.work.done();
         }
+        // A failure has latched.
+        let _ = self.merge_logs();
     }
 
     /// Waits until checkpoint `number` is completed.

@@ -186,3 +186,61 @@ fn a_filter_stands_in_for_an_index() {
         assert!(memory.used() <= (2 << 20) + ALLOWANCE, "{memory:?}");
     }
 }
+
+#[test]
+fn runs_of_a_log_are_merged() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || {
+        // Logs that are never at their limit: only their runs are too many.
+        let options = Options::new()
+            .memory_budget(BUDGET)
+            .log_bytes_limits(1 << 30, 1 << 30);
+        options.munks(false).workers(0).open(dir.path()).unwrap()
+    };
+    let mut db = open();
+    let mut model = BTreeMap::new();
+    let mut snapshots = Vec::new();
+    for round in 0..200 {
+        for step in 0..5 {
+            let number = scattered(300, round * 5 + step);
+            if (round + step) % 7 == 0 {
+                db.delete(key(number)).unwrap();
+                model.remove(&key(number));
+            } else {
+                db.put(key(number), value(number, round)).unwrap();
+                model.insert(key(number), value(number, round));
+            }
+        }
+        if round % 20 == 10 {
+            snapshots.push((db.snapshot().unwrap(), model.clone()));
+        }
+        db.checkpoint().unwrap();
+        db.settle_debt().unwrap();
+        for number in 0..300 {
+            let got = db.get(key(number)).unwrap();
+            assert_eq!(
+                got.as_deref(),
+                model.get(&key(number)).map(|value| &value[..])
+            );
+        }
+        if round == 100 {
+            assert!(
+                db.stats().log_merges > 5,
+                "{} merges",
+                db.stats().log_merges
+            );
+            for (snapshot, then) in snapshots.drain(..) {
+                let keyspace = db.default_keyspace();
+                let seen: Vec<_> = snapshot
+                    .iter(keyspace)
+                    .map(|item| item.map(|(key, value)| (key.to_vec(), value.to_vec())))
+                    .collect::<Result<_, _>>()
+                    .unwrap();
+                assert!(seen.iter().map(|(key, value)| (key, value)).eq(&then));
+            }
+            db.close().unwrap();
+            db = open();
+        }
+    }
+    assert_eq!(db.iter().count(), model.len());
+}

@@ -153,6 +153,25 @@ impl LogIndex {
         self.charge.bytes()
     }
 
+    /// A copy without the records of runs `first` to `last`, and with room for `more`.
+    pub(crate) fn without(&self, first: u32, last: u32, more: usize) -> LogIndex {
+        let kept: Vec<u64> = self
+            .slots
+            .iter()
+            .map(|slot| slot.load(Ordering::Acquire))
+            .filter(|&slot| {
+                let run = (slot >> 16) as u32 & (RUN_END_MAX - 1);
+                slot != 0 && !(first..=last).contains(&run)
+            })
+            .collect();
+        let copy = LogIndex::with_capacity(kept.len() + more, self.charge.ledger());
+        for slot in kept {
+            let inserted = copy.insert_slot(slot);
+            assert!(inserted, "made with room for all records");
+        }
+        copy
+    }
+
     /// Tags and runs of the records in the runs below `run_end`, in order of the runs.
     fn tags_by_run(&self, run_end: u32) -> Vec<(u32, u32)> {
         let mut tags: Vec<(u32, u32)> = self

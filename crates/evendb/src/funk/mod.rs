@@ -123,6 +123,21 @@ impl Search {
         }
     }
 
+    /// This search after runs `first` to `last` were merged into one of the last one's ordinal, whose
+    /// keys hash and lie as `keys` say. None where it must be loaded again.
+    pub(crate) fn with_merged(
+        &self,
+        first: u32,
+        last: u32,
+        keys: &[(u64, usize)],
+    ) -> Option<Search> {
+        let Search::Index(old) = self else {
+            return None;
+        };
+        let index = Arc::new(old.without(first, last, keys.len()));
+        Some(Search::Index(index).with_run(last, 0, keys, false))
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Search::Index(index) => index.bytes(),

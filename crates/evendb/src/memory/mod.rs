@@ -249,7 +249,9 @@ impl Limits {
 
 /// Runs of a chunk's log, whatever the memory.
 const RUNS_MAX: u32 = 64;
-const RUNS_MIN: u32 = 8;
+const RUNS_MIN: u32 = 24;
+/// Merged from this many on, or from half of what a log may have.
+const RUNS_MERGE: u32 = 16;
 
 impl Engine {
     fn limits(&self) -> Limits {
@@ -277,6 +279,13 @@ impl Engine {
         let tenth = (self.options.memory_budget / 10).max(1);
         let above = self.ledger().bytes(Use::Metadata).saturating_sub(tenth);
         RUNS_MAX - (u64::from(RUNS_MAX - RUNS_MIN) * above.min(tenth) / tenth) as u32
+    }
+
+    /// Runs of a chunk's log from which on the newest are merged into one.
+    pub(crate) fn log_runs_merge(&self) -> u32 {
+        // Small chunks are rewritten at little cost, so their logs are short.
+        let small = (self.options.chunk_bytes_max() / 256).clamp(4, u64::from(RUNS_MERGE)) as u32;
+        (self.log_runs_max() / 2).min(small)
     }
 
     /// Whether buffers take so much that cursors should read less at a time.

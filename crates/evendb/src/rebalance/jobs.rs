@@ -47,7 +47,10 @@ impl Engine {
             }
             let view = chunk.view.load_full();
             match self.decide(&keyspace, chunk, &view) {
-                Decision::None => break,
+                Decision::None => {
+                    self.note_log_merge(chunk, &view);
+                    break;
+                }
                 Decision::Absorb => worked |= self.absorb(chunk),
                 Decision::RebalanceFunk => {
                     self.absorb(chunk);
@@ -78,7 +81,7 @@ impl Engine {
         Ok(worked)
     }
 
-    fn keyspace_of(&self, chunk: &Chunk) -> Option<Arc<KeyspaceState>> {
+    pub(super) fn keyspace_of(&self, chunk: &Chunk) -> Option<Arc<KeyspaceState>> {
         let catalog = self.catalog.lock();
         catalog
             .values()

@@ -46,7 +46,12 @@ fn part_with_role(handle: &TableHandle, role: Role) -> Part {
 }
 
 /// A chunk's manifest record.
-fn chunk_record(id: ChunkId, keyspace: &KeyspaceState, low: &[u8], funk: &Funk) -> ChunkRecord {
+pub(super) fn chunk_record(
+    id: ChunkId,
+    keyspace: &KeyspaceState,
+    low: &[u8],
+    funk: &Funk,
+) -> ChunkRecord {
     let base = funk
         .base
         .iter()
@@ -239,7 +244,12 @@ impl Engine {
     }
 
     /// Queues an edit; the tables it drops are released once it is durable.
-    fn enqueue_edit(&self, changes: Vec<Change>, new_files: bool, dropped: Vec<Arc<TableHandle>>) {
+    pub(super) fn enqueue_edit(
+        &self,
+        changes: Vec<Change>,
+        new_files: bool,
+        dropped: Vec<Arc<TableHandle>>,
+    ) {
         let registry = self.tables.registry();
         let release = Box::new(move || registry.release(dropped));
         self.manifest().enqueue(changes, new_files, Some(release));

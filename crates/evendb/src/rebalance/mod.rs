@@ -7,6 +7,7 @@
 
 pub(crate) mod jobs;
 pub(crate) mod layout;
+pub(crate) mod log_merge;
 pub(crate) mod merge;
 pub(crate) mod munks;
 pub(crate) mod picker;
