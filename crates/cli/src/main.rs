@@ -17,7 +17,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, delete, get, import, put, scan, stats, verify_import};
+use crate::commands::{
+    bench, compact, delete, experiment, get, import, put, scan, stats, verify_import,
+};
 
 /// EvenDB: an embedded ordered key-value store for keys with spatial locality.
 #[derive(Parser)]
@@ -44,7 +46,9 @@ enum Command {
     Delete(delete::Arguments),
     Scan(scan::Arguments),
     Stats(stats::Arguments),
+    Compact(compact::Arguments),
     Bench(bench::Arguments),
+    Experiment(experiment::Arguments),
     VerifyImport(verify_import::Arguments),
 }
 
@@ -56,7 +60,9 @@ fn main() -> ExitCode {
         Command::Delete(arguments) => delete::run(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
+        Command::Compact(arguments) => compact::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Experiment(arguments) => experiment::run(&arguments),
         Command::VerifyImport(arguments) => verify_import::run(&arguments),
     };
     match outcome {

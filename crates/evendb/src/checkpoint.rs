@@ -25,6 +25,7 @@ use crate::plant::planted;
 use crate::rebalance::merge::{Dropping, Merge, RecordSource, Source};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, epoch};
+use crate::trace;
 use crate::version::clock::checkpoint_of;
 use crate::version::horizon::Horizon;
 use crate::write::commit_log::Lsn;
@@ -113,6 +114,7 @@ impl Engine {
         self.check_healthy()?;
         self.check_ownership()?;
         let started = Instant::now();
+        let job = trace::job!("checkpoint");
         // Without a log of its own this life still leaves the position where the next may begin one:
         // positions only grow, or records of earlier laps would be looked at again.
         let replay_from = match &self.commit_log {
@@ -137,6 +139,18 @@ impl Engine {
             self.admission.ring_tail_moved(log.set_tail(replay_from));
             self.drop_value_extents(replay_from);
         }
+        trace::event!(
+            DEBUG,
+            "checkpoint",
+            number = number,
+            chunks = runs.len(),
+            bytes = runs
+                .iter()
+                .flat_map(|run| &run.tables)
+                .map(|table| table.part.meta.len)
+                .sum::<u64>(),
+            duration_micros = job.micros()
+        );
         for run in runs {
             self.publish_run(run);
         }

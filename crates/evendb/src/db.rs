@@ -10,8 +10,10 @@ use crate::metrics::Stats;
 use crate::options::Options;
 use crate::read::cursor::{Cursor, Iter};
 use crate::read::snapshot::{Moment, Snapshot};
+use crate::rebalance::compact::Compaction;
 use crate::recovery;
 use crate::sync::Arc;
+use crate::trace;
 use crate::value::Value;
 use crate::worker;
 use std::ops::RangeBounds;
@@ -51,6 +53,7 @@ impl Db {
     }
 
     pub(crate) fn open_with(path: &Path, options: Options) -> Result<Db> {
+        let job = trace::job!("open", directory = &*path.to_string_lossy());
         let engine = Arc::new(recovery::open(path, options)?);
         let handle = Arc::new(Handle { engine });
         let known = handle.engine.catalog.lock().get(DEFAULT_KEYSPACE).cloned();
@@ -63,6 +66,13 @@ impl Db {
             handle: handle.clone(),
             state,
         };
+        trace::event!(
+            INFO,
+            "opened",
+            directory = &*path.to_string_lossy(),
+            read_only = handle.engine.options.read_only,
+            duration_micros = job.micros()
+        );
         Ok(Db { handle, default })
     }
 
@@ -236,6 +246,26 @@ impl Db {
     /// What the database did since it was opened, and what it holds.
     pub fn stats(&self) -> Stats {
         self.engine().stats()
+    }
+
+    /// Gives all of [`stats`](Self::stats) to the recorder of the `metrics` facade that this thread
+    /// or process has installed: gauges and counters `evendb.*`, labelled `db` with the database's
+    /// directory. An open database does so by itself every
+    /// [`stats_interval`](Options::stats_interval); this is for those who want it at a moment of
+    /// their own.
+    #[cfg(feature = "metrics")]
+    pub fn publish_metrics(&self) {
+        self.engine().publish_metrics();
+    }
+
+    /// Makes the database as small as it can be: runs a checkpoint and all reorganisation that is
+    /// owed, and rewrites every chunk of every keyspace that has a log or garbage. See
+    /// [`Keyspace::compact`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compact(&self) -> Result<Compaction> {
+        self.engine().compact_all()
     }
 
     /// Closes the database: waits for writes under way, runs a checkpoint, gives the directory

@@ -18,9 +18,11 @@ use crate::keyspace::KeyspaceState;
 use crate::manifest::writer::Manifest;
 use crate::memory::{Ledger, LedgerOwner};
 use crate::metrics::Metrics;
+use crate::observe::Observer;
 use crate::options::Options;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, OnceLock, epoch};
+use crate::trace;
 use crate::version::clock::Clock;
 use crate::worker::Work;
 use crate::write::Op;
@@ -55,6 +57,7 @@ pub(crate) struct Engine {
     pub(crate) search_settings: SearchSettings,
     ledger: LedgerOwner,
     pub(crate) metrics: Metrics,
+    pub(crate) observer: Observer,
     pub(crate) catalog: Mutex<BTreeMap<String, Arc<KeyspaceState>>>,
     /// Chunks whose active delta took its first record, with that delta's checkpoint.
     pub(crate) dirty: Mutex<Vec<(Arc<Chunk>, u64)>>,
@@ -138,6 +141,7 @@ impl Engine {
             search_settings: parts.search_settings,
             ledger: parts.ledger,
             metrics: Metrics::default(),
+            observer: Observer::default(),
             catalog: Mutex::new(parts.catalog),
             dirty: Mutex::new(parts.dirty),
             checkpoint_mutex: Mutex::new(()),
@@ -261,6 +265,7 @@ impl Engine {
         if cause.kind() == ErrorKind::Latched || self.failure.set(cause.clone()).is_err() {
             return cause;
         }
+        trace::event!(ERROR, "latched", cause = &*cause.to_string());
         self.admission.cancel();
         if let Some(log) = &self.commit_log {
             let source = std::io::Error::other(cause.to_string());

@@ -9,6 +9,7 @@ use crate::manifest::KeyspaceId;
 use crate::options::Durability;
 use crate::read::cursor::{Cursor, Iter, limits, prefix_end};
 use crate::read::snapshot::{Moment, Snapshot};
+use crate::rebalance::compact::{Compaction, Span};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::epoch::ArcCell;
 use crate::sync::{Arc, Mutex};
@@ -178,6 +179,52 @@ impl Keyspace {
         let low = prefix.as_ref().to_vec();
         let high = prefix_end(&low);
         self.delete_between(low, high)
+    }
+
+    /// Makes the keyspace as small as it can be: runs a checkpoint and all reorganisation that is
+    /// owed, by the whole database, and then rewrites each chunk that has a log, tombstones, several
+    /// tables, or versions that nobody can read any more. Reads and writes go on meanwhile; what
+    /// they add is not waited for. What snapshots still see stays.
+    ///
+    /// Reorganisation by itself leaves garbage up to its limits, because rewriting sooner costs more
+    /// than it gains. This is for when no more writes are to be expected: after a bulk load or a
+    /// large deletion, before a copy. It reads nearly everything, and needs room on the disk for a
+    /// chunk at a time.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put), and `Corruption` if a chunk cannot be read; the others have been
+    /// compacted then.
+    pub fn compact(&self) -> Result<Compaction> {
+        self.compact_range::<&[u8]>(..)
+    }
+
+    /// The same, of the chunks that hold keys of the range (and of their neighbours in the chunks at
+    /// its ends).
+    ///
+    /// # Errors
+    /// As [`compact`](Self::compact).
+    pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Compaction> {
+        let (low, high) = limits(&range);
+        self.compact_between(low, high)
+    }
+
+    /// The same, of the chunks that hold keys that begin with `prefix`.
+    ///
+    /// # Errors
+    /// As [`compact`](Self::compact).
+    pub fn compact_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Compaction> {
+        let low = prefix.as_ref().to_vec();
+        let high = prefix_end(&low);
+        self.compact_between(low, high)
+    }
+
+    fn compact_between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Result<Compaction> {
+        let span = Span {
+            keyspace: self.state.clone(),
+            low,
+            high,
+        };
+        self.handle.engine.compact(&[span])
     }
 
     fn delete_between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Result<u64> {

@@ -16,6 +16,7 @@ mod manifest;
 mod memory;
 mod metrics;
 mod munk;
+mod observe;
 mod options;
 mod plant;
 mod read;
@@ -25,6 +26,7 @@ mod recovery;
 mod shuttle_tests;
 mod stats;
 mod sync;
+mod trace;
 mod value;
 mod version;
 mod worker;
@@ -36,9 +38,12 @@ pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
 pub use keyspace::Keyspace;
 pub use metrics::{GetStats, MemoryStats, Stats, WrittenStats};
+pub use observe::figures::{Figure, FigureKind, FigureUnit};
+pub use observe::live::LiveStats;
 pub use options::{Compression, Durability, LogSearch, Options};
 pub use read::cursor::{Cursor, Iter};
 pub use read::snapshot::Snapshot;
+pub use rebalance::compact::Compaction;
 pub use value::Value;
 
 /// The file seam, for tests that simulate crashes and faults.

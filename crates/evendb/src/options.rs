@@ -8,6 +8,7 @@ use evendb_storage::table::{Codec, TableOptions};
 use evendb_storage::vfs::{OsVfs, Vfs};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -74,6 +75,7 @@ pub struct Options {
     pub(crate) commit_log_bytes: Option<u64>,
     pub(crate) commit_log_mapped: bool,
     pub(crate) open_files_max: Option<u64>,
+    pub(crate) stats_interval: Duration,
     pub(crate) vfs: Arc<dyn Vfs>,
     #[cfg(test)]
     pub(crate) plant: crate::plant::Plant,
@@ -107,6 +109,7 @@ impl Options {
             commit_log_bytes: None,
             commit_log_mapped: true,
             open_files_max: None,
+            stats_interval: Duration::from_secs(1),
             vfs: Arc::new(OsVfs),
             #[cfg(test)]
             plant: crate::plant::Plant::Nothing,
@@ -227,10 +230,22 @@ impl Options {
         self
     }
 
-    /// The file system to use; tests give a simulated one.
+    /// How often the database writes its figures for other processes (default: every second; zero:
+    /// never): into a small file in its directory that is never synced, and that
+    /// [`LiveStats::read`](crate::LiveStats::read) and `evendb stats --watch` read. With the feature
+    /// `metrics` they are published as often, too. Not with [`read_only`](Self::read_only), nor
+    /// without [`workers`](Self::workers).
+    pub fn stats_interval(mut self, interval: Duration) -> Self {
+        self.stats_interval = interval;
+        self
+    }
+
+    /// The file system to use; tests give a simulated one, and see no file that depends on the time:
+    /// this sets [`stats_interval`](Self::stats_interval) to zero.
     #[doc(hidden)]
     pub fn vfs(mut self, vfs: Arc<dyn Vfs>) -> Self {
         self.vfs = vfs;
+        self.stats_interval = Duration::ZERO;
         self
     }
 

@@ -27,8 +27,10 @@ use crate::manifest::state::State;
 use crate::manifest::writer::{self, Manifest};
 use crate::manifest::{ChunkId, KeyspaceId};
 use crate::memory::{Ledger, LedgerOwner};
+use crate::observe;
 use crate::options::{Durability, Options};
 use crate::sync::Arc;
+use crate::trace;
 use crate::version::clock::{CHECKPOINT_SHIFT, Clock, checkpoint_of};
 use crate::write::admission::Admission;
 use crate::write::commit_log::{self, CommitLog, LogRecord, Lsn, Segment};
@@ -259,6 +261,13 @@ impl Opening {
             admission.adopt(if ring_bytes > 0 { live } else { 0 }, 0);
             self.remove_orphans(&replay)?;
         }
+        trace::event!(
+            INFO,
+            "recovered",
+            epoch = epoch.epoch,
+            replayed_bytes = replay.end.0.saturating_sub(self.state.replay_from.0),
+            dirty_chunks = dirty.len()
+        );
         Ok(Engine::assemble(Assembly {
             options: self.options,
             dir: self.dir,
@@ -632,6 +641,10 @@ impl Opening {
             .map_err(io(&self.dir, "list the directory"))?;
         for name in names.iter().filter_map(|name| name.to_str()) {
             let path = self.dir.join(name);
+            if name == observe::live::NAME {
+                // No part of the database: whether it can be removed does not matter.
+                let _ = self.vfs.remove(&path);
+            }
             if is_own_name(name) && !named.contains(&path) {
                 self.vfs
                     .remove(&path)

@@ -10,8 +10,10 @@ use crate::db::Handle;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::ChunkId;
+use crate::observe;
 use crate::rebalance::log_merge::CHUNKS_MERGED_MAX;
 use crate::sync::{Arc, Condvar, Mutex, thread};
+use crate::trace;
 use std::collections::{HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -50,6 +52,8 @@ pub(crate) struct Work {
     upkeep: Condvar,
     /// The queue ran empty.
     idle: Condvar,
+    /// Stop, for who only waits for time to pass.
+    stopping: Condvar,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
 }
 
@@ -99,6 +103,20 @@ impl Work {
         self.jobs.notify_all();
         self.upkeep.notify_all();
         self.idle.notify_all();
+        self.stopping.notify_all();
+    }
+
+    /// Waits that long, or until the threads have been told to stop; whether they have.
+    pub(crate) fn wait_for_stop(&self, rest: Duration) -> bool {
+        let until = Instant::now() + rest;
+        let mut queue = self.queue.lock();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if queue.stop || left.is_zero() {
+                return queue.stop;
+            }
+            self.stopping.wait_for(&mut queue, left);
+        }
     }
 
     /// Waits until no job waits or runs, or the threads have been told to stop.
@@ -139,6 +157,9 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
     let mut bodies: Vec<(String, Body)> = vec![("evendb-upkeep".into(), upkeep)];
     if engine.commit_log.is_some() {
         bodies.push(("evendb-flush".into(), flusher));
+    }
+    if !engine.options.stats_interval.is_zero() {
+        bodies.push(("evendb-stats".into(), observe::run));
     }
     for number in 0..engine.options.workers {
         bodies.push((format!("evendb-work-{number}"), worker));
@@ -378,6 +399,7 @@ impl Engine {
         if !self.set_closed() {
             return Ok(());
         }
+        let job = trace::job!("close");
         self.admission.cancel();
         // Announced writes finish; later ones see that it is closed.
         self.clock.wait_all_idle_once();
@@ -397,10 +419,17 @@ impl Engine {
         }
         self.wake_all();
         drop(self.lock.lock().take());
-        match self.failure() {
+        let result = match self.failure() {
             Some(cause) if result.is_ok() => Err(Error::latched(cause)),
             _ => result,
-        }
+        };
+        trace::event!(
+            INFO,
+            "closed",
+            clean = result.is_ok(),
+            duration_micros = job.micros()
+        );
+        result
     }
 }
 

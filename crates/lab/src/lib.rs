@@ -11,14 +11,16 @@
 //! Nothing here knows an engine except the adapters in [`stores`]. Every value that is read is
 //! checked: a benchmark of a store that answers wrongly ends with an error, not with a figure.
 //!
-//! What this crate does not do: it prints nothing and reads no arguments (the `evendb` command
-//! does), and it repeats no runs (a caller runs a phase several times and takes the median).
+//! The phases print nothing and read no arguments, and repeat no runs: [`experiments`] do, which ask
+//! one question each and are commands of `evendb` and of `crates/peers`.
 
 pub mod dataset;
 pub mod distribution;
 pub mod driver;
 pub mod event_log;
+pub mod experiments;
 pub mod mix;
+pub mod opener;
 #[cfg(feature = "parts")]
 pub mod parts;
 pub mod permutation;

@@ -13,6 +13,7 @@ pub mod lmdb;
 pub mod lmdb_parts;
 #[cfg(feature = "fjall")]
 pub mod lsm;
+pub mod openers;
 #[cfg(feature = "rocksdb")]
 pub mod rocks;
 pub mod table;

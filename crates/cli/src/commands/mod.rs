@@ -2,7 +2,9 @@
 //! a `run` that carries them out.
 
 pub mod bench;
+pub mod compact;
 pub mod delete;
+pub mod experiment;
 pub mod get;
 pub mod import;
 mod key_arguments;
@@ -10,4 +12,5 @@ pub mod put;
 pub mod scan;
 mod source;
 pub mod stats;
+mod stats_watch;
 pub mod verify_import;

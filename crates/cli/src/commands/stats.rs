@@ -1,53 +1,169 @@
 //! `evendb stats`: what the database says about itself.
 
 use std::io::{self, Write};
+use std::path::Path;
 
-use evendb_lab::stores::evendb::figures;
+use evendb::{Db, ErrorKind, LiveStats, Options};
 use serde_json::{Map, Value};
 
+use crate::commands::stats_watch;
 use crate::failure::{Failure, Success};
-use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::open::DatabaseArguments;
+use crate::output;
 
 /// Print the database's figures
 ///
-/// Counters count from the moment this command opened the database; sizes are those of the whole.
+/// Opens the database for reading only: counters count from that moment, sizes are those of the
+/// whole. If a process has the database open, prints the figures that this process wrote last.
+///
+/// With --watch: a line of rates every so many seconds, of a database that a process has open; its
+/// own interval for writing figures, a second as a rule, is the least. Columns: time since it was
+/// opened; operations a second; gets a second by the component that answered; MiB a second that
+/// users put and that reached the disk, and how many times more that is; MiB of memory used, and
+/// of these by munks, deltas, rows and indexes; MiB that reorganisation owes; chunks and munks;
+/// longest pause of a put and of a
+/// get so far.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb stats files.db
-  evendb stats files.db --json")]
+  evendb stats files.db --json
+  evendb stats files.db --watch
+  evendb stats files.db --watch 10 --json")]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
-    /// Print one JSON object
+    /// Print one JSON object, or with --watch one a line
     #[arg(long)]
     json: bool,
+    /// Print rates every so many seconds, until interrupted or the database is closed
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
+          value_parser = parse_seconds)]
+    watch: Option<f64>,
+    /// With --watch: end after so many lines
+    #[arg(long, value_name = "LINES", requires = "watch")]
+    count: Option<u64>,
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => {
+            Err("a number of seconds from 0.01 to 86400 (the database comes before --watch)".into())
+        }
+    }
 }
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let (database, keyspace) = arguments
-        .database
-        .open(Access::Existing, DurabilityArgument::Process)?;
+    let dir = &arguments.database.db;
+    if let Some(seconds) = arguments.watch {
+        return stats_watch::run(dir, seconds, arguments.count, arguments.json);
+    }
+    match open(&arguments.database)? {
+        Some(database) => print(&database, arguments.json)?,
+        None => print_live(dir, &read_live(dir)?, arguments.json)?,
+    }
+    Ok(Success::Done)
+}
+
+/// Opens for reading only; `None` if somebody has the database open for writing.
+fn open(arguments: &DatabaseArguments) -> Result<Option<Db>, Failure> {
+    let mut options = Options::new().read_only(true);
+    if let Some(bytes) = arguments.memory {
+        options = options.memory_budget(bytes);
+    }
+    let place = arguments.db.display();
+    let database = match options.open(&arguments.db) {
+        Ok(database) => database,
+        Err(error) => {
+            return match error.kind() {
+                ErrorKind::Locked => Ok(None),
+                ErrorKind::NotFound => Err(Failure::Message(format!("no database in {place}"))),
+                _ => Err(Failure::new(format!("cannot open {place}"), error)),
+            };
+        }
+    };
+    if let Some(name) = &arguments.keyspace
+        && !database.keyspace_names().contains(name)
+    {
+        return Err(Failure::Message(format!("there is no keyspace `{name}`")));
+    }
+    Ok(Some(database))
+}
+
+fn print(database: &Db, json: bool) -> Result<(), Failure> {
     let stats = database.stats();
     let mut target = io::stdout().lock();
-    if arguments.json {
-        let mut object: Map<String, Value> = figures(&stats)
+    if json {
+        let mut object: Map<String, Value> = stats
+            .figures()
             .iter()
-            .map(|f| (f.name.to_owned(), f.value.into()))
+            .map(|figure| (figure.name.to_owned(), figure.value.into()))
             .collect();
         object.insert("keyspaces".to_owned(), database.keyspace_names().into());
         writeln!(target, "{}", Value::Object(object))?;
     } else {
         let text = stats.to_string();
         writeln!(target, "{}", text.trim_end())?;
-        writeln!(
-            target,
-            "keyspaces: {}",
-            database.keyspace_names().join(", ")
-        )?;
+        let names = database.keyspace_names().join(", ");
+        writeln!(target, "keyspaces: {names}")?;
     }
     target.flush()?;
-    drop(keyspace);
-    database.close()?;
-    Ok(Success::Done)
+    Ok(())
+}
+
+/// The figures of the process that has the database open.
+pub(super) fn read_live(dir: &Path) -> Result<LiveStats, Failure> {
+    let place = dir.display();
+    let live = LiveStats::read(dir).map_err(|error| Failure::new(format!("in {place}"), error))?;
+    match live {
+        None if dir.join("CURRENT").exists() => Err(Failure::Message(format!(
+            "no figures in {place}: no process has the database open, or it writes none"
+        ))),
+        None => Err(Failure::Message(format!("no database in {place}"))),
+        Some(live) if is_dead(&live) => Err(Failure::Message(stale(&live))),
+        Some(live) => Ok(live),
+    }
+}
+
+/// Whether the owner will write no more. Both are asked: a process that has much to do may be late,
+/// and one in another container is not to be seen.
+pub(super) fn is_dead(live: &LiveStats) -> bool {
+    live.is_stale() && live.process_is_alive() != Some(true)
+}
+
+/// What became of the owner, as far as can be told.
+pub(super) fn stale(live: &LiveStats) -> String {
+    let what = match live.process_is_alive() {
+        Some(false) => "is gone and did not close the database",
+        Some(true) => "is there, but stands still",
+        None => "stands still or is gone",
+    };
+    let (process, age) = (live.process_id(), live.age().as_secs());
+    format!("the figures are stale: process {process}, which wrote them {age} s ago, {what}")
+}
+
+fn print_live(dir: &Path, live: &LiveStats, json: bool) -> Result<(), Failure> {
+    let (process, age) = (live.process_id(), live.age().as_secs_f64());
+    output::complain(&format!(
+        "{} is open in process {process}; its figures of {age:.1} s ago",
+        dir.display()
+    ));
+    if let Some(failure) = live.failure() {
+        output::complain(&format!("it takes no more writes: {failure}"));
+    }
+    let mut target = io::stdout().lock();
+    if json {
+        let object: Map<String, Value> = live
+            .figures()
+            .map(|(name, value)| (name.to_owned(), value.into()))
+            .collect();
+        writeln!(target, "{}", Value::Object(object))?;
+    } else {
+        for (name, value) in live.figures() {
+            writeln!(target, "{name:<24} {value:>20}")?;
+        }
+    }
+    target.flush()?;
+    Ok(())
 }

@@ -10,6 +10,7 @@ use crate::funk::tables::TableHandle;
 use crate::keyspace::KeyspaceState;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
+use crate::trace;
 
 /// Edits that may wait for upkeep to make them durable.
 const QUEUED_EDITS_MAX: usize = 64;
@@ -91,7 +92,7 @@ impl Engine {
 
     /// After a layout change: new chunks are looked at. The edit becomes durable with the next
     /// flush, by upkeep or a checkpoint, which saves a sync a job; only a long queue is flushed here.
-    fn finish_layout(&self, chunks: &[Arc<Chunk>]) -> Result<()> {
+    pub(super) fn finish_layout(&self, chunks: &[Arc<Chunk>]) -> Result<()> {
         if self.manifest().queued() >= QUEUED_EDITS_MAX {
             self.flush_manifest()?;
         }
@@ -158,8 +159,18 @@ impl Engine {
             })
             .collect();
         let old = std::slice::from_ref(chunk);
+        let job = trace::job!("split", chunk = chunk.id.0, keyspace = &*keyspace.name);
         let parts = self.replace_chunks(keyspace, old, new, None, Munks::Keep)?;
         self.metrics.splits.add(1);
+        // Nothing is written: the parts share the tables.
+        trace::event!(
+            DEBUG,
+            "split",
+            chunk = chunk.id.0,
+            chunks_after = parts.len(),
+            bytes = 0_u64,
+            duration_micros = job.micros()
+        );
         Ok(parts)
     }
 

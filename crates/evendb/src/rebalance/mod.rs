@@ -2,9 +2,10 @@
 //!
 //! [`rewrite`] writes the tables of one chunk (rebalance), of one that is cut up (split), or of two
 //! neighbours (merge); [`layout`] makes its outcome the truth; [`munks`] loads, absorbs and evicts;
-//! [`jobs`] looks at a chunk and does what the picker says; [`merge`] is the sorted merge below
-//! them all.
+//! [`jobs`] looks at a chunk and does what the picker says; [`compact`] rewrites all that can
+//! become smaller, when somebody asks for it; [`merge`] is the sorted merge below them all.
 
+pub(crate) mod compact;
 pub(crate) mod jobs;
 pub(crate) mod layout;
 pub(crate) mod log_merge;

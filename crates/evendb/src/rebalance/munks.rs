@@ -17,6 +17,7 @@ use crate::memory::Use;
 use crate::munk::{MunkBuilder, PAGE_BYTES};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, epoch};
+use crate::trace;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -32,14 +33,24 @@ impl Engine {
             writer.loading = true;
             view
         };
+        let job = trace::job!("load", chunk = chunk.id.0);
         let built = self.build_munk(chunk, &view);
         let mut writer = chunk.latch.lock();
         writer.loading = false;
         let mut new_view: View = (*chunk.view.load_full()).clone();
         match built {
             Ok(munk) => {
+                let bytes = munk.bytes();
                 new_view.munk = Some(Arc::new(munk));
                 chunk.publish(new_view);
+                drop(writer);
+                trace::event!(
+                    DEBUG,
+                    "munk loaded",
+                    chunk = chunk.id.0,
+                    bytes = bytes,
+                    duration_micros = job.micros()
+                );
                 self.metrics.munk_loads.add(1);
                 Ok(())
             }
@@ -81,6 +92,7 @@ impl Engine {
         if deltas.is_empty() {
             return false;
         }
+        let job = trace::job!("absorb", chunk = chunk.id.0);
         let horizon = self.clock.horizon();
         let absorbed = {
             let pin = epoch::pin();
@@ -103,6 +115,13 @@ impl Engine {
         chunk.publish(new_view);
         drop(writer);
         self.metrics.absorbs.add(1);
+        trace::event!(
+            DEBUG,
+            "munk absorbed",
+            chunk = chunk.id.0,
+            deltas = deltas.len(),
+            duration_micros = job.micros()
+        );
         true
     }
 
@@ -110,13 +129,19 @@ impl Engine {
     pub(crate) fn evict_munk(&self, chunk: &Chunk) {
         let writer = chunk.latch.lock();
         let mut view: View = (*chunk.view.load_full()).clone();
-        if writer.retired || view.munk.take().is_none() {
+        let Some(munk) = view.munk.take().filter(|_| !writer.retired) else {
             return;
-        }
+        };
         view.frozen.retain(|frozen| !frozen.durable);
         chunk.publish(view);
         drop(writer);
         self.metrics.munk_evictions.add(1);
+        trace::event!(
+            DEBUG,
+            "munk evicted",
+            chunk = chunk.id.0,
+            bytes = munk.bytes()
+        );
     }
 
     /// Loads the chunk's munk if there is room for it: what was evicted to make some may not be

@@ -16,6 +16,7 @@ use crate::funk::tables::table_path;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::edit::{Part, Place, Role};
 use crate::sync::Arc;
+use crate::trace;
 use evendb_storage::TableId;
 use evendb_storage::table::{TableSink, TableWriter};
 use evendb_storage::vfs::File;
@@ -55,6 +56,11 @@ impl Engine {
         keyspace: &KeyspaceState,
         chunks: &[Arc<Chunk>],
     ) -> Result<Vec<Arc<Chunk>>> {
+        let job = trace::job!(
+            "rewrite",
+            chunk = chunks[0].id.0,
+            keyspace = &*keyspace.name
+        );
         let views = self.begin_rewrite(keyspace, chunks)?;
         let _rebalancing = Rebalancing(chunks);
         let ordinals: Vec<u32> = views.iter().map(|view| view.funk.run_end).collect();
@@ -64,6 +70,7 @@ impl Engine {
                 chunks.iter().for_each(|chunk| self.note_damage(chunk));
             }
         })?;
+        let written_bytes: u64 = parts.iter().map(|part| part.meta.len).sum();
         let remove = |parts: &[Part]| self.remove_tables(parts);
         if let [chunk] = chunks
             && parts.len() <= 1
@@ -71,6 +78,13 @@ impl Engine {
             self.replace_tables(keyspace, chunk, parts.clone(), ordinals[0])
                 .inspect_err(|_| remove(&parts))?;
             self.metrics.rebalances.add(1);
+            trace::event!(
+                DEBUG,
+                "rebalanced",
+                chunk = chunk.id.0,
+                bytes = written_bytes,
+                duration_micros = job.micros()
+            );
             return Ok(chunks.to_vec());
         }
         let first_low = chunks[0].range.low.to_vec();
@@ -96,6 +110,24 @@ impl Engine {
         let replaced = replaced.inspect_err(|_| remove(&parts))?;
         self.metrics.rebalances.add(1);
         counter.add(1);
+        match chunks.len() {
+            1 => trace::event!(
+                DEBUG,
+                "split",
+                chunk = chunks[0].id.0,
+                chunks_after = replaced.len(),
+                bytes = written_bytes,
+                duration_micros = job.micros()
+            ),
+            _ => trace::event!(
+                DEBUG,
+                "merged",
+                chunk = chunks[0].id.0,
+                chunks_after = replaced.len(),
+                bytes = written_bytes,
+                duration_micros = job.micros()
+            ),
+        }
         Ok(replaced)
     }
 

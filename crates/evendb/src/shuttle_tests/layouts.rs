@@ -94,6 +94,32 @@ fn rows_of_shared_deltas() {
     world.finish();
 }
 
+/// S4: somebody compacts all chunks, each under its token, while they are split, merged, put and
+/// flushed by others. In the end no chunk that was left alone meanwhile has a log.
+fn compaction() {
+    let world = World::filled(4, Plant::Nothing);
+    world.put_rounds(&[0, 1, 2, 3], 1);
+    let (snapshot, seen) = world.snapshot(&mut world.floors());
+    let writer = world.spawn(|world| {
+        world.put_rounds(&[3, 1], 1);
+        world.checkpoint();
+    });
+    let layout = world.spawn(|world| {
+        world.split(2);
+        world.rebalance(2);
+    });
+    let compacts = world.spawn(|world| {
+        world.db().compact().expect("compacts");
+    });
+    join([writer, layout, compacts]);
+    world.check_snapshot(&snapshot, &seen, 1);
+    drop(snapshot);
+    world.db().compact().expect("compacts");
+    let records: u64 = world.records();
+    oracle!(records == 4, "{records} records of four keys");
+    world.finish();
+}
+
 /// S10: iterators that stop in the middle while the layout below them changes.
 fn iterators_and_layouts() {
     let world = World::filled(6, Plant::Nothing);
@@ -188,6 +214,11 @@ fn shuttle_s4_rebalance_and_checkpoint() {
 #[test]
 fn shuttle_s4_rows_of_shared_deltas() {
     explore(2000, rows_of_shared_deltas);
+}
+
+#[test]
+fn shuttle_s4_compaction() {
+    explore(1000, compaction);
 }
 
 #[test]

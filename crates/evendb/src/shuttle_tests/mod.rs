@@ -87,29 +87,34 @@ fn keep_messages() {
     });
 }
 
-/// Whether one of up to `most` schedules makes the scenario fail: in its own checks, or in one of
-/// the engine's assertions whose message contains `sign`.
+/// Whether one of up to `most` schedules makes the scenario fail, as [`finds`] has it.
 fn notices(
     most: usize,
     sign: Option<&str>,
     scenario: impl Fn() + Clone + Send + Sync + 'static,
 ) -> bool {
+    finds(Box::new(RandomScheduler::new(most)), sign, scenario.clone())
+        || finds(Box::new(PctScheduler::new(3, most)), sign, scenario)
+}
+
+/// Whether one of the scheduler's schedules makes the scenario fail: in its own checks, or in one of
+/// the engine's assertions whose message contains `sign`.
+fn finds(
+    scheduler: Box<dyn Scheduler + Send>,
+    sign: Option<&str>,
+    scenario: impl Fn() + Send + Sync + 'static,
+) -> bool {
     keep_messages();
-    let found = |scheduler: Box<dyn Scheduler + Send>| {
-        let scenario = scenario.clone();
-        FIRST_PANIC.take();
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            run(scheduler, true, scenario);
-        }));
-        model_epoch::reset();
-        if outcome.is_ok() {
-            return false;
-        }
-        let message = FIRST_PANIC.take();
-        let known =
-            message.contains(world::ORACLE) || sign.is_some_and(|sign| message.contains(sign));
-        assert!(known, "another failure: {message}");
-        true
-    };
-    found(Box::new(RandomScheduler::new(most))) || found(Box::new(PctScheduler::new(3, most)))
+    FIRST_PANIC.take();
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        run(scheduler, true, scenario);
+    }));
+    model_epoch::reset();
+    if outcome.is_ok() {
+        return false;
+    }
+    let message = FIRST_PANIC.take();
+    let known = message.contains(world::ORACLE) || sign.is_some_and(|sign| message.contains(sign));
+    assert!(known, "another failure: {message}");
+    true
 }

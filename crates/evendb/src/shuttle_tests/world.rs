@@ -281,6 +281,17 @@ impl World {
         self.engine().chunks().len()
     }
 
+    /// Records in all tables.
+    pub(super) fn records(&self) -> u64 {
+        let chunks = self.engine().chunks();
+        let entries = chunks.iter().flat_map(|(_, chunk)| {
+            let view = chunk.view.load_full();
+            let tables = view.funk.tables().map(|table| table.part.meta.entries);
+            tables.collect::<Vec<_>>()
+        });
+        entries.sum()
+    }
+
     pub(super) fn checkpoint(&self) {
         self.engine().checkpoint().expect("a checkpoint");
     }

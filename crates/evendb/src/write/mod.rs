@@ -21,6 +21,7 @@ use crate::options::Durability;
 use crate::plant::planted;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, MutexGuard, epoch};
+use crate::trace;
 use crate::version::clock::checkpoint_of;
 use commit_log::{CommitLog, Lsn};
 use evendb_storage::{Kind, Version};
@@ -294,11 +295,22 @@ impl Engine {
 
     /// Reserves room, holding nothing; a full ring or full memory waits for a checkpoint.
     fn admit(&self, ring_bytes: u64, delta_bytes: u64) -> Result<()> {
+        let watch = trace::Stopwatch::start();
         self.reserve_disk(delta_bytes)?;
         let admitted = self
             .admission
             .reserve(ring_bytes, delta_bytes, &|| self.relieve());
         admitted.map_err(|_| self.refusal())?;
+        let waited_micros = watch.micros();
+        if waited_micros >= trace::STALL_MICROS {
+            trace::event!(
+                WARN,
+                "stalled",
+                ring_bytes = ring_bytes,
+                delta_bytes = delta_bytes,
+                duration_micros = waited_micros
+            );
+        }
         // Relaxed: a checkpoint more or less does no harm.
         if self
             .admission

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use evendb::{Db, Options, Stats};
 
+use crate::opener::{Durability, Opener, Settings};
 use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreError, StoreResult};
 
 /// An open EvenDB database.
@@ -37,6 +38,27 @@ impl EvenDbStore {
     #[must_use]
     pub fn database(&self) -> &Db {
         &self.database
+    }
+}
+
+/// Opens EvenDB with its defaults.
+pub struct EvenDbOpener;
+
+impl Opener for EvenDbOpener {
+    fn name(&self) -> &'static str {
+        "evendb"
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let durability = match settings.durability {
+            Durability::Relaxed => evendb::Durability::Relaxed,
+            Durability::Process => evendb::Durability::Process,
+            Durability::Sync => evendb::Durability::Sync,
+        };
+        let options = Options::new()
+            .memory_budget(settings.memory_bytes)
+            .durability(durability);
+        Ok(Box::new(EvenDbStore::open(directory, options, "")?))
     }
 }
 
@@ -127,71 +149,18 @@ impl Store for EvenDbStore {
     }
 }
 
-/// EvenDB's statistics as named figures: the one list of names that reports and `evendb stats
-/// --json` share.
+/// EvenDB's statistics as figures of a report, under the engine's own names.
 #[must_use]
 pub fn figures(stats: &Stats) -> Vec<Figure> {
-    let counter = |name, value| Figure {
-        name,
-        value,
-        kind: FigureKind::Counter,
+    let figure = |figure: &evendb::Figure| Figure {
+        name: figure.name,
+        value: figure.value,
+        kind: match figure.kind {
+            evendb::FigureKind::Counter => FigureKind::Counter,
+            evendb::FigureKind::Gauge => FigureKind::Gauge,
+        },
     };
-    let gauge = |name, value| Figure {
-        name,
-        value,
-        kind: FigureKind::Gauge,
-    };
-    let gets = &stats.gets;
-    let written = &stats.bytes_written;
-    let memory = &stats.memory;
-    vec![
-        counter("gets.munk", gets.munk),
-        counter("gets.delta", gets.delta),
-        counter("gets.row_cache", gets.row_cache),
-        counter("gets.log", gets.log),
-        counter("gets.sstable", gets.sstable),
-        counter("gets.absent", gets.absent),
-        gauge("get_nanos.munk", gets.munk_nanos),
-        gauge("get_nanos.delta", gets.delta_nanos),
-        gauge("get_nanos.row_cache", gets.row_cache_nanos),
-        gauge("get_nanos.log", gets.log_nanos),
-        gauge("get_nanos.sstable", gets.sstable_nanos),
-        gauge("get_nanos.absent", gets.absent_nanos),
-        counter("puts", stats.puts),
-        counter("deletes", stats.deletes),
-        counter("batches", stats.batches),
-        counter("scans", stats.scans),
-        counter("scanned_records", stats.scanned_records),
-        counter("rebalances", stats.rebalances),
-        counter("munk_rebalances", stats.munk_rebalances),
-        counter("splits", stats.splits),
-        counter("merges", stats.merges),
-        counter("munk_loads", stats.munk_loads),
-        counter("munk_evictions", stats.munk_evictions),
-        counter("checkpoints", stats.checkpoints),
-        counter("written.user", written.user),
-        counter("written.commit_log", written.commit_log),
-        counter("written.log", written.log),
-        counter("written.sstable", written.sstable),
-        counter("written.manifest", written.manifest),
-        counter("read_bytes", stats.bytes_read),
-        counter("block_reads", stats.block_reads),
-        gauge("memory.budget", memory.budget),
-        gauge("memory.munks", memory.munks),
-        gauge("memory.deltas", memory.deltas),
-        gauge("memory.row_cache", memory.row_cache),
-        gauge("memory.log_indexes", memory.log_indexes),
-        gauge("memory.block_indexes", memory.block_indexes),
-        gauge("memory.metadata", memory.metadata),
-        gauge("memory.commit_log", memory.commit_log),
-        gauge("chunks", stats.chunks),
-        gauge("munks", stats.munks),
-        gauge("debt_bytes", stats.debt_bytes),
-        gauge("log_bytes", stats.log_bytes),
-        gauge("sstable_bytes", stats.sstable_bytes),
-        counter("checkpoint_nanos_total", stats.checkpoint_nanos_total),
-        gauge("put_pause_nanos_max", stats.put_pause_nanos_max),
-    ]
+    stats.figures().iter().map(figure).collect()
 }
 
 #[cfg(test)]

@@ -1,0 +1,28 @@
+//! `evendb experiment`: one question about the store, answered by measuring.
+
+use evendb_lab::experiments::Experiment;
+use evendb_lab::opener::Opener;
+use evendb_lab::stores::evendb::EvenDbOpener;
+
+use crate::failure::{Failure, Success};
+
+/// Answer one question about the store by measuring
+///
+/// Each experiment runs in processes of its own, in a directory that it removes. The command of
+/// crates/peers asks the same of other stores in one run.
+#[derive(clap::Args)]
+#[command(args_override_self = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+/// Carries the command out.
+pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    let openers: [Box<dyn Opener>; 1] = [Box::new(EvenDbOpener)];
+    arguments
+        .experiment
+        .run(&openers)
+        .map_err(|error| Failure::Message(error.to_string()))?;
+    Ok(Success::Done)
+}

@@ -1,0 +1,122 @@
+//! The one seam to `tracing`: spans and events under the target `evendb`, for work that happens
+//! seldom enough to be told one by one. Without the feature `tracing` nothing of it is compiled.
+//!
+//! * [`job!`] begins a piece of work: a span around what follows in the scope, and a clock.
+//! * [`event!`] tells of something: level, message, fields.
+//! * [`Stopwatch`] is a clock that exists with the feature only.
+//!
+//! Fields are expressions of types that `tracing` can record (integers, `bool`, `&str`). They are
+//! evaluated only where somebody listens.
+//!
+//! | level | message | fields |
+//! |---|---|---|
+//! | INFO | `opened`, `closed` | directory, epoch or outcome, time |
+//! | INFO | `recovered` | bytes of the commit log replayed, chunks that they made dirty |
+//! | ERROR | `latched` | the failure after which nothing is written |
+//! | WARN | `stalled` | what a put waited for, how long (above [`STALL_MICROS`]) |
+//! | DEBUG | `checkpoint` | its number, chunks, bytes, time |
+//! | DEBUG | `rebalanced`, `split`, `merged` | chunk, chunks after, bytes, time |
+//! | DEBUG | `munk loaded`, `munk absorbed`, `munk evicted` | chunk, bytes, time |
+//! | DEBUG | `compacted` | chunks rewritten, bytes before and after, time |
+
+/// Waits of a put above this are told.
+pub(crate) const STALL_MICROS: u64 = 10_000;
+
+/// A clock that runs with the feature only.
+#[derive(Clone, Copy)]
+pub(crate) struct Stopwatch {
+    #[cfg(feature = "tracing")]
+    started: std::time::Instant,
+}
+
+impl Stopwatch {
+    #[inline]
+    pub(crate) fn start() -> Stopwatch {
+        Stopwatch {
+            #[cfg(feature = "tracing")]
+            started: std::time::Instant::now(),
+        }
+    }
+
+    /// Microseconds since it was started; always 0 without the feature.
+    #[inline]
+    pub(crate) fn micros(self) -> u64 {
+        #[cfg(feature = "tracing")]
+        return u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        #[cfg(not(feature = "tracing"))]
+        0
+    }
+}
+
+/// A piece of work under way: its span is entered until this is dropped.
+pub(crate) struct Job {
+    #[cfg(feature = "tracing")]
+    _span: tracing::span::EnteredSpan,
+    watch: Stopwatch,
+}
+
+impl Job {
+    #[cfg(feature = "tracing")]
+    pub(crate) fn begin(span: tracing::Span) -> Job {
+        Job {
+            _span: span.entered(),
+            watch: Stopwatch::start(),
+        }
+    }
+
+    #[cfg(not(feature = "tracing"))]
+    #[inline]
+    pub(crate) fn begin() -> Job {
+        Job {
+            watch: Stopwatch::start(),
+        }
+    }
+
+    /// Microseconds since it began; always 0 without the feature.
+    #[inline]
+    pub(crate) fn micros(&self) -> u64 {
+        self.watch.micros()
+    }
+}
+
+/// Begins a [`Job`]: `job!("rewrite", chunk = id)`.
+#[cfg(feature = "tracing")]
+macro_rules! job {
+    ($name:literal $(, $field:ident = $value:expr)* $(,)?) => {
+        $crate::trace::Job::begin(::tracing::span!(
+            target: "evendb", ::tracing::Level::DEBUG, $name $(, $field = $value)*
+        ))
+    };
+}
+
+#[cfg(not(feature = "tracing"))]
+macro_rules! job {
+    ($name:literal $(, $field:ident = $value:expr)* $(,)?) => {{
+        // Not evaluated, but named, so that nothing is unused.
+        if false {
+            $(let _ = &$value;)*
+        }
+        $crate::trace::Job::begin()
+    }};
+}
+
+/// Tells of something: `event!(DEBUG, "split", chunk = id, bytes = n)`.
+#[cfg(feature = "tracing")]
+macro_rules! event {
+    ($level:ident, $message:literal $(, $field:ident = $value:expr)* $(,)?) => {
+        ::tracing::event!(
+            target: "evendb", ::tracing::Level::$level, $($field = $value,)* $message
+        )
+    };
+}
+
+#[cfg(not(feature = "tracing"))]
+macro_rules! event {
+    ($level:ident, $message:literal $(, $field:ident = $value:expr)* $(,)?) => {
+        if false {
+            $(let _ = &$value;)*
+        }
+    };
+}
+
+pub(crate) use {event, job};

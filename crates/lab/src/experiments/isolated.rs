@@ -1,0 +1,139 @@
+//! Each store and round in a process of its own.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::{Failure, Measure, Measured};
+use crate::opener::Opener;
+
+/// Runs an experiment: as the parent, which starts a process for each store and round; or, where
+/// the arguments say so, as such a process.
+///
+/// # Errors
+/// An unknown store; the first round that fails is reported and the others go on, unless none is
+/// left.
+pub fn run(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
+    match &experiment.common().child {
+        Some(child) => measure(experiment, openers, child),
+        None => compare(experiment, openers),
+    }
+}
+
+fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
+    let common = experiment.common();
+    let known = || openers.iter().map(|opener| opener.name());
+    for store in &common.stores {
+        if !known().any(|name| name == store) {
+            let names: Vec<_> = known().collect();
+            return Err(format!("no store `{store}` here; there are {}", names.join(", ")).into());
+        }
+    }
+    let wanted = |name: &&str| common.stores.is_empty() || common.stores.iter().any(|s| s == name);
+    let stores: Vec<&str> = known().filter(wanted).collect();
+    let place = Place::new(common.dir.as_deref())?;
+    let mut results = Vec::new();
+    for round in 0..common.rounds {
+        for &store in &stores {
+            let directory = place.0.join(store);
+            fs::create_dir_all(&directory)?;
+            let figures = place.0.join(format!("{store}.{round}.json"));
+            let status = Command::new(std::env::current_exe()?)
+                .args(std::env::args_os().skip(1))
+                .arg(format!("--child={store}:{round}"))
+                .arg(format!("--dir={}", directory.display()))
+                .arg(format!("--json={}", figures.display()))
+                .status()?;
+            if !status.success() {
+                // The other stores' figures are still worth having.
+                eprintln!("{store}: round {} failed: {status}", round + 1);
+                continue;
+            }
+            let figures = serde_json::from_slice(&fs::read(&figures)?)?;
+            let store = store.to_owned();
+            results.push(Measured {
+                store,
+                round,
+                figures,
+            });
+            forget_files(&directory)?;
+        }
+    }
+    if results.is_empty() {
+        return Err("no round ended well".into());
+    }
+    print!("{}", experiment.report(&results));
+    if let Some(path) = &common.json {
+        let rounds: Vec<Value> = results
+            .iter()
+            .map(|one| json!({ "store": one.store, "round": one.round, "figures": one.figures }))
+            .collect();
+        let report = json!({ "settings": experiment.settings(), "results": rounds });
+        fs::write(path, format!("{report:#}\n"))?;
+    }
+    if results.len() < stores.len() * common.rounds {
+        return Err("not all rounds ended well".into());
+    }
+    Ok(())
+}
+
+fn measure(
+    experiment: &dyn Measure,
+    openers: &[Box<dyn Opener>],
+    child: &str,
+) -> Result<(), Failure> {
+    let common = experiment.common();
+    let (Some(directory), Some(json)) = (&common.dir, &common.json) else {
+        return Err("a child needs --dir and --json".into());
+    };
+    let parsed = child
+        .split_once(':')
+        .and_then(|(store, round)| Some((store, round.parse().ok()?)));
+    let (store, round) = parsed.ok_or("a child is STORE:ROUND")?;
+    let opener = openers.iter().find(|opener| opener.name() == store);
+    let opener = opener.ok_or("no such store")?;
+    let figures = experiment.measure(&**opener, directory, round)?;
+    fs::write(json, figures.to_string())?;
+    Ok(())
+}
+
+/// A directory that goes when this does.
+struct Place(std::path::PathBuf);
+
+impl Place {
+    fn new(parent: Option<&Path>) -> Result<Place, Failure> {
+        let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
+        let path = parent.join(format!("evendb-experiment-{}", std::process::id()));
+        fs::create_dir_all(&parent)?;
+        fs::create_dir(&path)?;
+        Ok(Place(path))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            eprintln!("{} could not be removed: {error}", self.0.display());
+        }
+    }
+}
+
+/// Writes a directory's files out and drops them from the page cache.
+///
+/// # Errors
+/// Of the file system.
+pub fn forget_files(directory: &Path) -> Result<(), Failure> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            forget_files(&entry.path())?;
+        } else {
+            let file = fs::File::open(entry.path())?;
+            file.sync_all()?;
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+        }
+    }
+    Ok(())
+}

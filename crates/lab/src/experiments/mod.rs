@@ -1,0 +1,118 @@
+//! Questions about stores, each a command: `evendb experiment NAME` asks EvenDB alone, the command
+//! of the same name in `crates/peers` asks it and its peers in one run.
+//!
+//! ```text
+//!   Experiment (arguments) --> compare: round 1: store a, store b, ...   round 2: ...
+//!                                          |  each in a process of its own (isolated)
+//!                                          v
+//!                              measure: opens, runs, returns figures as JSON
+//!                                          |
+//!                              report: all rounds of all stores --> a table
+//! ```
+//! A process of its own, so that no store's memory, caches or background work touches another's
+//! figures. Between two, files are written out and dropped from the page cache. A limit on memory
+//! set from outside (`scripts/with-memory-limit`) holds for all of them.
+//!
+//! What is here: arguments, measuring, tables. What is not: adapters (see [`crate::stores`] and
+//! `crates/peers`).
+
+pub mod isolated;
+pub mod memory;
+pub mod reopen;
+pub mod table;
+
+use clap::Subcommand;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+use crate::opener::Opener;
+
+/// Why an experiment ended without a result.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// What all experiments ask for.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Common {
+    /// The stores; all that were built in if not given
+    #[arg(long, value_delimiter = ',')]
+    pub stores: Vec<String>,
+    /// Rounds of which medians are taken
+    #[arg(long, default_value_t = 3)]
+    pub rounds: usize,
+    /// Where the stores are made, and removed at the end
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// Write settings and all results to this file
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+    /// The seed of keys, values and operations
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// A small version, for a first look
+    #[arg(long)]
+    pub quick: bool,
+    /// Only for the processes that this one starts: measure this store, in this round
+    #[arg(long, hide = true)]
+    pub child: Option<String>,
+}
+
+/// One round of one store.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The store's name.
+    pub store: String,
+    /// From 0.
+    pub round: usize,
+    /// What [`Measure::measure`] returned.
+    pub figures: Value,
+}
+
+/// An experiment's two halves.
+pub trait Measure {
+    /// What is asked of every experiment.
+    fn common(&self) -> &Common;
+
+    /// Settings that the report states.
+    fn settings(&self) -> Value;
+
+    /// One round of one store, in a process of its own. `directory` is the store's own and stays
+    /// from round to round; it is empty in the first.
+    ///
+    /// # Errors
+    /// The store's, or a wrong answer.
+    fn measure(
+        &self,
+        opener: &dyn Opener,
+        directory: &Path,
+        round: usize,
+    ) -> Result<Value, Failure>;
+
+    /// All rounds of all stores as text for a terminal.
+    fn report(&self, results: &[Measured]) -> String;
+}
+
+/// The experiments.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Experiment {
+    /// How far resident memory goes above the memory budget (EvenDB only)
+    Memory(memory::Arguments),
+    /// How long opening takes after `kill -9`, and whether everything acknowledged is there
+    Reopen(reopen::Arguments),
+}
+
+impl Experiment {
+    fn measure(&self) -> &dyn Measure {
+        match self {
+            Experiment::Memory(arguments) => arguments,
+            Experiment::Reopen(arguments) => arguments,
+        }
+    }
+
+    /// Runs it on the stores that `openers` know.
+    ///
+    /// # Errors
+    /// What an experiment of a child process ended with.
+    pub fn run(&self, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
+        isolated::run(self.measure(), openers)
+    }
+}
