@@ -347,3 +347,51 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charges_come_back() {
+        let owner = LedgerOwner::take();
+        let ledger = owner.ledger();
+        assert_ne!(ledger, Ledger::SHARED);
+        let mut charge = Charge::new(ledger, Use::Tables, 100);
+        charge.set(250);
+        let copy = charge.clone();
+        assert_eq!(ledger.bytes(Use::Tables), 500);
+        charge.set(50);
+        drop(copy);
+        assert_eq!(ledger.bytes(Use::Tables), 50);
+        drop(owner);
+        let other = LedgerOwner::take();
+        assert_ne!(other.ledger(), ledger, "somebody still holds memory of it");
+        drop(charge);
+        assert_eq!(ledger.bytes(Use::Tables), 0);
+    }
+
+    /// The table in the documentation of `Options::memory_budget`.
+    #[test]
+    fn defaults_scale_with_the_budget() {
+        let mib = |bytes: u64| bytes >> 20;
+        for (budget, chunk, ring, deltas, reserve, indexes) in [
+            (64, 4, 8, 8, 8, 20),
+            (256, 4, 32, 32, 16, 88),
+            (1024, 10, 128, 128, 64, 352),
+            (8192, 10, 256, 1024, 512, 3200),
+            (65536, 10, 256, 8192, 4096, 26496),
+        ] {
+            let options = Options::new().memory_budget(budget << 20);
+            let limits = Limits::of(&options, options.ring_bytes());
+            assert_eq!(mib(options.chunk_bytes_max()), chunk);
+            assert_eq!(mib(limits.ring), ring);
+            assert_eq!(mib(limits.deltas), deltas);
+            assert_eq!(mib(limits.reserve), reserve);
+            assert_eq!(mib(limits.indexes(0)), indexes);
+            // Everything but the reserve fits beside what the indexes take at most.
+            assert!(limits.left(limits.indexes(0)) >= limits.indexes(0));
+        }
+    }
+}
