@@ -113,6 +113,7 @@ impl TableHandle {
             self.shared.count(self, &table, 1);
             self.shared.opened.push(Arc::downgrade(self));
             self.shared.close_some(STEPS_MAX);
+            self.shared.collect_if_much();
         }
         Ok(kept)
     }
@@ -191,6 +192,16 @@ impl Shared {
             } else {
                 handle.close();
             }
+        }
+    }
+
+    /// Frees what was closed, if that is much by now: gets that open and close table after table would
+    /// otherwise be faster than upkeep.
+    fn collect_if_much(&self) {
+        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
+        let held = self.ledger.bytes(Use::Tables);
+        if held > bytes_max.saturating_add((bytes_max / 4).max(256 << 10)) {
+            epoch::collect();
         }
     }
 

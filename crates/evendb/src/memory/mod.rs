@@ -250,7 +250,7 @@ impl Limits {
 /// Runs of a chunk's log, whatever the memory.
 const RUNS_MAX: u32 = 64;
 const RUNS_MIN: u32 = 24;
-/// Merged from this many on, or from half of what a log may have.
+/// Merged from this many on, or from fewer while metadata is large.
 const RUNS_MERGE: u32 = 16;
 
 impl Engine {
@@ -272,20 +272,24 @@ impl Engine {
             .left(others.iter().map(|&of| ledger.bytes(of)).sum())
     }
 
-    /// Runs that a chunk's log may have: each costs a handle, a part in the manifest's state and an
-    /// entry in the registry, whether it is used or not. As metadata grows from a tenth to a fifth of
-    /// the budget, logs of fewer runs are rewritten.
-    pub(crate) fn log_runs_max(&self) -> u32 {
+    /// `most` while metadata is below a tenth of the budget, `least` above a fifth, evenly between.
+    fn by_metadata(&self, most: u32, least: u32) -> u32 {
         let tenth = (self.options.memory_budget / 10).max(1);
         let above = self.ledger().bytes(Use::Metadata).saturating_sub(tenth);
-        RUNS_MAX - (u64::from(RUNS_MAX - RUNS_MIN) * above.min(tenth) / tenth) as u32
+        most - (u64::from(most - least) * above.min(tenth) / tenth) as u32
+    }
+
+    /// Runs that a chunk's log may have before the chunk is rewritten. Each costs a handle, a part in
+    /// the manifest's state and an entry in the registry, whether it is used or not.
+    pub(crate) fn log_runs_max(&self) -> u32 {
+        self.by_metadata(RUNS_MAX, RUNS_MIN)
     }
 
     /// Runs of a chunk's log from which on the newest are merged into one.
     pub(crate) fn log_runs_merge(&self) -> u32 {
         // Small chunks are rewritten at little cost, so their logs are short.
-        let small = (self.options.chunk_bytes_max() / 256).clamp(4, u64::from(RUNS_MERGE)) as u32;
-        (self.log_runs_max() / 2).min(small)
+        let most = (self.options.chunk_bytes_max() / 256).clamp(4, u64::from(RUNS_MERGE)) as u32;
+        self.by_metadata(most, 4)
     }
 
     /// Whether buffers take so much that cursors should read less at a time.
