@@ -241,9 +241,9 @@ impl Limits {
     }
 
     /// What open tables and log searches may take together, beside this much metadata: a cold get
-    /// without its block index reads twice, so they come before rows and munks, up to a half.
+    /// without its block index reads twice, so they come before rows and munks, up to a third.
     fn indexes(&self, metadata: u64) -> u64 {
-        (self.left(metadata) / 2).max(self.budget / 8)
+        (self.left(metadata) / 3).max(self.budget / 8)
     }
 }
 
@@ -381,11 +381,11 @@ mod tests {
     fn defaults_scale_with_the_budget() {
         let mib = |bytes: u64| bytes >> 20;
         for (budget, chunk, ring, deltas, reserve, indexes) in [
-            (64, 4, 8, 8, 8, 20),
-            (256, 4, 32, 32, 16, 88),
-            (1024, 10, 128, 128, 64, 352),
-            (8192, 10, 256, 1024, 512, 3200),
-            (65536, 10, 256, 8192, 4096, 26496),
+            (64, 4, 8, 8, 8, 13),
+            (256, 4, 32, 32, 16, 58),
+            (1024, 10, 128, 128, 64, 234),
+            (8192, 10, 256, 1024, 512, 2133),
+            (65536, 10, 256, 8192, 4096, 17664),
         ] {
             let options = Options::new().memory_budget(budget << 20);
             let limits = Limits::of(&options, options.ring_bytes());
