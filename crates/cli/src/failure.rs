@@ -13,6 +13,8 @@ pub enum Success {
     BadLines,
     /// It looked, and the key is not there.
     NotFound,
+    /// It looked, and not all that is there is whole.
+    Corrupt,
 }
 
 impl Success {
@@ -22,6 +24,7 @@ impl Success {
             Self::Done => ExitCode::SUCCESS,
             Self::BadLines => ExitCode::from(3),
             Self::NotFound => ExitCode::from(4),
+            Self::Corrupt => ExitCode::from(5),
         }
     }
 }

@@ -18,7 +18,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, compact, delete, experiment, get, import, put, scan, stats, verify_import,
+    bench, compact, delete, dump, experiment, get, import, put, repair, scan, stats, verify,
+    verify_import,
 };
 
 /// EvenDB: an embedded ordered key-value store for keys with spatial locality.
@@ -36,6 +37,7 @@ Exit codes:
   2    wrong usage
   3    some input lines were bad (the good ones were imported)
   4    key not found
+  5    corruption found, or not everything could be saved
   130  interrupted; what was done is reported, the database is closed cleanly";
 
 #[derive(Subcommand)]
@@ -47,6 +49,9 @@ enum Command {
     Scan(scan::Arguments),
     Stats(stats::Arguments),
     Compact(compact::Arguments),
+    Verify(verify::Arguments),
+    Dump(dump::Arguments),
+    Repair(repair::Arguments),
     Bench(bench::Arguments),
     Experiment(experiment::Arguments),
     VerifyImport(verify_import::Arguments),
@@ -61,6 +66,9 @@ fn main() -> ExitCode {
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Compact(arguments) => compact::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Dump(arguments) => dump::run(&arguments),
+        Command::Repair(arguments) => repair::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Experiment(arguments) => experiment::run(&arguments),
         Command::VerifyImport(arguments) => verify_import::run(&arguments),

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use clap::ValueEnum;
+use evendb::inspect::ChunkName;
 use serde_json::{Value, json};
 
 use crate::keys::{self, Column, ColumnType};
@@ -98,7 +99,34 @@ fn columns_json(columns: &[Column]) -> Value {
         .collect()
 }
 
-fn text_or_hex(bytes: &[u8]) -> Value {
+/// A chunk as the inspections name it.
+pub fn chunk_json(chunk: &ChunkName) -> Value {
+    json!({
+        "id": chunk.id,
+        "keyspace": chunk.keyspace,
+        "low": text_or_hex(&chunk.low),
+        "high": chunk.high.as_deref().map(text_or_hex),
+    })
+}
+
+/// Bytes as one line of text: what is no printable UTF-8, and backslashes, as escapes.
+pub fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            match letter {
+                '\\' => text.push_str("\\\\"),
+                _ if letter.is_control() => text.extend(letter.escape_default()),
+                _ => text.push(letter),
+            }
+        }
+        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    text
+}
+
+/// UTF-8 as a string, other bytes as `{"hex": "..."}`.
+pub fn text_or_hex(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => json!(text),
         Err(_) => {

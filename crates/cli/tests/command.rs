@@ -75,6 +75,11 @@ impl Outcome {
     }
 
     #[track_caller]
+    fn expect_code(&self, code: i32) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+    }
+
+    #[track_caller]
     fn complains(self, code: i32, words: &str) -> Self {
         assert_eq!(self.code, Some(code), "{self:?}");
         assert!(self.error.contains(words), "`{words}` in {}", self.error);
@@ -498,4 +503,76 @@ fn an_interrupted_bench_reports_and_removes_its_store() {
         0,
         "the store is removed"
     );
+}
+
+/// A sound database, a damaged one, what is saved of it, and what the codes are.
+#[test]
+fn verify_dump_and_repair() {
+    let place = Place::new();
+    let lines: String = (0..2000)
+        .map(|number| format!("key{number:05}\tvalue {number}\n"))
+        .collect();
+    place.file("in.tsv", &lines);
+    place.run("import", &["in.tsv"]);
+    let sound = place.run("verify", &[]);
+    assert_eq!(sound.code, Some(0), "{sound:?}");
+    assert!(
+        String::from_utf8_lossy(&sound.out).contains("2,000 records"),
+        "{sound:?}"
+    );
+    let dump = place.run("dump", &["manifest", "--json"]);
+    assert_eq!(dump.code, Some(0), "{dump:?}");
+    let text = String::from_utf8_lossy(&dump.out).into_owned();
+    let objects: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let part = objects
+        .iter()
+        .rfind(|object| object["item"] == "part")
+        .unwrap();
+    let table = part["table"].as_str().unwrap();
+    let dump = place.run("dump", &["sstable", table, "--keys-only", "--limit", "2"]);
+    let text = String::from_utf8_lossy(&dump.out).into_owned();
+    assert!(
+        text.contains("key=`key00000`") && text.contains("key=`key00001`"),
+        "{text}"
+    );
+    assert!(!text.contains("value="), "{text}");
+    let current = place.run("dump", &["current"]);
+    assert!(String::from_utf8_lossy(&current.out).contains("MANIFEST-000001"));
+    place.run("dump", &["commit-log"]).expect_code(0);
+    place
+        .run("dump", &["chunk", "1"])
+        .complains(1, "no chunk 1");
+
+    let offset = part["offset"].as_u64().unwrap() as usize;
+    let file = place.path("db").join(part["file"].as_str().unwrap());
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[offset + 100] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let bad = place.run("verify", &["--json"]);
+    assert_eq!(bad.code, Some(5), "{bad:?}");
+    let text = String::from_utf8_lossy(&bad.out).into_owned();
+    let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!(first["file"], part["file"]);
+    assert_eq!(first["offset"], offset);
+    assert_eq!(first["chunks"][0]["keyspace"], "default");
+    let saved = place.path("saved");
+    let into = ["--into", saved.to_str().unwrap()];
+    let repaired = place.run("repair", &into);
+    assert_eq!(repaired.code, Some(5), "{repaired:?}");
+    let text = String::from_utf8_lossy(&repaired.out).into_owned();
+    assert!(
+        text.contains("lost: ") && text.contains("keys `key00000` to"),
+        "{text}"
+    );
+    place.run("repair", &into).complains(1, "is not empty");
+    let mut scan = evendb();
+    scan.arg("get").arg(&saved).arg("key01999");
+    let outcome = Outcome::of(scan.output().unwrap());
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let mut nothing = evendb();
+    nothing.arg("verify").arg(place.path("nowhere"));
+    Outcome::of(nothing.output().unwrap()).complains(1, "no database");
 }

@@ -144,7 +144,7 @@ fn compacting() {
             db.put(format!("a{number}"), [round; 100]).unwrap();
             other.put(format!("b{number}"), [round; 100]).unwrap();
         }
-        db.checkpoint().unwrap();
+        db.flush().unwrap();
     }
     db.close().unwrap();
     let compact = |arguments: &[&str]| -> Value {

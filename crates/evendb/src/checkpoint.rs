@@ -15,6 +15,7 @@
 //! A full disk gives up without loss and without the latch: the deltas stay frozen for the next
 //! checkpoint. A failed write or sync latches.
 
+use crate::ballast::Need;
 use crate::chunk::{Chunk, Frozen, View};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -111,6 +112,15 @@ impl Engine {
 
     /// The same, the caller holding the checkpoint mutex.
     pub(crate) fn checkpoint_locked(&self) -> Result<()> {
+        // Writes wait for it: jobs have to make do with less, if nothing else helps.
+        self.with_ballast(Need::Jobs, || {
+            self.with_ballast(Need::Deletes, || self.try_checkpoint())
+        })?;
+        self.tend_ballast();
+        Ok(())
+    }
+
+    fn try_checkpoint(&self) -> Result<()> {
         self.check_healthy()?;
         self.check_ownership()?;
         let started = Instant::now();

@@ -1,5 +1,6 @@
 //! [`Db`]: the handle of an open database.
 
+use crate::ballast::Need;
 use crate::batch::Batch;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -122,7 +123,7 @@ impl Db {
         self.engine().drop_keyspace(name)
     }
 
-    fn engine(&self) -> &Engine {
+    pub(crate) fn engine(&self) -> &Engine {
         &self.handle.engine
     }
 
@@ -225,20 +226,20 @@ impl Db {
         self.engine().persist()
     }
 
-    /// Runs a checkpoint: deltas go to the chunks' logs, the commit log is recycled.
+    /// Writes what is in memory to the chunks' logs, after which the commit log is recycled.
     ///
     /// # Errors
     /// As [`persist`](Self::persist), and `NoSpace`, after which nothing is lost.
-    pub fn checkpoint(&self) -> Result<()> {
+    pub fn flush(&self) -> Result<()> {
         self.engine().check_writable()?;
         self.engine().checkpoint()
     }
 
-    /// Runs a checkpoint and all reorganisation that is owed, and waits for it: what has been
+    /// Flushes and does all reorganisation that is owed, and waits for it: what has been
     /// written so far is then paid for, which write amplification should be measured after.
     ///
     /// # Errors
-    /// As [`checkpoint`](Self::checkpoint).
+    /// As [`flush`](Self::flush).
     pub fn settle_debt(&self) -> Result<()> {
         self.engine().settle_debt()
     }
@@ -287,6 +288,7 @@ impl std::fmt::Debug for Db {
 impl Engine {
     pub(crate) fn create_keyspace(&self, name: &str) -> Result<Arc<KeyspaceState>> {
         self.check_writable()?;
+        self.check_ballast()?;
         let mut catalog = self.catalog.lock();
         if let Some(known) = catalog.get(name) {
             return Ok(known.clone());
@@ -325,10 +327,13 @@ impl Engine {
         self.clock.wait_all_idle_once();
         let change = Change::DropKeyspace { id: keyspace.id };
         let tables = self.last_tables(&keyspace);
-        let bytes = self.manifest().flush(vec![change]).map_err(|error| {
+        let dropped = self.with_ballast(Need::Jobs, || {
+            let flushed = self.manifest().flush(vec![change.clone()]);
+            flushed.map_err(|error| self.manifest_error(error))
+        });
+        let bytes = dropped.inspect_err(|_| {
             // Not dropped after all, unless nothing may be written any more.
             keyspace.set_dropped(false);
-            self.manifest_error(error)
         })?;
         self.metrics.bytes_manifest.add(bytes);
         let mut dirty = self.dirty.lock();

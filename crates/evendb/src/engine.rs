@@ -8,7 +8,10 @@
 //! chunk latch, PO slot, ring latch, root mutex; then the leaves (dirty queue, manifest queue,
 //! snapshot registry, row shards, admission queue, extent space, work queue).
 
+use crate::ballast::{Ballast, Need};
 use crate::cache::row::RowCache;
+use crate::cache::sample::Sampler;
+use crate::cache::split::Split;
 use crate::chunk::Chunk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::SearchSettings;
@@ -25,10 +28,10 @@ use crate::sync::{Arc, Condvar, Mutex, OnceLock, epoch};
 use crate::trace;
 use crate::version::clock::Clock;
 use crate::worker::Work;
-use crate::write::Op;
 use crate::write::admission::Admission;
 use crate::write::commit_log::{self, CommitLog, Lsn};
 use crate::write::payload::{self, Encoded};
+use crate::write::{Op, deletes_only};
 use evendb_storage::TableId;
 use evendb_storage::codec::checksum;
 use evendb_storage::vfs::{LockGuard, Vfs};
@@ -53,7 +56,12 @@ pub(crate) struct Engine {
     pub(crate) manifest: Option<Manifest>,
     pub(crate) tables: Tables,
     pub(crate) container: Arc<Container>,
+    /// Room kept back for a full disk.
+    pub(crate) ballast: Ballast,
     pub(crate) row_cache: Option<RowCache>,
+    pub(crate) sampler: Sampler,
+    /// How munks and rows share memory; the policy's round has it.
+    pub(crate) split: Mutex<Split>,
     pub(crate) search_settings: SearchSettings,
     ledger: LedgerOwner,
     pub(crate) metrics: Metrics,
@@ -108,6 +116,7 @@ pub(crate) struct Assembly {
     pub(crate) manifest: Option<Manifest>,
     pub(crate) tables: Tables,
     pub(crate) container: Arc<Container>,
+    pub(crate) ballast: Ballast,
     pub(crate) catalog: BTreeMap<String, Arc<KeyspaceState>>,
     pub(crate) dirty: Vec<(Arc<Chunk>, u64)>,
     pub(crate) completed: u64,
@@ -119,7 +128,8 @@ pub(crate) struct Assembly {
     pub(crate) inherits: bool,
     pub(crate) search_settings: SearchSettings,
     pub(crate) ledger: LedgerOwner,
-    pub(crate) lock: Box<dyn LockGuard>,
+    /// None for a reader where there can be no writer.
+    pub(crate) lock: Option<Box<dyn LockGuard>>,
 }
 
 impl Engine {
@@ -137,7 +147,10 @@ impl Engine {
             manifest: parts.manifest,
             tables: parts.tables,
             container: parts.container,
+            ballast: parts.ballast,
             row_cache,
+            sampler: Sampler::new(options.memory_budget),
+            split: Mutex::new(Split::new(options.row_share())),
             search_settings: parts.search_settings,
             ledger: parts.ledger,
             metrics: Metrics::default(),
@@ -163,7 +176,7 @@ impl Engine {
             copies_values: AtomicBool::new(false),
             log_merges: Mutex::new(Vec::new()),
             work: Work::default(),
-            lock: Mutex::new(Some(parts.lock)),
+            lock: Mutex::new(parts.lock),
             options,
         }
     }
@@ -214,7 +227,10 @@ impl Engine {
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_readable()?;
         if self.manifest.is_none() {
-            let message = "the database is open for reading only";
+            let message = format!(
+                "the database in {} is open for reading only; open it without read_only to write",
+                self.dir.display()
+            );
             return Err(Error::new(ErrorKind::ReadOnly, message));
         }
         self.check_healthy()
@@ -224,7 +240,11 @@ impl Engine {
     pub(crate) fn settle_inherited(&self) -> Result<()> {
         // Pairs with the Release of the checkpoint that took it.
         if self.inherits.load(Ordering::Acquire) {
-            self.checkpoint()?;
+            let _one_at_a_time = self.checkpoint_mutex.lock();
+            // Whoever waited may find it done.
+            if self.inherits.load(Ordering::Acquire) {
+                self.checkpoint_locked()?;
+            }
         }
         Ok(())
     }
@@ -238,8 +258,12 @@ impl Engine {
         // writes to come, and those latch.
         let held = lock.still_held().unwrap_or(true);
         if !held {
-            let message =
-                "the lock file was deleted or replaced: others may have opened the database";
+            let message = "was deleted or replaced: others may have opened the database, so all writes stop; \
+                 close it everywhere, and open it again";
+            let message = format!(
+                "the lock file {} {message}",
+                self.dir.join("LOCK").display()
+            );
             return Err(self.latch_error(Error::new(ErrorKind::Locked, message)));
         }
         Ok(())
@@ -330,6 +354,14 @@ impl Engine {
     /// Writes the operations of a batch that does not fit the ring into a file of its own, synced
     /// before the ring names it.
     pub(crate) fn write_value_extent(&self, ops: &[Op<'_>]) -> Result<Encoded> {
+        if deletes_only(ops) {
+            return self.with_ballast(Need::Deletes, || self.try_value_extent(ops));
+        }
+        self.check_ballast()?;
+        self.try_value_extent(ops)
+    }
+
+    fn try_value_extent(&self, ops: &[Op<'_>]) -> Result<Encoded> {
         let id = self.new_id();
         let path = value_extent_path(&self.dir, id);
         let failed = |source| evendb_storage::Error::io(&path, "write a value extent", source);
@@ -393,13 +425,72 @@ impl Engine {
     }
 
     /// Makes sure that the deltas' runs will find room on the disk, before anything is logged.
-    pub(crate) fn reserve_disk(&self, delta_bytes: u64) -> Result<()> {
+    /// A full disk refuses puts; `deletes` may use what is kept back for them.
+    pub(crate) fn reserve_disk(&self, delta_bytes: u64, deletes: bool) -> Result<()> {
         let need = self.admission.delta_used() + delta_bytes;
         // Relaxed: the room only shrinks at a checkpoint, which copes with finding too little.
         if need <= self.disk_room.load(Ordering::Relaxed) {
             return Ok(());
         }
+        if !deletes {
+            if self.ballast.is_owed() {
+                let free = self.container.free_bytes();
+                if free >= need + self.ballast.deletes_bytes() {
+                    return Ok(());
+                }
+            }
+            self.check_ballast()?;
+            return self.ensure_disk_room(need);
+        }
+        match self.with_ballast(Need::Deletes, || self.ensure_room_for_deletes(need)) {
+            Err(error) if error.kind() == ErrorKind::NoSpace => self.make_room_for(delta_bytes),
+            reserved => reserved,
+        }
+    }
+
+    /// A delete on a full disk that has used up what was kept for deletes: does what frees space,
+    /// until there is room.
+    fn make_room_for(&self, delta_bytes: u64) -> Result<()> {
+        let try_again = || self.ensure_room_for_deletes(self.admission.delta_used() + delta_bytes);
+        // Deltas ask for more room than their runs take. Without room for those either, jobs first.
+        let written = self.checkpoint();
+        match &written {
+            Err(error) if error.kind() != ErrorKind::NoSpace => return written,
+            Ok(()) if try_again().is_ok() => return Ok(()),
+            _ => {}
+        }
+        for also_unneeded in [false, true] {
+            for (_, chunk) in self.chunks() {
+                let done = match also_unneeded {
+                    false => self.maintain_on_full_disk(&chunk),
+                    true => self.rewrite_for_room(&chunk),
+                };
+                match done {
+                    Ok(true) if try_again().is_ok() => return Ok(()),
+                    Ok(_) => {}
+                    // Another chunk may need less.
+                    Err(error) if error.kind() == ErrorKind::NoSpace => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        // There is nothing left to do for jobs: whatever there is.
+        if written.is_err() {
+            self.checkpoint()?;
+        }
+        self.ensure_disk_room(self.admission.delta_used() + delta_bytes)
+    }
+
+    fn ensure_room_for_deletes(&self, need: u64) -> Result<()> {
+        if self.container.free_bytes() < need {
+            self.ballast.keep_for_jobs()?;
+        }
+        self.ensure_disk_room(need)
+    }
+
+    fn ensure_disk_room(&self, need: u64) -> Result<()> {
         let step = (self.options.delta_bytes_max() / 4).max(64 << 10);
+        let step = if self.ballast.is_owed() { 0 } else { step };
         let wanted = need + step;
         match self
             .container

@@ -66,13 +66,16 @@ impl Error {
     pub(crate) fn latched(cause: &Error) -> Error {
         Error(Arc::new(Inner {
             kind: ErrorKind::Latched,
-            message: format!("an earlier failure stopped all writes: {cause}"),
+            message: format!(
+                "an earlier failure stopped all writes: {cause}; reads go on; reopen the database \
+                 after fixing the cause: what was acknowledged as durable is there then"
+            ),
             source: Some(Box::new(cause.clone())),
         }))
     }
 
     pub(crate) fn closed() -> Error {
-        Error::new(ErrorKind::Closed, "the database is closed")
+        Error::new(ErrorKind::Closed, "the database is closed; open it again")
     }
 
     /// What kind of failure this is.
@@ -89,9 +92,24 @@ impl From<evendb_storage::Error> for Error {
             evendb_storage::ErrorKind::Unsupported => ErrorKind::Unsupported,
             _ => ErrorKind::Io,
         };
+        // What to do, where there is something.
+        let advice = match kind {
+            ErrorKind::NoSpace => {
+                "; nothing of the operation took effect and reads go on: free space on the disk, or \
+                 delete keys, for which some room is kept back"
+            }
+            ErrorKind::Corruption => {
+                "; these bytes are damaged, other data can be read: restore from a copy, or salvage \
+                 what can be read"
+            }
+            ErrorKind::Unsupported => {
+                "; open it with the version of EvenDB that wrote it, or a newer one"
+            }
+            _ => "",
+        };
         Error(Arc::new(Inner {
             kind,
-            message: error.to_string(),
+            message: format!("{error}{advice}"),
             source: Some(Box::new(error)),
         }))
     }

@@ -1,5 +1,6 @@
 #![doc = include_str!("crate.md")]
 
+mod ballast;
 mod batch;
 #[cfg(feature = "bench-parts")]
 #[doc(hidden)]
@@ -7,10 +8,12 @@ pub mod bench_parts;
 mod cache;
 mod checkpoint;
 mod chunk;
+mod copy;
 mod db;
 mod engine;
 mod error;
 mod funk;
+pub mod inspect;
 mod keyspace;
 mod manifest;
 mod memory;
@@ -34,6 +37,7 @@ mod write;
 
 pub use batch::Batch;
 pub use cache::row::RowPolicy;
+pub use copy::CheckpointSummary;
 pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
 pub use keyspace::Keyspace;

@@ -71,6 +71,7 @@ pub struct Options {
     pub(crate) munks: bool,
     pub(crate) row_cache: bool,
     pub(crate) row_policy: RowPolicy,
+    pub(crate) row_cache_share: Option<f64>,
     pub(crate) block_bytes: usize,
     pub(crate) commit_log_bytes: Option<u64>,
     pub(crate) commit_log_mapped: bool,
@@ -105,6 +106,7 @@ impl Options {
             munks: true,
             row_cache: true,
             row_policy: RowPolicy::default(),
+            row_cache_share: None,
             block_bytes: 4096,
             commit_log_bytes: None,
             commit_log_mapped: true,
@@ -209,6 +211,14 @@ impl Options {
         self
     }
 
+    /// The share, 0 to 1, of the memory for munks and rows that rows have. `None` (default): it
+    /// follows the workload; what a byte more would bring is measured on both sides, and memory
+    /// moves to where it brings more. A fixed share is for experiments.
+    pub fn row_cache_share(mut self, share: Option<f64>) -> Self {
+        self.row_cache_share = share;
+        self
+    }
+
     /// How rows are chosen to leave the row cache.
     pub fn row_policy(mut self, policy: RowPolicy) -> Self {
         self.row_policy = policy;
@@ -287,6 +297,12 @@ impl Options {
         {
             return bad("split_factor must be between 1 and 1024");
         }
+        if self
+            .row_cache_share
+            .is_some_and(|share| !(0.0..=1.0).contains(&share))
+        {
+            return bad("row_cache_share must be between 0 and 1");
+        }
         if self.filter_bits_per_key > 64 {
             return bad("filter_bits_per_key must be at most 64");
         }
@@ -310,6 +326,15 @@ impl Options {
     pub(crate) fn open_files_limit(&self) -> u64 {
         let half = self.vfs.open_files_max().unwrap_or(u64::MAX) / 2;
         self.open_files_max.unwrap_or(half.min(8192)).max(1)
+    }
+
+    /// The rows' share if it is fixed: given, or because there is nothing to share with.
+    pub(crate) fn row_share(&self) -> Option<f64> {
+        match (self.row_cache, self.munks) {
+            (false, _) => Some(0.0),
+            (true, false) => Some(1.0),
+            (true, true) => self.row_cache_share,
+        }
     }
 
     pub(crate) fn delta_bytes_max(&self) -> u64 {

@@ -12,6 +12,7 @@
 //!    value over a checkpointed one.
 //! 5. Files that nothing names are removed: SSTables, value extents, manifests. No others.
 
+use crate::ballast::{Ballast, Need};
 use crate::chunk::index::Index;
 use crate::chunk::record::RecordRef;
 use crate::chunk::{ChargedDelta, Chunk, KeyRange, View};
@@ -36,20 +37,32 @@ use crate::write::admission::Admission;
 use crate::write::commit_log::{self, CommitLog, LogRecord, Lsn, Segment};
 use crate::write::payload::{self, Decoded, DecodedOp};
 use evendb_storage::codec::{checksum, hash_key};
-use evendb_storage::vfs::{File, Vfs, read_exact_at};
-use evendb_storage::{Error as StorageError, Version};
+use evendb_storage::vfs::{File, LockGuard, LockHolder, Vfs, read_exact_at};
+use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind, Version};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 
-const COMMIT_LOG: &str = "COMMIT-LOG";
-const CONTAINER: &str = "CHUNK-LOGS";
-const LOCK: &str = "LOCK";
+pub(crate) const COMMIT_LOG: &str = "COMMIT-LOG";
+pub(crate) const CONTAINER: &str = "CHUNK-LOGS";
+pub(crate) const LOCK: &str = "LOCK";
+/// In a directory without `CURRENT`: a copy is being made there, or was given up.
+pub(crate) const UNFINISHED_COPY: &str = "UNFINISHED-COPY";
 
 fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
     let what = what.to_owned();
     move |source| StorageError::io(&path, &what, source).into()
+}
+
+/// The refusal of a directory in which a copy was begun and not finished.
+fn unfinished_copy(dir: &Path) -> Error {
+    let message = format!(
+        "there is no database in {}: a checkpoint into it was not finished; delete the directory \
+         and make the checkpoint again",
+        dir.display()
+    );
+    Error::new(ErrorKind::NotFound, message)
 }
 
 /// A number nobody can guess from the outside; it seeds checksums, so that bytes of an earlier
@@ -68,25 +81,32 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         .exists(&dir.join("CURRENT"))
         .map_err(io(&dir, "look for the database"))?;
     if exists && options.error_if_exists {
-        let message = format!("there is a database in {} already", dir.display());
+        let message = format!(
+            "there is a database in {} already; give another directory, or open it without \
+             error_if_exists",
+            dir.display()
+        );
         return Err(Error::new(ErrorKind::AlreadyExists, message));
     }
+    if !exists && options.read_only {
+        let mark = dir.join(UNFINISHED_COPY);
+        if vfs.exists(&mark).map_err(io(&mark, "look for a copy"))? {
+            return Err(unfinished_copy(&dir));
+        }
+    }
     if !exists && (options.read_only || !options.create_if_missing) {
-        let message = format!("there is no database in {}", dir.display());
+        let what = match options.read_only {
+            true => "a read-only opening creates none",
+            false => "create_if_missing is off",
+        };
+        let message = format!("there is no database in {}, and {what}", dir.display());
         return Err(Error::new(ErrorKind::NotFound, message));
     }
     if !exists {
         vfs.create_dir_all(&dir)
             .map_err(io(&dir, "create the directory"))?;
     }
-    let lock_path = dir.join(LOCK);
-    let lock = vfs.lock(&lock_path, options.read_only).map_err(|source| {
-        if source.kind() == std::io::ErrorKind::WouldBlock {
-            let message = format!("the database in {} is open elsewhere", dir.display());
-            return Error::new(ErrorKind::Locked, message);
-        }
-        io(&lock_path, "lock the database")(source)
-    })?;
+    let lock = lock(&*vfs, &dir, options.read_only)?;
     // Asked again under the lock: somebody may have created it meanwhile.
     let exists = vfs
         .exists(&dir.join("CURRENT"))
@@ -98,6 +118,61 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     Opening::new(vfs, dir, options, manifest)?.run(lock)
 }
 
+/// Locks the directory. A reader of a directory that has no lock file, and in which none can be
+/// made (a read-only medium), does without: nobody can write there.
+fn lock(vfs: &dyn Vfs, dir: &Path, shared: bool) -> Result<Option<Box<dyn LockGuard>>> {
+    use std::io::ErrorKind as Io;
+    let path = dir.join(LOCK);
+    let mut locked = vfs.lock(&path, shared);
+    if shared
+        && locked
+            .as_ref()
+            .is_err_and(|error| error.kind() == Io::NotFound)
+    {
+        locked = match vfs.lock(&path, false) {
+            Ok(made) => {
+                drop(made);
+                vfs.lock(&path, true)
+            }
+            Err(error) if matches!(error.kind(), Io::ReadOnlyFilesystem | Io::PermissionDenied) => {
+                return Ok(None);
+            }
+            Err(error) => Err(error),
+        };
+    }
+    match locked {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error) if error.kind() == Io::WouldBlock => Err(open_elsewhere(
+            dir,
+            vfs.lock_holder(&path),
+            std::process::id(),
+        )),
+        Err(error) => Err(io(&path, "lock the database")(error)),
+    }
+}
+
+/// The refusal of a second opener: who the first is, as far as is known, and what to do.
+fn open_elsewhere(dir: &Path, holder: LockHolder, own: u32) -> Error {
+    let who = match holder.process {
+        _ if holder.shared => {
+            "for reading elsewhere (readers leave no name); close them before writing".to_owned()
+        }
+        Some(id) if id == own => {
+            format!("in this process ({id}) already; share that handle, or close it first")
+        }
+        Some(id) if holder.process_seen => {
+            format!("in process {id}; end that process, or have it close the database")
+        }
+        Some(id) => format!(
+            "elsewhere: its LOCK file names process {id}, which cannot be seen from here (another \
+             container or machine?)"
+        ),
+        None => "elsewhere, by a process that its LOCK file does not name".to_owned(),
+    };
+    let message = format!("the database in {} is open {who}", dir.display());
+    Error::new(ErrorKind::Locked, message)
+}
+
 /// Creates the files of a new database; `CURRENT` comes last and makes it one.
 fn create(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Manifest> {
     let names = vfs.list(dir).map_err(io(dir, "list the directory"))?;
@@ -105,6 +180,9 @@ fn create(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Manifest> {
         .into_iter()
         .filter_map(|name| name.into_string().ok())
         .collect();
+    if names.iter().any(|name| name == UNFINISHED_COPY) {
+        return Err(unfinished_copy(dir));
+    }
     // A creation that was cut short leaves some of these, never data.
     if names
         .iter()
@@ -218,7 +296,7 @@ impl Opening {
         })
     }
 
-    fn run(mut self, lock: Box<dyn evendb_storage::vfs::LockGuard>) -> Result<Engine> {
+    fn run(mut self, lock: Option<Box<dyn LockGuard>>) -> Result<Engine> {
         let replay = self.scan_commit_log()?;
         let last_epoch = self.state.epochs.last().map_or(0, |epoch| epoch.epoch);
         let epoch = EpochRecord {
@@ -241,9 +319,15 @@ impl Opening {
             ledger,
             files_max,
         );
+        let ballast = Ballast::new(
+            self.vfs.clone(),
+            &self.dir,
+            self.options.chunk_bytes_max(),
+            self.options.delta_bytes_max(),
+        );
         let mut commit_log = None;
         if !self.options.read_only {
-            self.begin_epoch(&epoch)?;
+            self.begin_epoch(&epoch, &ballast)?;
             commit_log = self.start_commit_log(&epoch)?;
         }
         let ring_bytes = commit_log.as_ref().map_or(0, |_| self.state.ring_bytes);
@@ -277,6 +361,7 @@ impl Opening {
             manifest: self.manifest,
             tables,
             container,
+            ballast,
             catalog: catalog
                 .into_values()
                 .map(|state| (state.name.clone(), state))
@@ -296,26 +381,8 @@ impl Opening {
         }))
     }
 
-    /// Each epoch ends where the first later one begins that found it shorter: a power loss can cut
-    /// the log below the end that an opening found before it, and the epoch after goes on there.
-    /// One that begins above that cut is empty.
     fn segments(&self) -> Vec<Segment> {
-        let mut closed_at: Option<Lsn> = None;
-        let mut segments: Vec<Segment> = Vec::with_capacity(self.state.epochs.len());
-        for epoch in self.state.epochs.iter().rev() {
-            if closed_at.is_none_or(|closed| epoch.start < closed) {
-                segments.push(Segment {
-                    epoch: epoch.epoch,
-                    seed: epoch.seed,
-                    start: epoch.start,
-                    closed_at,
-                });
-            }
-            let closed = epoch.previous_closed_at;
-            closed_at = Some(closed_at.map_or(closed, |later| later.min(closed)));
-        }
-        segments.reverse();
-        segments
+        segments(&self.state)
     }
 
     /// Hands out the valid records above the replay position. `each` says whether to go on; the
@@ -404,7 +471,7 @@ impl Opening {
     }
 
     /// Step 3. A manifest that was created by this opening goes on; another is resumed.
-    fn begin_epoch(&mut self, epoch: &EpochRecord) -> Result<()> {
+    fn begin_epoch(&mut self, epoch: &EpochRecord, ballast: &Ballast) -> Result<()> {
         if self.manifest.is_none() {
             // The process before may have died between a rename and the sync of the directory:
             // what is built on the names found here must not be lost with them.
@@ -433,7 +500,11 @@ impl Opening {
                     .remove(&path)
                     .map_err(io(&path, "remove a leftover"))?;
             }
-            self.ring = Some(commit_log::create_file(&*self.vfs, &path, bytes)?);
+            let created = commit_log::create_file(&*self.vfs, &path, bytes);
+            self.ring = Some(created.inspect_err(|_| {
+                // Of no use, and in the way of others on a full disk.
+                let _ = self.vfs.remove(&path);
+            })?);
             self.vfs
                 .sync_dir(&self.dir)
                 .map_err(io(&self.dir, "sync the directory"))?;
@@ -442,7 +513,16 @@ impl Opening {
         }
         changes.push(Change::Epoch(epoch.clone()));
         let manifest = self.manifest.as_ref().expect("just made");
-        manifest.flush(changes)?;
+        let recorded = manifest.begin_epoch(changes.clone());
+        match recorded {
+            // A full disk must not keep a database from opening.
+            Err(error)
+                if error.kind() == StorageErrorKind::NoSpace && ballast.release(Need::Jobs) =>
+            {
+                manifest.begin_epoch(changes)?;
+            }
+            recorded => drop(recorded?),
+        }
         Ok(())
     }
 
@@ -655,11 +735,34 @@ impl Opening {
     }
 }
 
+/// Each epoch ends where the first later one begins that found it shorter: a power loss can cut
+/// the log below the end that an opening found before it, and the epoch after goes on there.
+/// One that begins above that cut is empty.
+pub(crate) fn segments(state: &State) -> Vec<Segment> {
+    let mut closed_at: Option<Lsn> = None;
+    let mut segments: Vec<Segment> = Vec::with_capacity(state.epochs.len());
+    for epoch in state.epochs.iter().rev() {
+        if closed_at.is_none_or(|closed| epoch.start < closed) {
+            segments.push(Segment {
+                epoch: epoch.epoch,
+                seed: epoch.seed,
+                start: epoch.start,
+                closed_at,
+            });
+        }
+        let closed = epoch.previous_closed_at;
+        closed_at = Some(closed_at.map_or(closed, |later| later.min(closed)));
+    }
+    segments.reverse();
+    segments
+}
+
 /// Whether a file of this name could only have been made by an engine that no longer needs it.
-fn is_own_name(name: &str) -> bool {
+pub(crate) fn is_own_name(name: &str) -> bool {
     let hex = |stem: &str| stem.len() == 16 && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
     let digits = |tail: &str| tail.len() >= 6 && tail.bytes().all(|byte| byte.is_ascii_digit());
     name == "CURRENT.tmp"
+        || name == UNFINISHED_COPY
         || name.strip_suffix(".sst").is_some_and(hex)
         || name.strip_suffix(".val").is_some_and(hex)
         || name.strip_prefix("MANIFEST-").is_some_and(digits)

@@ -168,7 +168,10 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
         let own = engine.clone();
         let started = thread::Builder::new().name(name).spawn(move || {
             if catch_unwind(AssertUnwindSafe(|| body(&own))).is_err() {
-                own.latch_error(Error::new(ErrorKind::Io, "a background thread panicked"));
+                own.latch_error(Error::new(
+                    ErrorKind::Io,
+                    "a background thread panicked; its message is on standard error",
+                ));
             }
         });
         match started {
@@ -242,9 +245,12 @@ fn upkeep(engine: &Engine) {
             let since = last_munk_round.elapsed();
             if engine.munk_round_due(since) {
                 last_munk_round = Instant::now();
-                engine.munk_round(since);
+                engine.munk_round();
             }
             engine.collect();
+            if engine.ballast.is_owed() {
+                engine.tend_ballast();
+            }
         }
     }
 }
@@ -275,7 +281,10 @@ fn worker(engine: &Engine) {
         }));
         engine.work.done();
         if result.is_err() || merged.is_err() {
-            engine.latch_error(Error::new(ErrorKind::Io, "a reorganising thread panicked"));
+            engine.latch_error(Error::new(
+                ErrorKind::Io,
+                "a reorganising thread panicked; its message is on standard error",
+            ));
         }
         engine.collect();
     }
@@ -288,7 +297,7 @@ impl Engine {
         }
         match job {
             // Errors mark the chunk, latch the database, or (no room) are for later.
-            Job::Maintain(chunk) => drop(self.maintain(chunk)),
+            Job::Maintain(chunk) => drop(self.maintain_on_full_disk(chunk)),
             Job::Load(chunk) => {
                 if let Some(_token) = chunk.try_token() {
                     drop(self.load_if_room(chunk));
@@ -328,7 +337,7 @@ impl Engine {
         // has latched, and the caller finds out.
         if self.checkpoint().and_then(|()| self.settle()).is_ok() {
             self.tend_memory();
-            self.munk_round(TICK);
+            self.munk_round();
             self.run_queued_jobs();
         }
         for _ in 0..4 {
@@ -408,11 +417,15 @@ impl Engine {
         if let Some(manifest) = &self.manifest
             && self.failure().is_none()
         {
-            result = self.checkpoint().and_then(|()| {
-                manifest
-                    .seal()
-                    .map_err(|error| self.latch_error(error.into()))
+            result = self.checkpoint().and_then(|()| match manifest.seal() {
+                // What it would have recorded only helps to tell damage from a torn end.
+                Err(error) if error.kind() == evendb_storage::ErrorKind::NoSpace => Ok(()),
+                sealed => sealed.map_err(|error| self.latch_error(error.into())),
             });
+            if self.failure().is_none() && result.is_err() {
+                // No room for a checkpoint: at least what the commit log holds is made durable.
+                let _ = self.flush_commit_log();
+            }
         }
         for _ in 0..4 {
             self.collect();

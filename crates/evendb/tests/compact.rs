@@ -38,7 +38,7 @@ fn work(db: &Db, keyspace: &Keyspace, model: &mut Model, random: &mut StdRng, st
             model.insert(key, value);
         }
         if step % 97 == 0 {
-            db.checkpoint().unwrap();
+            db.flush().unwrap();
         }
     }
 }
@@ -123,7 +123,7 @@ fn a_prefix_alone() {
         db.put(key(number), "new").unwrap();
         model.insert(key(number), b"new".to_vec());
     }
-    db.checkpoint().unwrap();
+    db.flush().unwrap();
     let keyspace = db.default_keyspace();
     let part = keyspace.compact_prefix("02/").unwrap();
     assert!(

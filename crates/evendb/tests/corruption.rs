@@ -9,63 +9,25 @@
 //! value extents that such records name. The last edits of a manifest after an unclean end are
 //! such a tail too.
 //!
+//! What the engine may take for an end, `verify` must not: every planted damage is a finding that
+//! names file and place, but for bytes that mean nothing (free extents, padding, passed laps of the
+//! ring: [`VerifyReport::live`] of the undamaged disk says which), for which it must say that all
+//! is sound, and all must be. One kind is left: damage that leaves no trace of the log's last
+//! records is the same as their never having been written.
+//!
 //! `EVENDB_DAMAGE_STRIDE` sets how many bytes are left out between two flips (default 97).
 
 mod common;
 
-use common::oracle::{End, Map, Oracle, contents};
-use common::workload::{Runner, Step, steps};
+use common::damage::{Image, LEVEL, changed_bytes, files, image, path, places, verified};
+use common::oracle::{End, Map, contents};
 use common::{DIR, number_from_env, on_sim, scramble};
-use evendb::vfs::{CrashMode, SimVfs};
-use evendb::{Db, Durability, Error, ErrorKind};
+use evendb::inspect::{Finding, FindingKind, VerifyReport};
+use evendb::vfs::SimVfs;
+use evendb::{Db, Error, ErrorKind};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-
-const LEVEL: Durability = Durability::Process;
-
-/// A disk to damage, and what it holds.
-struct Image {
-    name: &'static str,
-    disk: SimVfs,
-    oracle: Oracle,
-    /// Whether the end was clean, so that nothing at all may be missing.
-    closed: bool,
-}
-
-fn path(name: &str) -> PathBuf {
-    PathBuf::from(DIR).join(name)
-}
-
-/// A disk with files of every kind, after a clean close or after `kill -9`.
-fn image(closed: bool) -> Image {
-    let vfs = SimVfs::new(1);
-    let mut runner = Runner::new(&vfs, LEVEL);
-    runner.open().expect("opens");
-    let large = |key: &str| {
-        let value = Some(vec![b'v'; 9_000]);
-        Step::Write(vec![("default", key.into(), value)], None)
-    };
-    for step in steps(11, 220).iter().chain(&[Step::Settle, large("k010")]) {
-        runner.step(step).expect("nothing fails");
-    }
-    for step in steps(12, 40) {
-        if matches!(step, Step::Write(..)) {
-            runner.step(&step).expect("nothing fails");
-        }
-    }
-    if closed {
-        runner.db.take().expect("open").close().expect("closes");
-        runner.oracle.everything_is_durable();
-    }
-    let disk = vfs.crash(CrashMode::Process);
-    runner.abandon();
-    Image {
-        name: if closed { "closed" } else { "killed" },
-        disk,
-        oracle: runner.oracle,
-        closed,
-    }
-}
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The errors that damage may give.
 fn is_typed(error: &Error) -> bool {
@@ -206,43 +168,112 @@ fn judge(machine: &SimVfs, image: &Image, what: &str) -> bool {
     }
 }
 
-fn files(image: &Image) -> Vec<String> {
-    let mut names = image.disk.file_names(&PathBuf::from(DIR));
-    names.retain(|name| name != "LOCK");
-    names
+/// What became of damages planted in one test.
+#[derive(Default)]
+struct Tally {
+    found: AtomicU32,
+    meaningless: AtomicU32,
+    wiped_end: AtomicU32,
 }
 
-/// Damages one file and judges.
-fn damage(image: &Image, name: &str, what: &str, change: impl FnOnce(&mut Vec<u8>)) -> bool {
+impl Tally {
+    fn print(&self, what: &str) {
+        println!(
+            "{what}: verify found {}; {} in bytes that mean nothing; {} wiped the log's end out",
+            self.found.load(Ordering::Relaxed),
+            self.meaningless.load(Ordering::Relaxed),
+            self.wiped_end.load(Ordering::Relaxed),
+        );
+    }
+}
+
+/// Damages one file, verifies and judges.
+fn damage(
+    image: &Image,
+    tally: &Tally,
+    name: &str,
+    what: &str,
+    change: impl FnOnce(&mut Vec<u8>),
+) -> bool {
     let machine = image.disk.fork_state();
-    let mut bytes = machine.read_file(&path(name));
-    let before = bytes.clone();
+    let before = machine.read_file(&path(name));
+    let mut bytes = before.clone();
     change(&mut bytes);
     if bytes == before {
         return false;
     }
-    machine.write_file(&path(name), bytes);
-    judge(&machine, image, &format!("{} {name} {what}", image.name))
+    machine.write_file(&path(name), bytes.clone());
+    let what = format!("{} {name} {what}", image.name);
+    let harmless = judge_verify(&machine, image, tally, name, (&before, &bytes), &what);
+    let told = judge(&machine, image, &what);
+    if harmless {
+        assert!(!told, "{what}: verify took it for harmless");
+        let machine = image.disk.fork_state();
+        machine.write_file(&path(name), bytes);
+        let db = on_sim(&machine, LEVEL, 0).open(DIR).expect("opens");
+        for name in image.oracle.names() {
+            let held = contents(&db, &name).expect("reads");
+            assert!(held == image.oracle.map(&name), "{what}: {name} differs");
+        }
+    }
+    told
 }
 
-/// Bytes that are not amid zeros: those would only repeat each other.
-fn places(bytes: &[u8], stride: usize) -> Vec<usize> {
-    let used = bytes
+/// Whether verify says that the damage means nothing; panics if it does not say what it should.
+fn judge_verify(
+    machine: &SimVfs,
+    image: &Image,
+    tally: &Tally,
+    name: &str,
+    (before, after): (&[u8], &[u8]),
+    what: &str,
+) -> bool {
+    let report = verified(machine);
+    let changed = changed_bytes(before, after);
+    let meant: Vec<u64> = changed
         .iter()
-        .rposition(|&byte| byte != 0)
-        .map_or(0, |at| at + 1);
-    let mut places: Vec<usize> = (0..used).step_by(stride).collect();
-    // The first and last bytes of a file are its headers and footers.
-    places.extend((0..used.min(40)).step_by(stride.min(5)));
-    places.extend((used.saturating_sub(40)..used).step_by(stride.min(5)));
-    places.extend(
-        [used, bytes.len().saturating_sub(1)]
-            .iter()
-            .filter(|&&at| at < bytes.len()),
+        .copied()
+        .filter(|at| image.sound.is_live(name, *at))
+        .collect();
+    let named = |finding: &&Finding| {
+        let place = finding.offset.zip(finding.len);
+        let here = |at: &u64| place.is_some_and(|(start, len)| (start..start + len).contains(at));
+        finding.file == name && changed.iter().any(here)
+    };
+    if report.findings.iter().any(|finding| named(&finding)) {
+        tally.found.fetch_add(1, Ordering::Relaxed);
+        return false;
+    }
+    if meant.is_empty() {
+        tally.meaningless.fetch_add(1, Ordering::Relaxed);
+        assert!(report.is_sound(), "{what}: {:#?}", report.findings);
+        return true;
+    }
+    assert!(
+        name == "COMMIT-LOG" && !image.closed && wiped_end(image, &report, before, after),
+        "{what}: verify missed it: {:#?}",
+        report.findings
     );
-    places.sort_unstable();
-    places.dedup();
-    places
+    tally.wiped_end.fetch_add(1, Ordering::Relaxed);
+    false
+}
+
+/// Whether the header of the first record that verify did not find any more is overwritten, so that
+/// the log ends where one may end.
+fn wiped_end(image: &Image, report: &VerifyReport, before: &[u8], after: &[u8]) -> bool {
+    let sound = &image.sound;
+    let kept = report.checked.commit_log_records;
+    let end = report.live.get("COMMIT-LOG").and_then(|live| live.last());
+    let all = &sound.live["COMMIT-LOG"];
+    let lost = all.iter().find(|range| match end {
+        Some(end) => range.end > end.end,
+        None => true,
+    });
+    let Some(lost) = lost else { return false };
+    let start = end.map_or(lost.start, |end| {
+        end.end.next_multiple_of(8).max(lost.start)
+    }) as usize;
+    kept < sound.checked.commit_log_records && after[start..start + 40] != before[start..start + 40]
 }
 
 #[test]
@@ -256,6 +287,10 @@ fn the_images_hold_every_kind_of_file() {
         }
         assert!(closed || has(".val"), "{names:?}");
         let machine = image.disk.fork_state();
+        // A table that a view had when the process ended is still there, and no more than that.
+        let mut findings = image.sound.findings.iter();
+        let orphan = |finding: &Finding| finding.kind == FindingKind::Orphan;
+        assert!(findings.all(orphan), "{:#?}", image.sound.findings);
         assert!(!judge(&machine, &image, "undamaged"));
     }
 }
@@ -263,6 +298,7 @@ fn the_images_hold_every_kind_of_file() {
 #[test]
 fn flipped_bits() {
     let stride = number_from_env("EVENDB_DAMAGE_STRIDE", 97) as usize;
+    let tally = Tally::default();
     let mut flips = 0;
     let mut told = 0;
     for closed in [true, false] {
@@ -277,19 +313,21 @@ fn flipped_bits() {
                 };
                 for bit in bits {
                     let what = format!("bit {bit} of byte {at} flipped");
-                    let found = damage(&image, &name, &what, |bytes| bytes[at] ^= 1 << bit);
+                    let found = damage(&image, &tally, &name, &what, |bytes| bytes[at] ^= 1 << bit);
                     flips += 1;
                     told += u32::from(found);
                 }
             }
         }
     }
+    tally.print("flipped bits");
     println!("{flips} bits flipped, {told} of them told");
     assert!(told > flips / 4, "{told} of {flips} were noticed");
 }
 
 #[test]
 fn truncations() {
+    let tally = Tally::default();
     let mut cuts = 0;
     for closed in [true, false] {
         let image = image(closed);
@@ -299,16 +337,18 @@ fn truncations() {
             let near_end = len.saturating_sub(9)..len;
             for at in (0..len).step_by(step).chain(0..len.min(33)).chain(near_end) {
                 let what = format!("cut to {at} bytes");
-                damage(&image, &name, &what, |bytes| bytes.truncate(at));
+                damage(&image, &tally, &name, &what, |bytes| bytes.truncate(at));
                 cuts += 1;
             }
         }
     }
+    tally.print("truncations");
     println!("{cuts} truncations");
 }
 
 #[test]
 fn pages_zeroed_and_swapped() {
+    let tally = Tally::default();
     let mut changes = 0;
     for closed in [true, false] {
         let image = image(closed);
@@ -322,11 +362,13 @@ fn pages_zeroed_and_swapped() {
                     let start = page * page_bytes;
                     let end = (start + page_bytes).min(bytes.len());
                     let what = format!("{page_bytes}-byte page {page} zeroed");
-                    damage(&image, &name, &what, |bytes| bytes[start..end].fill(0));
+                    damage(&image, &tally, &name, &what, |bytes| {
+                        bytes[start..end].fill(0)
+                    });
                     let other = (page + 1) % pages * page_bytes;
                     if other + page_bytes <= bytes.len() && end - start == page_bytes {
                         let what = format!("{page_bytes}-byte page {page} swapped with the next");
-                        damage(&image, &name, &what, |bytes| {
+                        damage(&image, &tally, &name, &what, |bytes| {
                             for index in 0..page_bytes {
                                 bytes.swap(start + index, other + index);
                             }
@@ -337,6 +379,7 @@ fn pages_zeroed_and_swapped() {
             }
         }
     }
+    tally.print("pages");
     println!("{changes} pages zeroed or swapped");
 }
 
@@ -349,8 +392,17 @@ fn missing_and_exchanged_files() {
             let machine = image.disk.fork_state();
             machine.remove_file(&path(name));
             let what = format!("{} {name} missing", image.name);
+            let report = verified(&machine);
+            let mut files = report.findings.iter().map(|finding| &finding.file);
+            assert!(!report.is_sound(), "{what}: verify missed it");
+            assert!(
+                files.any(|file| file == name),
+                "{what}: {:#?}",
+                report.findings
+            );
             let told = judge_missing(&machine, &image, name, &what);
-            assert!(told || name.ends_with(".val"), "{what}: nobody noticed");
+            let needed = !name.ends_with(".val") && name != "BALLAST";
+            assert!(told || !needed, "{what}: nobody noticed");
         }
         let tables: Vec<_> = names.iter().filter(|name| name.ends_with(".sst")).collect();
         for pair in tables.windows(2) {
@@ -360,6 +412,11 @@ fn missing_and_exchanged_files() {
             machine.write_file(&a, second);
             machine.write_file(&b, first);
             let what = format!("{} {} and {} exchanged", image.name, pair[0], pair[1]);
+            let report = verified(&machine);
+            for name in pair {
+                let mut findings = report.findings.iter();
+                assert!(findings.any(|finding| finding.file == **name), "{what}");
+            }
             assert!(judge(&machine, &image, &what), "{what}: nobody noticed");
         }
     }
@@ -420,6 +477,16 @@ fn one_bad_table_leaves_the_other_chunks_alone() {
         *byte ^= 0x10;
     }
     vfs.write_file(&victim, bytes);
+    let report = verified(&vfs);
+    let mut corrupt = report.findings.iter();
+    assert!(
+        corrupt.any(|finding| finding.kind == FindingKind::Table && !finding.chunks.is_empty())
+    );
+    let victim_name = victim.file_name().and_then(|name| name.to_str());
+    for finding in &report.findings {
+        let names_it = Some(&*finding.file) == victim_name;
+        assert!(names_it || finding.kind == FindingKind::Orphan, "{finding}");
+    }
     let db = on_sim(&vfs, LEVEL, 0).open(DIR).expect("opens");
     let bad: Vec<u32> = (0..count)
         .filter(|&number| match db.get(key(number)) {
@@ -429,7 +496,7 @@ fn one_bad_table_leaves_the_other_chunks_alone() {
                 false
             }
             Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::Corruption, "{error:?}");
+                assert!(is_typed(&error), "{error:?}");
                 true
             }
         })
@@ -442,10 +509,10 @@ fn one_bad_table_leaves_the_other_chunks_alone() {
     let (first, last) = (bad[0], bad[bad.len() - 1]);
     // Around the damage all is well; across it the scan stops with an error.
     assert_eq!(
-        db.range(..key(first)).filter_map(Result::ok).count() as u32,
+        db.range(..key(first)).map_while(Result::ok).count() as u32,
         first
     );
-    let after = db.range(key(last + 1)..).filter_map(Result::ok).count() as u32;
+    let after = db.range(key(last + 1)..).map_while(Result::ok).count() as u32;
     assert_eq!(after, count - last - 1);
     let mut scan = db.iter();
     let good = scan.by_ref().take_while(|item| item.is_ok()).count() as u32;
@@ -454,7 +521,7 @@ fn one_bad_table_leaves_the_other_chunks_alone() {
         .next()
         .expect("errors are sticky")
         .expect_err("still bad");
-    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(is_typed(&error), "{error:?}");
     // Writes go on everywhere, over the bad keys too.
     for number in 0..count {
         db.put(key(number), "new").expect("puts");

@@ -171,7 +171,7 @@ fn run(vfs: &SimVfs, level: Durability) -> (Vec<Vec<Span>>, [u64; WRITERS]) {
             let outcome = if before[0].is_multiple_of(2) {
                 db.persist()
             } else {
-                db.checkpoint()
+                db.flush()
             };
             if outcome.is_ok() && !vfs.crashed() {
                 durable = before;

@@ -112,7 +112,7 @@ impl Run {
         for step in steps.iter().take(6) {
             let writes = match step {
                 Step::Write(writes, level) => Step::Write(writes.clone(), *level),
-                Step::Checkpoint | Step::Persist | Step::Settle => step.clone(),
+                Step::Flush | Step::Persist | Step::Settle => step.clone(),
                 _ => continue,
             };
             let mut copy = self.runner.oracle.clone();
@@ -318,14 +318,17 @@ fn a_keyspace_whose_removal_found_no_room_is_still_there() {
     }
     vfs.set_capacity(vfs.used_bytes());
     // The manifest's room is used up by small edits.
-    let full = (0..200_000).find_map(|_| db.checkpoint().err());
+    let full = (0..200_000).find_map(|_| db.flush().err());
     assert_eq!(full.map(|error| error.kind()), Some(ErrorKind::NoSpace));
+    // Room for puts, but none that the manifest gets hold of.
+    vfs.set_capacity(u64::MAX);
     for name in &names {
         db.keyspace(name)
             .expect("is there")
             .put("dirty", "value")
             .expect("puts");
     }
+    vfs.set_capacity(0);
     let refused = names.iter().position(|name| match db.drop_keyspace(name) {
         Ok(()) => false,
         Err(error) => {
@@ -337,7 +340,7 @@ fn a_keyspace_whose_removal_found_no_room_is_still_there() {
     let first = db.keyspace(&left[0]).expect("was not dropped");
     first.put("after", "value").expect("takes writes");
     vfs.set_capacity(u64::MAX);
-    db.checkpoint().expect("has room again");
+    db.flush().expect("has room again");
     let machine = vfs.crash(CrashMode::PowerLossNothing);
     drop((first, db));
     let db = common::on_sim(&machine, Durability::Process, 0)
@@ -409,4 +412,287 @@ fn records_behind_a_failed_sync_are_not_called_durable_again() {
             );
         }
     }
+}
+
+/// Chunks of several pages: what is deleted of a page gives nothing back.
+fn on_full(vfs: &SimVfs, level: Durability) -> evendb::Options {
+    common::on_sim(vfs, level, 0).chunk_bytes(32 << 10)
+}
+
+/// Keys in an order that makes tables of their own, not runs that join the base.
+fn fill_until_full(db: &evendb::Db, keys: u64) -> u64 {
+    for number in 0.. {
+        let key = format!("k{:05}", number * 7_919 % keys);
+        match db.put(key, vec![number as u8; 100]) {
+            Ok(()) => assert!(number < 10 * keys, "the disk is never full"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::NoSpace, "{error:?}");
+                return number;
+            }
+        }
+    }
+    unreachable!()
+}
+
+/// Whoever hits a full disk can delete a prefix and goes on, without anybody's help.
+#[test]
+#[ignore = "open: on disks of a few ballasts' size a delete can stay stuck; see docs/testing.md"]
+fn deleting_gives_room_on_a_full_disk() {
+    let mut again = 0;
+    for level in LEVELS {
+        for capacity in [1_800, 2_600] {
+            let place = format!("{level:?} {capacity} KiB");
+            let vfs = SimVfs::new(capacity);
+            vfs.set_capacity(capacity << 10);
+            let db = on_full(&vfs, level).open(common::DIR).expect("opens");
+            let mut kept = 0;
+            for round in 0..number_from_env("EVENDB_FULL_ROUNDS", 1) {
+                let put = fill_until_full(&db, 1_000_000 - 1);
+                assert!(put > 20, "{place} round {round}: only {put} puts");
+                // Reads go on, and what is there can be read from end to end.
+                let all: Vec<_> = db.iter().map(|item| item.expect("reads").0).collect();
+                assert!(all.len() > 100, "{place}");
+                // Everything but the last tenth.
+                let from = all[all.len() * 9 / 10].to_vec();
+                // On the smallest disks it takes more than one attempt; each gets further.
+                let mut left = all.len();
+                while let Err(error) = db.delete_range(..&from[..]) {
+                    assert_eq!(
+                        error.kind(),
+                        ErrorKind::NoSpace,
+                        "{place} {round}: {error:?}"
+                    );
+                    drop(db.settle_debt());
+                    let now = db.iter().count();
+                    assert!(
+                        now < left,
+                        "{place} round {round}: stuck at {now}: {error:?}"
+                    );
+                    left = now;
+                    again += 1;
+                }
+                // What cannot be reorganised on such a disk stays as it is.
+                if let Err(error) = db.settle_debt() {
+                    assert_eq!(error.kind(), ErrorKind::NoSpace, "{place}: {error:?}");
+                }
+                kept = db.iter().count();
+                assert_eq!(kept, all.len() - all.len() * 9 / 10, "{place}");
+            }
+            // All of it survives.
+            db.put("a", "last")
+                .unwrap_or_else(|error| panic!("{place}: {error:?}"));
+            db.close()
+                .unwrap_or_else(|error| panic!("{place}: {error:?}"));
+            let vfs = vfs.crash(CrashMode::PowerLossNothing);
+            let db = on_full(&vfs, level).open(common::DIR).expect("opens");
+            assert_eq!(db.iter().count(), kept + 1, "{place}");
+        }
+    }
+    println!("{again} deletions of ranges were interrupted by the full disk and repeated");
+}
+
+/// Single deletes do it too, with the puts that hit the wall in between.
+#[test]
+fn puts_do_not_take_the_room_kept_for_deletes() {
+    let vfs = SimVfs::new(1);
+    vfs.set_capacity(1_500 << 10);
+    let db = on_full(&vfs, Durability::Process)
+        .open(common::DIR)
+        .expect("opens");
+    fill_until_full(&db, 999_999);
+    let all: Vec<Vec<u8>> = db
+        .iter()
+        .map(|item| item.expect("reads").0.to_vec())
+        .collect();
+    let mut puts = 0;
+    for (index, key) in all.iter().enumerate() {
+        db.delete(key)
+            .unwrap_or_else(|error| panic!("delete {index}: {error:?}"));
+        // As greedy as can be: takes whatever it is given.
+        if db
+            .put(format!("greedy{}", index % 20), vec![1; 100])
+            .is_ok()
+        {
+            puts += 1;
+        }
+    }
+    assert!(puts > 0, "room never came back");
+    assert_eq!(db.iter().count(), 20.min(puts));
+}
+
+/// The disk has no byte left, because somebody else filled it; the process dies, or power fails.
+#[test]
+fn a_database_opens_on_a_full_disk() {
+    let mut refused = 0;
+    let mut opened = 0;
+    for level in LEVELS {
+        for seed in 0..number_from_env("EVENDB_FULL_OPENINGS", 30) {
+            let vfs = SimVfs::new(seed);
+            let mut runner = Runner::new(&vfs, level);
+            runner.open().expect("opens");
+            let mut all = steps(seed, 20 + (scramble(seed) % 120) as usize);
+            all.retain(|step| !matches!(step, Step::Copy));
+            for step in &all {
+                runner.step(step).expect("nothing fails");
+            }
+            vfs.set_capacity(0);
+            // A few more until it hits the wall, or not.
+            for step in steps(seed + 500, (seed % 20) as usize) {
+                if !matches!(step, Step::Write(..)) {
+                    continue;
+                }
+                if let Err(error) = runner.step(&step) {
+                    assert_eq!(error.kind(), ErrorKind::NoSpace, "{error:?}");
+                    let visible = runner.oracle.check_live(runner.db()).expect("reads");
+                    let names = runner.db().keyspace_names();
+                    runner.oracle.settle_pending(visible, &names);
+                }
+            }
+            drop(vfs.crash(CrashMode::Process));
+            runner.abandon();
+            for (mode, end) in [
+                (CrashMode::Process, End::Process),
+                (CrashMode::PowerLossNothing, End::Power),
+                (CrashMode::PowerLossAll, End::Power),
+                (CrashMode::PowerLossRandom(seed), End::Power),
+            ] {
+                let place = format!("{level:?} seed {seed} {mode:?}");
+                let mut machine = vfs.crash(mode);
+                let mut oracle = runner.oracle.clone();
+                let mut end = end;
+                // Again and again: each opening writes an epoch.
+                for opening in 0..6 {
+                    let mut next = Runner::resume(&machine, level, oracle.clone());
+                    match next.recover(end) {
+                        Ok(()) => opened += 1,
+                        // Power failed before the first room was durable.
+                        Err(what) if what.contains("no storage space") && opening == 0 => {
+                            refused += 1;
+                            next.vfs.set_capacity(u64::MAX);
+                            next.recover(end)
+                                .unwrap_or_else(|what| panic!("{place}: with room: {what}"));
+                            next.vfs.set_capacity(0);
+                        }
+                        Err(what) => panic!("{place} opening {opening}: {what}"),
+                    }
+                    oracle = next.oracle.clone();
+                    end = End::Process;
+                    machine = machine.crash(CrashMode::Process);
+                    next.abandon();
+                }
+            }
+        }
+    }
+    println!("{opened} openings of full disks, {refused} refused");
+    assert!(refused * 50 <= opened, "{refused} refused of {opened}");
+}
+
+/// The workload on a disk that is full for a while, again and again, at every level, with crashes.
+#[test]
+fn full_disks_and_room_again_and_crashes() {
+    let seeds = number_from_env("EVENDB_FULL_SEEDS", 40);
+    let (mut errors, mut lives) = (0, 0);
+    for level in LEVELS {
+        for seed in 0..seeds {
+            let mut run = Run::new(seed, level, format!("{level:?} seed {seed}"), true);
+            run.runner.open().expect("opens");
+            for life in 0..5 {
+                let number = scramble(seed * 1_000 + life);
+                for part in 0..6 {
+                    let full = part % 2 == 1;
+                    let used = run.runner.vfs.used_bytes();
+                    let slack = (scramble(number + part) % 10) << 12;
+                    let capacity = if full { used + slack } else { u64::MAX };
+                    run.runner.vfs.set_capacity(capacity);
+                    let mut all = steps(number + part, 25);
+                    all.retain(|step| !matches!(step, Step::Reopen));
+                    for step in &all {
+                        let Err(error) = run.runner.step(step) else {
+                            continue;
+                        };
+                        let doing = format!("life {life} part {part} {}", brief(step));
+                        assert!(full, "{} {doing}: {error:?}", run.place);
+                        run.expect_kind(&error, &doing);
+                        let visible = run.check_reads(&doing);
+                        let names = run.runner.db().keyspace_names();
+                        run.runner.oracle.settle_pending(visible, &names);
+                    }
+                }
+                let modes = [
+                    (CrashMode::Process, End::Process),
+                    (CrashMode::PowerLossNothing, End::Power),
+                    (CrashMode::PowerLossRandom(number), End::Power),
+                ];
+                let (mode, end) = modes[(number % 3) as usize];
+                let machine = run.runner.vfs.crash(mode);
+                run.runner.abandon();
+                run.runner = Runner::resume(&machine, level, run.runner.oracle.clone());
+                // The last part left the disk full, with or without a little room.
+                if let Err(what) = run.runner.recover(end) {
+                    assert!(what.contains("no storage space"), "{}: {what}", run.place);
+                    run.runner.vfs.set_capacity(u64::MAX);
+                    let opened = run.runner.recover(end);
+                    opened.unwrap_or_else(|what| panic!("{} life {life}: {what}", run.place));
+                }
+                lives += 1;
+            }
+            errors += run.errors;
+        }
+    }
+    println!("{lives} lives on disks that were full for a while, {errors} refusals");
+    assert!(errors > lives / 4);
+}
+
+struct Mounted(std::path::PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0).status();
+    }
+}
+
+/// A real file system of a few megabytes, where one can be mounted.
+#[test]
+fn a_real_full_disk() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut mount = std::process::Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"]);
+    let mounted = mount.arg(dir.path()).stderr(std::process::Stdio::null());
+    if !mounted.status().is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: no file system can be mounted here");
+        return;
+    }
+    let _mounted = Mounted(dir.path().to_owned());
+    let path = dir.path().join("db");
+    let open = || {
+        common::tiny(Durability::Process, 1)
+            .chunk_bytes(32 << 10)
+            .open(&path)
+            .expect("opens")
+    };
+    let db = open();
+    fill_until_full(&db, 999_999);
+    let count = db.iter().inspect(|item| assert!(item.is_ok())).count();
+    assert!(count > 1_000);
+    // Somebody else takes the rest, and it opens all the same.
+    let other = dir.path().join("other");
+    let filled = std::fs::write(&other, vec![1; 8 << 20]);
+    assert!(filled.is_err(), "the disk is full");
+    drop(db);
+    let db = open();
+    assert_eq!(db.iter().count(), count);
+    let error = (0..100_000).find_map(|number| db.put(format!("m{number}"), [0; 100]).err());
+    assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::NoSpace));
+    std::fs::remove_file(other).expect("removes");
+    for _ in 0..20 {
+        match db.delete_prefix("k") {
+            Ok(_) => break,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NoSpace, "{error:?}"),
+        }
+        drop(db.settle_debt());
+    }
+    assert_eq!(db.prefix("k").count(), 0);
+    drop(db.settle_debt());
+    db.put("after", "room").expect("puts");
+    db.close().expect("closes");
 }

@@ -76,11 +76,11 @@ fn make() -> SimVfs {
         .expect("opens");
     // Twice, so that there is something to merge.
     write_part(&db, 0);
-    db.checkpoint().expect("a checkpoint");
+    db.flush().expect("a checkpoint");
     write_part(&db, 0);
     db.settle_debt().expect("settles");
     write_part(&db, 1);
-    db.checkpoint().expect("a checkpoint");
+    db.flush().expect("a checkpoint");
     write_part(&db, 2);
     let machine = vfs.crash(CrashMode::Process);
     drop(db);

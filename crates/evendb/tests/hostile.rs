@@ -97,7 +97,7 @@ fn a_closed_database_is_free_while_handles_live() {
     assert_eq!(kind_of(other.put("a", "b")), Some(ErrorKind::Closed));
     assert_eq!(kind_of(keyspace.get("a")), Some(ErrorKind::Closed));
     assert_eq!(kind_of(other.snapshot()), Some(ErrorKind::Closed));
-    assert_eq!(kind_of(other.checkpoint()), Some(ErrorKind::Closed));
+    assert_eq!(kind_of(other.flush()), Some(ErrorKind::Closed));
     assert!(other.close().is_ok(), "closing twice is no error");
     drop(keyspace);
     again.put("a", "b").expect("the second life goes on");
@@ -142,7 +142,7 @@ fn readers_write_nothing() {
         assert_eq!(second.iter().filter_map(Result::ok).count(), 1100);
         assert_eq!(kind_of(small().open(dir)), Some(ErrorKind::Locked));
         assert_eq!(kind_of(reader.put("a", "b")), Some(ErrorKind::ReadOnly));
-        assert_eq!(kind_of(reader.checkpoint()), Some(ErrorKind::ReadOnly));
+        assert_eq!(kind_of(reader.flush()), Some(ErrorKind::ReadOnly));
         assert_eq!(kind_of(reader.keyspace("new")), Some(ErrorKind::ReadOnly));
         assert_eq!(
             kind_of(reader.drop_keyspace("new")),
@@ -554,9 +554,9 @@ fn a_deleted_lock_file_stops_the_writer() {
         .open(dir.path())
         .expect("opens");
     db.put("a", "1").expect("puts");
-    db.checkpoint().expect("a checkpoint");
+    db.flush().expect("a checkpoint");
     std::fs::remove_file(dir.path().join("LOCK")).expect("removes the lock file");
-    let error = db.checkpoint().expect_err("the lock is gone");
+    let error = db.flush().expect_err("the lock is gone");
     assert_eq!(error.kind(), evendb::ErrorKind::Locked);
     let error = db.put("b", "2").expect_err("latched");
     assert_eq!(error.kind(), evendb::ErrorKind::Latched);

@@ -1,9 +1,13 @@
-//! `kill -9` of a real process with two writing threads and one that scans, again and again on one
-//! directory. Every put whose acknowledgement has come through the pipe is there afterwards, each
-//! thread's writes are a prefix, and no batch is halved.
+//! `kill -9` of a real process with four writing threads and one that scans, again and again on one
+//! directory. Every write whose acknowledgement has come through the pipe is there afterwards, no
+//! batch is halved, and what is there is a prefix: of each thread's writes, and over all threads.
+//!
+//! The writes are single puts, batches over two keyspaces, and batches raised to a higher level.
+//! Order over threads: before each write a thread notes how far all others have been acknowledged,
+//! and writes that into the value. Whatever is there then names what must be there too.
 //!
 //! The test binary starts itself as the process to be killed. `EVENDB_KILLS` sets how many kills
-//! per durability level (default 10).
+//! per durability level (default 25; 1000 is the full campaign).
 
 mod common;
 
@@ -12,48 +16,72 @@ use evendb::{Db, Durability};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 const DIR_VARIABLE: &str = "EVENDB_KILL_DIR";
 const LEVEL_VARIABLE: &str = "EVENDB_KILL_LEVEL";
-const WRITERS: usize = 2;
+const WRITERS: usize = 4;
 /// Each thread writes its slots in turn.
-const SLOTS: u64 = 400;
+const SLOTS: u64 = 120;
 /// Every so many writes is a batch that also writes to the keyspace `mirror`.
-const BATCH: u64 = 16;
+const BATCH: u64 = 8;
+/// And every so many of a raised one.
+const RAISED: u64 = 24;
+
+/// How many writes of each thread had been acknowledged.
+type Counts = [u64; WRITERS];
 
 fn slot_key(writer: usize, number: u64) -> String {
-    format!("w{writer}/{:04}", number % SLOTS)
+    format!("w{writer}/{:04}", number * 7 % SLOTS)
 }
 
-/// Of a different length each time, so that a value is told from its neighbours.
-fn value(number: u64) -> Vec<u8> {
-    let mut value = format!("{number:010}").into_bytes();
-    value.resize(10 + (number % 90) as usize, (number % 256) as u8);
+/// Number, what had been acknowledged before, and a filling of a different length each time, so
+/// that a value is told from its neighbours.
+fn value(number: u64, before: &Counts) -> Vec<u8> {
+    let mut value = number.to_le_bytes().to_vec();
+    for count in before {
+        value.extend_from_slice(&count.to_le_bytes());
+    }
+    let len = value.len() + (number % 90) as usize;
+    value.resize(len, (number % 256) as u8);
     value
 }
 
-fn number_of(value: &[u8]) -> Result<u64, String> {
-    let digits = value.get(..10).ok_or("a value is too short")?;
-    let text = std::str::from_utf8(digits).map_err(|error| error.to_string())?;
-    let number = text.parse().map_err(|_| format!("{text} is no number"))?;
-    if value != self::value(number) {
+fn parse(bytes: &[u8]) -> Result<(u64, Counts), String> {
+    let mut numbers = bytes
+        .chunks_exact(8)
+        .take(1 + WRITERS)
+        .map(|chunk| u64::from_le_bytes(chunk.try_into().expect("eight bytes")));
+    let number = numbers.next().ok_or("a value is too short")?;
+    let mut before = [0; WRITERS];
+    for count in &mut before {
+        *count = numbers.next().ok_or("a value is too short")?;
+    }
+    if bytes != value(number, &before) {
         return Err(format!("the value of write {number} is damaged"));
     }
-    Ok(number)
+    Ok((number, before))
 }
 
-/// Checks that a thread's slots hold exactly its first writes; how many.
+/// Checks that a thread's slots hold exactly its first writes; how many, and what the last of them
+/// knew of the other threads.
 fn check_writer(
     writer: usize,
     records: impl Iterator<Item = evendb::Result<(evendb::Value, evendb::Value)>>,
-) -> Result<u64, String> {
+) -> Result<(u64, Counts), String> {
     let mut found = Vec::new();
+    let mut newest: Option<(u64, Counts)> = None;
     for item in records {
         let (key, value) = item.map_err(|error| error.to_string())?;
-        found.push((key.to_vec(), number_of(&value)?));
+        let (number, before) = parse(&value)?;
+        found.push((key.to_vec(), number));
+        if newest.is_none_or(|(last, _)| last < number) {
+            newest = Some((number, before));
+        }
     }
-    let Some(last) = found.iter().map(|(_, number)| *number).max() else {
-        return Ok(0);
+    let Some((last, before)) = newest else {
+        return Ok((0, [0; WRITERS]));
     };
     let first = (last + 1).saturating_sub(SLOTS);
     let mut expected: Vec<(Vec<u8>, u64)> = (first..=last)
@@ -67,44 +95,67 @@ fn check_writer(
             found.len()
         ));
     }
-    Ok(last + 1)
+    Ok((last + 1, before))
 }
 
 /// Checks the whole database; the number of writes of each thread.
-fn check_all(db: &Db) -> Result<[u64; WRITERS], String> {
+fn check_all(db: &Db) -> Result<Counts, String> {
     let mirror = db.keyspace("mirror").map_err(|error| error.to_string())?;
     let mut counts = [0; WRITERS];
+    let mut known = [[0; WRITERS]; WRITERS];
     let snapshot = db.snapshot().map_err(|error| error.to_string())?;
-    for (writer, count) in counts.iter_mut().enumerate() {
+    for writer in 0..WRITERS {
         let records = snapshot.prefix(db.default_keyspace(), format!("w{writer}/"));
-        *count = check_writer(writer, records)?;
+        (counts[writer], known[writer]) = check_writer(writer, records)?;
         let mirrored = snapshot
             .get(&mirror, format!("w{writer}"))
             .map_err(|error| error.to_string())?
-            .map(|value| number_of(&value))
-            .transpose()?;
-        let batches = count.checked_sub(1).map(|last| last - last % BATCH);
+            .map(|value| parse(&value))
+            .transpose()?
+            .map(|(number, _)| number);
+        let batches = counts[writer]
+            .checked_sub(1)
+            .map(|last| last - last % BATCH);
         if mirrored != batches {
             return Err(format!(
-                "writer {writer} has {count} writes, but its last batch is {mirrored:?}"
+                "writer {writer} has {} writes, but its last batch is {mirrored:?}",
+                counts[writer]
             ));
+        }
+    }
+    // The prefix over all threads.
+    for (writer, known) in known.iter().enumerate() {
+        for (other, &at_least) in known.iter().enumerate() {
+            if counts[other] < at_least {
+                return Err(format!(
+                    "the last write of {writer} began after {at_least} of {other}, of which only \
+                     {} are there",
+                    counts[other]
+                ));
+            }
         }
     }
     Ok(counts)
 }
 
-fn write_forever(db: &Db, writer: usize, from: u64) -> evendb::Result<()> {
+fn write_forever(db: &Db, writer: usize, done: &[AtomicU64; WRITERS]) -> evendb::Result<()> {
     let mirror = db.keyspace("mirror")?;
-    for number in from.. {
+    for number in done[writer].load(Ordering::SeqCst).. {
+        let before = std::array::from_fn(|other| done[other].load(Ordering::SeqCst));
         let key = slot_key(writer, number);
+        let value = value(number, &before);
         if number.is_multiple_of(BATCH) {
             let mut batch = db.batch();
-            batch.put(db.default_keyspace(), key, value(number));
-            batch.put(&mirror, format!("w{writer}"), value(number));
+            batch.put(db.default_keyspace(), key, &value);
+            batch.put(&mirror, format!("w{writer}"), &value);
+            if number.is_multiple_of(RAISED) {
+                batch.durability(Durability::Sync);
+            }
             batch.commit()?;
         } else {
-            db.put(key, value(number))?;
+            db.put(key, value)?;
         }
+        done[writer].store(number + 1, Ordering::SeqCst);
         say(&format!("ack {writer} {number}"));
     }
     Ok(())
@@ -130,12 +181,23 @@ fn child_process() {
     };
     let options = tiny(level_named(&level), 1);
     let db = options.open(dir).expect("opens");
-    let counts = check_all(&db).expect("intact at the start");
+    let counts = match check_all(&db) {
+        Ok(counts) => counts,
+        Err(what) => {
+            say(&format!("bad {what}"));
+            return;
+        }
+    };
+    say(&format!(
+        "found {}",
+        counts.map(|count| count.to_string()).join(" ")
+    ));
+    let done = counts.map(AtomicU64::new);
     std::thread::scope(|scope| {
-        for (writer, from) in counts.into_iter().enumerate() {
-            let db = &db;
+        for writer in 0..WRITERS {
+            let (db, done) = (&db, &done);
             scope.spawn(move || {
-                if let Err(error) = write_forever(db, writer, from) {
+                if let Err(error) = write_forever(db, writer, done) {
                     say(&format!("bad {error}"));
                 }
             });
@@ -148,8 +210,18 @@ fn child_process() {
     });
 }
 
-/// Starts the process, kills it after so many acknowledgements; the last one of each thread.
-fn run_and_kill(dir: &Path, level: &str, acknowledgements: u64) -> [Option<u64>; WRITERS] {
+/// What a process that was killed said before.
+struct Told {
+    /// What it found when it opened.
+    found: Option<Counts>,
+    /// How many writes of each thread it acknowledged, or found.
+    acknowledged: Counts,
+    acknowledgements: u64,
+}
+
+/// Starts the process, and kills it after so many acknowledgements and so much time more: with few
+/// of either, the kill hits the opening or what the opening began.
+fn run_and_kill(dir: &Path, level: &str, wanted: u64, pause: Duration) -> Told {
     let mut child = Command::new(std::env::current_exe().expect("the test binary"))
         .args(["child_process", "--exact", "--nocapture"])
         .env(DIR_VARIABLE, dir)
@@ -158,58 +230,103 @@ fn run_and_kill(dir: &Path, level: &str, acknowledgements: u64) -> [Option<u64>;
         .spawn()
         .expect("starts");
     let output = BufReader::new(child.stdout.take().expect("piped"));
-    let mut last = [None; WRITERS];
-    let mut seen = 0;
+    let mut told = Told {
+        found: None,
+        acknowledged: [0; WRITERS],
+        acknowledgements: 0,
+    };
+    if wanted == 0 {
+        std::thread::sleep(pause);
+        child.kill().expect("it runs");
+    }
     for line in output.lines() {
-        // The last line may be cut in the middle.
+        // The last line may be cut in the middle: it then shows too small a number, if any.
         let Ok(line) = line else { break };
         let words: Vec<&str> = line.split(' ').collect();
-        match words[..] {
-            ["ack", writer, number] => {
-                let (Ok(writer), Ok(number)) = (writer.parse::<usize>(), number.parse::<u64>())
-                else {
-                    continue;
-                };
-                // A line that was cut shows too small a number, never too large a one.
-                last[writer] = last[writer].max(Some(number));
-                seen += 1;
-                if seen == acknowledgements {
+        let numbers: Vec<u64> = words[1..]
+            .iter()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        match (words[0], &numbers[..]) {
+            ("found", counts) if counts.len() == WRITERS => {
+                let counts: Counts = counts.try_into().expect("as many as writers");
+                told.found = Some(counts);
+                told.acknowledged = counts;
+            }
+            ("ack", &[writer, number]) => {
+                let count = &mut told.acknowledged[writer as usize];
+                *count = (*count).max(number + 1);
+                told.acknowledgements += 1;
+                if told.acknowledgements == wanted {
+                    std::thread::sleep(pause);
                     child.kill().expect("it runs");
                 }
             }
-            ["bad", ..] => panic!("{level}: the running process says: {line}"),
+            ("bad", _) => panic!("{level}: the running process says: {line}"),
             _ => {}
         }
     }
-    // Dead already, or it ended by itself, which the number of acknowledgements tells.
     child.wait().expect("it was started");
-    assert!(seen >= acknowledgements, "{level}: it ended after {seen}");
-    last
+    assert!(
+        told.acknowledgements >= wanted,
+        "{level}: it ended by itself after {}",
+        told.acknowledgements
+    );
+    told
 }
 
+fn require(counts: &Counts, needed: &Counts, place: &str) {
+    for writer in 0..WRITERS {
+        let (count, needed) = (counts[writer], needed[writer]);
+        assert!(
+            count >= needed,
+            "{place}: writer {writer} has {count} of {needed} acknowledged"
+        );
+    }
+}
+
+/// Each process checks what the one before left; now and then, and at the end, this one does.
 fn kill_again_and_again(level: &str) {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let kills = number_from_env("EVENDB_KILLS", 10);
-    let mut total = 0;
+    let kills = number_from_env("EVENDB_KILLS", 25);
+    let started = Instant::now();
+    let mut needed = [0; WRITERS];
+    let (mut acknowledgements, mut while_opening) = (0, 0);
     for kill in 0..kills {
-        let acknowledgements = 1 + scramble(kill) % 1_500;
-        let last = run_and_kill(dir.path(), level, acknowledgements);
-        let options = tiny(level_named(level), 1);
-        let db = options.open(dir.path()).expect("opens after a kill");
-        let counts = check_all(&db).unwrap_or_else(|what| panic!("{level} kill {kill}: {what}"));
-        for (writer, (last, count)) in last.iter().zip(counts).enumerate() {
-            let needed = last.map_or(0, |last| last + 1);
-            assert!(
-                count >= needed,
-                "{level} kill {kill}: writer {writer} has {count} of {needed} acknowledged"
-            );
+        let place = format!("{level} kill {kill}");
+        let number = scramble(kill);
+        let wanted = match number % 10 {
+            0 => 0,
+            1..=6 => 1 + number / 10 % 60,
+            _ => 1 + number / 10 % 1_200,
+        };
+        let pause = Duration::from_micros(number / 1_000 % 20_000);
+        let told = run_and_kill(dir.path(), level, wanted, pause);
+        match &told.found {
+            Some(found) => {
+                require(found, &needed, &place);
+                needed = told.acknowledged;
+            }
+            None => while_opening += 1,
         }
-        total = counts.iter().sum();
-        if kill % 2 == 0 {
-            db.close().expect("closes");
+        acknowledgements += told.acknowledgements;
+        if kill % 20 == 19 || kill + 1 == kills {
+            let options = tiny(level_named(level), 1);
+            let db = options.open(dir.path()).expect("opens after a kill");
+            let counts = check_all(&db).unwrap_or_else(|what| panic!("{place}: {what}"));
+            require(&counts, &needed, &place);
+            needed = counts;
+            if kill % 40 == 19 {
+                db.close().expect("closes");
+            }
         }
     }
-    println!("{level}: {kills} kills, {total} writes");
+    println!(
+        "{level}: {kills} kills ({while_opening} of them while opening), {acknowledgements} \
+         acknowledgements, {} writes, 0 lost, 0 batches torn, {:.0} s",
+        needed.iter().sum::<u64>(),
+        started.elapsed().as_secs_f64()
+    );
 }
 
 #[test]

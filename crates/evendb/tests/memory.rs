@@ -216,7 +216,6 @@ fn runs_of_a_log_are_merged() {
         if round % 20 == 10 {
             snapshots.push((db.snapshot().unwrap(), model.clone()));
         }
-        db.checkpoint().unwrap();
         db.settle_debt().unwrap();
         for number in 0..300 {
             let got = db.get(key(number)).unwrap();

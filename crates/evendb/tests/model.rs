@@ -189,7 +189,7 @@ impl Run {
                     same(seen, &expected, &format!("{what}: snapshot"));
                 }
             }
-            940..960 => self.db.checkpoint().expect("a checkpoint"),
+            940..960 => self.db.flush().expect("a checkpoint"),
             960..973 => self.db.settle_debt().expect("settles"),
             973..985 => check_all(&self.db, &self.maps, what),
             985..990 => {

@@ -248,7 +248,7 @@ mod metrics_facade {
             std::thread::sleep(Duration::from_millis(1));
         }
         db.put("a", "1").unwrap();
-        db.checkpoint().unwrap();
+        db.flush().unwrap();
         db.close().unwrap();
     }
 }
@@ -371,7 +371,7 @@ mod tracing_events {
                     let key = number.wrapping_mul(37) % 200;
                     db.put(format!("{key:03}"), [round; 40]).unwrap();
                 }
-                db.checkpoint().unwrap();
+                db.flush().unwrap();
             }
             assert!(told.number("checkpoint", "bytes") >= 200 * 43);
             assert!(told.number("checkpoint", "chunks") >= 1);
@@ -418,7 +418,7 @@ mod tracing_events {
                 sticky: true,
                 path_contains: Some("MANIFEST".into()),
             });
-            assert!(db.checkpoint().is_err());
+            assert!(db.flush().is_err());
             assert!(db.put("a", "2").is_err());
             assert!(db.close().is_err());
         });

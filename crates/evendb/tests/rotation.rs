@@ -17,7 +17,7 @@ fn workload() -> Vec<Step> {
         let value = Some(format!("{number}").into_bytes());
         [
             Step::Write(vec![("default", key, value)], None),
-            Step::Checkpoint,
+            Step::Flush,
         ]
     };
     (0..90).flat_map(round).collect()

@@ -11,12 +11,12 @@
 //!
 //! Reading is told up to where frames were made durable: before that every frame must verify,
 //! behind it reading ends at the first that does not (a torn append). Before appending again the
-//! torn tail is cut off ([`FramedLogWriter::resume`]): frames behind it may be whole, and would
+//! torn tail is wiped ([`FramedLogWriter::resume`]): frames behind it may be whole, and would
 //! otherwise come back to life behind a new frame that happens to end where they start.
 //!
 //! The writer belongs to one thread at a time; after a failed append or sync the caller stops.
 
-use crate::vfs::File;
+use crate::vfs::{File, read_exact_at};
 use crate::{Error, Result, codec};
 use std::io;
 use std::sync::Arc;
@@ -30,6 +30,9 @@ pub const FRAME_HEADER_BYTES: usize = 8;
 /// `EVENFLOG` in a hex dump.
 const MAGIC: u64 = u64::from_le_bytes(*b"EVENFLOG");
 const FORMAT_VERSION: u32 = 1;
+
+/// What is wiped at once.
+const WIPE_BYTES: usize = 4096;
 
 /// What the reader fetches at once.
 const READ_BYTES: u64 = 256 << 10;
@@ -94,16 +97,10 @@ impl FramedLogWriter {
     }
 
     /// Goes on behind the last valid frame, at the `end` that [`read_frames`] gave for this log.
-    /// Bytes behind it are cut off, durably.
+    /// Bytes behind it are wiped, durably; the file keeps its length, and so what was reserved.
     pub fn resume(file: Arc<dyn File>, id: u64, end: u64) -> Result<Self> {
-        let cut = || -> io::Result<()> {
-            if file.len()? > end {
-                file.set_len(end)?;
-                file.sync_data()?;
-            }
-            Ok(())
-        };
-        cut().map_err(|error| Error::io(file.path(), "cut torn tail of log", error))?;
+        wipe(&*file, end)
+            .map_err(|error| Error::io(file.path(), "wipe torn tail of log", error))?;
         Ok(FramedLogWriter {
             file,
             id,
@@ -138,6 +135,26 @@ impl FramedLogWriter {
     pub fn end(&self) -> u64 {
         self.end
     }
+}
+
+/// Overwrites what is not zero from `from` on, and syncs if there was anything: no block is needed
+/// for that, so it works on a full disk.
+fn wipe(file: &dyn File, from: u64) -> io::Result<()> {
+    const ZEROS: [u8; WIPE_BYTES] = [0; WIPE_BYTES];
+    let mut piece = [0; WIPE_BYTES];
+    let len = file.len()?;
+    let mut wiped = false;
+    let mut at = from;
+    while at < len {
+        let piece = &mut piece[..(WIPE_BYTES as u64).min(len - at) as usize];
+        read_exact_at(file, piece, at)?;
+        if piece.iter().any(|&byte| byte != 0) {
+            file.write_at(&ZEROS[..piece.len()], at)?;
+            wiped = true;
+        }
+        at += piece.len() as u64;
+    }
+    if wiped { file.sync_data() } else { Ok(()) }
 }
 
 /// Calls `each(offset, payload)` for the frames of log `id` in order, and returns the end of the
@@ -223,6 +240,93 @@ fn check_header(file: &dyn File, id: u64, header: &[u8]) -> Result<()> {
         Ok(())
     } else {
         corrupt("header of another log, or broken")
+    }
+}
+
+/// The id of the log whose header `bytes` begin with; the text says why there is none.
+pub fn header_id(bytes: &[u8]) -> std::result::Result<u64, String> {
+    let header = bytes
+        .get(..HEADER_BYTES as usize)
+        .ok_or("log header cut short")?;
+    let mut input = header;
+    let magic = codec::get_u64(&mut input);
+    let version = codec::get_u32(&mut input);
+    let id = codec::get_u64(&mut input).unwrap_or(0);
+    if magic != Some(MAGIC) {
+        return Err("not a framed log: wrong magic".to_owned());
+    }
+    if version != Some(FORMAT_VERSION) {
+        let found = version.unwrap_or(0);
+        return Err(format!(
+            "log format {found}, this build reads {FORMAT_VERSION}"
+        ));
+    }
+    match header == encode_header(id) {
+        true => Ok(id),
+        false => Err("log header does not verify".to_owned()),
+    }
+}
+
+/// A stretch of a log as [`survey_frames`] finds it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Surveyed<'a> {
+    /// A frame that verifies.
+    Frame {
+        /// Where it starts.
+        offset: u64,
+        /// What it holds.
+        payload: &'a [u8],
+    },
+    /// Bytes of which no frame verifies, up to the next that does or to the end.
+    Hole {
+        /// Where they start.
+        offset: u64,
+        /// How many up to the last that is not zero, or to where the frame there says that it
+        /// ends; 0 if all are zero, which is free room.
+        used: u64,
+        /// How many up to the next frame or the end.
+        len: u64,
+    },
+}
+
+/// Tells `each` what `bytes`, all of log `id`, consist of behind the header, damaged or not: a
+/// frame verifies only in its own place, so those behind damage are found again.
+pub fn survey_frames<'a>(bytes: &'a [u8], id: u64, each: &mut dyn FnMut(Surveyed<'a>)) {
+    let mut offset = (HEADER_BYTES as usize).min(bytes.len());
+    let frame_at = |at: usize| {
+        // No frame is empty, so zeros need no checksum to be told apart.
+        let rest = bytes.get(at..)?;
+        decode_frame(rest, id, at as u64).filter(|payload| !payload.is_empty())
+    };
+    while offset < bytes.len() {
+        if let Some(payload) = frame_at(offset) {
+            let start = offset as u64;
+            each(Surveyed::Frame {
+                offset: start,
+                payload,
+            });
+            offset += FRAME_HEADER_BYTES + payload.len();
+            continue;
+        }
+        let used = bytes[offset..].iter().rposition(|&byte| byte != 0);
+        let used_end = used.map_or(offset, |last| offset + last + 1);
+        // A frame whose payload alone is damaged still says where the next one starts.
+        let told = codec::get_u32(&mut &bytes[offset..]).map_or(0, |len| len as usize);
+        let told = offset
+            .saturating_add(FRAME_HEADER_BYTES)
+            .saturating_add(told);
+        let next = Some(told)
+            .filter(|&at| at < used_end && frame_at(at).is_some())
+            .or_else(|| (offset + 1..used_end).find(|&at| frame_at(at).is_some()));
+        let end = next.unwrap_or(bytes.len());
+        let used = bytes[offset..end].iter().rposition(|&byte| byte != 0);
+        let used = used.map_or(0, |last| (last + 1).max(told.min(end) - offset));
+        each(Surveyed::Hole {
+            offset: offset as u64,
+            used: used as u64,
+            len: (end - offset) as u64,
+        });
+        offset = end;
     }
 }
 

@@ -4,13 +4,16 @@
 pub mod bench;
 pub mod compact;
 pub mod delete;
+pub mod dump;
 pub mod experiment;
 pub mod get;
 pub mod import;
 mod key_arguments;
 pub mod put;
+pub mod repair;
 pub mod scan;
 mod source;
 pub mod stats;
 mod stats_watch;
+pub mod verify;
 pub mod verify_import;

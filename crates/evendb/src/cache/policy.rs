@@ -1,66 +1,60 @@
-//! Which chunks have munks: a pure function from counters to a choice. Applying it (loads,
-//! evictions) is the caller's.
+//! Which chunks have munks: a pure function from what each is worth to a choice. Applying it
+//! (loads, evictions) is the caller's; what a munk is worth is [`super::split`]'s.
 //!
-//! **Worth of a munk** is what it saves per byte of memory: decayed accesses that need more than
-//! one row, divided by the munk's size. Gets of few distinct rows count little, because the row
-//! cache serves those at a fraction of the memory; scans count in full; puts do not count as
-//! such, since they go to deltas, but a munk absorbs them cheaply, so they count a little.
+//! **Order** is by benefit per byte; **what counts** is the sum: chunks displace others only if
+//! together they are worth [`BEAT_FACTOR`] times those. So a small dense chunk does not push out a
+//! large munk of a greater benefit; several such, which all find room in its place, do.
 //!
-//! **Stability.** Loads cost a read of the chunk, so a chunk must be worth [`BEAT_FACTOR`] times
-//! its victims to displace them, and at least [`LOAD_HEAT_MIN`] to be loaded at all. With
-//! constant heats two rounds never undo each other (tested): what is evicted is worth less than
-//! what displaced it by that factor.
+//! **Stability.** Loads cost a read of the chunk, so besides that factor a chunk must be worth at
+//! least [`LOAD_BENEFIT_MIN`] to be loaded at all. Every plan that displaces raises the summed
+//! benefit, so with constant figures plans come to rest (tested).
 //!
 //! Thread safety: pure. Values that are not numbers count as 0.
 
-/// A chunk must be worth so many times its victims to displace them.
+/// Chunks must be worth so many times their victims to displace them.
 const BEAT_FACTOR: f32 = 1.5;
 /// Decayed accesses below which loading a chunk is not worth reading it.
-const LOAD_HEAT_MIN: f32 = 4.0;
+const LOAD_BENEFIT_MIN: f32 = 4.0;
 /// Loads of one round.
 const LOADS_MAX: usize = 8;
 /// A munk takes somewhat more memory than the chunk's data on disk.
 const MUNK_OVERHEAD_PERCENT: u64 = 115;
-/// Weight of a put beside a get: absorbing puts in RAM spares rewriting the funk.
-const PUT_WEIGHT: f32 = 0.1;
-/// What is known of one chunk.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ChunkHeat {
+
+/// What a munk of a chunk is worth.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct ChunkWorth {
     /// Identity of the chunk; unique in a slice.
     pub(crate) id: u64,
-    /// Exponentially decayed gets.
-    pub(crate) heat: f32,
-    /// Exponentially decayed refills of scans.
-    pub(crate) scan_heat: f32,
-    /// Exponentially decayed puts.
-    pub(crate) puts: f32,
-    /// Share of the gets, 0 to 1, that the row cache answers or would answer: near 1 for a chunk
-    /// with one hot row, near 0 where gets are spread over the chunk.
-    pub(crate) row_share: f32,
+    /// Decayed accesses that are answered from RAM with its munk and not without.
+    pub(crate) benefit: f32,
     /// Live data of the chunk in bytes.
     pub(crate) data_bytes: u64,
     /// Size of its munk in bytes, 0 if it has none.
     pub(crate) munk_bytes: u64,
 }
 
-impl ChunkHeat {
-    /// Accesses that a munk serves and the row cache would not.
-    fn benefit(&self) -> f32 {
-        let gets = number(self.heat) * (1.0 - number(self.row_share).min(1.0));
-        gets + number(self.scan_heat) + PUT_WEIGHT * number(self.puts)
-    }
-
+impl ChunkWorth {
     /// Memory that its munk takes, or would take.
-    fn bytes(&self) -> u64 {
-        if self.munk_bytes > 0 {
-            self.munk_bytes
-        } else {
-            self.data_bytes.max(1).saturating_mul(MUNK_OVERHEAD_PERCENT) / 100
-        }
+    pub(crate) fn bytes(&self) -> u64 {
+        munk_bytes(self.munk_bytes, self.data_bytes)
     }
 
-    fn density(&self) -> f32 {
-        self.benefit() / self.bytes().max(1) as f32
+    /// Benefit per byte.
+    pub(crate) fn density(&self) -> f32 {
+        number(self.benefit) / self.bytes().max(1) as f32
+    }
+
+    /// Whether it has no munk and is worth one.
+    pub(crate) fn is_candidate(&self) -> bool {
+        self.munk_bytes == 0 && number(self.benefit) >= LOAD_BENEFIT_MIN
+    }
+}
+
+/// Memory that a munk takes, or would take if there is none (0).
+pub(crate) fn munk_bytes(munk_bytes: u64, data_bytes: u64) -> u64 {
+    match munk_bytes {
+        0 => data_bytes.max(1).saturating_mul(MUNK_OVERHEAD_PERCENT) / 100,
+        bytes => bytes,
     }
 }
 
@@ -74,57 +68,100 @@ pub(crate) struct MunkPlan {
 }
 
 /// Chooses loads and evictions so that munks take at most `munk_bytes_max`.
-pub(crate) fn plan_munks(chunks: &[ChunkHeat], munk_bytes_max: u64) -> MunkPlan {
+pub(crate) fn plan_munks(chunks: &[ChunkWorth], munk_bytes_max: u64) -> MunkPlan {
     let mut plan = MunkPlan::default();
-    let mut victims: Vec<&ChunkHeat> = chunks.iter().filter(|c| c.munk_bytes > 0).collect();
-    let mut candidates: Vec<&ChunkHeat> = chunks
+    let mut munks: Vec<&ChunkWorth> = chunks.iter().filter(|c| c.munk_bytes > 0).collect();
+    let mut candidates: Vec<&ChunkWorth> = chunks
         .iter()
-        .filter(|c| c.munk_bytes == 0 && c.benefit() >= LOAD_HEAT_MIN)
-        .filter(|c| c.bytes() <= munk_bytes_max)
+        .filter(|c| c.is_candidate() && c.bytes() <= munk_bytes_max)
         .collect();
-    // Ties by id, so that a plan depends on the counters only and not on the order of chunks.
-    victims.sort_by(|a, b| a.density().total_cmp(&b.density()).then(a.id.cmp(&b.id)));
+    // Ties by id, so that a plan depends on the figures only and not on the order of chunks.
+    munks.sort_by(|a, b| a.density().total_cmp(&b.density()).then(a.id.cmp(&b.id)));
     candidates.sort_by(|a, b| b.density().total_cmp(&a.density()).then(a.id.cmp(&b.id)));
 
-    let mut used: u64 = victims.iter().map(|c| c.bytes()).sum();
-    let mut victims = victims.into_iter().peekable();
-    while used > munk_bytes_max {
-        let Some(victim) = victims.next() else { break };
-        used -= victim.bytes();
-        plan.evict.push(victim.id);
-    }
-    for candidate in candidates {
-        if plan.load.len() == LOADS_MAX {
-            break;
-        }
-        let mut room = munk_bytes_max.saturating_sub(used);
-        // Only a prefix of victims, all of them worth clearly less; all or none.
-        let mut going = victims.clone();
-        let mut evict = Vec::new();
-        while room < candidate.bytes() {
-            match going.peek() {
-                Some(victim) if victim.density() * BEAT_FACTOR < candidate.density() => {
-                    room += victim.bytes();
-                    evict.push(victim.id);
-                    going.next();
-                }
-                _ => break,
+    let mut used: u64 = munks.iter().map(|c| c.bytes()).sum();
+    let mut evict = |munks: &mut Vec<&ChunkWorth>, going: Vec<usize>| {
+        plan.evict.extend(going.iter().map(|&at| munks[at].id));
+        let mut at = 0;
+        munks.retain(|_| {
+            at += 1;
+            !going.contains(&(at - 1))
+        });
+    };
+    let over = victims(&munks, used.saturating_sub(munk_bytes_max)).unwrap_or_default();
+    used -= bytes_of(&munks, &over);
+    evict(&mut munks, over);
+
+    let mut next = 0;
+    while next < candidates.len() && plan.load.len() < LOADS_MAX {
+        let free = munk_bytes_max.saturating_sub(used);
+        let need = candidates[next].bytes().saturating_sub(free);
+        let Some(going) = victims(&munks, need) else {
+            next += 1;
+            continue;
+        };
+        let mut room = free + bytes_of(&munks, &going);
+        // With it whatever else finds room, all together or none.
+        let mut coming = Vec::new();
+        for candidate in &candidates[next..] {
+            let first_only = going.is_empty() && !coming.is_empty();
+            if plan.load.len() + coming.len() == LOADS_MAX || first_only {
+                break;
+            }
+            if candidate.bytes() <= room {
+                room -= candidate.bytes();
+                coming.push(candidate.id);
             }
         }
-        if room < candidate.bytes() {
-            // A smaller candidate further down may still fit.
-            continue;
+        let benefit: f32 = candidates[next..]
+            .iter()
+            .filter(|candidate| coming.contains(&candidate.id))
+            .map(|candidate| number(candidate.benefit))
+            .sum();
+        let loss: f32 = going.iter().map(|&at| number(munks[at].benefit)).sum();
+        if going.is_empty() || benefit > loss * BEAT_FACTOR {
+            used = munk_bytes_max - room;
+            evict(&mut munks, going);
+            candidates.retain(|candidate| !coming.contains(&candidate.id));
+            plan.load.append(&mut coming);
+        } else {
+            // A smaller one further down may still fit.
+            next += 1;
         }
-        used = munk_bytes_max - room + candidate.bytes();
-        victims = going;
-        plan.evict.append(&mut evict);
-        plan.load.push(candidate.id);
     }
     plan
 }
 
+/// The least dense of `munks`, which ascend by density, that together free `need` bytes, without
+/// those that are not needed once a larger one is among them. None if there is not so much.
+fn victims(munks: &[&ChunkWorth], need: u64) -> Option<Vec<usize>> {
+    let (mut going, mut freed) = (Vec::new(), 0);
+    for (at, munk) in munks.iter().enumerate() {
+        if freed >= need {
+            break;
+        }
+        freed += munk.bytes();
+        going.push(at);
+    }
+    if freed < need {
+        return None;
+    }
+    for at in (0..going.len()).rev() {
+        let bytes = munks[going[at]].bytes();
+        if freed - bytes >= need {
+            freed -= bytes;
+            going.remove(at);
+        }
+    }
+    Some(going)
+}
+
+fn bytes_of(munks: &[&ChunkWorth], which: &[usize]) -> u64 {
+    which.iter().map(|&at| munks[at].bytes()).sum()
+}
+
 /// Not negative and finite, whatever comes in.
-fn number(value: f32) -> f32 {
+pub(crate) fn number(value: f32) -> f32 {
     if value.is_finite() {
         value.max(0.0)
     } else {
@@ -139,17 +176,17 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    fn chunk(id: u64, heat: f32) -> ChunkHeat {
-        ChunkHeat {
+    fn chunk(id: u64, benefit: f32) -> ChunkWorth {
+        ChunkWorth {
             id,
-            heat,
+            benefit,
             data_bytes: 100,
-            ..ChunkHeat::default()
+            munk_bytes: 0,
         }
     }
 
     /// Carries a plan out, as the engine would.
-    fn apply(chunks: &mut [ChunkHeat], plan: &MunkPlan) {
+    fn apply(chunks: &mut [ChunkWorth], plan: &MunkPlan) {
         for chunk in chunks {
             if plan.evict.contains(&chunk.id) {
                 chunk.munk_bytes = 0;
@@ -161,12 +198,12 @@ mod tests {
         }
     }
 
-    fn with_munks(chunks: &[ChunkHeat]) -> BTreeSet<u64> {
+    fn with_munks(chunks: &[ChunkWorth]) -> BTreeSet<u64> {
         let with = chunks.iter().filter(|chunk| chunk.munk_bytes > 0);
         with.map(|chunk| chunk.id).collect()
     }
 
-    fn settle(chunks: &mut [ChunkHeat], budget: u64) -> usize {
+    fn settle(chunks: &mut [ChunkWorth], budget: u64) -> usize {
         for round in 0..200 {
             let plan = plan_munks(chunks, budget);
             if plan == MunkPlan::default() {
@@ -186,24 +223,17 @@ mod tests {
         assert!(rounds <= 4, "at most eight loads a round: {rounds}");
         assert_eq!(with_munks(&chunks), (80..100).collect());
         // A little more heat elsewhere changes nothing; much more does.
-        chunks[10].heat = 81.0 * 10.0 * 1.3;
+        chunks[10].benefit = 81.0 * 10.0 * 1.3;
         assert_eq!(plan_munks(&chunks, 20 * 115), MunkPlan::default());
-        chunks[10].heat = 810.0 * 1.6;
+        chunks[10].benefit = 810.0 * 1.6;
         let plan = plan_munks(&chunks, 20 * 115);
         assert_eq!((plan.load, plan.evict), (vec![10], vec![80]));
     }
 
     #[test]
-    fn one_hot_row_does_not_load_a_chunk() {
-        let mut chunks = [chunk(1, 1000.0), chunk(2, 50.0)];
-        chunks[0].row_share = 0.99;
-        assert_eq!(plan_munks(&chunks, 115).load, [2]);
-        chunks[0].row_share = 0.2;
-        assert_eq!(plan_munks(&chunks, 115).load, [1]);
-        // Cold chunks are not loaded into free memory either, and scans count in full.
-        let mut cold = [chunk(1, 3.9), chunk(2, 0.0)];
-        cold[1].scan_heat = 4.0;
-        assert_eq!(plan_munks(&cold, 10_000).load, [2]);
+    fn cold_chunks_are_not_loaded_into_free_memory() {
+        let chunks = [chunk(1, 3.9), chunk(2, 4.0), chunk(3, f32::NAN)];
+        assert_eq!(plan_munks(&chunks, 10_000).load, [2]);
     }
 
     #[test]
@@ -215,27 +245,58 @@ mod tests {
         assert_eq!(plan_munks(&chunks, 0).evict.len(), 10);
     }
 
+    #[test]
+    fn what_counts_is_the_sum() {
+        // One large munk, less dense than each of the small chunks.
+        let large = ChunkWorth {
+            id: 1,
+            benefit: 500.0,
+            data_bytes: 10_000,
+            munk_bytes: 10_000,
+        };
+        let mut chunks = vec![large, chunk(2, 100.0), chunk(3, 100.0), chunk(4, 100.0)];
+        assert_eq!(plan_munks(&chunks, 10_000), MunkPlan::default());
+        // Together they are worth it.
+        chunks.extend((5..15).map(|id| chunk(id, 100.0)));
+        let plan = plan_munks(&chunks, 10_000);
+        assert_eq!((plan.load.len(), plan.evict), (LOADS_MAX, vec![1]));
+        // And no more go than needed: the small one stays once the large one goes.
+        let mut small = chunk(20, 0.001);
+        small.munk_bytes = 115;
+        let hot = ChunkWorth {
+            benefit: 1e6,
+            data_bytes: 8000,
+            ..chunk(21, 0.0)
+        };
+        let plan = plan_munks(&[large, small, hot], 10_115);
+        assert_eq!((plan.load, plan.evict), (vec![21], vec![1]));
+    }
+
     proptest! {
         #[test]
         fn plans_keep_the_budget_and_come_to_rest(
-            heats in prop::collection::vec((0f32..1e6, 0f32..100.0, 0f32..1.0, 0u64..5000, any::<bool>()), 0..60),
+            heats in prop::collection::vec((0f32..1e6, 0u64..5000, any::<bool>()), 0..60),
             budget in 0u64..100_000,
         ) {
-            let mut chunks: Vec<_> = heats.iter().zip(0..).map(|(&(heat, scan_heat, row_share, data_bytes, has), id)| {
+            let mut chunks: Vec<_> = heats.iter().zip(0..).map(|(&(benefit, data_bytes, has), id)| {
                 let munk_bytes = if has { data_bytes * 115 / 100 } else { 0 };
-                ChunkHeat { id, heat, scan_heat, row_share, puts: 0.0, data_bytes, munk_bytes }
+                ChunkWorth { id, benefit, data_bytes, munk_bytes }
             }).collect();
+            let used = |chunks: &[ChunkWorth]| chunks.iter().map(|chunk| chunk.munk_bytes).sum::<u64>();
             let plan = plan_munks(&chunks, budget);
             prop_assert!(plan.load.len() <= LOADS_MAX);
             let mut reversed = chunks.clone();
             reversed.reverse();
             prop_assert_eq!(&plan_munks(&reversed, budget), &plan);
+            if used(&chunks) <= budget && !plan.evict.is_empty() {
+                let benefit = |ids: &[u64]| ids.iter().map(|&id| chunks[id as usize].benefit).sum::<f32>();
+                prop_assert!(benefit(&plan.load) > BEAT_FACTOR * 0.999 * benefit(&plan.evict));
+            }
             apply(&mut chunks, &plan);
-            prop_assert!(chunks.iter().map(|chunk| chunk.munk_bytes).sum::<u64>() <= budget);
+            prop_assert!(used(&chunks) <= budget);
             settle(&mut chunks, budget);
-            for loser in chunks.iter().filter(|c| c.munk_bytes == 0 && c.benefit() >= LOAD_HEAT_MIN) {
-                let free = budget - chunks.iter().map(|chunk| chunk.munk_bytes).sum::<u64>();
-                prop_assert!(loser.bytes() > free, "left out beside free room");
+            for loser in chunks.iter().filter(|c| c.is_candidate()) {
+                prop_assert!(loser.bytes() > budget - used(&chunks), "left out beside free room");
             }
         }
     }

@@ -121,13 +121,23 @@ pub(crate) struct Writer {
 /// How often a chunk is used; decayed by the policy.
 #[derive(Default)]
 pub(crate) struct Heat {
+    /// Gets that no delta answered, and those of them that the row cache did.
     pub(crate) gets: AtomicU32,
     pub(crate) row_hits: AtomicU32,
     pub(crate) scans: AtomicU32,
     pub(crate) puts: AtomicU32,
+    /// Of gets of sampled keys; see `cache/sample.rs`.
+    pub(crate) samples: AtomicU32,
+    pub(crate) sample_hits: AtomicU32,
+    pub(crate) sample_residence: AtomicU32,
     /// Decayed sums of the above, as `f32` bits; written by the policy alone.
-    pub(crate) read_heat: AtomicU32,
+    pub(crate) get_heat: AtomicU32,
+    pub(crate) row_heat: AtomicU32,
+    pub(crate) scan_heat: AtomicU32,
     pub(crate) write_heat: AtomicU32,
+    pub(crate) sample_heat: AtomicU32,
+    pub(crate) sample_hit_heat: AtomicU32,
+    pub(crate) residence_heat: AtomicU32,
 }
 
 impl Heat {
@@ -135,8 +145,14 @@ impl Heat {
     /// instruction on a line that every reader of a hot chunk shares does.
     #[inline]
     pub(crate) fn count(counter: &AtomicU32) {
+        Heat::add(counter, 1);
+    }
+
+    /// The same for several.
+    #[inline]
+    pub(crate) fn add(counter: &AtomicU32, events: u32) {
         counter.store(
-            counter.load(Ordering::Relaxed).wrapping_add(1),
+            counter.load(Ordering::Relaxed).wrapping_add(events),
             Ordering::Relaxed,
         );
     }
@@ -144,8 +160,13 @@ impl Heat {
     /// Takes a share of the heat of a chunk that this one replaces.
     pub(crate) fn inherit(&self, old: &Heat, parts: usize) {
         for (mine, old) in [
-            (&self.read_heat, &old.read_heat),
+            (&self.get_heat, &old.get_heat),
+            (&self.row_heat, &old.row_heat),
+            (&self.scan_heat, &old.scan_heat),
             (&self.write_heat, &old.write_heat),
+            (&self.sample_heat, &old.sample_heat),
+            (&self.sample_hit_heat, &old.sample_hit_heat),
+            (&self.residence_heat, &old.residence_heat),
         ] {
             let sum = Heat::load(mine) + Heat::load(old) / parts as f32;
             mine.store(sum.to_bits(), Ordering::Relaxed);

@@ -6,26 +6,63 @@
 //!
 //! Room for runs is preallocated ahead ([`Container::ensure_room`]), so that a full disk refuses a
 //! put before anything of it is logged, and not a checkpoint after.
+//!
+//! ```text
+//! 0                                                    end of extents        allocated
+//! | run | hole | run | punched |  run  | hole | run |      hole      |  not in use yet |
+//!                                                         <-- cut from here
+//! ```
+//! What is free beyond need goes back to the file system ([`Container::give_back`]): the file is
+//! cut, and large holes are punched. A punched hole is out of the allocator's sight until nothing
+//! else fits; then its blocks are reserved again first. After opening, punched holes are holes like
+//! others: a write there may find the disk full, which a checkpoint survives.
 
 use super::extents::{Extent, Extents};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 use evendb_storage::vfs::File;
 use evendb_storage::{Error, Result};
+use std::collections::BTreeMap;
 
 /// How much the file grows at a time, at least.
 const GROW_BYTES_MIN: u64 = 256 << 10;
 
 struct Space {
     extents: Extents,
-    /// The file's blocks are reserved up to here.
+    /// The file's blocks are reserved up to here, but for what is punched.
     allocated: u64,
+    /// Offset and length of what is punched; the allocator takes it for used.
+    punched: BTreeMap<u64, u64>,
+    punched_bytes: u64,
 }
+
+impl Space {
+    /// Bytes of holes that have their blocks.
+    fn free(&self) -> u64 {
+        self.allocated.saturating_sub(self.extents.used())
+    }
+
+    /// A punched hole that takes `len` bytes at least.
+    fn punched_for(&self, len: u64) -> Option<Extent> {
+        let mut fitting = self.punched.iter().filter(|hole| *hole.1 >= len);
+        let (&offset, &len) = fitting.next()?;
+        Some(Extent { offset, len })
+    }
+}
+
+/// Holes are punched in units of a file system's block, and not for less than this.
+const PUNCH_UNIT: u64 = 4096;
+const PUNCH_BYTES_MIN: u64 = 32 << 10;
+/// One punch takes at most so much: it holds up other users of the file.
+const PUNCH_BYTES_MAX: u64 = 16 << 20;
 
 /// The container file and its free space.
 pub(crate) struct Container {
     file: Arc<dyn File>,
     space: Mutex<Space>,
     grow_bytes: u64,
+    /// The disk is full: take what is needed, and no step ahead.
+    sparing: AtomicBool,
 }
 
 fn sectors(len: u64) -> u64 {
@@ -43,8 +80,27 @@ impl Container {
         let grow_bytes = grow_bytes.max(GROW_BYTES_MIN);
         Container {
             file,
-            space: Mutex::new(Space { extents, allocated }),
+            space: Mutex::new(Space {
+                extents,
+                allocated,
+                punched: BTreeMap::new(),
+                punched_bytes: 0,
+            }),
             grow_bytes,
+            sparing: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether to take no more of the disk than is needed.
+    pub(crate) fn set_sparing(&self, yes: bool) {
+        self.sparing.store(yes, Ordering::Relaxed);
+    }
+
+    /// How much more than is needed the file grows.
+    fn step_bytes(&self) -> u64 {
+        match self.sparing.load(Ordering::Relaxed) {
+            true => PUNCH_BYTES_MIN,
+            false => self.grow_bytes,
         }
     }
 
@@ -54,22 +110,106 @@ impl Container {
 
     /// Bytes that can be written without asking the disk for room.
     pub(crate) fn free_bytes(&self) -> u64 {
-        let space = self.space.lock();
-        space.allocated.saturating_sub(space.extents.used())
+        self.space.lock().free()
     }
 
     /// Makes sure that `bytes` more can be written without asking the disk for room.
     pub(crate) fn ensure_room(&self, bytes: u64) -> Result<()> {
         let mut space = self.space.lock();
-        let free = space.allocated.saturating_sub(space.extents.used());
-        if free >= bytes {
-            return Ok(());
+        while space.free() < bytes {
+            // What was given back is taken again before the file grows.
+            let missing = bytes - space.free();
+            match space.punched_for(0) {
+                Some(hole) => self.restore(&mut space, hole)?,
+                None => return self.grow(&mut space, missing),
+            }
         }
-        self.grow(&mut space, bytes - free)
+        Ok(())
+    }
+
+    /// Gives a punched hole its blocks and the allocator the hole.
+    fn restore(&self, space: &mut Space, hole: Extent) -> Result<()> {
+        self.file
+            .preallocate(hole.offset, hole.len)
+            .map_err(|source| Error::io(self.file.path(), "reserve room for logs", source))?;
+        space.punched.remove(&hole.offset);
+        space.punched_bytes -= hole.len;
+        space.extents.free(hole);
+        Ok(())
+    }
+
+    /// Gives what is free beyond `keep` bytes back to the file system, if it is worth it, with at
+    /// most `punches_max` holes punched. Returns the bytes given back. A failure to punch loses
+    /// nothing: the hole stays.
+    pub(crate) fn give_back(&self, keep: u64, punches_max: usize) -> u64 {
+        let mut given = 0;
+        {
+            let mut space = self.space.lock();
+            let excess = space.free().saturating_sub(keep);
+            // Not for a little: the next checkpoint would take it again.
+            let sparing = self.sparing.load(Ordering::Relaxed);
+            if excess < self.step_bytes().max(if sparing { 0 } else { keep / 4 }) {
+                return 0;
+            }
+            given += self.cut(&mut space, excess);
+        }
+        for _ in 0..punches_max {
+            let hole = {
+                let mut space = self.space.lock();
+                let excess = space.free().saturating_sub(keep);
+                let most = excess.min(PUNCH_BYTES_MAX);
+                let extents = &mut space.extents;
+                match extents.take_largest(PUNCH_UNIT, PUNCH_BYTES_MIN, most) {
+                    Some(hole) => hole,
+                    None => break,
+                }
+            };
+            // Outside of the lock: nobody is given the hole meanwhile.
+            let punched = self.file.punch_hole(hole.offset, hole.len);
+            let mut space = self.space.lock();
+            if punched.is_err() {
+                space.extents.free(hole);
+                break;
+            }
+            space.punched.insert(hole.offset, hole.len);
+            space.punched_bytes += hole.len;
+            given += hole.len;
+        }
+        given
+    }
+
+    /// Cuts up to `bytes` that are free at the end of the file, and what is punched there.
+    fn cut(&self, space: &mut Space, bytes: u64) -> u64 {
+        let (mut target, mut left) = (space.allocated, bytes);
+        loop {
+            let beyond = target.saturating_sub(space.extents.end()).min(left);
+            (target, left) = (target - beyond, left - beyond);
+            let end = space.extents.end();
+            let cut = end - space.extents.trim_end(left);
+            (target, left) = (target - cut, left - cut);
+            match space.punched.last_key_value() {
+                Some((&offset, &len)) if left > 0 && offset + len == space.extents.end() => {
+                    space.punched.remove(&offset);
+                    space.punched_bytes -= len;
+                    space.extents.free(Extent { offset, len });
+                    space.extents.trim_end(len);
+                    target -= len;
+                }
+                _ => break,
+            }
+        }
+        let target = target.next_multiple_of(PUNCH_UNIT);
+        // If it fails, the room is still there, and the allocator finds it when it grows.
+        if target >= space.allocated || self.file.set_len(target).is_err() {
+            return 0;
+        }
+        let given = space.allocated - target;
+        space.allocated = target;
+        given
     }
 
     fn grow(&self, space: &mut Space, bytes: u64) -> Result<()> {
-        let more = sectors(bytes.max(self.grow_bytes));
+        let more = sectors(bytes.max(self.step_bytes()));
         let reserve = |len| {
             self.file
                 .preallocate(space.allocated, len)
@@ -87,6 +227,13 @@ impl Container {
     /// An extent of `len` bytes.
     pub(crate) fn allocate(&self, len: u64) -> Result<u64> {
         let mut space = self.space.lock();
+        if space.punched_bytes > 0
+            && !space.extents.fits(len)
+            && let Some(hole) = space.punched_for(sectors(len))
+        {
+            // If this fails, growing will too.
+            self.restore(&mut space, hole)?;
+        }
         let extent = space.extents.allocate(sectors(len));
         let end = extent.offset + extent.len;
         if end > space.allocated {

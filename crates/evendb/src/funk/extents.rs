@@ -17,7 +17,7 @@
 //! `used + sum of holes = end`.
 //!
 //! Thread safety: none; its owner locks it (a leaf lock, memory only). It does not touch files:
-//! growing, preallocating and punching are the owner's, and so is the order of I13 (an extent is
+//! growing, cutting, preallocating and punching are the owner's, and so is the order of I13 (an extent is
 //! freed when the edit that drops it is durable and no view names it).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -144,7 +144,6 @@ impl Extents {
     }
 
     /// Length that the file must have.
-    #[cfg(test)]
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
@@ -167,15 +166,43 @@ impl Extents {
         Extent { offset, len }
     }
 
-    /// Drops a hole at the end, if there is one, and returns the new end: the file may be cut.
-    #[cfg(test)]
-    pub(crate) fn trim_end(&mut self) -> u64 {
+    /// Drops up to `bytes` (rounded down) of a hole at the end, if there is one, and returns the
+    /// new end: the file may be cut.
+    pub(crate) fn trim_end(&mut self, bytes: u64) -> u64 {
         if let Some(hole) = self.last_hole() {
+            let cut = (bytes / GRANULE * GRANULE).min(hole.len);
             self.remove_hole(hole.offset, hole.len);
-            self.end = hole.offset;
+            if cut < hole.len {
+                self.insert_hole(hole.offset, hole.len - cut);
+            }
+            self.end -= cut;
             self.cursor = self.cursor.min(self.end);
         }
         self.end
+    }
+
+    /// Takes the largest hole that lies before the end, or the part of it that begins and ends at
+    /// multiples of `unit`, of at least `least` bytes: for the owner to give its blocks back. It
+    /// counts as used until it is freed.
+    pub(crate) fn take_largest(&mut self, unit: u64, least: u64, most: u64) -> Option<Extent> {
+        // The hole at the end is cut, not punched.
+        let last = self.last_hole().map(|hole| (hole.len, hole.offset));
+        let found = self.by_len.iter().rev().find(|hole| Some(**hole) != last);
+        let &(len, offset) = found?;
+        let low = offset.next_multiple_of(unit);
+        let high = ((offset + len) / unit * unit).min(low + most / unit * unit);
+        let len = high.saturating_sub(low);
+        if len == 0 || len < least {
+            return None;
+        }
+        let extent = Extent { offset: low, len };
+        self.take(extent);
+        Some(extent)
+    }
+
+    /// Whether an allocation of so many bytes finds a hole, or grows the end.
+    pub(crate) fn fits(&self, len: u64) -> bool {
+        self.best_fit(round_up(len.max(1))).is_some()
     }
 
     /// The hole at the cursor or one of the next few behind it, if one fits.
@@ -368,7 +395,7 @@ mod tests {
                     Step::Trim => {
                         let used = bitmap.0.iter().rposition(|used| *used).map_or(0, |at| at + 1);
                         bitmap.0.truncate(used);
-                        prop_assert_eq!(extents.trim_end(), used as u64 * GRANULE);
+                        prop_assert_eq!(extents.trim_end(u64::MAX), used as u64 * GRANULE);
                     }
                 }
                 bitmap.check(&extents);
@@ -378,7 +405,7 @@ mod tests {
             for &extent in &live {
                 prop_assert_eq!(rebuilt.mark_used(extent), Ok(()));
             }
-            extents.trim_end();
+            extents.trim_end(u64::MAX);
             prop_assert!(rebuilt.holes().eq(extents.holes()));
             prop_assert_eq!(rebuilt.end(), extents.end());
             for &extent in &live {

@@ -316,6 +316,13 @@ impl Tables {
         handle
     }
 
+    /// The handle of a table that some chunk names. Whoever holds it keeps the table from being
+    /// deleted.
+    pub(crate) fn find(&self, id: TableId) -> Option<Arc<TableHandle>> {
+        let known = self.registry.0.lock();
+        known.get(&id).and_then(|entry| entry.0.upgrade())
+    }
+
     /// The counts, for what runs after an edit.
     pub(crate) fn registry(&self) -> Arc<Registry> {
         self.registry.clone()

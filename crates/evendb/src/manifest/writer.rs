@@ -12,6 +12,7 @@
 
 use super::edit::{self, Change};
 use super::state::State;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 use evendb_storage::codec::{checksum, get_u32, get_u64};
 use evendb_storage::framed_log::{FramedLogWriter, read_frames};
@@ -21,6 +22,9 @@ use std::path::{Path, PathBuf};
 
 const ROTATE_BYTES_MIN: u64 = 4 << 20;
 const PREALLOCATE_BYTES: u64 = 256 << 10;
+/// Of the room that is reserved, this much only an epoch's beginning may use: on a full disk a
+/// database can be opened hundreds of times before it is gone.
+const EPOCH_RESERVE_BYTES: u64 = 32 << 10;
 const CURRENT_MAGIC: &[u8; 8] = b"EVENCUR1";
 const CURRENT_LEN: usize = 8 + 8 + 8 + 4;
 
@@ -38,6 +42,8 @@ struct Writer {
     file: Arc<dyn File>,
     id: u64,
     allocated: u64,
+    /// How much is reserved at a time, where there is room.
+    step_bytes: u64,
     rotate_at: u64,
     state: State,
     failed: bool,
@@ -48,10 +54,13 @@ pub(crate) struct Manifest {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     queue: Mutex<Vec<Queued>>,
+    /// The disk is full: take what is needed, and no step ahead.
+    sparing: AtomicBool,
     writer: Mutex<Writer>,
 }
 
-fn manifest_path(dir: &Path, id: u64) -> PathBuf {
+/// The file of manifest `id`.
+pub(crate) fn manifest_path(dir: &Path, id: u64) -> PathBuf {
     dir.join(format!("MANIFEST-{id:06}"))
 }
 
@@ -191,6 +200,7 @@ impl Manifest {
             vfs,
             dir: dir.to_owned(),
             queue: Mutex::new(Vec::new()),
+            sparing: AtomicBool::new(false),
             writer: Mutex::new(writer),
         }
     }
@@ -201,9 +211,9 @@ impl Manifest {
         Ok(Manifest::new(vfs, dir, writer))
     }
 
-    /// Goes on with manifest `id` whose last valid edit ends at `end`. What lies beyond is cut
-    /// off, durably, before anything is appended: a frame of a torn tail must not come to stand
-    /// behind a new one.
+    /// Goes on with manifest `id` whose last valid edit ends at `end`. What lies beyond is wiped,
+    /// durably, before anything is appended: a frame of a torn tail must not come to stand behind a
+    /// new one. The room stays: it may be the last there is.
     pub(crate) fn resume(
         vfs: Arc<dyn Vfs>,
         dir: &Path,
@@ -237,6 +247,11 @@ impl Manifest {
         });
     }
 
+    /// Whether to take no more of the disk than is needed.
+    pub(crate) fn set_sparing(&self, yes: bool) {
+        self.sparing.store(yes, Ordering::Relaxed);
+    }
+
     /// Edits that wait for a flush.
     pub(crate) fn queued(&self) -> usize {
         self.queue.lock().len()
@@ -246,6 +261,15 @@ impl Manifest {
     /// After an error of kind `NoSpace` nothing has been written and the queue is kept; `last` is
     /// the caller's to give again.
     pub(crate) fn flush(&self, last: Vec<Change>) -> Result<u64> {
+        self.flush_keeping(EPOCH_RESERVE_BYTES, last)
+    }
+
+    /// The same for the edit that opening writes, down to the last reserved byte.
+    pub(crate) fn begin_epoch(&self, changes: Vec<Change>) -> Result<u64> {
+        self.flush_keeping(0, changes)
+    }
+
+    fn flush_keeping(&self, keep_bytes: u64, last: Vec<Change>) -> Result<u64> {
         let mut writer = self.writer.lock();
         if writer.failed {
             return Err(Error::io(
@@ -266,7 +290,12 @@ impl Manifest {
             }
         }
         let edits = || pending.iter().map(|edit| &edit.changes).chain([&last]);
-        match writer.append(edits().filter(|changes| !changes.is_empty())) {
+        let step_bytes = match self.sparing.load(Ordering::Relaxed) {
+            true => 0,
+            false => PREALLOCATE_BYTES,
+        };
+        writer.step_bytes = step_bytes;
+        match writer.append(keep_bytes, edits().filter(|changes| !changes.is_empty())) {
             Ok(bytes) => {
                 for change in edits().flatten() {
                     // An edit that contradicts the state is a bug, not an input.
@@ -312,6 +341,7 @@ impl Writer {
             file,
             id,
             allocated: end,
+            step_bytes: PREALLOCATE_BYTES,
             rotate_at,
             state,
             failed: false,
@@ -329,21 +359,17 @@ impl Writer {
         Ok(Writer::new(log, file, id, state))
     }
 
-    fn append<'a>(&mut self, edits: impl Iterator<Item = &'a Vec<Change>>) -> Result<u64> {
+    fn append<'a>(
+        &mut self,
+        keep_bytes: u64,
+        edits: impl Iterator<Item = &'a Vec<Change>>,
+    ) -> Result<u64> {
         let payloads: Vec<Vec<u8>> = edits.map(|changes| edit::encode(changes)).collect();
         let bytes: u64 = payloads
             .iter()
             .map(|payload| payload.len() as u64 + 8)
             .sum();
-        let need = self.log.end() + bytes;
-        if need > self.allocated {
-            let room = need - self.allocated + PREALLOCATE_BYTES;
-            let path = self.file.path().to_owned();
-            self.file
-                .preallocate(self.allocated, room)
-                .map_err(io(&path, "reserve room for the manifest"))?;
-            self.allocated += room;
-        }
+        self.reserve(self.log.end() + bytes + keep_bytes)?;
         // From here a failure leaves bytes whose fate is unknown behind the last good edit.
         self.failed = true;
         let mut append = || {
@@ -355,6 +381,20 @@ impl Writer {
         append().map_err(terminal(self.file.path(), "append to the manifest"))?;
         self.failed = false;
         Ok(bytes)
+    }
+
+    /// Reserves the file's blocks up to `end`, and some more if there is room. What an earlier life
+    /// reserved is there still, so that this finds room on a full disk.
+    fn reserve(&mut self, end: u64) -> Result<()> {
+        if end <= self.allocated {
+            return Ok(());
+        }
+        let from = self.allocated;
+        let up_to = |end: u64| self.file.preallocate(from, end - from).map(|()| end);
+        self.allocated = up_to(end + self.step_bytes)
+            .or_else(|_| up_to(end))
+            .map_err(io(self.file.path(), "reserve room for the manifest"))?;
+        Ok(())
     }
 
     /// Whole state into a new file; `CURRENT` moves to it; only then is the old one deleted.

@@ -4,6 +4,7 @@
 //! searched under a pin, the row cache by a try-lock. Before the first read that may enter the
 //! kernel it takes a counted reference to the view and unpins (I17).
 
+use crate::cache::sample::Served;
 use crate::chunk::{Chunk, Heat, View};
 use crate::engine::Engine;
 use crate::error::Result;
@@ -76,8 +77,12 @@ impl Engine {
         let guard = epoch::pin();
         let chunk = keyspace.index.load(&guard).get().find(key);
         let view = chunk.view.load(&guard);
-        Heat::count(&chunk.heat.gets);
         if let InRam::Answer(component, value) = search_ram(view.get(), key, hash, at, &guard) {
+            if component == Component::Munk {
+                Heat::count(&chunk.heat.gets);
+                self.sampler
+                    .see(keyspace.id.0, hash, &chunk.heat, Served::Munk);
+            }
             let component = match value {
                 Some(_) => component,
                 None => Component::Absent,
@@ -90,12 +95,16 @@ impl Engine {
             self.metrics.served(component, started);
             return Ok(value);
         }
+        // Gets that deltas answer do not count: a munk would not save them anything.
+        Heat::count(&chunk.heat.gets);
         let newest = at == Version::MAX;
         if newest
             && let Some(rows) = &self.row_cache
             && let Some(bytes) = rows.get(keyspace.id.0, key, hash)
         {
             Heat::count(&chunk.heat.row_hits);
+            self.sampler
+                .see(keyspace.id.0, hash, &chunk.heat, Served::Row);
             self.metrics.served(Component::RowCache, started);
             return Ok(Some(Value::of_bytes(bytes)));
         }
@@ -108,6 +117,8 @@ impl Engine {
         };
         self.metrics.served(component, started);
         if newest {
+            self.sampler
+                .see(keyspace.id.0, hash, &chunk.heat, Served::Table);
             self.fill_row(keyspace, key, hash, (&chunk, &view), &value);
         }
         Ok(Some(value))

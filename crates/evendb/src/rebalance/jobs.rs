@@ -2,12 +2,14 @@
 
 use super::layout::{Munks, NewChunk};
 use super::picker::{ChunkStats, Decision, Limits, pick};
+use crate::ballast::Need;
 use crate::chunk::{Chunk, Heat, View};
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result};
 use crate::funk::Run;
 use crate::funk::tables::TableHandle;
 use crate::keyspace::KeyspaceState;
+use crate::manifest::edit::Place;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace;
@@ -18,10 +20,10 @@ const QUEUED_EDITS_MAX: usize = 64;
 impl Engine {
     /// Makes queued edits durable. A full disk is no error: they stay queued.
     pub(crate) fn flush_manifest(&self) -> Result<()> {
-        match self.manifest().flush(Vec::new()) {
+        match self.with_ballast(Need::Jobs, || Ok(self.manifest().flush(Vec::new())?)) {
             Ok(bytes) => self.metrics.bytes_manifest.add(bytes),
-            Err(error) if error.kind() == evendb_storage::ErrorKind::NoSpace => {}
-            Err(error) => return Err(self.latch_error(error.into())),
+            Err(error) if error.kind() == ErrorKind::NoSpace => {}
+            Err(error) => return Err(self.latch_error(error)),
         }
         Ok(())
     }
@@ -266,21 +268,107 @@ impl Engine {
         }
     }
 
-    /// All chunks looked at, their jobs done, until nothing is owed. Errors of a full disk end it.
+    /// [`maintain`](Self::maintain), and if there is no room for it, once more with what can be had:
+    /// files that queued edits drop, and, where the chunk will shrink, what is kept back. Other jobs
+    /// do not get that, or they would use it up while the disk fills.
+    pub(crate) fn maintain_on_full_disk(&self, chunk: &Arc<Chunk>) -> Result<bool> {
+        let mut done = self.maintain(chunk);
+        if done
+            .as_ref()
+            .is_err_and(|error| error.kind() == ErrorKind::NoSpace)
+        {
+            self.give_room_back()?;
+            done = match will_shrink(&chunk.view.load_full()) {
+                true => self.with_ballast(Need::Jobs, || self.maintain(chunk)),
+                false => self.maintain(chunk),
+            };
+        }
+        if self.ballast.is_owed() && done.as_ref().is_ok_and(|&worked| worked) {
+            self.give_room_back()?;
+            self.tend_ballast();
+        }
+        done
+    }
+
+    /// Rewrites a chunk that needs it not, if that gives room back: on a full disk nothing may lie
+    /// idle. Whether it did.
+    pub(crate) fn rewrite_for_room(&self, chunk: &Arc<Chunk>) -> Result<bool> {
+        let (Some(keyspace), Some(_token)) = (self.keyspace_of(chunk), chunk.try_token()) else {
+            return Ok(false);
+        };
+        let view = chunk.view.load_full();
+        let all: u64 = view.funk.tables().map(|table| table.part_len()).sum();
+        let useful = output_bytes(&view) * 4 / 3 < all;
+        let damaged = chunk.damaged.load(Ordering::Relaxed);
+        if !useful || damaged || chunk.latch.lock().retired {
+            return Ok(false);
+        }
+        self.absorb(chunk);
+        let rewritten = self.with_ballast(Need::Jobs, || {
+            let parts = self.rewrite(&keyspace, std::slice::from_ref(chunk))?;
+            self.finish_layout(&parts)
+        });
+        self.give_room_back()?;
+        self.tend_ballast();
+        rewritten.map(|()| true)
+    }
+
+    /// Makes queued edits durable and deletes what they drop.
+    fn give_room_back(&self) -> Result<()> {
+        self.flush_manifest()?;
+        for _ in 0..4 {
+            self.collect();
+        }
+        if self.ballast.is_owed() {
+            let keep = self.admission.delta_used() + self.ballast.deletes_bytes();
+            self.container.give_back(keep, 64);
+        }
+        Ok(())
+    }
+
+    /// All chunks looked at, their jobs done, until nothing is owed. A chunk for which there is no
+    /// room on the disk is looked at again as long as others give some back.
     pub(crate) fn settle(&self) -> Result<()> {
         loop {
             let mut worked = false;
+            let mut out_of_room = Ok(());
             for (_, chunk) in self.chunks() {
-                match self.maintain(&chunk) {
+                match self.maintain_on_full_disk(&chunk) {
                     Ok(done) => worked |= done,
                     Err(error) if error.kind() == ErrorKind::KeyspaceDropped => {}
+                    Err(error) if error.kind() == ErrorKind::NoSpace => out_of_room = Err(error),
                     Err(error) => return Err(error),
                 }
             }
             self.collect();
             if !worked {
-                return Ok(());
+                return out_of_room;
             }
+        }
+    }
+}
+
+/// Whether a rewrite of the chunk surely takes less of the disk than it gives back. What it frees in
+/// the container does not count: that room is the container's.
+fn will_shrink(view: &View) -> bool {
+    let files = view
+        .funk
+        .tables()
+        .filter(|table| table.part.place == Place::File);
+    output_bytes(view) * 4 / 3 <= files.map(|table| table.part_len()).sum()
+}
+
+/// About what a rewrite of the chunk writes.
+fn output_bytes(view: &View) -> u64 {
+    let metas = || view.funk.tables().map(|table| &table.part.meta);
+    match &view.munk {
+        Some(munk) => munk.data_bytes() as u64,
+        None => {
+            // Each tombstone takes a record with it, as a rule.
+            let entries: u64 = metas().map(|meta| meta.entries).sum();
+            let deletes: u64 = metas().map(|meta| meta.deletes).sum();
+            let bytes: u64 = metas().map(|meta| meta.data_bytes).sum();
+            bytes / entries.max(1) * entries.saturating_sub(2 * deletes)
         }
     }
 }

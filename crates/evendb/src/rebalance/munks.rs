@@ -8,14 +8,17 @@
 
 use super::merge::{Dropping, Merge, RamMerge};
 use super::rewrite::funk_sources;
-use crate::cache::policy::{ChunkHeat, MunkPlan, plan_munks};
+use crate::cache::policy::{MunkPlan, plan_munks};
+use crate::cache::row::RowCache;
+use crate::cache::split::ChunkSight;
 use crate::checkpoint::delta_sources;
-use crate::chunk::{Chunk, Frozen, Heat, View};
+use crate::chunk::{Chunk, Frozen, View};
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::keyspace::KeyspaceState;
 use crate::memory::Use;
 use crate::munk::{MunkBuilder, PAGE_BYTES};
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, epoch};
 use crate::trace;
 use std::collections::HashMap;
@@ -163,20 +166,15 @@ impl Engine {
 
     /// What munks may take now: the caches' memory without the rows'.
     fn munk_bytes_max(&self) -> u64 {
-        let cache = self.cache_bytes();
-        cache - self.row_bytes_share(cache)
+        let rows = self
+            .row_cache
+            .as_ref()
+            .map_or(0, |rows| rows.bytes() as u64);
+        self.cache_bytes().saturating_sub(rows)
     }
 
-    /// What rows may take of the caches' memory.
-    fn row_bytes_share(&self, cache: u64) -> u64 {
-        match &self.row_cache {
-            Some(_) => (self.options.memory_budget / 10).min(cache / 3),
-            None => 0,
-        }
-    }
-
-    /// Whether a round is due: the fewer chunks, the more often, so that the rounds' cost is bounded;
-    /// and at once when there is too much in RAM.
+    /// Whether a round is due: the more chunks, the less often, so that the rounds' cost is bounded; but
+    /// soon when there is too much in RAM.
     pub(crate) fn munk_round_due(&self, since: Duration) -> bool {
         // Relaxed: only upkeep writes it.
         let chunks = self.round_chunks.load(Ordering::Relaxed);
@@ -184,52 +182,67 @@ impl Engine {
             || (since >= ROUND && self.ledger().bytes(Use::Munks) > self.munk_bytes_max())
     }
 
-    /// One round of the munk policy, `since` the last one: takes the heat counters, decides, evicts
-    /// at once and queues the loads.
-    pub(crate) fn munk_round(&self, since: Duration) {
-        if !self.options.munks || self.failure().is_some() || self.is_closed() {
+    /// One round of the memory policy: takes the chunks' counters, decides how munks and rows share
+    /// memory and which chunks have munks, gives rows their room, evicts at once and queues the
+    /// loads.
+    pub(crate) fn munk_round(&self) {
+        if self.failure().is_some() || self.is_closed() {
             return;
         }
-        let decay = DECAY.powf((since.as_secs_f32() / ROUND.as_secs_f32()).clamp(1.0, 1000.0));
+        let decay = self.split.lock().decay();
         let mut restores = match self.searches_have_room() {
             true => RESTORES_MAX,
             false => 0,
         };
-        let (mut heats, mut munks) = (Vec::new(), 0);
+        let (mut sights, mut munks) = (Vec::new(), 0);
         self.each_chunk(&mut |chunk, view| {
             // A chunk that was at work when it should have been looked at (a load, an eviction) was
             // passed over. Deltas left for its munk hold the memory that puts wait for.
             if view.frozen.iter().any(|frozen| frozen.durable) {
                 self.work.push_maintenance(chunk);
             }
-            let heat = take_heat(chunk, view, decay);
+            let reads = chunk.heat.gets.load(Ordering::Relaxed);
             if restores > 0
-                && heat.munk_bytes == 0
-                && heat.heat >= RESTORE_HEAT_MIN
+                && view.munk.is_none()
+                && reads >= RESTORE_GETS_MIN
                 && view.funk.restore_search(&self.search_settings)
             {
                 restores -= 1;
             }
-            munks += heat.munk_bytes;
-            heats.push(heat);
+            munks += view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64);
+            sights.push(sight(chunk, view, decay));
         });
         self.round_chunks
-            .store(heats.len() as u32, Ordering::Relaxed);
+            .store(sights.len() as u32, Ordering::Relaxed);
         // Pages that nobody has reclaimed yet, or that users' values keep.
         let kept = self.ledger().bytes(Use::Munks).saturating_sub(munks);
         self.note_kept_pages(kept);
+        let bytes_max = self.cache_bytes().saturating_sub(self.sampler.bytes());
+        // Holes in slabs are the munks' too, but no reason to drop most of them.
+        let holes = self.slack_bytes().min(bytes_max / 4);
+        let bytes_max = bytes_max.saturating_sub(kept + holes);
+        let counts = self.row_cache.as_ref().map(RowCache::counts);
+        let counts = counts.unwrap_or_default();
+        let edge = self.sampler.take_edge();
+        let plan = self.split.lock().round(&sights, &counts, &edge, bytes_max);
+        let mut rows_bytes = plan.row_bytes_max;
         if let Some(rows) = &self.row_cache {
-            let share = self.row_bytes_share(self.cache_bytes());
-            rows.set_bytes_max(share as usize);
+            if plan.row_bytes_max != counts.bytes_max {
+                rows.set_capacity(plan.row_bytes_max as usize);
+            }
+            rows_bytes = rows_bytes.max(rows.bytes() as u64);
+            let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(1024);
+            self.sampler.round(plan.sampling, row_bytes, bytes_max);
         }
-        let max = self.munk_bytes_max();
-        // Holes in slabs are theirs too, but no reason to drop most of them.
-        let holes = self.slack_bytes().min(max / 4);
-        let plan = plan_munks(&heats, max.saturating_sub(kept + holes));
-        if plan == MunkPlan::default() {
-            return;
+        if self.options.munks {
+            let munks = plan_munks(&plan.worths, bytes_max.saturating_sub(rows_bytes));
+            if munks != MunkPlan::default() {
+                self.carry_out(&munks, &self.chunks());
+            }
         }
-        let chunks = self.chunks();
+    }
+
+    fn carry_out(&self, plan: &MunkPlan, chunks: &[(Arc<KeyspaceState>, Arc<Chunk>)]) {
         let by_id: HashMap<u64, &Arc<Chunk>> = chunks
             .iter()
             .map(|(_, chunk)| (chunk.id.0, chunk))
@@ -266,8 +279,8 @@ impl Engine {
     }
 }
 
-/// Decayed gets that are worth reading a log's keys again for its index, and how many at a time.
-const RESTORE_HEAT_MIN: f32 = 16.0;
+/// Gets of a round that are worth reading a log's keys again for its index, and how many at a time.
+const RESTORE_GETS_MIN: u32 = 4;
 const RESTORES_MAX: usize = 8;
 /// Chunks looked at under one pin.
 const PINNED_CHUNKS: usize = 64;
@@ -275,32 +288,13 @@ const PINNED_CHUNKS: usize = 64;
 /// a tenth of a thread at most.
 const ROUND: Duration = Duration::from_millis(50);
 const ROUND_COST: Duration = Duration::from_micros(20);
-/// What a round leaves of a heat: halved every sixteen rounds or so.
-const DECAY: f32 = 0.958;
 
-/// Empties a chunk's counters into its decayed heats.
-fn take_heat(chunk: &Chunk, view: &View, decay: f32) -> ChunkHeat {
-    let heat = &chunk.heat;
-    let take = |counter: &AtomicU32| counter.swap(0, Ordering::Relaxed) as f32;
-    let gets = take(&heat.gets);
-    let row_hits = take(&heat.row_hits);
-    let scans = take(&heat.scans);
-    let puts = take(&heat.puts);
-    let decay = |sum: &AtomicU32, new: f32| {
-        let now = Heat::load(sum) * decay + new;
-        sum.store(now.to_bits(), Ordering::Relaxed);
-        now
-    };
-    let read_heat = decay(&heat.read_heat, gets + 4.0 * scans);
-    let write_heat = decay(&heat.write_heat, puts);
-    let row_share = if gets > 0.0 { row_hits / gets } else { 0.0 };
-    ChunkHeat {
+/// Empties a chunk's counters into its decayed counts.
+fn sight(chunk: &Chunk, view: &View, decay: f32) -> ChunkSight {
+    ChunkSight {
         id: chunk.id.0,
-        heat: read_heat,
-        scan_heat: 4.0 * scans,
-        puts: write_heat,
-        row_share,
         data_bytes: super::rewrite::data_bytes(view).max(1),
         munk_bytes: view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64),
+        ..chunk.heat.sight(decay)
     }
 }

@@ -171,7 +171,7 @@ fn as_workers_do() {
             world.spawn(move |world| {
                 for turn in 0..3 {
                     world.maintain(own + turn);
-                    world.engine().munk_round(std::time::Duration::ZERO);
+                    world.engine().munk_round();
                     world.engine().run_queued_jobs();
                     world.engine().collect();
                 }

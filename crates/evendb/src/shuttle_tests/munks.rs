@@ -206,7 +206,7 @@ fn nothing_left_for_a_munk() {
         }
     });
     join([loader, checkpoints, worker]);
-    world.engine().munk_round(std::time::Duration::ZERO);
+    world.engine().munk_round();
     world.engine().run_queued_jobs();
     for (_, chunk) in world.engine().chunks() {
         let view = chunk.view.load_full();

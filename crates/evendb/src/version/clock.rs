@@ -40,6 +40,11 @@ pub(crate) fn checkpoint_of(version: Version) -> u64 {
     version.0 >> CHECKPOINT_SHIFT
 }
 
+/// The greatest version of a checkpoint.
+pub(crate) fn last_version_of(checkpoint: u64) -> Version {
+    Version(checkpoint << CHECKPOINT_SHIFT | ((1 << CHECKPOINT_SHIFT) - 1))
+}
+
 /// Puts that may be pending at once; more of them wait for a slot.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 const SLOTS: usize = 64;

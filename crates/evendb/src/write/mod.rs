@@ -40,6 +40,11 @@ pub(crate) struct Op<'a> {
 type Chunks = SmallVec<[Arc<Chunk>; 1]>;
 type Guards<'a> = SmallVec<[MutexGuard<'a, Writer>; 1]>;
 
+/// Whether `ops` give space back in the end: those may use what is kept back for a full disk.
+pub(crate) fn deletes_only(ops: &[Op<'_>]) -> bool {
+    ops.iter().all(|op| op.record.kind() == Kind::Delete)
+}
+
 /// Rejects keys and values that are over the limits.
 pub(crate) fn check_limits(key: &[u8], value: &[u8]) -> Result<()> {
     if key.len() > KEY_BYTES_MAX {
@@ -124,7 +129,7 @@ impl Engine {
             Some(_) => CommitLog::record_bytes(encoded.len()),
             None => 0,
         };
-        self.admit(ring_bytes, delta_bytes)?;
+        self.admit(ring_bytes, delta_bytes, deletes_only(ops))?;
         let reserved = Reserved {
             engine: self,
             ring_bytes,
@@ -294,9 +299,9 @@ impl Engine {
     }
 
     /// Reserves room, holding nothing; a full ring or full memory waits for a checkpoint.
-    fn admit(&self, ring_bytes: u64, delta_bytes: u64) -> Result<()> {
+    fn admit(&self, ring_bytes: u64, delta_bytes: u64, deletes: bool) -> Result<()> {
         let watch = trace::Stopwatch::start();
-        self.reserve_disk(delta_bytes)?;
+        self.reserve_disk(delta_bytes, deletes)?;
         let admitted = self
             .admission
             .reserve(ring_bytes, delta_bytes, &|| self.relieve());

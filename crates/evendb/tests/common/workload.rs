@@ -6,6 +6,7 @@ use evendb::vfs::SimVfs;
 use evendb::{Db, Durability, Error, Options, Snapshot};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use std::path::Path;
 
 pub const NAMES: [&str; 3] = ["default", "other", "third"];
 
@@ -15,12 +16,14 @@ pub type Write = (&'static str, Vec<u8>, Option<Vec<u8>>);
 #[derive(Clone, Debug)]
 pub enum Step {
     Write(Vec<Write>, Option<Durability>),
-    Checkpoint,
+    Flush,
     Persist,
     Settle,
     Snapshot,
     ForgetSnapshot,
     Look,
+    /// A copy in another directory, compared and removed.
+    Copy,
     Reopen,
     Create(&'static str),
     Drop(&'static str),
@@ -68,12 +71,13 @@ impl Maker {
                 };
                 Step::Write(writes, level)
             }
-            840..870 => Step::Checkpoint,
+            840..870 => Step::Flush,
             870..885 => Step::Persist,
             885..905 => Step::Settle,
             905..920 => Step::Snapshot,
             920..930 => Step::ForgetSnapshot,
-            930..950 => Step::Look,
+            930..942 => Step::Look,
+            942..950 => Step::Copy,
             950..970 => Step::Reopen,
             970..988 => Step::Create("third"),
             _ => Step::Drop("third"),
@@ -101,6 +105,7 @@ pub struct Runner {
     pub db: Option<Db>,
     pub oracle: Oracle,
     snapshot: Option<(Snapshot, Vec<(String, Map)>)>,
+    copies: u32,
 }
 
 impl Runner {
@@ -117,6 +122,7 @@ impl Runner {
             db: None,
             oracle,
             snapshot: None,
+            copies: 0,
         }
     }
 
@@ -146,7 +152,7 @@ impl Runner {
     pub fn step(&mut self, step: &Step) -> Result<(), Error> {
         match step {
             Step::Write(writes, level) => return self.write(writes, *level),
-            Step::Checkpoint => self.db().checkpoint()?,
+            Step::Flush => self.db().flush()?,
             Step::Persist => self.db().persist()?,
             Step::Settle => self.db().settle_debt()?,
             Step::Snapshot => {
@@ -161,6 +167,7 @@ impl Runner {
                 return Ok(());
             }
             Step::Look => return self.look(),
+            Step::Copy => self.copy()?,
             Step::Reopen => {
                 self.snapshot = None;
                 self.db.take().expect("it is open").close()?;
@@ -224,6 +231,47 @@ impl Runner {
         batch.commit()?;
         if !self.vfs.crashed() {
             self.oracle.acknowledge(level);
+        }
+        Ok(())
+    }
+
+    /// A copy holds what is acknowledged, and opens for reading and for writing.
+    fn copy(&mut self) -> Result<(), Error> {
+        self.copies += 1;
+        let dir = format!("/copies/{}-{}", self.vfs.op_count(), self.copies);
+        self.db().checkpoint(&dir)?;
+        if self.vfs.crashed() {
+            return Ok(());
+        }
+        let compared = self.compare_copy(&dir);
+        for name in self.vfs.file_names(Path::new(&dir)) {
+            self.vfs.remove_file(&Path::new(&dir).join(name));
+        }
+        compared
+    }
+
+    fn compare_copy(&self, dir: &str) -> Result<(), Error> {
+        for read_only in [true, false] {
+            let vfs = match read_only {
+                true => self.vfs.clone(),
+                // What opening for writing does is none of this machine's business.
+                false => self.vfs.fork_state(),
+            };
+            if !read_only {
+                vfs.set_capacity(u64::MAX);
+            }
+            let copy = on_sim(&vfs, self.level, 0).read_only(read_only).open(dir)?;
+            assert_eq!(
+                copy.keyspace_names(),
+                self.oracle.names(),
+                "names in a copy"
+            );
+            for name in self.oracle.names() {
+                assert!(
+                    contents(&copy, &name)? == self.oracle.map(&name),
+                    "the copy's {name} holds something else"
+                );
+            }
         }
         Ok(())
     }

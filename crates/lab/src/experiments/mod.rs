@@ -19,6 +19,7 @@
 pub mod isolated;
 pub mod memory;
 pub mod reopen;
+pub mod split;
 pub mod table;
 
 use clap::Subcommand;
@@ -98,6 +99,8 @@ pub enum Experiment {
     Memory(memory::Arguments),
     /// How long opening takes after `kill -9`, and whether everything acknowledged is there
     Reopen(reopen::Arguments),
+    /// Whether memory is split well between chunks in RAM and single rows (EvenDB only)
+    Split(split::Arguments),
 }
 
 impl Experiment {
@@ -105,6 +108,7 @@ impl Experiment {
         match self {
             Experiment::Memory(arguments) => arguments,
             Experiment::Reopen(arguments) => arguments,
+            Experiment::Split(arguments) => arguments,
         }
     }
 

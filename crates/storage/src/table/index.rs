@@ -168,6 +168,11 @@ impl BlockIndex {
         &self.arena[start..self.arena_ends[ordinal] as usize]
     }
 
+    /// The whole separator of a block. Panics if there is no such block.
+    pub(super) fn separator(&self, ordinal: usize) -> Vec<u8> {
+        [&self.prefix, self.rest(ordinal)].concat()
+    }
+
     /// Whether the versions of `key` go on from block `ordinal` into the next.
     pub(super) fn continues(&self, ordinal: usize, key: &[u8]) -> bool {
         self.blocks[ordinal] & 1 == 1

@@ -15,10 +15,12 @@
 //!
 //! * `stored` - the frame around every block; `block`, `walk` - rows, search and steps in a data block;
 //!   `index` - which block can hold a key; `footer` - properties and footer: bytes without I/O.
-//! * `writer`, `reader`, `window`, `cursor`, `passes` - the same with I/O.
+//! * `writer`, `reader`, `window`, `cursor`, `passes` - the same with I/O; `examine` - the same for
+//!   tables in any state.
 
 mod block;
 mod cursor;
+mod examine;
 mod footer;
 mod index;
 mod passes;
@@ -30,6 +32,10 @@ mod writer;
 
 pub use block::{Block, KEY_BYTES_MAX};
 pub use cursor::TableCursor;
+pub use examine::{
+    BlockFacts, Examined, FOOTER_LEN, FOOTER_MAGIC, TableDamage, TableFacts, TablePart,
+    TableVisitor, examine, identify_footer,
+};
 pub use reader::Table;
 pub use writer::TableWriter;
 

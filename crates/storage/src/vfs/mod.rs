@@ -33,8 +33,13 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn File>>;
     /// Atomically replaces `to` by `from`.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file.
+    /// Gives the file `from` a second name `to`, which must be vacant, in the same file system:
+    /// `CrossesDevices`, `Unsupported` or `PermissionDenied` where that cannot be.
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file's name; the file goes with its last name and handle.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Removes an empty directory.
+    fn remove_dir(&self, dir: &Path) -> io::Result<()>;
     /// Makes the names in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Names in `dir`, in no order, without `.` and `..`.
@@ -45,11 +50,28 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     /// by another owner (process or handle): `WouldBlock`. The lock is verified to be on the inode
     /// that the name still has, so that deleting the lock file does not admit a second owner
     /// silently. Dropping the guard releases it. A shared lock creates nothing.
+    ///
+    /// An exclusive owner leaves its process id in the file while it holds the lock.
     fn lock(&self, path: &Path, shared: bool) -> io::Result<Box<dyn LockGuard>>;
     /// How many files the process may have open at once, where there is a limit.
     fn open_files_max(&self) -> Option<u64> {
         None
     }
+    /// What can be told, after a refusal, of who holds the lock on `path`; a moment later it may
+    /// be somebody else. Never fails: what cannot be told is left out.
+    fn lock_holder(&self, path: &Path) -> LockHolder;
+}
+
+/// Who holds a lock, as far as can be told from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LockHolder {
+    /// Held shared, by one reader or several.
+    pub shared: bool,
+    /// The exclusive owner's process, as it wrote itself down.
+    pub process: Option<u32>,
+    /// Whether a process of that number can be seen from here. If not, the owner is in another
+    /// container or on another machine, or died before the present one had written itself down.
+    pub process_seen: bool,
 }
 
 /// Holds a directory lock until dropped.

@@ -22,7 +22,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use super::{File, LockGuard, Mapping, Vfs};
+use super::{File, LockGuard, LockHolder, Mapping, Vfs};
 
 /// How often a lock is tried anew because the lock file was replaced meanwhile.
 const LOCK_ATTEMPTS: usize = 8;
@@ -69,8 +69,16 @@ impl Vfs for OsVfs {
         fs::rename(from, to)
     }
 
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::remove_dir(dir)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
@@ -105,8 +113,10 @@ impl Vfs for OsVfs {
                 file,
                 path: path.to_owned(),
                 owner_process: std::process::id(),
+                shared,
             };
             if guard.still_held()? {
+                guard.sign();
                 return Ok(Box::new(guard));
             }
             // Between opening and locking, the name went to another file: this lock excludes
@@ -118,6 +128,35 @@ impl Vfs for OsVfs {
     fn open_files_max(&self) -> Option<u64> {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         limit.current
+    }
+
+    fn lock_holder(&self, path: &Path) -> LockHolder {
+        let Ok(file) = open_lock_file(path, true) else {
+            return LockHolder::default();
+        };
+        // Readers do not sign: what stands in the file then is a dead writer's.
+        if file.try_lock_shared().is_ok() {
+            return LockHolder {
+                shared: true,
+                ..LockHolder::default()
+            };
+        }
+        let mut bytes = [0; 16];
+        let len = file.read_at(&mut bytes, 0).unwrap_or(0);
+        let text = std::str::from_utf8(&bytes[..len]).unwrap_or("");
+        let process: Option<u32> = text.trim().parse().ok().filter(|&process| process > 0);
+        let seen = |process: u32| {
+            let id = i32::try_from(process)
+                .ok()
+                .and_then(rustix::process::Pid::from_raw);
+            // EPERM: it is there, and somebody else's.
+            id.is_some_and(|id| rustix::process::test_kill_process(id) != Err(Errno::SRCH))
+        };
+        LockHolder {
+            shared: false,
+            process,
+            process_seen: process.is_some_and(seen),
+        }
     }
 }
 
@@ -138,6 +177,20 @@ struct OsLockGuard {
     file: fs::File,
     path: PathBuf,
     owner_process: u32,
+    shared: bool,
+}
+
+impl OsLockGuard {
+    /// Says in the file who owns it. For messages only: a full or failing disk is no reason to
+    /// refuse the lock.
+    fn sign(&self) {
+        if !self.shared {
+            let _ = self.file.set_len(0);
+            let _ = self
+                .file
+                .write_all_at(format!("{}\n", self.owner_process).as_bytes(), 0);
+        }
+    }
 }
 
 impl LockGuard for OsLockGuard {
@@ -156,6 +209,10 @@ impl Drop for OsLockGuard {
         // A forked child shares the description: closing ours alone would leave the lock with the
         // child, and a child dropping its copy must not unlock ours.
         if std::process::id() == self.owner_process {
+            if !self.shared {
+                // Else those who are refused because of readers would be shown a dead owner.
+                let _ = self.file.set_len(0);
+            }
             // If this fails, closing the file is what is left to do, and it follows.
             let _ = self.file.unlock();
         }

@@ -151,6 +151,37 @@ fn lists_directories(vfs: &dyn Vfs, dir: &Path) {
     assert!(vfs.remove(&deep).is_err());
 }
 
+fn links(vfs: &dyn Vfs, dir: &Path) {
+    let (first, second) = (dir.join("first"), dir.join("second"));
+    create_with(vfs, &first, b"shared");
+    vfs.hard_link(&first, &second).unwrap();
+    assert_eq!(
+        error_of(vfs.hard_link(&first, &second)),
+        ErrorKind::AlreadyExists
+    );
+    assert_eq!(
+        error_of(vfs.hard_link(&dir.join("none"), &dir.join("third"))),
+        ErrorKind::NotFound
+    );
+    vfs.remove(&first).unwrap();
+    assert_eq!(contents(&*vfs.open(&second, false).unwrap()), b"shared");
+    assert!(!vfs.exists(&first).unwrap());
+    vfs.remove(&second).unwrap();
+    assert_eq!(error_of(vfs.open(&second, false)), ErrorKind::NotFound);
+
+    let below = dir.join("below");
+    vfs.create_dir_all(&below).unwrap();
+    create_with(vfs, &below.join("x"), b"x");
+    assert_eq!(
+        error_of(vfs.remove_dir(&below)),
+        ErrorKind::DirectoryNotEmpty
+    );
+    vfs.remove(&below.join("x")).unwrap();
+    vfs.remove_dir(&below).unwrap();
+    assert!(!vfs.exists(&below).unwrap());
+    assert_eq!(error_of(vfs.remove_dir(&below)), ErrorKind::NotFound);
+}
+
 fn locks(vfs: &dyn Vfs, dir: &Path) {
     let path = dir.join("LOCK");
     assert_eq!(error_of(vfs.lock(&path, true)), ErrorKind::NotFound);
@@ -160,11 +191,16 @@ fn locks(vfs: &dyn Vfs, dir: &Path) {
     assert!(owner.still_held().unwrap());
     assert_eq!(error_of(vfs.lock(&path, false)), ErrorKind::WouldBlock);
     assert_eq!(error_of(vfs.lock(&path, true)), ErrorKind::WouldBlock);
+    let holder = vfs.lock_holder(&path);
+    assert_eq!(holder.process, Some(std::process::id()));
+    assert!(holder.process_seen && !holder.shared);
     drop(owner);
 
     let reader = vfs.lock(&path, true).unwrap();
     let other_reader = vfs.lock(&path, true).unwrap();
     assert_eq!(error_of(vfs.lock(&path, false)), ErrorKind::WouldBlock);
+    let holder = vfs.lock_holder(&path);
+    assert!(holder.shared && holder.process.is_none());
     drop(reader);
     assert_eq!(error_of(vfs.lock(&path, false)), ErrorKind::WouldBlock);
     drop(other_reader);
@@ -257,10 +293,35 @@ conformance!(
     preallocates_and_punches,
     renames_and_removes,
     lists_directories,
+    links,
     locks,
     maps,
     many_threads_share_a_file,
 );
+
+/// What a dead owner left in the file is not taken for the word of a living one.
+#[test]
+fn a_dead_owner_is_told_from_a_living_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("LOCK");
+    std::fs::write(&path, "4194999\n").unwrap();
+    let reader = OsVfs.lock(&path, true).unwrap();
+    let holder = OsVfs.lock_holder(&path);
+    assert!(holder.shared && holder.process.is_none());
+    drop(reader);
+    let owner = OsVfs.lock(&path, false).unwrap();
+    // As if the owner lived where its number means nothing here.
+    std::fs::write(&path, "4194999\n").unwrap();
+    let holder = OsVfs.lock_holder(&path);
+    assert_eq!(
+        (holder.process, holder.process_seen),
+        (Some(4_194_999), false)
+    );
+    std::fs::write(&path, "no number").unwrap();
+    assert_eq!(OsVfs.lock_holder(&path).process, None);
+    drop(owner);
+    assert_eq!(std::fs::read(&path).unwrap(), b"");
+}
 
 #[test]
 fn a_reader_locks_in_a_read_only_directory() {

@@ -25,10 +25,12 @@
 mod append;
 mod record;
 mod recover;
+mod survey;
 
 pub(crate) use append::{CommitLog, create_file};
 pub(crate) use record::LogRecord;
 pub(crate) use recover::{Segment, recover};
+pub(crate) use survey::{Surveyed, survey};
 
 /// Position in the commit log in bytes; only grows, over restarts too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]

@@ -38,14 +38,7 @@ pub(crate) fn recover(
         let detail = format!("commit log of {capacity} bytes");
         return Err(Error::corruption(file.path(), 0, detail));
     }
-    let mut reader = RingReader {
-        file,
-        capacity,
-        // What lies a whole lap above the tail cannot have been written.
-        limit: from.0.saturating_add(capacity),
-        buffer: Vec::new(),
-        buffer_start: 0,
-    };
+    let mut reader = RingReader::new(file, capacity, from);
     let mut at = from;
     for segment in segments {
         if segment.closed_at.is_some_and(|closed| closed <= at) {
@@ -96,7 +89,7 @@ fn recover_segment(
 }
 
 /// Reads stretches of the ring that do not wrap.
-struct RingReader<'a> {
+pub(super) struct RingReader<'a> {
     file: &'a dyn File,
     capacity: u64,
     /// No record reaches beyond this LSN.
@@ -106,9 +99,34 @@ struct RingReader<'a> {
     buffer_start: u64,
 }
 
-impl RingReader<'_> {
+impl<'a> RingReader<'a> {
+    pub(super) fn new(file: &'a dyn File, capacity: u64, from: Lsn) -> RingReader<'a> {
+        RingReader {
+            file,
+            capacity,
+            // What lies a whole lap above the tail cannot have been written.
+            limit: from.0.saturating_add(capacity),
+            buffer: Vec::new(),
+            buffer_start: 0,
+        }
+    }
+
+    /// Whether the place of `at` holds a header that says it stands there.
+    pub(super) fn has_lsn(&mut self, at: Lsn) -> Result<bool> {
+        Ok(self.header(at)?.is_some_and(|header| header.lsn == at))
+    }
+
+    /// The header at `at`, verified or not; `None` if the bytes are none, or the lap has no room.
+    pub(super) fn header(&mut self, at: Lsn) -> Result<Option<Header>> {
+        if self.rest_of_lap(at) < HEADER_BYTES as u64 {
+            return Ok(None);
+        }
+        let bytes = self.bytes(at.0 % self.capacity, HEADER_BYTES)?;
+        Ok(bytes.first_chunk().and_then(Header::decode))
+    }
+
     /// Where a record at `at` starts: there, or at the next lap if not even a header fits.
-    fn skip_short_rest(&self, at: Lsn) -> Option<Lsn> {
+    pub(super) fn skip_short_rest(&self, at: Lsn) -> Option<Lsn> {
         let rest = self.rest_of_lap(at);
         if rest >= HEADER_BYTES as u64 {
             return Some(at);
@@ -116,12 +134,12 @@ impl RingReader<'_> {
         at.0.checked_add(rest).map(Lsn)
     }
 
-    fn rest_of_lap(&self, at: Lsn) -> u64 {
+    pub(super) fn rest_of_lap(&self, at: Lsn) -> u64 {
         self.capacity - at.0 % self.capacity
     }
 
     /// The record or filler at `at` if it verifies; a filler's payload is left out.
-    fn read(&mut self, at: Lsn, segment: &Segment) -> Result<Option<(Header, &[u8])>> {
+    pub(super) fn read(&mut self, at: Lsn, segment: &Segment) -> Result<Option<(Header, &[u8])>> {
         let room = self
             .rest_of_lap(at)
             .min(self.limit.saturating_sub(at.0))

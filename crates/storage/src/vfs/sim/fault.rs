@@ -22,8 +22,8 @@ pub enum CrashMode {
 /// Which operations a [`Fault`] counts and hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultOn {
-    /// Whatever changes state and can fail: create, write, sync of file or directory, rename,
-    /// remove, set length, preallocate, punch hole. Not a mapped write.
+    /// Whatever changes state and can fail: create, write, sync of file or directory, rename, hard
+    /// link, remove, set length, preallocate, punch hole. Not a mapped write.
     Change,
     /// Syncs of file contents only.
     Sync,
@@ -70,9 +70,9 @@ pub struct SimEvent {
     pub op: u64,
     /// What was done.
     pub kind: SimEventKind,
-    /// The file or directory; of a rename, the old name.
+    /// The file or directory; of a rename or hard link, the old name.
     pub path: PathBuf,
-    /// The new name of a rename.
+    /// The new name of a rename or hard link.
     pub to: Option<PathBuf>,
     /// First byte concerned, where there is one.
     pub offset: u64,
@@ -90,7 +90,9 @@ pub enum SimEventKind {
     SyncData,
     SyncDir,
     Rename,
+    HardLink,
     Remove,
+    RemoveDir,
     SetLen,
     Preallocate,
     PunchHole,

@@ -60,8 +60,8 @@ pub(super) struct Inode {
     cut: Option<u64>,
     allocation_pending: bool,
     pub(super) allocated_pages: u64,
-    /// Whether a visible name leads here; only then its pages count as used.
-    pub(super) linked: bool,
+    /// How many visible names lead here; only if any do, its pages count as used.
+    pub(super) links: usize,
 }
 
 fn page_of(offset: u64) -> usize {

@@ -17,8 +17,9 @@
 //! [`SimVfs::op_count`] is the number of the next. Single-threaded, everything replays from the
 //! seed.
 //!
-//! Not simulated: space of removed files that are still open (it is free at once), renames and
-//! removals of directories, directories that are not durable, and any duration.
+//! Not simulated: space of removed files that are still open (it is free at once), renames of
+//! directories, directories that are not durable, and any duration. Removing a directory is durable
+//! at once, with the removal of what was in it.
 
 mod fault;
 mod inode;
@@ -37,7 +38,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 pub use fault::{CrashMode, Fault, FaultKind, FaultOn, SimEvent, SimEventKind};
 
-use super::{File, LockGuard, Mapping, Vfs};
+use super::{File, LockGuard, LockHolder, Mapping, Vfs};
 use inode::PAGE_BYTES;
 use names::InodeId;
 use state::{State, check_range, pages_in};
@@ -136,6 +137,12 @@ impl SimVfs {
     /// Disarms all faults.
     pub fn clear_faults(&self) {
         self.state().faults.clear();
+    }
+
+    /// Whether a file can have a second name (by default it can); else it is as if that name were
+    /// on another file system.
+    pub fn allow_links(&self, yes: bool) {
+        self.state().links_allowed = yes;
     }
 
     /// Limits the disk to `bytes`, counted in whole 4 KiB pages.
@@ -251,6 +258,27 @@ impl Vfs for SimVfs {
         Ok(())
     }
 
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.begin_whole(SimEvent {
+            to: Some(to.to_owned()),
+            ..event(SimEventKind::HardLink, from, 0, 0)
+        })?;
+        let id = state.names.find(from)?;
+        state.names.check_vacant(to)?;
+        if !state.links_allowed {
+            return Err(io::ErrorKind::CrossesDevices.into());
+        }
+        state.link(id, to);
+        Ok(())
+    }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.begin_whole(event(SimEventKind::RemoveDir, dir, 0, 0))?;
+        state.names.remove_dir(dir)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
         state.begin_whole(event(SimEventKind::Remove, path, 0, 0))?;
@@ -297,6 +325,16 @@ impl Vfs for SimVfs {
             id,
             path: path.to_owned(),
         }))
+    }
+
+    fn lock_holder(&self, path: &Path) -> LockHolder {
+        let state = self.state();
+        let shared = state.names.find(path).is_ok_and(|id| state.is_shared(id));
+        LockHolder {
+            shared,
+            process: (!shared).then(std::process::id),
+            process_seen: !shared,
+        }
     }
 }
 

@@ -86,6 +86,16 @@ impl Names {
         Ok(())
     }
 
+    /// Removes an empty directory, durably; what was in it is durably gone with it.
+    pub(super) fn remove_dir(&mut self, dir: &Path) -> io::Result<()> {
+        if !self.list(dir)?.is_empty() {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        self.sync_dir(dir);
+        Arc::make_mut(&mut self.directories).remove(dir);
+        Ok(())
+    }
+
     pub(super) fn is_dir(&self, dir: &Path) -> bool {
         self.directories.contains(dir)
     }
@@ -232,7 +242,7 @@ impl Names {
         named.chain(created).collect()
     }
 
-    /// The files that have a visible name.
+    /// The files that have visible names, as often as they have one.
     pub(super) fn linked(&self) -> impl Iterator<Item = InodeId> {
         self.visible.values().copied()
     }

@@ -24,6 +24,7 @@ pub(super) struct State {
     inode_next: InodeId,
     pub(super) used_pages: u64,
     pub(super) capacity_pages: u64,
+    pub(super) links_allowed: bool,
     rng: Rng,
     pub(super) op_count: u64,
     pub(super) read_count: u64,
@@ -61,6 +62,7 @@ impl State {
             inode_next: 1,
             used_pages: 0,
             capacity_pages: u64::MAX,
+            links_allowed: true,
             rng: Rng::new(seed),
             op_count: 0,
             read_count: 0,
@@ -80,6 +82,7 @@ impl State {
             inodes: self.inodes.clone(),
             inode_next: self.inode_next,
             capacity_pages: self.capacity_pages,
+            links_allowed: self.links_allowed,
             ..State::new(self.rng.clone().next())
         };
         image.sweep();
@@ -181,7 +184,7 @@ impl State {
         let inode = Arc::make_mut(inode);
         let before = inode.allocated_pages;
         let result = change(inode, free, &mut self.rng);
-        if inode.linked {
+        if inode.links > 0 {
             self.used_pages = self.used_pages + inode.allocated_pages - before;
         }
         result
@@ -192,18 +195,27 @@ impl State {
         let id = self.inode_next;
         self.inode_next += 1;
         let mut inode = Inode::default();
-        inode.linked = true;
+        inode.links = 1;
         self.inodes.insert(id, Arc::new(inode));
         self.names.create(path, id);
         id
     }
 
-    /// Gives the space of a file back that has lost its visible name.
+    /// Gives `path`, which is vacant, to a file that has a name already.
+    pub(super) fn link(&mut self, id: InodeId, path: &Path) {
+        let inode = self.inodes.get_mut(&id).expect("a named file exists");
+        Arc::make_mut(inode).links += 1;
+        self.names.create(path, id);
+    }
+
+    /// A file has lost a visible name; with the last one its space comes back.
     pub(super) fn unlink(&mut self, id: InodeId) {
         let inode = self.inodes.get_mut(&id).expect("a named file exists");
         let inode = Arc::make_mut(inode);
-        inode.linked = false;
-        self.used_pages -= inode.allocated_pages;
+        inode.links -= 1;
+        if inode.links == 0 {
+            self.used_pages -= inode.allocated_pages;
+        }
     }
 
     pub(super) fn write(&mut self, event: SimEvent, id: InodeId, data: &[u8]) -> io::Result<()> {
@@ -291,9 +303,9 @@ impl State {
             }
         };
         self.edit(id, |inode, _, rng| {
-            let linked = inode.linked;
+            let links = inode.links;
             *inode = Inode::default();
-            inode.linked = linked;
+            inode.links = links;
             inode.write(data, 0, u64::MAX, rng);
             inode.sync();
         });
@@ -310,7 +322,7 @@ impl State {
         *count -= 1;
         if *count == 0 {
             self.handles.remove(&id);
-            if !self.inode(id).linked {
+            if self.inode(id).links == 0 {
                 self.sweep();
             }
         }
@@ -329,6 +341,10 @@ impl State {
         }
         self.open_handle(id);
         Ok(())
+    }
+
+    pub(super) fn is_shared(&self, id: InodeId) -> bool {
+        matches!(self.locks.get(&id), Some(Lock::Shared(_)))
     }
 
     pub(super) fn unlock(&mut self, id: InodeId) {
@@ -350,14 +366,17 @@ impl State {
     }
 
     fn recount(&mut self) {
-        let linked: std::collections::BTreeSet<InodeId> = self.names.linked().collect();
+        let mut counts: HashMap<InodeId, usize> = HashMap::new();
+        for id in self.names.linked() {
+            *counts.entry(id).or_default() += 1;
+        }
         self.used_pages = 0;
         for (id, inode) in &mut self.inodes {
-            let is_linked = linked.contains(id);
-            if inode.linked != is_linked {
-                Arc::make_mut(inode).linked = is_linked;
+            let links = counts.get(id).copied().unwrap_or(0);
+            if inode.links != links {
+                Arc::make_mut(inode).links = links;
             }
-            if is_linked {
+            if links > 0 {
                 self.used_pages += inode.allocated_pages;
             }
         }

@@ -696,3 +696,44 @@ fn random_operations_agree_with_a_model() {
         }
     }
 }
+
+#[test]
+fn a_second_name_keeps_the_space_and_survives_alone() {
+    let vfs = SimVfs::new(1);
+    let dir = Path::new("/d");
+    vfs.create_dir_all(dir).unwrap();
+    let file = vfs.create(&dir.join("a")).unwrap();
+    file.write_at(&[7; 5_000], 0).unwrap();
+    file.sync_data().unwrap();
+    vfs.sync_dir(dir).unwrap();
+    let used = vfs.used_bytes();
+    vfs.hard_link(&dir.join("a"), &dir.join("b")).unwrap();
+    assert_eq!(vfs.used_bytes(), used);
+    // The new name is not durable, the old one's removal is not either.
+    vfs.remove(&dir.join("a")).unwrap();
+    assert_eq!(vfs.used_bytes(), used);
+    let lost = vfs.crash(CrashMode::PowerLossNothing);
+    assert_eq!(lost.file_names(dir), ["a"]);
+    assert_eq!(lost.used_bytes(), used);
+    let kept = vfs.crash(CrashMode::PowerLossAll);
+    assert_eq!(kept.file_names(dir), ["b"]);
+    assert_eq!(kept.read_file(&dir.join("b")), [7; 5_000]);
+    kept.remove(&dir.join("b")).unwrap();
+    assert_eq!(kept.used_bytes(), 0);
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..64 {
+        let machine = vfs.crash(CrashMode::PowerLossRandom(seed));
+        seen.insert(machine.file_names(dir));
+    }
+    assert_eq!(seen.len(), 4, "each name survives for itself: {seen:?}");
+}
+
+#[test]
+fn links_can_be_refused() {
+    let vfs = SimVfs::new(1);
+    vfs.create_dir_all(Path::new("/d")).unwrap();
+    vfs.write_file(Path::new("/d/a"), vec![1]);
+    vfs.allow_links(false);
+    let refused = vfs.hard_link(Path::new("/d/a"), Path::new("/d/b"));
+    assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::CrossesDevices);
+}

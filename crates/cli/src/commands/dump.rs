@@ -1,0 +1,149 @@
+//! `evendb dump`: what the bytes of a database say.
+
+use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use evendb::inspect::{self, Dump, DumpItem, DumpOptions, DumpValue, InspectOptions};
+use serde_json::{Map, Value};
+
+use crate::failure::{Failure, Success};
+use crate::output;
+
+/// Print a part of the database in readable form
+///
+/// The database must be closed; nothing is written. Bytes that do not verify appear as `damage`
+/// where they lie, and what can be found behind them is printed all the same.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  evendb dump files.db manifest
+  evendb dump files.db chunk 4294967298
+  evendb dump files.db sstable 0000000100000007.sst --keys-only --limit 100
+  evendb dump files.db log 4294967298
+  evendb dump files.db commit-log --json
+
+A table in the chunks' logs is given by its id, in hexadecimal digits, as `chunk` and `manifest`
+print it.
+
+Exit codes: 0 all of it, 5 some of it does not verify, 1 failure")]
+pub struct Arguments {
+    /// The database's directory
+    db: PathBuf,
+    #[command(subcommand)]
+    what: What,
+    /// Stop after so many records (of the manifest: changes)
+    #[arg(long, value_name = "RECORDS", global = true)]
+    limit: Option<u64>,
+    /// Print no values
+    #[arg(long, global = true)]
+    keys_only: bool,
+    /// Print one JSON object a line
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// The file that names the manifest
+    Current,
+    /// What exists: every edit
+    Manifest,
+    /// A chunk and its tables
+    Chunk {
+        /// The chunk's id
+        id: u64,
+    },
+    /// A table: an SSTable's file, or the id of any table
+    Sstable {
+        /// Name of the file in the directory, or the table's id in hexadecimal
+        file: String,
+    },
+    /// The runs of a chunk's log
+    Log {
+        /// The chunk's id
+        chunk: u64,
+    },
+    /// The commit log from the replay position on
+    CommitLog,
+}
+
+/// Carries the command out.
+pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    let what = match &arguments.what {
+        What::Current => Dump::Current,
+        What::Manifest => Dump::Manifest,
+        What::Chunk { id } => Dump::Chunk(*id),
+        What::Sstable { file } => Dump::Table(file.clone()),
+        What::Log { chunk } => Dump::Log(*chunk),
+        What::CommitLog => Dump::CommitLog,
+    };
+    let options = DumpOptions {
+        limit: arguments.limit,
+        keys_only: arguments.keys_only,
+    };
+    let mut target = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let mut damaged = false;
+    let mut outcome = Ok(());
+    let inspect = InspectOptions::new();
+    inspect::dump(&arguments.db, &what, &options, inspect, &mut |item| {
+        damaged |= item.kind == "damage";
+        outcome = match arguments.json {
+            true => writeln!(target, "{}", json(&item)),
+            false => write_text(&mut target, &item),
+        };
+        match outcome {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    })?;
+    outcome?;
+    target.flush()?;
+    match damaged {
+        false => Ok(Success::Done),
+        true => Ok(Success::Corrupt),
+    }
+}
+
+fn write_text(target: &mut impl Write, item: &DumpItem) -> io::Result<()> {
+    write!(
+        target,
+        "{:indent$}{}",
+        "",
+        item.kind,
+        indent = item.depth * 2
+    )?;
+    if let (Some(offset), Some(len)) = (item.offset, item.len) {
+        write!(target, " @{offset}+{len}")?;
+    }
+    for (name, value) in &item.fields {
+        match value {
+            DumpValue::Number(number) => write!(target, " {name}={number}")?,
+            DumpValue::Text(text) if text.contains(' ') => write!(target, " {name}: {text}")?,
+            DumpValue::Text(text) => write!(target, " {name}={text}")?,
+            DumpValue::Bytes(bytes) => write!(target, " {name}=`{}`", output::escaped(bytes))?,
+            _ => {}
+        }
+    }
+    writeln!(target)
+}
+
+fn json(item: &DumpItem) -> Value {
+    let mut object = Map::new();
+    object.insert("item".to_owned(), item.kind.into());
+    object.insert("depth".to_owned(), item.depth.into());
+    if let (Some(offset), Some(len)) = (item.offset, item.len) {
+        object.insert("offset".to_owned(), offset.into());
+        object.insert("length".to_owned(), len.into());
+    }
+    for (name, value) in &item.fields {
+        let value = match value {
+            DumpValue::Number(number) => Value::from(*number),
+            DumpValue::Text(text) => Value::from(text.as_str()),
+            DumpValue::Bytes(bytes) => output::text_or_hex(bytes),
+            _ => Value::Null,
+        };
+        object.insert((*name).to_owned(), value);
+    }
+    Value::Object(object)
+}

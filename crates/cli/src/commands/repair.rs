@@ -1,0 +1,109 @@
+//! `evendb repair`: saves what can be read of a damaged database into a new one.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use evendb::inspect::{self, InspectOptions, Loss, Progress, RepairOptions};
+use evendb_lab::report::grouped;
+use serde_json::{Value, json};
+
+use crate::commands::import::progress_bar;
+use crate::failure::{Failure, Success};
+use crate::output;
+
+/// Save what can be read of a damaged database into a new one
+///
+/// The damaged one must be closed and is left as it is. Each stretch that could not be read is told
+/// with the keys that it may have held, and whether older values of such keys may have come to
+/// light. Where the manifest is lost, tables do not say which keyspace they are of: each goes to a
+/// keyspace `recovered-ID` of its own, or all into one with --one-keyspace.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  evendb repair files.db --into saved.db
+  evendb repair files.db --into saved.db --json > losses.jsonl
+
+Exit codes: 0 everything was saved, 5 something was lost, 1 failure")]
+pub struct Arguments {
+    /// The damaged database's directory
+    db: PathBuf,
+    /// Where the new database goes: a directory that is empty or not there
+    #[arg(long, value_name = "NEWDIR")]
+    into: PathBuf,
+    /// The database had one keyspace: merge into it what nothing names
+    #[arg(long)]
+    one_keyspace: bool,
+    /// Print one JSON object a line: the losses, then what was saved
+    #[arg(long)]
+    json: bool,
+}
+
+/// Carries the command out.
+pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    let bar = progress_bar(Some(0));
+    let mut tell = |progress: Progress| {
+        bar.set_length(progress.total);
+        bar.set_position(progress.done);
+    };
+    let options = RepairOptions {
+        one_keyspace: arguments.one_keyspace,
+    };
+    let inspect = InspectOptions::new().progress(&mut tell);
+    let report = inspect::repair(&arguments.db, &arguments.into, options, inspect);
+    bar.finish_and_clear();
+    let report = report?;
+    let mut target = io::stdout().lock();
+    for loss in &report.losses {
+        match arguments.json {
+            true => writeln!(target, "{}", loss_json(loss))?,
+            false => writeln!(target, "{loss}")?,
+        }
+    }
+    if arguments.json {
+        let keyspaces: Vec<Value> = report
+            .keyspaces
+            .iter()
+            .map(|(name, records)| json!({ "name": name, "records": records }))
+            .collect();
+        let line = json!({
+            "kind": "report", "complete": report.is_complete(), "losses": report.losses.len(),
+            "keyspaces": keyspaces, "table_records": report.table_records,
+            "log_operations": report.log_operations,
+        });
+        writeln!(target, "{line}")?;
+    } else {
+        for (name, records) in &report.keyspaces {
+            writeln!(
+                target,
+                "keyspace `{name}`: {} records saved",
+                grouped(*records)
+            )?;
+        }
+        match report.is_complete() {
+            true => writeln!(target, "everything was saved")?,
+            false => writeln!(target, "not everything could be saved, see above")?,
+        }
+    }
+    target.flush()?;
+    match report.is_complete() {
+        true => Ok(Success::Done),
+        false => Ok(Success::Corrupt),
+    }
+}
+
+fn loss_json(loss: &Loss) -> Value {
+    let chunks: Vec<Value> = loss.chunks.iter().map(output::chunk_json).collect();
+    let key = |key: &Option<Vec<u8>>| key.as_deref().map(output::text_or_hex);
+    json!({
+        "kind": "loss",
+        "certain": loss.certain,
+        "file": loss.file,
+        "offset": loss.place.as_ref().map(|place| place.start),
+        "bytes": loss.place.as_ref().map(|place| place.end - place.start),
+        "what": loss.what,
+        "chunks": chunks,
+        "keys_from": key(&loss.keys_from),
+        "keys_to": key(&loss.keys_to),
+        "records": loss.records,
+        "older_may_show": loss.older_may_show,
+    })
+}

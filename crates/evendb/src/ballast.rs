@@ -1,0 +1,205 @@
+//! Room kept back for a full disk: what gives space back needs some first.
+//!
+//! A delete writes tombstones, their run, and a smaller table before the old one can go. So a file
+//! `BALLAST` of reserved blocks, never written, lies beside the others.
+//!
+//! ```text
+//! not laid down --(checkpoint, upkeep)--> | for jobs | for deletes |       whole
+//!                     ^                   | for jobs |                     owed: deletes took theirs
+//!                     '-(room for it again)- nothing                       owed
+//! ```
+//!
+//! When the disk is full, deletes have it cut and try again; checkpoints, reorganisation, edits that
+//! drop something, and opening have all of it removed. Puts get nothing. While any is owed, puts may
+//! use what the container has free beyond the deletes' part; if they need new room, it is laid down
+//! again first, or they are refused. Deletes that need new room lay the jobs' part down first.
+//!
+//! Nothing rests on it: a missing, short or damaged ballast is made anew when there is room, and
+//! an error other than a full disk is as if it were not needed. Its name is not synced.
+//!
+//! Thread safety: any. The mutex is a leaf, held over the file operations, which are short.
+//! Not here: other processes may take the blocks in the moment in which they are free.
+
+use crate::engine::Engine;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, Mutex};
+use evendb_storage::vfs::Vfs;
+use evendb_storage::{Error, ErrorKind, Result};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The file's name.
+pub(crate) const BALLAST: &str = "BALLAST";
+
+/// Least and most of each part.
+const PART_BYTES_MIN: u64 = 256 << 10;
+const PART_BYTES_MAX: u64 = 16 << 20;
+
+/// Who may use what is kept back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Room for the runs of tombstones.
+    Deletes,
+    /// Whatever frees space or must not fail: all of it.
+    Jobs,
+}
+
+/// The reserved room of one database.
+pub(crate) struct Ballast {
+    vfs: Arc<dyn Vfs>,
+    path: PathBuf,
+    jobs_bytes: u64,
+    deletes_bytes: u64,
+    /// All of it is reserved. Both marks are written under the mutex, and read as hints.
+    whole: AtomicBool,
+    /// It was given up, or there was no room for it.
+    owed: AtomicBool,
+    changing: Mutex<()>,
+}
+
+impl Ballast {
+    /// Enough for the rewrite of the largest chunk into two, and for runs of tombstones.
+    pub(crate) fn new(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        chunk_bytes: u64,
+        delta_bytes: u64,
+    ) -> Ballast {
+        let part = |bytes: u64| bytes.clamp(PART_BYTES_MIN, PART_BYTES_MAX);
+        Ballast {
+            vfs,
+            path: dir.join(BALLAST),
+            jobs_bytes: part(chunk_bytes.saturating_mul(2)),
+            deletes_bytes: part(delta_bytes / 8),
+            whole: AtomicBool::new(false),
+            owed: AtomicBool::new(false),
+            changing: Mutex::new(()),
+        }
+    }
+
+    /// Whether there was no room for it when it was last looked at.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.owed.load(Ordering::Relaxed)
+    }
+
+    /// Lays it down if it is not there. The error is a full disk.
+    pub(crate) fn restore(&self) -> Result<()> {
+        if self.whole.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let _one_at_a_time = self.changing.lock();
+        if self.whole.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let laid = self
+            .lay(self.jobs_bytes + self.deletes_bytes)
+            .map_err(|source| Error::io(&self.path, "keep room back for deletes", source));
+        let full = laid
+            .as_ref()
+            .is_err_and(|error| error.kind() == ErrorKind::NoSpace);
+        self.whole.store(laid.is_ok(), Ordering::Relaxed);
+        self.owed.store(full, Ordering::Relaxed);
+        if !full {
+            return Ok(());
+        }
+        // Better a part than nothing, or jobs that need no help would take all there is.
+        let parts = [1, 2, 4, 8].map(|part| self.jobs_bytes / part);
+        let _ = parts.iter().find(|bytes| self.lay(**bytes).is_ok());
+        laid
+    }
+
+    /// Lays down what jobs need, before anybody else takes room that jobs have freed.
+    pub(crate) fn keep_for_jobs(&self) -> Result<()> {
+        if !self.is_owed() {
+            return Ok(());
+        }
+        let _one_at_a_time = self.changing.lock();
+        self.lay(self.jobs_bytes)
+            .map_err(|source| Error::io(&self.path, "keep room back for deletes", source))
+    }
+
+    /// Room that deletes should find in the container, where the ballast is not whole.
+    pub(crate) fn deletes_bytes(&self) -> u64 {
+        self.deletes_bytes
+    }
+
+    fn lay(&self, bytes: u64) -> io::Result<()> {
+        let file = match self.vfs.open(&self.path, true) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.vfs.create(&self.path)?,
+            opened => opened?,
+        };
+        let reserved = file.preallocate(0, bytes);
+        if reserved.is_err() {
+            // A part of it is of no use, and room to others.
+            drop(file);
+            let _ = self.vfs.remove(&self.path);
+        }
+        reserved
+    }
+
+    /// Gives room back to the disk, which is full. Whether there was any.
+    pub(crate) fn release(&self, need: Need) -> bool {
+        let _one_at_a_time = self.changing.lock();
+        self.whole.store(false, Ordering::Relaxed);
+        self.owed.store(true, Ordering::Relaxed);
+        match need {
+            Need::Deletes => self.cut().unwrap_or(false),
+            Need::Jobs => self.vfs.remove(&self.path).is_ok(),
+        }
+    }
+
+    fn cut(&self) -> io::Result<bool> {
+        let file = self.vfs.open(&self.path, true)?;
+        let longer = file.len()? > self.jobs_bytes;
+        if longer {
+            file.set_len(self.jobs_bytes)?;
+        }
+        Ok(longer)
+    }
+}
+
+impl Engine {
+    /// What must work on a full disk: without room it is tried again without the ballast.
+    pub(crate) fn with_ballast<T>(
+        &self,
+        need: Need,
+        attempt: impl Fn() -> crate::error::Result<T>,
+    ) -> crate::error::Result<T> {
+        let first = attempt();
+        let full = first
+            .as_ref()
+            .is_err_and(|error| error.kind() == crate::error::ErrorKind::NoSpace);
+        if !full || !self.ballast.release(need) {
+            return first;
+        }
+        // It has to last: nobody takes steps ahead out of it.
+        self.set_sparing(true);
+        attempt()
+    }
+
+    /// Refuses what may not live on the ballast, as long as the disk has no room for that.
+    pub(crate) fn check_ballast(&self) -> crate::error::Result<()> {
+        if self.ballast.is_owed() {
+            self.ballast.restore()?;
+            self.set_sparing(false);
+        }
+        Ok(())
+    }
+
+    fn set_sparing(&self, yes: bool) {
+        self.container.set_sparing(yes);
+        self.manifest().set_sparing(yes);
+    }
+
+    /// Lays the ballast down where there is room. When room has come back, jobs that found none
+    /// are looked at again.
+    pub(crate) fn tend_ballast(&self) {
+        let was_owed = self.ballast.is_owed();
+        if self.failure().is_none() && self.ballast.restore().is_ok() && was_owed {
+            self.set_sparing(false);
+            for (_, chunk) in self.chunks() {
+                self.work.push_maintenance(&chunk);
+            }
+        }
+    }
+}

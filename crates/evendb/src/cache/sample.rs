@@ -1,0 +1,328 @@
+//! Sampled keys: whether a row would have answered what a munk did.
+//!
+//! ```text
+//! get of a key whose hash ends in so many zeros
+//!   slots[hash]  [ fingerprint 32 | clock at its last get 32 ]     8 bytes, written over
+//!   distance = clock - last   < horizon: a row would have been there   } counted at the chunk
+//!                            >= horizon: it would not                  }
+//! ```
+//!
+//! A chunk with a munk has no row hits, so that nobody knows what rows would do for it: a munk with
+//! one hot row looks as good as one with a thousand. Here a sample of keys is followed whoever
+//! answers. A cache of the size of the row cache holds a key about as long as the **horizon**; that
+//! is set so that for the chunks without munks, where rows do answer, as many sampled gets lie
+//! within it as the row cache really answers. So nothing is assumed of how rows are evicted.
+//!
+//! Keys are sampled, not gets: a key's gets are all seen, or none. One very hot key therefore
+//! counts for nothing or for too much in sampled gets; in sampled gets beyond the horizon, which are
+//! what a munk is worth, it does not appear at all.
+//!
+//! Memory: [`Sampler::bytes`], a 512th of the budget, at most 4 MiB. Thread safety: relaxed atomics
+//! and no locks; what is lost to a race is one observation. Off, it costs a get one load.
+
+use super::split::ChunkSight;
+use crate::chunk::Heat;
+// Not the seam's: they order nothing, so they are no steps of a schedule.
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Slots for each key that rows have room for and that is sampled: as many again have munks.
+const SLOTS_PER_KEY: u64 = 4;
+/// Most keys of which one is sampled.
+const PARTS_MAX: u64 = 256;
+/// Fewest: a sampled get costs a cache miss.
+const PARTS_MIN: u64 = 8;
+/// Sampled gets of chunks without munks for one step of the horizon.
+const CALIBRATION_SAMPLES: u32 = 64;
+/// How far the logarithm of the horizon moves for a difference of 1 in the share of hits. Where
+/// hits grow with the logarithm of room, as for Zipf, the whole way would be about 10.
+const CALIBRATION_GAIN: f32 = 4.0;
+/// Greatest step of the logarithm.
+const CALIBRATION_STEP_MAX: f32 = 0.25;
+/// How much longer, and shorter, the horizons are between which hits are at the edge of memory.
+const EDGE: f32 = std::f32::consts::SQRT_2;
+/// Unit of the time that a row would have stayed: a horizon is so many.
+pub(crate) const RESIDENCE_UNIT: u32 = 256;
+/// No hash ends in so many zeros, but one.
+const OFF: u64 = u64::MAX;
+
+/// Who answered a get that deltas did not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Served {
+    /// The chunk's munk.
+    Munk,
+    /// The row cache.
+    Row,
+    /// Log or base.
+    Table,
+}
+
+/// See the module.
+pub(crate) struct Sampler {
+    slots: Box<[AtomicU64]>,
+    /// Keys are followed if these bits of their place are all 0.
+    mask: AtomicU64,
+    clock: AtomicU32,
+    /// When it was turned on.
+    since: AtomicU32,
+    horizon: AtomicU32,
+    /// Of gets without a munk, since the last calibration: sampled, answered by rows, within the
+    /// horizon.
+    outside: AtomicU32,
+    outside_rows: AtomicU32,
+    outside_near: AtomicU32,
+    /// And of them since the last round.
+    edge_hits: AtomicU32,
+    residence: [AtomicU64; 3],
+}
+
+/// What was seen in a round of gets without a munk: hits that a horizon longer by [`EDGE`] has and
+/// one shorter by it has not, and how long rows stay for the shorter, the real and the longer one.
+///
+/// The sum of the times that rows stay is how many there are, times the time: so residences are to
+/// one another as the memory that the horizons take.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Edge {
+    /// Samples, times `parts`.
+    pub(crate) hits: f32,
+    /// One key of so many is sampled.
+    pub(crate) parts: f32,
+    /// Whether it has been on for long enough to have seen hits at the edge.
+    pub(crate) ripe: bool,
+    pub(crate) residence: [f32; 3],
+}
+
+impl Sampler {
+    /// One for a database with so much memory, off.
+    pub(crate) fn new(memory_budget: u64) -> Sampler {
+        let slots = (memory_budget / 512 / 8).clamp(64, 1 << 19);
+        // The power of two below.
+        let slots = 1usize << slots.ilog2();
+        Sampler {
+            slots: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+            mask: AtomicU64::new(OFF),
+            clock: AtomicU32::new(1),
+            since: AtomicU32::new(1),
+            horizon: AtomicU32::new(slots as u32 / SLOTS_PER_KEY as u32),
+            outside: AtomicU32::new(0),
+            outside_rows: AtomicU32::new(0),
+            outside_near: AtomicU32::new(0),
+            edge_hits: AtomicU32::new(0),
+            residence: Default::default(),
+        }
+    }
+
+    /// Memory held.
+    pub(crate) fn bytes(&self) -> u64 {
+        size_of_val(&*self.slots) as u64
+    }
+
+    /// Looks at a get of `hash` in a keyspace, answered by `served`, of the chunk with this heat.
+    #[inline]
+    pub(crate) fn see(&self, keyspace: u32, hash: u64, heat: &Heat, served: Served) {
+        if hash & self.mask.load(Ordering::Relaxed) == 0 {
+            self.follow(keyspace, hash, heat, served);
+        }
+    }
+
+    #[cold]
+    fn follow(&self, keyspace: u32, hash: u64, heat: &Heat, served: Served) {
+        let place = hash ^ u64::from(keyspace).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let horizon = self.horizon.load(Ordering::Relaxed);
+        let far = self.distance(place);
+        let distance = far.min(horizon);
+        Heat::count(&heat.samples);
+        if distance < horizon {
+            Heat::count(&heat.sample_hits);
+        }
+        let residence = u64::from(distance) * u64::from(RESIDENCE_UNIT) / u64::from(horizon);
+        Heat::add(&heat.sample_residence, residence as u32);
+        if served != Served::Munk {
+            let near = u32::from(distance < horizon);
+            let row = u32::from(served == Served::Row);
+            self.outside.fetch_add(1, Ordering::Relaxed);
+            self.outside_rows.fetch_add(row, Ordering::Relaxed);
+            self.outside_near.fetch_add(near, Ordering::Relaxed);
+            let [shorter, longer] = [1.0 / EDGE, EDGE].map(|part| (horizon as f32 * part) as u32);
+            let edge = u32::from((shorter..longer).contains(&far));
+            self.edge_hits.fetch_add(edge, Ordering::Relaxed);
+            for (sum, limit) in self.residence.iter().zip([shorter, horizon, longer]) {
+                sum.fetch_add(u64::from(far.min(limit)), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Sampled gets since the last one of this key; the greatest number if that is not known.
+    fn distance(&self, place: u64) -> u32 {
+        let now = self.clock.fetch_add(1, Ordering::Relaxed);
+        let at = (place >> 8) as usize & (self.slots.len() - 1);
+        let fingerprint = place >> 32;
+        let entry = fingerprint << 32 | u64::from(now);
+        let pair = [&self.slots[at], &self.slots[at ^ 1]];
+        let seen = pair.map(|slot| slot.load(Ordering::Relaxed));
+        for (slot, seen) in pair.iter().zip(seen) {
+            if seen >> 32 == fingerprint && seen != 0 {
+                slot.store(entry, Ordering::Relaxed);
+                return now.wrapping_sub(seen as u32);
+            }
+        }
+        let age = |seen: u64| match seen {
+            0 => u32::MAX,
+            seen => now.wrapping_sub(seen as u32),
+        };
+        let older = usize::from(age(seen[1]) > age(seen[0]));
+        pair[older].store(entry, Ordering::Relaxed);
+        u32::MAX
+    }
+
+    /// One key of how many is followed; none if it is off.
+    pub(crate) fn parts(&self) -> Option<u64> {
+        let mask = self.mask.load(Ordering::Relaxed);
+        (mask != OFF).then(|| mask + 1)
+    }
+
+    /// What was seen at the edge since the last time. One thread, once a round.
+    pub(crate) fn take_edge(&self) -> Edge {
+        let hits = self.edge_hits.swap(0, Ordering::Relaxed) as f32;
+        let parts = self.parts().unwrap_or(PARTS_MIN) as f32;
+        let take = |sum: &AtomicU64| sum.swap(0, Ordering::Relaxed) as f32;
+        let now = self.clock.load(Ordering::Relaxed);
+        let seen = now.wrapping_sub(self.since.load(Ordering::Relaxed));
+        // However long rows stay, more than so many keys are not followed.
+        let enough = self.horizon.load(Ordering::Relaxed);
+        let enough = enough.min(self.slots.len() as u32);
+        Edge {
+            hits: hits * parts,
+            parts,
+            ripe: seen / 2 > enough,
+            residence: self.residence.each_ref().map(take),
+        }
+    }
+
+    /// Turns it on or off for rows of this size in so much memory for munks and rows, and sets the
+    /// horizon. One thread, once a round, after taking the edge.
+    pub(crate) fn round(&self, on: bool, row_bytes: u64, bytes_max: u64) {
+        let wanted = if on {
+            let keys = bytes_max / row_bytes.max(1);
+            let parts = keys * SLOTS_PER_KEY / self.slots.len() as u64;
+            let parts = parts.clamp(PARTS_MIN, PARTS_MAX).next_power_of_two();
+            // Not for a row size that changes a little: what was seen would be lost.
+            match self.parts() {
+                Some(now) if now == parts || now == parts * 2 => now,
+                _ => parts,
+            }
+        } else {
+            0
+        };
+        if self.parts().is_none() {
+            let now = self.clock.load(Ordering::Relaxed);
+            self.since.store(now, Ordering::Relaxed);
+        }
+        self.mask.store(wanted.wrapping_sub(1), Ordering::Relaxed);
+        self.calibrate();
+    }
+
+    fn calibrate(&self) {
+        let samples = self.outside.load(Ordering::Relaxed);
+        if samples < CALIBRATION_SAMPLES {
+            return;
+        }
+        let take = |count: &AtomicU32| count.swap(0, Ordering::Relaxed) as f32;
+        let samples = take(&self.outside).max(1.0);
+        let off = (take(&self.outside_rows) - take(&self.outside_near)) / samples;
+        let step = (off * CALIBRATION_GAIN).clamp(-CALIBRATION_STEP_MAX, CALIBRATION_STEP_MAX);
+        let horizon = self.horizon.load(Ordering::Relaxed) as f32 * step.exp();
+        // Rounded, lest a small one never moves.
+        let horizon = horizon.round().clamp(8.0, (1u32 << 30) as f32);
+        self.horizon.store(horizon as u32, Ordering::Relaxed);
+    }
+}
+
+impl Heat {
+    /// Empties the counters into the decayed sums: `decay` of each sum stays.
+    pub(crate) fn sight(&self, decay: f32) -> ChunkSight {
+        let fold = |counter: &super::super::sync::atomic::AtomicU32,
+                    sum: &super::super::sync::atomic::AtomicU32| {
+            let new = counter.swap(0, crate::sync::atomic::Ordering::Relaxed) as f32;
+            let now = Heat::load(sum) * decay + new;
+            sum.store(now.to_bits(), crate::sync::atomic::Ordering::Relaxed);
+            now
+        };
+        ChunkSight {
+            gets: fold(&self.gets, &self.get_heat),
+            row_hits: fold(&self.row_hits, &self.row_heat),
+            scans: fold(&self.scans, &self.scan_heat),
+            puts: fold(&self.puts, &self.write_heat),
+            samples: fold(&self.samples, &self.sample_heat),
+            sample_hits: fold(&self.sample_hits, &self.sample_hit_heat),
+            residence: fold(&self.sample_residence, &self.residence_heat),
+            ..ChunkSight::default()
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(evendb_loom))]
+mod tests {
+    use super::*;
+
+    fn hash(key: u64) -> u64 {
+        xxhash_rust::xxh3::xxh3_64(&key.to_le_bytes())
+    }
+
+    #[test]
+    fn off_it_sees_nothing() {
+        let (sampler, heat) = (Sampler::new(1 << 20), Heat::default());
+        (0..10_000).for_each(|key| sampler.see(0, hash(key), &heat, Served::Munk));
+        assert_eq!(heat.sight(1.0).samples, 0.0);
+        assert_eq!(sampler.parts(), None);
+    }
+
+    #[test]
+    fn it_follows_its_share_of_keys_and_knows_distances() {
+        let (sampler, heat) = (Sampler::new(64 << 20), Heat::default());
+        sampler.round(true, 1000, 1 << 20);
+        assert_eq!(sampler.parts(), Some(8));
+        (0..8000).for_each(|key| sampler.see(0, hash(key), &heat, Served::Munk));
+        let first = heat.sight(0.0);
+        assert!(
+            (850.0..1150.0).contains(&first.samples),
+            "{}",
+            first.samples
+        );
+        assert_eq!(first.sample_hits, 0.0, "none came twice");
+        assert_eq!(first.residence, first.samples * RESIDENCE_UNIT as f32);
+        (0..8000).for_each(|key| sampler.see(0, hash(key), &heat, Served::Munk));
+        let second = heat.sight(0.0);
+        assert!(second.sample_hits > 0.9 * second.samples, "{second:?}");
+        // Keys of another keyspace are others.
+        (0..8000).for_each(|key| sampler.see(7, hash(key), &heat, Served::Munk));
+        assert_eq!(heat.sight(0.0).sample_hits, 0.0);
+    }
+
+    /// A queue of 500 keys that are asked for in turn with a hot one between: rows answer the hot
+    /// one only, and the horizon comes to lie between the two distances.
+    #[test]
+    fn the_horizon_follows_what_rows_do() {
+        let (sampler, heat) = (Sampler::new(1 << 20), Heat::default());
+        sampler.round(true, 1000, 10_000);
+        let sampled = |parts: u64| (0u64..).filter(move |&key| hash(key) & (parts - 1) == 0);
+        let keys: Vec<u64> = sampled(8).take(100).collect();
+        for round in 0..400 {
+            for (at, &key) in keys[1..].iter().enumerate() {
+                sampler.see(0, hash(key), &heat, Served::Table);
+                if at % 3 == round % 3 {
+                    sampler.see(0, hash(keys[0]), &heat, Served::Row);
+                }
+            }
+            sampler.round(true, 1000, 10_000);
+        }
+        heat.sight(0.0);
+        for &key in &keys[1..] {
+            sampler.see(0, hash(key), &heat, Served::Munk);
+        }
+        assert_eq!(heat.sight(0.0).sample_hits, 0.0, "rows have none of these");
+        sampler.see(0, hash(keys[0]), &heat, Served::Munk);
+        sampler.see(0, hash(keys[0]), &heat, Served::Munk);
+        assert!(heat.sight(0.0).sample_hits >= 1.0);
+    }
+}

@@ -1,0 +1,525 @@
+//! How memory is split between munks and rows, and what each munk is worth: a pure policy.
+//!
+//! **What is maximised** is the accesses answered from RAM. A row answers gets of one key; a munk
+//! those of all its chunk's keys, and scans. So
+//!
+//! ```text
+//! theta       = hits at the edge / bytes  what a byte more for rows brings      (sample.rs)
+//! worth(munk) = gets that rows would not answer                                 (sample.rs)
+//!             + scans, puts               which rows never answer
+//!             + theta * bytes of the rows that the chunk has, or would have     they give way
+//! ```
+//!
+//! and memory goes from one side to the other while the marginal byte is worth clearly more there:
+//! rows grow while theta beats the least dense munks that a step would cost, and shrink while the
+//! densest chunks without a munk that a step would hold beat theta. If both hold, chunks change
+//! places ([`super::policy`]), and the split stays.
+//!
+//! **Stability.** All counts decay alike, by the accesses that came, so that a quiet database
+//! forgets slowly and a busy one within a second. A side must be better by [`BEAT_FACTOR`], beyond
+//! what counting leaves to chance; a step is at most [`STEP_MAX`] of the memory, less when the sides
+//! are close, and the next waits until the counts have seen the last. Rows grow only when they are
+//! full. The share stays between [`SHARE_MIN`] and [`SHARE_MAX`].
+//!
+//! Thread safety: plain data. The caller takes counters and carries out what comes back.
+
+use super::policy::{ChunkWorth, munk_bytes, number};
+use super::row::RowCounts;
+use super::sample::Edge;
+
+/// Least share of rows: enough to notice that rows are worth more.
+const SHARE_MIN: f64 = 0.02;
+/// Greatest share of rows beside munks.
+const SHARE_MAX: f64 = 0.95;
+/// Share that rows begin with.
+const SHARE_FIRST: f64 = 0.1;
+/// Largest step of the share.
+const STEP_MAX: f64 = 0.1;
+/// Smallest, as a part of that.
+const STEP_PART_MIN: f64 = 0.1;
+/// Share of the memory whose worth is taken as that of the marginal byte of munks.
+const MARGIN: f64 = 0.04;
+/// A side's marginal byte must be worth so much more for memory to move there.
+const BEAT_FACTOR: f32 = 1.1;
+/// How many times better it is for the largest step.
+const STEP_FACTOR_FULL: f32 = 4.0;
+/// Share of the decayed counts that must be new since the last step.
+const STEP_AFTER: f32 = 0.12;
+/// Rows count as full from this part of their room on.
+const FULL: f64 = 0.95;
+/// Rows for which there may yet be room: one or two for each shard.
+const FULL_ROWS: u64 = 32;
+/// Decayed gets below which nothing is decided.
+const GETS_MIN: f32 = 500.0;
+/// What of a count is left after a round in which much happened: half after sixteen.
+const DECAY: f32 = 0.958;
+/// And after one in which little did.
+const DECAY_IDLE: f32 = 0.99;
+/// Accesses of a round, for each chunk, that are much.
+const BUSY_PER_CHUNK: f32 = 4.0;
+/// A refill of a scan reads several blocks.
+const SCAN_WEIGHT: f32 = 4.0;
+/// Weight of a put beside a get: absorbing puts in RAM spares rewriting the funk.
+const PUT_WEIGHT: f32 = 0.1;
+/// Weight of what is known of munks in general beside the samples of one, in samples.
+const PRIOR_SAMPLES: f32 = 2.0;
+/// Sampled gets below which nothing is known of rows that could replace munks.
+const SAMPLES_MIN: f32 = 64.0;
+
+/// Decayed counts of one chunk.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ChunkSight {
+    /// Identity of the chunk; unique in a slice.
+    pub(crate) id: u64,
+    /// Gets that no delta answered.
+    pub(crate) gets: f32,
+    /// Those that the row cache answered.
+    pub(crate) row_hits: f32,
+    /// Refills of scans.
+    pub(crate) scans: f32,
+    /// Puts.
+    pub(crate) puts: f32,
+    /// Sampled gets, those that a row answered or would have, and the time that rows of them
+    /// stayed or would have; see [`super::sample`].
+    pub(crate) samples: f32,
+    pub(crate) sample_hits: f32,
+    pub(crate) residence: f32,
+    /// Live data in bytes.
+    pub(crate) data_bytes: u64,
+    /// Size of its munk in bytes, 0 if it has none.
+    pub(crate) munk_bytes: u64,
+}
+
+impl ChunkSight {
+    fn bytes(&self) -> u64 {
+        munk_bytes(self.munk_bytes, self.data_bytes)
+    }
+
+    fn accesses(&self) -> f32 {
+        self.gets + self.scans + self.puts
+    }
+}
+
+/// What is decided in a round.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SplitPlan {
+    /// Room for rows in bytes.
+    pub(crate) row_bytes_max: u64,
+    /// What munks are worth, in the order of the chunks.
+    pub(crate) worths: Vec<ChunkWorth>,
+    /// Whether it matters what rows would answer: chunks without a munk are asked.
+    pub(crate) sampling: bool,
+}
+
+/// What is remembered from round to round.
+#[derive(Clone, Debug)]
+pub(crate) struct Split {
+    share: f64,
+    fixed: bool,
+    decay: f32,
+    accesses: f32,
+    edge: Edge,
+    /// Share of the counts that is new since the last step.
+    news: f32,
+    /// One key of how many is sampled.
+    parts: f32,
+    sampling: bool,
+}
+
+/// Marginal worths of a byte.
+#[derive(Clone, Copy, Debug, Default)]
+struct Margins {
+    /// Of the next one for rows: at least, and at most, as far as counting tells.
+    rows_low: f32,
+    rows_high: f32,
+    /// Of the last one of munks; none if there is no munk to lose.
+    munk_loss: Option<f32>,
+    /// Of the next one for munks.
+    munk_gain: f32,
+}
+
+impl Split {
+    /// Adaptive, or with a share that stays.
+    pub(crate) fn new(fixed: Option<f64>) -> Split {
+        Split {
+            share: fixed.unwrap_or(SHARE_FIRST),
+            fixed: fixed.is_some(),
+            decay: DECAY,
+            accesses: 0.0,
+            edge: Edge::default(),
+            news: 0.0,
+            parts: 1.0,
+            sampling: false,
+        }
+    }
+
+    /// The rows' share of what munks and rows together may take.
+    #[cfg(test)]
+    pub(crate) fn share(&self) -> f64 {
+        self.share
+    }
+
+    /// What is to be left of each chunk's decayed counts in this round: by how much came in the
+    /// last.
+    pub(crate) fn decay(&self) -> f32 {
+        self.decay
+    }
+
+    /// A round: `chunks` with this round's counts folded in by [`Split::decay`], what rows say, and
+    /// the memory for munks and rows.
+    pub(crate) fn round(
+        &mut self,
+        chunks: &[ChunkSight],
+        rows: &RowCounts,
+        edge: &Edge,
+        bytes_max: u64,
+    ) -> SplitPlan {
+        self.parts = edge.parts;
+        self.edge.ripe = edge.ripe;
+        self.edge.hits = self.edge.hits * self.decay + edge.hits;
+        for (sum, new) in self.edge.residence.iter_mut().zip(edge.residence) {
+            *sum = *sum * self.decay + new;
+        }
+        self.news += 1.0 - self.decay;
+        let worths = self.worths(chunks, rows);
+        if !self.fixed {
+            self.step(chunks, &worths, rows, bytes_max);
+        }
+        let accesses: f32 = chunks.iter().map(ChunkSight::accesses).sum();
+        let came = number(accesses - self.accesses * self.decay);
+        let busy = (came / (BUSY_PER_CHUNK * chunks.len().max(1) as f32)).min(1.0);
+        self.accesses = accesses;
+        self.decay = DECAY.powf(busy).min(DECAY_IDLE);
+        let outside = chunks.iter().filter(|chunk| chunk.munk_bytes == 0);
+        let gets = outside.map(|chunk| chunk.gets).sum::<f32>();
+        // Where nearly all is in munks there is nothing to decide, and gets are at their fastest.
+        self.sampling = gets > 0.01 * accesses && gets >= GETS_MIN / 10.0;
+        SplitPlan {
+            row_bytes_max: (bytes_max as f64 * self.share) as u64,
+            worths,
+            sampling: self.sampling && !self.fixed,
+        }
+    }
+
+    /// Memory between the shorter and the longer horizon.
+    fn edge_bytes(&self, rows: &RowCounts) -> f32 {
+        let [shorter, now, longer] = self.edge.residence;
+        (rows.bytes as f32 * (longer - shorter) / now.max(1.0)).max(1.0)
+    }
+
+    /// What each chunk's munk is worth; see the module.
+    fn worths(&self, chunks: &[ChunkSight], rows: &RowCounts) -> Vec<ChunkWorth> {
+        let theta = self.edge.hits / self.edge_bytes(rows);
+        let mut munks = Sums::default();
+        let mut others = Sums::default();
+        for chunk in chunks {
+            let sums = match chunk.munk_bytes {
+                0 => &mut others,
+                _ => &mut munks,
+            };
+            sums.add(chunk);
+        }
+        let parts = self.parts;
+        // Bytes of rows per unit of time that they stay.
+        let row_bytes = match others.samples >= SAMPLES_MIN {
+            true => rows.bytes as f32 / others.residence.max(1.0),
+            false => 0.0,
+        };
+        let worth = |chunk: &ChunkSight| {
+            let sums = if chunk.munk_bytes == 0 {
+                &others
+            } else {
+                &munks
+            };
+            let mut gets = chunk.gets;
+            if others.samples >= SAMPLES_MIN {
+                // Few samples of one chunk are seen in the light of all, and few of all munks in
+                // that of the others.
+                let elsewhere = SAMPLES_MIN * others.misses / others.samples;
+                let rate = (sums.misses + elsewhere) / (sums.samples + SAMPLES_MIN);
+                let mean = rate * sums.gets / sums.chunks / parts + 0.01;
+                let misses = chunk.samples - chunk.sample_hits;
+                let likely = (PRIOR_SAMPLES + misses) / (PRIOR_SAMPLES / mean + 1.0);
+                gets = gets.min(likely * parts);
+            }
+            if chunk.munk_bytes == 0 {
+                // Of many that are looked at the luckiest looks best: less what chance may add.
+                let misses = number(chunk.gets - chunk.row_hits);
+                gets = gets.min(number(misses - (2.0 * misses).sqrt()));
+            }
+            let way = (row_bytes * chunk.residence).min(chunk.bytes() as f32);
+            ChunkWorth {
+                id: chunk.id,
+                benefit: gets
+                    + SCAN_WEIGHT * chunk.scans
+                    + PUT_WEIGHT * chunk.puts
+                    + theta * number(way),
+                data_bytes: chunk.data_bytes,
+                munk_bytes: chunk.munk_bytes,
+            }
+        };
+        chunks.iter().map(worth).collect()
+    }
+
+    fn step(
+        &mut self,
+        chunks: &[ChunkSight],
+        worths: &[ChunkWorth],
+        rows: &RowCounts,
+        bytes_max: u64,
+    ) {
+        let gets: f32 = chunks.iter().map(|chunk| chunk.gets + chunk.scans).sum();
+        let outside = chunks.iter().filter(|chunk| chunk.munk_bytes == 0);
+        let samples: f32 = outside.map(|chunk| chunk.samples).sum();
+        let unknown = self.sampling && (samples < SAMPLES_MIN || !self.edge.ripe);
+        if gets < GETS_MIN || unknown || self.news < STEP_AFTER || bytes_max == 0 {
+            return;
+        }
+        let margins = self.margins(worths, rows, bytes_max);
+        let row_bytes = rows.bytes.checked_div(rows.rows).unwrap_or(0);
+        let taken = (rows.bytes + FULL_ROWS * row_bytes) as f64;
+        let full = taken >= FULL * rows.bytes_max as f64;
+        let grow = match margins.munk_loss {
+            Some(loss) if full => ratio(margins.rows_low, loss),
+            _ => 0.0,
+        };
+        let shrink = ratio(margins.munk_gain, margins.rows_high);
+        let part = |ratio: f32| {
+            let part = f64::from(ratio.ln() / STEP_FACTOR_FULL.ln());
+            STEP_MAX * part.clamp(STEP_PART_MIN, 1.0)
+        };
+        let step = match (grow > BEAT_FACTOR, shrink > BEAT_FACTOR) {
+            (true, false) => part(grow),
+            (false, true) => -part(shrink),
+            _ => return,
+        };
+        self.share = (self.share + step).clamp(SHARE_MIN, SHARE_MAX);
+        self.news = 0.0;
+    }
+
+    fn margins(&self, worths: &[ChunkWorth], rows: &RowCounts, bytes_max: u64) -> Margins {
+        let edge_bytes = self.edge_bytes(rows);
+        // A decayed count of n varies by about the square root of half of it; this one is of
+        // samples, times their parts.
+        let chance = (self.edge.hits * self.parts / 2.0).sqrt();
+        let step_bytes = (bytes_max as f64 * MARGIN) as u64;
+        let mut munks: Vec<&ChunkWorth> = worths.iter().filter(|w| w.munk_bytes > 0).collect();
+        munks.sort_by(|a, b| a.density().total_cmp(&b.density()));
+        let mut candidates: Vec<&ChunkWorth> = worths.iter().filter(|w| w.is_candidate()).collect();
+        candidates.sort_by(|a, b| b.density().total_cmp(&a.density()));
+        let used: u64 = munks.iter().map(|munk| munk.bytes()).sum();
+        let room = bytes_max.saturating_sub((bytes_max as f64 * self.share) as u64);
+        let largest = worths.iter().map(ChunkWorth::bytes).max().unwrap_or(0);
+        let munk_loss = if room.saturating_sub(used) > step_bytes + largest {
+            // Munks leave room, and no candidate takes it.
+            Some(0.0)
+        } else {
+            density_of(&munks, step_bytes)
+        };
+        Margins {
+            rows_low: number(self.edge.hits - chance) / edge_bytes,
+            rows_high: (self.edge.hits + chance) / edge_bytes,
+            munk_loss,
+            munk_gain: density_of(&candidates, step_bytes).unwrap_or(0.0),
+        }
+    }
+}
+
+/// Decayed counts of several chunks.
+#[derive(Default)]
+struct Sums {
+    chunks: f32,
+    gets: f32,
+    samples: f32,
+    misses: f32,
+    residence: f32,
+}
+
+impl Sums {
+    fn add(&mut self, chunk: &ChunkSight) {
+        self.chunks += 1.0;
+        self.gets += chunk.gets;
+        self.samples += chunk.samples;
+        self.misses += chunk.samples - chunk.sample_hits;
+        self.residence += chunk.residence;
+    }
+}
+
+/// Benefit per byte of the first of `worths` that take `bytes` together.
+fn density_of(worths: &[&ChunkWorth], bytes: u64) -> Option<f32> {
+    let (mut benefit, mut taken) = (0.0, 0);
+    for worth in worths {
+        if taken >= bytes.max(1) {
+            break;
+        }
+        benefit += number(worth.benefit);
+        taken += worth.bytes();
+    }
+    (taken > 0).then(|| benefit / taken as f32)
+}
+
+/// How many times `a` is `b`; nothing is no times anything.
+fn ratio(a: f32, b: f32) -> f32 {
+    if a > 0.0 { a / b.max(1e-30) } else { 0.0 }
+}
+
+#[cfg(test)]
+#[cfg(not(evendb_loom))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Munks of a megabyte with as many gets each, chunks without that have as many.
+    fn chunks(munks: u64, munk_gets: f32, others: u64, other_gets: f32) -> Vec<ChunkSight> {
+        let chunk = |id, munk_bytes, gets: f32| ChunkSight {
+            id,
+            gets,
+            samples: gets / 8.0,
+            data_bytes: MIB,
+            munk_bytes,
+            residence: if munk_bytes > 0 { 0.0 } else { gets * 32.0 },
+            ..ChunkSight::default()
+        };
+        let with = (0..munks).map(|id| chunk(id, MIB, munk_gets));
+        with.chain((0..others).map(|id| chunk(1000 + id, 0, other_gets)))
+            .collect()
+    }
+
+    fn rows(split: &Split, bytes_max: u64) -> RowCounts {
+        let bytes = (bytes_max as f64 * split.share()) as u64;
+        RowCounts {
+            bytes,
+            bytes_max: bytes,
+            rows: bytes / 1000,
+        }
+    }
+
+    /// What a round sees at the edge, decayed counts coming to about 24 times that.
+    fn edge(hits: f32) -> Edge {
+        Edge {
+            hits,
+            parts: 8.0,
+            ripe: true,
+            residence: [70.0, 100.0, 140.0],
+        }
+    }
+
+    fn rounds(split: &mut Split, chunks: &[ChunkSight], edge_hits: f32, rounds: usize) {
+        for _ in 0..rounds {
+            let rows = rows(split, 100 * MIB);
+            split.round(chunks, &rows, &edge(edge_hits), 100 * MIB);
+        }
+    }
+
+    #[test]
+    fn memory_goes_where_a_byte_brings_more() {
+        let mut split = Split::new(None);
+        let chunks = chunks(50, 100.0, 100, 50.0);
+        rounds(&mut split, &chunks, 1000.0, 200);
+        assert_eq!(split.share(), SHARE_MAX);
+        rounds(&mut split, &chunks, 0.01, 2000);
+        assert_eq!(split.share(), SHARE_MIN);
+    }
+
+    #[test]
+    fn a_step_is_bounded_and_waits_for_the_last() {
+        let mut split = Split::new(None);
+        let chunks = chunks(50, 100.0, 100, 50.0);
+        let (mut last, mut moved_at) = (split.share(), 0);
+        for round in 1..100 {
+            rounds(&mut split, &chunks, 1000.0, 1);
+            let step = split.share() - last;
+            assert!((0.0..=STEP_MAX + 1e-9).contains(&step), "{step}");
+            if step > 0.0 {
+                assert!(moved_at == 0 || round - moved_at >= 3, "{round} {moved_at}");
+                moved_at = round;
+            }
+            last = split.share();
+        }
+    }
+
+    #[test]
+    fn rows_that_are_not_full_do_not_grow() {
+        let mut split = Split::new(None);
+        let chunks = chunks(50, 100.0, 100, 0.0);
+        for _ in 0..100 {
+            let mut rows = rows(&split, 100 * MIB);
+            rows.bytes /= 2;
+            split.round(&chunks, &rows, &edge(1000.0), 100 * MIB);
+        }
+        assert_eq!(split.share(), SHARE_FIRST);
+    }
+
+    #[test]
+    fn nothing_is_decided_on_little_or_on_nothing() {
+        let mut split = Split::new(None);
+        rounds(&mut split, &chunks(5, 10.0, 10, 5.0), 1.0, 100);
+        assert_eq!(split.share(), SHARE_FIRST);
+        // Gets of chunks without munks, and no sample yet of what rows would bring.
+        let chunks = chunks(50, 100.0, 100, 50.0);
+        for _ in 0..100 {
+            let rows = rows(&split, 100 * MIB);
+            let unripe = Edge {
+                ripe: false,
+                ..edge(0.0)
+            };
+            let plan = split.round(&chunks, &rows, &unripe, 100 * MIB);
+            assert!(plan.sampling);
+        }
+        assert_eq!(split.share(), SHARE_FIRST);
+    }
+
+    #[test]
+    fn a_munk_is_worth_what_rows_would_not_answer() {
+        let mut split = Split::new(None);
+        let mut chunks = chunks(2, 1000.0, 10, 100.0);
+        // Rows would answer nearly all of the first, nothing of the second.
+        chunks[0].sample_hits = chunks[0].samples - 1.0;
+        let counts = rows(&split, 100 * MIB);
+        let plan = split.round(&chunks, &counts, &edge(0.0), 100 * MIB);
+        assert!(plan.worths[0].benefit < 100.0, "{:?}", plan.worths[0]);
+        assert!(plan.worths[1].benefit > 500.0, "{:?}", plan.worths[1]);
+        // Chunks without a munk: what rows answer does not count, scans do.
+        chunks[2].row_hits = 100.0;
+        chunks[3].row_hits = 100.0;
+        chunks[3].scans = 50.0;
+        let plan = split.round(&chunks, &counts, &edge(0.0), 100 * MIB);
+        assert_eq!(plan.worths[2].benefit, 0.0);
+        assert_eq!(plan.worths[3].benefit, 50.0 * SCAN_WEIGHT);
+    }
+
+    #[test]
+    fn a_fixed_share_stays() {
+        for share in [0.0, 0.3, 1.0] {
+            let mut split = Split::new(Some(share));
+            rounds(&mut split, &chunks(50, 100.0, 100, 50.0), 1000.0, 100);
+            assert_eq!(split.share(), share);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_the_share_stays_in_bounds(
+            input in prop::collection::vec(
+                (prop::collection::vec((any::<f32>(), any::<f32>(), 0u64..1 << 40), 0..20),
+                 any::<f32>(), any::<[f32; 3]>(), 0u64..1 << 40),
+                1..30,
+            ),
+        ) {
+            let mut split = Split::new(None);
+            for (chunks, hits, residence, bytes) in input {
+                let chunks: Vec<_> = chunks.iter().zip(0..).map(|(&(gets, samples, bytes), id)| ChunkSight {
+                    id, gets, samples, data_bytes: bytes, munk_bytes: bytes * (id % 2), ..ChunkSight::default()
+                }).collect();
+                let rows = RowCounts { bytes, bytes_max: bytes, rows: bytes / 100 };
+                let edge = Edge { hits, parts: 8.0, ripe: true, residence };
+                let plan = split.round(&chunks, &rows, &edge, bytes);
+                prop_assert!((SHARE_MIN..=SHARE_MAX).contains(&split.share()));
+                prop_assert!(plan.row_bytes_max <= bytes);
+                prop_assert_eq!(plan.worths.len(), chunks.len());
+            }
+        }
+    }
+}

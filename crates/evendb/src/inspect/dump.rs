@@ -1,0 +1,603 @@
+//! `dump`: what the bytes of one part of a database say, item by item in their order.
+//!
+//! What does not verify is an item too, with the reason; what lies behind it is still shown where
+//! it can be found. The caller writes the items down.
+
+use super::load::{Loaded, Place as Directory, io};
+use super::{InspectOptions, chunk_name, tables};
+use crate::error::{Error, ErrorKind, Result};
+use crate::funk::tables::table_path;
+use crate::manifest::ChunkId;
+use crate::manifest::edit::{self, Change, ChunkRecord, Part, Role};
+use crate::manifest::writer::{self, manifest_path};
+use crate::recovery::{COMMIT_LOG, segments};
+use crate::version::clock::last_version_of;
+use crate::write::commit_log::{self, Surveyed};
+use crate::write::payload::{self, Decoded, DecodedOp};
+use evendb_storage::framed_log::{self, header_id, survey_frames};
+use evendb_storage::table::{
+    self, BlockFacts, Codec, TableDamage, TableFacts, TableMeta, TableVisitor,
+};
+use evendb_storage::vfs::File;
+use evendb_storage::{EntryRef, Kind, TableId, Version};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// What to dump.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Dump {
+    /// The file `CURRENT`.
+    Current,
+    /// The manifest in force, edit by edit.
+    Manifest,
+    /// What the manifest says of the chunk of this id.
+    Chunk(u64),
+    /// A table, block by block: the name of a file, or the id of a table that the manifest names,
+    /// in hexadecimal digits.
+    Table(String),
+    /// The runs of the log of the chunk of this id.
+    Log(u64),
+    /// The commit log from the replay position on.
+    CommitLog,
+}
+
+/// How to dump.
+#[derive(Clone, Debug, Default)]
+pub struct DumpOptions {
+    /// Stop after so many records (of tables and the commit log) or changes (of the manifest).
+    pub limit: Option<u64>,
+    /// Leave the values out.
+    pub keys_only: bool,
+}
+
+/// A field of an item.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum DumpValue {
+    /// A number.
+    Number(u64),
+    /// A word or a sentence.
+    Text(String),
+    /// A key or a value.
+    Bytes(Vec<u8>),
+}
+
+/// One thing found in a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct DumpItem {
+    /// What it is: `edit`, `change`, `block`, `record`, `damage`, ...
+    pub kind: &'static str,
+    /// How deep it lies in what came before.
+    pub depth: usize,
+    /// Where it starts in its file.
+    pub offset: Option<u64>,
+    /// Its bytes in the file.
+    pub len: Option<u64>,
+    /// What it says.
+    pub fields: Vec<(&'static str, DumpValue)>,
+}
+
+impl DumpItem {
+    fn new(kind: &'static str, depth: usize) -> DumpItem {
+        DumpItem {
+            kind,
+            depth,
+            offset: None,
+            len: None,
+            fields: Vec::new(),
+        }
+    }
+
+    fn at(mut self, offset: u64, len: u64) -> DumpItem {
+        (self.offset, self.len) = (Some(offset), Some(len));
+        self
+    }
+
+    fn number(mut self, name: &'static str, number: u64) -> DumpItem {
+        self.fields.push((name, DumpValue::Number(number)));
+        self
+    }
+
+    fn text(mut self, name: &'static str, text: impl Into<String>) -> DumpItem {
+        self.fields.push((name, DumpValue::Text(text.into())));
+        self
+    }
+
+    fn bytes(mut self, name: &'static str, bytes: &[u8]) -> DumpItem {
+        self.fields.push((name, DumpValue::Bytes(bytes.to_vec())));
+        self
+    }
+}
+
+/// Gives `each` the items of a part of the closed database in `path`, until it says stop or the
+/// limit is reached.
+///
+/// # Errors
+/// `NotFound` without a database, or if it has no such chunk or table; `Locked`, `Io`.
+pub fn dump(
+    path: impl AsRef<Path>,
+    what: &Dump,
+    options: &DumpOptions,
+    inspect: InspectOptions<'_>,
+    each: &mut dyn FnMut(DumpItem) -> ControlFlow<()>,
+) -> Result<()> {
+    let directory = Directory::open(inspect.files(), path.as_ref())?;
+    let loaded = Loaded::read(&directory);
+    let mut dumper = Dumper {
+        directory: &directory,
+        loaded: &loaded,
+        keys_only: options.keys_only,
+        left: options.limit.unwrap_or(u64::MAX),
+        each,
+    };
+    // Stopping is no failure.
+    let _ = match what {
+        Dump::Current => dumper.current(),
+        Dump::Manifest => dumper.manifest()?,
+        Dump::Chunk(id) => dumper.chunk(*id)?,
+        Dump::Table(name) => dumper.table_named(name)?,
+        Dump::Log(id) => dumper.log(*id)?,
+        Dump::CommitLog => dumper.commit_log()?,
+    };
+    Ok(())
+}
+
+struct Dumper<'d> {
+    directory: &'d Directory,
+    loaded: &'d Loaded,
+    keys_only: bool,
+    left: u64,
+    each: &'d mut dyn FnMut(DumpItem) -> ControlFlow<()>,
+}
+
+fn not_found(message: String) -> Error {
+    Error::new(ErrorKind::NotFound, message)
+}
+
+fn shown_version(version: Version) -> String {
+    format!("{}.{}", version.0 >> 24, version.0 & 0xff_ffff)
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Put => "put",
+        Kind::Delete => "delete",
+    }
+}
+
+fn damage(depth: usize, offset: u64, len: u64, what: impl Into<String>) -> DumpItem {
+    DumpItem::new("damage", depth)
+        .at(offset, len)
+        .text("what", what)
+}
+
+impl Dumper<'_> {
+    fn give(&mut self, item: DumpItem) -> ControlFlow<()> {
+        (self.each)(item)
+    }
+
+    /// An item that counts towards the limit.
+    fn give_counted(&mut self, item: DumpItem) -> ControlFlow<()> {
+        if self.left == 0 {
+            return ControlFlow::Break(());
+        }
+        self.left -= 1;
+        self.give(item)
+    }
+
+    fn current(&mut self) -> ControlFlow<()> {
+        let item = DumpItem::new("current", 0);
+        match writer::read_current(&*self.directory.vfs, &self.directory.dir) {
+            Ok((id, verified)) => self.give(
+                item.at(0, 28)
+                    .text("manifest", super::load::file_name(id))
+                    .number("verified-up-to", verified),
+            ),
+            Err(error) => self.give(damage(0, 0, 28, error.to_string())),
+        }
+    }
+
+    fn manifest(&mut self) -> Result<ControlFlow<()>> {
+        let id = self.loaded.manifest;
+        let id = id.ok_or_else(|| not_found("no manifest can be read".to_owned()))?;
+        let path = manifest_path(&self.directory.dir, id);
+        let bytes = self.directory.read(&path).map_err(not_found)?;
+        let header = match header_id(&bytes) {
+            Ok(id) => DumpItem::new("header", 0)
+                .at(0, framed_log::HEADER_BYTES)
+                .number("log-id", id),
+            Err(what) => damage(0, 0, framed_log::HEADER_BYTES, what),
+        };
+        let mut flow = self.give(header);
+        survey_frames(&bytes, id, &mut |found| {
+            if flow.is_continue() {
+                flow = self.manifest_stretch(found);
+            }
+        });
+        Ok(flow)
+    }
+
+    fn manifest_stretch(&mut self, found: framed_log::Surveyed<'_>) -> ControlFlow<()> {
+        match found {
+            framed_log::Surveyed::Hole {
+                used: 0,
+                offset,
+                len,
+            } => self.give(DumpItem::new("room", 0).at(offset, len)),
+            framed_log::Surveyed::Hole { offset, used, .. } => {
+                self.give(damage(0, offset, used, "no edit verifies here"))
+            }
+            framed_log::Surveyed::Frame { offset, payload } => {
+                let len = (payload.len() + framed_log::FRAME_HEADER_BYTES) as u64;
+                match edit::decode(payload) {
+                    None => self.give(damage(0, offset, len, "the edit cannot be decoded")),
+                    Some(changes) => {
+                        let edit = DumpItem::new("edit", 0).at(offset, len);
+                        self.give(edit.number("changes", changes.len() as u64))?;
+                        changes.iter().try_for_each(|change| self.change(change))
+                    }
+                }
+            }
+        }
+    }
+
+    fn change(&mut self, change: &Change) -> ControlFlow<()> {
+        let item = |what: &str| DumpItem::new("change", 1).text("what", what);
+        let (item, parts) = match change {
+            Change::Format { ring_bytes } => (
+                item("format").number("commit-log-bytes", *ring_bytes),
+                &[][..],
+            ),
+            Change::Epoch(epoch) => {
+                let item = item("epoch")
+                    .number("epoch", epoch.epoch)
+                    .text("seed", format!("{:016x}", epoch.seed))
+                    .number("start", epoch.start.0)
+                    .number("previous-closed-at", epoch.previous_closed_at.0)
+                    .number("completed-before", epoch.completed_before);
+                (item, &[][..])
+            }
+            Change::CreateKeyspace { id, name } => {
+                let item = item("create-keyspace").number("id", id.0.into());
+                (item.text("name", name), &[][..])
+            }
+            Change::DropKeyspace { id } => {
+                (item("drop-keyspace").number("id", id.0.into()), &[][..])
+            }
+            Change::SetChunk(chunk) => {
+                let item = item("set-chunk")
+                    .number("id", chunk.id.0)
+                    .number("keyspace", chunk.keyspace.0.into())
+                    .bytes("low", &chunk.low);
+                (item, &chunk.parts[..])
+            }
+            Change::RemoveChunk { id } => (item("remove-chunk").number("id", id.0), &[][..]),
+            Change::AddParts { id, parts } => (item("add-parts").number("chunk", id.0), &parts[..]),
+            Change::Checkpoint {
+                number,
+                replay_from,
+            } => {
+                let item = item("checkpoint").number("number", *number);
+                (item.number("replay-from", replay_from.0), &[][..])
+            }
+        };
+        self.give_counted(item)?;
+        parts.iter().try_for_each(|part| self.part(part, 2))
+    }
+
+    fn part(&mut self, part: &Part, depth: usize) -> ControlFlow<()> {
+        let item = DumpItem::new("part", depth)
+            .text("table", format!("{:016x}", part.table.0))
+            .text("file", tables::file_name(part))
+            .number("offset", tables::start(part));
+        let item = match part.role {
+            Role::Base => item.text("role", "base"),
+            Role::Run { ordinal } => item.text("role", "run").number("ordinal", ordinal.into()),
+        };
+        let item = item
+            .number("epoch", part.epoch)
+            .number("checkpoint", part.checkpoint);
+        self.give(with_meta(item, &part.meta))
+    }
+
+    fn chunk_record(&self, id: u64) -> Result<ChunkRecord> {
+        let chunk = self.loaded.state.chunks.get(&ChunkId(id)).cloned();
+        chunk.ok_or_else(|| not_found(format!("there is no chunk {id}")))
+    }
+
+    fn chunk(&mut self, id: u64) -> Result<ControlFlow<()>> {
+        let chunk = self.chunk_record(id)?;
+        let item = self.chunk_item(&chunk);
+        if self.give(item).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        let mut parts = chunk.parts.iter();
+        Ok(parts.try_for_each(|part| self.part(part, 1)))
+    }
+
+    fn chunk_item(&self, chunk: &ChunkRecord) -> DumpItem {
+        let name = chunk_name(&self.loaded.state, chunk);
+        let item = DumpItem::new("chunk", 0)
+            .number("id", name.id)
+            .text("keyspace", name.keyspace)
+            .bytes("low", &name.low);
+        match &name.high {
+            Some(high) => item.bytes("high", high),
+            None => item.text("high", "end"),
+        }
+        .number("parts", chunk.parts.len() as u64)
+    }
+
+    fn log(&mut self, id: u64) -> Result<ControlFlow<()>> {
+        let chunk = self.chunk_record(id)?;
+        let item = self.chunk_item(&chunk);
+        let container = tables::container(self.directory)?;
+        let mut runs: Vec<&Part> = chunk.parts.iter().collect();
+        runs.retain(|part| part.role != Role::Base);
+        runs.sort_by_key(|part| match part.role {
+            Role::Base => 0,
+            Role::Run { ordinal } => ordinal,
+        });
+        let mut flow = self.give(item);
+        for part in runs {
+            if flow.is_break() {
+                break;
+            }
+            flow = self.part(part, 1);
+            if flow.is_continue() {
+                flow = match tables::open(self.directory, container.as_ref(), part) {
+                    Ok(file) => self.table(&*file, tables::start(part), part.meta.len, part.table),
+                    Err(what) => self.give(damage(2, tables::start(part), part.meta.len, what)),
+                };
+            }
+        }
+        Ok(flow)
+    }
+
+    fn table_named(&mut self, name: &str) -> Result<ControlFlow<()>> {
+        let no_table = || not_found(format!("there is no table {name}"));
+        let stem = Path::new(name).file_name().and_then(|name| name.to_str());
+        let stem = stem.ok_or_else(no_table)?;
+        let digits = stem.strip_suffix(".sst").unwrap_or(stem);
+        let digits = digits.strip_prefix("0x").unwrap_or(digits);
+        let id = TableId(u64::from_str_radix(digits, 16).map_err(|_| no_table())?);
+        let mut parts = self
+            .loaded
+            .state
+            .chunks
+            .values()
+            .flat_map(|chunk| &chunk.parts);
+        let known = parts.find(|part| part.table == id).cloned();
+        if let Some(part) = known {
+            let container = tables::container(self.directory)?;
+            let file = tables::open(self.directory, container.as_ref(), &part);
+            let file = file.map_err(not_found)?;
+            if self.part(&part, 0).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            return Ok(self.table(&*file, tables::start(&part), part.meta.len, id));
+        }
+        let path = table_path(&self.directory.dir, id);
+        if !self.directory.has(&tables::table_file_name(id)) {
+            return Err(no_table());
+        }
+        let file = self.directory.vfs.open(&path, false);
+        let file = file.map_err(io(&path, "open an SSTable"))?;
+        let len = file.len().map_err(io(&path, "look at an SSTable"))?;
+        Ok(self.table(&*file, 0, len, id))
+    }
+
+    fn table(&mut self, file: &dyn File, start: u64, len: u64, id: TableId) -> ControlFlow<()> {
+        let mut visitor = TableDump {
+            dumper: self,
+            start,
+            flow: ControlFlow::Continue(()),
+        };
+        table::examine(file, start, len, id, &mut visitor);
+        visitor.flow
+    }
+
+    fn commit_log(&mut self) -> Result<ControlFlow<()>> {
+        let state = &self.loaded.state;
+        if state.ring_bytes == 0 {
+            let item = DumpItem::new("commit-log", 0).text("what", "there is none");
+            return Ok(self.give(item));
+        }
+        let head = DumpItem::new("commit-log", 0)
+            .number("capacity", state.ring_bytes)
+            .number("replay-from", state.replay_from.0)
+            .number("last-checkpoint", state.completed);
+        if self.give(head).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        let path = self.directory.dir.join(COMMIT_LOG);
+        let file = self.directory.vfs.open(&path, false);
+        let file = file.map_err(io(&path, "open the commit log"))?;
+        let mut flow = ControlFlow::Continue(());
+        let below = last_version_of(state.completed);
+        let lives = segments(state);
+        let (capacity, from) = (state.ring_bytes, state.replay_from);
+        let outcome = commit_log::survey(&*file, capacity, from, below, &lives, &mut |found| {
+            if flow.is_continue() {
+                flow = self.log_stretch(found, capacity);
+            }
+            Ok(())
+        });
+        if let Err(error) = outcome {
+            flow = self.give(damage(0, 0, capacity, error.to_string()));
+        }
+        Ok(flow)
+    }
+
+    fn log_stretch(&mut self, found: Surveyed<'_>, capacity: u64) -> ControlFlow<()> {
+        match found {
+            Surveyed::Filler { lsn, end } => self.give(
+                DumpItem::new("filler", 0)
+                    .at(lsn.0 % capacity, end.0.saturating_sub(lsn.0))
+                    .number("lsn", lsn.0),
+            ),
+            Surveyed::Hole { lsn, end } => {
+                let what = "nothing verifies here, but the log goes on behind";
+                let item = damage(0, lsn.0 % capacity, end.0.saturating_sub(lsn.0), what);
+                self.give(item.number("lsn", lsn.0))
+            }
+            Surveyed::End { lsn, torn } => {
+                let what = match torn {
+                    Some(_) => "the log ends at a record that does not verify",
+                    None => "the log ends",
+                };
+                let item = DumpItem::new("end", 0).at(lsn.0 % capacity, 0);
+                self.give(item.text("what", what).number("lsn", lsn.0))
+            }
+            Surveyed::Record {
+                record,
+                epoch,
+                beyond,
+            } => {
+                let item = DumpItem::new("log-record", 0)
+                    .at(record.lsn.0 % capacity, record.end.0 - record.lsn.0)
+                    .number("lsn", record.lsn.0)
+                    .number("epoch", epoch)
+                    .text("version", shown_version(record.version))
+                    .number("tail", record.tail.0);
+                let item = match beyond {
+                    true => item.text("note", "behind a hole: opening does not read it"),
+                    false => item,
+                };
+                match payload::decode(record.payload) {
+                    None => self.give_counted(item.text("note", "makes no sense")),
+                    Some(Decoded::Extent { id, len, checksum }) => self.give_counted(
+                        item.text("value-extent", format!("{id:016x}.val"))
+                            .number("value-extent-bytes", len)
+                            .text("checksum", format!("{checksum:08x}")),
+                    ),
+                    Some(Decoded::Inline(ops)) => {
+                        self.give_counted(item.number("operations", ops.len() as u64))?;
+                        ops.iter().try_for_each(|op| self.operation(op))
+                    }
+                }
+            }
+        }
+    }
+
+    fn operation(&mut self, op: &DecodedOp<'_>) -> ControlFlow<()> {
+        let item = DumpItem::new("operation", 1).text("kind", kind_name(op.kind));
+        let item = match self.loaded.state.keyspaces.get(&op.keyspace) {
+            Some(name) => item.text("keyspace", name),
+            None => item.number("keyspace-id", op.keyspace.0.into()),
+        };
+        let item = item.bytes("key", op.key);
+        let item = self.with_value(item, op.kind, op.value);
+        self.give(item)
+    }
+
+    fn with_value(&self, item: DumpItem, kind: Kind, value: &[u8]) -> DumpItem {
+        match (self.keys_only, kind) {
+            (true, _) | (_, Kind::Delete) => item,
+            (false, Kind::Put) => item.bytes("value", value),
+        }
+    }
+}
+
+fn with_meta(item: DumpItem, meta: &TableMeta) -> DumpItem {
+    item.number("bytes", meta.len)
+        .number("records", meta.entries)
+        .number("deletes", meta.deletes)
+        .number("data-bytes", meta.data_bytes)
+        .text("max-version", shown_version(meta.max_version))
+        .bytes("min-key", &meta.min_key)
+        .bytes("max-key", &meta.max_key)
+        .text("checksum", format!("{:08x}", meta.checksum))
+}
+
+struct TableDump<'t, 'd> {
+    dumper: &'t mut Dumper<'d>,
+    start: u64,
+    flow: ControlFlow<()>,
+}
+
+impl TableDump<'_, '_> {
+    fn give(&mut self, item: DumpItem) -> ControlFlow<()> {
+        if self.flow.is_continue() {
+            self.flow = self.dumper.give(item);
+        }
+        self.flow
+    }
+}
+
+impl TableVisitor for TableDump<'_, '_> {
+    fn facts(&mut self, facts: &TableFacts) {
+        if let Some([data, filter, index, properties]) = facts.lens {
+            let item = DumpItem::new("footer", 1)
+                .at(
+                    self.start
+                        .saturating_add(data + filter + index + properties),
+                    table::FOOTER_LEN as u64,
+                )
+                .number("data-bytes", data)
+                .number("filter-bytes", filter)
+                .number("index-bytes", index)
+                .number("properties-bytes", properties);
+            let _ = self.give(item);
+        }
+        if let (Some(meta), Some((blocks, codec))) = (&facts.meta, facts.blocks) {
+            let item = DumpItem::new("properties", 1).number("blocks", blocks);
+            let item = item.text("codec", codec_name(codec));
+            let _ = self.give(with_meta(item, meta));
+        }
+    }
+
+    fn block(&mut self, facts: &BlockFacts<'_>) -> ControlFlow<()> {
+        let place = &facts.place;
+        let item = DumpItem::new("block", 1)
+            .at(
+                self.start.saturating_add(place.start),
+                place.end - place.start,
+            )
+            .number("ordinal", facts.ordinal as u64)
+            .text("codec", codec_name(facts.codec))
+            .number("payload-bytes", facts.payload_bytes as u64)
+            .number("restarts", facts.restarts as u64);
+        let item = match facts.separator {
+            Some(separator) => item.bytes("separator", separator),
+            None => item,
+        };
+        if self.dumper.left == 0 {
+            self.flow = ControlFlow::Break(());
+        }
+        self.give(item)
+    }
+
+    fn entry(&mut self, _ordinal: usize, entry: EntryRef<'_>) -> ControlFlow<()> {
+        let item = DumpItem::new("record", 2)
+            .text("kind", kind_name(entry.kind))
+            .text("version", shown_version(entry.version))
+            .bytes("key", entry.key);
+        let item = self.dumper.with_value(item, entry.kind, entry.value);
+        if self.flow.is_continue() {
+            self.flow = self.dumper.give_counted(item);
+        }
+        self.flow
+    }
+
+    fn damage(&mut self, found: TableDamage) {
+        let place = found.place;
+        let what = format!("{}: {}", found.part, found.what);
+        let item = damage(
+            1,
+            self.start.saturating_add(place.start),
+            place.end - place.start,
+            what,
+        );
+        let _ = self.give(item);
+    }
+}
+
+fn codec_name(codec: Codec) -> &'static str {
+    match codec {
+        Codec::None => "none",
+        Codec::Lz4 => "lz4",
+    }
+}

@@ -1,0 +1,311 @@
+//! The structure of a database as far as its bytes tell: what opening reads, but going on where
+//! opening stops.
+//!
+//! Where `CURRENT` is damaged, the newest manifest whose header verifies stands in. Where an edit is
+//! damaged, those behind it are applied all the same; then [`Loaded::whole`] is false, and what the
+//! state says may be out of date.
+
+use super::{Finding, FindingKind, Severity};
+use crate::error::{Error, ErrorKind, Result};
+use crate::manifest::edit::{self, Change};
+use crate::manifest::state::State;
+use crate::manifest::writer::{self, manifest_path};
+use crate::recovery::LOCK;
+use crate::sync::Arc;
+use evendb_storage::framed_log::{
+    FRAME_HEADER_BYTES, HEADER_BYTES, Surveyed, header_id, survey_frames,
+};
+use evendb_storage::vfs::{LockGuard, Vfs, read_exact_at};
+use evendb_storage::{Error as StorageError, TableId};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// A database's directory, locked against writers.
+pub(super) struct Place {
+    pub(super) vfs: Arc<dyn Vfs>,
+    pub(super) dir: PathBuf,
+    /// Names in the directory, in order.
+    pub(super) names: Vec<String>,
+    _lock: Option<Box<dyn LockGuard>>,
+    pub(super) lock_missing: bool,
+}
+
+/// The structure, and what is wrong with it.
+pub(super) struct Loaded {
+    pub(super) state: State,
+    pub(super) findings: Vec<Finding>,
+    /// The manifest that was read, if any was.
+    pub(super) manifest: Option<u64>,
+    /// Nothing that was durable is missing from the state.
+    pub(super) whole: bool,
+    /// Edits are lost for sure, so that the state is not the last one.
+    pub(super) edits_lost: bool,
+    /// Tables that any edit ever named.
+    pub(super) named_ever: BTreeSet<TableId>,
+    /// The greatest id of those that edits before the first loss name.
+    pub(super) greatest_before_loss: TableId,
+    pub(super) edits: u64,
+    /// Bytes of the manifest that were verified.
+    pub(super) live: Vec<Range<u64>>,
+}
+
+pub(super) fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    let what = what.to_owned();
+    move |source| StorageError::io(&path, &what, source).into()
+}
+
+impl Place {
+    /// Takes the lock shared. A directory that is none of a database is `NotFound`.
+    pub(super) fn open(vfs: Arc<dyn Vfs>, path: &Path) -> Result<Place> {
+        let dir = std::path::absolute(path).map_err(io(path, "resolve the path"))?;
+        let not_found = || {
+            let message = format!("there is no database in {}", dir.display());
+            Error::new(ErrorKind::NotFound, message)
+        };
+        if !vfs
+            .exists(&dir)
+            .map_err(io(&dir, "look for the database"))?
+        {
+            return Err(not_found());
+        }
+        let lock_path = dir.join(LOCK);
+        let lock = match vfs.lock(&lock_path, true) {
+            Ok(lock) => Some(lock),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                let message = format!("the database in {} is open elsewhere", dir.display());
+                return Err(Error::new(ErrorKind::Locked, message));
+            }
+            Err(error) => return Err(io(&lock_path, "lock the database")(error)),
+        };
+        let names = vfs.list(&dir).map_err(io(&dir, "list the directory"))?;
+        let mut names: Vec<String> = names
+            .into_iter()
+            .filter_map(|name| name.into_string().ok())
+            .collect();
+        names.sort_unstable();
+        let known = |name: &String| {
+            name == "CURRENT"
+                || name == crate::recovery::CONTAINER
+                || crate::recovery::is_own_name(name)
+        };
+        if !names.iter().any(known) {
+            return Err(not_found());
+        }
+        Ok(Place {
+            vfs,
+            dir,
+            names,
+            lock_missing: lock.is_none(),
+            _lock: lock,
+        })
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|known| known == name)
+    }
+
+    /// The whole of a file. A file that cannot be read is a message.
+    pub(super) fn read(&self, path: &Path) -> std::result::Result<Vec<u8>, String> {
+        let read = || {
+            let file = self.vfs.open(path, false)?;
+            let mut bytes = vec![0; file.len()? as usize];
+            read_exact_at(&*file, &mut bytes, 0)?;
+            Ok(bytes)
+        };
+        read().map_err(|error: std::io::Error| format!("cannot be read: {error}"))
+    }
+}
+
+impl Loaded {
+    pub(super) fn read(place: &Place) -> Loaded {
+        let mut loaded = Loaded {
+            state: State::default(),
+            findings: Vec::new(),
+            manifest: None,
+            whole: true,
+            edits_lost: false,
+            named_ever: BTreeSet::new(),
+            greatest_before_loss: TableId(0),
+            edits: 0,
+            live: Vec::new(),
+        };
+        if place.lock_missing {
+            let what = "missing: nothing keeps a writer out meanwhile";
+            let kind = FindingKind::Lock;
+            let finding = Finding::new(Severity::Warning, kind, LOCK, None, what);
+            loaded.findings.push(finding);
+        }
+        let (in_force, verified) = loaded.current(place);
+        let mut candidates = manifests(place);
+        if let Some(id) = in_force {
+            candidates.retain(|candidate| *candidate != id);
+            candidates.insert(0, id);
+        }
+        let mut stands_in = candidates.is_empty();
+        for id in candidates {
+            if loaded.manifest(place, id, verified.filter(|_| Some(id) == in_force)) {
+                loaded.manifest = Some(id);
+                break;
+            }
+            stands_in = true;
+        }
+        // One that stands in is not the last.
+        loaded.whole &= !stands_in;
+        loaded.edits_lost |= stands_in;
+        if let Err(what) = loaded.state.check() {
+            let name = loaded.manifest.map_or("CURRENT".to_owned(), file_name);
+            loaded.corrupt(FindingKind::Structure, &name, None, what);
+        }
+        loaded
+    }
+
+    fn corrupt(
+        &mut self,
+        kind: FindingKind,
+        file: &str,
+        place: Option<Range<u64>>,
+        what: impl Into<String>,
+    ) {
+        self.whole = false;
+        let finding = Finding::new(Severity::Corruption, kind, file, place, what);
+        self.findings.push(finding);
+    }
+
+    fn current(&mut self, place: &Place) -> (Option<u64>, Option<u64>) {
+        match writer::read_current(&*place.vfs, &place.dir) {
+            Ok((id, verified)) => (Some(id), Some(verified)),
+            Err(error) => {
+                let what = error.to_string();
+                let kind = match place.has("CURRENT") {
+                    true => FindingKind::Current,
+                    false => FindingKind::Missing,
+                };
+                self.corrupt(kind, "CURRENT", Some(0..28), what);
+                (None, None)
+            }
+        }
+    }
+
+    /// Reads a manifest; false if it is none.
+    fn manifest(&mut self, place: &Place, id: u64, verified: Option<u64>) -> bool {
+        let name = file_name(id);
+        if !place.has(&name) {
+            self.corrupt(FindingKind::Missing, &name, None, "the manifest is missing");
+            return false;
+        }
+        let bytes = match place.read(&manifest_path(&place.dir, id)) {
+            Ok(bytes) => bytes,
+            Err(what) => {
+                self.corrupt(FindingKind::Manifest, &name, None, what);
+                return false;
+            }
+        };
+        match header_id(&bytes) {
+            Ok(found) if found == id => self.live.push(0..HEADER_BYTES),
+            Ok(found) => {
+                let what = format!("this is the header of manifest {found}");
+                self.corrupt(FindingKind::Manifest, &name, Some(0..HEADER_BYTES), what);
+            }
+            Err(what) => {
+                self.corrupt(FindingKind::Manifest, &name, Some(0..HEADER_BYTES), what);
+            }
+        }
+        let verified = verified.unwrap_or(HEADER_BYTES);
+        let mut end = HEADER_BYTES;
+        survey_frames(&bytes, id, &mut |found| match found {
+            Surveyed::Frame { offset, payload } => {
+                end = offset + (FRAME_HEADER_BYTES + payload.len()) as u64;
+                self.live.push(offset..end);
+                self.edit(&name, offset..end, payload);
+            }
+            Surveyed::Hole { offset, used, len } => {
+                let place = offset..offset + len;
+                let followed = place.end < bytes.len() as u64;
+                self.hole(&name, place, used, followed, verified);
+            }
+        });
+        let end_vouched = bytes.len() as u64;
+        if end_vouched < verified {
+            self.edits_lost = true;
+            let what = format!("cut short: it must verify up to byte {verified}");
+            self.corrupt(
+                FindingKind::Length,
+                &name,
+                Some(end_vouched..verified),
+                what,
+            );
+        }
+        self.edits > 0
+    }
+
+    /// Bytes of which no edit verifies: `place`, of which `used` are not merely room.
+    fn hole(&mut self, name: &str, place: Range<u64>, used: u64, followed: bool, verified: u64) {
+        let used_end = match followed {
+            true => place.end,
+            false => place.start + used,
+        };
+        if place.start < verified {
+            self.edits_lost = true;
+            let what = "an edit does not verify, or is cut short";
+            let end = match followed {
+                true => used_end,
+                false => used_end.max(verified),
+            };
+            self.corrupt(FindingKind::Manifest, name, Some(place.start..end), what);
+        } else if followed {
+            self.edits_lost = true;
+            let what = "bytes that do not verify, with valid edits behind them";
+            self.corrupt(FindingKind::Manifest, name, Some(place), what);
+        } else if used > 0 {
+            let what = "the last edits do not verify: opening takes this for the end that a \
+                        crash in the middle of an append leaves; after a clean close or a \
+                        mere end of the process it is damage";
+            let kind = FindingKind::ManifestEnd;
+            let place = Some(place.start..used_end);
+            let finding = Finding::new(Severity::Warning, kind, name, place, what);
+            self.findings.push(finding);
+        }
+    }
+
+    fn edit(&mut self, name: &str, place: Range<u64>, payload: &[u8]) {
+        self.edits += 1;
+        let Some(changes) = edit::decode(payload) else {
+            self.edits_lost = true;
+            let what = "an edit cannot be decoded";
+            self.corrupt(FindingKind::Manifest, name, Some(place), what);
+            return;
+        };
+        for change in &changes {
+            let parts = match change {
+                Change::SetChunk(chunk) => &chunk.parts[..],
+                Change::AddParts { parts, .. } => &parts[..],
+                _ => &[],
+            };
+            self.named_ever.extend(parts.iter().map(|part| part.table));
+            if !self.edits_lost
+                && let Some(last) = self.named_ever.last()
+            {
+                self.greatest_before_loss = *last;
+            }
+            if let Err(what) = self.state.apply(change) {
+                self.edits_lost = true;
+                self.corrupt(FindingKind::Structure, name, Some(place.clone()), what);
+            }
+        }
+    }
+}
+
+pub(super) fn file_name(id: u64) -> String {
+    format!("MANIFEST-{id:06}")
+}
+
+/// Ids of the manifests in the directory, newest first.
+fn manifests(place: &Place) -> Vec<u64> {
+    let number = |name: &String| name.strip_prefix("MANIFEST-")?.parse().ok();
+    let mut ids: Vec<u64> = place.names.iter().filter_map(number).collect();
+    ids.sort_unstable_by(|a, b| b.cmp(a));
+    ids
+}

@@ -1,0 +1,305 @@
+//! Looking inside of a closed database: [`verify`] checks every checksum and invariant on disk,
+//! [`dump`] shows what the bytes say, [`repair`] saves what can be saved into a new database.
+//!
+//! ```text
+//! load    CURRENT, manifest, names in the directory -> state, and what is wrong with it
+//! verify  state -> tables (storage's examine), commit log (survey), value extents -> findings
+//! dump    one of them -> items, in the order of the bytes
+//! repair  state, or what a scan of the files finds -> records, merged -> a new database
+//! ```
+//!
+//! All three take the directory's lock shared (a writer excludes them, readers do not), write
+//! nothing into it, and decode by the engine's own decoders. Damage is a finding, not an error:
+//! errors are for a directory that cannot be looked at. One thread; memory is a window, a table's
+//! index and filter, and in a repair one chunk's records.
+
+mod dump;
+mod load;
+mod repair;
+mod tables;
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod tests;
+mod verify;
+
+pub use dump::{Dump, DumpItem, DumpOptions, DumpValue, dump};
+pub use repair::{Loss, RepairOptions, RepairReport, repair};
+pub use verify::verify;
+
+use crate::manifest::edit::ChunkRecord;
+use crate::manifest::state::State;
+use crate::sync::Arc;
+use evendb_storage::vfs::{OsVfs, Vfs};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// How to look at a database.
+#[derive(Default)]
+pub struct InspectOptions<'a> {
+    vfs: Option<Arc<dyn Vfs>>,
+    progress: Option<&'a mut dyn FnMut(Progress)>,
+}
+
+/// How far it has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Bytes looked at.
+    pub done: u64,
+    /// Bytes to look at in all.
+    pub total: u64,
+}
+
+impl<'a> InspectOptions<'a> {
+    /// The operating system's files, no progress.
+    pub fn new() -> InspectOptions<'a> {
+        InspectOptions::default()
+    }
+
+    /// Is told now and then how far it has come.
+    #[must_use]
+    pub fn progress(mut self, tell: &'a mut dyn FnMut(Progress)) -> Self {
+        self.progress = Some(tell);
+        self
+    }
+
+    /// Another file system, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn vfs(mut self, vfs: Arc<dyn Vfs>) -> Self {
+        self.vfs = Some(vfs);
+        self
+    }
+
+    fn files(&self) -> Arc<dyn Vfs> {
+        self.vfs.clone().unwrap_or_else(|| Arc::new(OsVfs))
+    }
+
+    fn tell(&mut self, progress: Progress) {
+        if let Some(tell) = &mut self.progress {
+            tell(progress);
+        }
+    }
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+pub enum Severity {
+    /// Nothing is lost by it that was known to be durable: leftovers, and ends that a crash leaves
+    /// just so.
+    Warning,
+    /// Bytes that should be there are not, or not as they were written.
+    Corruption,
+}
+
+/// What a finding is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+pub enum FindingKind {
+    /// The lock file.
+    Lock,
+    /// `CURRENT`, which names the manifest.
+    Current,
+    /// The manifest's bytes.
+    Manifest,
+    /// Where the manifest ends: bytes of an append that was cut short, or damage.
+    ManifestEnd,
+    /// What the manifest says contradicts itself.
+    Structure,
+    /// A file that should be there is not.
+    Missing,
+    /// A file is shorter or longer than it should be.
+    Length,
+    /// Part of a table does not verify.
+    Table,
+    /// A table that verifies, but is not the one the manifest names, or in the wrong place.
+    WrongTable,
+    /// The commit log has valid records behind bytes that do not verify.
+    CommitLogHole,
+    /// Where the commit log ends: a record that was cut short, or damage.
+    CommitLogEnd,
+    /// A record of the commit log that verifies but makes no sense.
+    CommitLogRecord,
+    /// A value extent that the commit log names.
+    ValueExtent,
+    /// A file that nothing names; the next opening removes it.
+    Orphan,
+}
+
+impl FindingKind {
+    /// A word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FindingKind::Lock => "lock",
+            FindingKind::Current => "current",
+            FindingKind::Manifest => "manifest",
+            FindingKind::ManifestEnd => "manifest-end",
+            FindingKind::Structure => "structure",
+            FindingKind::Missing => "missing",
+            FindingKind::Length => "length",
+            FindingKind::Table => "table",
+            FindingKind::WrongTable => "wrong-table",
+            FindingKind::CommitLogHole => "commit-log-hole",
+            FindingKind::CommitLogEnd => "commit-log-end",
+            FindingKind::CommitLogRecord => "commit-log-record",
+            FindingKind::ValueExtent => "value-extent",
+            FindingKind::Orphan => "orphan",
+        }
+    }
+}
+
+/// A chunk, as far as it concerns a finding.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ChunkName {
+    /// The keyspace's name.
+    pub keyspace: String,
+    /// The chunk's id.
+    pub id: u64,
+    /// Its least key.
+    pub low: Vec<u8>,
+    /// Where the next chunk begins; `None` for the last.
+    pub high: Option<Vec<u8>>,
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Finding {
+    /// How bad.
+    pub severity: Severity,
+    /// About what.
+    pub kind: FindingKind,
+    /// The chunks that are concerned, where it is known.
+    pub chunks: Vec<ChunkName>,
+    /// Name of the file in the directory.
+    pub file: String,
+    /// First byte of the damaged unit in the file.
+    pub offset: Option<u64>,
+    /// Bytes of the unit.
+    pub len: Option<u64>,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl Finding {
+    fn new(
+        severity: Severity,
+        kind: FindingKind,
+        file: &str,
+        place: Option<Range<u64>>,
+        what: impl Into<String>,
+    ) -> Finding {
+        Finding {
+            severity,
+            kind,
+            chunks: Vec::new(),
+            file: file.to_owned(),
+            offset: place.as_ref().map(|place| place.start),
+            len: place.map(|place| place.end.saturating_sub(place.start)),
+            what: what.into(),
+        }
+    }
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let severity = match self.severity {
+            Severity::Corruption => "corruption",
+            Severity::Warning => "warning",
+        };
+        write!(f, "{severity}: {}", self.file)?;
+        match (self.offset, self.len) {
+            (Some(offset), Some(len)) => write!(f, " at {offset}, {len} bytes")?,
+            (Some(offset), None) => write!(f, " at {offset}")?,
+            _ => {}
+        }
+        write!(f, ": {} ({})", self.what, self.kind.name())?;
+        for chunk in &self.chunks {
+            let high = chunk
+                .high
+                .as_ref()
+                .map(|high| high.escape_ascii().to_string());
+            write!(
+                f,
+                "; chunk {} of keyspace `{}`, keys `{}` to {}",
+                chunk.id,
+                chunk.keyspace,
+                chunk.low.escape_ascii(),
+                high.map_or("the end".to_owned(), |high| format!("`{high}`")),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// How much was looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Checked {
+    /// Files of the database.
+    pub files: u64,
+    /// Bytes read of them.
+    pub bytes: u64,
+    /// Edits of the manifest.
+    pub edits: u64,
+    /// Keyspaces.
+    pub keyspaces: u64,
+    /// Chunks.
+    pub chunks: u64,
+    /// Tables: SSTables and runs.
+    pub tables: u64,
+    /// Data blocks of tables.
+    pub blocks: u64,
+    /// Records in tables.
+    pub records: u64,
+    /// Records of the commit log.
+    pub commit_log_records: u64,
+    /// Value extents.
+    pub value_extents: u64,
+}
+
+/// What [`verify`] found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// In the order of the checks: structure, tables, commit log, leftovers.
+    pub findings: Vec<Finding>,
+    /// How much was looked at.
+    pub checked: Checked,
+    /// The bytes that mean something, by file: all of these were verified. What lies outside of
+    /// them (free extents, padding, passed laps of the commit log, room ahead) is never read.
+    pub live: BTreeMap<String, Vec<Range<u64>>>,
+}
+
+impl VerifyReport {
+    /// Whether nothing is corrupt. There may be warnings.
+    pub fn is_sound(&self) -> bool {
+        let corrupt = |finding: &Finding| finding.severity == Severity::Corruption;
+        !self.findings.iter().any(corrupt)
+    }
+
+    /// Whether a byte of a file means something.
+    pub fn is_live(&self, file: &str, offset: u64) -> bool {
+        let ranges = self.live.get(file).into_iter().flatten();
+        ranges.into_iter().any(|range| range.contains(&offset))
+    }
+}
+
+/// A chunk's name for a finding: its upper limit is the next one's low key.
+fn chunk_name(state: &State, chunk: &ChunkRecord) -> ChunkName {
+    let later = state
+        .chunks
+        .values()
+        .filter(|other| other.keyspace == chunk.keyspace && other.low > chunk.low);
+    ChunkName {
+        keyspace: state
+            .keyspaces
+            .get(&chunk.keyspace)
+            .cloned()
+            .unwrap_or_default(),
+        id: chunk.id.0,
+        low: chunk.low.clone(),
+        high: later.map(|other| other.low.clone()).min(),
+    }
+}

@@ -1,0 +1,94 @@
+//! The tables that a state names: each once, where it lies, and whose it is.
+
+use super::load::Place as Directory;
+use crate::error::Result;
+use crate::funk::tables::table_path;
+use crate::manifest::ChunkId;
+use crate::manifest::edit::{ChunkRecord, Part, Place};
+use crate::manifest::state::State;
+use crate::recovery::CONTAINER;
+use crate::sync::Arc;
+use evendb_storage::TableId;
+use evendb_storage::vfs::File;
+use std::collections::BTreeMap;
+
+/// A table and the chunks that name it.
+pub(super) struct Named<'s> {
+    pub(super) part: &'s Part,
+    pub(super) chunks: Vec<&'s ChunkRecord>,
+}
+
+/// All tables, in the order in which they are read best: the container's by offset, then files.
+/// The second part is what contradicts: tables that two chunks know differently.
+pub(super) fn named(state: &State) -> (Vec<Named<'_>>, Vec<(ChunkId, TableId)>) {
+    let mut known: BTreeMap<TableId, Named<'_>> = BTreeMap::new();
+    let mut contradictions = Vec::new();
+    for chunk in state.chunks.values() {
+        for part in &chunk.parts {
+            let named = known.entry(part.table).or_insert_with(|| Named {
+                part,
+                chunks: Vec::new(),
+            });
+            if named.part.place != part.place || named.part.meta != part.meta {
+                contradictions.push((chunk.id, part.table));
+            }
+            named.chunks.push(chunk);
+        }
+    }
+    let mut tables: Vec<_> = known.into_values().collect();
+    tables.sort_by_key(|named| match named.part.place {
+        Place::Extent { offset } => (0, offset),
+        Place::File => (1, named.part.table.0),
+    });
+    (tables, contradictions)
+}
+
+/// Name of the file that a part lies in.
+pub(super) fn file_name(part: &Part) -> String {
+    match part.place {
+        Place::File => table_file_name(part.table),
+        Place::Extent { .. } => CONTAINER.to_owned(),
+    }
+}
+
+pub(super) fn table_file_name(id: TableId) -> String {
+    format!("{:016x}.sst", id.0)
+}
+
+/// Where in its file a part begins.
+pub(super) fn start(part: &Part) -> u64 {
+    match part.place {
+        Place::File => 0,
+        Place::Extent { offset } => offset,
+    }
+}
+
+/// The file of a part; `Err` is what is wrong with it.
+pub(super) fn open(
+    directory: &Directory,
+    container: Option<&Arc<dyn File>>,
+    part: &Part,
+) -> std::result::Result<Arc<dyn File>, String> {
+    match (part.place, container) {
+        (Place::Extent { .. }, Some(container)) => Ok(container.clone()),
+        (Place::Extent { .. }, None) => Err(format!("{CONTAINER} cannot be opened")),
+        (Place::File, _) => {
+            let path = table_path(&directory.dir, part.table);
+            let opened = directory.vfs.open(&path, false);
+            opened.map_err(|error| match error.kind() {
+                std::io::ErrorKind::NotFound => "the SSTable is missing".to_owned(),
+                _ => format!("cannot be opened: {error}"),
+            })
+        }
+    }
+}
+
+/// The container, if it can be opened.
+pub(super) fn container(directory: &Directory) -> Result<Option<Arc<dyn File>>> {
+    let path = directory.dir.join(CONTAINER);
+    match directory.vfs.open(&path, false) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(super::load::io(&path, "open the chunks' logs")(error)),
+    }
+}

@@ -1,0 +1,561 @@
+//! `verify`: every checksum and every invariant of the bytes on disk.
+//!
+//! In the order of reading: structure, container by offset, SSTables, commit log, value extents,
+//! names. Each finding names the damaged unit: a frame, a block, a record, a file.
+
+use super::load::{Loaded, Place as Directory, io};
+use super::tables::{self, Named};
+use super::{
+    Checked, ChunkName, Finding, FindingKind, InspectOptions, Progress, Severity, VerifyReport,
+    chunk_name,
+};
+use crate::engine::value_extent_path;
+use crate::error::Result;
+use crate::manifest::KeyspaceId;
+use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
+use crate::manifest::state::State;
+use crate::recovery::{COMMIT_LOG, CONTAINER, LOCK, is_own_name, segments};
+use crate::sync::Arc;
+use crate::version::clock::{checkpoint_of, last_version_of};
+use crate::write::commit_log::{self, LogRecord, Lsn, Surveyed};
+use crate::write::payload::{self, Decoded, DecodedOp};
+use evendb_storage::codec::checksum;
+use evendb_storage::table::{self, BlockFacts, TableDamage, TableFacts, TableVisitor};
+use evendb_storage::vfs::File;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{ControlFlow, Range};
+use std::path::Path;
+
+/// Checks every checksum and invariant on disk of the closed database in `path`. Nothing is
+/// written; damage is in the report.
+///
+/// # Errors
+/// `NotFound` without a database, `Locked` if it is open for writing, `Io`.
+pub fn verify(path: impl AsRef<Path>, mut options: InspectOptions<'_>) -> Result<VerifyReport> {
+    let directory = Directory::open(options.files(), path.as_ref())?;
+    let loaded = Loaded::read(&directory);
+    let mut verifier = Verifier {
+        directory: &directory,
+        state: &loaded.state,
+        options: &mut options,
+        report: VerifyReport::default(),
+        progress: Progress::default(),
+        extents_named: BTreeSet::new(),
+    };
+    verifier.report.findings.clone_from(&loaded.findings);
+    verifier.count_structure(&loaded);
+    let (named, contradictions) = tables::named(&loaded.state);
+    verifier.progress.total = named
+        .iter()
+        .map(|named| named.part.meta.len)
+        .fold(loaded.state.ring_bytes, u64::saturating_add);
+    for (chunk, table) in contradictions {
+        let what = format!("chunk {} knows table {:#x} differently", chunk.0, table.0);
+        verifier.structure(&loaded, what, &[]);
+    }
+    verifier.chunks(&loaded);
+    verifier.container_places(&named)?;
+    verifier.tables(&named)?;
+    verifier.commit_log()?;
+    verifier.names(&loaded, &named);
+    Ok(verifier.report)
+}
+
+struct Verifier<'v, 'o> {
+    directory: &'v Directory,
+    state: &'v State,
+    options: &'v mut InspectOptions<'o>,
+    report: VerifyReport,
+    progress: Progress,
+    /// Value extents that records of the log name.
+    extents_named: BTreeSet<u64>,
+}
+
+impl Verifier<'_, '_> {
+    fn find(
+        &mut self,
+        severity: Severity,
+        kind: FindingKind,
+        file: &str,
+        place: Option<Range<u64>>,
+        what: impl Into<String>,
+    ) -> &mut Finding {
+        let finding = Finding::new(severity, kind, file, place, what);
+        self.report.findings.push(finding);
+        let last = self.report.findings.len() - 1;
+        &mut self.report.findings[last]
+    }
+
+    fn structure(&mut self, loaded: &Loaded, what: impl Into<String>, chunks: &[&ChunkRecord]) {
+        let name = loaded.manifest.map(super::load::file_name);
+        let name = name.unwrap_or_else(|| "CURRENT".to_owned());
+        let chunks = self.chunk_names(chunks);
+        let kind = FindingKind::Structure;
+        self.find(Severity::Corruption, kind, &name, None, what)
+            .chunks = chunks;
+    }
+
+    fn chunk_names(&self, chunks: &[&ChunkRecord]) -> Vec<ChunkName> {
+        let name = |chunk: &&ChunkRecord| chunk_name(self.state, chunk);
+        chunks.iter().map(name).collect()
+    }
+
+    fn live(&mut self, file: &str, range: Range<u64>) {
+        let ranges = self.report.live.entry(file.to_owned()).or_default();
+        match ranges.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => ranges.push(range),
+        }
+    }
+
+    fn advance(&mut self, bytes: u64) {
+        self.report.checked.bytes = self.report.checked.bytes.saturating_add(bytes);
+        self.progress.done = self.progress.done.saturating_add(bytes);
+        self.options.tell(self.progress);
+    }
+
+    fn count_structure(&mut self, loaded: &Loaded) {
+        let live = loaded.live.iter().map(|range| range.end - range.start);
+        self.report.checked = Checked {
+            files: 1 + u64::from(loaded.manifest.is_some()),
+            bytes: live.sum::<u64>() + 28,
+            edits: loaded.edits,
+            keyspaces: loaded.state.keyspaces.len() as u64,
+            chunks: loaded.state.chunks.len() as u64,
+            ..Checked::default()
+        };
+        self.live("CURRENT", 0..28);
+        if let Some(id) = loaded.manifest {
+            for range in &loaded.live {
+                self.live(&super::load::file_name(id), range.clone());
+            }
+        }
+    }
+
+    /// Invariants between the parts of each chunk.
+    fn chunks(&mut self, loaded: &Loaded) {
+        let state = self.state;
+        let mut highs: BTreeMap<(KeyspaceId, &[u8]), &ChunkRecord> = BTreeMap::new();
+        for chunk in state.chunks.values() {
+            highs.insert((chunk.keyspace, &chunk.low), chunk);
+        }
+        let in_order: Vec<_> = highs.into_values().collect();
+        for (index, chunk) in in_order.iter().enumerate() {
+            let next = in_order
+                .get(index + 1)
+                .filter(|next| next.keyspace == chunk.keyspace);
+            let high = next.map(|next| next.low.as_slice());
+            for what in wrong_in_chunk(state, chunk, high) {
+                self.structure(loaded, what, &[chunk]);
+            }
+        }
+        if let Some(epoch) = state.epochs.last()
+            && epoch.completed_before > state.completed
+        {
+            let what = "an epoch began after a checkpoint that was never completed";
+            self.structure(loaded, what, &[]);
+        }
+    }
+
+    /// Extents lie in the container, in whole sectors, and not on top of each other.
+    fn container_places(&mut self, named: &[Named<'_>]) -> Result<()> {
+        let path = self.directory.dir.join(CONTAINER);
+        let Some(file) = tables::container(self.directory)? else {
+            let what = "the chunks' logs are missing";
+            self.find(
+                Severity::Corruption,
+                FindingKind::Missing,
+                CONTAINER,
+                None,
+                what,
+            );
+            return Ok(());
+        };
+        self.report.checked.files += 1;
+        let len = file.len().map_err(io(&path, "look at the chunks' logs"))?;
+        let mut free_from = 0;
+        for named in named {
+            let Place::Extent { offset } = named.part.place else {
+                continue;
+            };
+            let end = offset.saturating_add(named.part.meta.len);
+            let wrong = if !offset.is_multiple_of(512) {
+                Some((FindingKind::Structure, "a run does not begin at a sector"))
+            } else if end > len {
+                Some((FindingKind::Length, "a run lies beyond the file's end"))
+            } else if offset < free_from {
+                Some((FindingKind::Structure, "two runs overlap"))
+            } else {
+                None
+            };
+            free_from = free_from.max(end.saturating_add(511) / 512 * 512);
+            if let Some((kind, what)) = wrong {
+                let chunks = self.chunk_names(&named.chunks);
+                let what = format!("{what}: {:#x}", named.part.table.0);
+                self.find(
+                    Severity::Corruption,
+                    kind,
+                    CONTAINER,
+                    Some(offset..end),
+                    what,
+                )
+                .chunks = chunks;
+            }
+        }
+        Ok(())
+    }
+
+    fn tables(&mut self, named: &[Named<'_>]) -> Result<()> {
+        let container = tables::container(self.directory)?;
+        for named in named {
+            let name = tables::file_name(named.part);
+            let file = match tables::open(self.directory, container.as_ref(), named.part) {
+                Ok(file) => file,
+                Err(what) => {
+                    let chunks = self.chunk_names(&named.chunks);
+                    self.find(
+                        Severity::Corruption,
+                        FindingKind::Missing,
+                        &name,
+                        None,
+                        what,
+                    )
+                    .chunks = chunks;
+                    continue;
+                }
+            };
+            if named.part.place == Place::File {
+                self.report.checked.files += 1;
+                self.check_length(&*file, &name, named);
+            }
+            self.table(&*file, &name, named);
+        }
+        Ok(())
+    }
+
+    fn check_length(&mut self, file: &dyn File, name: &str, named: &Named<'_>) {
+        let want = named.part.meta.len;
+        let what = match file.len() {
+            Ok(len) if len == want => return,
+            Ok(len) => format!("{len} bytes instead of {want}"),
+            Err(error) => format!("its length cannot be read: {error}"),
+        };
+        let chunks = self.chunk_names(&named.chunks);
+        let place = Some(want.min(file.len().unwrap_or(0))..want);
+        self.find(Severity::Corruption, FindingKind::Length, name, place, what)
+            .chunks = chunks;
+    }
+
+    fn table(&mut self, file: &dyn File, name: &str, named: &Named<'_>) {
+        let part = named.part;
+        let start = tables::start(part);
+        let mut look = TableLook::default();
+        let examined = table::examine(file, start, part.meta.len, part.table, &mut look);
+        let checked = &mut self.report.checked;
+        checked.tables += 1;
+        checked.blocks += examined.blocks;
+        checked.records += examined.records;
+        self.live(name, start..start.saturating_add(part.meta.len));
+        self.advance(part.meta.len);
+        let chunks = self.chunk_names(&named.chunks);
+        for damage in look.damages {
+            let at = |relative: u64| start.saturating_add(relative);
+            let place = at(damage.place.start)..at(damage.place.end);
+            let mut what = format!(
+                "{} of table {:#x}: {}",
+                damage.part, part.table.0, damage.what
+            );
+            if damage.loses_records {
+                what += &format!(
+                    "; records of keys from {} to {}",
+                    shown(damage.keys_from.as_deref()),
+                    shown(damage.keys_to.as_deref())
+                );
+            }
+            let kind = FindingKind::Table;
+            self.find(Severity::Corruption, kind, name, Some(place), what)
+                .chunks
+                .clone_from(&chunks);
+        }
+        if let Some(meta) = look.facts.meta
+            && meta != *part.meta
+        {
+            let what = format!(
+                "table {:#x} verifies but is not the one that the manifest names",
+                part.table.0
+            );
+            let place = Some(start..start.saturating_add(part.meta.len));
+            let kind = FindingKind::WrongTable;
+            self.find(Severity::Corruption, kind, name, place, what)
+                .chunks = chunks;
+        }
+    }
+
+    fn commit_log(&mut self) -> Result<()> {
+        let capacity = self.state.ring_bytes;
+        if capacity == 0 {
+            return Ok(());
+        }
+        let path = self.directory.dir.join(COMMIT_LOG);
+        let file: Arc<dyn File> = match self.directory.vfs.open(&path, false) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let what = "the commit log is missing";
+                self.find(
+                    Severity::Corruption,
+                    FindingKind::Missing,
+                    COMMIT_LOG,
+                    None,
+                    what,
+                );
+                return Ok(());
+            }
+            Err(error) => return Err(io(&path, "open the commit log")(error)),
+        };
+        self.report.checked.files += 1;
+        let len = file.len().map_err(io(&path, "look at the commit log"))?;
+        if len != capacity {
+            let what = format!("{len} bytes instead of {capacity}");
+            let place = Some(len.min(capacity)..capacity);
+            self.find(
+                Severity::Corruption,
+                FindingKind::Length,
+                COMMIT_LOG,
+                place,
+                what,
+            );
+            if len < capacity {
+                return Ok(());
+            }
+        }
+        let from = self.state.replay_from;
+        let below = last_version_of(self.state.completed);
+        let lives = segments(self.state);
+        let outcome = commit_log::survey(&*file, capacity, from, below, &lives, &mut |found| {
+            self.log_stretch(found);
+            Ok(())
+        });
+        if let Err(error) = outcome {
+            let kind = FindingKind::CommitLogHole;
+            self.find(
+                Severity::Corruption,
+                kind,
+                COMMIT_LOG,
+                None,
+                error.to_string(),
+            );
+        }
+        self.advance(capacity);
+        Ok(())
+    }
+
+    fn log_stretch(&mut self, found: Surveyed<'_>) {
+        let capacity = self.state.ring_bytes.max(1);
+        let file_place = |lsn: Lsn, end: Lsn| {
+            let start = lsn.0 % capacity;
+            start..start.saturating_add(end.0.saturating_sub(lsn.0))
+        };
+        match found {
+            Surveyed::Record { record, .. } => {
+                self.report.checked.commit_log_records += 1;
+                // The padding is not covered.
+                let covered = Lsn(record.lsn.0 + 40 + record.payload.len() as u64);
+                self.live(COMMIT_LOG, file_place(record.lsn, covered));
+                for what in self.log_record(&record) {
+                    let kind = FindingKind::CommitLogRecord;
+                    let place = Some(file_place(record.lsn, record.end));
+                    let what = format!("{what} (LSN {})", record.lsn.0);
+                    self.find(Severity::Corruption, kind, COMMIT_LOG, place, what);
+                }
+            }
+            Surveyed::Filler { lsn, .. } => {
+                self.live(COMMIT_LOG, file_place(lsn, Lsn(lsn.0 + 40)));
+            }
+            Surveyed::Hole { lsn, end } => {
+                let what = format!(
+                    "LSN {} to {} do not verify, with the log going on behind: opening takes \
+                     this for the log's end and drops what follows; damage, or a power loss \
+                     that took pages never synced",
+                    lsn.0, end.0
+                );
+                let kind = FindingKind::CommitLogHole;
+                let place = Some(file_place(lsn, end));
+                self.find(Severity::Corruption, kind, COMMIT_LOG, place, what);
+            }
+            Surveyed::End { lsn, torn } => {
+                if let Some(end) = torn {
+                    let what = format!(
+                        "the record at LSN {} does not verify and none follows: the end of a \
+                         log that a power loss cut in the middle of a write, or damage to its \
+                         last record",
+                        lsn.0
+                    );
+                    let kind = FindingKind::CommitLogEnd;
+                    let place = Some(file_place(lsn, end));
+                    self.find(Severity::Warning, kind, COMMIT_LOG, place, what);
+                }
+            }
+        }
+    }
+
+    /// What is wrong with a record that verifies.
+    fn log_record(&mut self, record: &LogRecord<'_>) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if record.tail > self.state.replay_from {
+            wrong.push(format!(
+                "the log was recycled up to LSN {}, further than the manifest knows: an edit is \
+                 lost",
+                record.tail.0
+            ));
+        }
+        match payload::decode(record.payload) {
+            None => wrong.push("the record makes no sense".to_owned()),
+            Some(Decoded::Inline(ops)) => wrong.extend(self.log_operations(&ops)),
+            Some(Decoded::Extent { id, len, checksum }) => {
+                self.extents_named.insert(id);
+                self.value_extent(record.lsn, id, len, checksum);
+            }
+        }
+        wrong
+    }
+
+    fn log_operations(&self, ops: &[DecodedOp<'_>]) -> Option<String> {
+        let unknown = |op: &&DecodedOp<'_>| op.keyspace.0 >= self.state.next_keyspace;
+        let op = ops.iter().find(unknown)?;
+        Some(format!("keyspace {} was never created", op.keyspace.0))
+    }
+
+    fn value_extent(&mut self, lsn: Lsn, id: u64, len: u64, crc: u32) {
+        let name = format!("{id:016x}.val");
+        let path = value_extent_path(&self.directory.dir, id);
+        let wrong = if !self.directory.has(&name) {
+            Some((
+                FindingKind::Missing,
+                "the value extent is missing".to_owned(),
+            ))
+        } else {
+            match self.directory.read(&path) {
+                Err(what) => Some((FindingKind::ValueExtent, what)),
+                Ok(bytes) if bytes.len() as u64 != len => {
+                    let what = format!("{} bytes instead of {len}", bytes.len());
+                    Some((FindingKind::Length, what))
+                }
+                Ok(bytes) if checksum(id, &[&bytes]) != crc => {
+                    let what = "its checksum is another than its record says".to_owned();
+                    Some((FindingKind::ValueExtent, what))
+                }
+                Ok(bytes) => {
+                    self.report.checked.files += 1;
+                    self.report.checked.value_extents += 1;
+                    self.live(&name, 0..len);
+                    let ops = payload::decode_ops(&bytes);
+                    let what = match &ops {
+                        None => Some("its contents make no sense".to_owned()),
+                        Some(ops) => self.log_operations(ops),
+                    };
+                    what.map(|what| (FindingKind::ValueExtent, what))
+                }
+            }
+        };
+        if let Some((kind, what)) = wrong {
+            let what = format!(
+                "{what}; named by the commit log at LSN {}, where opening ends the log",
+                lsn.0
+            );
+            self.find(Severity::Corruption, kind, &name, Some(0..len), what);
+        }
+    }
+
+    /// Files that nothing names.
+    fn names(&mut self, loaded: &Loaded, named: &[Named<'_>]) {
+        let mut known: BTreeSet<String> = named
+            .iter()
+            .map(|named| tables::file_name(named.part))
+            .collect();
+        known.extend(self.extents_named.iter().map(|id| format!("{id:016x}.val")));
+        known.extend(loaded.manifest.map(super::load::file_name));
+        for name in &self.directory.names {
+            let other = [LOCK, "CURRENT", COMMIT_LOG, CONTAINER].contains(&name.as_str());
+            if !other && is_own_name(name) && !known.contains(name) {
+                let what = match loaded.whole {
+                    true => "nothing names this file; the next opening removes it",
+                    false => {
+                        "nothing that can be read names this file: do not open the database, \
+                              opening would remove it"
+                    }
+                };
+                self.find(Severity::Warning, FindingKind::Orphan, name, None, what);
+            }
+        }
+    }
+}
+
+/// A key for a message.
+fn shown(key: Option<&[u8]>) -> String {
+    key.map_or("?".to_owned(), |key| format!("`{}`", key.escape_ascii()))
+}
+
+/// What contradicts among the parts of one chunk.
+fn wrong_in_chunk(state: &State, chunk: &ChunkRecord, high: Option<&[u8]>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let last_epoch = state.epochs.last().map_or(0, |epoch| epoch.epoch);
+    let mut base: Vec<&Part> = Vec::new();
+    let mut ordinals = BTreeSet::new();
+    for part in &chunk.parts {
+        let id = part.table.0;
+        let mut say = |what: &str| wrong.push(format!("table {id:#x}: {what}"));
+        match part.role {
+            Role::Base => base.push(part),
+            Role::Run { ordinal } => {
+                if !ordinals.insert(ordinal) {
+                    say("two runs at one place of the log");
+                }
+            }
+        }
+        if part.checkpoint > state.completed {
+            say("of a checkpoint that was never completed");
+        }
+        if checkpoint_of(part.meta.max_version) > state.completed {
+            say("holds a version of a checkpoint that was never completed");
+        }
+        if part.epoch > last_epoch || id >> 32 > last_epoch {
+            say("of an epoch that never was");
+        }
+        let meta = &part.meta;
+        if meta.entries == 0 || meta.deletes > meta.entries || meta.min_key > meta.max_key {
+            say("its numbers make no sense");
+        }
+        if meta.max_key < chunk.low || high.is_some_and(|high| meta.min_key.as_slice() >= high) {
+            say("its keys lie outside of the chunk");
+        }
+    }
+    base.sort_by(|a, b| a.meta.min_key.cmp(&b.meta.min_key));
+    for pair in base.windows(2) {
+        if pair[0].meta.max_key >= pair[1].meta.min_key {
+            let (a, b) = (pair[0].table.0, pair[1].table.0);
+            wrong.push(format!("base tables {a:#x} and {b:#x} overlap"));
+        }
+    }
+    wrong
+}
+
+/// What the look at a table brings.
+#[derive(Default)]
+struct TableLook {
+    facts: TableFacts,
+    damages: Vec<TableDamage>,
+}
+
+impl TableVisitor for TableLook {
+    fn facts(&mut self, facts: &TableFacts) {
+        self.facts = facts.clone();
+    }
+
+    fn block(&mut self, _facts: &BlockFacts<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn damage(&mut self, damage: TableDamage) {
+        self.damages.push(damage);
+    }
+}

@@ -1,0 +1,127 @@
+//! Disks to damage: files of every kind, and what they hold.
+
+use super::oracle::{Map, Oracle};
+use super::workload::{Runner, Step, steps};
+use super::{DIR, on_sim};
+use evendb::Durability;
+use evendb::inspect::{InspectOptions, VerifyReport, verify};
+use evendb::vfs::{CrashMode, SimVfs};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub const LEVEL: Durability = Durability::Process;
+
+/// A disk to damage, and what it holds.
+pub struct Image {
+    pub name: &'static str,
+    pub disk: SimVfs,
+    pub oracle: Oracle,
+    /// Whether the end was clean, so that nothing at all may be missing.
+    pub closed: bool,
+    /// What verify says of the undamaged disk.
+    pub sound: VerifyReport,
+    /// Every value that a key of a keyspace ever had.
+    pub history: BTreeMap<(&'static str, Vec<u8>), BTreeSet<Vec<u8>>>,
+}
+
+pub fn path(name: &str) -> PathBuf {
+    PathBuf::from(DIR).join(name)
+}
+
+/// A disk with files of every kind, after a clean close or after `kill -9`.
+pub fn image(closed: bool) -> Image {
+    let vfs = SimVfs::new(1);
+    let mut runner = Runner::new(&vfs, LEVEL);
+    runner.open().expect("opens");
+    let large = |key: &str| {
+        let value = Some(vec![b'v'; 9_000]);
+        Step::Write(vec![("default", key.into(), value)], None)
+    };
+    let mut all = steps(11, 220);
+    all.extend([Step::Settle, large("k010")]);
+    let writes = |step: &Step| matches!(step, Step::Write(..));
+    all.extend(steps(12, 40).into_iter().filter(writes));
+    let mut history: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for step in &all {
+        runner.step(step).expect("nothing fails");
+        if let Step::Write(writes, _) = step {
+            for (name, key, value) in writes {
+                let values = history.entry((*name, key.clone())).or_default();
+                values.extend(value.clone());
+            }
+        }
+    }
+    if closed {
+        runner.db.take().expect("open").close().expect("closes");
+        runner.oracle.everything_is_durable();
+    }
+    let disk = vfs.crash(CrashMode::Process);
+    runner.abandon();
+    Image {
+        name: if closed { "closed" } else { "killed" },
+        sound: verified(&disk),
+        disk,
+        oracle: runner.oracle,
+        closed,
+        history,
+    }
+}
+
+impl Image {
+    /// What each keyspace should hold.
+    pub fn expected(&self) -> BTreeMap<String, Map> {
+        let names = self.oracle.names().into_iter();
+        names
+            .map(|name| (name.clone(), self.oracle.map(&name)))
+            .collect()
+    }
+}
+
+pub fn inspect_options(disk: &SimVfs) -> InspectOptions<'static> {
+    InspectOptions::new().vfs(Arc::new(disk.clone()))
+}
+
+/// What verify says; it must never fail, whatever the damage.
+pub fn verified(disk: &SimVfs) -> VerifyReport {
+    verify(DIR, inspect_options(disk)).expect("the directory can be looked at")
+}
+
+pub fn files(image: &Image) -> Vec<String> {
+    let mut names = image.disk.file_names(&PathBuf::from(DIR));
+    names.retain(|name| name != "LOCK");
+    names
+}
+
+/// Offsets at which two versions of a file differ, those that only one has included.
+pub fn changed_bytes(before: &[u8], after: &[u8]) -> Vec<u64> {
+    let common = before.len().min(after.len());
+    let longer = before.len().max(after.len());
+    let differs = |at: &usize| *at >= common || before[*at] != after[*at];
+    (0..longer).filter(differs).map(|at| at as u64).collect()
+}
+
+/// Bytes that are not amid zeros: those would only repeat each other.
+pub fn places(bytes: &[u8], stride: usize) -> Vec<usize> {
+    let used = bytes
+        .iter()
+        .rposition(|&byte| byte != 0)
+        .map_or(0, |at| at + 1);
+    let mut places: Vec<usize> = (0..used).step_by(stride).collect();
+    // The first and last bytes of a file are its headers and footers.
+    places.extend((0..used.min(40)).step_by(stride.min(5)));
+    places.extend((used.saturating_sub(40)..used).step_by(stride.min(5)));
+    places.extend(
+        [used, bytes.len().saturating_sub(1)]
+            .iter()
+            .filter(|&&at| at < bytes.len()),
+    );
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+/// Opens a database on a disk with the options of the images.
+pub fn open(disk: &SimVfs, dir: &str) -> evendb::Result<evendb::Db> {
+    on_sim(disk, LEVEL, 0).open(dir)
+}

@@ -1,0 +1,335 @@
+//! Who may open what, where, and what is said to those who may not: read-only openings, second
+//! openers, directories that were moved or copied, and the texts of errors.
+
+mod common;
+
+use common::oracle::contents;
+use common::{DIR, on_sim, tiny};
+use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
+use evendb::{Db, Durability, Error, ErrorKind, Options};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const HOLD_VARIABLE: &str = "EVENDB_HOLD_DIR";
+
+fn small() -> Options {
+    tiny(Durability::Process, 1)
+}
+
+fn fill(db: &Db) {
+    for number in (0..500).map(|number| number * 7_919 % 500) {
+        db.put(format!("{number:04}"), vec![1; 50]).expect("puts");
+    }
+    db.settle_debt().expect("settles");
+    for number in 500..600 {
+        db.put(format!("{number:04}"), vec![2; 50]).expect("puts");
+    }
+}
+
+fn refused(options: Options, dir: &Path) -> Error {
+    options.open(dir).expect_err("it is refused")
+}
+
+/// Every error says what happened; these say where and what to do, too.
+fn says(error: &Error, kind: ErrorKind, parts: &[&str]) {
+    assert_eq!(error.kind(), kind, "{error:?}");
+    let text = error.to_string();
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in {text:?}");
+    }
+}
+
+/// Not a test of its own: a process that holds a database until its input ends.
+#[test]
+fn holding_process() {
+    let Ok(dir) = std::env::var(HOLD_VARIABLE) else {
+        return;
+    };
+    let db = small().open(dir).expect("opens");
+    println!("\nopen");
+    let _ = std::io::stdin().read_line(&mut String::new());
+    drop(db);
+}
+
+#[test]
+fn a_second_opener_is_told_who_the_first_is() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().display().to_string();
+    let db = small().open(dir.path()).expect("opens");
+    let own = std::process::id().to_string();
+    let error = refused(small(), dir.path());
+    says(&error, ErrorKind::Locked, &[&path, &own, "in this process"]);
+    let error = refused(small().read_only(true), dir.path());
+    says(&error, ErrorKind::Locked, &[&path, &own]);
+    db.close().expect("closes");
+
+    let reader = small().read_only(true).open(dir.path()).expect("opens");
+    let error = refused(small(), dir.path());
+    says(&error, ErrorKind::Locked, &[&path, "for reading"]);
+    assert!(!error.to_string().contains(&own), "{error}");
+    drop(reader);
+
+    let mut child = Command::new(std::env::current_exe().expect("the test binary"))
+        .args(["holding_process", "--exact", "--nocapture"])
+        .env(HOLD_VARIABLE, dir.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    while lines.next().expect("it opens").expect("reads") != "open" {}
+    let holder = format!("in process {}", child.id());
+    says(
+        &refused(small(), dir.path()),
+        ErrorKind::Locked,
+        &[&path, &holder],
+    );
+    // Killed, it leaves its number in the file; that must not mislead anybody.
+    child.kill().expect("it runs");
+    child.wait().expect("it was started");
+    let left = std::fs::read_to_string(dir.path().join("LOCK")).expect("reads");
+    assert_eq!(left.trim(), child.id().to_string());
+    let reader = small().read_only(true).open(dir.path()).expect("opens");
+    let error = refused(small(), dir.path());
+    says(&error, ErrorKind::Locked, &["for reading"]);
+    assert!(!error.to_string().contains(left.trim()), "{error}");
+    drop(reader);
+    let db = small().open(dir.path()).expect("opens after a kill");
+    // As in a container, where the holder's number means nothing.
+    let mut file = std::fs::File::create(dir.path().join("LOCK")).expect("opens");
+    file.write_all(b"4194999\n").expect("writes");
+    let error = refused(small(), dir.path());
+    says(
+        &error,
+        ErrorKind::Locked,
+        &["4194999", "cannot be seen from here"],
+    );
+    db.close().expect("closes");
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("creates");
+    for entry in std::fs::read_dir(from).expect("lists") {
+        let path = entry.expect("an entry").path();
+        std::fs::copy(&path, to.join(path.file_name().expect("a file"))).expect("copies");
+    }
+}
+
+#[test]
+fn moved_renamed_and_copied_directories_open() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (first, second) = (dir.path().join("first"), dir.path().join("a/b/second"));
+    let db = small().open(&first).expect("opens");
+    fill(&db);
+    let all = contents(&db, "default").expect("reads");
+    // In the middle of its life, as a crash would leave it.
+    let copied = dir.path().join("copied");
+    copy_dir(&first, &copied);
+    db.close().expect("closes");
+    std::fs::create_dir_all(second.parent().expect("has one")).expect("creates");
+    std::fs::rename(&first, &second).expect("moves");
+    for place in [&second, &copied] {
+        let reader = small().read_only(true).open(place).expect("opens");
+        assert_eq!(contents(&reader, "default").expect("reads"), all);
+        drop(reader);
+        let db = small().open(place).expect("opens");
+        assert_eq!(contents(&db, "default").expect("reads"), all);
+        fill(&db);
+        db.close().expect("closes");
+    }
+    // Nowhere in the files does a path stand.
+    for entry in std::fs::read_dir(&second).expect("lists") {
+        let bytes = std::fs::read(entry.expect("an entry").path()).expect("reads");
+        let needle = dir.path().as_os_str().as_encoded_bytes();
+        let found = bytes.windows(needle.len()).any(|window| window == needle);
+        assert!(!found, "a path is stored");
+    }
+    // By a relative path, too.
+    assert!(small().open("relative/../relative").is_ok());
+    std::fs::remove_dir_all("relative").expect("removes");
+}
+
+/// Moved while open: what is opened later is looked for at the old place. The error says where,
+/// the next checkpoint notices and stops all writes, and nothing is lost.
+#[test]
+fn a_directory_moved_while_open() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+    let db = tiny(Durability::Process, 0).open(&first).expect("opens");
+    fill(&db);
+    std::fs::rename(&first, &second).expect("moves");
+    let error = db.flush().expect_err("the lock's name is gone");
+    says(
+        &error,
+        ErrorKind::Locked,
+        &[&first.display().to_string(), "LOCK"],
+    );
+    assert_eq!(
+        db.put("a", "b").expect_err("latched").kind(),
+        ErrorKind::Latched
+    );
+    assert!(db.close().is_err());
+    let db = small().open(&second).expect("opens");
+    assert_eq!(db.iter().count(), 600);
+}
+
+#[test]
+fn reading_a_directory_in_which_nothing_can_be_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("db");
+    let db = small().open(&path).expect("opens");
+    fill(&db);
+    let copy = dir.path().join("copy");
+    db.checkpoint(&copy).expect("copies");
+    db.close().expect("closes");
+    for place in [&path, &copy] {
+        for with_lock in [true, false] {
+            if !with_lock {
+                std::fs::remove_file(place.join("LOCK")).expect("removes");
+            }
+            let set_mode = |mode| {
+                let mode = std::fs::Permissions::from_mode(mode);
+                std::fs::set_permissions(place, mode).expect("sets");
+            };
+            set_mode(0o555);
+            let reader = small().read_only(true).open(place).expect("opens");
+            let second = small().read_only(true).open(place).expect("beside it");
+            assert_eq!(reader.iter().count(), 600);
+            assert_eq!(second.iter().rev().count(), 600);
+            let error = reader.put("a", "b").expect_err("a reader");
+            let place = place.display().to_string();
+            says(&error, ErrorKind::ReadOnly, &[&place, "read_only"]);
+            set_mode(0o755);
+        }
+    }
+}
+
+/// Beside a writer's directory that is closed, one reader sees what another sees, and a crash's
+/// commit log is replayed in memory only.
+#[test]
+fn readers_after_a_crash() {
+    let vfs = SimVfs::new(1);
+    let db = on_sim(&vfs, Durability::Process, 0)
+        .open(DIR)
+        .expect("opens");
+    fill(&db);
+    let vfs = vfs.crash(CrashMode::Process);
+    let before = vfs.op_count();
+    let readers: Vec<Db> = (0..3)
+        .map(|_| {
+            let options = on_sim(&vfs, Durability::Process, 0);
+            options.read_only(true).open(DIR).expect("opens")
+        })
+        .collect();
+    for reader in &readers {
+        assert_eq!(reader.iter().count(), 600);
+    }
+    drop(readers);
+    assert_eq!(vfs.op_count(), before, "a reader changed something");
+}
+
+#[test]
+fn texts_of_errors() {
+    let vfs = SimVfs::new(1);
+    let options = || on_sim(&vfs, Durability::Process, 0);
+    let error = options()
+        .create_if_missing(false)
+        .open(DIR)
+        .expect_err("none");
+    says(
+        &error,
+        ErrorKind::NotFound,
+        &["no database in /db", "create_if_missing"],
+    );
+    let error = options().read_only(true).open(DIR).expect_err("none");
+    says(&error, ErrorKind::NotFound, &["/db", "read-only"]);
+    let db = options().open(DIR).expect("opens");
+    fill(&db);
+    let error = options()
+        .error_if_exists(true)
+        .open(DIR)
+        .expect_err("is there");
+    says(
+        &error,
+        ErrorKind::AlreadyExists,
+        &["/db", "another directory"],
+    );
+
+    vfs.set_capacity(0);
+    let full = (0..100_000).find_map(|number| db.put(format!("n{number}"), [0; 90]).err());
+    let error = full.expect("it is full at last");
+    says(
+        &error,
+        ErrorKind::NoSpace,
+        &[
+            "/db/",
+            "nothing of the operation took effect",
+            "delete keys",
+        ],
+    );
+    vfs.set_capacity(u64::MAX);
+    db.put("room", "again").expect("puts");
+
+    vfs.inject(Fault {
+        at: 0,
+        on: FaultOn::Sync,
+        kind: FaultKind::Eio,
+        sticky: false,
+        path_contains: Some("COMMIT-LOG".into()),
+    });
+    let cause = db.persist().expect_err("the sync fails");
+    says(
+        &cause,
+        ErrorKind::Io,
+        &["sync the commit log", "/db/COMMIT-LOG"],
+    );
+    let latched = db.put("a", "b").expect_err("latched");
+    let parts = [
+        "stopped all writes",
+        "/db/COMMIT-LOG",
+        "reopen the database after fixing",
+    ];
+    says(&latched, ErrorKind::Latched, &parts);
+    let source = std::error::Error::source(&latched).expect("the cause");
+    assert_eq!(source.to_string(), cause.to_string());
+    let error = db.checkpoint("/copy").expect_err("latched");
+    assert_eq!(error.kind(), ErrorKind::Latched);
+    let other = db.clone();
+    says(
+        &db.close().expect_err("tells"),
+        ErrorKind::Latched,
+        &["/db/COMMIT-LOG"],
+    );
+    says(
+        &other.put("a", "b").expect_err("closed"),
+        ErrorKind::Closed,
+        &["open it again"],
+    );
+
+    let table = vfs
+        .file_names(Path::new(DIR))
+        .into_iter()
+        .find(|name| name.ends_with(".sst"))
+        .expect("there is a table");
+    let path = Path::new(DIR).join(&table);
+    let mut bytes = vfs.read_file(&path);
+    bytes[10] ^= 1;
+    vfs.write_file(&path, bytes);
+    let db = options().open(DIR).expect("opens");
+    let error = db.iter().find_map(Result::err).expect("it is damaged");
+    says(
+        &error,
+        ErrorKind::Corruption,
+        &[&table, "at byte", "restore from a copy"],
+    );
+    drop(db);
+
+    let current = Path::new(DIR).join("CURRENT");
+    let mut bytes = vfs.read_file(&current);
+    bytes[7] = b'9';
+    vfs.write_file(&current, bytes);
+    let error = options().open(DIR).expect_err("another version");
+    says(&error, ErrorKind::Unsupported, &["CURRENT", "version"]);
+}

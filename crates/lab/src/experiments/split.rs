@@ -1,0 +1,282 @@
+//! Whether the split of memory between chunks in RAM and single rows adapts: the hit rate with the
+//! split left to EvenDB beside those with fixed shares, on the same data and the same gets.
+//!
+//! The data is loaded once and several times as large as memory; each share opens it anew, is
+//! warmed up, and measured. The third load goes from one distribution to the other and back while
+//! it is measured. Other stores have no such knob.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use evendb::Options;
+use serde_json::{Value, json};
+
+use super::table::{TextTable, median};
+use super::{Common, Failure, Measure, Measured};
+use crate::dataset::{Dataset, key_of};
+use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
+use crate::driver::{self, Limit, NoProgress, Phase};
+use crate::mix::{Mix, MixWorker, Population};
+use crate::opener::Opener;
+use crate::store::Store;
+use crate::stores::evendb::EvenDbStore;
+
+/// Its arguments.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    /// MiB of keys and values
+    #[arg(long, default_value_t = 1024)]
+    size_mib: u64,
+    /// MiB of memory the store may plan with
+    #[arg(long, default_value_t = 192)]
+    memory_mib: u64,
+    /// Bytes of a value
+    #[arg(long, default_value_t = 800)]
+    value_bytes: usize,
+    /// Thousands of gets to measure; half as many again as warm-up
+    #[arg(long, default_value_t = 800)]
+    kilo_gets: u64,
+    /// The fixed shares of rows
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "0.02,0.1,0.25,0.5,0.75,0.95"
+    )]
+    shares: Vec<f64>,
+    /// The loads, each of distributions that take turns, joined by `+`
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "zipf-simple,zipf-composite,zipf-simple+zipf-composite"
+    )]
+    loads: Vec<Load>,
+}
+
+/// Distributions that take turns.
+#[derive(Clone, Debug)]
+struct Load(Vec<DistributionKind>);
+
+impl std::str::FromStr for Load {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Load, String> {
+        text.split('+')
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .map(Load)
+    }
+}
+
+impl std::fmt::Display for Load {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.0.iter().map(|kind| kind.name()).collect();
+        f.write_str(&names.join("+"))
+    }
+}
+
+const THREADS: usize = 2;
+/// Turns of a load that shifts while it is measured.
+const TURNS: u64 = 4;
+/// What the adaptive split is called in results.
+const ADAPTIVE: &str = "adaptive";
+
+/// Hits and gets, and the time they took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    gets: f64,
+    hits: f64,
+    seconds: f64,
+}
+
+impl Arguments {
+    /// Bytes of data and of memory.
+    fn sizes(&self) -> (u64, u64) {
+        let parts = if self.common.quick { 4 } else { 1 };
+        let data = (self.size_mib << 20) / parts;
+        (data, (self.memory_mib << 20) / parts)
+    }
+
+    fn gets(&self) -> u64 {
+        self.kilo_gets * 1000 / if self.common.quick { 2 } else { 1 }
+    }
+
+    fn dataset(&self) -> Dataset {
+        Dataset::of_size(self.sizes().0, self.value_bytes, self.common.seed)
+    }
+
+    fn open(&self, directory: &Path, share: Option<f64>) -> Result<EvenDbStore, Failure> {
+        let options = Options::new()
+            .memory_budget(self.sizes().1)
+            .row_cache_share(share);
+        Ok(EvenDbStore::open(directory, options, "")?)
+    }
+
+    fn load(&self, directory: &Path) -> Result<(), Failure> {
+        let (store, dataset) = (self.open(directory, None)?, self.dataset());
+        let mut value = Vec::new();
+        for record in 0..dataset.records {
+            dataset.values.fill(record, 0, &mut value);
+            store.put(&key_of(record), &value)?;
+        }
+        store.settle_debt()?;
+        Box::new(store).close()?;
+        Ok(())
+    }
+
+    /// One load with one share.
+    fn run(&self, store: &dyn Store, load: &Load, seed: u64) -> Result<Sum, Failure> {
+        let turns = if load.0.len() > 1 { TURNS } else { 1 };
+        let mut sum = Sum::default();
+        let warm = self.gets() * 3 / 2;
+        // The warm-up has one turn of each, so that the first shift is measured too.
+        for (number, &kind) in load.0.iter().enumerate() {
+            let gets = warm / load.0.len() as u64;
+            self.phase(store, kind, seed << 8 | number as u64, gets)?;
+        }
+        for turn in 0..turns {
+            let kind = load.0[turn as usize % load.0.len()];
+            let gets = self.gets() / turns;
+            let one = self.phase(store, kind, seed << 8 | 128 | turn, gets)?;
+            sum.gets += one.gets;
+            sum.hits += one.hits;
+            sum.seconds += one.seconds;
+        }
+        Ok(sum)
+    }
+
+    fn phase(
+        &self,
+        store: &dyn Store,
+        kind: DistributionKind,
+        number: u64,
+        gets: u64,
+    ) -> Result<Sum, Failure> {
+        let dataset = self.dataset();
+        let seed = self.common.seed;
+        let distribution = Distribution::new(kind, dataset.records, THETA_DEFAULT, seed);
+        let population = Arc::new(Population::new(dataset.records));
+        let phase = Phase {
+            name: "C".to_owned(),
+            distribution: kind.name().to_owned(),
+            threads: THREADS,
+            limit: Limit {
+                operations: Some(gets),
+                duration: None,
+            },
+            expected_operations: None,
+            settle: false,
+            course_interval: Duration::from_millis(500),
+        };
+        let worker = |thread| -> Box<dyn driver::Worker> {
+            let worker =
+                MixWorker::new(Mix::C, &distribution, &dataset, &population, number, thread);
+            Box::new(worker)
+        };
+        let result = driver::run(store, &phase, &AtomicBool::new(false), &NoProgress, &worker)
+            .map_err(|error| error.to_string())?;
+        let gets = result.operations as f64;
+        Ok(Sum {
+            gets,
+            hits: result.ram_hit_rate().unwrap_or(0.0) * gets,
+            seconds: result.seconds,
+        })
+    }
+}
+
+impl Measure for Arguments {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Value {
+        let (data, memory) = self.sizes();
+        json!({
+            "data_bytes": data,
+            "memory_bytes": memory,
+            "value_bytes": self.value_bytes,
+            "gets": self.gets(),
+            "seed": self.common.seed,
+        })
+    }
+
+    fn measure(
+        &self,
+        opener: &dyn Opener,
+        directory: &Path,
+        round: usize,
+    ) -> Result<Value, Failure> {
+        if opener.name() != "evendb" {
+            return Err("only evendb has memory to split".into());
+        }
+        if std::fs::read_dir(directory)?.next().is_none() {
+            self.load(directory)?;
+        }
+        let mut loads = serde_json::Map::new();
+        for load in &self.loads {
+            let mut shares = serde_json::Map::new();
+            let fixed = self.shares.iter().map(|&share| Some(share));
+            for share in fixed.chain([None]) {
+                let store = self.open(directory, share)?;
+                let sum = self.run(&store, load, round as u64)?;
+                let figure = |name: &str| {
+                    let figures = store.stats();
+                    let found = figures.iter().find(|figure| figure.name == name);
+                    found.map_or(0, |figure| figure.value)
+                };
+                let name = share.map_or(ADAPTIVE.to_owned(), |share| share.to_string());
+                let one = json!({
+                    "hit_rate": sum.hits / sum.gets,
+                    "gets_per_second": sum.gets / sum.seconds,
+                    "row_bytes": figure("memory.row_cache"),
+                    "munk_bytes": figure("memory.munks"),
+                    "munk_loads": figure("munk_loads"),
+                });
+                shares.insert(name, one);
+                Box::new(store).close()?;
+            }
+            loads.insert(load.to_string(), shares.into());
+        }
+        Ok(loads.into())
+    }
+
+    fn report(&self, results: &[Measured]) -> String {
+        let heading = [
+            "load",
+            "rows' share",
+            "hit rate %",
+            "of the best %",
+            "kgets/s",
+        ];
+        let more = ["rows MiB", "munks MiB", "munk loads"];
+        let mut table = TextTable::new(heading.into_iter().chain(more));
+        let names: Vec<_> = self.shares.iter().map(f64::to_string).collect();
+        for load in &self.loads {
+            let of = |share: &str, figure: &str| {
+                let figures = results
+                    .iter()
+                    .filter_map(|one| one.figures[load.to_string()][share][figure].as_f64());
+                median(figures.collect())
+            };
+            let rate = |share: &String| of(share, "hit_rate");
+            let best = names.iter().map(rate).fold(0.0, f64::max);
+            for share in names.iter().map(String::as_str).chain([ADAPTIVE]) {
+                let mib = |name: &str| format!("{:.0}", of(share, name) / f64::from(1 << 20));
+                table.row([
+                    load.to_string(),
+                    share.to_owned(),
+                    format!("{:.2}", 100.0 * of(share, "hit_rate")),
+                    format!("{:.2}", 100.0 * of(share, "hit_rate") / best),
+                    format!("{:.0}", of(share, "gets_per_second") / 1e3),
+                    mib("row_bytes"),
+                    mib("munk_bytes"),
+                    format!("{:.0}", of(share, "munk_loads")),
+                ]);
+            }
+        }
+        table.to_string()
+    }
+}

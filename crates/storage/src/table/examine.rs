@@ -1,0 +1,680 @@
+//! Looking at a table part by part, whatever state it is in: what verify, dump and repair read by.
+//!
+//! [`examine`] verifies footer, properties, index, filter and every data block each on its own and
+//! tells a [`TableVisitor`] what it finds, in the order of the bytes. Damage is told, not returned:
+//! what lies behind it is still looked at. Where the footer or the index is what is broken, blocks
+//! are found by their own checksums: they lie end to end, and the place where the running checksum
+//! equals the next four bytes is a block's end.
+//!
+//! Decoding is that of the other modules here. Never panics; memory is one window, the index and
+//! the filter. A read that fails is damage too: a bad sector must not hide the rest.
+
+use super::block::Block;
+use super::footer::{FOOTER_BYTES, Footer, FooterError, Properties};
+use super::index::BlockIndex;
+use super::reader::crc_of;
+use super::stored::{self, Decoded, Malformed, TRAILER_BYTES};
+use super::walk::Walk;
+use super::{Codec, TableMeta};
+use crate::filter::BloomFilter;
+use crate::vfs::File;
+use crate::{EntryRef, TableId, Version, codec};
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+
+/// What one read fetches.
+const WINDOW_BYTES: u64 = 1 << 20;
+
+/// A part of a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TablePart {
+    /// The last 56 bytes.
+    Footer,
+    /// Numbers and limits.
+    Properties,
+    /// The block index.
+    Index,
+    /// The filter.
+    Filter,
+    /// The data block of this ordinal.
+    Block(usize),
+    /// All of it.
+    Whole,
+}
+
+impl std::fmt::Display for TablePart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TablePart::Footer => f.write_str("footer"),
+            TablePart::Properties => f.write_str("properties"),
+            TablePart::Index => f.write_str("index"),
+            TablePart::Filter => f.write_str("filter"),
+            TablePart::Block(ordinal) => write!(f, "block {ordinal}"),
+            TablePart::Whole => f.write_str("table"),
+        }
+    }
+}
+
+/// A stretch of a table that does not verify.
+#[derive(Clone, Debug)]
+pub struct TableDamage {
+    /// What it should have been.
+    pub part: TablePart,
+    /// Where it lies, from the table's start.
+    pub place: Range<u64>,
+    /// What is wrong.
+    pub what: String,
+    /// Records may be lost of keys at or above this; `None`: from the least.
+    pub keys_from: Option<Vec<u8>>,
+    /// Records may be lost of keys up to and with this; `None`: up to the greatest.
+    pub keys_to: Option<Vec<u8>>,
+    /// Whether data is lost by it, and not only a way to find data.
+    pub loses_records: bool,
+    /// Older versions of a key that is lost may be in what follows.
+    pub continues: bool,
+}
+
+/// A data block that verified.
+#[derive(Clone, Debug)]
+pub struct BlockFacts<'a> {
+    /// Which.
+    pub ordinal: usize,
+    /// Where it lies, from the table's start, trailer included.
+    pub place: Range<u64>,
+    /// How it is stored.
+    pub codec: Codec,
+    /// Bytes after decompression.
+    pub payload_bytes: usize,
+    /// Its restart points.
+    pub restarts: usize,
+    /// The index's separator; `None` if there is no index.
+    pub separator: Option<&'a [u8]>,
+}
+
+/// What the end of a table says.
+#[derive(Clone, Debug, Default)]
+pub struct TableFacts {
+    /// Stored lengths of data, filter, index and properties, if the footer verifies.
+    pub lens: Option<[u64; 4]>,
+    /// Numbers, limits and checksum as the manifest should have them, if all that goes into them
+    /// verifies.
+    pub meta: Option<TableMeta>,
+    /// Data blocks and asked-for codec, if the properties verify.
+    pub blocks: Option<(u64, Codec)>,
+}
+
+/// Gets to know what [`examine`] finds.
+pub trait TableVisitor {
+    /// Once, after the parts behind the data have been read.
+    fn facts(&mut self, _facts: &TableFacts) {}
+    /// A block, before its records.
+    fn block(&mut self, _facts: &BlockFacts<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+    /// A record of block `ordinal`.
+    fn entry(&mut self, _ordinal: usize, _entry: EntryRef<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+    /// Something that does not verify.
+    fn damage(&mut self, damage: TableDamage);
+}
+
+/// What was read.
+#[derive(Clone, Debug, Default)]
+pub struct Examined {
+    /// Data blocks that verified.
+    pub blocks: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Whether anything did not verify.
+    pub damaged: bool,
+}
+
+/// Identity and length of the table whose footer `bytes` are, if they verify: a table found
+/// without knowing what it is.
+pub fn identify_footer(bytes: &[u8]) -> Option<(TableId, u64)> {
+    let bytes: &[u8; FOOTER_BYTES] = bytes.try_into().ok()?;
+    let mut input = &bytes[..];
+    let mut sum = FOOTER_BYTES as u64;
+    for _ in 0..4 {
+        sum = sum.checked_add(codec::get_u64(&mut input)?)?;
+    }
+    let id = TableId(codec::get_u64(&mut input)?);
+    Footer::decode(bytes, id, sum).ok().map(|_| (id, sum))
+}
+
+/// Bytes of a footer, for [`identify_footer`]; its last 8 are [`FOOTER_MAGIC`].
+pub const FOOTER_LEN: usize = FOOTER_BYTES;
+
+/// The end of every footer.
+pub const FOOTER_MAGIC: [u8; 8] = super::footer::MAGIC.to_le_bytes();
+
+/// Reads the table `id` at `[offset, offset + len)` of `file` and tells `visitor` all about it.
+pub fn examine(
+    file: &dyn File,
+    offset: u64,
+    len: u64,
+    id: TableId,
+    visitor: &mut dyn TableVisitor,
+) -> Examined {
+    let mut source = Source {
+        file,
+        offset,
+        len,
+        window: Vec::new(),
+        start: 0,
+    };
+    let mut teller = Teller {
+        visitor,
+        damaged: false,
+    };
+    let tail = Tail::read(&mut source, id, &mut teller);
+    teller.visitor.facts(&tail.facts);
+    let mut pass = Pass {
+        id,
+        tail: &tail,
+        teller,
+        seen: Properties::default(),
+        last: None,
+        done: Examined::default(),
+    };
+    let stopped = pass.run(&mut source).is_break();
+    if !stopped {
+        pass.sum_up(len);
+    }
+    Examined {
+        damaged: pass.teller.damaged,
+        ..pass.done
+    }
+}
+
+/// The table's bytes through one window.
+struct Source<'a> {
+    file: &'a dyn File,
+    offset: u64,
+    len: u64,
+    window: Vec<u8>,
+    start: u64,
+}
+
+impl Source<'_> {
+    fn bytes(&mut self, place: Range<u64>) -> Result<&[u8], String> {
+        let held = self.start..self.start + self.window.len() as u64;
+        if place.start < held.start || place.end > held.end {
+            let wide = match self.len <= WINDOW_BYTES {
+                true => 0..self.len,
+                false => {
+                    place.start
+                        ..place
+                            .start
+                            .saturating_add(WINDOW_BYTES)
+                            .clamp(place.end, self.len)
+                }
+            };
+            if self.fill(wide.clone()).is_err()
+                || self.start + (self.window.len() as u64) < place.end
+            {
+                self.fill(place.clone())?;
+            }
+        }
+        let from = (place.start - self.start) as usize;
+        let to = (place.end - self.start) as usize;
+        self.window
+            .get(from..to)
+            .ok_or_else(|| "the file ends within it".to_owned())
+    }
+
+    /// Where the table or the file ends.
+    fn end(&self) -> u64 {
+        let file_len = self.file.len().unwrap_or(0);
+        self.len.min(file_len.saturating_sub(self.offset))
+    }
+
+    /// As much of `place` as the file has.
+    fn fill(&mut self, place: Range<u64>) -> Result<(), String> {
+        let file_len = self.file.len().map_err(|error| error.to_string())?;
+        let there = file_len.saturating_sub(self.offset).min(place.end);
+        let want = there.saturating_sub(place.start) as usize;
+        self.window.clear();
+        self.window.resize(want, 0);
+        self.start = place.start;
+        let at = self.offset.saturating_add(place.start);
+        crate::vfs::read_exact_at(self.file, &mut self.window, at).map_err(|error| {
+            self.window.clear();
+            format!("cannot be read: {error}")
+        })
+    }
+}
+
+/// The visitor, and whether it was told of damage.
+struct Teller<'v> {
+    visitor: &'v mut dyn TableVisitor,
+    damaged: bool,
+}
+
+impl Teller<'_> {
+    fn damage(&mut self, damage: TableDamage) {
+        self.damaged = true;
+        self.visitor.damage(damage);
+    }
+
+    /// Damage of a part that leads to data but holds none.
+    fn part(&mut self, part: TablePart, place: Range<u64>, what: impl Into<String>) {
+        self.damage(TableDamage {
+            part,
+            place,
+            what: what.into(),
+            keys_from: None,
+            keys_to: None,
+            loses_records: false,
+            continues: false,
+        });
+    }
+}
+
+/// All behind the data, as far as it verifies.
+#[derive(Default)]
+struct Tail {
+    facts: TableFacts,
+    index: Option<BlockIndex>,
+    filter: Option<BloomFilter>,
+    properties: Option<Properties>,
+    /// Where the data ends: by the footer, or where the chain of blocks ended.
+    data_len: Option<u64>,
+}
+
+impl Tail {
+    fn read(source: &mut Source<'_>, id: TableId, teller: &mut Teller<'_>) -> Tail {
+        let footer_at = source.len.saturating_sub(FOOTER_BYTES as u64);
+        let footer = read_footer(source, id, footer_at);
+        let mut tail = Tail::default();
+        match footer {
+            Ok(footer) => {
+                tail.read_parts(source, id, &footer, teller);
+                tail.facts.lens = Some([
+                    footer.data_len,
+                    footer.filter_len,
+                    footer.index_len,
+                    footer.properties_len,
+                ]);
+            }
+            Err(what) => {
+                teller.part(TablePart::Footer, footer_at..source.len, what);
+                tail.guess_parts(source, id, footer_at);
+            }
+        }
+        tail.facts.blocks = tail
+            .properties
+            .as_ref()
+            .map(|properties| (properties.blocks, properties.codec));
+        tail
+    }
+
+    fn read_parts(
+        &mut self,
+        source: &mut Source<'_>,
+        id: TableId,
+        footer: &Footer,
+        teller: &mut Teller<'_>,
+    ) {
+        self.data_len = Some(footer.data_len);
+        let filter = footer.data_len..footer.data_len + footer.filter_len;
+        let index = filter.end..filter.end + footer.index_len;
+        let properties = index.end..index.end + footer.properties_len;
+        if footer.filter_len > 0 {
+            match part(source, id, &filter, |payload| {
+                BloomFilter::decode(payload).ok_or(Malformed("filter of an impossible size"))
+            }) {
+                Ok((filter, _)) => self.filter = Some(filter),
+                Err(what) => teller.part(TablePart::Filter, filter, what),
+            }
+        }
+        let decode = |payload: &[u8]| BlockIndex::decode(payload, footer.data_len);
+        let index_crc = match part(source, id, &index, decode) {
+            Ok((decoded, crc)) => {
+                self.index = Some(decoded);
+                Some(crc)
+            }
+            Err(what) => {
+                teller.part(TablePart::Index, index, what);
+                None
+            }
+        };
+        match part(source, id, &properties, Properties::decode) {
+            Ok((decoded, crc)) => {
+                let agrees = self.index.as_ref().is_none_or(|index| {
+                    decoded.blocks == index.len() as u64
+                        && (index.len() == 0 || index.ends_with(&decoded.meta.max_key))
+                });
+                if !agrees {
+                    teller.part(
+                        TablePart::Properties,
+                        properties,
+                        "properties against index",
+                    );
+                }
+                self.facts.meta = index_crc.map(|index_crc| TableMeta {
+                    len: source.len,
+                    checksum: footer.table_checksum(id, index_crc, crc),
+                    ..decoded.meta.clone()
+                });
+                self.properties = Some(decoded);
+            }
+            Err(what) => teller.part(TablePart::Properties, properties, what),
+        }
+    }
+
+    /// Without a footer: if the chain of blocks reaches it, the last of them are the parts.
+    fn guess_parts(&mut self, source: &mut Source<'_>, id: TableId, footer_at: u64) {
+        let mut ends = vec![0];
+        while let Some(end) = next_in_chain(source, id, *ends.last().unwrap_or(&0), footer_at) {
+            ends.push(end);
+        }
+        if ends.last() != Some(&footer_at) || ends.len() < 3 {
+            return;
+        }
+        let place = |back: usize| ends[ends.len() - 1 - back]..ends[ends.len() - back];
+        let Ok((properties, _)) = part(source, id, &place(1), Properties::decode) else {
+            return;
+        };
+        // With a filter the data ends one block earlier.
+        for (data_len, filter) in [
+            (place(2).start, None),
+            (ends.len() > 3)
+                .then(|| place(3))
+                .map_or((0, None), |place| (place.start, Some(place))),
+        ] {
+            let decode = |payload: &[u8]| BlockIndex::decode(payload, data_len);
+            let Ok((index, _)) = part(source, id, &place(2), decode) else {
+                continue;
+            };
+            self.filter = filter.and_then(|filter| {
+                let decode = |payload: &[u8]| BloomFilter::decode(payload).ok_or(Malformed(""));
+                part(source, id, &filter, decode).ok().map(|found| found.0)
+            });
+            self.index = Some(index);
+            self.data_len = Some(data_len);
+            break;
+        }
+        self.properties = Some(properties);
+    }
+}
+
+fn read_footer(source: &mut Source<'_>, id: TableId, at: u64) -> Result<Footer, String> {
+    let len = source.len;
+    if len < FOOTER_BYTES as u64 {
+        return Err("table too short for a footer".to_owned());
+    }
+    let bytes = source.bytes(at..len)?;
+    let bytes: &[u8; FOOTER_BYTES] = bytes.try_into().map_err(|_| "footer cut short")?;
+    Footer::decode(bytes, id, len).map_err(|error| match error {
+        FooterError::Unsupported(what) => what,
+        FooterError::Corrupt(malformed) => malformed.0.to_owned(),
+    })
+}
+
+/// A stored block that is not data, and its checksum.
+fn part<T>(
+    source: &mut Source<'_>,
+    id: TableId,
+    place: &Range<u64>,
+    decode: impl FnOnce(&[u8]) -> Decoded<T>,
+) -> Result<(T, u32), String> {
+    let stored = source.bytes(place.clone())?;
+    let crc = crc_of(stored);
+    let text = |malformed: Malformed| malformed.0.to_owned();
+    match stored::verify(stored, id, place.start).map_err(text)? {
+        (payload, Codec::None) => Ok((decode(payload).map_err(text)?, crc)),
+        (_, Codec::Lz4) => Err("compressed table part".to_owned()),
+    }
+}
+
+/// Where the stored block that starts at `start` ends, by its checksum; `None` if it ends nowhere
+/// before `limit`.
+fn next_in_chain(source: &mut Source<'_>, id: TableId, start: u64, limit: u64) -> Option<u64> {
+    let limit = limit.min(source.end());
+    let mut crc = codec::checksum(id.0, &[&start.to_le_bytes()]);
+    let mut at = start;
+    while at + 4 < limit {
+        let end = (at + WINDOW_BYTES / 2).min(limit);
+        let bytes = source.bytes(at..end).ok()?;
+        for window in bytes.windows(5) {
+            crc = codec::checksum(u64::from(crc), &[&window[..1]]);
+            at += 1;
+            let long_enough = at + 4 - start > TRAILER_BYTES as u64;
+            if long_enough && window[1..] == crc.to_le_bytes() {
+                return Some(at + 4);
+            }
+        }
+    }
+    None
+}
+
+/// The pass over the data blocks.
+struct Pass<'t, 'v> {
+    id: TableId,
+    tail: &'t Tail,
+    teller: Teller<'v>,
+    seen: Properties,
+    last: Option<(Vec<u8>, Version)>,
+    done: Examined,
+}
+
+impl Pass<'_, '_> {
+    fn run(&mut self, source: &mut Source<'_>) -> ControlFlow<()> {
+        let limit = source.len.saturating_sub(FOOTER_BYTES as u64);
+        let data_len = self.tail.data_len.unwrap_or(limit);
+        let Some(index) = &self.tail.index else {
+            return self.run_chain(source, data_len);
+        };
+        for ordinal in 0..index.len() {
+            self.block(source, ordinal, index.block(ordinal))?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Without an index: block by block until one does not verify.
+    fn run_chain(&mut self, source: &mut Source<'_>, data_len: u64) -> ControlFlow<()> {
+        let (mut start, mut ordinal) = (0, 0);
+        while start < data_len {
+            let Some(end) = next_in_chain(source, self.id, start, data_len) else {
+                let part = TablePart::Block(ordinal);
+                self.lose(
+                    part,
+                    start..data_len,
+                    "no block ends here and no index tells more",
+                );
+                break;
+            };
+            // Without a footer the parts behind the data are in the chain too.
+            let place = start..end;
+            let is_data = self.tail.data_len.is_some() || self.looks_like_data(source, &place);
+            if is_data {
+                self.block(source, ordinal, place)?;
+            }
+            (start, ordinal) = (end, ordinal + 1);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn looks_like_data(&self, source: &mut Source<'_>, place: &Range<u64>) -> bool {
+        let Ok(stored) = source.bytes(place.clone()) else {
+            return false;
+        };
+        let block = open_block(stored, self.id, place.start);
+        let above = |key: &[u8]| self.last.as_ref().is_none_or(|(last, _)| **last <= *key);
+        block.is_ok_and(|(block, _)| {
+            let mut walk = Walk::default();
+            let first = walk.first(&block).is_ok() && above(walk.key());
+            first
+                && std::iter::repeat_with(|| walk.advance(&block))
+                    .find(|step| !matches!(step, Ok(true)))
+                    == Some(Ok(false))
+        })
+    }
+
+    fn block(
+        &mut self,
+        source: &mut Source<'_>,
+        ordinal: usize,
+        place: Range<u64>,
+    ) -> ControlFlow<()> {
+        let part = TablePart::Block(ordinal);
+        let stored = match source.bytes(place.clone()) {
+            Ok(stored) => stored,
+            Err(what) => {
+                self.lose(part, place, what);
+                return ControlFlow::Continue(());
+            }
+        };
+        let crc = crc_of(stored);
+        let (block, used) = match open_block(stored, self.id, place.start) {
+            Ok(opened) => opened,
+            Err(malformed) => {
+                self.lose(part, place, malformed.0);
+                return ControlFlow::Continue(());
+            }
+        };
+        self.seen.add_block_checksum(crc);
+        self.done.blocks += 1;
+        let separator = self
+            .tail
+            .index
+            .as_ref()
+            .map(|index| index.separator(ordinal));
+        let facts = BlockFacts {
+            ordinal,
+            place: place.clone(),
+            codec: used,
+            payload_bytes: block.bytes().len(),
+            restarts: block.restarts(),
+            separator: separator.as_deref(),
+        };
+        self.teller.visitor.block(&facts)?;
+        self.records(ordinal, place, &block)
+    }
+
+    fn records(&mut self, ordinal: usize, place: Range<u64>, block: &Block) -> ControlFlow<()> {
+        let part = TablePart::Block(ordinal);
+        let mut walk = Walk::default();
+        let mut moved = walk.first(block).map(|()| true);
+        let mut told = false;
+        loop {
+            match moved {
+                Ok(true) => {}
+                Ok(false) => return ControlFlow::Continue(()),
+                Err(malformed) => {
+                    self.lose(part, place, malformed.0);
+                    return ControlFlow::Continue(());
+                }
+            }
+            let Some(entry) = walk.entry(block) else {
+                return ControlFlow::Continue(());
+            };
+            if let Some(what) = self.check(ordinal, entry)
+                && !told
+            {
+                told = true;
+                self.teller.part(part, place.clone(), what);
+            }
+            self.seen.count(entry);
+            self.done.records += 1;
+            self.teller.visitor.entry(ordinal, entry)?;
+            moved = walk.advance(block);
+        }
+    }
+
+    /// What is wrong with a record in itself.
+    fn check(&mut self, ordinal: usize, entry: EntryRef<'_>) -> Option<&'static str> {
+        let mut wrong = None;
+        match &mut self.last {
+            None => {
+                self.seen.meta.min_key = entry.key.to_vec();
+                self.last = Some((entry.key.to_vec(), entry.version));
+            }
+            Some((key, version)) => {
+                let order = key.as_slice().cmp(entry.key);
+                if order.is_gt() || (order.is_eq() && entry.version >= *version) {
+                    wrong = Some("records out of order");
+                }
+                if !order.is_eq() {
+                    key.clear();
+                    key.extend_from_slice(entry.key);
+                }
+                *version = entry.version;
+            }
+        }
+        if let Some(index) = &self.tail.index {
+            let place = index.find(entry.key);
+            let follows = place < ordinal && index.continues(ordinal - 1, entry.key);
+            if place != ordinal && !follows {
+                wrong = wrong.or(Some("record that the index does not know"));
+            }
+        }
+        if let Some(filter) = &self.tail.filter
+            && !filter.may_contain(codec::hash_key(entry.key))
+        {
+            wrong = wrong.or(Some("record that the filter does not know"));
+        }
+        wrong
+    }
+
+    fn lose(&mut self, part: TablePart, place: Range<u64>, what: impl Into<String>) {
+        let limits = self
+            .tail
+            .properties
+            .as_ref()
+            .map(|properties| &properties.meta);
+        let (mut keys_from, mut keys_to) = (self.last.as_ref().map(|(key, _)| key.clone()), None);
+        let mut continues = true;
+        if let (TablePart::Block(ordinal), Some(index)) = (part, &self.tail.index) {
+            let separator = index.separator(ordinal);
+            continues = index.continues(ordinal, &separator);
+            keys_to = Some(separator);
+            if let Some(before) = ordinal.checked_sub(1) {
+                keys_from = Some(index.separator(before));
+            }
+        }
+        self.teller.damage(TableDamage {
+            part,
+            place,
+            what: what.into(),
+            keys_from: keys_from.or_else(|| limits.map(|meta| meta.min_key.clone())),
+            keys_to: keys_to.or_else(|| limits.map(|meta| meta.max_key.clone())),
+            loses_records: true,
+            continues,
+        });
+    }
+
+    /// After all blocks: the numbers.
+    fn sum_up(&mut self, len: u64) {
+        if self.teller.damaged {
+            return;
+        }
+        let Some(told) = &self.tail.properties else {
+            return;
+        };
+        self.seen.meta.max_key = self.last.take().map(|(key, _)| key).unwrap_or_default();
+        self.seen.blocks = self.done.blocks;
+        self.seen.codec = told.codec;
+        if self.seen != *told {
+            let what = "records do not sum up to the properties";
+            self.teller.part(TablePart::Whole, 0..len, what);
+        }
+    }
+}
+
+/// A data block in memory of its own.
+fn open_block(stored: &[u8], id: TableId, relative: u64) -> Decoded<(Block, Codec)> {
+    let (payload, used) = stored::verify(stored, id, relative)?;
+    let bytes = match used {
+        Codec::None => Arc::from(payload),
+        Codec::Lz4 => stored::unpack_lz4(payload)?,
+    };
+    let len = bytes.len();
+    Ok((Block::parse(bytes, 0..len)?, used))
+}
+
+#[cfg(test)]
+#[path = "examine_tests.rs"]
+mod tests;
