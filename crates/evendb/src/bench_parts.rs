@@ -12,6 +12,7 @@ use crate::chunk::delta::Delta;
 use crate::chunk::index::Index;
 use crate::chunk::record::RecordRef;
 use crate::error::Result;
+use crate::memory::Ledger;
 use crate::munk::{Munk, MunkBuilder, PAGE_BYTES};
 use crate::sync::Arc;
 use crate::sync::epoch;
@@ -53,11 +54,12 @@ impl MunkSet {
         chunk_bytes: usize,
     ) -> Self {
         let mut munks = Vec::new();
-        let (mut builder, mut low) = (MunkBuilder::new(PAGE_BYTES), Vec::new());
+        let (mut builder, mut low) = (MunkBuilder::new(PAGE_BYTES, Ledger::SHARED), Vec::new());
         let mut bytes = 0;
         for (key, value) in records {
             if bytes >= chunk_bytes {
-                let full = std::mem::replace(&mut builder, MunkBuilder::new(PAGE_BYTES));
+                let full =
+                    std::mem::replace(&mut builder, MunkBuilder::new(PAGE_BYTES, Ledger::SHARED));
                 let next_low = key.clone().into_boxed_slice();
                 munks.push((
                     std::mem::replace(&mut low, next_low.into_vec()).into(),

@@ -24,6 +24,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::{Change, Part, Place, Role};
+use crate::memory::{Charge, Use};
 use crate::plant::planted;
 use crate::rebalance::breath::Breath;
 use crate::rebalance::merge::{Dropping, Merge, RecordSource, Source};
@@ -86,6 +87,12 @@ impl Gatherer<'_> {
             self.offset = offset;
         } else {
             self.bytes.resize(self.bytes.len() + gap as usize, 0);
+        }
+        if bytes.len() > WRITE_BYTES {
+            // Long enough for a write of its own: what is gathered goes first, as it came first.
+            self.flush()?;
+            self.engine.container.write(bytes, offset)?;
+            return Ok(());
         }
         self.bytes.extend_from_slice(bytes);
         Ok(())
@@ -265,27 +272,32 @@ impl Engine {
         horizon: &Horizon,
         writer: &mut Gatherer<'_>,
     ) -> Result<()> {
-        let pin = epoch::pin();
-        let sources = delta_sources(&run.deltas, &run.chunk, &pin);
-        let mut merge = Merge::new(
-            sources,
-            Dropping {
-                horizon,
-                bottom: planted!(self.options, NoTombstonesInRuns),
-            },
-        )?;
         let view = run.chunk.view.load_full();
         let mut ordinal = view.funk.run_end;
-        // Built in RAM under the pin; written after, because no pin is held across I/O.
-        let mut built = Vec::new();
-        while merge.current().is_some() {
-            built.push(self.build_table(&mut merge)?);
-        }
-        drop(merge);
-        drop(pin);
         let tables = view.funk.tables();
         let mut greatest = tables.map(|table| &table.part.meta.max_key).max().cloned();
-        for (id, bytes, meta, keys) in built {
+        let dropping = Dropping {
+            horizon,
+            bottom: planted!(self.options, NoTombstonesInRuns),
+        };
+        let mut last: Option<Vec<u8>> = None;
+        loop {
+            // One table at a time is in RAM: built under a pin, written without, because no pin is held
+            // across I/O. The deltas are frozen, so the next one goes on behind the last key.
+            let built = {
+                let pin = epoch::pin();
+                let sources = delta_sources(&run.deltas, &run.chunk, last.as_deref(), &pin);
+                let mut merge = Merge::new(sources, dropping)?;
+                match merge.current() {
+                    Some(_) => Some(self.build_table(&mut merge)?),
+                    None => None,
+                }
+            };
+            let Some((id, bytes, meta, keys)) = built else {
+                break;
+            };
+            let _charge = Charge::new(self.ledger(), Use::Buffers, 2 * bytes.len());
+            last = Some(meta.max_key.clone());
             let above_all = greatest.as_ref().is_none_or(|key| *key < meta.min_key);
             greatest = greatest.max(Some(meta.max_key.clone()));
             let role = match above_all && run.may_join_base {
@@ -301,7 +313,7 @@ impl Engine {
                     role,
                     epoch: self.epoch,
                     checkpoint: number,
-                    meta,
+                    meta: Arc::new(meta),
                 },
                 keys,
             });
@@ -423,7 +435,7 @@ impl Engine {
         let mut base = funk.base.clone();
         let mut runs = funk.runs.clone();
         let mut run_end = funk.run_end;
-        let mut search = funk.search.get();
+        let mut search = funk.extensible_search(&self.search_settings);
         let mut shared = funk.search_shared;
         for table in tables {
             let handle = self.tables.acquire(&table.part);
@@ -443,12 +455,15 @@ impl Engine {
                 }
             }
         }
-        let new_funk = Funk::new(base, runs, run_end, &self.search_settings);
-        if let Some(search) = search {
+        let new_funk = Funk::new(base, runs, run_end);
+        // Kept though there is no run yet it would only cost memory.
+        if let Some(search) = search
+            && !new_funk.runs.is_empty()
+        {
             new_funk.search.set(search);
         }
         Funk {
-            search_shared: shared && new_funk.search.peek().is_some(),
+            search_shared: shared && new_funk.search.is_set(),
             ..new_funk
         }
     }
@@ -515,19 +530,24 @@ impl Engine {
     }
 }
 
-/// The deltas' records as sources, newest first, within the chunk and each delta's limits.
+/// The deltas' records as sources, newest first, within the chunk and each delta's limits; with
+/// `after` those of greater keys.
 pub(crate) fn delta_sources<'g>(
     deltas: &'g [Frozen],
     chunk: &Chunk,
+    after: Option<&[u8]>,
     pin: &'g epoch::Guard,
 ) -> Vec<Box<dyn Source + 'g>> {
     deltas
         .iter()
         .map(|frozen| {
             let range = frozen.limits.as_deref().unwrap_or(&chunk.range);
-            let mut records = Vec::with_capacity(frozen.delta.len());
+            let mut records = Vec::new();
             let mut cursor = frozen.delta.cursor(pin);
-            cursor.seek(&range.low);
+            cursor.seek(after.map_or(&*range.low, |key| key.max(&range.low)));
+            if cursor.valid() && Some(cursor.key()) == after {
+                cursor.next();
+            }
             while cursor.valid() && range.contains(cursor.key()) {
                 if chunk.range.contains(cursor.key()) {
                     records.extend(cursor.versions());

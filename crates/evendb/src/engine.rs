@@ -19,11 +19,12 @@ use crate::funk::container::Container;
 use crate::funk::tables::Tables;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::writer::Manifest;
+use crate::memory::{Ledger, LedgerOwner};
 use crate::metrics::Metrics;
 use crate::observe::Observer;
 use crate::options::Options;
 use crate::rebalance::space::Space;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, OnceLock, epoch};
 use crate::trace;
 use crate::version::clock::Clock;
@@ -63,6 +64,7 @@ pub(crate) struct Engine {
     /// How munks and rows share memory; the policy's round has it.
     pub(crate) split: Mutex<Split>,
     pub(crate) search_settings: SearchSettings,
+    ledger: LedgerOwner,
     pub(crate) metrics: Metrics,
     pub(crate) observer: Observer,
     pub(crate) catalog: Mutex<BTreeMap<String, Arc<KeyspaceState>>>,
@@ -94,6 +96,12 @@ pub(crate) struct Engine {
     next_id: AtomicU64,
     failure: OnceLock<Error>,
     closed: AtomicBool,
+    /// Chunks that the last munk round saw.
+    pub(crate) round_chunks: AtomicU32,
+    /// Users' values keep much of what munks have given up: they get copies for now.
+    pub(crate) copies_values: AtomicBool,
+    /// Chunks whose logs have many runs.
+    pub(crate) log_merges: Mutex<Vec<Arc<Chunk>>>,
     pub(crate) work: Work,
     /// What the last look at all chunks found.
     pub(crate) space: Space,
@@ -122,6 +130,7 @@ pub(crate) struct Assembly {
     pub(crate) first_id: u64,
     pub(crate) inherits: bool,
     pub(crate) search_settings: SearchSettings,
+    pub(crate) ledger: LedgerOwner,
     /// None for a reader where there can be no writer.
     pub(crate) lock: Option<Box<dyn LockGuard>>,
 }
@@ -146,6 +155,7 @@ impl Engine {
             sampler: Sampler::new(options.memory_budget),
             split: Mutex::new(Split::new(options.row_share())),
             search_settings: parts.search_settings,
+            ledger: parts.ledger,
             metrics: Metrics::default(),
             observer: Observer::default(),
             catalog: Mutex::new(parts.catalog),
@@ -165,6 +175,9 @@ impl Engine {
             next_id: AtomicU64::new(parts.first_id),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
+            round_chunks: AtomicU32::new(0),
+            copies_values: AtomicBool::new(false),
+            log_merges: Mutex::new(Vec::new()),
             work: Work::default(),
             space: Space::default(),
             lock: Mutex::new(parts.lock),
@@ -180,6 +193,11 @@ impl Engine {
 
     pub(crate) fn new_table_id(&self) -> TableId {
         TableId(self.new_id())
+    }
+
+    /// What its memory is charged to.
+    pub(crate) fn ledger(&self) -> Ledger {
+        self.ledger.ledger()
     }
 
     /// Whether there are no threads: checkpoints and jobs run inside the calls that need them.

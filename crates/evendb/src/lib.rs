@@ -16,6 +16,7 @@ mod funk;
 pub mod inspect;
 mod keyspace;
 mod manifest;
+mod memory;
 mod metrics;
 mod munk;
 mod observe;

@@ -104,6 +104,7 @@ pub(crate) struct Metrics {
     pub(crate) bytes_read: Counter,
     pub(crate) rebalances: Counter,
     pub(crate) absorbs: Counter,
+    pub(crate) log_merges: Counter,
     pub(crate) splits: Counter,
     pub(crate) merges: Counter,
     pub(crate) munk_loads: Counter,
@@ -167,6 +168,7 @@ impl Metrics {
         stats.bytes_read = self.bytes_read.get();
         stats.rebalances = self.rebalances.get();
         stats.munk_rebalances = self.absorbs.get();
+        stats.log_merges = self.log_merges.get();
         stats.splits = self.splits.get();
         stats.merges = self.merges.get();
         stats.munk_loads = self.munk_loads.get();
@@ -246,6 +248,11 @@ pub struct MemoryStats {
     pub block_indexes: u64,
     pub metadata: u64,
     pub commit_log: u64,
+    /// Of checkpoints, reorganisation and cursors.
+    pub buffers: u64,
+    /// Pages of munks that are no munk's any more: not yet reclaimed, or kept by users' values. And
+    /// holes in the memory of deltas and munks, of all databases of the process.
+    pub unreclaimed: u64,
 }
 
 impl MemoryStats {
@@ -258,6 +265,8 @@ impl MemoryStats {
             + self.block_indexes
             + self.metadata
             + self.commit_log
+            + self.buffers
+            + self.unreclaimed
     }
 }
 
@@ -352,6 +361,8 @@ pub struct Stats {
     pub rebalances: u64,
     /// Deltas absorbed into munks (the paper's munk rebalance).
     pub munk_rebalances: u64,
+    /// Runs of a chunk's log merged into one.
+    pub log_merges: u64,
     /// Chunks split.
     pub splits: u64,
     /// Neighbouring chunks merged.
@@ -385,6 +396,8 @@ pub struct Stats {
     pub chunks: u64,
     /// Chunks that have a munk.
     pub munks: u64,
+    /// SSTables whose files are open.
+    pub open_files: u64,
     /// Bytes that pending checkpoints and rebalances would write if they ran now.
     pub debt_bytes: u64,
     /// Bytes in chunks' logs.

@@ -77,6 +77,7 @@ pub struct Options {
     pub(crate) block_bytes: usize,
     pub(crate) commit_log_bytes: Option<u64>,
     pub(crate) commit_log_mapped: Option<bool>,
+    pub(crate) open_files_max: Option<u64>,
     pub(crate) stats_interval: Duration,
     pub(crate) vfs: Arc<dyn Vfs>,
     #[cfg(test)]
@@ -120,6 +121,7 @@ impl Options {
             block_bytes: 4096,
             commit_log_bytes: None,
             commit_log_mapped: None,
+            open_files_max: None,
             stats_interval: Duration::from_secs(1),
             vfs: Arc::new(OsVfs),
             #[cfg(test)]
@@ -127,7 +129,18 @@ impl Options {
         }
     }
 
-    /// Memory for everything the store keeps, in bytes; at least 1 MiB.
+    /// Memory for everything the store keeps, in bytes; at least 1 MiB. The rest scales with it:
+    ///
+    /// | budget | chunk | commit log | deltas | reserve | tables and log searches | munks and rows |
+    /// |---|---|---|---|---|---|---|
+    /// | 64 MiB | 4 MiB | 8 MiB | 8 MiB | 8 MiB | up to 13 MiB | 26 MiB and more |
+    /// | 256 MiB | 4 MiB | 32 MiB | 32 MiB | 16 MiB | up to 58 MiB | 117 MiB and more |
+    /// | 1 GiB | 10 MiB | 128 MiB | 128 MiB | 64 MiB | up to 234 MiB | 469 MiB and more |
+    /// | 8 GiB | 10 MiB | 256 MiB | 1 GiB | 512 MiB | up to 2.1 GiB | 4.2 GiB and more |
+    /// | 64 GiB | 10 MiB | 256 MiB | 8 GiB | 4 GiB | up to 17 GiB | 34 GiB and more |
+    ///
+    /// What chunks, closed tables and buffers take comes off the last two. A chunk's log may have 35 %
+    /// of a chunk without a munk, and twice a chunk with one.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.memory_budget = bytes;
         self
@@ -157,8 +170,8 @@ impl Options {
         self
     }
 
-    /// Greatest size of a chunk's live data in bytes. Default: a 64th of the memory budget, at
-    /// least 64 KiB and at most 10 MiB (the paper's limit).
+    /// Greatest size of a chunk's live data in bytes. Default: a 64th of the memory budget,
+    /// for small ones a 16th up to 4 MiB; at least 64 KiB and at most 10 MiB (the paper's limit).
     pub fn chunk_bytes(mut self, bytes: u64) -> Self {
         self.chunk_bytes = Some(bytes);
         self
@@ -256,6 +269,13 @@ impl Options {
         self
     }
 
+    /// SSTables that are kept open at once; others are opened when they are read. Default: half of
+    /// what the process may have open, at most 8,192.
+    pub fn open_files_max(mut self, files: u64) -> Self {
+        self.open_files_max = Some(files);
+        self
+    }
+
     /// How often the database writes its figures for other processes (default: every second; zero:
     /// never): into a small file in its directory that is never synced, and that
     /// [`LiveStats::read`](crate::LiveStats::read) and `evendb stats --watch` read. With the feature
@@ -324,8 +344,16 @@ impl Options {
     }
 
     pub(crate) fn chunk_bytes_max(&self) -> u64 {
+        // Small budgets see more data than memory: below 4 MiB what the chunks themselves take, and
+        // their logs' many small runs, would be most of it.
+        let default = (self.memory_budget / 64).max((self.memory_budget / 16).min(4 << 20));
         self.chunk_bytes
-            .unwrap_or((self.memory_budget / 64).clamp(64 << 10, 10 << 20))
+            .unwrap_or(default.clamp(64 << 10, 10 << 20))
+    }
+
+    pub(crate) fn open_files_limit(&self) -> u64 {
+        let half = self.vfs.open_files_max().unwrap_or(u64::MAX) / 2;
+        self.open_files_max.unwrap_or(half.min(8192)).max(1)
     }
 
     /// The target for logs, unless their limits are fixed.

@@ -27,6 +27,7 @@ use crate::manifest::edit::{Change, ChunkRecord, EpochRecord, Place, Role};
 use crate::manifest::state::State;
 use crate::manifest::writer::{self, Manifest};
 use crate::manifest::{ChunkId, KeyspaceId};
+use crate::memory::{Ledger, LedgerOwner};
 use crate::observe;
 use crate::options::{Durability, Options};
 use crate::sync::Arc;
@@ -308,7 +309,16 @@ impl Opening {
         let version = Version((replay.checkpoint_max + 1) << CHECKPOINT_SHIFT);
         let clock = Clock::new(version);
         let container = self.open_container()?;
-        let tables = Tables::new(self.vfs.clone(), &self.dir, container.clone());
+        let ledger_owner = LedgerOwner::take();
+        let ledger = ledger_owner.ledger();
+        let files_max = self.options.open_files_limit();
+        let tables = Tables::new(
+            self.vfs.clone(),
+            &self.dir,
+            container.clone(),
+            ledger,
+            files_max,
+        );
         let ballast = Ballast::new(
             self.vfs.clone(),
             &self.dir,
@@ -325,9 +335,10 @@ impl Opening {
         let search_settings = SearchSettings {
             search: self.options.log_search,
             log_bytes_max: self.options.chunk_bytes_max() / 5,
+            ledger,
         };
         let checkpoint = checkpoint_of(version);
-        let catalog = self.build_catalog(&tables, &admission, &search_settings, checkpoint)?;
+        let catalog = self.build_catalog(&tables, &admission, ledger, checkpoint)?;
         let dirty = self.apply(&replay, version, &catalog, &admission)?;
         if !self.options.read_only {
             let live = replay.end.0 - self.state.replay_from.0.min(replay.end.0);
@@ -365,6 +376,7 @@ impl Opening {
             first_id: (epoch.epoch << 32) + 1,
             inherits: replay.end > self.state.replay_from,
             search_settings,
+            ledger: ledger_owner,
             lock,
         }))
     }
@@ -574,7 +586,7 @@ impl Opening {
         &self,
         tables: &Tables,
         admission: &Arc<Admission>,
-        settings: &SearchSettings,
+        ledger: Ledger,
         checkpoint: u64,
     ) -> Result<BTreeMap<KeyspaceId, Arc<KeyspaceState>>> {
         let mut by_keyspace: BTreeMap<KeyspaceId, Vec<&ChunkRecord>> = BTreeMap::new();
@@ -598,9 +610,9 @@ impl Opening {
                     active: ChargedDelta::new(checkpoint, admission),
                     frozen: Vec::new(),
                     munk: None,
-                    funk: Arc::new(self.build_funk(record, tables, settings)?),
+                    funk: Arc::new(self.build_funk(record, tables)?),
                 };
-                let chunk = Chunk::new(record.id, id, range, view);
+                let chunk = Chunk::new(record.id, id, range, view, ledger);
                 entries.push((Box::from(&record.low[..]), Arc::new(chunk)));
             }
             let state = KeyspaceState::new(id, name.clone(), Index::new(entries));
@@ -609,12 +621,7 @@ impl Opening {
         Ok(catalog)
     }
 
-    fn build_funk(
-        &self,
-        record: &ChunkRecord,
-        tables: &Tables,
-        settings: &SearchSettings,
-    ) -> Result<Funk> {
+    fn build_funk(&self, record: &ChunkRecord, tables: &Tables) -> Result<Funk> {
         let mut base = Vec::new();
         let mut runs = Vec::new();
         for part in &record.parts {
@@ -634,7 +641,7 @@ impl Opening {
         base.sort_by(|a, b| a.part.meta.min_key.cmp(&b.part.meta.min_key));
         runs.sort_by_key(|run| run.ordinal);
         let run_end = runs.last().map_or(0, |run| run.ordinal + 1);
-        Ok(Funk::new(base, runs, run_end, settings))
+        Ok(Funk::new(base, runs, run_end))
     }
 
     /// Step 4. Returns the chunks that are dirty now.
@@ -769,18 +776,14 @@ pub(crate) fn new_keyspace(engine: &Engine, name: &str) -> (Arc<KeyspaceState>, 
         active: ChargedDelta::new(checkpoint_of(engine.clock.now()), &engine.admission),
         frozen: Vec::new(),
         munk: None,
-        funk: Arc::new(Funk::new(
-            Vec::new(),
-            Vec::new(),
-            0,
-            &engine.search_settings,
-        )),
+        funk: Arc::new(Funk::new(Vec::new(), Vec::new(), 0)),
     };
     let range = KeyRange {
         low: Box::default(),
         high: None,
     };
-    let chunk = Arc::new(Chunk::new(chunk_id, id, range, view));
+    let ledger = engine.ledger();
+    let chunk = Arc::new(Chunk::new(chunk_id, id, range, view, ledger));
     let index = Index::new(vec![(Box::default(), chunk)]);
     let state = Arc::new(KeyspaceState::new(id, name.to_owned(), index));
     let record = ChunkRecord {

@@ -1,9 +1,9 @@
 //! Gathering [`Stats`] from the counters and from the chunks.
 
 use crate::engine::Engine;
+use crate::memory::Use;
 use crate::metrics::Stats;
 use crate::pauses::Waits;
-use crate::rebalance::munks::{CHUNK_METADATA_BYTES, index_bytes};
 use crate::write::commit_log::Writing;
 
 impl Engine {
@@ -24,6 +24,12 @@ impl Engine {
             (Some(_), Writing::Mapped) => self.ring_capacity(),
             _ => 0,
         };
+        let ledger = self.ledger();
+        memory.log_indexes = ledger.bytes(Use::Searches);
+        memory.block_indexes = ledger.bytes(Use::Tables);
+        memory.metadata = ledger.bytes(Use::Metadata);
+        memory.buffers = ledger.bytes(Use::Buffers);
+        stats.open_files = self.tables.open_files();
         stats.debt_bytes = self.admission.delta_used();
         for keyspace in self.keyspaces() {
             stats.memory.metadata += keyspace.index.load_full().bytes() as u64;
@@ -31,14 +37,10 @@ impl Engine {
         for (keyspace, chunk) in self.chunks() {
             let view = chunk.view.load_full();
             stats.chunks += 1;
-            stats.memory.metadata += CHUNK_METADATA_BYTES;
             if let Some(munk) = &view.munk {
                 stats.munks += 1;
                 stats.memory.munks += munk.bytes() as u64;
             }
-            let log = view.funk.search.peek().map_or(0, |search| search.bytes()) as u64;
-            stats.memory.log_indexes += log;
-            stats.memory.block_indexes += index_bytes(&view) - log;
             stats.log_bytes += view.funk.log_bytes();
             stats.sstable_bytes += view.funk.base_bytes();
             stats.data_bytes += view
@@ -48,6 +50,10 @@ impl Engine {
                 .sum::<u64>();
             stats.debt_bytes += self.debt_of(&keyspace, &chunk, &view);
         }
+        // Pages outlive their munks until nobody reads them, or a user drops its value.
+        let pages = self.ledger().bytes(Use::Munks);
+        stats.memory.unreclaimed =
+            pages.saturating_sub(stats.memory.munks) + crate::memory::slab::slack_bytes();
         stats
     }
 }

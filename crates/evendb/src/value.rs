@@ -1,12 +1,15 @@
 //! [`Value`]: bytes of a record, without a copy.
 //!
 //! A value names the part of the store that holds its bytes (a record of a delta, a page of a
-//! munk, a block of an SSTable, a row) by a counted reference and the range within it. It pins at
-//! most a page, a block or a record, outlives iterators, snapshots and the database itself, and
-//! does not keep the database open.
+//! munk, a row) by a counted reference and the range within it; what was read from a table is copied
+//! out of its block. It pins at most a page or a record, outlives iterators, snapshots and the
+//! database itself, and does not keep the database open.
+//!
+//! A page that a value keeps stays charged to the memory budget. When such pages are many, values of
+//! pages are copied too.
 
 use crate::chunk::record::RecordRef;
-use crate::munk::Page;
+use crate::munk::PageArc;
 use evendb_storage::table::Block;
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -16,7 +19,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) enum Owner {
     Record(RecordRef),
-    Page(Arc<Page>),
+    Page(PageArc),
     Block(Block),
     Bytes(Arc<[u8]>),
 }
@@ -74,6 +77,22 @@ impl Value {
     pub(crate) fn of_bytes(bytes: Arc<[u8]>) -> Value {
         let range = 0..bytes.len();
         Value::new(Owner::Bytes(bytes), range)
+    }
+
+    /// Bytes of the allocation that it keeps, if that is a block.
+    pub(crate) fn pinned_bytes(&self) -> usize {
+        match &self.owner {
+            Owner::Block(block) => block.bytes().len(),
+            _ => self.len(),
+        }
+    }
+
+    /// The same bytes in an allocation of their own, so that nothing else is kept for them.
+    pub(crate) fn detached(self) -> Value {
+        match &self.owner {
+            Owner::Page(_) | Owner::Block(_) => Value::of_bytes(Arc::from(&*self)),
+            Owner::Record(_) | Owner::Bytes(_) => self,
+        }
     }
 
     /// The bytes, copied.

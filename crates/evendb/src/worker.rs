@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::ChunkId;
 use crate::observe;
+use crate::rebalance::log_merge::CHUNKS_MERGED_MAX;
 use crate::sync::{Arc, Condvar, Mutex, thread};
 use crate::trace;
 use crate::write::commit_log::CommitLog;
@@ -123,6 +124,10 @@ impl Work {
         Some(job)
     }
 
+    fn has_jobs(&self) -> bool {
+        !self.queue.lock().jobs.is_empty()
+    }
+
     fn done(&self) {
         let mut queue = self.queue.lock();
         queue.running -= 1;
@@ -228,6 +233,7 @@ fn upkeep(engine: &Engine) {
     let mut last_checkpoint = Instant::now();
     let mut last_round = Instant::now();
     let mut deletes_before = 0;
+    let mut last_munk_round = Instant::now();
     let interval = match engine.commit_log {
         Some(_) => CHECKPOINT_INTERVAL,
         None => CHECKPOINT_INTERVAL_RELAXED,
@@ -277,7 +283,12 @@ fn upkeep(engine: &Engine) {
                 // A failure latches; without room the edits wait.
                 let _ = engine.flush_manifest();
             }
-            engine.munk_round();
+            engine.tend_memory();
+            let since = last_munk_round.elapsed();
+            if engine.munk_round_due(since) {
+                last_munk_round = Instant::now();
+                engine.munk_round();
+            }
             engine.space_round(false);
             engine.collect();
             if engine.ballast.is_owed() {
@@ -303,8 +314,16 @@ fn worker(engine: &Engine) {
         };
         // Counted as done even if it unwinds: nobody may wait for it for ever.
         let result = catch_unwind(AssertUnwindSafe(|| engine.run_job(&job)));
+        let merged = catch_unwind(AssertUnwindSafe(|| {
+            // Many at once share a sync; the few that are left when there is nothing else to do too.
+            let noted = engine.log_merges.lock().len();
+            if noted >= CHUNKS_MERGED_MAX || (noted > 0 && !engine.work.has_jobs()) {
+                // A failure has latched; else they are noted again by the next checkpoint.
+                let _ = engine.merge_logs();
+            }
+        }));
         engine.work.done();
-        if result.is_err() {
+        if result.is_err() || merged.is_err() {
             engine.latch_error(Error::new(
                 ErrorKind::Io,
                 "a reorganising thread panicked; its message is on standard error",
@@ -331,7 +350,7 @@ impl Engine {
             Job::GiveBack => self.give_back_room(),
             Job::Load(chunk) => {
                 if let Some(_token) = chunk.try_token() {
-                    drop(self.load_munk(chunk));
+                    drop(self.load_if_room(chunk));
                 }
             }
         }
@@ -367,6 +386,7 @@ impl Engine {
         // No threads: the caller does it, holding nothing. A full disk is for later; any other error
         // has latched, and the caller finds out.
         if self.checkpoint().and_then(|()| self.settle()).is_ok() {
+            self.tend_memory();
             self.munk_round();
             self.space_round(true);
             self.run_queued_jobs();
@@ -387,6 +407,8 @@ impl Engine {
             self.run_job(&job);
             self.work.done();
         }
+        // A failure has latched.
+        let _ = self.merge_logs();
     }
 
     /// Waits until checkpoint `number` is completed. Many wait for one: it takes along all that was

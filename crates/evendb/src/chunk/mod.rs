@@ -23,6 +23,7 @@ pub(crate) mod record;
 
 use crate::funk::Funk;
 use crate::manifest::{ChunkId, KeyspaceId};
+use crate::memory::{CHUNK_BYTES, Charge, Ledger, Use};
 use crate::munk::Munk;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::epoch::ArcCell;
@@ -199,6 +200,7 @@ pub(crate) struct Chunk {
     pub(crate) heat: Heat,
     /// Tables of which a deletion of the whole chunk has left nothing. A leaf.
     pub(crate) covered: Mutex<Option<Covered>>,
+    _charge: Charge,
 }
 
 /// Tables all of whose records are deleted since checkpoint `checkpoint` or an earlier one.
@@ -208,7 +210,14 @@ pub(crate) struct Covered {
 }
 
 impl Chunk {
-    pub(crate) fn new(id: ChunkId, keyspace: KeyspaceId, range: KeyRange, view: View) -> Chunk {
+    pub(crate) fn new(
+        id: ChunkId,
+        keyspace: KeyspaceId,
+        range: KeyRange,
+        view: View,
+        ledger: Ledger,
+    ) -> Chunk {
+        let bytes = CHUNK_BYTES + 4 * range.low.len();
         let writer = Writer {
             active: view.active.clone(),
             queued: false,
@@ -228,6 +237,7 @@ impl Chunk {
             whole_at_bytes: AtomicU64::new(0),
             heat: Heat::default(),
             covered: Mutex::new(None),
+            _charge: Charge::new(ledger, Use::Metadata, bytes),
         }
     }
 
@@ -281,26 +291,20 @@ impl Drop for Token<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::funk::SearchSettings;
-    use crate::options::LogSearch;
 
     fn chunk() -> Chunk {
         let admission = Arc::new(Admission::new(0, 1 << 20));
-        let settings = SearchSettings {
-            search: LogSearch::Index,
-            log_bytes_max: 1024,
-        };
         let view = View {
             active: ChargedDelta::new(1, &admission),
             frozen: Vec::new(),
             munk: None,
-            funk: Arc::new(Funk::new(Vec::new(), Vec::new(), 0, &settings)),
+            funk: Arc::new(Funk::new(Vec::new(), Vec::new(), 0)),
         };
         let range = KeyRange {
             low: Box::default(),
             high: None,
         };
-        Chunk::new(ChunkId(1), KeyspaceId(0), range, view)
+        Chunk::new(ChunkId(1), KeyspaceId(0), range, view, Ledger::SHARED)
     }
 
     #[test]

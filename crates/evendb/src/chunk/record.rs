@@ -23,7 +23,6 @@ use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
 use crate::sync::epoch::{self, Guard};
 use evendb_storage::{EntryRef, Kind, Version};
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 
@@ -118,7 +117,7 @@ impl Record {
 
     /// What the allocator holds for this record.
     pub(crate) fn memory_bytes(&self) -> usize {
-        allocated_bytes(size_of::<Record>() + self.data_bytes())
+        slab::size_of_object(Record::bytes_of(self.data_bytes()))
     }
 
     /// Whether readers may see the record. Needs no pin.
@@ -167,9 +166,9 @@ impl Record {
         RecordRef(unsafe { NonNull::new_unchecked(self.base()) })
     }
 
-    fn layout(data_bytes: usize) -> Layout {
-        Layout::from_size_align(size_of::<Record>() + data_bytes, align_of::<Record>())
-            .expect("a record is below the address space's half")
+    fn bytes_of(data_bytes: usize) -> usize {
+        const { assert!(align_of::<Record>() <= 16, "slabs align to 16") };
+        size_of::<Record>() + data_bytes
     }
 }
 
@@ -179,10 +178,8 @@ impl std::fmt::Debug for Record {
     }
 }
 
-/// Bytes the allocator takes for a request: a word in front, rounded up to 16.
-pub(super) fn allocated_bytes(request_bytes: usize) -> usize {
-    (request_bytes + 8).next_multiple_of(16)
-}
+pub(super) use crate::memory::allocated_bytes;
+use crate::memory::slab;
 
 /// Owns one count of a record.
 pub(crate) struct RecordRef(NonNull<Record>);
@@ -202,12 +199,8 @@ impl RecordRef {
         let key_len = u32::try_from(key.len()).expect("keys are limited before they get here");
         let value_len =
             u32::try_from(value.len()).expect("values are limited before they get here");
-        let layout = Record::layout(key.len() + value.len());
-        // SAFETY: the size is not zero.
-        let memory = unsafe { alloc(layout) };
-        let Some(record) = NonNull::new(memory.cast::<Record>()) else {
-            handle_alloc_error(layout)
-        };
+        let record = slab::allocate(Record::bytes_of(key.len() + value.len())).cast::<Record>();
+        let memory = record.as_ptr().cast::<u8>();
         // For `Record::base`.
         let _ = memory.expose_provenance();
         // SAFETY: the memory is ours, aligned for the header and large enough for both parts.
@@ -318,11 +311,11 @@ impl Drop for RecordRef {
             // SAFETY: the record owns this count, and nobody else has the record.
             drop(unsafe { Arc::from_raw(stamp.cast_const()) });
         }
-        let layout = Record::layout(self.data_bytes());
-        // SAFETY: the last count is gone, so no reference is left; the layout is that of `new`.
+        let bytes = Record::bytes_of(self.data_bytes());
+        // SAFETY: the last count is gone, so no reference is left; as many bytes as in `new`.
         unsafe {
             self.0.drop_in_place();
-            dealloc(self.0.as_ptr().cast(), layout);
+            slab::free(self.0.cast(), bytes);
         }
     }
 }

@@ -19,11 +19,13 @@
 //!
 //! **Partitioned Bloom filter** (the paper's section 3.1). Each part covers a section of
 //! consecutive runs; only the runs of sections that may have the key are searched. Immutable;
-//! extended by copying: closed parts are shared, the open one keeps its hashes and its filter is
-//! built anew. A record costs about 10 bits, and 8 bytes while its section is open.
+//! extended by copying: closed parts are shared, the open one keeps its tags and its filter is
+//! built anew. A record costs about 10 bits, and 4 bytes while its section is open. It knows a key by
+//! its tag, as the index does, so that a cold chunk's index can be turned into it.
 //!
 //! Neither knows keys: what is named must be searched, and may turn out not to have the key.
 
+use crate::memory::{Charge, Ledger, Use, allocated_bytes};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use evendb_storage::filter::BloomFilter;
@@ -55,15 +57,18 @@ pub(crate) struct LogIndex {
     slots: Box<[AtomicU64]>,
     /// Written by the one writer only.
     len: AtomicUsize,
+    charge: Charge,
 }
 
 impl LogIndex {
-    /// An index with room for at least `n` records.
-    pub(crate) fn with_capacity(n: usize) -> LogIndex {
+    /// An index with room for at least `n` records, charged to `ledger`.
+    pub(crate) fn with_capacity(n: usize, ledger: Ledger) -> LogIndex {
         let slots = (n + n.div_ceil(3) + 1).next_power_of_two().max(8);
+        let bytes = allocated_bytes(size_of::<LogIndex>() + 16) + allocated_bytes(8 * slots);
         LogIndex {
             slots: (0..slots).map(|_| AtomicU64::new(0)).collect(),
             len: AtomicUsize::new(0),
+            charge: Charge::new(ledger, Use::Searches, bytes),
         }
     }
 
@@ -100,7 +105,7 @@ impl LogIndex {
     /// A copy with room for at least `at_least` records, and for half as many again as there are.
     pub(crate) fn grown(&self, at_least: usize) -> LogIndex {
         let len = self.len();
-        let larger = LogIndex::with_capacity(at_least.max(len + len / 2));
+        let larger = LogIndex::with_capacity(at_least.max(len + len / 2), self.charge.ledger());
         // From a free slot on, so that records of one home come in the order of their probes,
         // which is the order in which they were inserted.
         let loaded = |slot: &AtomicU64| slot.load(Ordering::Acquire);
@@ -145,7 +150,41 @@ impl LogIndex {
 
     /// Memory of the index.
     pub(crate) fn bytes(&self) -> usize {
-        std::mem::size_of::<Self>() + std::mem::size_of_val(&self.slots[..])
+        self.charge.bytes()
+    }
+
+    /// A copy without the records of runs `first` to `last`, and with room for `more`.
+    pub(crate) fn without(&self, first: u32, last: u32, more: usize) -> LogIndex {
+        let kept: Vec<u64> = self
+            .slots
+            .iter()
+            .map(|slot| slot.load(Ordering::Acquire))
+            .filter(|&slot| {
+                let run = (slot >> 16) as u32 & (RUN_END_MAX - 1);
+                slot != 0 && !(first..=last).contains(&run)
+            })
+            .collect();
+        let copy = LogIndex::with_capacity(kept.len() + more, self.charge.ledger());
+        for slot in kept {
+            let inserted = copy.insert_slot(slot);
+            assert!(inserted, "made with room for all records");
+        }
+        copy
+    }
+
+    /// Tags and runs of the records in the runs below `run_end`, in order of the runs.
+    fn tags_by_run(&self, run_end: u32) -> Vec<(u32, u32)> {
+        let mut tags: Vec<(u32, u32)> = self
+            .slots
+            .iter()
+            .map(|slot| slot.load(Ordering::Acquire))
+            .filter(|&slot| slot != 0)
+            .map(|slot| ((slot >> 16) as u32 & (RUN_END_MAX - 1), (slot >> 40) as u32))
+            .filter(|&(run, _)| run < run_end)
+            .collect();
+        tags.sort_unstable();
+        tags.dedup();
+        tags
     }
 
     /// First slot of the probe for a tag.
@@ -247,6 +286,7 @@ impl Default for Candidates {
 pub(crate) struct PartitionedBloom {
     split_factor: usize,
     section_bytes: u64,
+    ledger: Ledger,
     /// Oldest first; the last one is open.
     parts: Vec<Arc<Part>>,
 }
@@ -258,8 +298,9 @@ struct Part {
     runs: Vec<u32>,
     run_bytes: u64,
     filter: Arc<BloomFilter>,
-    /// What the filter was built from, sorted, each once; empty in a closed part.
-    hashes: Vec<u64>,
+    /// Tags of what the filter was built from, sorted, each once; empty in a closed part.
+    tags: Vec<u32>,
+    charge: Charge,
 }
 
 impl PartitionedBloom {
@@ -269,12 +310,39 @@ impl PartitionedBloom {
     /// A filter of at most `split_factor` parts, each over a section of about `section_bytes`
     /// bytes of the log (its limit / `split_factor`). A log beyond its limit makes the last part
     /// grow.
-    pub(crate) fn new(split_factor: usize, section_bytes: u64) -> PartitionedBloom {
+    pub(crate) fn new(split_factor: usize, section_bytes: u64, ledger: Ledger) -> Self {
         PartitionedBloom {
             split_factor: split_factor.max(1),
             section_bytes,
+            ledger,
             parts: Vec::new(),
         }
+    }
+
+    /// The filter that knows what `index` does of `runs` (ordinal and bytes, ascending).
+    pub(crate) fn of_index(
+        mut self,
+        index: &LogIndex,
+        runs: impl Iterator<Item = (u32, u64)>,
+        run_end: u32,
+    ) -> PartitionedBloom {
+        let tags = index.tags_by_run(run_end);
+        let mut gathered = Section::default();
+        let mut runs = runs.peekable();
+        while let Some((run, bytes)) = runs.next() {
+            let from = tags.partition_point(|&(other, _)| other < run);
+            let to = tags.partition_point(|&(other, _)| other <= run);
+            gathered.add(run, bytes, tags[from..to].iter().map(|&(_, tag)| tag));
+            let full = gathered.run_bytes >= self.section_bytes;
+            if full && self.parts.len() + 1 < self.split_factor && runs.peek().is_some() {
+                let part = std::mem::take(&mut gathered).part(self.ledger);
+                self.parts.push(Arc::new(part.closed()));
+            }
+        }
+        if !gathered.runs.is_empty() {
+            self.parts.push(Arc::new(gathered.part(self.ledger)));
+        }
+        self
     }
 
     /// This filter with one more run of `run_bytes` bytes, whose records' keys have `hashes`.
@@ -292,26 +360,24 @@ impl PartitionedBloom {
             }
             None => None,
         };
-        let (mut runs, bytes, mut all) = match open {
-            Some(open) => (open.runs.clone(), open.run_bytes, open.hashes.clone()),
-            None => (Vec::new(), 0, Vec::new()),
+        let mut section = match open {
+            Some(open) => Section {
+                runs: open.runs.clone(),
+                run_bytes: open.run_bytes,
+                tags: open.tags.clone(),
+            },
+            None => Section::default(),
         };
-        runs.push(run);
-        all.extend_from_slice(hashes);
-        all.sort_unstable();
-        all.dedup();
-        parts.push(Arc::new(Part {
-            runs,
-            run_bytes: bytes + run_bytes,
-            filter: Arc::new(BloomFilter::build(&all, PartitionedBloom::BITS_PER_KEY)),
-            hashes: all,
-        }));
+        let tags = hashes.iter().map(|&hash| tag(hash) as u32);
+        section.add(run, run_bytes, tags);
+        parts.push(Arc::new(section.part(self.ledger)));
         PartitionedBloom { parts, ..*self }
     }
 
     /// Puts into `out` the runs below `run_end` that may have a key with this hash, newest first.
     pub(crate) fn candidates(&self, hash: u64, run_end: u32, out: &mut Vec<u32>) {
         out.clear();
+        let hash = spread(tag(hash) as u32);
         for part in self.parts.iter().rev() {
             if part.runs[0] < run_end && part.filter.may_contain(hash) {
                 let below = part.runs.partition_point(|&run| run < run_end);
@@ -322,25 +388,66 @@ impl PartitionedBloom {
 
     /// Memory of the filters and of the open section's hashes; shared parts count in full.
     pub(crate) fn bytes(&self) -> usize {
-        let parts = self.parts.iter().map(|part| {
-            std::mem::size_of::<Part>()
-                + part.runs.capacity() * 4
-                + part.hashes.capacity() * 8
-                + part.filter.bytes()
-        });
+        let parts = self.parts.iter().map(|part| part.charge.bytes());
         std::mem::size_of::<Self>() + parts.sum::<usize>()
     }
 }
 
 impl Part {
-    fn closed(&self) -> Part {
+    fn new(section: Section, filter: Arc<BloomFilter>, ledger: Ledger) -> Part {
+        let bytes = allocated_bytes(size_of::<Part>() + 16)
+            + allocated_bytes(section.runs.capacity() * 4)
+            + allocated_bytes(section.tags.capacity() * 4)
+            + allocated_bytes(filter.bytes() + 32);
         Part {
-            runs: self.runs.clone(),
-            run_bytes: self.run_bytes,
-            filter: Arc::clone(&self.filter),
-            hashes: Vec::new(),
+            runs: section.runs,
+            run_bytes: section.run_bytes,
+            filter,
+            tags: section.tags,
+            charge: Charge::new(ledger, Use::Searches, bytes),
         }
     }
+
+    fn closed(&self) -> Part {
+        let section = Section {
+            runs: self.runs.clone(),
+            run_bytes: self.run_bytes,
+            tags: Vec::new(),
+        };
+        Part::new(section, Arc::clone(&self.filter), self.charge.ledger())
+    }
+}
+
+/// A section of the log while it is gathered.
+#[derive(Default)]
+struct Section {
+    runs: Vec<u32>,
+    run_bytes: u64,
+    tags: Vec<u32>,
+}
+
+impl Section {
+    fn add(&mut self, run: u32, bytes: u64, tags: impl Iterator<Item = u32>) {
+        self.runs.push(run);
+        self.run_bytes += bytes;
+        self.tags.extend(tags);
+    }
+
+    fn part(mut self, ledger: Ledger) -> Part {
+        self.tags.sort_unstable();
+        self.tags.dedup();
+        self.tags.shrink_to_fit();
+        let hashes: Vec<u64> = self.tags.iter().map(|&tag| spread(tag)).collect();
+        let filter = BloomFilter::build(&hashes, PartitionedBloom::BITS_PER_KEY);
+        Part::new(self, Arc::new(filter), ledger)
+    }
+}
+
+/// A hash for the filter of what the log index keeps of a key's: so a filter can be made of an index,
+/// without reading the log. Two keys of one tag are few: records of the log / 2^24.
+fn spread(tag: u32) -> u64 {
+    let mixed = (u64::from(tag) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
 #[cfg(test)]
@@ -368,7 +475,7 @@ mod tests {
             records in prop::collection::vec((any_hash(), 0u32..40, any::<u16>()), 0..400),
             run_end in 0u32..40,
         ) {
-            let mut index = LogIndex::with_capacity(4);
+            let mut index = LogIndex::with_capacity(4, Ledger::SHARED);
             for (at, &(hash, run, block)) in records.iter().enumerate() {
                 if !index.insert(hash, position(run, block)) {
                     prop_assert!((index.len() + 1) * 4 > index.slots.len() * 3);
@@ -396,7 +503,7 @@ mod tests {
             split_factor in 1usize..5,
             run_end in 0u32..120,
         ) {
-            let mut filter = PartitionedBloom::new(split_factor, 500);
+            let mut filter = PartitionedBloom::new(split_factor, 500, Ledger::SHARED);
             let (mut run, mut numbered) = (0, Vec::new());
             for (hashes, step, run_bytes) in &runs {
                 run += step;
@@ -421,7 +528,7 @@ mod tests {
     #[test]
     fn an_index_holds_what_it_was_made_for_and_then_says_that_it_is_full() {
         for capacity in [0, 1, 6, 7, 100, 1000] {
-            let index = LogIndex::with_capacity(capacity);
+            let index = LogIndex::with_capacity(capacity, Ledger::SHARED);
             for at in 0..capacity as u64 {
                 assert!(index.insert(
                     at.wrapping_mul(0x9e37_79b9_7f4a_7c15),
@@ -444,7 +551,7 @@ mod tests {
     #[test]
     fn other_keys_are_rarely_candidates() {
         let mix = |n: u64| xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes());
-        let index = LogIndex::with_capacity(20_000);
+        let index = LogIndex::with_capacity(20_000, Ledger::SHARED);
         for n in 0..20_000 {
             assert!(index.insert(mix(n), position((n / 100) as u32, (n % 7) as u16)));
         }
@@ -459,7 +566,7 @@ mod tests {
     #[test]
     fn only_sections_that_may_have_the_key_are_searched() {
         let mix = |n: u64| xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes());
-        let mut filter = PartitionedBloom::new(16, 1000);
+        let mut filter = PartitionedBloom::new(16, 1000, Ledger::SHARED);
         for run in 0..32 {
             let hashes: Vec<_> = (0..100).map(|n| mix(u64::from(run) * 100 + n)).collect();
             filter = filter.with_run(run, 500, &hashes);
@@ -474,7 +581,7 @@ mod tests {
         assert!((6400..8600).contains(&searched), "{searched}");
         assert!(
             filter.bytes() < 16 * 500 + 8 * 200,
-            "closed sections keep no hashes"
+            "closed sections keep no tags"
         );
     }
 }
@@ -493,7 +600,7 @@ mod loom_tests {
     #[test]
     fn loom_l8_a_view_finds_all_its_runs() {
         loom::model(|| {
-            let index = Arc::new(LogIndex::with_capacity(5));
+            let index = Arc::new(LogIndex::with_capacity(5, Ledger::SHARED));
             let run_end = Arc::new(AtomicU32::new(1));
             assert!(index.insert(HASH, Position { run: 0, block: 9 }));
             let reader = {
@@ -521,7 +628,7 @@ mod loom_tests {
     #[test]
     fn loom_l8_a_slot_publishes_what_it_names() {
         loom::model(|| {
-            let index = Arc::new(LogIndex::with_capacity(2));
+            let index = Arc::new(LogIndex::with_capacity(2, Ledger::SHARED));
             let data = Arc::new(AtomicU32::new(0));
             let reader = {
                 let (index, data) = (Arc::clone(&index), Arc::clone(&data));
@@ -543,7 +650,7 @@ mod loom_tests {
     #[test]
     fn loom_l8_growing_beside_a_reader() {
         loom::model(|| {
-            let index = Arc::new(LogIndex::with_capacity(2));
+            let index = Arc::new(LogIndex::with_capacity(2, Ledger::SHARED));
             for run in 0..3 {
                 assert!(index.insert(HASH, Position { run, block: 0 }));
             }

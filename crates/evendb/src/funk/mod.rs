@@ -5,11 +5,15 @@
 //! ```text
 //! base   [ table ][ table ][ table ]        disjoint, ascending
 //! log    [run 3][run 4][run 5]  | run_end=6 every run newer than the base, later runs newer
-//! search LogIndex: hash -> (run, block)     built on first use, extended by checkpoints
+//! search LogIndex: hash -> (run, block)     built on use, extended by checkpoints
 //! ```
 //!
 //! A `Funk` is immutable but for its lazily loaded search structure; a checkpoint, rebalance or
 //! split publishes a new one in a new view. Reads do I/O, so no pin is held across them.
+//!
+//! The search structure can be made smaller, and dropped, at any time: when all of them are above
+//! their share of memory, that of a chunk which is not read becomes a Bloom filter, made of the
+//! index; if that is not enough, it goes, and the next get reads the log's keys again.
 
 pub(crate) mod container;
 pub(crate) mod extents;
@@ -17,10 +21,13 @@ pub(crate) mod log_index;
 pub(crate) mod tables;
 
 use crate::error::Result;
+use crate::memory::Ledger;
 use crate::metrics::{Component, Metrics};
 use crate::options::LogSearch;
 use crate::sync::Arc;
-use crate::sync::once::OnceArc;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::lazy::LazyArc;
+use crate::value::{Owner, Value};
 use evendb_storage::table::Found;
 use evendb_storage::{Kind, Version};
 use log_index::{Candidates, LogIndex, PartitionedBloom, Position};
@@ -47,8 +54,10 @@ pub(crate) struct Funk {
     pub(crate) runs: Vec<Run>,
     /// All runs have lower ordinals; the next one gets this.
     pub(crate) run_end: u32,
-    /// Loaded on first use; published by compare-and-swap, duplicates dropped.
-    pub(crate) search: OnceArc<Search>,
+    /// Loaded on use; published by compare-and-swap, duplicates dropped.
+    pub(crate) search: LazyArc<Search>,
+    /// Used since memory was last looked for.
+    pub(crate) searched: AtomicBool,
     /// The log index belongs to another funk too (after a split): it is copied before it grows.
     pub(crate) search_shared: bool,
 }
@@ -58,17 +67,25 @@ pub(crate) struct Funk {
 pub(crate) struct SearchSettings {
     pub(crate) search: LogSearch,
     pub(crate) log_bytes_max: u64,
+    pub(crate) ledger: Ledger,
 }
+
+/// Sections of the filter that stands in for the index of a cold chunk's log: the paper's number.
+const FALLBACK_SECTIONS: usize = 16;
+/// Below so many records an index is smaller than the filter.
+const FALLBACK_RECORDS_MIN: usize = 64;
 
 impl SearchSettings {
     pub(crate) fn empty(&self) -> Search {
         match self.search {
-            LogSearch::Index => Search::Index(Arc::new(LogIndex::with_capacity(0))),
-            LogSearch::Bloom { split_factor } => Search::Bloom(PartitionedBloom::new(
-                split_factor,
-                (self.log_bytes_max / split_factor as u64).max(1),
-            )),
+            LogSearch::Index => Search::Index(Arc::new(LogIndex::with_capacity(0, self.ledger))),
+            LogSearch::Bloom { split_factor } => Search::Bloom(self.filter(split_factor)),
         }
+    }
+
+    fn filter(&self, sections: usize) -> PartitionedBloom {
+        let section_bytes = (self.log_bytes_max / sections as u64).max(1);
+        PartitionedBloom::new(sections, section_bytes, self.ledger)
     }
 }
 
@@ -106,6 +123,21 @@ impl Search {
         }
     }
 
+    /// This search after runs `first` to `last` were merged into one of the last one's ordinal, whose
+    /// keys hash and lie as `keys` say. None where it must be loaded again.
+    pub(crate) fn with_merged(
+        &self,
+        first: u32,
+        last: u32,
+        keys: &[(u64, usize)],
+    ) -> Option<Search> {
+        let Search::Index(old) = self else {
+            return None;
+        };
+        let index = Arc::new(old.without(first, last, keys.len()));
+        Some(Search::Index(index).with_run(last, 0, keys, false))
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Search::Index(index) => index.bytes(),
@@ -115,21 +147,13 @@ impl Search {
 }
 
 impl Funk {
-    pub(crate) fn new(
-        base: Vec<Arc<TableHandle>>,
-        runs: Vec<Run>,
-        run_end: u32,
-        settings: &SearchSettings,
-    ) -> Funk {
-        let search = OnceArc::new();
-        if runs.is_empty() {
-            search.set(Arc::new(settings.empty()));
-        }
+    pub(crate) fn new(base: Vec<Arc<TableHandle>>, runs: Vec<Run>, run_end: u32) -> Funk {
         Funk {
             base,
             runs,
             run_end,
-            search,
+            search: LazyArc::new(),
+            searched: AtomicBool::new(false),
             search_shared: false,
         }
     }
@@ -159,6 +183,10 @@ impl Funk {
     /// The log's search structure, loading it from the runs on first use.
     pub(crate) fn search(&self, settings: &SearchSettings) -> Result<Arc<Search>> {
         if let Some(search) = self.search.get() {
+            // A store only where it is needed: others read this line.
+            if !self.searched.load(Ordering::Relaxed) {
+                self.searched.store(true, Ordering::Relaxed);
+            }
             return Ok(search);
         }
         let mut search = settings.empty();
@@ -169,7 +197,62 @@ impl Funk {
                 .for_each_hash(&mut |hash, block| keys.push((hash, block)))?;
             search = search.with_run(run.ordinal, run.table.part_len(), &keys, false);
         }
+        let search = self.smaller(&search, settings).unwrap_or(search);
         Ok(self.search.set(Arc::new(search)))
+    }
+
+    /// The search structure to which a checkpoint adds its runs; none if it is not loaded.
+    pub(crate) fn extensible_search(&self, settings: &SearchSettings) -> Option<Arc<Search>> {
+        let loaded = self.search.get();
+        loaded.or_else(|| self.runs.is_empty().then(|| Arc::new(settings.empty())))
+    }
+
+    /// What takes less memory than this search, while memory for searches is short.
+    fn smaller(&self, search: &Search, settings: &SearchSettings) -> Option<Search> {
+        if !settings.ledger.searches_are_short() {
+            return None;
+        }
+        match search {
+            Search::Index(index) if index.len() >= FALLBACK_RECORDS_MIN => {
+                let runs = self.runs.iter();
+                let runs = runs.map(|run| (run.ordinal, run.table.part_len()));
+                let filter = settings.filter(FALLBACK_SECTIONS);
+                Some(Search::Bloom(filter.of_index(index, runs, self.run_end)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Makes the search structure smaller, or drops it: `harder` even if it was used lately or cannot
+    /// be made smaller. Bytes saved, roughly.
+    pub(crate) fn shrink_search(&self, settings: &SearchSettings, harder: bool) -> usize {
+        let used = self.searched.swap(false, Ordering::Relaxed);
+        if used && !harder {
+            return 0;
+        }
+        let Some(search) = self.search.get() else {
+            return 0;
+        };
+        let before = search.bytes();
+        match self.smaller(&search, settings) {
+            Some(smaller) if smaller.bytes() < before => {
+                let after = smaller.bytes();
+                match self.search.replace(&search, Arc::new(smaller)) {
+                    true => before - after,
+                    false => 0,
+                }
+            }
+            _ if harder && !used => self.search.clear().map_or(0, |_| before),
+            _ => 0,
+        }
+    }
+
+    /// Has an index loaded again where a filter stands in for it and is used.
+    pub(crate) fn restore_search(&self, settings: &SearchSettings) -> bool {
+        let fallback = settings.search == LogSearch::Index
+            && self.searched.load(Ordering::Relaxed)
+            && matches!(self.search.get().as_deref(), Some(Search::Bloom(_)));
+        fallback && self.search.clear().is_some()
     }
 
     /// Newest record of `key` with version at most `at`: log from its end backwards, then base.
@@ -260,12 +343,14 @@ impl Funk {
 }
 
 /// What a found record means for a get: its bytes, or none for a tombstone.
-pub(crate) fn value_of(found: Found) -> Option<crate::value::Value> {
+pub(crate) fn value_of(found: Found) -> Option<Value> {
     match found.kind {
         Kind::Delete => None,
-        Kind::Put => Some(crate::value::Value::new(
-            crate::value::Owner::Block(found.block),
-            found.value,
-        )),
+        Kind::Put => {
+            let value = Value::new(Owner::Block(found.block), found.value);
+            // A value that is most of its block may as well keep it.
+            let most = 2 * value.len() > value.pinned_bytes();
+            Some(if most { value } else { value.detached() })
+        }
     }
 }

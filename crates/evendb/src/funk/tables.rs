@@ -4,18 +4,29 @@
 //! that drops the last chunk's mention is durable ([`Registry::release`] runs after it), and the
 //! last view is gone (the handle's drop). Then the file is removed, or the extent freed, by a
 //! worker (I13). The handle's drop itself does no I/O, because a reader may be the last.
+//!
+//! **Open tables** take memory (block index, filter) and, where the table is a file, a file
+//! descriptor; both have a limit. A table is opened on use and closed by second chance: `opened`
+//! names those that are open, oldest first; whoever uses a table sets its touched bit; above a limit
+//! the oldest is closed, or, if it was touched, spared once. A closed one is opened again by whoever
+//! needs it next, with one read if its tail is short. Readers in the middle keep what they have.
+//! Nobody waits: queue and cell are lock-free, and an opener does a bounded number of steps.
 
 use super::container::Container;
 use crate::error::Result;
 use crate::manifest::edit::{Part, Place};
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::once::OnceArc;
-use crate::sync::{Arc, Mutex, Weak};
+use crate::memory::{Charge, Ledger, TABLE_BYTES, Use, allocated_bytes};
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use crate::sync::lazy::LazyArc;
+use crate::sync::{Arc, Mutex, Weak, epoch};
 use evendb_storage::table::Table;
-use evendb_storage::vfs::Vfs;
+use evendb_storage::vfs::{File, Vfs};
 use evendb_storage::{Error, TableId};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+
+/// Steps of second chance that one opener takes.
+const STEPS_MAX: usize = 64;
 
 /// Where unneeded tables go until a worker deletes them.
 #[derive(Default)]
@@ -28,22 +39,36 @@ struct Reaper {
 /// One table on disk.
 pub(crate) struct TableHandle {
     pub(crate) part: Part,
-    vfs: Arc<dyn Vfs>,
-    dir: Arc<PathBuf>,
-    container: Arc<Container>,
-    opened: OnceArc<Table>,
+    opened: LazyArc<Table>,
+    /// Used since it was opened, or since it was last spared.
+    touched: AtomicBool,
     /// The manifest no longer names it.
     released: AtomicBool,
-    reaper: Arc<Reaper>,
+    shared: Arc<Shared>,
+    _charge: Charge,
+}
+
+/// What all handles share.
+struct Shared {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    container: Arc<Container>,
+    /// Where unneeded tables go until a worker deletes them.
+    reaper: Reaper,
+    ledger: Ledger,
+    /// Tables in the order in which they were opened; may name some that are closed or gone.
+    opened: crossbeam_queue::SegQueue<Weak<TableHandle>>,
+    /// Bytes and files of the tables that are open; closed ones in use do not count.
+    bytes: AtomicI64,
+    files: AtomicI64,
+    bytes_max: AtomicU64,
+    files_max: u64,
 }
 
 /// All tables that the manifest names.
 pub(crate) struct Tables {
-    vfs: Arc<dyn Vfs>,
-    dir: Arc<PathBuf>,
-    container: Arc<Container>,
+    shared: Arc<Shared>,
     registry: Arc<Registry>,
-    reaper: Arc<Reaper>,
 }
 
 /// How many chunks name each table.
@@ -64,7 +89,7 @@ impl Registry {
             if entry.1 == 0 {
                 known.remove(&id);
                 drop(known);
-                let reaper = &table.reaper.bytes;
+                let reaper = &table.shared.reaper.bytes;
                 reaper.fetch_add(table.part.meta.len, Ordering::Relaxed);
                 table.released.store(true, Ordering::Release);
             }
@@ -83,21 +108,48 @@ impl TableHandle {
         self.part.meta.len
     }
 
-    /// The table with its block index, loaded on first use.
-    pub(crate) fn open(&self) -> Result<Arc<Table>> {
+    /// The table with its block index, loaded on use.
+    pub(crate) fn open(self: &Arc<Self>) -> Result<Arc<Table>> {
         if let Some(table) = self.opened.get() {
+            // A store only where it is needed: others read this line.
+            if !self.touched.load(Ordering::Relaxed) {
+                self.touched.store(true, Ordering::Relaxed);
+            }
             return Ok(table);
         }
+        let table = Arc::new(self.read()?);
+        let kept = self.opened.set(table.clone());
+        if Arc::ptr_eq(&kept, &table) {
+            self.shared.count(self, &table, 1);
+            self.shared.opened.push(Arc::downgrade(self));
+            self.shared.close_some(STEPS_MAX);
+            self.shared.collect_if_much();
+        }
+        Ok(kept)
+    }
+
+    /// Opens the file, closing others if there are too many for the process.
+    fn open_file(&self, path: &Path) -> Result<Arc<dyn File>> {
+        let vfs = &self.shared.vfs;
+        let mut opened = vfs.open(path, false);
+        for _ in 0..8 {
+            if !opened.as_ref().is_err_and(is_out_of_files) {
+                break;
+            }
+            self.shared.close_half();
+            epoch::collect();
+            opened = vfs.open(path, false);
+        }
+        Ok(opened.map_err(|source| Error::io(path, "open an SSTable", source))?)
+    }
+
+    fn read(&self) -> Result<Table> {
         let (file, offset) = match self.part.place {
             Place::File => {
-                let path = table_path(&self.dir, self.part.table);
-                let opened = self.vfs.open(&path, false);
-                (
-                    opened.map_err(|source| Error::io(&path, "open an SSTable", source))?,
-                    0,
-                )
+                let path = table_path(&self.shared.dir, self.part.table);
+                (self.open_file(&path)?, 0)
             }
-            Place::Extent { offset } => (self.container.file(), offset),
+            Place::Extent { offset } => (self.shared.container.file(), offset),
         };
         let path = file.path().to_owned();
         let table = Table::open(file, offset, self.part.meta.len, self.part.table)?;
@@ -106,20 +158,106 @@ impl TableHandle {
                 Error::corruption(&path, offset, "not the table the manifest names").into(),
             );
         }
-        Ok(self.opened.set(Arc::new(table)))
+        let bytes = table.resident_bytes() + allocated_bytes(size_of::<Charge>());
+        let charge = Charge::new(self.shared.ledger, Use::Tables, bytes);
+        Ok(table.with_companion(Box::new(charge)))
     }
 
-    /// Bytes its block index takes in RAM now.
-    pub(crate) fn resident_bytes(&self) -> usize {
-        self.opened.peek().map_or(0, Table::resident_bytes)
+    /// Closes the table, if it is open: the next use opens it again.
+    fn close(&self) {
+        if let Some(table) = self.opened.clear() {
+            self.shared.count(self, &table, -1);
+        }
     }
+}
+
+impl Shared {
+    fn count(&self, handle: &TableHandle, table: &Table, sign: i64) {
+        let bytes = sign * table.resident_bytes() as i64;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if handle.part.place == Place::File {
+            self.files.fetch_add(sign, Ordering::Relaxed);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) > self.bytes_max.load(Ordering::Relaxed) as i64
+            || self.files.load(Ordering::Relaxed) > self.files_max as i64
+    }
+
+    /// Closes tables while they are above a limit, looking at no more than `steps`.
+    fn close_some(&self, steps: usize) {
+        for _ in 0..steps {
+            if !self.is_over() {
+                break;
+            }
+            let Some(oldest) = self.opened.pop() else {
+                break;
+            };
+            let Some(handle) = oldest.upgrade() else {
+                continue;
+            };
+            if handle.touched.swap(false, Ordering::Relaxed) {
+                self.opened.push(oldest);
+            } else {
+                handle.close();
+            }
+        }
+    }
+
+    /// Frees what was closed, if that is much by now: gets that open and close table after table would
+    /// otherwise be faster than upkeep.
+    fn collect_if_much(&self) {
+        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
+        let held = self.ledger.bytes(Use::Tables);
+        if held > bytes_max.saturating_add((bytes_max / 4).max(256 << 10)) {
+            epoch::collect();
+        }
+    }
+
+    /// Closes every second table.
+    fn close_half(&self) {
+        for step in 0..self.opened.len() {
+            let Some(handle) = self.opened.pop() else {
+                break;
+            };
+            match handle.upgrade() {
+                Some(open) if step % 2 == 0 => open.close(),
+                Some(_) => self.opened.push(handle),
+                None => {}
+            }
+        }
+    }
+
+    /// Forgets queue entries of tables that are gone, if they are many: each keeps a handle's memory.
+    fn prune(&self, live: usize) {
+        let len = self.opened.len();
+        if len < 2 * live + 1024 {
+            return;
+        }
+        for _ in 0..len {
+            let Some(handle) = self.opened.pop() else {
+                break;
+            };
+            if handle.upgrade().is_some_and(|open| open.opened.is_set()) {
+                self.opened.push(handle);
+            }
+        }
+    }
+}
+
+fn is_out_of_files(error: &std::io::Error) -> bool {
+    // EMFILE of the process, ENFILE of the system.
+    matches!(error.raw_os_error(), Some(23 | 24))
 }
 
 impl Drop for TableHandle {
     fn drop(&mut self) {
         // Acquire pairs with the Release in `release`: the dropping edit is durable.
+        self.close();
         if self.released.load(Ordering::Acquire) {
-            self.reaper
+            self.shared
+                .reaper
                 .queue
                 .push((self.part.table, self.part.place, self.part.meta.len));
         }
@@ -127,14 +265,42 @@ impl Drop for TableHandle {
 }
 
 impl Tables {
-    pub(crate) fn new(vfs: Arc<dyn Vfs>, dir: &Path, container: Arc<Container>) -> Tables {
-        Tables {
+    /// No tables yet. At most `files_max` of those that are files are open when none is in use.
+    pub(crate) fn new(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        container: Arc<Container>,
+        ledger: Ledger,
+        files_max: u64,
+    ) -> Tables {
+        let shared = Shared {
             vfs,
-            dir: Arc::new(dir.to_owned()),
+            dir: dir.to_owned(),
             container,
+            reaper: Reaper::default(),
+            ledger,
+            opened: crossbeam_queue::SegQueue::new(),
+            bytes: AtomicI64::new(0),
+            files: AtomicI64::new(0),
+            bytes_max: AtomicU64::new(u64::MAX >> 1),
+            files_max,
+        };
+        Tables {
+            shared: Arc::new(shared),
             registry: Arc::default(),
-            reaper: Arc::default(),
         }
+    }
+
+    /// Sets the limit of the open tables' memory, and closes what is above it.
+    pub(crate) fn set_bytes_max(&self, bytes_max: u64) {
+        self.shared.bytes_max.store(bytes_max, Ordering::Relaxed);
+        self.shared.close_some(2 * self.shared.opened.len());
+        self.shared.prune(self.registry.0.lock().len());
+    }
+
+    /// Open tables that are files of their own.
+    pub(crate) fn open_files(&self) -> u64 {
+        self.shared.files.load(Ordering::Relaxed).max(0) as u64
     }
 
     /// The handle of a table that one more chunk names from now on.
@@ -146,13 +312,16 @@ impl Tables {
             return handle;
         }
         let handle = Arc::new(TableHandle {
+            _charge: Charge::new(
+                self.shared.ledger,
+                Use::Metadata,
+                TABLE_BYTES + 2 * (part.meta.min_key.len() + part.meta.max_key.len()),
+            ),
             part: part.clone(),
-            vfs: self.vfs.clone(),
-            dir: self.dir.clone(),
-            container: self.container.clone(),
-            opened: OnceArc::new(),
+            opened: LazyArc::new(),
+            touched: AtomicBool::new(false),
             released: AtomicBool::new(false),
-            reaper: self.reaper.clone(),
+            shared: self.shared.clone(),
         });
         entry.0 = Arc::downgrade(&handle);
         handle
@@ -172,20 +341,20 @@ impl Tables {
 
     /// Bytes of tables that no chunk names any more and that are still there.
     pub(crate) fn pending_bytes(&self) -> u64 {
-        self.reaper.bytes.load(Ordering::Relaxed)
+        self.shared.reaper.bytes.load(Ordering::Relaxed)
     }
 
     /// Deletes what is no longer needed. Failing to remove a file is no error of the database:
     /// the next opening removes what the manifest does not name.
     pub(crate) fn reap(&self) {
-        while let Some((id, place, len)) = self.reaper.queue.pop() {
+        while let Some((id, place, len)) = self.shared.reaper.queue.pop() {
             // Relaxed: a figure.
-            self.reaper.bytes.fetch_sub(len, Ordering::Relaxed);
+            self.shared.reaper.bytes.fetch_sub(len, Ordering::Relaxed);
             match place {
                 Place::File => {
-                    let _ = self.vfs.remove(&table_path(&self.dir, id));
+                    let _ = self.shared.vfs.remove(&table_path(&self.shared.dir, id));
                 }
-                Place::Extent { offset } => self.container.free(offset, len),
+                Place::Extent { offset } => self.shared.container.free(offset, len),
             }
         }
     }

@@ -22,7 +22,7 @@ fn part(table: u64, role: Role, place: Place, len: u64, keys: (&[u8], &[u8])) ->
         role,
         epoch: 1,
         checkpoint: 1,
-        meta: TableMeta {
+        meta: std::sync::Arc::new(TableMeta {
             len,
             entries: 10,
             deletes: 0,
@@ -31,7 +31,7 @@ fn part(table: u64, role: Role, place: Place, len: u64, keys: (&[u8], &[u8])) ->
             max_key: keys.1.to_vec(),
             max_version: Version(1 << 24),
             checksum: 7,
-        },
+        }),
     }
 }
 
@@ -117,7 +117,7 @@ fn parts_that_contradict_each_other() {
     let mut late = base(9, (b"c", b"d"));
     late.checkpoint = 2;
     let mut other = base(5, (b"a", b"k"));
-    other.meta.len = 101;
+    std::sync::Arc::make_mut(&mut other.meta).len = 101;
     let first = chunk(
         1,
         b"",

@@ -278,7 +278,7 @@ impl Verifier<'_, '_> {
                 .clone_from(&chunks);
         }
         if let Some(meta) = look.facts.meta
-            && meta != part.meta
+            && meta != *part.meta
         {
             let what = format!(
                 "table {:#x} verifies but is not the one that the manifest names",

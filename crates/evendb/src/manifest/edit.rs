@@ -2,6 +2,7 @@
 //! that make no sense are `None`.
 
 use super::{ChunkId, KeyspaceId};
+use crate::sync::Arc;
 use crate::write::commit_log::Lsn;
 use evendb_storage::codec::{get_slice, get_varint, put_slice, put_varint};
 use evendb_storage::table::TableMeta;
@@ -40,7 +41,8 @@ pub(crate) struct Part {
     /// Epoch and checkpoint that wrote it (0 checkpoint: a rewrite of completed ones).
     pub(crate) epoch: u64,
     pub(crate) checkpoint: u64,
-    pub(crate) meta: TableMeta,
+    /// Shared by the manifest's state and the table's handle.
+    pub(crate) meta: Arc<TableMeta>,
 }
 
 /// A chunk as the manifest knows it; its upper limit is the next chunk's low key.
@@ -159,7 +161,7 @@ fn get_part(input: &mut &[u8]) -> Option<Part> {
         },
         epoch: get_varint(input)?,
         checkpoint: get_varint(input)?,
-        meta: get_meta(input)?,
+        meta: Arc::new(get_meta(input)?),
     })
 }
 
@@ -303,7 +305,7 @@ pub(crate) mod tests {
             role,
             epoch: 2,
             checkpoint: 7,
-            meta: TableMeta {
+            meta: Arc::new(TableMeta {
                 len: 4000,
                 entries: 40,
                 deletes: 3,
@@ -312,7 +314,7 @@ pub(crate) mod tests {
                 max_key: b"zz".to_vec(),
                 max_version: Version(7 << 24),
                 checksum: 0xdead_beef,
-            },
+            }),
         };
         vec![
             Change::Format { ring_bytes: 65536 },

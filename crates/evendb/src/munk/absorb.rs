@@ -10,6 +10,7 @@ use super::{
     directory::DirectoryBuilder,
     page::{OLDER, PUT, tag_of},
 };
+use crate::memory::Ledger;
 use crate::version::horizon::Horizon;
 use evendb_storage::{EntryRef, Kind, Version, codec::hash_key};
 use std::ops::Range;
@@ -30,7 +31,8 @@ impl Munk {
         let directory = &self.directory;
         let pages = directory.pages();
         let mut out = DirectoryBuilder::with_capacity(pages.len() + pages.len() / 8 + 1);
-        let mut merge = PageMerge::new(horizon, drop_tombstones);
+        let ledger = directory.ledger();
+        let mut merge = PageMerge::new(horizon, drop_tombstones, ledger);
         let mut separator = Vec::new();
         let mut next = 0;
         while let Some(entry) = newer.current() {
@@ -47,7 +49,13 @@ impl Munk {
                 }
             }
             let upper = (index + 1 < pages.len()).then(|| directory.separator(index + 1));
-            merge.merge_page(pages.get(index).map(|page| &**page), upper, newer);
+            let page = pages.get(index).map(|page| &**page);
+            let mut target = Target {
+                page_bytes: self.page_bytes,
+                separator: &mut separator,
+                out: &mut out,
+            };
+            merge.merge_page(page, upper, newer, &mut target);
             if merge.buffer.page_length() >= self.page_bytes / 2 {
                 merge.buffer.flush(self.page_bytes, &separator, &mut out);
             }
@@ -56,10 +64,22 @@ impl Munk {
         merge.buffer.flush(self.page_bytes, &separator, &mut out);
         out.share(directory, next.min(pages.len())..pages.len());
         Munk {
-            directory: out.finish(),
+            directory: out.finish(ledger),
             page_bytes: self.page_bytes,
         }
     }
+}
+
+/// The buffer is cut into pages early when it holds this many: newer records that all fall behind the
+/// last page would otherwise be in RAM twice.
+const BUFFERED_PAGES_MAX: usize = 32;
+
+/// Where full buffers go.
+struct Target<'a> {
+    page_bytes: usize,
+    /// Lower bound of what the buffer holds.
+    separator: &'a mut Vec<u8>,
+    out: &'a mut DirectoryBuilder,
 }
 
 /// Merges pages with newer records into a buffer.
@@ -78,21 +98,37 @@ struct KeyMerge {
 }
 
 impl<'h> PageMerge<'h> {
-    fn new(horizon: &'h Horizon, drop_tombstones: bool) -> PageMerge<'h> {
+    fn new(horizon: &'h Horizon, drop_tombstones: bool, ledger: Ledger) -> PageMerge<'h> {
         PageMerge {
             horizon,
             drop_tombstones,
-            buffer: EntryBuffer::default(),
+            buffer: EntryBuffer::new(ledger),
             key: Vec::new(),
         }
     }
 
     /// Appends the records of `page` and those of `newer` below `upper`.
-    fn merge_page(&mut self, page: Option<&Page>, upper: Option<&[u8]>, newer: &mut dyn MunkInput) {
+    fn merge_page(
+        &mut self,
+        page: Option<&Page>,
+        upper: Option<&[u8]>,
+        newer: &mut dyn MunkInput,
+        target: &mut Target<'_>,
+    ) {
         let mut old = 0;
         while let Some(entry) = newer.current() {
             if upper.is_some_and(|upper| entry.key >= upper) {
                 break;
+            }
+            if self.buffer.page_length() > BUFFERED_PAGES_MAX * target.page_bytes {
+                let own = page
+                    .filter(|page| old < page.count())
+                    .map(|page| page.key(old));
+                let next = own.map_or(entry.key, |own| own.min(entry.key));
+                let separator = self.buffer.separator_before(next);
+                self.buffer
+                    .flush(target.page_bytes, target.separator, target.out);
+                *target.separator = separator;
             }
             if let Some(page) = page {
                 let stop = page.lower_bound(entry.key);

@@ -3,10 +3,11 @@
 use super::{
     Munk,
     directory::{DirectoryBuilder, shortest_separator},
-    page::{OLDER, PUT, Page, VERSIONED, tag_of},
+    page::{OLDER, PUT, Page, PageArc, VERSIONED, tag_of},
 };
+use crate::memory::Ledger;
 use evendb_storage::{EntryRef, Kind, Version, codec::hash_key};
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 /// A scratch above this size is given back once a page is made.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
@@ -18,9 +19,22 @@ pub(super) struct EntryBuffer {
     starts: Vec<usize>,
     records: Vec<u8>,
     scratch: Vec<u8>,
+    /// What the pages are charged to.
+    ledger: Ledger,
 }
 
 impl EntryBuffer {
+    pub(super) fn new(ledger: Ledger) -> EntryBuffer {
+        EntryBuffer {
+            ledger,
+            ..EntryBuffer::default()
+        }
+    }
+
+    pub(super) fn ledger(&self) -> Ledger {
+        self.ledger
+    }
+
     pub(super) fn len(&self) -> usize {
         self.tags.len()
     }
@@ -109,8 +123,13 @@ impl EntryBuffer {
         &record[key_start..key_start + key_len]
     }
 
+    /// A key above those of all records and not above `next`, which follows them.
+    pub(super) fn separator_before(&self, next: &[u8]) -> Vec<u8> {
+        shortest_separator(self.key(self.len() - 1), next).to_vec()
+    }
+
     /// A page of records `range`.
-    fn page(&mut self, range: Range<usize>) -> Arc<Page> {
+    fn page(&mut self, range: Range<usize>) -> PageArc {
         let (mut deletes, mut data_bytes) = (0, 0);
         for index in range.clone() {
             let start = self.starts[index];
@@ -124,6 +143,7 @@ impl EntryBuffer {
             &self.starts[range],
             &self.records[records],
             (deletes, data_bytes),
+            self.ledger,
             &mut self.scratch,
         );
         if self.scratch.capacity() > SCRATCH_BYTES_MAX {
@@ -133,7 +153,7 @@ impl EntryBuffer {
     }
 
     /// One page of everything.
-    pub(super) fn into_page(mut self) -> Arc<Page> {
+    pub(super) fn into_page(mut self) -> PageArc {
         self.page(0..self.len())
     }
 
@@ -209,10 +229,10 @@ pub(crate) struct MunkBuilder {
 }
 
 impl MunkBuilder {
-    pub(crate) fn new(page_bytes: usize) -> MunkBuilder {
+    pub(crate) fn new(page_bytes: usize, ledger: Ledger) -> MunkBuilder {
         MunkBuilder {
             page_bytes: page_bytes.max(1),
-            buffer: EntryBuffer::default(),
+            buffer: EntryBuffer::new(ledger),
             last: None,
             last_tag: 0,
             separator: Vec::new(),
@@ -253,8 +273,9 @@ impl MunkBuilder {
             let page = self.buffer.page(0..self.buffer.len());
             self.out.push(page, &self.separator);
         }
+        let ledger = self.buffer.ledger();
         Munk {
-            directory: self.out.finish(),
+            directory: self.out.finish(ledger),
             page_bytes: self.page_bytes,
         }
     }

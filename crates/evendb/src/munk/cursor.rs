@@ -1,9 +1,10 @@
 //! Reading a munk in order: [`MunkCursor`] over distinct keys in both directions, [`MunkEntries`]
 //! over all versions forward.
 
+use super::PageArc;
 use super::{MunkHit, MunkInput, Page, directory::Directory};
 use evendb_storage::{EntryRef, Version};
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 /// Over distinct keys, both directions.
 #[derive(Clone)]
@@ -11,7 +12,7 @@ pub(crate) struct MunkCursor<'m> {
     directory: &'m Directory,
     page_index: usize,
     /// The page it is on; `None` if it is on no key.
-    page: Option<&'m Arc<Page>>,
+    page: Option<&'m PageArc>,
     /// The newest record of the key it is on, among `count` records of the page.
     head: usize,
     count: usize,
@@ -131,7 +132,7 @@ impl<'m> MunkCursor<'m> {
 
     /// The page it is on. Panics if not valid.
     #[inline]
-    pub(crate) fn page(&self) -> &'m Arc<Page> {
+    pub(crate) fn page(&self) -> &'m PageArc {
         self.page.expect("a cursor is read only where it is valid")
     }
 

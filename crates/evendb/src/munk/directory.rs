@@ -6,13 +6,14 @@
 //! Only separators whose eight bytes are equal are compared in full, and those lie side by side
 //! too, so no page is touched before the right one.
 
-use super::page::{Page, Totals};
-use std::{ops::Range, sync::Arc};
+use super::page::{Page, PageArc, Totals};
+use crate::memory::{Charge, Ledger, Use, allocated_bytes};
+use std::ops::Range;
 
 /// See the module.
 #[derive(Clone)]
 pub(super) struct Directory {
-    pages: Box<[Arc<Page>]>,
+    pages: Box<[PageArc]>,
     /// `heads[i]` belongs to page `i + 1`: the first page has no lower bound.
     heads: Box<[u64]>,
     separators: Box<[u8]>,
@@ -20,6 +21,8 @@ pub(super) struct Directory {
     ends: Box<[usize]>,
     prefix_len: usize,
     totals: Totals,
+    /// The directory's own memory; pages are charged by themselves.
+    charge: Charge,
 }
 
 /// Eight bytes as an integer that compares like them; zeros stand for what is missing.
@@ -50,7 +53,7 @@ pub(super) fn shortest_separator<'a>(left: &[u8], right: &'a [u8]) -> &'a [u8] {
 
 impl Directory {
     #[inline]
-    pub(super) fn pages(&self) -> &[Arc<Page>] {
+    pub(super) fn pages(&self) -> &[PageArc] {
         &self.pages
     }
 
@@ -60,12 +63,19 @@ impl Directory {
 
     /// Memory held by the pages and the directory itself.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.totals.memory_bytes
-            + size_of_val(&*self.pages)
-            + size_of_val(&*self.heads)
-            + self.separators.len()
-            + size_of_val(&*self.ends)
-            + size_of::<Directory>()
+        self.totals.memory_bytes + self.charge.bytes()
+    }
+
+    fn own_bytes(&self) -> usize {
+        allocated_bytes(size_of_val(&*self.pages))
+            + allocated_bytes(size_of_val(&*self.heads))
+            + allocated_bytes(self.separators.len())
+            + allocated_bytes(size_of_val(&*self.ends))
+            + allocated_bytes(size_of::<Directory>() + 32)
+    }
+
+    pub(super) fn ledger(&self) -> Ledger {
+        self.charge.ledger()
     }
 
     /// The lower bound of page `index`; empty for the first one.
@@ -106,7 +116,7 @@ impl Directory {
 /// Collects the pages of a munk in order.
 #[derive(Default)]
 pub(super) struct DirectoryBuilder {
-    pages: Vec<Arc<Page>>,
+    pages: Vec<PageArc>,
     separators: Vec<u8>,
     ends: Vec<usize>,
     totals: Totals,
@@ -123,13 +133,13 @@ impl DirectoryBuilder {
     }
 
     /// Appends a page whose keys are `>= separator`.
-    pub(super) fn push(&mut self, page: Arc<Page>, separator: &[u8]) {
+    pub(super) fn push(&mut self, page: PageArc, separator: &[u8]) {
         debug_assert!(page.count() > 0);
         self.count(&page);
         self.push_counted(page, separator);
     }
 
-    fn push_counted(&mut self, page: Arc<Page>, separator: &[u8]) {
+    fn push_counted(&mut self, page: PageArc, separator: &[u8]) {
         // The first page takes whatever lies below it.
         if !self.pages.is_empty() {
             self.separators.extend_from_slice(separator);
@@ -154,11 +164,11 @@ impl DirectoryBuilder {
             self.count(page);
         }
         for index in range {
-            self.push_counted(Arc::clone(&other.pages[index]), other.separator(index));
+            self.push_counted(other.pages[index].clone(), other.separator(index));
         }
     }
 
-    pub(super) fn finish(self) -> Directory {
+    pub(super) fn finish(self, ledger: Ledger) -> Directory {
         let mut directory = Directory {
             pages: self.pages.into_boxed_slice(),
             heads: Box::default(),
@@ -166,6 +176,7 @@ impl DirectoryBuilder {
             ends: self.ends.into_boxed_slice(),
             prefix_len: 0,
             totals: self.totals,
+            charge: Charge::new(ledger, Use::Munks, 0),
         };
         let last = directory.pages.len().saturating_sub(1);
         if last > 0 {
@@ -176,6 +187,7 @@ impl DirectoryBuilder {
                 .map(|index| head_of(&directory.separator(index)[prefix_len..]))
                 .collect();
         }
+        directory.charge.set(directory.own_bytes());
         directory
     }
 }

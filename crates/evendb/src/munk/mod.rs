@@ -18,7 +18,7 @@
 //!   `< separator[i + 1]`. The first separator stands for minus infinity.
 //! * Pages are no larger than their content, so a half-full page wastes no memory.
 //!
-//! Thread safety: immutable, so `Send + Sync`; whoever holds an `Arc<Page>` keeps its bytes.
+//! Thread safety: immutable, so `Send + Sync`; whoever holds an `PageArc` keeps its bytes.
 //!
 //! Not here: when to load, absorb or evict; deltas; the memory budget (it is told
 //! [`Munk::bytes`]). Memory shared by two munks is counted in both.
@@ -35,11 +35,11 @@ mod tests;
 
 pub(crate) use build::MunkBuilder;
 pub(crate) use cursor::{MunkCursor, MunkEntries};
-pub(crate) use page::Page;
+pub(crate) use page::{Page, PageArc};
 
 use directory::Directory;
 use evendb_storage::{EntryRef, Kind, Version};
-use std::{fmt, ops::Range, sync::Arc};
+use std::{fmt, ops::Range};
 
 /// Target size of a page: 8 KiB keep the tags of a page within a few cache lines and make
 /// rebuilding one a matter of microseconds.
@@ -57,7 +57,7 @@ pub(crate) trait MunkInput {
 /// A record found: its value is `page.bytes()[value]`.
 #[derive(Clone)]
 pub(crate) struct MunkHit<'a> {
-    pub(crate) page: &'a Arc<Page>,
+    pub(crate) page: &'a PageArc,
     #[cfg(test)]
     pub(crate) version: Version,
     pub(crate) kind: Kind,
@@ -122,7 +122,7 @@ impl Munk {
 }
 
 impl<'a> MunkHit<'a> {
-    fn new(page: &'a Arc<Page>, record: &page::Record) -> MunkHit<'a> {
+    fn new(page: &'a PageArc, record: &page::Record) -> MunkHit<'a> {
         MunkHit {
             page,
             #[cfg(test)]

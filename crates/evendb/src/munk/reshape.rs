@@ -1,11 +1,11 @@
 //! Splitting and joining munks; pages are shared but for the one that is cut.
 
 use super::{
-    Munk, Page,
+    Munk, PageArc,
     build::EntryBuffer,
     directory::{DirectoryBuilder, shortest_separator},
 };
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 impl Munk {
     /// The parts below and from `key` on.
@@ -27,7 +27,7 @@ impl Munk {
             right.share(directory, index + 1..pages.len());
         }
         let munk = |builder: DirectoryBuilder| Munk {
-            directory: builder.finish(),
+            directory: builder.finish(directory.ledger()),
             page_bytes: self.page_bytes,
         };
         (munk(left), munk(right))
@@ -41,13 +41,13 @@ impl Munk {
         if let (Some(before), Some(first)) = (lower.last(), upper.first()) {
             let last_key = before.key(before.head(before.count() - 1));
             let separator = shortest_separator(last_key, first.key(0));
-            out.push(Arc::clone(first), separator);
+            out.push(first.clone(), separator);
             out.share(&right.directory, 1..upper.len());
         } else {
             out.share(&right.directory, 0..upper.len());
         }
         Munk {
-            directory: out.finish(),
+            directory: out.finish(left.directory.ledger()),
             page_bytes: left.page_bytes,
         }
     }
@@ -95,14 +95,14 @@ impl Munk {
 }
 
 /// Records `range` of `page`, none of whose keys it may cut; `None` if empty.
-fn part_of(page: &Arc<Page>, range: Range<usize>) -> Option<Arc<Page>> {
+fn part_of(page: &PageArc, range: Range<usize>) -> Option<PageArc> {
     if range.is_empty() {
         return None;
     }
     if range == (0..page.count()) {
-        return Some(Arc::clone(page));
+        return Some(page.clone());
     }
-    let mut buffer = EntryBuffer::default();
+    let mut buffer = EntryBuffer::new(page.ledger());
     buffer.push_run(page, range);
     Some(buffer.into_page())
 }

@@ -43,7 +43,7 @@ impl MunkInput for Records {
 }
 
 fn build(model: &Model, page_bytes: usize) -> Munk {
-    let mut builder = MunkBuilder::new(page_bytes);
+    let mut builder = MunkBuilder::new(page_bytes, crate::memory::Ledger::SHARED);
     let mut records = Records::of(model);
     while let Some(entry) = records.current() {
         builder.add(entry);
@@ -384,7 +384,7 @@ fn numbered(range: impl Iterator<Item = usize>, version: u64) -> Model {
 
 fn shared_pages(one: &Munk, other: &Munk) -> usize {
     let others = other.directory.pages();
-    let shared = |page: &&Arc<Page>| others.iter().any(|other| Arc::ptr_eq(page, other));
+    let shared = |page: &&PageArc| others.iter().any(|other| PageArc::ptr_eq(page, other));
     one.directory.pages().iter().filter(shared).count()
 }
 

@@ -200,6 +200,11 @@ impl Stats {
                 "deltas absorbed into munks",
             ),
             events("splits", self.splits, "chunks split"),
+            events(
+                "log_merges",
+                self.log_merges,
+                "runs of a log merged into one",
+            ),
             events("merges", self.merges, "neighbouring chunks merged"),
             events("munk_loads", self.munk_loads, "munks built from disk"),
             events("munk_evictions", self.munk_evictions, "munks dropped"),
@@ -243,8 +248,22 @@ impl Stats {
                 memory.block_indexes,
                 "indexes and filters of tables",
             ),
-            held("memory.metadata", memory.metadata, "chunks and their index"),
+            held(
+                "memory.metadata",
+                memory.metadata,
+                "chunks, and tables that are not open",
+            ),
             held("memory.commit_log", memory.commit_log, "the mapped ring"),
+            held(
+                "memory.buffers",
+                memory.buffers,
+                "buffers of checkpoints, jobs and cursors",
+            ),
+            held(
+                "memory.unreclaimed",
+                memory.unreclaimed,
+                "pages that no munk has any more, and holes",
+            ),
         ]
     }
 
@@ -252,6 +271,7 @@ impl Stats {
         vec![
             number("chunks", self.chunks, "chunks of all keyspaces"),
             number("munks", self.munks, "chunks that have a munk"),
+            number("open_files", self.open_files, "SSTables that are open"),
             held(
                 "debt_bytes",
                 self.debt_bytes,

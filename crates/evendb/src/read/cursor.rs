@@ -19,6 +19,7 @@ use crate::chunk::{Chunk, Heat};
 use crate::error::{Error, Result};
 use crate::funk::Funk;
 use crate::keyspace::KeyspaceState;
+use crate::memory::{Charge, Ledger, Use};
 use crate::sync::Arc;
 use crate::sync::epoch;
 use crate::value::Value;
@@ -27,6 +28,10 @@ use std::ops::{Bound, RangeBounds};
 /// A refill takes this many records at first, then four times as many each time.
 const FIRST_RECORDS: usize = 32;
 const RECORDS_MAX: usize = 512;
+/// A refill from tables takes about so many bytes of blocks at most, and so many while the buffers of
+/// all cursors take more than a 32nd of the budget.
+const BLOCK_BYTES_MAX: usize = 256 << 10;
+const BLOCK_BYTES_SHORT: usize = 16 << 10;
 
 /// One end of a range.
 struct End {
@@ -39,6 +44,7 @@ struct End {
     records: usize,
     /// Where the last fill left a funk.
     scan: Option<FunkScan>,
+    charge: Option<Charge>,
 }
 
 impl End {
@@ -50,6 +56,20 @@ impl End {
             exhausted: false,
             records: FIRST_RECORDS,
             scan: None,
+            charge: None,
+        }
+    }
+
+    /// Charges what the end holds now.
+    fn count(&mut self, ledger: Ledger) {
+        let bytes = self.buffer.bytes() + self.scan.as_ref().map_or(0, FunkScan::bytes);
+        // Small ones are not worth an addition that all cursors share.
+        match &mut self.charge {
+            Some(charge) => charge.set(bytes),
+            None if bytes >= 16 << 10 => {
+                self.charge = Some(Charge::new(ledger, Use::Buffers, bytes));
+            }
+            None => {}
         }
     }
 
@@ -235,6 +255,10 @@ impl Cursor {
             to: to.as_deref(),
             at: moment.version(),
             records_max: end.records,
+            block_bytes_max: match engine.buffers_are_short() {
+                true => BLOCK_BYTES_SHORT,
+                false => BLOCK_BYTES_MAX,
+            },
         };
         let view = chunk.view.load(&guard);
         let filled = if let Some(munk) = &view.munk {
@@ -259,6 +283,7 @@ impl Cursor {
                 });
             }
         }
+        end.count(engine.ledger());
         engine.metrics.scanned_records.add(end.buffer.len() as u64);
         end.records = (end.records * 4).min(RECORDS_MAX);
         Ok(())

@@ -15,7 +15,7 @@ use crate::chunk::record::{Record, RecordRef};
 use crate::chunk::{KeyRange, View};
 use crate::error::Result;
 use crate::funk::Funk;
-use crate::munk::{Munk, MunkCursor};
+use crate::munk::{Munk, MunkCursor, PageArc};
 use crate::sync::epoch::Guard;
 use crate::value::{Owner, Value};
 use evendb_storage::{Kind, Version};
@@ -40,6 +40,8 @@ pub(crate) struct Buffer {
     /// Keys that are nowhere in one piece (prefix-compressed blocks); becomes an owner.
     arena: Vec<u8>,
     taken: usize,
+    /// Bytes of the blocks among the owners.
+    block_bytes: usize,
 }
 
 /// Stands for the arena until it has its owner.
@@ -51,10 +53,19 @@ impl Buffer {
         self.slots.clear();
         self.arena.clear();
         self.taken = 0;
+        self.block_bytes = 0;
     }
 
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Memory it takes or keeps, but for records and pages, which are counted where they are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.block_bytes
+            + 2 * self.arena.capacity()
+            + self.slots.capacity() * size_of::<Slot>()
+            + self.owners.capacity() * size_of::<Owner>()
     }
 
     /// Moves on; whether there was a record.
@@ -87,15 +98,16 @@ impl Buffer {
     /// The record last taken, as handles.
     pub(crate) fn current_values(&self) -> (Value, Value) {
         let slot = &self.slots[self.taken - 1];
+        let value = |owner: u32, range: &Range<usize>| match &self.owners[owner as usize] {
+            // Blocks of a scan lie in buffers of many: a value kept would keep all of that.
+            block @ (Owner::Block(_) | Owner::Bytes(_)) => {
+                Value::of_bytes(Arc::from(block.slice(range)))
+            }
+            owner => Value::new(owner.clone(), range.clone()),
+        };
         (
-            Value::new(
-                self.owners[slot.key_owner as usize].clone(),
-                slot.key.clone(),
-            ),
-            Value::new(
-                self.owners[slot.value_owner as usize].clone(),
-                slot.value.clone(),
-            ),
+            value(slot.key_owner, &slot.key),
+            value(slot.value_owner, &slot.value),
         )
     }
 
@@ -124,7 +136,8 @@ impl Buffer {
 
     fn push_page(&mut self, cursor: &MunkCursor<'_>, value: Range<usize>) {
         let page = cursor.page();
-        let same = matches!(self.owners.last(), Some(Owner::Page(last)) if Arc::ptr_eq(last, page));
+        let same =
+            matches!(self.owners.last(), Some(Owner::Page(last)) if PageArc::ptr_eq(last, page));
         if !same {
             self.owners.push(Owner::Page(page.clone()));
         }
@@ -142,6 +155,7 @@ impl Buffer {
         let same = matches!(self.owners.last(), Some(Owner::Block(last))
             if std::ptr::eq(last.bytes(), hit.block.bytes()));
         if !same {
+            self.block_bytes += hit.block.bytes().len();
             self.owners.push(Owner::Block(hit.block.clone()));
         }
         let start = self.arena.len();
@@ -176,6 +190,8 @@ pub(crate) struct Span<'a> {
     pub(crate) to: Option<&'a [u8]>,
     pub(crate) at: Version,
     pub(crate) records_max: usize,
+    /// Bytes of blocks after which a fill from tables ends.
+    pub(crate) block_bytes_max: usize,
 }
 
 impl Span<'_> {
@@ -390,6 +406,8 @@ pub(crate) struct FunkScan {
 
 /// Blocks of the base that are read at once when a scan moves on.
 const READAHEAD_BLOCKS: usize = 8;
+/// What a block takes as a rule.
+const RUN_BLOCK_BYTES: usize = 4096;
 
 impl FunkScan {
     /// At the start of a span.
@@ -430,6 +448,13 @@ impl FunkScan {
             runs,
             base,
         })
+    }
+
+    /// Memory of the blocks it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<FunkScan>()
+            + self.runs.len() * (size_of::<TableKeys>() + RUN_BLOCK_BYTES)
+            + READAHEAD_BLOCKS * RUN_BLOCK_BYTES
     }
 
     /// Whether it scans this very funk.
@@ -483,7 +508,7 @@ pub(crate) fn fill_from_funk(
     let mut key = Vec::new();
     let mut lower = funk.next_key(span, &mut key);
     let ended = loop {
-        if buffer.len() >= span.records_max {
+        if buffer.len() >= span.records_max || buffer.block_bytes >= span.block_bytes_max {
             break None;
         }
         let order = match (upper.peek(), lower) {

@@ -13,6 +13,7 @@ use crate::keyspace::KeyspaceState;
 use crate::metrics::{Component, sample};
 use crate::plant::planted;
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
 use crate::sync::epoch::{self, Guard};
 use crate::value::{Owner, Value};
 use evendb_storage::codec::hash_key;
@@ -85,6 +86,11 @@ impl Engine {
             let component = match value {
                 Some(_) => component,
                 None => Component::Absent,
+            };
+            // Relaxed: a hint.
+            let value = match self.copies_values.load(Ordering::Relaxed) {
+                true => value.map(Value::detached),
+                false => value,
             };
             self.metrics.served(component, started);
             return Ok(value);

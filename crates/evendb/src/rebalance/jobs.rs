@@ -51,7 +51,10 @@ impl Engine {
             worked |= self.drop_covered(&keyspace, chunk)?;
             let view = chunk.view.load_full();
             match self.decide(&keyspace, chunk, &view) {
-                Decision::None => break,
+                Decision::None => {
+                    self.note_log_merge(chunk, &view);
+                    break;
+                }
                 Decision::Absorb => worked |= self.absorb(chunk),
                 Decision::RebalanceFunk => {
                     self.absorb(chunk);
@@ -82,7 +85,7 @@ impl Engine {
         Ok(worked)
     }
 
-    fn keyspace_of(&self, chunk: &Chunk) -> Option<Arc<KeyspaceState>> {
+    pub(super) fn keyspace_of(&self, chunk: &Chunk) -> Option<Arc<KeyspaceState>> {
         let catalog = self.catalog.lock();
         catalog
             .values()
@@ -266,7 +269,7 @@ impl Engine {
             rebalance_bytes: chunk_bytes_max * 7 / 10,
             log_bytes_max_cold: cold,
             log_bytes_max_munk: munk,
-            runs_max: 64,
+            runs_max: self.log_runs_max(),
             frozen_deltas_max: 1,
             square_root: match self.options.log_bytes_limits {
                 Some(_) => None,

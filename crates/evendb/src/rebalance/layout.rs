@@ -46,7 +46,12 @@ fn part_with_role(handle: &TableHandle, role: Role) -> Part {
 }
 
 /// A chunk's manifest record.
-fn chunk_record(id: ChunkId, keyspace: &KeyspaceState, low: &[u8], funk: &Funk) -> ChunkRecord {
+pub(super) fn chunk_record(
+    id: ChunkId,
+    keyspace: &KeyspaceState,
+    low: &[u8],
+    funk: &Funk,
+) -> ChunkRecord {
     let base = funk
         .base
         .iter()
@@ -122,7 +127,7 @@ impl Engine {
             .collect();
         let base = base.iter().map(|part| self.tables.acquire(part)).collect();
         // The kept runs are named by this chunk before and after.
-        let funk = Arc::new(Funk::new(base, runs, old.run_end, &self.search_settings));
+        let funk = Arc::new(Funk::new(base, runs, old.run_end));
         let record = chunk_record(chunk.id, keyspace, &chunk.range.low, &funk);
         view.funk = funk;
         let dropped: Vec<_> = old
@@ -161,7 +166,7 @@ impl Engine {
         let base = old.base.iter().filter(|table| !gone(table)).cloned();
         let runs = old.runs.iter().filter(|run| !gone(&run.table)).cloned();
         let (base, runs) = (base.collect(), runs.collect());
-        let funk = Arc::new(Funk::new(base, runs, old.run_end, &self.search_settings));
+        let funk = Arc::new(Funk::new(base, runs, old.run_end));
         let record = chunk_record(chunk.id, keyspace, &chunk.range.low, &funk);
         view.funk = funk;
         self.enqueue_edit(vec![Change::SetChunk(record)], false, dropped);
@@ -222,7 +227,13 @@ impl Engine {
                 munk: joined_munk(&views, &range, &munks),
                 funk: Arc::new(funk),
             };
-            chunks.push(Arc::new(Chunk::new(id, keyspace.id, range, view)));
+            chunks.push(Arc::new(Chunk::new(
+                id,
+                keyspace.id,
+                range,
+                view,
+                self.ledger(),
+            )));
         }
         // The new chunks' undurable deltas are flushed by the checkpoint of each: one under way takes
         // its own and leaves those begun since to the next, which must find the chunk queued too.
@@ -261,7 +272,12 @@ impl Engine {
     }
 
     /// Queues an edit; the tables it drops are released once it is durable.
-    fn enqueue_edit(&self, changes: Vec<Change>, new_files: bool, dropped: Vec<Arc<TableHandle>>) {
+    pub(super) fn enqueue_edit(
+        &self,
+        changes: Vec<Change>,
+        new_files: bool,
+        dropped: Vec<Arc<TableHandle>>,
+    ) {
         let registry = self.tables.registry();
         let release = Box::new(move || registry.release(dropped));
         self.manifest().enqueue(changes, new_files, Some(release));
@@ -282,7 +298,7 @@ impl Engine {
             .flat_map(|(view, from)| view.funk.runs.iter().filter(|run| run.ordinal >= *from));
         let runs = self.renumbered(range, kept);
         let run_end = runs.len() as u32;
-        Funk::new(base, runs, run_end, &self.search_settings)
+        Funk::new(base, runs, run_end)
     }
 
     /// The tables of the old chunk that overlap `range`, shared with its other parts.
@@ -308,7 +324,7 @@ impl Engine {
             })
             .collect();
         let keeps_all = runs.len() == old.runs.len();
-        let mut funk = Funk::new(base, runs, old.run_end, &self.search_settings);
+        let mut funk = Funk::new(base, runs, old.run_end);
         if keeps_all && let Some(search) = old.search.get() {
             funk.search.set(search);
             funk.search_shared = true;

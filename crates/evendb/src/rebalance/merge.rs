@@ -43,9 +43,14 @@ pub(crate) struct TableSource {
 }
 
 impl TableSource {
-    pub(crate) fn new(table: Arc<Table>, low: &[u8], high: Option<&[u8]>) -> Result<TableSource> {
-        // A rewrite reads everything once: 256 KiB at a time.
-        let mut cursor = TableCursor::new(table, 64);
+    /// `readahead_blocks` are read at a time: a rewrite reads everything once.
+    pub(crate) fn new(
+        table: Arc<Table>,
+        low: &[u8],
+        high: Option<&[u8]>,
+        readahead_blocks: usize,
+    ) -> Result<TableSource> {
+        let mut cursor = TableCursor::new(table, readahead_blocks);
         cursor.seek(low)?;
         Ok(TableSource {
             cursor,

@@ -12,6 +12,7 @@ pub(crate) mod compact;
 pub(crate) mod cover;
 pub(crate) mod jobs;
 pub(crate) mod layout;
+pub(crate) mod log_merge;
 pub(crate) mod merge;
 pub(crate) mod munks;
 pub(crate) mod picker;

@@ -17,12 +17,13 @@ use crate::chunk::{Chunk, Frozen, View};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::keyspace::KeyspaceState;
+use crate::memory::Use;
 use crate::munk::{MunkBuilder, PAGE_BYTES};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, epoch};
 use crate::trace;
-use crate::write::commit_log::Writing;
 use std::collections::HashMap;
+use std::time::Duration;
 
 impl Engine {
     /// Builds the chunk's munk from its funk. The caller holds the token.
@@ -74,7 +75,7 @@ impl Engine {
             bottom: true,
         };
         let mut merge = Merge::new(funk_sources(chunk, view)?, dropping)?;
-        let mut builder = MunkBuilder::new(PAGE_BYTES);
+        let mut builder = MunkBuilder::new(PAGE_BYTES, self.ledger());
         let mut breath = Breath::new(self);
         while let Some(entry) = merge.current() {
             builder.add(entry);
@@ -101,7 +102,7 @@ impl Engine {
         let horizon = self.clock.horizon();
         let absorbed = {
             let pin = epoch::pin();
-            let sources = delta_sources(&deltas, chunk, &pin);
+            let sources = delta_sources(&deltas, chunk, None, &pin);
             let dropping = Dropping {
                 horizon: &horizon,
                 bottom: false,
@@ -149,6 +150,41 @@ impl Engine {
         );
     }
 
+    /// Loads the chunk's munk if there is room for it: what was evicted to make some may not be
+    /// reclaimed yet. If there is none, the next round asks again.
+    pub(crate) fn load_if_room(&self, chunk: &Arc<Chunk>) -> Result<()> {
+        let view = chunk.view.load_full();
+        let need = super::rewrite::data_bytes(&view) * 115 / 100;
+        drop(view);
+        for _ in 0..4 {
+            // It goes into the slabs' holes first.
+            let more = need.max(self.slack_bytes());
+            if self.ledger().bytes(Use::Munks) + more <= self.munk_bytes_max() {
+                return self.load_munk(chunk);
+            }
+            self.collect();
+        }
+        Ok(())
+    }
+
+    /// What munks may take now: the caches' memory without the rows'.
+    fn munk_bytes_max(&self) -> u64 {
+        let rows = self
+            .row_cache
+            .as_ref()
+            .map_or(0, |rows| rows.bytes() as u64);
+        self.cache_bytes().saturating_sub(rows)
+    }
+
+    /// Whether a round is due: the more chunks, the less often, so that the rounds' cost is bounded; but
+    /// soon when there is too much in RAM.
+    pub(crate) fn munk_round_due(&self, since: Duration) -> bool {
+        // Relaxed: only upkeep writes it.
+        let chunks = self.round_chunks.load(Ordering::Relaxed);
+        since >= ROUND.max(ROUND_COST * chunks)
+            || (since >= ROUND && self.ledger().bytes(Use::Munks) > self.munk_bytes_max())
+    }
+
     /// One round of the memory policy: takes the chunks' counters, decides how munks and rows share
     /// memory and which chunks have munks, gives rows their room, evicts at once and queues the
     /// loads.
@@ -157,20 +193,37 @@ impl Engine {
             return;
         }
         let decay = self.split.lock().decay();
-        let chunks = self.chunks();
-        let mut sights = Vec::with_capacity(chunks.len());
-        let mut indexes_bytes = 0;
-        for (_, chunk) in &chunks {
-            let view = chunk.view.load_full();
-            indexes_bytes += index_bytes(&view);
+        let mut restores = match self.searches_have_room() {
+            true => RESTORES_MAX,
+            false => 0,
+        };
+        let (mut sights, mut munks) = (Vec::new(), 0);
+        self.each_chunk(&mut |chunk, view| {
             // A chunk that was at work when it should have been looked at (a load, an eviction) was
             // passed over. Deltas left for its munk hold the memory that puts wait for.
             if view.frozen.iter().any(|frozen| frozen.durable) {
                 self.work.push_maintenance(chunk);
             }
-            sights.push(sight(chunk, &view, decay));
-        }
-        let bytes_max = self.cache_bytes(chunks.len() as u64, indexes_bytes);
+            let reads = chunk.heat.gets.load(Ordering::Relaxed);
+            if restores > 0
+                && view.munk.is_none()
+                && reads >= RESTORE_GETS_MIN
+                && view.funk.restore_search(&self.search_settings)
+            {
+                restores -= 1;
+            }
+            munks += view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64);
+            sights.push(sight(chunk, view, decay));
+        });
+        self.round_chunks
+            .store(sights.len() as u32, Ordering::Relaxed);
+        // Pages that nobody has reclaimed yet, or that users' values keep.
+        let kept = self.ledger().bytes(Use::Munks).saturating_sub(munks);
+        self.note_kept_pages(kept);
+        let bytes_max = self.cache_bytes().saturating_sub(self.sampler.bytes());
+        // Holes in slabs are the munks' too, but no reason to drop most of them.
+        let holes = self.slack_bytes().min(bytes_max / 4);
+        let bytes_max = bytes_max.saturating_sub(kept + holes);
         let counts = self.row_cache.as_ref().map(RowCache::counts);
         let counts = counts.unwrap_or_default();
         let edge = self.sampler.take_edge();
@@ -186,7 +239,9 @@ impl Engine {
         }
         if self.options.munks {
             let munks = plan_munks(&plan.worths, bytes_max.saturating_sub(rows_bytes));
-            self.carry_out(&munks, &chunks);
+            if munks != MunkPlan::default() {
+                self.carry_out(&munks, &self.chunks());
+            }
         }
     }
 
@@ -207,31 +262,35 @@ impl Engine {
         }
     }
 
-    /// What munks and rows together may take.
-    fn cache_bytes(&self, chunks: u64, indexes_bytes: u64) -> u64 {
-        let options = &self.options;
-        let ring = match (&self.commit_log, options.commit_log_writing()) {
-            (Some(_), Writing::Mapped) => self.ring_capacity(),
-            _ => 0,
-        };
-        // A checkpoint builds its runs in RAM, and a job holds the pages it replaces.
-        let reserve = options.memory_budget / 20;
-        let fixed = ring + options.delta_bytes_max() + reserve + chunks * CHUNK_METADATA_BYTES;
-        options
-            .memory_budget
-            .saturating_sub(fixed + indexes_bytes + self.sampler.bytes())
+    /// Shows every chunk with its view; pins for some of them at a time.
+    fn each_chunk(&self, see: &mut dyn FnMut(&Arc<Chunk>, &View)) {
+        for keyspace in self.keyspaces() {
+            let index = keyspace.index.load_full();
+            let mut chunks = index.iter();
+            loop {
+                let pin = epoch::pin();
+                let mut seen = 0;
+                for (_, chunk) in chunks.by_ref().take(PINNED_CHUNKS) {
+                    see(chunk, chunk.view.load(&pin).get());
+                    seen += 1;
+                }
+                if seen == 0 {
+                    break;
+                }
+            }
+        }
     }
 }
 
-/// What a chunk takes beside its data: itself, its view, its deltas when empty, its tables' handles.
-pub(crate) const CHUNK_METADATA_BYTES: u64 = 1024;
-
-/// Bytes of a view's log index and block indexes.
-pub(crate) fn index_bytes(view: &View) -> u64 {
-    let blocks: usize = view.funk.tables().map(|table| table.resident_bytes()).sum();
-    let log = view.funk.search.peek().map_or(0, |search| search.bytes());
-    (blocks + log) as u64
-}
+/// Gets of a round that are worth reading a log's keys again for its index, and how many at a time.
+const RESTORE_GETS_MIN: u32 = 4;
+const RESTORES_MAX: usize = 8;
+/// Chunks looked at under one pin.
+const PINNED_CHUNKS: usize = 64;
+/// Time between two rounds, at least; per chunk, so that a round of a microsecond or two each takes
+/// a tenth of a thread at most.
+const ROUND: Duration = Duration::from_millis(50);
+const ROUND_COST: Duration = Duration::from_micros(20);
 
 /// Empties a chunk's counters into its decayed counts.
 fn sight(chunk: &Chunk, view: &View, decay: f32) -> ChunkSight {

@@ -254,7 +254,7 @@ impl Engine {
             role: Role::Base,
             epoch: self.epoch,
             checkpoint: 0,
-            meta,
+            meta: Arc::new(meta),
         })
     }
 }
@@ -289,11 +289,19 @@ pub(crate) fn sources_of<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<dy
 
 /// The same, from the funk alone.
 pub(crate) fn funk_sources<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<dyn Source + 'v>>> {
+    // 64 blocks of 4 KiB for a few sources; of many, the buffers together take 4 MiB.
+    let sources = view.funk.runs.len() + view.funk.base.len();
+    let readahead_blocks = (1024 / sources.max(1)).clamp(4, 64);
     let runs = view.funk.runs.iter().rev().map(|run| &run.table);
     let mut sources: Vec<Box<dyn Source + 'v>> = Vec::new();
     for table in runs.chain(&view.funk.base) {
         let range = &chunk.range;
-        let source = TableSource::new(table.open()?, &range.low, range.high.as_deref())?;
+        let source = TableSource::new(
+            table.open()?,
+            &range.low,
+            range.high.as_deref(),
+            readahead_blocks,
+        )?;
         sources.push(Box::new(source));
     }
     Ok(sources)

@@ -7,7 +7,7 @@
 //! or a lock directly. Locks do not poison: a panic in a worker latches the database instead.
 
 pub(crate) mod epoch;
-pub(crate) mod once;
+pub(crate) mod lazy;
 
 pub(crate) use std::sync::{Arc, OnceLock, Weak};
 

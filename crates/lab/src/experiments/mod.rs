@@ -17,6 +17,7 @@
 //! `crates/peers`).
 
 pub mod isolated;
+pub mod memory;
 pub mod pauses;
 pub mod relaxed;
 pub mod reopen;
@@ -98,6 +99,8 @@ pub trait Measure {
 /// The experiments.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Experiment {
+    /// How far resident memory goes above the memory budget (EvenDB only)
+    Memory(memory::Arguments),
     /// How long opening takes after `kill -9`, and whether everything acknowledged is there
     Reopen(reopen::Arguments),
     /// The longest pause of a put, get and scan through a long ingest
@@ -115,6 +118,7 @@ pub enum Experiment {
 impl Experiment {
     fn measure(&self) -> &dyn Measure {
         match self {
+            Experiment::Memory(arguments) => arguments,
             Experiment::Reopen(arguments) => arguments,
             Experiment::Pauses(arguments) => arguments,
             Experiment::Space(arguments) => arguments,

@@ -122,7 +122,12 @@ impl BlockIndex {
 
     /// Bytes in memory.
     pub(super) fn resident_bytes(&self) -> usize {
-        size_of::<Self>() + self.prefix.len() + self.arena.len() + 20 * self.blocks.len()
+        let allocated = |bytes: usize| (bytes + 8).next_multiple_of(16);
+        let blocks = self.blocks.len();
+        allocated(self.prefix.len())
+            + allocated(self.arena.len())
+            + 2 * allocated(8 * blocks)
+            + allocated(4 * blocks)
     }
 
     /// Ordinal of the first block whose separator is `>= key`: the first that can hold `key` or

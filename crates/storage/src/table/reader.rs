@@ -39,6 +39,8 @@ pub struct Table {
     data_checksum: u32,
     index: BlockIndex,
     filter: Option<BloomFilter>,
+    /// Dropped with the table.
+    companion: Option<Box<dyn std::any::Any + Send + Sync>>,
 }
 
 impl std::fmt::Debug for Table {
@@ -118,14 +120,25 @@ impl Table {
             data_checksum,
             index,
             filter,
+            companion: None,
         })
     }
 
     /// Bytes that the resident index and filter take.
     pub fn resident_bytes(&self) -> usize {
+        // A word in front of each allocation, and rounded up to 16, as allocators do.
+        let allocated = |bytes: usize| (bytes + 8).next_multiple_of(16);
         let filter = self.filter.as_ref().map_or(0, BloomFilter::bytes);
-        let keys = self.meta.min_key.capacity() + self.meta.max_key.capacity();
-        size_of::<Self>() + self.index.resident_bytes() + filter + keys
+        let keys =
+            allocated(self.meta.min_key.capacity()) + allocated(self.meta.max_key.capacity());
+        let counted = 2 * size_of::<usize>() + size_of::<Self>();
+        allocated(counted) + self.index.resident_bytes() + allocated(filter) + keys
+    }
+
+    /// The table with something that is to live as long as it does: an owner's account of it.
+    pub fn with_companion(mut self, companion: Box<dyn std::any::Any + Send + Sync>) -> Table {
+        self.companion = Some(companion);
+        self
     }
 
     /// What the table holds.

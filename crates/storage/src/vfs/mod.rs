@@ -53,6 +53,10 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     ///
     /// An exclusive owner leaves its process id in the file while it holds the lock.
     fn lock(&self, path: &Path, shared: bool) -> io::Result<Box<dyn LockGuard>>;
+    /// How many files the process may have open at once, where there is a limit.
+    fn open_files_max(&self) -> Option<u64> {
+        None
+    }
     /// What can be told, after a refusal, of who holds the lock on `path`; a moment later it may
     /// be somebody else. Never fails: what cannot be told is left out.
     fn lock_holder(&self, path: &Path) -> LockHolder;

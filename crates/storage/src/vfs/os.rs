@@ -127,6 +127,11 @@ impl Vfs for OsVfs {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
+    fn open_files_max(&self) -> Option<u64> {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        limit.current
+    }
+
     fn lock_holder(&self, path: &Path) -> LockHolder {
         let Ok(file) = open_lock_file(path, true) else {
             return LockHolder::default();

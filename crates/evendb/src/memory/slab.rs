@@ -1,0 +1,524 @@
+#![expect(unsafe_code, reason = "an allocator")]
+//! Slabs: memory for what a database holds most of, records of deltas and pages of munks.
+//!
+//! ```text
+//! region, 4 MiB     | headers, 64 KiB | slab 1, 64 KiB | slab 2 | ... | slab 63 |
+//! slab              | object | object | object, free | ... | never used ...  |   all of one class
+//! free object       | next | discarded |
+//! ```
+//!
+//! Why not the general allocator: objects of a thousand sizes, made by one thread and freed by
+//! another, leave holes that it neither fills nor returns. Measured with glibc, 1 GiB of budget: 300
+//! to 500 MiB of holes. Here an object goes into a hole of its class before anything new is touched,
+//! a slab without objects is given back, and [`trim`] gives back the pages inside of holes. So what is
+//! resident is known exactly: [`resident_bytes`].
+//!
+//! Classes: multiples of 16 up to 128 bytes, then eight to a doubling, up to 32 KiB; what is larger
+//! goes to the general allocator, which maps it alone, or nearly. Memory never used is not resident.
+//!
+//! Thread safety: a lock per class, held for the change of a few words, and one for empty slabs; the
+//! former may be held when the latter is taken. Leaves: nothing else is locked under them. One pool for
+//! the process: objects outlive databases. In models and under Miri the general allocator serves all.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+const ALIGN: usize = 16;
+/// Largest object of a slab.
+const OBJECT_BYTES_MAX: usize = 32 << 10;
+
+/// Bytes that an object of `bytes` takes.
+pub(crate) fn size_of_object(bytes: usize) -> usize {
+    match class_of(bytes) {
+        Some(class) => class_bytes(class),
+        None => super::allocated_bytes(bytes),
+    }
+}
+
+/// The class of objects of `bytes`, if they belong into slabs.
+#[inline]
+fn class_of(bytes: usize) -> Option<usize> {
+    if bytes <= 128 {
+        return Some(bytes.saturating_sub(1) / 16);
+    }
+    if bytes > OBJECT_BYTES_MAX {
+        return None;
+    }
+    // Between two powers of two: eight steps.
+    let power = (bytes - 1).ilog2();
+    let step = (bytes - 1) >> (power - 3) & 7;
+    Some((power as usize - 6) * 8 + step)
+}
+
+#[inline]
+fn class_bytes(class: usize) -> usize {
+    if class < 8 {
+        return (class + 1) * 16;
+    }
+    let power = class / 8 + 6;
+    (8 + class % 8 + 1) << (power - 3)
+}
+
+const CLASSES: usize = 72;
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes.max(1), ALIGN).expect("below half of the address space")
+}
+
+fn general(bytes: usize) -> NonNull<u8> {
+    let layout = layout(bytes);
+    // SAFETY: the size is not zero.
+    NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+/// Memory for `bytes` bytes, aligned to 16, uninitialized.
+pub(crate) fn allocate(bytes: usize) -> NonNull<u8> {
+    match class_of(bytes) {
+        #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+        Some(class) => slabs::allocate(class).unwrap_or_else(|| handle_alloc_error(layout(bytes))),
+        _ => general(bytes),
+    }
+}
+
+/// Gives memory back.
+///
+/// # Safety
+/// `object` came from [`allocate`] of as many bytes, and nobody uses it any more.
+pub(crate) unsafe fn free(object: NonNull<u8>, bytes: usize) {
+    match class_of(bytes) {
+        #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+        // SAFETY: passed on to the caller.
+        Some(class) => unsafe { slabs::free(object, class) },
+        // SAFETY: as above; `allocate` used the same layout.
+        _ => unsafe { dealloc(object.as_ptr(), layout(bytes)) },
+    }
+}
+
+/// Bytes of slabs that are resident without being an object: holes, and slabs kept for the next.
+pub(crate) fn slack_bytes() -> u64 {
+    #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+    return slabs::slack_bytes();
+    #[cfg(not(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri)))))]
+    0
+}
+
+/// Gives back empty slabs, and pages inside of holes, until no more than `slack_max` bytes are
+/// resident for nothing, or there is nothing more to give.
+pub(crate) fn trim(slack_max: u64) {
+    #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+    slabs::trim(slack_max);
+    #[cfg(not(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri)))))]
+    let _ = slack_max;
+}
+
+#[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+mod slabs {
+    use super::{CLASSES, class_bytes};
+    use parking_lot::Mutex;
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    use std::ptr::{self, NonNull};
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    const SLAB_BYTES: usize = 64 << 10;
+    const REGION_BYTES: usize = 4 << 20;
+    const SLABS: usize = REGION_BYTES / SLAB_BYTES;
+    const PAGE_BYTES: usize = 4096;
+    /// Empty slabs that are kept as they are.
+    const WARM_MAX: usize = 64;
+
+    /// Header of a slab, in the first slab of its region.
+    #[repr(C, align(64))]
+    struct Slab {
+        /// Objects that were freed.
+        free: *mut Hole,
+        /// Neighbours among the class's slabs that have room.
+        previous: *mut Slab,
+        next: *mut Slab,
+        class: u32,
+        used: u32,
+        /// Objects below this have been used; behind them nothing is resident.
+        touched: u32,
+        listed: bool,
+        /// Bytes that are resident although nobody has touched them since it was empty.
+        warm_bytes: u32,
+    }
+
+    /// The first bytes of a free object.
+    #[repr(C)]
+    struct Hole {
+        next: *mut Hole,
+        /// Bytes inside of it that were given back.
+        discarded: usize,
+    }
+
+    /// The slabs of one class that have room.
+    struct Class {
+        first: *mut Slab,
+    }
+    // SAFETY: the pointers lead to headers, which live for ever and are changed only under the lock
+    // of their class.
+    unsafe impl Send for Class {}
+
+    struct Empty {
+        /// Resident ones; taken first.
+        warm: Vec<*mut Slab>,
+        cold: Vec<*mut Slab>,
+    }
+    // SAFETY: an empty slab belongs to whoever has this lock.
+    unsafe impl Send for Empty {}
+
+    #[expect(clippy::declare_interior_mutable_const, reason = "to fill an array")]
+    const NEW: Mutex<Class> = Mutex::new(Class {
+        first: ptr::null_mut(),
+    });
+    static BY_CLASS: [Mutex<Class>; CLASSES] = [NEW; CLASSES];
+    static EMPTY: Mutex<Empty> = Mutex::new(Empty {
+        warm: Vec::new(),
+        cold: Vec::new(),
+    });
+    /// Bytes of slabs that were touched and not given back, and bytes of objects.
+    static RESIDENT: AtomicI64 = AtomicI64::new(0);
+    static USED: AtomicI64 = AtomicI64::new(0);
+
+    fn count(gauge: &AtomicI64, bytes: i64) {
+        gauge.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn slack_bytes() -> u64 {
+        let slack = RESIDENT.load(Ordering::Relaxed) - USED.load(Ordering::Relaxed);
+        slack.max(0) as u64
+    }
+
+    /// The header of the slab that holds `object`.
+    fn slab_of(object: NonNull<u8>) -> *mut Slab {
+        let offset = object.as_ptr() as usize % REGION_BYTES;
+        let region = object.as_ptr().wrapping_sub(offset);
+        region.cast::<Slab>().wrapping_add(offset / SLAB_BYTES)
+    }
+
+    /// The first byte of a slab.
+    fn start_of(slab: *mut Slab) -> *mut u8 {
+        let offset = slab as usize % REGION_BYTES;
+        let region = slab.cast::<u8>().wrapping_sub(offset);
+        region.wrapping_add(offset / size_of::<Slab>() * SLAB_BYTES)
+    }
+
+    pub(super) fn allocate(class: usize) -> Option<NonNull<u8>> {
+        let bytes = class_bytes(class);
+        let mut list = BY_CLASS[class].lock();
+        if list.first.is_null() {
+            let slab = take_empty(class)?;
+            list.push(slab);
+        }
+        // SAFETY: listed slabs have live headers, are of this class and have room, all guarded by
+        // the lock; an object lies within its slab, and a hole was written by `free`.
+        unsafe {
+            let slab = &mut *list.first;
+            let object = if slab.free.is_null() {
+                let object = start_of(slab).wrapping_add(slab.touched as usize * bytes);
+                slab.touched += 1;
+                // What the slab's last life left resident is counted already.
+                let known = (slab.warm_bytes as usize).min(bytes);
+                slab.warm_bytes -= known as u32;
+                count(&RESIDENT, (bytes - known) as i64);
+                object
+            } else {
+                let hole = slab.free;
+                slab.free = (*hole).next;
+                if (*hole).discarded > 0 {
+                    count(&RESIDENT, (*hole).discarded as i64);
+                }
+                hole.cast()
+            };
+            slab.used += 1;
+            if slab.free.is_null() && slab.touched as usize == SLAB_BYTES / bytes {
+                list.remove(slab);
+            }
+            count(&USED, bytes as i64);
+            NonNull::new(object)
+        }
+    }
+
+    /// # Safety
+    /// As [`super::free`].
+    pub(super) unsafe fn free(object: NonNull<u8>, class: usize) {
+        let slab = slab_of(object);
+        let mut list = BY_CLASS[class].lock();
+        count(&USED, -(class_bytes(class) as i64));
+        // SAFETY: the object is in a live slab of this class, whose header the lock guards, and its
+        // bytes are nobody's any more.
+        let empty = unsafe {
+            let slab = &mut *slab;
+            debug_assert_eq!(slab.class as usize, class, "freed with its size");
+            let hole = object.as_ptr().cast::<Hole>();
+            hole.write(Hole {
+                next: slab.free,
+                discarded: 0,
+            });
+            slab.free = hole;
+            slab.used -= 1;
+            if !slab.listed {
+                list.push(slab);
+            }
+            if slab.used == 0 {
+                list.remove(slab);
+            }
+            slab.used == 0
+        };
+        drop(list);
+        if empty {
+            give_back(slab);
+        }
+    }
+
+    impl Class {
+        fn push(&mut self, slab: *mut Slab) {
+            // SAFETY: header of a slab of this class, guarded by the caller's lock.
+            unsafe {
+                (*slab).previous = ptr::null_mut();
+                (*slab).next = self.first;
+                (*slab).listed = true;
+                if !self.first.is_null() {
+                    (*self.first).previous = slab;
+                }
+            }
+            self.first = slab;
+        }
+
+        fn remove(&mut self, slab: *mut Slab) {
+            // SAFETY: as in `push`, and its neighbours are listed too.
+            unsafe {
+                let (previous, next) = ((*slab).previous, (*slab).next);
+                match previous.is_null() {
+                    true => self.first = next,
+                    false => (*previous).next = next,
+                }
+                if !next.is_null() {
+                    (*next).previous = previous;
+                }
+                (*slab).listed = false;
+            }
+        }
+    }
+
+    /// An empty slab for this class; none if the system gives no memory.
+    fn take_empty(class: usize) -> Option<*mut Slab> {
+        let mut empty = EMPTY.lock();
+        let slab = match empty.warm.pop().or_else(|| empty.cold.pop()) {
+            Some(slab) => slab,
+            None => {
+                empty.add_region()?;
+                empty.cold.pop()?
+            }
+        };
+        drop(empty);
+        // SAFETY: out of the list it is this thread's alone; its header was written by `add_region`.
+        unsafe {
+            (*slab).class = class as u32;
+            (*slab).used = 0;
+            (*slab).touched = 0;
+            (*slab).free = ptr::null_mut();
+        }
+        Some(slab)
+    }
+
+    impl Empty {
+        fn add_region(&mut self) -> Option<()> {
+            // Twice as much address space as is needed holds an aligned region; none of it is
+            // resident before it is used, and address space is not given back.
+            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: a new mapping, nobody else's.
+            let mapped =
+                unsafe { mmap_anonymous(ptr::null_mut(), 2 * REGION_BYTES, access, flags) }.ok()?;
+            let mapped = mapped.cast::<u8>();
+            let region = mapped.wrapping_add(mapped.align_offset(REGION_BYTES));
+            for number in (1..SLABS).rev() {
+                let slab = region.cast::<Slab>().wrapping_add(number);
+                // SAFETY: within the region's first slab, which holds the headers.
+                unsafe {
+                    slab.write(Slab {
+                        free: ptr::null_mut(),
+                        previous: ptr::null_mut(),
+                        next: ptr::null_mut(),
+                        class: 0,
+                        used: 0,
+                        touched: 0,
+                        listed: false,
+                        warm_bytes: 0,
+                    });
+                }
+                self.cold.push(slab);
+            }
+            Some(())
+        }
+    }
+
+    /// A slab that lost its last object.
+    fn give_back(slab: *mut Slab) {
+        // SAFETY: it is in no list, so it is this thread's alone; its holes are its own.
+        let touched = unsafe {
+            let mut discarded = 0;
+            let mut hole = (*slab).free;
+            while !hole.is_null() {
+                discarded += (*hole).discarded;
+                hole = (*hole).next;
+            }
+            let touched = (*slab).touched as usize * class_bytes((*slab).class as usize);
+            // Discarded bytes inside count as resident from here on: they will be, if it is used.
+            count(&RESIDENT, discarded as i64);
+            touched + (*slab).warm_bytes as usize
+        };
+        // SAFETY: as above.
+        unsafe { (*slab).warm_bytes = touched as u32 };
+        let mut empty = EMPTY.lock();
+        if empty.warm.len() < WARM_MAX {
+            empty.warm.push(slab);
+            return;
+        }
+        drop(empty);
+        discard_slab(slab);
+        EMPTY.lock().cold.push(slab);
+    }
+
+    /// Gives the memory of an empty slab, which is this thread's alone, to the system.
+    fn discard_slab(slab: *mut Slab) {
+        // SAFETY: the slab's bytes are nobody's.
+        unsafe {
+            let _ = madvise(start_of(slab).cast(), SLAB_BYTES, Advice::LinuxDontNeed);
+            count(&RESIDENT, -i64::from((*slab).warm_bytes));
+            (*slab).warm_bytes = 0;
+        }
+    }
+
+    pub(super) fn trim(slack_max: u64) {
+        while slack_bytes() > slack_max {
+            let Some(slab) = EMPTY.lock().warm.pop() else {
+                break;
+            };
+            discard_slab(slab);
+            EMPTY.lock().cold.push(slab);
+        }
+        // The largest first: the fewest calls.
+        for class in (0..CLASSES).rev() {
+            if slack_bytes() <= slack_max || class_bytes(class) <= PAGE_BYTES {
+                break;
+            }
+            trim_class(class);
+        }
+    }
+
+    /// Gives back the whole pages inside of a class's holes.
+    fn trim_class(class: usize) {
+        let bytes = class_bytes(class);
+        let list = BY_CLASS[class].lock();
+        let mut slab = list.first;
+        while !slab.is_null() {
+            // SAFETY: listed slabs and their holes are guarded by the lock; the pages lie behind the
+            // hole's own words and within the object, which is nobody's.
+            unsafe {
+                let mut hole = (*slab).free;
+                while !hole.is_null() {
+                    let start = hole.cast::<u8>();
+                    let words = start as usize + size_of::<Hole>();
+                    let from = words.next_multiple_of(PAGE_BYTES);
+                    let to = (start as usize + bytes) / PAGE_BYTES * PAGE_BYTES;
+                    if (*hole).discarded == 0 && to > from {
+                        let pages = start.wrapping_add(from - start as usize);
+                        let _ = madvise(pages.cast(), to - from, Advice::LinuxDontNeed);
+                        (*hole).discarded = to - from;
+                        count(&RESIDENT, -((to - from) as i64));
+                    }
+                    hole = (*hole).next;
+                }
+                slab = (*slab).next;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn classes_cover_all_sizes_without_much_waste() {
+        for bytes in 1..=OBJECT_BYTES_MAX {
+            let class = class_of(bytes).expect("small enough");
+            assert!(class < CLASSES);
+            let size = class_bytes(class);
+            assert!(size >= bytes && size.is_multiple_of(ALIGN));
+            assert!(size <= bytes + (bytes / 8).max(15), "{bytes} in {size}");
+            assert_eq!(class_of(size), Some(class));
+        }
+        assert_eq!(class_bytes(CLASSES - 1), OBJECT_BYTES_MAX);
+        assert_eq!(class_of(OBJECT_BYTES_MAX + 1), None);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 64 }))]
+        #[test]
+        fn objects_keep_their_bytes(
+            steps in prop::collection::vec((any::<bool>(), 1usize..40_000, any::<u8>()), 1..400),
+            trim_every in 1usize..40,
+        ) {
+            let mut live: Vec<(NonNull<u8>, usize, u8)> = Vec::new();
+            let check = |&(object, bytes, fill): &(NonNull<u8>, usize, u8)| {
+                // SAFETY: live, and written when it was made.
+                let all = unsafe { std::slice::from_raw_parts(object.as_ptr(), bytes) };
+                assert!(all.iter().all(|&byte| byte == fill));
+                // SAFETY: it leaves the list of live ones.
+                unsafe { free(object, bytes) };
+            };
+            for (step, &(make, bytes, fill)) in steps.iter().enumerate() {
+                if make || live.is_empty() {
+                    let object = allocate(bytes);
+                    prop_assert!((object.as_ptr() as usize).is_multiple_of(ALIGN));
+                    // SAFETY: as many bytes as were asked for.
+                    unsafe { object.as_ptr().write_bytes(fill, bytes) };
+                    live.push((object, bytes, fill));
+                } else {
+                    let gone = live.swap_remove(bytes % live.len());
+                    check(&gone);
+                }
+                if step % trim_every == 0 {
+                    trim(0);
+                }
+            }
+            live.iter().for_each(check);
+        }
+    }
+
+    #[test]
+    fn threads_free_what_others_made() {
+        let (send, receive) = std::sync::mpsc::channel::<(usize, usize)>();
+        let freeing = std::thread::spawn(move || {
+            for (object, bytes) in receive {
+                let object = NonNull::new(std::ptr::with_exposed_provenance_mut(object));
+                // SAFETY: sent once by the thread that made it.
+                unsafe { free(object.expect("not null"), bytes) };
+            }
+        });
+        let makers: Vec<_> = (0..3)
+            .map(|maker| {
+                let send = send.clone();
+                std::thread::spawn(move || {
+                    for n in 0..3000 {
+                        let bytes = 100 + (n * 37 + maker * 11) % 9000;
+                        let object = allocate(bytes);
+                        // SAFETY: as many bytes as were asked for.
+                        unsafe { object.as_ptr().write_bytes(7, bytes) };
+                        let _ = send.send((object.as_ptr().expose_provenance(), bytes));
+                    }
+                })
+            })
+            .collect();
+        drop(send);
+        for maker in makers {
+            maker.join().expect("no panic");
+        }
+        freeing.join().expect("no panic");
+    }
+}

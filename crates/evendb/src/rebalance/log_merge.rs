@@ -1,0 +1,301 @@
+//! Merging the newest runs of a chunk's log into one.
+//!
+//! ```text
+//! runs, oldest first   | 40 | 16 | 1 1 1 1 1 1 1 1 |  -->  | 40 | 24 |
+//! ```
+//!
+//! Where there is far more data than memory, a checkpoint finds a record or two for each of thousands
+//! of chunks. Every run costs a handle and a part in the manifest's state, and every scan of its chunk
+//! reads it; rewriting the whole chunk for a few records would cost a hundred times their bytes. So
+//! runs are merged among themselves: the newest ones, and older ones while they are no larger than
+//! what is merged anyway, so that a record is rewritten a few times until the log is at its limit.
+//!
+//! A merged run takes the greatest ordinal of its parts: everything newer stays newer. It holds no less
+//! than they did: tombstones stay (I15), and versions that a reader may need (I14). Several chunks are
+//! done with one sync of the container; then each takes a layout change of its own, before which
+//! nothing names the new runs.
+
+use super::layout::chunk_record;
+use super::merge::{Dropping, Merge, Source, TableSource};
+use crate::chunk::{Chunk, Token, View};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::funk::{Funk, Run};
+use crate::keyspace::KeyspaceState;
+use crate::manifest::edit::{Change, Part, Place, Role};
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
+use evendb_storage::codec::hash_key;
+use evendb_storage::table::{TableSink, TableWriter};
+
+/// Chunks that share one sync.
+pub(crate) const CHUNKS_MERGED_MAX: usize = 128;
+
+/// Bytes of a run in RAM.
+#[derive(Default)]
+struct RunBytes(Vec<u8>);
+
+impl TableSink for RunBytes {
+    fn append(&mut self, bytes: &[u8]) -> evendb_storage::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// A chunk whose merged run is written but not yet named by anything.
+struct Merged<'c> {
+    chunk: &'c Arc<Chunk>,
+    keyspace: Arc<KeyspaceState>,
+    /// Ordinals of the runs that it replaces: first and last.
+    first: u32,
+    last: u32,
+    /// None if nothing of the runs lies in the chunk.
+    part: Option<Part>,
+    /// Hash and block of each key.
+    keys: Vec<(u64, usize)>,
+    _token: Token<'c>,
+}
+
+/// Index of the first run to merge with all newer ones, if there are `runs_min` of them: `sizes`
+/// oldest first.
+fn first_to_merge(sizes: &[u64], runs_min: usize, bytes_max: u64) -> Option<usize> {
+    let (mut first, mut sum) = (sizes.len(), 0);
+    while let Some(&size) = first.checked_sub(1).and_then(|at| sizes.get(at)) {
+        // The newest are taken whatever their order.
+        let few = sizes.len() - first < runs_min;
+        if (!few && size > sum) || sum + size > bytes_max {
+            break;
+        }
+        sum += size;
+        first -= 1;
+    }
+    (sizes.len() - first >= runs_min).then_some(first)
+}
+
+impl Engine {
+    /// The first run to merge, if the chunk's log has too many.
+    fn log_merge_of(&self, view: &View) -> Option<usize> {
+        let runs = &view.funk.runs;
+        let many = self.log_runs_merge() as usize;
+        if runs.len() < many {
+            return None;
+        }
+        let sizes: Vec<u64> = runs.iter().map(|run| run.table.part_len()).collect();
+        first_to_merge(&sizes, many / 2, self.options.chunk_bytes_max() / 2)
+    }
+
+    /// Notes a chunk whose runs should be merged; whether so many are noted that it is time.
+    pub(crate) fn note_log_merge(&self, chunk: &Arc<Chunk>, view: &View) {
+        if self.log_merge_of(view).is_some() {
+            self.log_merges.lock().push(chunk.clone());
+        }
+    }
+
+    /// Merges the logs of the chunks that were noted. Without room on the disk, or where a table cannot
+    /// be read, chunks stay as they are; a failed sync latches.
+    pub(crate) fn merge_logs(&self) -> Result<()> {
+        loop {
+            let noted: Vec<_> = {
+                let mut noted = self.log_merges.lock();
+                let from = noted.len().saturating_sub(CHUNKS_MERGED_MAX);
+                noted.drain(from..).collect()
+            };
+            if noted.is_empty() || self.failure().is_some() || self.is_closed() {
+                return Ok(());
+            }
+            let mut merged = Vec::new();
+            for chunk in &noted {
+                if let Some(one) = self.write_merged_run(chunk) {
+                    merged.push(one);
+                }
+            }
+            if merged.is_empty() {
+                continue;
+            }
+            // After a failed sync nobody knows what of the file is there: stop writing for good.
+            self.container
+                .sync()
+                .map_err(|error| self.latch_error(error.into()))?;
+            for one in merged {
+                self.publish_merged_run(one)?;
+            }
+        }
+    }
+
+    fn write_merged_run<'c>(&self, chunk: &'c Arc<Chunk>) -> Option<Merged<'c>> {
+        let keyspace = self.keyspace_of(chunk)?;
+        let token = chunk.try_token()?;
+        if chunk.latch.lock().retired || chunk.damaged.load(Ordering::Relaxed) {
+            return None;
+        }
+        let view = chunk.view.load_full();
+        let first = self.log_merge_of(&view)?;
+        let runs = &view.funk.runs[first..];
+        let written = self.write_run_of(chunk, runs);
+        let (part, keys) = match written {
+            Ok(written) => written,
+            Err(error) => {
+                // No room, or a failed read: another time. A failed write has latched.
+                if error.kind() == ErrorKind::Corruption {
+                    self.note_damage(chunk);
+                }
+                return None;
+            }
+        };
+        Some(Merged {
+            chunk,
+            keyspace,
+            first: runs.first()?.ordinal,
+            last: runs.last()?.ordinal,
+            part,
+            keys,
+            _token: token,
+        })
+    }
+
+    /// Merges `runs` into a new one, written but not synced.
+    #[expect(
+        clippy::type_complexity,
+        reason = "a part and its keys, taken apart at once"
+    )]
+    fn write_run_of(
+        &self,
+        chunk: &Chunk,
+        runs: &[Run],
+    ) -> Result<(Option<Part>, Vec<(u64, usize)>)> {
+        let horizon = self.clock.horizon();
+        let range = &chunk.range;
+        let mut sources: Vec<Box<dyn Source>> = Vec::with_capacity(runs.len());
+        for run in runs.iter().rev() {
+            let table = run.table.open()?;
+            let source = TableSource::new(table, &range.low, range.high.as_deref(), 16)?;
+            sources.push(Box::new(source));
+        }
+        let dropping = Dropping {
+            horizon: &horizon,
+            bottom: false,
+        };
+        let mut merge = Merge::new(sources, dropping)?;
+        let id = self.new_table_id();
+        let mut writer = TableWriter::new(RunBytes::default(), id, self.options.table_options());
+        let (mut keys, mut last_key) = (Vec::new(), Vec::new());
+        while let Some(entry) = merge.current() {
+            let new_key = keys.is_empty() || *last_key != *entry.key;
+            writer.add(entry)?;
+            if new_key {
+                keys.push((hash_key(entry.key), writer.block_ordinal()));
+                last_key.clear();
+                last_key.extend_from_slice(entry.key);
+            }
+            merge.advance()?;
+        }
+        if keys.is_empty() {
+            return Ok((None, keys));
+        }
+        let (sink, meta) = writer.finish()?;
+        let offset = self.container.allocate(meta.len)?;
+        if let Err(error) = self.container.write(&sink.0, offset) {
+            self.container.free(offset, meta.len);
+            return Err(self.latch_error(error.into()));
+        }
+        self.metrics.bytes_log.add(meta.len);
+        let newest = runs.last().expect("there are runs to merge");
+        let checkpoints = runs.iter().map(|run| run.table.part.checkpoint);
+        let part = Part {
+            table: id,
+            place: Place::Extent { offset },
+            role: Role::Run {
+                ordinal: newest.ordinal,
+            },
+            epoch: self.epoch,
+            checkpoint: checkpoints.max().unwrap_or(0),
+            meta: Arc::new(meta),
+        };
+        Ok((Some(part), keys))
+    }
+
+    /// The merged run takes the place of its parts.
+    fn publish_merged_run(&self, merged: Merged<'_>) -> Result<()> {
+        let chunk = merged.chunk;
+        let guards = match self.latch_settled(&merged.keyspace, std::slice::from_ref(chunk)) {
+            Ok(guards) => guards,
+            Err(error) => return self.drop_merged_run(merged, error),
+        };
+        let mut view: View = (*chunk.view.load_full()).clone();
+        let old = view.funk.clone();
+        let is_merged = |run: &Run| (merged.first..=merged.last).contains(&run.ordinal);
+        let mut runs: Vec<Run> = old
+            .runs
+            .iter()
+            .filter(|run| !is_merged(run))
+            .cloned()
+            .collect();
+        if let Some(part) = &merged.part {
+            let at = runs.partition_point(|run| run.ordinal < merged.last);
+            let table = self.tables.acquire(part);
+            let ordinal = merged.last;
+            runs.insert(at, Run { ordinal, table });
+        }
+        let dropped = old.runs.iter().filter(|run| is_merged(run));
+        let dropped = dropped.map(|run| run.table.clone()).collect();
+        let funk = Funk::new(old.base.clone(), runs, old.run_end);
+        // No run is pending, so nobody else adds to the index now.
+        if let Some(search) = old.search.get()
+            && let Some(search) = search.with_merged(merged.first, merged.last, &merged.keys)
+        {
+            funk.search.set(Arc::new(search));
+        }
+        let funk = Arc::new(funk);
+        let record = chunk_record(chunk.id, &merged.keyspace, &chunk.range.low, &funk);
+        view.funk = funk;
+        self.enqueue_edit(vec![Change::SetChunk(record)], false, dropped);
+        chunk.publish(view);
+        drop(guards);
+        self.metrics.log_merges.add(1);
+        Ok(())
+    }
+
+    fn drop_merged_run(&self, merged: Merged<'_>, error: Error) -> Result<()> {
+        if let Some(part) = &merged.part
+            && let Place::Extent { offset } = part.place
+            && self.failure().is_none()
+        {
+            self.container.free(offset, part.meta.len);
+        }
+        match error.kind() {
+            ErrorKind::KeyspaceDropped => Ok(()),
+            _ => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_rewritten_a_few_times_only() {
+        let (mut sizes, mut rewritten, runs) = (Vec::new(), 0, 1024);
+        for _ in 0..runs {
+            sizes.push(1);
+            if sizes.len() >= 16
+                && let Some(first) = first_to_merge(&sizes, 8, u64::MAX)
+            {
+                let merged: u64 = sizes.drain(first..).sum();
+                rewritten += merged;
+                sizes.push(merged);
+            }
+            assert!(sizes.len() <= 16 + 12, "{sizes:?}");
+        }
+        assert!(rewritten <= 8 * runs, "{rewritten} of {runs}");
+    }
+
+    #[test]
+    fn large_runs_are_left_alone() {
+        let sizes = [100, 50, 1, 1, 1, 1, 1, 1, 1, 1];
+        assert_eq!(first_to_merge(&sizes, 8, 1000), Some(2));
+        assert_eq!(first_to_merge(&[100; 20], 8, 500), None);
+        assert_eq!(first_to_merge(&[1; 4], 8, 500), None);
+    }
+}
