@@ -19,7 +19,9 @@
 
 mod common;
 
-use common::damage::{Image, LEVEL, changed_bytes, files, image, path, places, verified};
+use common::damage::{
+    Image, LEVEL, WITHOUT_MEANING, changed_bytes, files, image, path, places, verified,
+};
 use common::oracle::{End, Map, contents};
 use common::{DIR, number_from_env, on_sim, scramble};
 use evendb::inspect::{Finding, FindingKind, VerifyReport};
@@ -387,7 +389,10 @@ fn pages_zeroed_and_swapped() {
 fn missing_and_exchanged_files() {
     for closed in [true, false] {
         let image = image(closed);
-        let names = files(&image);
+        let mut names = files(&image);
+        // Nobody misses an orphan.
+        let orphans = &image.sound.findings;
+        names.retain(|name| orphans.iter().all(|orphan| orphan.file != *name));
         for name in &names {
             let machine = image.disk.fork_state();
             machine.remove_file(&path(name));
@@ -401,7 +406,7 @@ fn missing_and_exchanged_files() {
                 report.findings
             );
             let told = judge_missing(&machine, &image, name, &what);
-            let needed = !name.ends_with(".val") && name != "BALLAST";
+            let needed = !name.ends_with(".val");
             assert!(told || !needed, "{what}: nobody noticed");
         }
         let tables: Vec<_> = names.iter().filter(|name| name.ends_with(".sst")).collect();
@@ -418,6 +423,29 @@ fn missing_and_exchanged_files() {
                 assert!(findings.any(|finding| finding.file == **name), "{what}");
             }
             assert!(judge(&machine, &image, &what), "{what}: nobody noticed");
+        }
+    }
+}
+
+#[test]
+fn damage_to_what_holds_nothing() {
+    for closed in [true, false] {
+        let image = image(closed);
+        for name in WITHOUT_MEANING {
+            for change in ["missing", "empty", "another"] {
+                let machine = image.disk.fork_state();
+                match change {
+                    "missing" => machine.remove_file(&path(name)),
+                    "empty" => machine.write_file(&path(name), Vec::new()),
+                    _ => machine.write_file(&path(name), vec![0xA5; 100_001]),
+                }
+                let what = format!("{} {name} {change}", image.name);
+                let mut report = verified(&machine);
+                report.findings.retain(|f| f.kind != FindingKind::Lock);
+                let (found, sound) = (report.findings.len(), image.sound.findings.len());
+                assert_eq!(found, sound, "{what}: {:#?}", report.findings);
+                assert!(!judge(&machine, &image, &what), "{what}: it told");
+            }
         }
     }
 }

@@ -87,9 +87,14 @@ pub fn verified(disk: &SimVfs) -> VerifyReport {
     verify(DIR, inspect_options(disk)).expect("the directory can be looked at")
 }
 
+/// Nothing rests on what these hold, nor on their being there (`damage_to_what_holds_nothing` in
+/// tests/corruption.rs).
+pub const WITHOUT_MEANING: [&str; 2] = ["LOCK", "BALLAST"];
+
+/// The files that hold something, or held it until a moment ago: orphans are among them.
 pub fn files(image: &Image) -> Vec<String> {
     let mut names = image.disk.file_names(&PathBuf::from(DIR));
-    names.retain(|name| name != "LOCK");
+    names.retain(|name| !WITHOUT_MEANING.contains(&name.as_str()));
     names
 }
 
