@@ -117,11 +117,11 @@ impl World {
         let counts = self.rows.counts();
         let edge = self.sampler.take_edge();
         let plan = self.split.round(&sights, &counts, &edge, self.bytes_max);
-        self.rows.set_capacity(plan.row_bytes_max as usize);
+        let munks = plan_munks(&plan.worths, self.bytes_max - plan.row_bytes_max);
+        self.rows
+            .set_capacity(plan.row_room(&munks, self.bytes_max) as usize);
         let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(0);
         self.sampler.round(plan.sampling, row_bytes, self.bytes_max);
-        let rows_bytes = plan.row_bytes_max.max(self.rows.bytes() as u64);
-        let munks = plan_munks(&plan.worths, self.bytes_max - rows_bytes);
         for id in munks.evict {
             self.chunks[id as usize].1 = false;
         }
@@ -208,7 +208,7 @@ fn trace(load: Load, seed: u64, accesses: usize) -> Vec<Access> {
         .collect()
 }
 
-const SHARES: [f64; 8] = [0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95];
+const SHARES: [f64; 10] = [0.0, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 1.0];
 
 /// Hit rates of the best fixed share and of the adaptive split.
 fn compare(name: &str, value_bytes: usize, trace: &[Access], warm: usize) -> (f64, f64) {

@@ -23,7 +23,7 @@
 //!
 //! Thread safety: plain data. The caller takes counters and carries out what comes back.
 
-use super::policy::{ChunkWorth, munk_bytes, number};
+use super::policy::{ChunkWorth, MunkPlan, munk_bytes, number};
 use super::row::RowCounts;
 use super::sample::Edge;
 
@@ -45,6 +45,9 @@ const BEAT_FACTOR: f32 = 1.1;
 const STEP_FACTOR_FULL: f32 = 4.0;
 /// Share of the decayed counts that must be new since the last step.
 const STEP_AFTER: f32 = 0.12;
+/// What munks leave of their memory is lent to rows but for a part of all in so many: munks grow
+/// between rounds.
+const LEND_REST: u64 = 64;
 /// Rows count as full from this part of their room on.
 const FULL: f64 = 0.95;
 /// Rows for which there may yet be room: one or two for each shard.
@@ -57,6 +60,10 @@ const DECAY: f32 = 0.958;
 const DECAY_IDLE: f32 = 0.99;
 /// Accesses of a round, for each chunk, that are much.
 const BUSY_PER_CHUNK: f32 = 4.0;
+/// And for each row that would fit into the memory; so many times that let as many rounds pass, up
+/// to [`BUSY_MAX`]: then rows that a step gave room are there one round later.
+const BUSY_PER_ROW: f32 = 0.14;
+const BUSY_MAX: f32 = 3.0;
 /// A refill of a scan reads several blocks.
 const SCAN_WEIGHT: f32 = 4.0;
 /// Weight of a put beside a get: absorbing puts in RAM spares rewriting the funk.
@@ -109,6 +116,28 @@ pub(crate) struct SplitPlan {
     pub(crate) worths: Vec<ChunkWorth>,
     /// Whether it matters what rows would answer: chunks without a munk are asked.
     pub(crate) sampling: bool,
+    /// Whether rows have what munks leave of theirs.
+    lend: bool,
+}
+
+impl SplitPlan {
+    /// Room for rows once `munks` is carried out: theirs, and what no munk takes of the rest. Chunks
+    /// are large, so that the last one rarely fits.
+    pub(crate) fn row_room(&self, munks: &MunkPlan, bytes_max: u64) -> u64 {
+        if !self.lend {
+            return self.row_bytes_max;
+        }
+        let stays = |worth: &&ChunkWorth| {
+            if worth.munk_bytes > 0 {
+                !munks.evict.contains(&worth.id)
+            } else {
+                munks.load.contains(&worth.id)
+            }
+        };
+        let munks = self.worths.iter().filter(stays).map(ChunkWorth::bytes);
+        let spare = bytes_max / LEND_REST + munks.sum::<u64>();
+        self.row_bytes_max.max(bytes_max.saturating_sub(spare))
+    }
 }
 
 /// What is remembered from round to round.
@@ -154,7 +183,7 @@ impl Split {
     }
 
     /// The rows' share of what munks and rows together may take.
-    #[cfg(test)]
+    #[cfg(all(test, not(evendb_loom)))]
     pub(crate) fn share(&self) -> f64 {
         self.share
     }
@@ -187,9 +216,10 @@ impl Split {
         }
         let accesses: f32 = chunks.iter().map(ChunkSight::accesses).sum();
         let came = number(accesses - self.accesses * self.decay);
-        let busy = (came / (BUSY_PER_CHUNK * chunks.len().max(1) as f32)).min(1.0);
         self.accesses = accesses;
-        self.decay = DECAY.powf(busy).min(DECAY_IDLE);
+        self.decay = DECAY
+            .powf(busy(came, chunks.len(), rows, bytes_max))
+            .min(DECAY_IDLE);
         let outside = chunks.iter().filter(|chunk| chunk.munk_bytes == 0);
         let gets = outside.map(|chunk| chunk.gets).sum::<f32>();
         // Where nearly all is in munks there is nothing to decide, and gets are at their fastest.
@@ -198,6 +228,7 @@ impl Split {
             row_bytes_max: (bytes_max as f64 * self.share) as u64,
             worths,
             sampling: self.sampling && !self.fixed,
+            lend: !self.fixed,
         }
     }
 
@@ -343,6 +374,16 @@ impl Sums {
         self.misses += chunk.samples - chunk.sample_hits;
         self.residence += chunk.residence;
     }
+}
+
+/// How many rounds a round in which so many accesses came counts as: it is their number that tells
+/// something, and that fills caches, not the time.
+fn busy(came: f32, chunks: usize, rows: &RowCounts, bytes_max: u64) -> f32 {
+    let of_chunks = came / (BUSY_PER_CHUNK * chunks.max(1) as f32);
+    let row_bytes = rows.bytes.checked_div(rows.rows).unwrap_or(0);
+    let fit = bytes_max.checked_div(row_bytes).unwrap_or(u64::MAX);
+    let of_rows = came / (BUSY_PER_ROW * fit.max(1) as f32);
+    of_chunks.min(1.0).max(of_rows.min(BUSY_MAX))
 }
 
 /// Benefit per byte of the first of `worths` that take `bytes` together.

@@ -228,20 +228,20 @@ impl Engine {
         let counts = counts.unwrap_or_default();
         let edge = self.sampler.take_edge();
         let plan = self.split.lock().round(&sights, &counts, &edge, bytes_max);
-        let mut rows_bytes = plan.row_bytes_max;
+        let munks = match self.options.munks {
+            true => plan_munks(&plan.worths, bytes_max.saturating_sub(plan.row_bytes_max)),
+            false => MunkPlan::default(),
+        };
         if let Some(rows) = &self.row_cache {
-            if plan.row_bytes_max != counts.bytes_max {
-                rows.set_capacity(plan.row_bytes_max as usize);
+            let row_room = plan.row_room(&munks, bytes_max);
+            if row_room != counts.bytes_max {
+                rows.set_capacity(row_room as usize);
             }
-            rows_bytes = rows_bytes.max(rows.bytes() as u64);
             let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(1024);
             self.sampler.round(plan.sampling, row_bytes, bytes_max);
         }
-        if self.options.munks {
-            let munks = plan_munks(&plan.worths, bytes_max.saturating_sub(rows_bytes));
-            if munks != MunkPlan::default() {
-                self.carry_out(&munks, &self.chunks());
-            }
+        if munks != MunkPlan::default() {
+            self.carry_out(&munks, &self.chunks());
         }
     }
 
