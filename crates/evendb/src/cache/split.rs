@@ -15,17 +15,22 @@
 //! densest chunks without a munk that a step would hold beat theta. If both hold, chunks change
 //! places ([`super::policy`]), and the split stays.
 //!
-//! **Stability.** All counts decay alike, by the accesses that came, so that a quiet database
-//! forgets slowly and a busy one within a second. A side must be better by [`BEAT_FACTOR`], beyond
-//! what counting leaves to chance; a step is at most [`STEP_MAX`] of the memory, less when the sides
-//! are close, and the next waits until the counts have seen the last. Rows grow only when they are
-//! full. The share stays between [`SHARE_MIN`] and [`SHARE_MAX`].
+//! **Stability.** The clock is accesses, not time: all counts decay alike, by how many came for each
+//! chunk and for each row that would fit, so that a quiet database forgets slowly and a busy one
+//! within a quarter of a second. A side must be better by [`BEAT_FACTOR`], beyond what counting leaves
+//! to chance; a step is at most [`STEP_MAX`] of the memory, less when the sides are close, and the
+//! next waits until the counts have seen the last. Rows grow only when they are full. The share stays
+//! between [`SHARE_MIN`] and [`SHARE_MAX`].
+//!
+//! **Nothing lies idle.** Chunks are large, so that munks rarely take all of their part: what no munk
+//! takes is lent to rows until one does ([`SplitPlan::row_room`]).
 //!
 //! Thread safety: plain data. The caller takes counters and carries out what comes back.
 
 use super::policy::{ChunkWorth, MunkPlan, munk_bytes, number};
 use super::row::RowCounts;
 use super::sample::Edge;
+use std::collections::HashSet;
 
 /// Least share of rows: enough to notice that rows are worth more.
 const SHARE_MIN: f64 = 0.02;
@@ -127,12 +132,11 @@ impl SplitPlan {
         if !self.lend {
             return self.row_bytes_max;
         }
-        let stays = |worth: &&ChunkWorth| {
-            if worth.munk_bytes > 0 {
-                !munks.evict.contains(&worth.id)
-            } else {
-                munks.load.contains(&worth.id)
-            }
+        // A large database may lose thousands at once.
+        let evict: HashSet<u64> = munks.evict.iter().copied().collect();
+        let stays = |worth: &&ChunkWorth| match worth.munk_bytes {
+            0 => munks.load.contains(&worth.id),
+            _ => !evict.contains(&worth.id),
         };
         let munks = self.worths.iter().filter(stays).map(ChunkWorth::bytes);
         let spare = bytes_max / LEND_REST + munks.sum::<u64>();
@@ -529,6 +533,46 @@ mod tests {
         let plan = split.round(&chunks, &counts, &edge(0.0), 100 * MIB);
         assert_eq!(plan.worths[2].benefit, 0.0);
         assert_eq!(plan.worths[3].benefit, 50.0 * SCAN_WEIGHT);
+    }
+
+    #[test]
+    fn rows_have_what_munks_leave() {
+        let mut split = Split::new(None);
+        let chunks = chunks(50, 100.0, 100, 50.0);
+        let counts = rows(&split, 100 * MIB);
+        let plan = split.round(&chunks, &counts, &edge(0.0), 100 * MIB);
+        let granted = plan.row_bytes_max;
+        let rest = 100 * MIB / LEND_REST;
+        // 50 MiB of munks stay, then 49 and a new one, which takes somewhat more than its data.
+        let mut munks = MunkPlan::default();
+        assert_eq!(plan.row_room(&munks, 100 * MIB), 50 * MIB - rest);
+        munks.evict.push(3);
+        munks.load.push(1003);
+        let new = munk_bytes(0, MIB);
+        assert_eq!(plan.row_room(&munks, 100 * MIB), 51 * MIB - new - rest);
+        // Never less than their share.
+        assert_eq!(plan.row_room(&munks, 50 * MIB), granted);
+        let plan = Split::new(Some(0.1)).round(&chunks, &counts, &edge(0.0), 100 * MIB);
+        assert_eq!(plan.row_room(&munks, 100 * MIB), plan.row_bytes_max);
+    }
+
+    /// As many accesses do as much, in however many rounds they come.
+    #[test]
+    fn the_clock_is_accesses() {
+        let counts = RowCounts {
+            bytes: MIB,
+            bytes_max: MIB,
+            rows: 1000,
+        };
+        // 10,000 rows would fit.
+        let rounds = |came| busy(came, 20, &counts, 10 * MIB);
+        let one = BUSY_PER_ROW * 10_000.0;
+        assert!((rounds(2.0 * one) - 2.0).abs() < 0.01);
+        assert_eq!(rounds(100.0 * one), BUSY_MAX);
+        // However large memory is, some for each chunk are enough for one round.
+        assert_eq!(rounds(20.0 * BUSY_PER_CHUNK), 1.0);
+        assert_eq!(rounds(0.0), 0.0);
+        assert_eq!(busy(1e9, 0, &RowCounts::default(), 0), 1.0);
     }
 
     #[test]
