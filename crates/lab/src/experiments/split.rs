@@ -89,12 +89,13 @@ const TURNS: u64 = 4;
 /// What the adaptive split is called in results.
 const ADAPTIVE: &str = "adaptive";
 
-/// Hits and gets, and the time they took.
+/// Hits and gets, and the time that they and the processor took.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     gets: f64,
     hits: f64,
     seconds: f64,
+    cpu_micros: f64,
 }
 
 impl Arguments {
@@ -146,6 +147,7 @@ impl Arguments {
             sum.gets += one.gets;
             sum.hits += one.hits;
             sum.seconds += one.seconds;
+            sum.cpu_micros += one.cpu_micros;
         }
         Ok(sum)
     }
@@ -184,6 +186,7 @@ impl Arguments {
             gets,
             hits: result.ram_hit_rate().unwrap_or(0.0) * gets,
             seconds: result.seconds,
+            cpu_micros: result.cpu_micros_per_operation().unwrap_or(0.0) * gets,
         })
     }
 }
@@ -232,6 +235,7 @@ impl Measure for Arguments {
                 let one = json!({
                     "hit_rate": sum.hits / sum.gets,
                     "gets_per_second": sum.gets / sum.seconds,
+                    "cpu_micros": sum.cpu_micros / sum.gets,
                     "row_bytes": figure("memory.row_cache"),
                     "munk_bytes": figure("memory.munks"),
                     "munk_loads": figure("munk_loads"),
@@ -252,6 +256,7 @@ impl Measure for Arguments {
             "of the best %",
             "at least %",
             "kgets/s",
+            "CPU us",
         ];
         let more = ["rows MiB", "munks MiB", "munk loads"];
         let mut table = TextTable::new(heading.into_iter().chain(more));
@@ -285,6 +290,7 @@ impl Measure for Arguments {
                     format!("{:.2}", 100.0 * of(share, "hit_rate") / best),
                     format!("{:.2}", 100.0 * least(share)),
                     format!("{:.0}", of(share, "gets_per_second") / 1e3),
+                    format!("{:.2}", of(share, "cpu_micros")),
                     mib("row_bytes"),
                     mib("munk_bytes"),
                     format!("{:.0}", of(share, "munk_loads")),
