@@ -263,6 +263,11 @@ impl Admission {
         self.ring.used()
     }
 
+    /// Whether anybody waits for room.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waiters.load(Ordering::Relaxed) != 0
+    }
+
     /// Whether either side is above half: time for a checkpoint, so that puts have the other half
     /// while it runs. Of the deltas, `carried` bytes are durable already and wait for a munk or for
     /// their readers; a checkpoint would not free those, so a quarter must be new.
