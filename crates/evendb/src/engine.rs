@@ -38,6 +38,10 @@ use evendb_storage::codec::checksum;
 use evendb_storage::vfs::{LockGuard, Vfs};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Milliseconds for which a compaction waits for what it dropped to go.
+const PATIENCE_TURNS: u32 = 100;
 
 /// The file of a value extent.
 pub(crate) fn value_extent_path(dir: &Path, id: u64) -> PathBuf {
@@ -514,9 +518,22 @@ impl Engine {
     pub(crate) fn collect(&self) {
         self.collect_memory();
         while self.may_remove() && self.tables.remove_file() {}
+        self.tables.let_go();
     }
 
-    /// The same without the files, which take long: the reaper has those.
+    /// What was dropped is deleted when the last reader that may look at it is gone: waits for readers
+    /// in the middle of a step, not for snapshots.
+    pub(crate) fn collect_patiently(&self) {
+        for _ in 0..PATIENCE_TURNS {
+            self.collect();
+            if self.tables.pending_bytes() == 0 || cfg!(any(evendb_loom, evendb_shuttle)) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// [`Engine::collect`] without the files, which take long: the reaper has those.
     pub(crate) fn collect_memory(&self) {
         epoch::collect();
         if self.may_remove() {

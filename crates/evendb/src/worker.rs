@@ -222,11 +222,17 @@ fn prefault(engine: &Engine) {
     }
 }
 
-/// Removes files and gives room back. A thread of its own: on a file system that tells the disk of
-/// every freed block, each takes milliseconds, which neither a checkpoint nor a worker should wait.
+/// Makes queued edits durable, removes the files that they drop, and gives room back: what waits for
+/// the disk and for which nobody waits. A thread of its own, because behind the writes of
+/// reorganisation each of these may take from milliseconds to a second.
 fn reaper(engine: &Engine) {
     loop {
+        if engine.manifest().queued() > 0 && engine.failure().is_none() {
+            // A failure latches; without room the edits wait.
+            let _ = engine.flush_manifest();
+        }
         while engine.may_remove() && engine.tables.remove_file() {}
+        engine.tables.let_go();
         if engine.space.takes_give_back() {
             engine.give_back_room();
         }
@@ -293,10 +299,6 @@ fn upkeep(engine: &Engine) {
         if last_round.elapsed() >= TICK {
             last_round = Instant::now();
             engine.room_ahead();
-            if engine.manifest().queued() > 0 {
-                // A failure latches; without room the edits wait.
-                let _ = engine.flush_manifest();
-            }
             engine.tend_memory();
             let since = last_munk_round.elapsed();
             if engine.munk_round_due(since) {

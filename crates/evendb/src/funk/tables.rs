@@ -33,7 +33,10 @@ const STEPS_MAX: usize = 64;
 struct Reaper {
     /// Offset and length of those in the container.
     extents: crossbeam_queue::SegQueue<(u64, u64)>,
-    files: crossbeam_queue::SegQueue<(TableId, u64)>,
+    files: crossbeam_queue::SegQueue<(TableId, u64, Option<Arc<Table>>)>,
+    /// Tables whose files are removed, and which somebody may still hold. Held here too, so that the
+    /// last one who lets go, and with whom the file system frees the blocks, is the reaper.
+    leaving: Mutex<Vec<Arc<Table>>>,
     /// Bytes of tables that no chunk names any more and that are still there.
     bytes: AtomicU64,
 }
@@ -165,11 +168,11 @@ impl TableHandle {
         Ok(table.with_companion(Box::new(charge)))
     }
 
-    /// Closes the table, if it is open: the next use opens it again.
-    fn close(&self) {
-        if let Some(table) = self.opened.clear() {
-            self.shared.count(self, &table, -1);
-        }
+    /// Closes the table, if it is open: the next use opens it again. What was open.
+    fn close(&self) -> Option<Arc<Table>> {
+        let table = self.opened.clear()?;
+        self.shared.count(self, &table, -1);
+        Some(table)
     }
 }
 
@@ -202,7 +205,7 @@ impl Shared {
             if handle.touched.swap(false, Ordering::Relaxed) {
                 self.opened.push(oldest);
             } else {
-                handle.close();
+                drop(handle.close());
             }
         }
     }
@@ -224,7 +227,7 @@ impl Shared {
                 break;
             };
             match handle.upgrade() {
-                Some(open) if step % 2 == 0 => open.close(),
+                Some(open) if step % 2 == 0 => drop(open.close()),
                 Some(_) => self.opened.push(handle),
                 None => {}
             }
@@ -256,12 +259,12 @@ fn is_out_of_files(error: &std::io::Error) -> bool {
 impl Drop for TableHandle {
     fn drop(&mut self) {
         // Acquire pairs with the Release in `release`: the dropping edit is durable.
-        self.close();
+        let table = self.close();
         if self.released.load(Ordering::Acquire) {
             let (reaper, len) = (&self.shared.reaper, self.part.meta.len);
             match self.part.place {
                 Place::Extent { offset } => reaper.extents.push((offset, len)),
-                Place::File => reaper.files.push((self.part.table, len)),
+                Place::File => reaper.files.push((self.part.table, len, table)),
             }
         }
     }
@@ -360,11 +363,22 @@ impl Tables {
     /// file systems tell the disk of every block. Failing to remove a file is no error of the
     /// database: the next opening removes what the manifest does not name.
     pub(crate) fn remove_file(&self) -> bool {
-        let Some((id, len)) = self.shared.reaper.files.pop() else {
+        let Some((id, len, table)) = self.shared.reaper.files.pop() else {
             return false;
         };
         self.shared.reaper.bytes.fetch_sub(len, Ordering::Relaxed);
         let _ = self.shared.vfs.remove(&table_path(&self.shared.dir, id));
+        self.shared.reaper.leaving.lock().extend(table);
         true
+    }
+
+    /// Closes removed files that nobody else has open any more.
+    pub(crate) fn let_go(&self) {
+        let leaving = &self.shared.reaper.leaving;
+        let (keep, done): (Vec<_>, Vec<_>) = std::mem::take(&mut *leaving.lock())
+            .into_iter()
+            .partition(|table| Arc::strong_count(table) > 1);
+        leaving.lock().extend(keep);
+        drop(done);
     }
 }

@@ -123,6 +123,8 @@ mod slabs {
     const REGION_BYTES: usize = 4 << 20;
     const SLABS: usize = REGION_BYTES / SLAB_BYTES;
     const PAGE_BYTES: usize = 4096;
+    /// Slabs that are trimmed while the lock of their class is held.
+    const TRIMMED_AT_ONCE: usize = 4;
     /// Empty slabs that are kept as they are.
     const WARM_MAX: usize = 64;
 
@@ -139,6 +141,8 @@ mod slabs {
         /// Objects below this have been used; behind them nothing is resident.
         touched: u32,
         listed: bool,
+        /// Every hole's whole pages are given back.
+        trimmed: bool,
         /// Bytes that are resident although nobody has touched them since it was empty.
         warm_bytes: u32,
     }
@@ -256,6 +260,7 @@ mod slabs {
                 discarded: 0,
             });
             slab.free = hole;
+            slab.trimmed = false;
             slab.used -= 1;
             if !slab.listed {
                 list.push(slab);
@@ -345,6 +350,7 @@ mod slabs {
                         used: 0,
                         touched: 0,
                         listed: false,
+                        trimmed: false,
                         warm_bytes: 0,
                     });
                 }
@@ -404,16 +410,26 @@ mod slabs {
             if slack_bytes() <= slack_max || class_bytes(class) <= PAGE_BYTES {
                 break;
             }
-            trim_class(class);
+            while slack_bytes() > slack_max && trim_class(class) {}
         }
     }
 
-    /// Gives back the whole pages inside of a class's holes.
-    fn trim_class(class: usize) {
+    /// Gives back the whole pages inside of the holes of some of a class's slabs; whether it found
+    /// any to look at. Only some, because puts and reads may wait for the lock meanwhile.
+    fn trim_class(class: usize) -> bool {
         let bytes = class_bytes(class);
         let list = BY_CLASS[class].lock();
         let mut slab = list.first;
-        while !slab.is_null() {
+        let mut looked_at = 0;
+        while !slab.is_null() && looked_at < TRIMMED_AT_ONCE {
+            // SAFETY: listed slabs are guarded by the lock.
+            unsafe {
+                if std::mem::replace(&mut (*slab).trimmed, true) {
+                    slab = (*slab).next;
+                    continue;
+                }
+            }
+            looked_at += 1;
             // SAFETY: listed slabs and their holes are guarded by the lock; the pages lie behind the
             // hole's own words and within the object, which is nobody's.
             unsafe {
@@ -434,6 +450,7 @@ mod slabs {
                 slab = (*slab).next;
             }
         }
+        looked_at > 0
     }
 }
 

@@ -107,10 +107,7 @@ impl Engine {
             }
         }
         self.settle_debt()?;
-        // What was dropped is deleted when the last reader that may look at it is gone.
-        for _ in 0..4 {
-            self.collect();
-        }
+        self.collect_patiently();
         done.bytes_after = self.bytes_of(spans);
         done.duration = started.elapsed();
         trace::event!(

@@ -6,8 +6,8 @@
 //! and when deltas leave memory. A side never exceeds its limit, with one exception: more delta
 //! bytes than the limit are admitted when no others are reserved.
 //!
-//! Above 3/4 of either side puts are slowed down in proportion to their bytes; at the limit they
-//! queue, first come, first served, so that a large request is not starved by small ones. What
+//! Above 3/4 of either side puts are slowed down in proportion to their bytes, the more the less room
+//! is left, so that one long sync of a busy disk does not take them to the limit; there they queue, first come, first served, so that a large request is not starved by small ones. What
 //! reorganisation is behind with slows puts down in the same way, but never stops them: more debt is
 //! more space on disk, not a limit.
 //!
@@ -35,6 +35,8 @@ pub(crate) struct Admission {
     cancelled: AtomicBool,
     /// How far reorganisation is behind, 0..=[`DEBT_PRESSURE_MAX`].
     debt_pressure: AtomicU64,
+    /// When puts may go on that pay for there being little room.
+    schedule: pace::Schedule,
     queue: Mutex<Queue>,
     changed: Condvar,
     /// Waits for room, the queue included.
@@ -120,6 +122,7 @@ impl Admission {
             waiters: CachePadded::new(AtomicUsize::new(0)),
             cancelled: AtomicBool::new(false),
             debt_pressure: AtomicU64::new(0),
+            schedule: pace::Schedule::default(),
             room: Waits::default(),
             pace: Waits::default(),
             debt: Waits::default(),
@@ -165,15 +168,14 @@ impl Admission {
             let wait = || self.reserve_in_turn(ring_bytes, delta_bytes, relief);
             return self.room.time(wait);
         }
-        let pressure = self.pressure();
-        let debt = self.debt_pressure.load(Ordering::Relaxed);
-        if pressure.max(debt) > 0 {
-            let waits = if pressure < debt {
-                &self.debt
-            } else {
-                &self.pace
-            };
-            pace::slow_down(ring_bytes.max(delta_bytes), pressure.max(debt), waits);
+        let bytes = ring_bytes.max(delta_bytes);
+        if let Some(nanos_per_byte) = self.nanos_per_byte() {
+            self.schedule.slow_down(bytes, nanos_per_byte, &self.pace);
+        } else {
+            let debt = self.debt_pressure.load(Ordering::Relaxed);
+            if debt > 0 {
+                pace::slow_down(bytes, debt, &self.debt);
+            }
         }
         Ok(())
     }
@@ -322,17 +324,23 @@ impl Admission {
         }
     }
 
-    /// How far above 3/4 the fuller side is, in 1/256 of the last quarter.
-    fn pressure(&self) -> u64 {
+    /// What a byte costs all puts together while the fuller side is above 3/4: nothing at 3/4, and
+    /// so much towards the limit that the last quarter lasts for seconds if nothing comes back.
+    ///
+    /// With f the free share of the last quarter, bytes are admitted at `quarter / TAU * f / (1 - f)`
+    /// a second, so from a start at 3/4 it takes `TAU * (ln(1 / f) - 1)` to come down to f.
+    fn nanos_per_byte(&self) -> Option<f64> {
         let of = |side: &Side| {
             let quarter = side.limit / 4;
-            let above = side.used().saturating_sub(side.limit - quarter);
-            if above == 0 {
-                return 0;
+            let used = side.used();
+            if used <= side.limit - quarter {
+                return 0.0;
             }
-            ((above as u128 * 256 / u128::from(quarter.max(1))) as u64).min(256)
+            let free = side.limit.saturating_sub(used).max(1) as f64;
+            pace::TAU_NANOS * (1.0 / free - 1.0 / quarter.max(1) as f64).max(0.0)
         };
-        of(&self.ring).max(of(&self.delta))
+        let nanos = of(&self.ring).max(of(&self.delta));
+        (nanos > 0.0).then_some(nanos)
     }
 
     #[inline]
@@ -351,7 +359,52 @@ mod pace {
     use crate::pauses::Waits;
     use crate::sync::thread;
     use std::cell::Cell;
-    use std::time::Duration;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::{Duration, Instant};
+
+    /// How long the last quarter of room is made to last, roughly: disks that others write to have
+    /// been seen to take a second for a sync.
+    pub(super) const TAU_NANOS: f64 = 0.7e9;
+    /// No put is held up longer by this; what it does not pay, those behind it do.
+    const PAUSE_NANOS_MAX: u64 = 12_000_000;
+
+    /// The moment up to which puts have paid for their bytes, shared by all: so their rate does not
+    /// depend on how many threads put.
+    pub(super) struct Schedule {
+        start: Instant,
+        paid_until: AtomicU64,
+    }
+
+    impl Default for Schedule {
+        fn default() -> Schedule {
+            Schedule {
+                start: Instant::now(),
+                paid_until: AtomicU64::new(0),
+            }
+        }
+    }
+
+    impl Schedule {
+        #[cold]
+        pub(super) fn slow_down(&self, bytes: u64, nanos_per_byte: f64, waits: &Waits) {
+            let now = self.start.elapsed().as_nanos() as u64;
+            let cost = (bytes as f64 * nanos_per_byte) as u64;
+            // Relaxed: the number is all there is. Nobody saves up time in which nobody put, and one
+            // put's debt is not passed on without end.
+            let pay = |paid: u64| {
+                let until = paid.max(now).saturating_add(cost);
+                Some(until.min(now + 2 * PAUSE_NANOS_MAX))
+            };
+            let until = self
+                .paid_until
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, pay)
+                .map_or(now, |paid| pay(paid).unwrap_or(now));
+            let pause = until.saturating_sub(now).min(PAUSE_NANOS_MAX);
+            if pause >= SLEEP_NANOS_MIN {
+                waits.time(|| thread::sleep(Duration::from_nanos(pause)));
+            }
+        }
+    }
 
     /// The kernel does not sleep much shorter than this.
     const SLEEP_NANOS_MIN: u64 = 200_000;
@@ -363,8 +416,7 @@ mod pace {
         static DEBT_NANOS: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// Delays by up to a microsecond per byte, with the cube of the pressure (0..=256): so the
-    /// speed of puts settles where checkpoints keep up, without a jump.
+    /// Delays this thread by up to a microsecond per byte, with the cube of the pressure (0..=256).
     #[cold]
     pub(super) fn slow_down(bytes: u64, pressure: u64, waits: &Waits) {
         let nanos = bytes.saturating_mul(1000).saturating_mul(pressure.pow(3)) >> 24;
@@ -381,6 +433,17 @@ mod pace {
 }
 #[cfg(any(evendb_loom, evendb_shuttle))]
 mod pace {
+    pub(super) const TAU_NANOS: f64 = 1.0;
+
+    #[derive(Default)]
+    pub(super) struct Schedule;
+
+    impl Schedule {
+        pub(super) fn slow_down(&self, _: u64, _: f64, _: &crate::pauses::Waits) {
+            crate::sync::thread::yield_now();
+        }
+    }
+
     pub(super) fn slow_down(_bytes: u64, _pressure: u64, _waits: &crate::pauses::Waits) {
         crate::sync::thread::yield_now();
     }
