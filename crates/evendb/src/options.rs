@@ -236,7 +236,7 @@ impl Options {
 
     /// The share, 0 to 1, of the memory for munks and rows that rows have. `None` (default): it
     /// follows the workload; what a byte more would bring is measured on both sides, and memory
-    /// moves to where it brings more, from one side to the other within a second of many gets. Rows
+    /// moves to where it brings more, from one side to the other within seconds of many gets. Rows
     /// have besides what munks leave. A fixed share is for experiments: it is not exceeded, whatever
     /// lies idle.
     pub fn row_cache_share(mut self, share: Option<f64>) -> Self {
