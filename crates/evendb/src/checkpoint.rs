@@ -29,7 +29,7 @@ use crate::plant::planted;
 use crate::rebalance::breath::Breath;
 use crate::rebalance::merge::{Dropping, Merge, RecordSource, Source};
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, epoch};
+use crate::sync::{Arc, Weak, epoch};
 use crate::trace;
 use crate::version::clock::checkpoint_of;
 use crate::version::horizon::Horizon;
@@ -200,11 +200,16 @@ impl Engine {
         };
         let mut breath = Breath::new(self);
         loop {
-            let mut queue = std::mem::take(&mut *self.dirty.lock());
-            let later: Vec<_> = queue
+            let mut queued = std::mem::take(&mut *self.dirty.lock());
+            let later: Vec<_> = queued
                 .extract_if(.., |(_, checkpoint)| *checkpoint > number)
                 .collect();
             self.dirty.lock().extend(later);
+            // What is gone has been replaced by chunks that were queued before.
+            let upgraded = |(chunk, checkpoint): (Weak<Chunk>, u64)| {
+                chunk.upgrade().map(|chunk| (chunk, checkpoint))
+            };
+            let mut queue: Vec<_> = queued.into_iter().filter_map(upgraded).collect();
             if queue.is_empty() {
                 break;
             }
@@ -221,7 +226,9 @@ impl Engine {
                 let run = runs.last_mut().expect("just pushed");
                 if let Err(error) = self.write_run(run, number, horizon, &mut writer) {
                     // What has not been looked at stays dirty.
-                    self.dirty.lock().extend(queue.drain(index + 1..));
+                    let left = queue[index + 1..].iter();
+                    let left = left.map(|(chunk, number)| (Arc::downgrade(chunk), *number));
+                    self.dirty.lock().extend(left);
                     return Err(error);
                 }
             }
@@ -517,7 +524,7 @@ impl Engine {
                 .iter()
                 .map(|frozen| frozen.delta.checkpoint())
                 .max();
-            dirty.push((run.chunk.clone(), checkpoint.unwrap_or(0)));
+            dirty.push((Arc::downgrade(&run.chunk), checkpoint.unwrap_or(0)));
         }
         self.dirty.lock().extend(dirty);
         self.run_was_cleared();

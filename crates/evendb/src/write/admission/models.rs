@@ -101,6 +101,6 @@ fn loom_l9_cancel_wakes_all() {
             thread::spawn(move || admission.reserve(0, 8, &|| ()))
         };
         admission.cancel();
-        assert_eq!(waiter.join().unwrap(), Err(Cancelled));
+        assert_eq!(waiter.join().unwrap(), Err(Refused::Cancelled));
     });
 }
