@@ -162,6 +162,7 @@ impl Engine {
     pub(crate) fn make_room(&self, enough: &dyn Fn() -> Result<()>) -> Result<()> {
         let _one_at_a_time = self.full_disk.making_room.lock();
         for _ in 0..PASSES_MAX {
+            self.shrink_manifest()?;
             // Deltas ask for more room than their runs take. Without room for those either, jobs first.
             let written = self.checkpoint();
             if written.is_err() && !is_full(&written) {
@@ -274,6 +275,7 @@ impl Engine {
     /// Makes queued edits durable, deletes what they drop, and gives the file system what the
     /// container has too much of.
     fn give_room_back(&self) -> Result<()> {
+        self.shrink_manifest()?;
         self.flush_manifest()?;
         self.collect_for_room();
         if self.ballast.is_owed() {
@@ -281,6 +283,15 @@ impl Engine {
             self.container.give_back(keep, 64);
         }
         Ok(())
+    }
+
+    /// Old edits of the manifest are garbage like other.
+    fn shrink_manifest(&self) -> Result<()> {
+        let shrink = || Ok(self.manifest().shrink()?);
+        match self.with_ballast(Need::Jobs, shrink) {
+            Err(error) if error.kind() != ErrorKind::NoSpace => Err(self.latch_error(error)),
+            _ => Ok(()),
+        }
     }
 
     /// Collects until every table that no edit names is gone, or for a bounded time.

@@ -239,16 +239,19 @@ impl Keyspace {
         };
         // Before the cursor: what these tables hold is older than what it sees.
         let tables = engine.tables_inside(&self.state, &low, high.as_deref());
-        let mut cursor = self.cursor_between(low.clone(), high.clone());
+        let mut cursor = Some(self.cursor_between(low.clone(), high.clone()));
+        let mut next_low = low.clone();
         let mut removed = 0;
         let mut left_over = None;
         loop {
             let mut records = Vec::new();
             let (mut bytes, mut logged) = (0, 0);
+            let reading =
+                cursor.get_or_insert_with(|| self.cursor_between(next_low.clone(), high.clone()));
             while records.len() < DELETE_BATCH_RECORDS && bytes < bytes_max {
                 let record = match left_over.take() {
                     Some(record) => record,
-                    None => match cursor.next()? {
+                    None => match reading.next()? {
                         Some((key, _)) => RecordRef::new(key, &[], Kind::Delete, hash_key(key)),
                         None => break,
                     },
@@ -261,10 +264,15 @@ impl Keyspace {
                 bytes += record.memory_bytes() as u64 + 64;
                 records.push(record);
             }
-            if records.is_empty() {
+            let Some(last) = left_over.as_ref().or(records.last()) else {
                 drop(cursor);
                 engine.cover(&self.state, &low, high.as_deref(), &tables);
                 return Ok(removed);
+            };
+            // On a full disk what was deleted so far must be able to go: not while the cursor sees it.
+            if engine.ballast.is_owed() {
+                next_low = [last.key(), &[0]].concat();
+                cursor = None;
             }
             removed += records.len() as u64;
             let mut ops: Vec<Op<'_>> = records
