@@ -135,11 +135,25 @@ impl Engine {
             .or_else(|_| self.container.ensure_room(need))
         {
             Ok(()) => {
-                let room = self.container.free_bytes();
-                self.disk_room.store(room, Ordering::Relaxed);
+                self.note_disk_room();
                 Ok(())
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The room that puts have without asking: on a full disk not what deletes will need.
+    pub(crate) fn note_disk_room(&self) {
+        let free = self.container.free_bytes();
+        let room = match self.ballast.is_owed() {
+            true => free.saturating_sub(self.ballast.deletes_bytes()),
+            false => free,
+        };
+        self.disk_room.store(room, Ordering::Relaxed);
+        // Somebody may have given the ballast up meanwhile, and set it to nothing before.
+        if self.ballast.is_owed() {
+            let room = free.saturating_sub(self.ballast.deletes_bytes());
+            self.disk_room.fetch_min(room, Ordering::Relaxed);
         }
     }
 

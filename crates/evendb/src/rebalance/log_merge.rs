@@ -86,7 +86,8 @@ impl Engine {
 
     /// Notes a chunk whose runs should be merged; whether so many are noted that it is time.
     pub(crate) fn note_log_merge(&self, chunk: &Arc<Chunk>, view: &View) {
-        if self.log_merge_of(view).is_some() {
+        // On a full disk it would only take room for a while that deletes count on.
+        if !self.ballast.is_owed() && self.log_merge_of(view).is_some() {
             self.log_merges.lock().push(Arc::downgrade(chunk));
         }
     }
