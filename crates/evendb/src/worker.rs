@@ -378,7 +378,9 @@ impl Engine {
                 }
             }
             Job::Absorb(named) => {
-                let Some(chunk) = named.chunk.upgrade() else { return };
+                let Some(chunk) = named.chunk.upgrade() else {
+                    return;
+                };
                 if let Some(_token) = chunk.try_token() {
                     self.absorb(&chunk);
                 }
@@ -386,7 +388,9 @@ impl Engine {
             }
             Job::GiveBack => self.give_back_room(),
             Job::Load(named) => {
-                let Some(chunk) = named.chunk.upgrade() else { return };
+                let Some(chunk) = named.chunk.upgrade() else {
+                    return;
+                };
                 if let Some(_token) = chunk.try_token() {
                     drop(self.load_if_room(&chunk));
                 }

@@ -486,7 +486,10 @@ fn deleting_gives_room_on_a_full_disk() {
                 let deleted = db.delete_range(..&from[..]).unwrap_or_else(|error| {
                     let left = db.iter().take_while(Result::is_ok).count();
                     let files = (files_of(&vfs), db.stats());
-                    panic!("{place}: {left} of {} left: {error:?}; {files:?}", all.len())
+                    panic!(
+                        "{place}: {left} of {} left: {error:?}; {files:?}",
+                        all.len()
+                    )
                 });
                 assert_eq!(deleted as usize, all.len() * 9 / 10, "{place}");
                 db.put("z", "room again").unwrap_or_else(|error| {

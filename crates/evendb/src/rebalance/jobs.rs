@@ -10,8 +10,8 @@ use crate::funk::Run;
 use crate::funk::tables::TableHandle;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::edit::Place;
-use crate::sync::{Arc, Weak};
 use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, Weak};
 use crate::trace;
 
 /// Edits that may wait for upkeep to make them durable.

@@ -23,8 +23,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::funk::{Funk, Run};
 use crate::keyspace::KeyspaceState;
 use crate::manifest::edit::{Change, Part, Place, Role};
-use crate::sync::{Arc, Weak};
 use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, Weak};
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::{TableSink, TableWriter};
 

@@ -27,7 +27,6 @@ pub(crate) fn pin() -> Guard {
     Guard
 }
 
-
 pub(super) type Grave = Arc<dyn Send + Sync>;
 
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]

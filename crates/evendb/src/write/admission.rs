@@ -219,8 +219,7 @@ impl Admission {
             // Nobody to wake: who fails for want of it in this moment queues behind this one.
             let undo = || self.ring.give_back(ring_bytes);
             let dismissed = queue.served > ticket;
-            if (queue.served == ticket || dismissed)
-                && self.try_take(ring_bytes, delta_bytes, undo)
+            if (queue.served == ticket || dismissed) && self.try_take(ring_bytes, delta_bytes, undo)
             {
                 // Who was dismissed has been passed already.
                 queue.served = queue.served.max(ticket + 1);
