@@ -324,7 +324,7 @@ impl Engine {
 
     /// A checkpoint found no room. If somebody waits for one, room is made; whether it is complete now.
     pub(crate) fn retry_checkpoint(&self, awaited: bool) -> bool {
-        (awaited || self.admission.has_waiters()) && self.make_room(&|| Ok(())).is_ok()
+        (awaited || self.admission.is_waited_for()) && self.make_room(&|| Ok(())).is_ok()
     }
 
     /// Nothing more can be done for those that wait for a checkpoint, or for room that it would

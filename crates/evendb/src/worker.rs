@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::ChunkId;
 use crate::observe;
 use crate::rebalance::log_merge::CHUNKS_MERGED_MAX;
-use crate::sync::{Arc, Condvar, Mutex, Weak, thread};
+use crate::sync::{Arc, Condvar, Mutex, Weak, epoch, thread};
 use crate::trace;
 use crate::write::commit_log::CommitLog;
 use std::collections::{HashSet, VecDeque};
@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 
 /// How often upkeep looks around.
 const TICK: Duration = Duration::from_millis(50);
+/// The same while puts wait for memory that readers may still have pinned.
+const TICK_WAITING: Duration = Duration::from_millis(1);
 /// A checkpoint comes at the latest this long after a put. At relaxed level it bounds what a crash
 /// loses; with a commit log it only bounds what the next opening replays, and each one costs every
 /// chunk that was put to a run.
@@ -272,7 +274,11 @@ fn upkeep(engine: &Engine) {
                 return;
             }
             if !queue.checkpoint_wanted && queue.checkpoint_awaited == 0 {
-                engine.work.upkeep.wait_for(&mut queue, TICK);
+                let tick = match engine.admission.is_waited_for() {
+                    true => TICK_WAITING,
+                    false => TICK,
+                };
+                engine.work.upkeep.wait_for(&mut queue, tick);
             }
             if queue.stop {
                 return;
@@ -285,7 +291,7 @@ fn upkeep(engine: &Engine) {
         // Those who came before the last one moved the version are served by it.
         let wanted = wanted || awaited > *engine.completed.lock();
         if engine.failure().is_some() {
-            thread::sleep(TICK);
+            engine.work.wait_for_stop(TICK);
             continue;
         }
         // What was deleted is given back soon, not with the next checkpoint that puts ask for.
@@ -302,11 +308,14 @@ fn upkeep(engine: &Engine) {
                 && engine.failure().is_none()
             {
                 engine.refuse_waiting(&error);
-                thread::sleep(TICK);
+                engine.work.wait_for_stop(TICK);
                 engine.request_checkpoint();
             }
             last_checkpoint = Instant::now();
             engine.collect();
+        }
+        if engine.admission.is_waited_for() {
+            epoch::collect();
         }
         if last_round.elapsed() >= TICK {
             last_round = Instant::now();

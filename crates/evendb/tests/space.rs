@@ -127,9 +127,11 @@ fn the_log_container_shrinks() {
     let options = options(&vfs).memory_budget(16 << 20).chunk_bytes(64 << 20);
     let options = options.log_bytes_limits(64 << 20, 64 << 20);
     let db = options.open("/db").unwrap();
+    // Other keys each time, out of order: overwritten ones would go when runs are merged.
     for round in 0..20 {
         for number in 0..RECORDS {
-            db.put(key(b'a', number), [round; 100]).unwrap();
+            let number = (number * 20 + round) * 7_919 % (RECORDS * 20);
+            db.put(key(b'a', number), [1; 100]).unwrap();
         }
         db.flush().unwrap();
     }

@@ -39,8 +39,12 @@ pub(crate) fn collect() {}
 /// Drops what no pin can see any more. Called by workers between jobs, and by close.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 pub(crate) fn collect() {
-    // Flushing moves this thread's bag to the global queue and advances the epoch if it can.
-    pin().flush();
+    // Flushing moves this thread's bag to the global queue, advances the epoch if it can, and
+    // destroys what is two epochs old: with one turn, what was retired last would stay until the
+    // next job, and puts may wait for its memory.
+    for _ in 0..3 {
+        pin().flush();
+    }
     while let Some(grave) = GRAVEYARD.pop() {
         drop(grave);
     }

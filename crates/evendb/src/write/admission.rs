@@ -275,11 +275,6 @@ impl Admission {
         self.changed.notify_all();
     }
 
-    /// Whether requests wait.
-    pub(crate) fn has_waiters(&self) -> bool {
-        self.waiters.load(Ordering::Relaxed) != 0
-    }
-
     /// The database closes or failed: all requests, waiting or to come, fail.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
@@ -296,6 +291,11 @@ impl Admission {
     /// Reserved bytes of the ring.
     pub(crate) fn ring_used(&self) -> u64 {
         self.ring.used()
+    }
+
+    /// Whether anybody waits for room.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waiters.load(Ordering::Relaxed) != 0
     }
 
     /// Whether either side is above half: time for a checkpoint, so that puts have the other half
