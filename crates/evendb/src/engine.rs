@@ -4,9 +4,9 @@
 //! read, has it failed). What it does is elsewhere: [`crate::write`], [`crate::read`],
 //! [`crate::checkpoint`], [`crate::rebalance`], [`crate::recovery`], [`crate::worker`].
 //!
-//! Locks, in the order in which they may be taken: checkpoint mutex, catalog mutex, chunk token,
-//! chunk latch, PO slot, ring latch, root mutex; then the leaves (dirty queue, manifest queue,
-//! snapshot registry, row shards, admission queue, extent space, work queue).
+//! Locks, in the order in which they may be taken: making room, checkpoint mutex, catalog mutex,
+//! chunk token, chunk latch, PO slot, ring latch, root mutex; then the leaves (dirty queue, manifest
+//! queue, snapshot registry, row shards, admission queue, extent space, work queue).
 
 use crate::ballast::{Ballast, Need};
 use crate::cache::row::RowCache;

@@ -176,6 +176,7 @@ impl Engine {
     pub(crate) fn make_room(&self, enough: &dyn Fn() -> Result<()>) -> Result<()> {
         let _one_at_a_time = self.full_disk.making_room.lock();
         for _ in 0..PASSES_MAX {
+            self.check_readable()?;
             self.shrink_manifest()?;
             // Deltas ask for more room than their runs take. Without room for those either, jobs first.
             let written = self.checkpoint();
@@ -213,6 +214,7 @@ impl Engine {
             // Those that take least first: what they free is room for the others.
             chunks.sort_by_key(|(bytes, _)| *bytes);
             for chunk in chunks.iter().filter_map(|(_, chunk)| chunk.upgrade()) {
+                self.check_readable()?;
                 let done = match also_unneeded {
                     false => self.maintain_on_full_disk(chunk),
                     true => self.rewrite_for_room(chunk),

@@ -670,7 +670,7 @@ fn full_disks_and_room_again_and_crashes() {
 fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || drop(done.send(work())));
-    match wait.recv_timeout(std::time::Duration::from_secs(120)) {
+    match wait.recv_timeout(std::time::Duration::from_secs(300)) {
         Ok(outcome) => {
             thread.join().expect("no panic");
             outcome
