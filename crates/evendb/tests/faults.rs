@@ -846,7 +846,9 @@ struct Mounted(std::path::PathBuf);
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg(&self.0).status();
+        // Lazily: it goes even if a test that failed still has files open.
+        let mut umount = std::process::Command::new("umount");
+        let _ = umount.arg("-l").arg(&self.0).status();
     }
 }
 
