@@ -28,13 +28,15 @@ use crate::chunk::Chunk;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rebalance::jobs::{output_bytes, will_shrink};
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Weak, thread};
 use std::path::Path;
 use std::time::Duration;
 
 /// How often room is made anew as long as that gets further.
 const PASSES_MAX: usize = 8;
+/// Deletes after which a put makes room in any case, if it finds none.
+const DELETES_MIN_MAX: u64 = 1023;
 /// How long jobs of others are waited for that may give room back.
 const JOBS_WAIT: Duration = Duration::from_secs(1);
 /// How often is looked whether dropped tables are gone: at first at once, then after a rest each.
@@ -46,8 +48,10 @@ const REST: Duration = Duration::from_millis(1);
 #[derive(Default)]
 pub(crate) struct FullDisk {
     making_room: Mutex<()>,
-    /// Something was deleted since room was made in vain: it may be worth another attempt.
-    promising: AtomicBool,
+    /// Deletes that had been written when a put last made room, and how many more it takes until the
+    /// next one does: more each time in vain, since it looks at all chunks.
+    deletes_before: AtomicU64,
+    deletes_min: AtomicU64,
     /// How often those that wait were refused; only moves under the mutex of `completed`.
     refusals: AtomicU64,
     error: Mutex<Option<Error>>,
@@ -59,12 +63,20 @@ impl FullDisk {
         self.refusals.load(Ordering::Relaxed)
     }
 
-    /// A delete was written.
-    pub(crate) fn note_delete(&self) {
-        // A store only where it is needed: others read this line.
-        if !self.promising.load(Ordering::Relaxed) {
-            self.promising.store(true, Ordering::Relaxed);
-        }
+    /// Whether so much was deleted since the last attempt that a put should make room.
+    fn is_promising(&self, deletes: u64) -> bool {
+        let more = deletes.saturating_sub(self.deletes_before.load(Ordering::Relaxed));
+        more > self.deletes_min.load(Ordering::Relaxed)
+    }
+
+    fn note_attempt(&self, deletes: u64, made: bool) {
+        let least = match made {
+            true => 0,
+            false => 2 * self.deletes_min.load(Ordering::Relaxed) + 1,
+        };
+        self.deletes_before.store(deletes, Ordering::Relaxed);
+        self.deletes_min
+            .store(least.min(DELETES_MIN_MAX), Ordering::Relaxed);
     }
 
     /// What the last checkpoint said that found no room.
@@ -99,9 +111,12 @@ impl Engine {
         }
         let reserved = self.ensure_room_for_puts(need);
         // What was deleted since the last attempt may not have been given back.
-        if is_full(&reserved) && self.full_disk.promising.swap(false, Ordering::Relaxed) {
+        let deletes = self.metrics.deletes.get();
+        if is_full(&reserved) && self.full_disk.is_promising(deletes) {
             let enough = || self.ensure_room_for_puts(self.admission.delta_used() + delta_bytes);
-            return self.make_room(&enough);
+            let made = self.make_room(&enough);
+            self.full_disk.note_attempt(deletes, made.is_ok());
+            return made;
         }
         reserved
     }

@@ -156,7 +156,6 @@ impl Engine {
         metrics.puts.add(ops.len() as u64 - deletes);
         if deletes > 0 {
             metrics.deletes.add(deletes);
-            self.full_disk.note_delete();
         }
         if ops.len() > 1 {
             metrics.batches.add(1);
