@@ -560,6 +560,8 @@ impl Engine {
         for _ in 0..4 {
             self.collect();
         }
+        // What no edit names any more goes now, though others of the process may pin an epoch still.
+        self.collect_for_room();
         self.wake_all();
         drop(self.lock.lock().take());
         let result = match self.failure() {
