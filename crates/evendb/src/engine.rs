@@ -436,10 +436,21 @@ impl Engine {
 
     /// Frees what nobody sees any more, and the files and extents that held it.
     pub(crate) fn collect(&self) {
+        self.collect_memory();
+        while self.may_remove() && self.tables.remove_file() {}
+    }
+
+    /// The same without the files, which take long: the reaper has those.
+    pub(crate) fn collect_memory(&self) {
         epoch::collect();
-        if self.failure().is_none() && self.manifest.is_some() {
-            self.tables.reap();
+        if self.may_remove() {
+            self.tables.free_extents();
         }
+    }
+
+    /// Whether what no edit names may go: after a failure it is not known what the disk names.
+    pub(crate) fn may_remove(&self) -> bool {
+        self.failure().is_none() && self.manifest.is_some()
     }
 
     /// Every keyspace that is there.

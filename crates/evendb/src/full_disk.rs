@@ -311,7 +311,7 @@ impl Engine {
         self.collect_for_room();
         if self.ballast.is_owed() {
             let keep = self.admission.delta_used() + self.ballast.deletes_bytes();
-            self.container.give_back(keep, 64);
+            self.container.give_back(keep, 1024, &|_| true);
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Background work: one thread for checkpoints and upkeep, one that touches the pages of a mapped
-//! commit log ahead of its head, and a small pool that reorganises chunks.
+//! commit log ahead of its head, one that removes files and gives room back, and a small pool that
+//! reorganises chunks.
 //!
 //! The queue holds each chunk at most once per kind of job. A panic in a worker latches the
 //! database; nothing is called complete that was not. With no workers nothing here runs, and the
@@ -36,8 +37,6 @@ enum Job {
     /// Only take the durable deltas into the munk: puts wait for their memory.
     Absorb(Named),
     Load(Named),
-    /// Give free room of the log container back to the file system.
-    GiveBack,
 }
 
 /// A chunk that may be gone when its turn comes.
@@ -63,7 +62,6 @@ struct Queue {
     /// Chunks that wait for maintenance.
     queued: HashSet<ChunkId>,
     loading: HashSet<ChunkId>,
-    giving_back: bool,
     running: usize,
     checkpoint_wanted: bool,
     /// The greatest checkpoint that a write waits for and nobody has begun.
@@ -120,22 +118,12 @@ impl Work {
         }
     }
 
-    /// Has the container's free room looked at.
-    pub(crate) fn push_give_back(&self) {
-        let mut queue = self.queue.lock();
-        if !std::mem::replace(&mut queue.giving_back, true) {
-            queue.jobs.push_back(Job::GiveBack);
-            self.jobs.notify_one();
-        }
-    }
-
     fn take(&self, queue: &mut Queue) -> Option<Job> {
         let absorb = queue.absorbs.pop_front().map(Job::Absorb);
         let job = absorb.or_else(|| queue.jobs.pop_front())?;
         match &job {
             Job::Maintain(chunk) | Job::Absorb(chunk) => queue.queued.remove(&chunk.id),
             Job::Load(chunk) => queue.loading.remove(&chunk.id),
-            Job::GiveBack => std::mem::take(&mut queue.giving_back),
         };
         queue.running += 1;
         Some(job)
@@ -214,7 +202,10 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
     if engine.manual() || engine.manifest.is_none() {
         return Ok(());
     }
-    let mut bodies: Vec<(String, Body)> = vec![("evendb-upkeep".into(), upkeep)];
+    let mut bodies: Vec<(String, Body)> = vec![
+        ("evendb-upkeep".into(), upkeep),
+        ("evendb-reaper".into(), reaper),
+    ];
     if engine.commit_log.as_ref().is_some_and(CommitLog::is_mapped) {
         bodies.push(("evendb-prefault".into(), prefault));
     }
@@ -252,6 +243,20 @@ fn prefault(engine: &Engine) {
     };
     loop {
         log.prefault_ahead();
+        if engine.work.wait_for_stop(TICK) {
+            return;
+        }
+    }
+}
+
+/// Removes files and gives room back. A thread of its own: on a file system that tells the disk of
+/// every freed block, each takes milliseconds, which neither a checkpoint nor a worker should wait.
+fn reaper(engine: &Engine) {
+    loop {
+        while engine.may_remove() && engine.tables.remove_file() {}
+        if engine.space.takes_give_back() {
+            engine.give_back_room();
+        }
         if engine.work.wait_for_stop(TICK) {
             return;
         }
@@ -312,7 +317,7 @@ fn upkeep(engine: &Engine) {
                 engine.request_checkpoint();
             }
             last_checkpoint = Instant::now();
-            engine.collect();
+            engine.collect_memory();
         }
         if engine.admission.is_waited_for() {
             epoch::collect();
@@ -331,7 +336,7 @@ fn upkeep(engine: &Engine) {
                 engine.munk_round();
             }
             engine.space_round(false);
-            engine.collect();
+            engine.collect_memory();
             if engine.ballast.is_owed() {
                 engine.tend_ballast();
             }
@@ -370,7 +375,7 @@ fn worker(engine: &Engine) {
                 "a reorganising thread panicked; its message is on standard error",
             ));
         }
-        engine.collect();
+        engine.collect_memory();
     }
 }
 
@@ -395,7 +400,6 @@ impl Engine {
                 }
                 self.work.push_maintenance(&chunk);
             }
-            Job::GiveBack => self.give_back_room(),
             Job::Load(named) => {
                 let Some(chunk) = named.chunk.upgrade() else {
                     return;
@@ -467,6 +471,9 @@ impl Engine {
         }
         // A failure has latched.
         let _ = self.merge_logs();
+        if self.space.takes_give_back() {
+            self.give_back_room();
+        }
     }
 
     /// Waits until checkpoint `number` is completed. Many wait for one: it takes along all that was

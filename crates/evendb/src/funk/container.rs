@@ -23,6 +23,7 @@ use crate::sync::{Arc, Mutex};
 use evendb_storage::vfs::File;
 use evendb_storage::{Error, Result};
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 /// How much the file grows at a time, at least.
 const GROW_BYTES_MIN: u64 = 256 << 10;
@@ -48,6 +49,20 @@ impl Space {
         self.extents.trim_end(beyond);
     }
 
+    /// Notes a punched hole, as one with the one before it if both are not too much to reserve again
+    /// for one run.
+    fn add_punched(&mut self, hole: Extent) {
+        self.punched_bytes += hole.len;
+        if let Some((&offset, len)) = self.punched.range_mut(..hole.offset).next_back()
+            && offset + *len == hole.offset
+            && *len + hole.len <= PUNCHED_BYTES_MAX
+        {
+            *len += hole.len;
+        } else {
+            self.punched.insert(hole.offset, hole.len);
+        }
+    }
+
     /// A punched hole that takes `len` bytes at least.
     fn punched_for(&self, len: u64) -> Option<Extent> {
         let mut fitting = self.punched.iter().filter(|hole| *hole.1 >= len);
@@ -59,8 +74,10 @@ impl Space {
 /// Holes are punched in units of a file system's block, and not for less than this.
 const PUNCH_UNIT: u64 = 4096;
 const PUNCH_BYTES_MIN: u64 = 32 << 10;
-/// One punch takes at most so much: it holds up other users of the file.
-const PUNCH_BYTES_MAX: u64 = 16 << 20;
+/// One punch or cut takes at most so much: it holds up other users of the file.
+const PIECE_BYTES_MAX: u64 = 1 << 20;
+/// Neighbouring punched holes are one up to here.
+const PUNCHED_BYTES_MAX: u64 = 16 << 20;
 
 /// The container file and its free space.
 pub(crate) struct Container {
@@ -150,44 +167,65 @@ impl Container {
         Ok(())
     }
 
-    /// Gives what is free beyond `keep` bytes back to the file system, if it is worth it, with at
-    /// most `punches_max` holes punched. Returns the bytes given back. A failure to punch loses
-    /// nothing: the hole stays.
-    pub(crate) fn give_back(&self, keep: u64, punches_max: usize) -> u64 {
-        let mut given = 0;
-        {
-            let mut space = self.space.lock();
-            let excess = space.free().saturating_sub(keep);
-            // Not for a little: the next checkpoint would take it again.
-            let sparing = self.sparing.load(Ordering::Relaxed);
-            if excess < self.step_bytes().max(if sparing { 0 } else { keep / 4 }) {
-                return 0;
-            }
-            given += self.cut(&mut space, excess);
+    /// Gives what is free beyond `keep` bytes back to the file system, if it is worth it, in at most
+    /// `pieces_max` pieces. `rest` is told how long each took, and says whether to go on. Returns the
+    /// bytes given back. A failure to punch loses nothing: the hole stays.
+    pub(crate) fn give_back(
+        &self,
+        keep: u64,
+        pieces_max: usize,
+        rest: &dyn Fn(Duration) -> bool,
+    ) -> u64 {
+        let excess = self.free_bytes().saturating_sub(keep);
+        // Not for a little: the next checkpoint would take it again.
+        let sparing = self.sparing.load(Ordering::Relaxed);
+        if excess < self.step_bytes().max(if sparing { 0 } else { keep / 4 }) {
+            return 0;
         }
-        for _ in 0..punches_max {
-            let hole = {
-                let mut space = self.space.lock();
-                let excess = space.free().saturating_sub(keep);
-                let most = excess.min(PUNCH_BYTES_MAX);
-                let extents = &mut space.extents;
-                match extents.take_largest(PUNCH_UNIT, PUNCH_BYTES_MIN, most) {
-                    Some(hole) => hole,
-                    None => break,
-                }
+        let mut given = 0;
+        for _ in 0..pieces_max {
+            let started = Instant::now();
+            let piece = match self.cut_piece(keep) {
+                0 => self.punch_piece(keep),
+                cut => cut,
             };
-            // Outside of the lock: nobody is given the hole meanwhile.
-            let punched = self.file.punch_hole(hole.offset, hole.len);
-            let mut space = self.space.lock();
-            if punched.is_err() {
-                space.extents.free(hole);
+            given += piece;
+            if piece == 0 || !rest(started.elapsed()) {
                 break;
             }
-            space.punched.insert(hole.offset, hole.len);
-            space.punched_bytes += hole.len;
-            given += hole.len;
         }
         given
+    }
+
+    fn cut_piece(&self, keep: u64) -> u64 {
+        let mut space = self.space.lock();
+        let excess = space.free().saturating_sub(keep);
+        match excess {
+            0 => 0,
+            _ => self.cut(&mut space, excess.min(PIECE_BYTES_MAX)),
+        }
+    }
+
+    fn punch_piece(&self, keep: u64) -> u64 {
+        let hole = {
+            let mut space = self.space.lock();
+            let excess = space.free().saturating_sub(keep);
+            let most = excess.min(PIECE_BYTES_MAX);
+            let extents = &mut space.extents;
+            match extents.take_largest(PUNCH_UNIT, PUNCH_BYTES_MIN, most) {
+                Some(hole) => hole,
+                None => return 0,
+            }
+        };
+        // Outside of the lock: nobody is given the hole meanwhile.
+        let punched = self.file.punch_hole(hole.offset, hole.len);
+        let mut space = self.space.lock();
+        if punched.is_err() {
+            space.extents.free(hole);
+            return 0;
+        }
+        space.add_punched(hole);
+        hole.len
     }
 
     /// Cuts up to `bytes` that are free at the end of the file, and what is punched there.
@@ -320,13 +358,13 @@ mod tests {
             .map(|_| container.allocate(64 << 10).unwrap())
             .collect();
         let full = vfs.used_bytes();
-        assert_eq!(container.give_back(0, 100), 0, "nothing is free");
+        assert_eq!(container.give_back(0, 100, &|_| true), 0, "nothing is free");
         // All but the last: nothing to cut, all to punch.
         for &run in &runs[..63] {
             container.free(run, 64 << 10);
         }
-        assert!(container.give_back(STEP, 2) > 0);
-        while container.give_back(STEP, 2) > 0 {}
+        assert!(container.give_back(STEP, 2, &|_| true) > 0);
+        while container.give_back(STEP, 2, &|_| true) > 0 {}
         let (free, punched, allocated) = container.space();
         assert!((STEP..3 * STEP).contains(&free), "{free}");
         assert_eq!(allocated - punched, free + (64 << 10));
@@ -355,11 +393,11 @@ mod tests {
         for &run in &runs[1..63] {
             container.free(run, 64 << 10);
         }
-        while container.give_back(0, 10) > 0 {}
+        while container.give_back(0, 10, &|_| true) > 0 {}
         container.free(runs[63], 64 << 10);
         container.free(runs[0], 64 << 10);
         container.ensure_room(2 * STEP).unwrap();
-        while container.give_back(0, 10) > 0 {}
+        while container.give_back(0, 10, &|_| true) > 0 {}
         let (free, punched, allocated) = container.space();
         assert_eq!(punched, 0, "{free} free of {allocated}");
         assert!(allocated < 2 * STEP, "{allocated}");
@@ -382,7 +420,7 @@ mod tests {
             container.free(run, 16 << 10);
         }
         assert!(container.allocate(512 << 10).is_err());
-        container.give_back(0, 0);
+        container.give_back(0, 1024, &|_| true);
         let mut bytes = vec![0; 16 << 10];
         let read = container.file().read_at(&mut bytes, last).unwrap();
         assert_eq!(read, bytes.len(), "the last run was cut off");
@@ -399,7 +437,7 @@ mod tests {
         for &run in &runs[..63] {
             container.free(run, 64 << 10);
         }
-        while container.give_back(STEP, 10) > 0 {}
+        while container.give_back(STEP, 10, &|_| true) > 0 {}
         vfs.set_capacity(vfs.used_bytes());
         let (free, punched, _) = container.space();
         assert!(punched > 0);

@@ -3,7 +3,7 @@
 //! A [`TableHandle`] is shared by every view that names the table. Deletion needs both: the edit
 //! that drops the last chunk's mention is durable ([`Registry::release`] runs after it), and the
 //! last view is gone (the handle's drop). Then the file is removed, or the extent freed, by a
-//! worker (I13). The handle's drop itself does no I/O, because a reader may be the last.
+//! thread of the database's own (I13). The handle's drop itself does no I/O, because a reader may be the last.
 //!
 //! **Open tables** take memory (block index, filter) and, where the table is a file, a file
 //! descriptor; both have a limit. A table is opened on use and closed by second chance: `opened`
@@ -28,10 +28,12 @@ use std::path::{Path, PathBuf};
 /// Steps of second chance that one opener takes.
 const STEPS_MAX: usize = 64;
 
-/// Where unneeded tables go until a worker deletes them.
+/// Where unneeded tables go until a thread of the database's own deletes them.
 #[derive(Default)]
 struct Reaper {
-    queue: crossbeam_queue::SegQueue<(TableId, Place, u64)>,
+    /// Offset and length of those in the container.
+    extents: crossbeam_queue::SegQueue<(u64, u64)>,
+    files: crossbeam_queue::SegQueue<(TableId, u64)>,
     /// Bytes of tables that no chunk names any more and that are still there.
     bytes: AtomicU64,
 }
@@ -256,10 +258,11 @@ impl Drop for TableHandle {
         // Acquire pairs with the Release in `release`: the dropping edit is durable.
         self.close();
         if self.released.load(Ordering::Acquire) {
-            self.shared
-                .reaper
-                .queue
-                .push((self.part.table, self.part.place, self.part.meta.len));
+            let (reaper, len) = (&self.shared.reaper, self.part.meta.len);
+            match self.part.place {
+                Place::Extent { offset } => reaper.extents.push((offset, len)),
+                Place::File => reaper.files.push((self.part.table, len)),
+            }
         }
     }
 }
@@ -344,18 +347,25 @@ impl Tables {
         self.shared.reaper.bytes.load(Ordering::Relaxed)
     }
 
-    /// Deletes what is no longer needed. Failing to remove a file is no error of the database:
-    /// the next opening removes what the manifest does not name.
-    pub(crate) fn reap(&self) {
-        while let Some((id, place, len)) = self.shared.reaper.queue.pop() {
+    /// Frees the extents of tables that are no longer needed. No I/O.
+    pub(crate) fn free_extents(&self) {
+        while let Some((offset, len)) = self.shared.reaper.extents.pop() {
             // Relaxed: a figure.
             self.shared.reaper.bytes.fetch_sub(len, Ordering::Relaxed);
-            match place {
-                Place::File => {
-                    let _ = self.shared.vfs.remove(&table_path(&self.shared.dir, id));
-                }
-                Place::Extent { offset } => self.shared.container.free(offset, len),
-            }
+            self.shared.container.free(offset, len);
         }
+    }
+
+    /// Removes one file that is no longer needed; whether there was one. It may take long: some
+    /// file systems tell the disk of every block. Failing to remove a file is no error of the
+    /// database: the next opening removes what the manifest does not name.
+    pub(crate) fn remove_file(&self) -> bool {
+        let Some((id, len)) = self.shared.reaper.files.pop() else {
+            return false;
+        };
+        let _ = self.shared.vfs.remove(&table_path(&self.shared.dir, id));
+        // Not before: who waits for room looks at it.
+        self.shared.reaper.bytes.fetch_sub(len, Ordering::Relaxed);
+        true
     }
 }

@@ -162,7 +162,7 @@ impl Engine {
             if self.ledger().bytes(Use::Munks) + more <= self.munk_bytes_max() {
                 return self.load_munk(chunk);
             }
-            self.collect();
+            self.collect_memory();
         }
         Ok(())
     }

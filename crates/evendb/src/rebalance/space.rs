@@ -20,7 +20,7 @@ use crate::engine::Engine;
 use crate::manifest::edit::Place;
 use crate::metrics::SpaceStats;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A round comes this long after the last one at the earliest, and takes at most a part of the time.
@@ -28,9 +28,9 @@ const ROUND_EVERY: Duration = Duration::from_millis(200);
 const ROUND_TIME_PART: u32 = 20;
 /// The part of the mean rate that every chunk is taken to have at least.
 const RATE_FLOOR_PART: f64 = 1.0 / 16.0;
-/// Holes of the container that are punched at a time: each takes some 0.2 ms, or several where the
-/// file system tells the disk, and holds up a checkpoint's writes.
-const PUNCHES_MAX: usize = 32;
+/// Pieces that the container gives back at a time: each takes some 0.2 ms, or several where the file
+/// system tells the disk.
+const PIECES_MAX: usize = 512;
 
 /// What the last round found.
 #[derive(Default)]
@@ -40,6 +40,8 @@ pub(crate) struct Space {
     sum_sqrt: AtomicU64,
     /// Added to each chunk's rate, as bits of an `f32`.
     rate_floor: AtomicU32,
+    /// A round has been, and nobody has given room back since.
+    give_back: AtomicBool,
     /// Held over a round.
     last: Mutex<Option<(Instant, Duration)>>,
     stats: Mutex<SpaceStats>,
@@ -65,6 +67,11 @@ struct Sums {
 }
 
 impl Space {
+    /// Whether it is time to give room back; the caller does.
+    pub(crate) fn takes_give_back(&self) -> bool {
+        self.give_back.swap(false, Ordering::Relaxed)
+    }
+
     /// What logs may take, if a round has been.
     pub(crate) fn log_budget(&self) -> Option<LogBudget> {
         let sum_sqrt = f64::from_bits(self.sum_sqrt.load(Ordering::Relaxed));
@@ -101,7 +108,7 @@ impl Engine {
         // A worker's queue is never empty: what is behind by little is no debt.
         let overdue = sums.overdue.saturating_sub(sums.limits / 8);
         self.admission.set_debt(overdue, sums.limits.max(half));
-        self.work.push_give_back();
+        self.space.give_back.store(true, Ordering::Relaxed);
         self.note_space(&sums);
         *last = Some((Instant::now(), started.elapsed()));
     }
@@ -181,7 +188,9 @@ impl Engine {
     /// Free room of the container that nobody will want soon goes back to the file system.
     pub(crate) fn give_back_room(&self) {
         let keep = self.admission.delta_used() + 3 * self.room_step();
-        let given = self.container.give_back(keep, PUNCHES_MAX);
+        // A checkpoint that writes to the file waits for a piece, and gets its turn before the next.
+        let rest = |worked: Duration| self.manual() || !self.work.wait_for_stop(worked);
+        let given = self.container.give_back(keep, PIECES_MAX, &rest);
         if given > 0 {
             // Who was told of more room before has had less than what is kept to put into it.
             let room = self.container.free_bytes();
