@@ -172,8 +172,9 @@ impl Engine {
         if !full || !self.ballast.release(need) {
             return first;
         }
-        // It has to last: nobody takes steps ahead out of it.
+        // It has to last: nobody takes steps ahead out of it, and puts look again.
         self.set_sparing(true);
+        self.disk_room.store(0, Ordering::Relaxed);
         attempt()
     }
 

@@ -29,7 +29,7 @@ use crate::plant::planted;
 use crate::rebalance::breath::Breath;
 use crate::rebalance::merge::{Dropping, Merge, RecordSource, Source};
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, epoch};
+use crate::sync::{Arc, Weak, epoch};
 use crate::trace;
 use crate::version::clock::checkpoint_of;
 use crate::version::horizon::Horizon;
@@ -41,6 +41,9 @@ use std::time::Instant;
 
 /// Runs are gathered into writes of about this size.
 const WRITE_BYTES: usize = 1 << 20;
+
+/// On a full disk runs are cut in tables no smaller than this, to fit the container's holes.
+const PIECE_BYTES_MIN: u64 = 512;
 
 /// One table of a chunk's run, written but not yet published.
 struct NewTable {
@@ -176,8 +179,7 @@ impl Engine {
             .store(self.admission.delta_used(), Ordering::Relaxed);
         *self.completed.lock() = number;
         self.progress.notify_all();
-        self.disk_room
-            .store(self.container.free_bytes(), Ordering::Relaxed);
+        self.note_disk_room();
         self.metrics.checkpoints.add(1);
         self.metrics
             .checkpoint_nanos
@@ -200,11 +202,16 @@ impl Engine {
         };
         let mut breath = Breath::new(self);
         loop {
-            let mut queue = std::mem::take(&mut *self.dirty.lock());
-            let later: Vec<_> = queue
+            let mut queued = std::mem::take(&mut *self.dirty.lock());
+            let later: Vec<_> = queued
                 .extract_if(.., |(_, checkpoint)| *checkpoint > number)
                 .collect();
             self.dirty.lock().extend(later);
+            // What is gone has been replaced by chunks that were queued before.
+            let upgraded = |(chunk, checkpoint): (Weak<Chunk>, u64)| {
+                chunk.upgrade().map(|chunk| (chunk, checkpoint))
+            };
+            let mut queue: Vec<_> = queued.into_iter().filter_map(upgraded).collect();
             if queue.is_empty() {
                 break;
             }
@@ -221,7 +228,9 @@ impl Engine {
                 let run = runs.last_mut().expect("just pushed");
                 if let Err(error) = self.write_run(run, number, horizon, &mut writer) {
                     // What has not been looked at stays dirty.
-                    self.dirty.lock().extend(queue.drain(index + 1..));
+                    let left = queue[index + 1..].iter();
+                    let left = left.map(|(chunk, number)| (Arc::downgrade(chunk), *number));
+                    self.dirty.lock().extend(left);
                     return Err(error);
                 }
             }
@@ -281,6 +290,7 @@ impl Engine {
             bottom: planted!(self.options, NoTombstonesInRuns),
         };
         let mut last: Option<Vec<u8>> = None;
+        let mut bytes_max = self.options.chunk_bytes_max() * 7 / 10;
         loop {
             // One table at a time is in RAM: built under a pin, written without, because no pin is held
             // across I/O. The deltas are frozen, so the next one goes on behind the last key.
@@ -289,7 +299,7 @@ impl Engine {
                 let sources = delta_sources(&run.deltas, &run.chunk, last.as_deref(), &pin);
                 let mut merge = Merge::new(sources, dropping)?;
                 match merge.current() {
-                    Some(_) => Some(self.build_table(&mut merge)?),
+                    Some(_) => Some(self.build_table(&mut merge, bytes_max)?),
                     None => None,
                 }
             };
@@ -297,6 +307,17 @@ impl Engine {
                 break;
             };
             let _charge = Charge::new(self.ledger(), Use::Buffers, 2 * bytes.len());
+            let offset = match self.container.allocate(bytes.len() as u64) {
+                // The room there is may be in pieces: smaller tables find theirs.
+                Err(error)
+                    if error.kind() == evendb_storage::ErrorKind::NoSpace
+                        && bytes_max > PIECE_BYTES_MIN =>
+                {
+                    bytes_max = bytes_max.min(bytes.len() as u64) / 2;
+                    continue;
+                }
+                allocated => allocated?,
+            };
             last = Some(meta.max_key.clone());
             let above_all = greatest.as_ref().is_none_or(|key| *key < meta.min_key);
             greatest = greatest.max(Some(meta.max_key.clone()));
@@ -305,7 +326,6 @@ impl Engine {
                 false => Role::Run { ordinal },
             };
             ordinal += u32::from(role != Role::Base);
-            let offset = self.container.allocate(bytes.len() as u64)?;
             run.tables.push(NewTable {
                 part: Part {
                     table: id,
@@ -347,12 +367,12 @@ impl Engine {
     fn build_table(
         &self,
         merge: &mut Merge<'_>,
+        bytes_max: u64,
     ) -> Result<(TableId, Vec<u8>, TableMeta, Vec<(u64, usize)>)> {
         let id = self.new_table_id();
         let mut writer = TableWriter::new(RunBytes::default(), id, self.options.table_options());
         let mut keys: Vec<(u64, usize)> = Vec::new();
         let mut last_key: Vec<u8> = Vec::new();
-        let bytes_max = self.options.chunk_bytes_max() * 7 / 10;
         while let Some(entry) = merge.current() {
             let new_key = keys.is_empty() || *last_key != *entry.key;
             // All versions of a key stay in one table.
@@ -517,7 +537,7 @@ impl Engine {
                 .iter()
                 .map(|frozen| frozen.delta.checkpoint())
                 .max();
-            dirty.push((run.chunk.clone(), checkpoint.unwrap_or(0)));
+            dirty.push((Arc::downgrade(&run.chunk), checkpoint.unwrap_or(0)));
         }
         self.dirty.lock().extend(dirty);
         self.run_was_cleared();

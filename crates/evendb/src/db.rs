@@ -337,7 +337,11 @@ impl Engine {
         })?;
         self.metrics.bytes_manifest.add(bytes);
         let mut dirty = self.dirty.lock();
-        dirty.retain(|(chunk, _)| chunk.keyspace != keyspace.id);
+        dirty.retain(|(chunk, _)| {
+            chunk
+                .upgrade()
+                .is_some_and(|chunk| chunk.keyspace != keyspace.id)
+        });
         drop(dirty);
         catalog.remove(name);
         self.tables.registry().release(tables);

@@ -4,9 +4,9 @@
 //! read, has it failed). What it does is elsewhere: [`crate::write`], [`crate::read`],
 //! [`crate::checkpoint`], [`crate::rebalance`], [`crate::recovery`], [`crate::worker`].
 //!
-//! Locks, in the order in which they may be taken: checkpoint mutex, catalog mutex, chunk token,
-//! chunk latch, PO slot, ring latch, root mutex; then the leaves (dirty queue, manifest queue,
-//! snapshot registry, row shards, admission queue, extent space, work queue).
+//! Locks, in the order in which they may be taken: making room, checkpoint mutex, catalog mutex,
+//! chunk token, chunk latch, PO slot, ring latch, root mutex; then the leaves (dirty queue, manifest
+//! queue, snapshot registry, row shards, admission queue, extent space, work queue).
 
 use crate::ballast::{Ballast, Need};
 use crate::cache::row::RowCache;
@@ -14,6 +14,7 @@ use crate::cache::sample::Sampler;
 use crate::cache::split::Split;
 use crate::chunk::Chunk;
 use crate::error::{Error, ErrorKind, Result};
+use crate::full_disk::FullDisk;
 use crate::funk::SearchSettings;
 use crate::funk::container::Container;
 use crate::funk::tables::Tables;
@@ -25,11 +26,11 @@ use crate::observe::Observer;
 use crate::options::Options;
 use crate::rebalance::space::Space;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use crate::sync::{Arc, Condvar, Mutex, OnceLock, epoch};
+use crate::sync::{Arc, Condvar, Mutex, OnceLock, Weak, epoch};
 use crate::trace;
 use crate::version::clock::Clock;
 use crate::worker::Work;
-use crate::write::admission::Admission;
+use crate::write::admission::{Admission, Refused};
 use crate::write::commit_log::{self, CommitLog, Lsn};
 use crate::write::payload::{self, Encoded};
 use crate::write::{Op, deletes_only};
@@ -38,10 +39,6 @@ use evendb_storage::codec::checksum;
 use evendb_storage::vfs::{LockGuard, Vfs};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// Milliseconds for which a compaction waits for what it dropped to go.
-const PATIENCE_TURNS: u32 = 100;
 
 /// The file of a value extent.
 pub(crate) fn value_extent_path(dir: &Path, id: u64) -> PathBuf {
@@ -63,6 +60,7 @@ pub(crate) struct Engine {
     pub(crate) container: Arc<Container>,
     /// Room kept back for a full disk.
     pub(crate) ballast: Ballast,
+    pub(crate) full_disk: FullDisk,
     pub(crate) row_cache: Option<RowCache>,
     pub(crate) sampler: Sampler,
     /// How munks and rows share memory; the policy's round has it.
@@ -72,8 +70,10 @@ pub(crate) struct Engine {
     pub(crate) metrics: Metrics,
     pub(crate) observer: Observer,
     pub(crate) catalog: Mutex<BTreeMap<String, Arc<KeyspaceState>>>,
-    /// Chunks whose active delta took its first record, with that delta's checkpoint.
-    pub(crate) dirty: Mutex<Vec<(Arc<Chunk>, u64)>>,
+    /// Chunks whose active delta took its first record, with that delta's checkpoint. Here and in all
+    /// queues chunks are named weakly: one that others have replaced keeps its tables, and on a full
+    /// disk those must go.
+    pub(crate) dirty: Mutex<Vec<(Weak<Chunk>, u64)>>,
     /// One checkpoint at a time.
     pub(crate) checkpoint_mutex: Mutex<()>,
     /// Number of the last completed checkpoint; waiters on `progress`.
@@ -105,7 +105,7 @@ pub(crate) struct Engine {
     /// Users' values keep much of what munks have given up: they get copies for now.
     pub(crate) copies_values: AtomicBool,
     /// Chunks whose logs have many runs.
-    pub(crate) log_merges: Mutex<Vec<Arc<Chunk>>>,
+    pub(crate) log_merges: Mutex<Vec<Weak<Chunk>>>,
     pub(crate) work: Work,
     /// What the last look at all chunks found.
     pub(crate) space: Space,
@@ -125,7 +125,7 @@ pub(crate) struct Assembly {
     pub(crate) container: Arc<Container>,
     pub(crate) ballast: Ballast,
     pub(crate) catalog: BTreeMap<String, Arc<KeyspaceState>>,
-    pub(crate) dirty: Vec<(Arc<Chunk>, u64)>,
+    pub(crate) dirty: Vec<(Weak<Chunk>, u64)>,
     pub(crate) completed: u64,
     pub(crate) value_extents: Vec<(Lsn, u64)>,
     pub(crate) epoch: u64,
@@ -155,6 +155,7 @@ impl Engine {
             tables: parts.tables,
             container: parts.container,
             ballast: parts.ballast,
+            full_disk: FullDisk::default(),
             row_cache,
             sampler: Sampler::new(options.memory_budget),
             split: Mutex::new(Split::new(options.row_share())),
@@ -319,11 +320,12 @@ impl Engine {
         self.work.wake_all();
     }
 
-    /// Why admission was refused: closed, or failed.
-    pub(crate) fn refusal(&self) -> Error {
-        match self.check_healthy() {
-            Err(error) => error,
-            Ok(()) => Error::closed(),
+    /// Why admission was refused: closed, or failed, or the disk is full.
+    pub(crate) fn refusal(&self, refused: Refused) -> Error {
+        match (self.check_healthy(), refused) {
+            (Err(error), _) => error,
+            (Ok(()), Refused::Dismissed) => self.full_disk.last_error(&self.dir),
+            (Ok(()), Refused::Cancelled) => Error::closed(),
         }
     }
 
@@ -432,105 +434,11 @@ impl Engine {
         }
     }
 
-    /// Makes sure that the deltas' runs will find room on the disk, before anything is logged.
-    /// A full disk refuses puts; `deletes` may use what is kept back for them.
-    pub(crate) fn reserve_disk(&self, delta_bytes: u64, deletes: bool) -> Result<()> {
-        let need = self.admission.delta_used() + delta_bytes;
-        // Relaxed: the room only shrinks at a checkpoint, which copes with finding too little.
-        if need <= self.disk_room.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        if !deletes {
-            if self.ballast.is_owed() {
-                let free = self.container.free_bytes();
-                if free >= need + self.ballast.deletes_bytes() {
-                    return Ok(());
-                }
-            }
-            self.check_ballast()?;
-            return self.ensure_disk_room(need);
-        }
-        match self.with_ballast(Need::Deletes, || self.ensure_room_for_deletes(need)) {
-            Err(error) if error.kind() == ErrorKind::NoSpace => self.make_room_for(delta_bytes),
-            reserved => reserved,
-        }
-    }
-
-    /// A delete on a full disk that has used up what was kept for deletes: does what frees space,
-    /// until there is room.
-    fn make_room_for(&self, delta_bytes: u64) -> Result<()> {
-        let try_again = || self.ensure_room_for_deletes(self.admission.delta_used() + delta_bytes);
-        // Deltas ask for more room than their runs take. Without room for those either, jobs first.
-        let written = self.checkpoint();
-        match &written {
-            Err(error) if error.kind() != ErrorKind::NoSpace => return written,
-            Ok(()) if try_again().is_ok() => return Ok(()),
-            _ => {}
-        }
-        for also_unneeded in [false, true] {
-            for (_, chunk) in self.chunks() {
-                let done = match also_unneeded {
-                    false => self.maintain_on_full_disk(&chunk),
-                    true => self.rewrite_for_room(&chunk),
-                };
-                match done {
-                    Ok(true) if try_again().is_ok() => return Ok(()),
-                    Ok(_) => {}
-                    // Another chunk may need less.
-                    Err(error) if error.kind() == ErrorKind::NoSpace => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        // There is nothing left to do for jobs: whatever there is.
-        if written.is_err() {
-            self.checkpoint()?;
-        }
-        self.ensure_disk_room(self.admission.delta_used() + delta_bytes)
-    }
-
-    fn ensure_room_for_deletes(&self, need: u64) -> Result<()> {
-        if self.container.free_bytes() < need {
-            self.ballast.keep_for_jobs()?;
-        }
-        self.ensure_disk_room(need)
-    }
-
-    fn ensure_disk_room(&self, need: u64) -> Result<()> {
-        let step = (self.options.delta_bytes_max() / 4).max(64 << 10);
-        let step = if self.ballast.is_owed() { 0 } else { step };
-        let wanted = need + step;
-        match self
-            .container
-            .ensure_room(wanted)
-            .or_else(|_| self.container.ensure_room(need))
-        {
-            Ok(()) => {
-                let room = self.container.free_bytes();
-                self.disk_room.store(room, Ordering::Relaxed);
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Frees what nobody sees any more, and the files and extents that held it.
     pub(crate) fn collect(&self) {
         self.collect_memory();
         while self.may_remove() && self.tables.remove_file() {}
         self.tables.let_go();
-    }
-
-    /// What was dropped is deleted when the last reader that may look at it is gone: waits for readers
-    /// in the middle of a step, not for snapshots.
-    pub(crate) fn collect_patiently(&self) {
-        for _ in 0..PATIENCE_TURNS {
-            self.collect();
-            if self.tables.pending_bytes() == 0 || cfg!(any(evendb_loom, evendb_shuttle)) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
     }
 
     /// [`Engine::collect`] without the files, which take long: the reaper has those.

@@ -74,6 +74,24 @@ impl Error {
         }))
     }
 
+    /// The error of a write that took effect, and of the checkpoint it waited for, which found no
+    /// room on the disk. Other errors stay as they are.
+    pub(crate) fn not_durable_yet(self) -> Error {
+        if self.kind() != ErrorKind::NoSpace {
+            return self;
+        }
+        let source = self.0.source.as_ref();
+        let why = source.map_or_else(|| self.to_string(), ToString::to_string);
+        Error(Arc::new(Inner {
+            kind: ErrorKind::NoSpace,
+            message: format!(
+                "the write took effect and can be read, but is not durable yet: {why}; free space on \
+                 the disk, or delete keys, then persist"
+            ),
+            source: Some(Box::new(self)),
+        }))
+    }
+
     pub(crate) fn closed() -> Error {
         Error::new(ErrorKind::Closed, "the database is closed; open it again")
     }

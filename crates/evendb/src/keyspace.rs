@@ -14,6 +14,7 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::epoch::ArcCell;
 use crate::sync::{Arc, Mutex};
 use crate::value::Value;
+use crate::write::payload::OP_HEADER_BYTES;
 use crate::write::{Op, check_limits};
 use evendb_storage::Kind;
 use evendb_storage::codec::hash_key;
@@ -230,25 +231,48 @@ impl Keyspace {
     fn delete_between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Result<u64> {
         let engine = &self.handle.engine;
         let bytes_max = engine.options.memory_budget / 16;
+        // A batch that fits the commit log needs no file of its own, for which a full disk has no
+        // room.
+        let logged_max = match engine.ring_capacity() {
+            0 => u64::MAX,
+            _ => engine.ring_record_bytes_max(),
+        };
         // Before the cursor: what these tables hold is older than what it sees.
         let tables = engine.tables_inside(&self.state, &low, high.as_deref());
-        let mut cursor = self.cursor_between(low.clone(), high.clone());
+        let mut cursor = Some(self.cursor_between(low.clone(), high.clone()));
+        let mut next_low = low.clone();
         let mut removed = 0;
+        let mut left_over = None;
         loop {
             let mut records = Vec::new();
-            let mut bytes = 0;
+            let (mut bytes, mut logged) = (0, 0);
+            let reading =
+                cursor.get_or_insert_with(|| self.cursor_between(next_low.clone(), high.clone()));
             while records.len() < DELETE_BATCH_RECORDS && bytes < bytes_max {
-                let Some((key, _)) = cursor.next()? else {
-                    break;
+                let record = match left_over.take() {
+                    Some(record) => record,
+                    None => match reading.next()? {
+                        Some((key, _)) => RecordRef::new(key, &[], Kind::Delete, hash_key(key)),
+                        None => break,
+                    },
                 };
-                let record = RecordRef::new(key, &[], Kind::Delete, hash_key(key));
+                logged += (OP_HEADER_BYTES + record.key().len()) as u64;
+                if logged > logged_max && !records.is_empty() {
+                    left_over = Some(record);
+                    break;
+                }
                 bytes += record.memory_bytes() as u64 + 64;
                 records.push(record);
             }
-            if records.is_empty() {
+            let Some(last) = left_over.as_ref().or(records.last()) else {
                 drop(cursor);
                 engine.cover(&self.state, &low, high.as_deref(), &tables);
                 return Ok(removed);
+            };
+            // On a full disk what was deleted so far must be able to go: not while the cursor sees it.
+            if engine.ballast.is_owed() {
+                next_low = [last.key(), &[0]].concat();
+                cursor = None;
             }
             removed += records.len() as u64;
             let mut ops: Vec<Op<'_>> = records

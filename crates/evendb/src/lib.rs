@@ -12,6 +12,7 @@ mod copy;
 mod db;
 mod engine;
 mod error;
+mod full_disk;
 mod funk;
 pub mod inspect;
 mod keyspace;

@@ -30,7 +30,7 @@ use crate::manifest::{ChunkId, KeyspaceId};
 use crate::memory::{Ledger, LedgerOwner};
 use crate::observe;
 use crate::options::{Durability, Options};
-use crate::sync::Arc;
+use crate::sync::{Arc, Weak};
 use crate::trace;
 use crate::version::clock::{CHECKPOINT_SHIFT, Clock, checkpoint_of};
 use crate::write::admission::Admission;
@@ -651,7 +651,7 @@ impl Opening {
         version: Version,
         catalog: &BTreeMap<KeyspaceId, Arc<KeyspaceState>>,
         admission: &Arc<Admission>,
-    ) -> Result<Vec<(Arc<Chunk>, u64)>> {
+    ) -> Result<Vec<(Weak<Chunk>, u64)>> {
         let mut dirty = Vec::new();
         let mut apply_ops = |ops: &[DecodedOp<'_>], record: &LogRecord<'_>| -> Result<()> {
             for op in ops {
@@ -668,7 +668,7 @@ impl Opening {
                 let mut writer = chunk.latch.lock();
                 if !writer.queued {
                     writer.queued = true;
-                    dirty.push((chunk.clone(), writer.active.checkpoint()));
+                    dirty.push((Arc::downgrade(&chunk), writer.active.checkpoint()));
                 }
                 let before = writer.active.bytes() as u64;
                 writer.active.insert(new);

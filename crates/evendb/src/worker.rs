@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::ChunkId;
 use crate::observe;
 use crate::rebalance::log_merge::CHUNKS_MERGED_MAX;
-use crate::sync::{Arc, Condvar, Mutex, epoch, thread};
+use crate::sync::{Arc, Condvar, Mutex, Weak, epoch, thread};
 use crate::trace;
 use crate::write::commit_log::CommitLog;
 use std::collections::{HashSet, VecDeque};
@@ -33,17 +33,32 @@ const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
 const DELETION_INTERVAL: Duration = Duration::from_secs(1);
 
 enum Job {
-    Maintain(Arc<Chunk>),
+    Maintain(Named),
     /// Only take the durable deltas into the munk: puts wait for their memory.
-    Absorb(Arc<Chunk>),
-    Load(Arc<Chunk>),
+    Absorb(Named),
+    Load(Named),
+}
+
+/// A chunk that may be gone when its turn comes.
+struct Named {
+    id: ChunkId,
+    chunk: Weak<Chunk>,
+}
+
+impl Named {
+    fn new(chunk: &Arc<Chunk>) -> Named {
+        Named {
+            id: chunk.id,
+            chunk: Arc::downgrade(chunk),
+        }
+    }
 }
 
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
     /// Short jobs that go before all others.
-    absorbs: VecDeque<Arc<Chunk>>,
+    absorbs: VecDeque<Named>,
     /// Chunks that wait for maintenance.
     queued: HashSet<ChunkId>,
     loading: HashSet<ChunkId>,
@@ -80,7 +95,7 @@ impl Work {
     pub(crate) fn push_maintenance(&self, chunk: &Arc<Chunk>) {
         let mut queue = self.queue.lock();
         if queue.queued.insert(chunk.id) {
-            queue.jobs.push_back(Job::Maintain(chunk.clone()));
+            queue.jobs.push_back(Job::Maintain(Named::new(chunk)));
             self.jobs.notify_one();
         }
     }
@@ -89,7 +104,7 @@ impl Work {
     pub(crate) fn push_absorb(&self, chunk: &Arc<Chunk>) {
         let mut queue = self.queue.lock();
         if queue.queued.insert(chunk.id) {
-            queue.absorbs.push_back(chunk.clone());
+            queue.absorbs.push_back(Named::new(chunk));
             self.jobs.notify_one();
         }
     }
@@ -98,7 +113,7 @@ impl Work {
     pub(crate) fn push_load(&self, chunk: &Arc<Chunk>) {
         let mut queue = self.queue.lock();
         if queue.loading.insert(chunk.id) {
-            queue.jobs.push_back(Job::Load(chunk.clone()));
+            queue.jobs.push_back(Job::Load(Named::new(chunk)));
             self.jobs.notify_one();
         }
     }
@@ -153,6 +168,18 @@ impl Work {
         while !queue.stop && (queue.running > 0 || !queue.is_empty()) {
             self.idle.wait_for(&mut queue, TICK);
         }
+    }
+
+    /// The same for no longer than `limit`; whether there was anything to wait for.
+    pub(crate) fn wait_idle_for(&self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        let mut queue = self.queue.lock();
+        let mut waited = false;
+        while !queue.stop && (queue.running > 0 || !queue.is_empty()) && Instant::now() < until {
+            waited = true;
+            self.idle.wait_for(&mut queue, TICK);
+        }
+        waited
     }
 
     /// Tells the threads to stop and waits for them.
@@ -285,8 +312,13 @@ fn upkeep(engine: &Engine) {
         let due = deleted || last_checkpoint.elapsed() >= interval;
         if wanted || (due && !engine.dirty.lock().is_empty()) {
             deletes_before = deletes;
-            // A failure has latched; a full disk is tried again, since puts may wait for it.
-            if engine.checkpoint().is_err() && engine.failure().is_none() {
+            // A failure has latched; a full disk is tried again, after those have been told that wait.
+            if let Err(error) = engine.checkpoint()
+                && engine.failure().is_none()
+                && !engine.retry_checkpoint(awaited > 0)
+                && engine.failure().is_none()
+            {
+                engine.refuse_waiting(&error);
                 engine.work.wait_for_stop(TICK);
                 engine.request_checkpoint();
             }
@@ -356,16 +388,26 @@ impl Engine {
         }
         match job {
             // Errors mark the chunk, latch the database, or (no room) are for later.
-            Job::Maintain(chunk) => drop(self.maintain_on_full_disk(chunk)),
-            Job::Absorb(chunk) => {
-                if let Some(_token) = chunk.try_token() {
-                    self.absorb(chunk);
+            Job::Maintain(named) => {
+                if let Some(chunk) = named.chunk.upgrade() {
+                    drop(self.maintain_on_full_disk(chunk));
                 }
-                self.work.push_maintenance(chunk);
             }
-            Job::Load(chunk) => {
+            Job::Absorb(named) => {
+                let Some(chunk) = named.chunk.upgrade() else {
+                    return;
+                };
                 if let Some(_token) = chunk.try_token() {
-                    drop(self.load_if_room(chunk));
+                    self.absorb(&chunk);
+                }
+                self.work.push_maintenance(&chunk);
+            }
+            Job::Load(named) => {
+                let Some(chunk) = named.chunk.upgrade() else {
+                    return;
+                };
+                if let Some(_token) = chunk.try_token() {
+                    drop(self.load_if_room(&chunk));
                 }
             }
         }
@@ -398,9 +440,10 @@ impl Engine {
             self.request_checkpoint();
             return;
         }
-        // No threads: the caller does it, holding nothing. A full disk is for later; any other error
-        // has latched, and the caller finds out.
-        if self.checkpoint().and_then(|()| self.settle()).is_ok() {
+        // No threads: the caller does it, holding nothing. Any error but a full disk has latched, and
+        // the caller finds out.
+        let relieved = self.checkpoint().and_then(|()| self.settle());
+        if relieved.is_ok() {
             self.tend_memory();
             self.munk_round();
             self.space_round(true);
@@ -408,6 +451,12 @@ impl Engine {
         }
         for _ in 0..4 {
             self.collect();
+        }
+        if let Err(error) = relieved
+            && self.failure().is_none()
+            && !self.retry_checkpoint(false)
+        {
+            self.refuse_waiting(&error);
         }
     }
 
@@ -433,20 +482,25 @@ impl Engine {
     /// put before it began.
     pub(crate) fn wait_for_checkpoint(&self, number: u64) -> Result<()> {
         if self.manual() {
-            return self.checkpoint();
+            let done = self.checkpoint();
+            return done.map_err(Error::not_durable_yet);
         }
         let mut asked = false;
         let mut completed = self.completed.lock();
+        let refusals = self.full_disk.refusals();
         while *completed < number {
             // Under the lock that who fails or closes takes before it wakes: none is missed.
             self.check_healthy()?;
             self.check_readable()?;
+            if self.full_disk.refusals() != refusals {
+                return Err(self.full_disk.last_error(&self.dir).not_durable_yet());
+            }
             if asked {
                 self.progress.wait(&mut completed);
                 continue;
             }
             drop(completed);
-            // Once is enough: upkeep tries again until it completes or fails for good.
+            // Once is enough: upkeep goes on until it completes, fails for good, or finds no room.
             let mut queue = self.work.queue.lock();
             queue.checkpoint_awaited = queue.checkpoint_awaited.max(number);
             drop(queue);
@@ -515,6 +569,8 @@ impl Engine {
         for _ in 0..4 {
             self.collect();
         }
+        // What no edit names any more goes now, though others of the process may pin an epoch still.
+        self.collect_for_room();
         self.wake_all();
         drop(self.lock.lock().take());
         let result = match self.failure() {

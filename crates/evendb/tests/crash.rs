@@ -10,8 +10,8 @@ mod common;
 use common::oracle::End;
 use common::workload::{Runner, Step, steps};
 use common::{DIR, LEVELS, number_from_env, scramble, varied};
-use evendb::Durability;
 use evendb::vfs::{CrashMode, SimVfs};
+use evendb::{Durability, ErrorKind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const STEPS: usize = 260;
@@ -195,6 +195,124 @@ fn crash_at_every_operation_process() {
 #[test]
 fn crash_at_every_operation_sync() {
     campaign(Durability::Sync);
+}
+
+/// Steps of a workload on a disk that is full in the middle half.
+const FULL_STEPS: usize = 200;
+
+fn full_disk_steps(seed: u64) -> Vec<Step> {
+    let mut all = steps(seed, FULL_STEPS);
+    all.retain(|step| !matches!(step, Step::Reopen));
+    all
+}
+
+/// Runs the workload, with the disk full in its middle half, up to its end or a crash. How many
+/// steps were refused.
+fn run_on_full_disk(runner: &mut Runner, seed: u64, place: &str) -> u64 {
+    let vfs = runner.vfs.clone();
+    let all = full_disk_steps(seed);
+    let mut refused = 0;
+    for (index, step) in all.iter().enumerate() {
+        if index == all.len() / 4 {
+            // What is freed meanwhile can be had again, or is taken by somebody else.
+            let slack = (scramble(seed) % 8) << 12;
+            let own = seed.is_multiple_of(2);
+            vfs.set_capacity(if own { vfs.used_bytes() + slack } else { 0 });
+        }
+        if index == all.len() * 3 / 4 {
+            vfs.set_capacity(u64::MAX);
+        }
+        let outcome = runner.step(step);
+        if vfs.crashed() {
+            break;
+        }
+        let Err(error) = outcome else { continue };
+        assert_eq!(error.kind(), ErrorKind::NoSpace, "{place} step {index}");
+        refused += 1;
+        let visible = runner.oracle.check_live(runner.db());
+        let visible = visible.unwrap_or_else(|what| panic!("{place} step {index}: {what}"));
+        let names = runner.db().keyspace_names();
+        runner.oracle.settle_pending(visible, &names);
+    }
+    refused
+}
+
+impl Campaign {
+    /// As [`Campaign::crash_at`], with a full disk in the middle: it opens while the disk is full, but
+    /// for what power took of the room kept for that, and with room all is as ever.
+    fn crash_on_full_disk(&self, seed: u64, level: Durability, at: u64) -> u64 {
+        let vfs = SimVfs::new(seed);
+        vfs.set_crash_at(at);
+        let place = format!("full disk, seed {seed} {level:?} operation {at}");
+        let mut runner = Runner::new(&vfs, level).vary(seed);
+        let refused = match runner.open() {
+            Ok(()) => run_on_full_disk(&mut runner, seed, &place),
+            Err(_) => 0,
+        };
+        runner.abandon();
+        for (index, mode) in modes(scramble(seed ^ at)).into_iter().enumerate() {
+            let place = format!("{place} {mode:?}");
+            let machine = vfs.crash(mode);
+            let number = scramble(at * 8 + index as u64);
+            let full = machine.fork_state();
+            let mut opened = Runner::resume(&full, level, runner.oracle.clone()).vary(number);
+            match opened.recover(end_of(mode)) {
+                Err(what) if what.contains("no storage space") => {}
+                outcome => outcome.unwrap_or_else(|what| panic!("{place}: still full: {what}")),
+            }
+            opened.abandon();
+            machine.set_capacity(u64::MAX);
+            let depth = u32::from(number.is_multiple_of(4));
+            self.verify(&machine, &runner, end_of(mode), number, depth)
+                .unwrap_or_else(|what| panic!("{place}: {what}"));
+        }
+        refused
+    }
+}
+
+fn full_disk_campaign(level: Durability) {
+    let wanted = number_from_env("EVENDB_CRASH_STATES", 40_000) / 8 / LEVELS.len() as u64;
+    let campaign = Campaign {
+        states: AtomicU64::new(0),
+    };
+    let states = || campaign.states.load(Ordering::Relaxed);
+    let mut seed = number_from_env("EVENDB_CRASH_SEED", 1);
+    let mut refused = 0;
+    while states() < wanted {
+        let vfs = SimVfs::new(seed);
+        let mut runner = Runner::new(&vfs, level).vary(seed);
+        runner.open().expect("opens");
+        let place = format!("full disk, seed {seed} {level:?}");
+        run_on_full_disk(&mut runner, seed, &place);
+        let operations = vfs.op_count();
+        let mut at = seed % 17;
+        while at < operations && states() < wanted {
+            refused += campaign.crash_on_full_disk(seed, level, at);
+            at += 17;
+        }
+        seed += 1;
+    }
+    let states = states();
+    println!("{level:?}: {states} states, {refused} steps refused, seeds up to {seed}");
+    assert!(
+        refused > states / 20,
+        "{refused} refused: it was never full"
+    );
+}
+
+#[test]
+fn crashes_around_a_full_disk_relaxed() {
+    full_disk_campaign(Durability::Relaxed);
+}
+
+#[test]
+fn crashes_around_a_full_disk_process() {
+    full_disk_campaign(Durability::Process);
+}
+
+#[test]
+fn crashes_around_a_full_disk_sync() {
+    full_disk_campaign(Durability::Sync);
 }
 
 /// One place, for looking at a failure: `EVENDB_CRASH_SEED` and `EVENDB_CRASH_AT`.

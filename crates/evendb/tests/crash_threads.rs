@@ -1,4 +1,5 @@
-//! Crashes under threads: two writers, background workers, and calls of `persist` between.
+//! Crashes under threads: two writers, background workers, and calls of `persist` between. Every
+//! fifth write is a batch over both keyspaces, every seventh is raised to the process or the sync level.
 //!
 //! What survives must be a prefix of each thread's writes, and the two prefixes must fit: if a
 //! write is there, so is every write of the other thread that had returned before it began.
@@ -16,11 +17,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const WRITERS: usize = 2;
 const SLOTS: u64 = 60;
 
-/// When a write began and when it had returned, on a common clock.
+/// When a write began and when it had returned, on a common clock, and what it was promised.
 #[derive(Clone, Copy)]
 struct Span {
     began: u64,
     returned: Option<u64>,
+    level: Durability,
+}
+
+/// The level that a write is raised to: mixed in one database, whatever its own.
+fn raised(number: u64) -> Durability {
+    match number % 14 {
+        3 => Durability::Sync,
+        10 => Durability::Process,
+        _ => Durability::Relaxed,
+    }
 }
 
 /// Writes number n of a writer; every fifth is a batch over both keyspaces.
@@ -66,6 +77,8 @@ fn write(
             };
             batch.put(keyspace, key, value);
         }
+        let level = raised(spans.len() as u64);
+        batch.durability(level);
         let began = clock.fetch_add(1, Ordering::SeqCst);
         let outcome = batch.commit();
         let returned = clock.fetch_add(1, Ordering::SeqCst);
@@ -78,6 +91,7 @@ fn write(
         spans.push(Span {
             began,
             returned: acknowledges.then_some(returned),
+            level,
         });
         if !acknowledges {
             return spans;
@@ -197,15 +211,17 @@ fn check(
     let mut lengths = [0; WRITERS];
     for (writer, spans) in spans.iter().enumerate() {
         let begun = spans.len();
-        let acknowledged = spans.iter().filter(|span| span.returned.is_some()).count();
+        // A promise for a write holds for all before it too: recovery is to a prefix.
+        let power = mode != CrashMode::Process;
+        let promised = |span: &Span| {
+            let level = level.max(span.level);
+            let holds = level == Durability::Sync || (level == Durability::Process && !power);
+            span.returned.is_some() && holds
+        };
+        let acknowledged = spans.iter().rposition(promised).map_or(0, |last| last + 1);
         let length =
             prefix_of(&found, writer, begun).ok_or_else(|| complaint(&found, writer, begun))?;
-        let power = mode != CrashMode::Process;
-        let floor = match level {
-            Durability::Sync => acknowledged,
-            Durability::Process if !power => acknowledged,
-            _ => durable[writer] as usize,
-        };
+        let floor = acknowledged.max(durable[writer] as usize);
         if length < floor {
             return Err(format!(
                 "writer {writer}: {length} writes of {floor} promised, {begun} begun"

@@ -43,6 +43,12 @@ impl Space {
         self.allocated.saturating_sub(self.extents.used())
     }
 
+    /// Drops what the allocator has free beyond the reserved blocks.
+    fn forget_beyond(&mut self) {
+        let beyond = self.extents.end().saturating_sub(self.allocated);
+        self.extents.trim_end(beyond);
+    }
+
     /// Notes a punched hole, as one with the one before it if both are not too much to reserve again
     /// for one run.
     fn add_punched(&mut self, hole: Extent) {
@@ -224,6 +230,11 @@ impl Container {
 
     /// Cuts up to `bytes` that are free at the end of the file, and what is punched there.
     fn cut(&self, space: &mut Space, bytes: u64) -> u64 {
+        space.forget_beyond();
+        if space.extents.end() > space.allocated {
+            // What is in use beyond the file's end is damage, which others tell of.
+            return 0;
+        }
         let (mut target, mut left) = (space.allocated, bytes);
         loop {
             let beyond = target.saturating_sub(space.extents.end()).min(left);
@@ -243,6 +254,10 @@ impl Container {
             }
         }
         let target = target.next_multiple_of(PUNCH_UNIT);
+        assert!(
+            target >= space.extents.end(),
+            "what is in use would be cut off"
+        );
         // If it fails, the room is still there, and the allocator finds it when it grows.
         if target >= space.allocated || self.file.set_len(target).is_err() {
             return 0;
@@ -284,6 +299,8 @@ impl Container {
             let more = end - space.allocated;
             if let Err(error) = self.grow(&mut space, more) {
                 space.extents.free(extent);
+                // No hole may lie beyond the blocks: it would be cut as if it had some.
+                space.forget_beyond();
                 return Err(error);
             }
         }
@@ -384,6 +401,30 @@ mod tests {
         let (free, punched, allocated) = container.space();
         assert_eq!(punched, 0, "{free} free of {allocated}");
         assert!(allocated < 2 * STEP, "{allocated}");
+    }
+
+    /// An allocation that found no room must not leave a hole behind that has no blocks: cutting
+    /// would take it for room to give back, and cut into runs instead.
+    #[test]
+    fn what_a_full_disk_refused_is_not_cut_off_elsewhere() {
+        let vfs = SimVfs::new(1);
+        let container = container(&vfs);
+        let runs: Vec<u64> = (0..64)
+            .map(|_| container.allocate(16 << 10).unwrap())
+            .collect();
+        let last = runs[63];
+        container.write(&[7; 16 << 10], last).unwrap();
+        vfs.set_capacity(vfs.used_bytes());
+        // Many small holes, none of which takes it.
+        for &run in runs[..63].iter().step_by(2) {
+            container.free(run, 16 << 10);
+        }
+        assert!(container.allocate(512 << 10).is_err());
+        container.give_back(0, 1024, &|_| true);
+        let mut bytes = vec![0; 16 << 10];
+        let read = container.file().read_at(&mut bytes, last).unwrap();
+        assert_eq!(read, bytes.len(), "the last run was cut off");
+        assert!(bytes.iter().all(|byte| *byte == 7));
     }
 
     #[test]

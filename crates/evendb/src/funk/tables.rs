@@ -36,9 +36,16 @@ struct Reaper {
     files: crossbeam_queue::SegQueue<(TableId, u64, Option<Arc<Table>>)>,
     /// Tables whose files are removed, and which somebody may still hold. Held here too, so that the
     /// last one who lets go, and with whom the file system frees the blocks, is the reaper.
-    leaving: Mutex<Vec<Arc<Table>>>,
+    leaving: Mutex<Vec<(Arc<Table>, u64)>>,
     /// Bytes of tables that no chunk names any more and that are still there.
     bytes: AtomicU64,
+}
+
+impl Reaper {
+    /// Not before the blocks are free: who waits for room looks at it.
+    fn gone(&self, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
 }
 
 /// One table on disk.
@@ -353,9 +360,8 @@ impl Tables {
     /// Frees the extents of tables that are no longer needed. No I/O.
     pub(crate) fn free_extents(&self) {
         while let Some((offset, len)) = self.shared.reaper.extents.pop() {
-            // Relaxed: a figure.
-            self.shared.reaper.bytes.fetch_sub(len, Ordering::Relaxed);
             self.shared.container.free(offset, len);
+            self.shared.reaper.gone(len);
         }
     }
 
@@ -366,19 +372,24 @@ impl Tables {
         let Some((id, len, table)) = self.shared.reaper.files.pop() else {
             return false;
         };
-        self.shared.reaper.bytes.fetch_sub(len, Ordering::Relaxed);
         let _ = self.shared.vfs.remove(&table_path(&self.shared.dir, id));
-        self.shared.reaper.leaving.lock().extend(table);
+        match table {
+            Some(table) => self.shared.reaper.leaving.lock().push((table, len)),
+            None => self.shared.reaper.gone(len),
+        }
         true
     }
 
-    /// Closes removed files that nobody else has open any more.
+    /// Closes removed files that nobody else has open any more: now their blocks are free.
     pub(crate) fn let_go(&self) {
-        let leaving = &self.shared.reaper.leaving;
-        let (keep, done): (Vec<_>, Vec<_>) = std::mem::take(&mut *leaving.lock())
+        let reaper = &self.shared.reaper;
+        let (keep, done): (Vec<_>, Vec<_>) = std::mem::take(&mut *reaper.leaving.lock())
             .into_iter()
-            .partition(|table| Arc::strong_count(table) > 1);
-        leaving.lock().extend(keep);
-        drop(done);
+            .partition(|(table, _)| Arc::strong_count(table) > 1);
+        reaper.leaving.lock().extend(keep);
+        for (table, len) in done {
+            drop(table);
+            reaper.gone(len);
+        }
     }
 }

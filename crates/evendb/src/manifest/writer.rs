@@ -25,6 +25,8 @@ const PREALLOCATE_BYTES: u64 = 256 << 10;
 /// Of the room that is reserved, this much only an epoch's beginning may use: on a full disk a
 /// database can be opened hundreds of times before it is gone.
 const EPOCH_RESERVE_BYTES: u64 = 32 << 10;
+/// A new file is not worth it for less.
+const SHRINK_BYTES_MIN: u64 = 64 << 10;
 const CURRENT_MAGIC: &[u8; 8] = b"EVENCUR1";
 const CURRENT_LEN: usize = 8 + 8 + 8 + 4;
 
@@ -319,6 +321,20 @@ impl Manifest {
         }
     }
 
+    /// Starts a new file now if that gives much room back: on a full disk old edits are garbage like
+    /// other. Whether it did. After an error of kind `NoSpace` the old file goes on.
+    pub(crate) fn shrink(&self) -> Result<bool> {
+        let mut writer = self.writer.lock();
+        if writer.failed {
+            return Ok(false);
+        }
+        let least = edit::encode(&writer.state.to_changes()).len() as u64 + EPOCH_RESERVE_BYTES;
+        if writer.log.end() < 2 * least + SHRINK_BYTES_MIN {
+            return Ok(false);
+        }
+        writer.rotate(&*self.vfs, &self.dir).map(|()| true)
+    }
+
     /// Reads the state as of the last flush.
     pub(crate) fn with_state<R>(&self, read: impl FnOnce(&State) -> R) -> R {
         read(&self.writer.lock().state)
@@ -397,11 +413,23 @@ impl Writer {
         Ok(())
     }
 
-    /// Whole state into a new file; `CURRENT` moves to it; only then is the old one deleted.
     fn rotate_if_large(&mut self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         if self.log.end() < self.rotate_at {
             return Ok(());
         }
+        match self.rotate(vfs, dir) {
+            // No room for a copy: the old one goes on, and is tried again when it has grown.
+            Err(error) if error.kind() == ErrorKind::NoSpace => {
+                self.rotate_at = self.log.end() * 2;
+                Ok(())
+            }
+            rotated => rotated,
+        }
+    }
+
+    /// Whole state into a new file; `CURRENT` moves to it; only then is the old one deleted. Without
+    /// room nothing is left of the new one.
+    fn rotate(&mut self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         let old = manifest_path(dir, self.id);
         let state = self.state.clone();
         let new_path = manifest_path(dir, self.id + 1);
@@ -417,12 +445,15 @@ impl Writer {
                 *self = writer;
                 // A leftover is removed by the next opening.
                 let _ = vfs.remove(&old);
+                // What the next openings need, before others take the room. Without it they need some.
+                let _ = self.reserve(self.log.end() + EPOCH_RESERVE_BYTES);
                 Ok(())
             }
-            // No room for a copy: the old one goes on, and is tried again when it has grown.
             Err(error) if error.kind() == ErrorKind::NoSpace => {
-                self.rotate_at = self.log.end() * 2;
-                Ok(())
+                // `CURRENT` names the old one still: moving it fails in other ways only.
+                let _ = vfs.remove(&new_path);
+                let _ = vfs.remove(&dir.join("CURRENT.tmp"));
+                Err(error)
             }
             Err(error) => {
                 self.failed = true;

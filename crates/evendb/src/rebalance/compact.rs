@@ -107,7 +107,7 @@ impl Engine {
             }
         }
         self.settle_debt()?;
-        self.collect_patiently();
+        self.collect_for_room();
         done.bytes_after = self.bytes_of(spans);
         done.duration = started.elapsed();
         trace::event!(

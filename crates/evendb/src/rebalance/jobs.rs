@@ -10,8 +10,8 @@ use crate::funk::Run;
 use crate::funk::tables::TableHandle;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::edit::Place;
-use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, Weak};
 use crate::trace;
 
 /// Edits that may wait for upkeep to make them durable.
@@ -85,7 +85,7 @@ impl Engine {
         Ok(worked)
     }
 
-    pub(super) fn keyspace_of(&self, chunk: &Chunk) -> Option<Arc<KeyspaceState>> {
+    pub(crate) fn keyspace_of(&self, chunk: &Chunk) -> Option<Arc<KeyspaceState>> {
         let catalog = self.catalog.lock();
         catalog
             .values()
@@ -95,7 +95,7 @@ impl Engine {
 
     /// After a layout change: new chunks are looked at. The edit becomes durable with the next
     /// flush, by upkeep or a checkpoint, which saves a sync a job; only a long queue is flushed here.
-    pub(super) fn finish_layout(&self, chunks: &[Arc<Chunk>]) -> Result<()> {
+    pub(crate) fn finish_layout(&self, chunks: &[Arc<Chunk>]) -> Result<()> {
         if self.manifest().queued() >= QUEUED_EDITS_MAX {
             self.flush_manifest()?;
         }
@@ -279,72 +279,20 @@ impl Engine {
         }
     }
 
-    /// [`maintain`](Self::maintain), and if there is no room for it, once more with what can be had:
-    /// files that queued edits drop, and, where the chunk will shrink, what is kept back. Other jobs
-    /// do not get that, or they would use it up while the disk fills.
-    pub(crate) fn maintain_on_full_disk(&self, chunk: &Arc<Chunk>) -> Result<bool> {
-        let mut done = self.maintain(chunk);
-        if done
-            .as_ref()
-            .is_err_and(|error| error.kind() == ErrorKind::NoSpace)
-        {
-            self.give_room_back()?;
-            done = match will_shrink(&chunk.view.load_full()) {
-                true => self.with_ballast(Need::Jobs, || self.maintain(chunk)),
-                false => self.maintain(chunk),
-            };
-        }
-        if self.ballast.is_owed() && done.as_ref().is_ok_and(|&worked| worked) {
-            self.give_room_back()?;
-            self.tend_ballast();
-        }
-        done
-    }
-
-    /// Rewrites a chunk that needs it not, if that gives room back: on a full disk nothing may lie
-    /// idle. Whether it did.
-    pub(crate) fn rewrite_for_room(&self, chunk: &Arc<Chunk>) -> Result<bool> {
-        let (Some(keyspace), Some(_token)) = (self.keyspace_of(chunk), chunk.try_token()) else {
-            return Ok(false);
-        };
-        let view = chunk.view.load_full();
-        let all: u64 = view.funk.tables().map(|table| table.part_len()).sum();
-        let useful = output_bytes(&view) * 4 / 3 < all;
-        let damaged = chunk.damaged.load(Ordering::Relaxed);
-        if !useful || damaged || chunk.latch.lock().retired {
-            return Ok(false);
-        }
-        self.absorb(chunk);
-        let rewritten = self.with_ballast(Need::Jobs, || {
-            let parts = self.rewrite(&keyspace, std::slice::from_ref(chunk))?;
-            self.finish_layout(&parts)
-        });
-        self.give_room_back()?;
-        self.tend_ballast();
-        rewritten.map(|()| true)
-    }
-
-    /// Makes queued edits durable and deletes what they drop.
-    fn give_room_back(&self) -> Result<()> {
-        self.flush_manifest()?;
-        for _ in 0..4 {
-            self.collect();
-        }
-        if self.ballast.is_owed() {
-            let keep = self.admission.delta_used() + self.ballast.deletes_bytes();
-            self.container.give_back(keep, 1024, &|_| true);
-        }
-        Ok(())
-    }
-
     /// All chunks looked at, their jobs done, until nothing is owed. A chunk for which there is no
     /// room on the disk is looked at again as long as others give some back.
     pub(crate) fn settle(&self) -> Result<()> {
         loop {
             let mut worked = false;
             let mut out_of_room = Ok(());
-            for (_, chunk) in self.chunks() {
-                match self.maintain_on_full_disk(&chunk) {
+            // Not held all together: what is replaced meanwhile must go.
+            let chunks: Vec<_> = {
+                let chunks = self.chunks();
+                let each = chunks.iter();
+                each.map(|(_, chunk)| Arc::downgrade(chunk)).collect()
+            };
+            for chunk in chunks.iter().filter_map(Weak::upgrade) {
+                match self.maintain_on_full_disk(chunk) {
                     Ok(done) => worked |= done,
                     Err(error) if error.kind() == ErrorKind::KeyspaceDropped => {}
                     Err(error) if error.kind() == ErrorKind::NoSpace => out_of_room = Err(error),
@@ -361,7 +309,7 @@ impl Engine {
 
 /// Whether a rewrite of the chunk surely takes less of the disk than it gives back. What it frees in
 /// the container does not count: that room is the container's.
-fn will_shrink(view: &View) -> bool {
+pub(crate) fn will_shrink(view: &View) -> bool {
     let files = view
         .funk
         .tables()
@@ -370,7 +318,7 @@ fn will_shrink(view: &View) -> bool {
 }
 
 /// About what a rewrite of the chunk writes.
-fn output_bytes(view: &View) -> u64 {
+pub(crate) fn output_bytes(view: &View) -> u64 {
     let metas = || view.funk.tables().map(|table| &table.part.meta);
     match &view.munk {
         Some(munk) => munk.data_bytes() as u64,

@@ -242,7 +242,8 @@ impl Engine {
             for chunk in &chunks {
                 let view = chunk.view.load_full();
                 let undurable = view.frozen.iter().filter(|frozen| !frozen.durable);
-                dirty.extend(undurable.map(|frozen| (chunk.clone(), frozen.delta.checkpoint())));
+                let named = |frozen: &Frozen| (Arc::downgrade(chunk), frozen.delta.checkpoint());
+                dirty.extend(undurable.map(named));
             }
         }
         let dropped = views

@@ -23,8 +23,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::funk::{Funk, Run};
 use crate::keyspace::KeyspaceState;
 use crate::manifest::edit::{Change, Part, Place, Role};
-use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, Weak};
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::{TableSink, TableWriter};
 
@@ -86,8 +86,9 @@ impl Engine {
 
     /// Notes a chunk whose runs should be merged; whether so many are noted that it is time.
     pub(crate) fn note_log_merge(&self, chunk: &Arc<Chunk>, view: &View) {
-        if self.log_merge_of(view).is_some() {
-            self.log_merges.lock().push(chunk.clone());
+        // On a full disk it would only take room for a while that deletes count on.
+        if !self.ballast.is_owed() && self.log_merge_of(view).is_some() {
+            self.log_merges.lock().push(Arc::downgrade(chunk));
         }
     }
 
@@ -98,11 +99,13 @@ impl Engine {
             let noted: Vec<_> = {
                 let mut noted = self.log_merges.lock();
                 let from = noted.len().saturating_sub(CHUNKS_MERGED_MAX);
-                noted.drain(from..).collect()
+                let some = noted.drain(from..);
+                some.collect::<Vec<_>>()
             };
             if noted.is_empty() || self.failure().is_some() || self.is_closed() {
                 return Ok(());
             }
+            let noted: Vec<_> = noted.iter().filter_map(Weak::upgrade).collect();
             let mut merged = Vec::new();
             for chunk in &noted {
                 if let Some(one) = self.write_merged_run(chunk) {

@@ -181,8 +181,7 @@ impl Engine {
     pub(crate) fn room_ahead(&self) {
         let wanted = self.admission.delta_used() + 2 * self.room_step();
         if self.container.free_bytes() < wanted && self.container.ensure_room(wanted).is_ok() {
-            self.disk_room
-                .store(self.container.free_bytes(), Ordering::Relaxed);
+            self.note_disk_room();
         }
     }
 

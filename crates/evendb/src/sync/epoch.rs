@@ -144,6 +144,10 @@ impl<T: Send + Sync + 'static> ArcCell<T> {
             .swap(Arc::into_raw(value).cast_mut(), Ordering::AcqRel);
         // SAFETY: the cell's count of the old value passes to this Arc.
         retire(&guard, unsafe { Arc::from_raw(old) });
+        // Out of this thread's own bag: it may not come by again for long (a put that waits for
+        // room, an idle thread), and files wait for what it holds.
+        #[cfg(not(any(evendb_loom, evendb_shuttle)))]
+        guard.flush();
     }
 }
 

@@ -11,6 +11,10 @@
 //! reorganisation is behind with slows puts down in the same way, but never stops them: more debt is
 //! more space on disk, not a limit.
 //!
+//! Who waits need not wait for ever: when a checkpoint, the only thing that makes room, found the disk
+//! full and nothing else helped, all that wait at that moment are dismissed, in one step: the queue's
+//! turn is moved behind the last of them. Each tries once more and leaves.
+//!
 //! Thread safety: any number of callers. The fast path is one compare-and-swap per side. The
 //! queue's mutex is a leaf; `relief` is called without it. No wake-up is lost: a waiter counts
 //! itself in `waiters` before it looks at the ledger, who gives back writes the ledger before it
@@ -22,9 +26,14 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{Condvar, Mutex};
 use crossbeam_utils::CachePadded;
 
-/// Waiting ended because the database closes or failed.
+/// Why waiting ended without room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Cancelled;
+pub(crate) enum Refused {
+    /// The database closes or failed.
+    Cancelled,
+    /// What would make room found the disk full.
+    Dismissed,
+}
 
 /// The ledger.
 pub(crate) struct Admission {
@@ -60,9 +69,11 @@ pub(crate) enum Plant {
     Nothing,
     /// Who gives room back looks for waiters before it is back.
     LookBeforeRelease,
+    /// Who dismisses wakes nobody.
+    DismissInSilence,
 }
 
-/// Tickets of the requests that wait.
+/// Tickets of the requests that wait: those from `served` on. Who finds its own passed was dismissed.
 #[derive(Default)]
 struct Queue {
     next: u64,
@@ -150,14 +161,14 @@ impl Admission {
         ring_bytes: u64,
         delta_bytes: u64,
         relief: &dyn Fn(),
-    ) -> Result<(), Cancelled> {
+    ) -> Result<(), Refused> {
         let ring_bytes = if self.has_ring() { ring_bytes } else { 0 };
         assert!(
             ring_bytes <= self.ring.limit,
             "a record this long goes to a value extent"
         );
         if self.cancelled.load(Ordering::Acquire) {
-            return Err(Cancelled);
+            return Err(Refused::Cancelled);
         }
         // Behind those who wait, lest they starve.
         // The first in the queue may have failed for want of what this took for a moment: wake it.
@@ -195,7 +206,7 @@ impl Admission {
         ring_bytes: u64,
         delta_bytes: u64,
         relief: &dyn Fn(),
-    ) -> Result<(), Cancelled> {
+    ) -> Result<(), Refused> {
         let mut queue = self.queue.lock();
         let ticket = queue.next;
         queue.next += 1;
@@ -205,13 +216,19 @@ impl Admission {
             // Pairs with the fence in `give_back`: this sees the room, or that sees the waiter.
             fence(Ordering::SeqCst);
             if self.cancelled.load(Ordering::Acquire) {
-                break Err(Cancelled);
+                break Err(Refused::Cancelled);
             }
             // Nobody to wake: who fails for want of it in this moment queues behind this one.
             let undo = || self.ring.give_back(ring_bytes);
-            if queue.served == ticket && self.try_take(ring_bytes, delta_bytes, undo) {
-                queue.served += 1;
+            let dismissed = queue.served > ticket;
+            if (queue.served == ticket || dismissed) && self.try_take(ring_bytes, delta_bytes, undo)
+            {
+                // Who was dismissed has been passed already.
+                queue.served = queue.served.max(ticket + 1);
                 break Ok(());
+            }
+            if dismissed {
+                break Err(Refused::Dismissed);
             }
             if asked || queue.served != ticket {
                 self.changed.wait(&mut queue);
@@ -245,6 +262,19 @@ impl Admission {
     /// A put did not use all it reserved.
     pub(crate) fn return_unused(&self, ring_bytes: u64, delta_bytes: u64) {
         self.give_back(ring_bytes, delta_bytes);
+    }
+
+    /// What was to make room found none on the disk: requests that wait at this moment fail, but
+    /// for those that fit by now. Later ones wait for the next attempt.
+    pub(crate) fn dismiss(&self) {
+        // No fence as in `give_back`: who counts itself later has not asked for relief yet.
+        let mut queue = self.queue.lock();
+        queue.served = queue.next;
+        #[cfg(test)]
+        if self.plant == Plant::DismissInSilence {
+            return;
+        }
+        self.changed.notify_all();
     }
 
     /// The database closes or failed: all requests, waiting or to come, fail.

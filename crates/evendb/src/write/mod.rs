@@ -23,6 +23,7 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, MutexGuard, epoch};
 use crate::trace;
 use crate::version::clock::checkpoint_of;
+use admission::Refused;
 use commit_log::{CommitLog, Lsn};
 use evendb_storage::{Kind, Version};
 use payload::Encoded;
@@ -129,7 +130,8 @@ impl Engine {
             Some(_) => CommitLog::record_bytes(encoded.len()),
             None => 0,
         };
-        self.admit(ring_bytes, delta_bytes, deletes_only(ops))?;
+        self.admit(ring_bytes, delta_bytes, deletes_only(ops))
+            .inspect_err(|_| self.discard_value_extent(&encoded))?;
         let reserved = Reserved {
             engine: self,
             ring_bytes,
@@ -302,19 +304,27 @@ impl Engine {
         if !writer.queued {
             self.dirty
                 .lock()
-                .push((chunk.clone(), writer.active.checkpoint()));
+                .push((Arc::downgrade(chunk), writer.active.checkpoint()));
             writer.queued = true;
         }
     }
 
-    /// Reserves room, holding nothing; a full ring or full memory waits for a checkpoint.
+    /// Reserves room, holding nothing; a full ring or full memory waits for a checkpoint, but not for
+    /// one that finds no room on the disk.
     fn admit(&self, ring_bytes: u64, delta_bytes: u64, deletes: bool) -> Result<()> {
         let watch = trace::Stopwatch::start();
         self.reserve_disk(delta_bytes, deletes)?;
-        let admitted = self
-            .admission
-            .reserve(ring_bytes, delta_bytes, &|| self.relieve());
-        admitted.map_err(|_| self.refusal())?;
+        let reserve = || {
+            self.admission
+                .reserve(ring_bytes, delta_bytes, &|| self.relieve())
+        };
+        let mut admitted = reserve();
+        if deletes && admitted == Err(Refused::Dismissed) {
+            // What it can do itself it does, and asks once more.
+            self.make_room_for(delta_bytes)?;
+            admitted = reserve();
+        }
+        admitted.map_err(|refused| self.refusal(refused))?;
         let waited_micros = watch.micros();
         if waited_micros >= trace::STALL_MICROS {
             trace::event!(

@@ -19,8 +19,12 @@ fn deadlocks(model: impl Fn() + Sync + Send + 'static) -> bool {
 }
 
 fn check(model: impl Fn() + Sync + Send + 'static) {
+    check_within(3, model);
+}
+
+fn check_within(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(preemptions);
     builder.check(model);
 }
 
@@ -101,6 +105,77 @@ fn loom_l9_cancel_wakes_all() {
             thread::spawn(move || admission.reserve(0, 8, &|| ()))
         };
         admission.cancel();
-        assert_eq!(waiter.join().unwrap(), Err(Cancelled));
+        assert_eq!(waiter.join().unwrap(), Err(Refused::Cancelled));
+    });
+}
+
+/// Two wait for room that does not come, or comes in this moment; who is asked for relief finds
+/// the disk full and dismisses all that wait.
+fn dismissed(plant: Plant, room_comes: bool) {
+    let admission = Arc::new(Admission {
+        plant,
+        ..Admission::new(0, 8)
+    });
+    admission.reserve(0, 8, &|| ()).unwrap();
+    let turn = |admission: &Admission| match admission.reserve(0, 8, &|| admission.dismiss()) {
+        Ok(()) => admission.release_delta(8),
+        Err(refused) => assert_eq!(refused, Refused::Dismissed),
+    };
+    let others = [(); 2].map(|()| {
+        let admission = Arc::clone(&admission);
+        thread::spawn(move || turn(&admission))
+    });
+    if room_comes {
+        admission.release_delta(8);
+    }
+    for other in others {
+        other.join().unwrap();
+    }
+    // Who comes later finds the queue in order.
+    if room_comes {
+        assert_eq!(admission.delta_used(), 0);
+        admission.reserve(0, 8, &|| ()).unwrap();
+    }
+    assert_eq!(admission.delta_used(), 8);
+}
+
+#[test]
+fn loom_l9_who_is_dismissed_does_not_wait() {
+    check(|| dismissed(Plant::Nothing, false));
+}
+
+#[test]
+fn loom_l9_dismissing_and_room_that_comes() {
+    check_within(2, || dismissed(Plant::Nothing, true));
+}
+
+#[test]
+fn loom_l9_dismissing_in_silence_is_caught() {
+    assert!(deadlocks(|| dismissed(Plant::DismissInSilence, false)));
+}
+
+/// The checkpoint is another thread's, and finds the disk full at any moment after it was asked.
+#[test]
+fn loom_l9_a_dismissal_by_another_thread_is_not_missed() {
+    check(|| {
+        let admission = Arc::new(Admission::new(0, 8));
+        admission.reserve(0, 8, &|| ()).unwrap();
+        let asked = Arc::new((Mutex::new(false), Condvar::new()));
+        let waiter = {
+            let (admission, asked) = (Arc::clone(&admission), Arc::clone(&asked));
+            thread::spawn(move || {
+                admission.reserve(0, 8, &|| {
+                    *asked.0.lock() = true;
+                    asked.1.notify_one();
+                })
+            })
+        };
+        let mut wanted = asked.0.lock();
+        while !*wanted {
+            asked.1.wait(&mut wanted);
+        }
+        drop(wanted);
+        admission.dismiss();
+        assert_eq!(waiter.join().unwrap(), Err(Refused::Dismissed));
     });
 }

@@ -55,7 +55,7 @@ fn more_than_the_limit_is_admitted_alone() {
 fn after_cancel_every_request_fails() {
     let admission = Admission::new(0, 100);
     admission.cancel();
-    assert_eq!(admission.reserve(0, 1, &|| ()), Err(Cancelled));
+    assert_eq!(admission.reserve(0, 1, &|| ()), Err(Refused::Cancelled));
     assert_eq!(admission.delta_used(), 0);
 }
 
