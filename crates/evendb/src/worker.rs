@@ -253,17 +253,29 @@ fn prefault(engine: &Engine) {
 /// the disk and for which nobody waits. A thread of its own, because behind the writes of
 /// reorganisation each of these may take from milliseconds to a second.
 fn reaper(engine: &Engine) {
+    let mut last_flush = Instant::now();
+    let mut more = false;
     loop {
-        if engine.manifest().queued() > 0 && engine.failure().is_none() {
-            // A failure latches; without room the edits wait.
-            let _ = engine.flush_manifest();
+        // First of all: until an edit is durable it holds the tables that it drops, in memory too.
+        if last_flush.elapsed() >= TICK && engine.failure().is_none() {
+            last_flush = Instant::now();
+            if engine.manifest().queued() > 0 {
+                // A failure latches; without room the edits wait.
+                let _ = engine.flush_manifest();
+            }
+            more |= engine.space.takes_give_back();
         }
-        while engine.may_remove() && engine.tables.remove_file() {}
+        let removed = engine.may_remove() && engine.tables.remove_file();
         engine.tables.let_go();
-        if engine.space.takes_give_back() {
-            engine.give_back_room();
+        if more && !removed {
+            more = engine.give_back_room() > 0;
         }
-        if engine.work.wait_for_stop(TICK) {
+        let rest = if removed || more {
+            Duration::ZERO
+        } else {
+            TICK
+        };
+        if engine.work.wait_for_stop(rest) {
             return;
         }
     }
@@ -474,7 +486,7 @@ impl Engine {
         // A failure has latched.
         let _ = self.merge_logs();
         if self.space.takes_give_back() {
-            self.give_back_room();
+            while self.give_back_room() > 0 {}
         }
     }
 
@@ -533,7 +545,7 @@ impl Engine {
         self.run_queued_jobs();
         self.flush_manifest()?;
         self.collect();
-        self.give_back_room();
+        while self.give_back_room() > 0 {}
         self.space_round(true);
         Ok(())
     }

@@ -28,9 +28,9 @@ const ROUND_EVERY: Duration = Duration::from_millis(200);
 const ROUND_TIME_PART: u32 = 20;
 /// The part of the mean rate that every chunk is taken to have at least.
 const RATE_FLOOR_PART: f64 = 1.0 / 16.0;
-/// Pieces that the container gives back at a time: each takes some 0.2 ms, or several where the file
+/// Pieces that the container gives back in one turn: each takes some 0.2 ms, or several where the file
 /// system tells the disk.
-const PIECES_MAX: usize = 512;
+const PIECES_MAX: usize = 2;
 
 /// What the last round found.
 #[derive(Default)]
@@ -186,7 +186,8 @@ impl Engine {
     }
 
     /// Free room of the container that nobody will want soon goes back to the file system.
-    pub(crate) fn give_back_room(&self) {
+    /// The bytes that went: while it is some, there may be more.
+    pub(crate) fn give_back_room(&self) -> u64 {
         let keep = self.admission.delta_used() + 3 * self.room_step();
         // A checkpoint that writes to the file waits for a piece, and gets its turn before the next.
         let rest = |worked: Duration| self.manual() || !self.work.wait_for_stop(worked);
@@ -196,6 +197,7 @@ impl Engine {
             let room = self.container.free_bytes();
             self.disk_room.fetch_min(room, Ordering::Relaxed);
         }
+        given
     }
 
     fn note_space(&self, sums: &Sums) {
