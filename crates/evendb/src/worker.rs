@@ -11,6 +11,7 @@ use crate::db::Handle;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::ChunkId;
+use crate::memory::heap::HeapTrim;
 use crate::observe;
 use crate::rebalance::log_merge::CHUNKS_MERGED_MAX;
 use crate::sync::{Arc, Condvar, Mutex, Weak, epoch, thread};
@@ -255,6 +256,7 @@ fn prefault(engine: &Engine) {
 fn reaper(engine: &Engine) {
     let mut last_flush = Instant::now();
     let mut more = false;
+    let mut heap = HeapTrim::new();
     loop {
         // First of all: until an edit is durable it holds the tables that it drops, in memory too.
         if last_flush.elapsed() >= TICK && engine.failure().is_none() {
@@ -265,6 +267,7 @@ fn reaper(engine: &Engine) {
             }
             more |= engine.space.takes_give_back();
         }
+        heap.tend(engine);
         let removed = engine.may_remove() && engine.tables.remove_file();
         engine.tables.let_go();
         if more && !removed {

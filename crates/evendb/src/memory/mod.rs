@@ -25,6 +25,7 @@
 //! Thread safety: gauges are atomics that order nothing. Not here: which munks, rows, tables and
 //! searches go.
 
+pub(crate) mod heap;
 pub(crate) mod slab;
 
 use crate::engine::Engine;
@@ -254,6 +255,9 @@ const RUNS_MIN: u32 = 24;
 /// Merged from this many on, or from fewer while metadata is large.
 const RUNS_MERGE: u32 = 16;
 
+/// Tables that a chunk has in any case.
+const RUNS_USUAL: usize = 8;
+
 impl Engine {
     fn limits(&self) -> Limits {
         let ring = match (&self.commit_log, self.options.commit_log_writing()) {
@@ -329,6 +333,17 @@ impl Engine {
         if searches > searches_max {
             self.shrink_searches(searches - searches_max);
         }
+        self.slow_for_metadata();
+    }
+
+    /// Each run of a log costs memory until it is merged away. Where puts make runs faster than
+    /// workers merge them, and nothing else could give way, puts do.
+    fn slow_for_metadata(&self) {
+        let budget = self.options.memory_budget;
+        let usual = self.space.chunks() * (CHUNK_BYTES + RUNS_USUAL * TABLE_BYTES) as u64;
+        let metadata = self.ledger().bytes(Use::Metadata);
+        let above = metadata.saturating_sub(usual.max(budget / 5));
+        self.admission.set_metadata(above, budget / 8);
     }
 
     /// Whether log searches are so far below their share that a filter may become an index again.

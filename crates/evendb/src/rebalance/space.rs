@@ -47,11 +47,13 @@ pub(crate) struct Space {
     stats: Mutex<SpaceStats>,
     /// Bytes of a record, on average.
     record_bytes: AtomicU64,
+    chunks: AtomicU64,
 }
 
 /// Sums over chunks.
 #[derive(Default)]
 struct Sums {
+    chunks: u64,
     live: u64,
     data: u64,
     log: u64,
@@ -70,6 +72,11 @@ impl Space {
     /// Whether it is time to give room back; the caller does.
     pub(crate) fn takes_give_back(&self) -> bool {
         self.give_back.swap(false, Ordering::Relaxed)
+    }
+
+    /// Chunks there were at the last round.
+    pub(crate) fn chunks(&self) -> u64 {
+        self.chunks.load(Ordering::Relaxed)
     }
 
     /// What logs may take, if a round has been.
@@ -117,6 +124,7 @@ impl Engine {
         let mut sums = Sums::default();
         let limits = self.picker_limits();
         let chunks = self.chunks();
+        sums.chunks = chunks.len() as u64;
         let arrived: Vec<u64> = chunks
             .iter()
             .map(|(_, chunk)| chunk.heat.logged.swap(0, Ordering::Relaxed))
@@ -201,6 +209,7 @@ impl Engine {
     }
 
     fn note_space(&self, sums: &Sums) {
+        self.space.chunks.store(sums.chunks, Ordering::Relaxed);
         let (free, punched, allocated) = self.container.space();
         let garbage = sums.data.saturating_sub(sums.live);
         let log_garbage = sums.log_garbage.min(garbage);

@@ -44,6 +44,8 @@ pub(crate) struct Admission {
     cancelled: AtomicBool,
     /// How far reorganisation is behind, 0..=[`DEBT_PRESSURE_MAX`].
     debt_pressure: AtomicU64,
+    /// What a byte costs because metadata is large, as bits of an `f64`.
+    metadata_nanos: AtomicU64,
     /// When puts may go on that pay for there being little room.
     schedule: pace::Schedule,
     queue: Mutex<Queue>,
@@ -133,6 +135,7 @@ impl Admission {
             waiters: CachePadded::new(AtomicUsize::new(0)),
             cancelled: AtomicBool::new(false),
             debt_pressure: AtomicU64::new(0),
+            metadata_nanos: AtomicU64::new(0),
             schedule: pace::Schedule::default(),
             room: Waits::default(),
             pace: Waits::default(),
@@ -198,6 +201,25 @@ impl Admission {
         let pressure = (pressure as u64).min(DEBT_PRESSURE_MAX);
         // Relaxed: a put sooner or later does no harm.
         self.debt_pressure.store(pressure, Ordering::Relaxed);
+    }
+
+    /// Metadata of logs takes `above` bytes more than it should, of `span` that it may at most: puts are
+    /// slowed as if so much of the last quarter of room were used, but never stopped.
+    pub(crate) fn set_metadata(&self, above: u64, span: u64) {
+        let nanos = match above {
+            0 => 0.0,
+            _ => {
+                let free = span.saturating_sub(above).max(span / 64).max(1) as f64;
+                pace::TAU_NANOS * (1.0 / free - 1.0 / span.max(1) as f64)
+            }
+        };
+        // Relaxed: a put sooner or later does no harm.
+        self.metadata_nanos
+            .store(nanos.max(0.0).to_bits(), Ordering::Relaxed);
+    }
+
+    fn metadata_nanos(&self) -> f64 {
+        f64::from_bits(self.metadata_nanos.load(Ordering::Relaxed))
     }
 
     #[cold]
@@ -369,7 +391,9 @@ impl Admission {
             let free = side.limit.saturating_sub(used).max(1) as f64;
             pace::TAU_NANOS * (1.0 / free - 1.0 / quarter.max(1) as f64).max(0.0)
         };
-        let nanos = of(&self.ring).max(of(&self.delta));
+        let nanos = of(&self.ring)
+            .max(of(&self.delta))
+            .max(self.metadata_nanos());
         (nanos > 0.0).then_some(nanos)
     }
 
