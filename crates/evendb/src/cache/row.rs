@@ -26,15 +26,18 @@
 //! of versions: scans and snapshots pass it over.
 
 use super::ghost::Ghosts;
+use crate::chunk::record::RecordRef;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Arc, Mutex};
+use crate::value::Value;
+use evendb_storage::Kind;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Shards of a cache, a power of two.
 const SHARDS: usize = 16;
-/// Memory of a row beside its key and value: slot, place, queue entries, two allocations.
-const ROW_OVERHEAD_BYTES: usize = 128;
+/// Memory of a row beside its record: slot, place, queue entries.
+const ROW_OVERHEAD_BYTES: usize = 72;
 /// A row above this share of its shard is not cached.
 const ROW_SHARE_MAX: usize = 8;
 /// Share of the room for rows that were not read again yet.
@@ -100,7 +103,7 @@ impl RowCache {
     }
 
     /// The value of `key`, if it is here and the shard is not busy. Never waits.
-    pub(crate) fn get(&self, keyspace: u32, key: &[u8], hash: u64) -> Option<Arc<[u8]>> {
+    pub(crate) fn get(&self, keyspace: u32, key: &[u8], hash: u64) -> Option<Value> {
         let (lane, place) = self.lane(keyspace, hash);
         let Some(mut shard) = lane.shard.try_lock() else {
             lane.busy.fetch_add(1, Ordering::Relaxed);
@@ -134,7 +137,7 @@ impl RowCache {
         {
             return false;
         }
-        shard.insert(place, keyspace, key, value);
+        shard.insert(place, keyspace, RecordRef::new(key, value, Kind::Put, hash));
         shard.evict();
         true
     }
@@ -155,7 +158,7 @@ impl RowCache {
         }
         match value {
             Some(value) if row_bytes(key, value) <= shard.row_bytes_max() => {
-                shard.replace(place, value);
+                shard.replace(place, RecordRef::new(key, value, Kind::Put, hash));
                 shard.evict();
             }
             _ => shard.remove(place),
@@ -247,7 +250,7 @@ impl std::fmt::Debug for RowCache {
 }
 
 fn row_bytes(key: &[u8], value: &[u8]) -> usize {
-    key.len() + value.len() + ROW_OVERHEAD_BYTES
+    RecordRef::memory_bytes_of(key.len() + value.len()) + ROW_OVERHEAD_BYTES
 }
 
 /// Keys of the map are hashes already.
@@ -295,14 +298,13 @@ struct Slot {
     row: Option<Row>,
 }
 
-struct Row {
-    key: Box<[u8]>,
-    value: Arc<[u8]>,
-}
+/// In one allocation, in the slabs where munks' pages and deltas' records lie too: what rows leave,
+/// munks can take, and the other way round.
+struct Row(RecordRef);
 
 impl Row {
     fn bytes(&self) -> usize {
-        row_bytes(&self.key, &self.value)
+        self.0.memory_bytes() + ROW_OVERHEAD_BYTES
     }
 }
 
@@ -370,15 +372,15 @@ impl Shard {
         let &at = self.places.get(&place)?;
         let slot = &self.slots[at as usize];
         let row = slot.row.as_ref()?;
-        (slot.keyspace == keyspace && *row.key == *key).then_some(at)
+        (slot.keyspace == keyspace && *row.0.key() == *key).then_some(at)
     }
 
-    fn read(&mut self, place: u64, keyspace: u32, key: &[u8]) -> Option<Arc<[u8]>> {
+    fn read(&mut self, place: u64, keyspace: u32, key: &[u8]) -> Option<Value> {
         let at = self.slot(place, keyspace, key)?;
         let slot = &mut self.slots[at as usize];
         slot.reads = (slot.reads + 1).min(READS_MAX);
         let row = slot.row.as_ref()?;
-        let value = Arc::clone(&row.value);
+        let value = Value::of_record(row.0.clone());
         if let Queues::ThreeTables {
             tables,
             head,
@@ -395,11 +397,8 @@ impl Shard {
         Some(value)
     }
 
-    fn insert(&mut self, place: u64, keyspace: u32, key: &[u8], value: &[u8]) {
-        let row = Row {
-            key: key.into(),
-            value: value.into(),
-        };
+    fn insert(&mut self, place: u64, keyspace: u32, record: RecordRef) {
+        let row = Row(record);
         let bytes = row.bytes();
         let at = self.free.pop().unwrap_or(self.slots.len() as u32);
         let queue = match &mut self.queues {
@@ -446,14 +445,14 @@ impl Shard {
     }
 
     /// Replaces the value of a row that is here.
-    fn replace(&mut self, place: u64, value: &[u8]) {
+    fn replace(&mut self, place: u64, record: RecordRef) {
         let Some(&at) = self.places.get(&place) else {
             return;
         };
         let slot = &mut self.slots[at as usize];
         let Some(row) = &mut slot.row else { return };
         let (old, queue) = (row.bytes(), slot.queue);
-        row.value = value.into();
+        row.0 = record;
         let new = row.bytes();
         self.bytes = self.bytes + new - old;
         if let Some(bytes) = self.queue_bytes(queue) {
@@ -618,6 +617,7 @@ impl Shard {
 #[cfg(not(evendb_loom))]
 mod tests {
     use super::*;
+    use crate::sync::Arc;
     use crate::sync::atomic::AtomicBool;
     use proptest::prelude::*;
     use rand::{RngExt, SeedableRng};
@@ -879,7 +879,7 @@ mod tests {
 #[cfg(all(test, evendb_loom))]
 mod loom_tests {
     use super::*;
-    use crate::sync::thread;
+    use crate::sync::{Arc, thread};
 
     /// The funk moves from 1 to 2, then the row is updated; a fill that read 1 or 2 runs beside.
     /// Afterwards the row, if there is one, is 2.

@@ -117,7 +117,7 @@ impl Record {
 
     /// What the allocator holds for this record.
     pub(crate) fn memory_bytes(&self) -> usize {
-        slab::size_of_object(Record::bytes_of(self.data_bytes()))
+        RecordRef::memory_bytes_of(self.data_bytes())
     }
 
     /// Whether readers may see the record. Needs no pin.
@@ -221,6 +221,11 @@ impl RecordRef {
             ptr::copy_nonoverlapping(value.as_ptr(), bytes.add(key.len()), value.len());
         }
         RecordRef(record)
+    }
+
+    /// What the allocator holds for a record of so many bytes of key and value.
+    pub(crate) fn memory_bytes_of(data_bytes: usize) -> usize {
+        slab::size_of_object(Record::bytes_of(data_bytes))
     }
 
     fn assert_unique(&self) {

@@ -100,13 +100,13 @@ impl Engine {
         let newest = at == Version::MAX;
         if newest
             && let Some(rows) = &self.row_cache
-            && let Some(bytes) = rows.get(keyspace.id.0, key, hash)
+            && let Some(value) = rows.get(keyspace.id.0, key, hash)
         {
             Heat::count(&chunk.heat.row_hits);
             self.sampler
                 .see(keyspace.id.0, hash, &chunk.heat, Served::Row);
             self.metrics.served(Component::RowCache, started);
-            return Ok(Some(Value::of_bytes(bytes)));
+            return Ok(Some(value));
         }
         let view = view.counted();
         let chunk = chunk.clone();
