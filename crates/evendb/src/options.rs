@@ -134,7 +134,7 @@ impl Options {
     /// | budget | chunk | commit log | deltas | reserve | tables and log searches | munks and rows |
     /// |---|---|---|---|---|---|---|
     /// | 64 MiB | 4 MiB | 8 MiB | 8 MiB | 8 MiB | up to 13 MiB | 26 MiB and more |
-    /// | 256 MiB | 4 MiB | 32 MiB | 32 MiB | 16 MiB | up to 58 MiB | 117 MiB and more |
+    /// | 256 MiB | 4 MiB | 32 MiB | 32 MiB | 24 MiB | up to 56 MiB | 112 MiB and more |
     /// | 1 GiB | 10 MiB | 128 MiB | 128 MiB | 64 MiB | up to 234 MiB | 469 MiB and more |
     /// | 8 GiB | 10 MiB | 256 MiB | 1 GiB | 512 MiB | up to 2.1 GiB | 4.2 GiB and more |
     /// | 64 GiB | 10 MiB | 256 MiB | 8 GiB | 4 GiB | up to 17 GiB | 34 GiB and more |

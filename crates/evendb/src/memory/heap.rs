@@ -19,7 +19,7 @@ use crate::engine::Engine;
 use std::time::{Duration, Instant};
 
 /// Resident bytes above the budget from which on it is worth a try.
-const EXCESS_BYTES: u64 = 20 << 20;
+const EXCESS_BYTES: u64 = 8 << 20;
 const INTERVAL_MIN: Duration = Duration::from_millis(250);
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
 

@@ -231,8 +231,9 @@ impl Limits {
             budget,
             ring,
             deltas: options.delta_bytes_max(),
-            // A sixteenth, but for small budgets 8 MiB: threads and libraries take some anyway.
-            reserve: (budget / 16).max((8 << 20).min(budget / 8)),
+            // A sixteenth, but for small budgets an eighth up to 24 MiB: threads, libraries and the heap's
+            // holes take some anyway.
+            reserve: (budget / 16).max((24 << 20).min(budget / 8)),
         }
     }
 
@@ -398,7 +399,7 @@ mod tests {
         let mib = |bytes: u64| bytes >> 20;
         for (budget, chunk, ring, deltas, reserve, indexes) in [
             (64, 4, 8, 8, 8, 13),
-            (256, 4, 32, 32, 16, 58),
+            (256, 4, 32, 32, 24, 56),
             (1024, 10, 128, 128, 64, 234),
             (8192, 10, 256, 1024, 512, 2133),
             (65536, 10, 256, 8192, 4096, 17664),
