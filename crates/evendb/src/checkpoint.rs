@@ -64,7 +64,7 @@ struct PendingRun {
 
 /// A table being built in RAM.
 #[derive(Default)]
-struct RunBytes(Vec<u8>);
+pub(crate) struct RunBytes(pub(crate) Vec<u8>);
 
 impl TableSink for RunBytes {
     fn append(&mut self, bytes: &[u8]) -> evendb_storage::Result<()> {

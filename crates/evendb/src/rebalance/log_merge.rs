@@ -17,6 +17,7 @@
 
 use super::layout::chunk_record;
 use super::merge::{Dropping, Merge, Source, TableSource};
+use crate::checkpoint::RunBytes;
 use crate::chunk::{Chunk, Token, View};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -26,21 +27,10 @@ use crate::manifest::edit::{Change, Part, Place, Role};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Weak};
 use evendb_storage::codec::hash_key;
-use evendb_storage::table::{TableSink, TableWriter};
+use evendb_storage::table::TableWriter;
 
 /// Chunks that share one sync.
 pub(crate) const CHUNKS_MERGED_MAX: usize = 128;
-
-/// Bytes of a run in RAM.
-#[derive(Default)]
-struct RunBytes(Vec<u8>);
-
-impl TableSink for RunBytes {
-    fn append(&mut self, bytes: &[u8]) -> evendb_storage::Result<()> {
-        self.0.extend_from_slice(bytes);
-        Ok(())
-    }
-}
 
 /// A chunk whose merged run is written but not yet named by anything.
 struct Merged<'c> {
