@@ -842,6 +842,38 @@ fn holes_of_the_logs_are_used_after_opening_on_a_full_disk() {
     }
 }
 
+/// A file system that finds no block for bytes whose room was reserved, where runs are merged: nothing
+/// names the merged run yet, so it is a full disk like any other, and no reason to stop.
+#[test]
+fn a_merge_of_runs_without_room_does_not_latch() {
+    let mut merges = 0;
+    for at in 0..60 {
+        let vfs = SimVfs::new(at);
+        // Logs that are never at their limit: only their runs are too many.
+        let options = on_full(&vfs, Durability::Process)
+            .log_bytes_limits(1 << 30, 1 << 30)
+            .munks(false);
+        let db = options.open(common::DIR).expect("opens");
+        db.put("before", "value").expect("puts");
+        db.flush().expect("lays the ballast down");
+        vfs.inject(no_room_in_the_logs(at, false));
+        // A failed sync does latch, whatever it says.
+        let by_a_sync = |error: &Error| error.to_string().contains("sync the logs");
+        let failed = (0..40_u32).find_map(|round| {
+            let put = db.put(format!("k{:03}", round * 37 % 100), [7; 20]);
+            let settled = put.and_then(|()| db.settle_debt());
+            settled.err().filter(|e| e.kind() != ErrorKind::NoSpace)
+        });
+        if let Some(error) = failed {
+            assert!(by_a_sync(&error), "fault {at}: {error:?}");
+            continue;
+        }
+        merges += db.stats().log_merges;
+        assert_eq!(db.prefix("k").count(), 40, "fault {at}");
+    }
+    assert!(merges > 0, "nothing was merged");
+}
+
 struct Mounted(std::path::PathBuf);
 
 impl Drop for Mounted {

@@ -108,3 +108,25 @@ fn debt_slows_but_never_stops() {
     assert_eq!(admission.pace.stats().count, 0);
     assert_eq!(admission.room.stats().count, 0);
 }
+
+/// Large room is made to last for seconds; small room cannot, and puts must not crawl for it.
+#[test]
+fn the_pace_is_that_of_the_room() {
+    let millis_to_fill = |limit: u64| {
+        let admission = Admission::new(0, limit);
+        let record = limit / 512;
+        let mut nanos = 0.0;
+        for number in 0..500 {
+            admission.adopt(0, record);
+            let per_byte = admission.nanos_per_byte();
+            let little_is_left = number * record > limit - limit / 4;
+            assert!(per_byte.is_some() || !little_is_left, "{number}");
+            nanos += per_byte.unwrap_or(0.0) * record as f64;
+        }
+        nanos / 1e6
+    };
+    let large = millis_to_fill(64 << 20);
+    assert!(large > 700.0, "{large}");
+    let tiny = millis_to_fill(64 << 10);
+    assert!((1.0..100.0).contains(&tiny), "{tiny}");
+}
