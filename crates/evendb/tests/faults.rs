@@ -918,6 +918,25 @@ fn a_real_full_disk() {
     }
 }
 
+/// What lies on a real disk, for messages: names, lengths and blocks.
+fn real_files_of(dir: &std::path::Path) -> Vec<String> {
+    use std::os::unix::fs::MetadataExt;
+    let entries = std::fs::read_dir(dir.join("db"));
+    let all = entries.into_iter().flatten().filter_map(|entry| {
+        let entry = entry.ok()?;
+        let meta = entry.metadata().ok()?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        Some((meta.blocks() / 2, meta.len(), name))
+    });
+    let mut all: Vec<_> = all.collect();
+    all.sort();
+    let sum: u64 = all.iter().map(|(blocks, ..)| blocks).sum();
+    let largest = all.iter().rev().take(8);
+    let shown = largest.map(|(blocks, len, name)| format!("{name}: {len} bytes, {blocks} KiB"));
+    let sum = format!("{} files, {sum} KiB", all.len());
+    shown.chain([sum]).collect()
+}
+
 fn fill_and_empty(dir: &std::path::Path, level: Durability, place: &str) {
     let path = dir.join("db");
     let open = || {
@@ -949,8 +968,10 @@ fn fill_and_empty(dir: &std::path::Path, level: Durability, place: &str) {
     let error = error.expect("there is no room for so many");
     assert_eq!(error.kind(), ErrorKind::NoSpace, "{place}: {error:?}");
     std::fs::remove_file(other).expect("removes");
-    db.delete_prefix("k")
-        .unwrap_or_else(|error| panic!("{place}: deleting: {error:?}"));
+    db.delete_prefix("k").unwrap_or_else(|error| {
+        let state = (db.stats().space, real_files_of(dir));
+        panic!("{place}: deleting: {error:?}; {state:#?}")
+    });
     assert_eq!(db.prefix("k").count(), 0);
     db.put("after", "room")
         .unwrap_or_else(|error| panic!("{place}: putting: {error:?}"));

@@ -425,6 +425,11 @@ mod tests {
         let read = container.file().read_at(&mut bytes, last).unwrap();
         assert_eq!(read, bytes.len(), "the last run was cut off");
         assert!(bytes.iter().all(|byte| *byte == 7));
+        // Nor does it keep the end from being cut once that is free.
+        container.free(last, 16 << 10);
+        container.give_back(0, 1024, &|_| true);
+        let (_, _, allocated) = container.space();
+        assert!(allocated <= last, "{allocated} of {last}");
     }
 
     #[test]
