@@ -186,7 +186,7 @@ impl Container {
         for _ in 0..pieces_max {
             let started = Instant::now();
             let piece = match self.cut_piece(keep) {
-                0 => self.punch_piece(keep),
+                0 => self.punch_piece(keep, PUNCH_BYTES_MIN),
                 cut => cut,
             };
             given += piece;
@@ -195,6 +195,22 @@ impl Container {
             }
         }
         given
+    }
+
+    /// On a full disk: gives all that is free beyond `keep` bytes back, in pieces however small.
+    /// Returns the bytes given back.
+    pub(crate) fn lend(&self, keep: u64) -> u64 {
+        let mut given = 0;
+        loop {
+            let piece = match self.cut_piece(keep) {
+                0 => self.punch_piece(keep, PUNCH_UNIT),
+                cut => cut,
+            };
+            given += piece;
+            if piece == 0 {
+                return given;
+            }
+        }
     }
 
     fn cut_piece(&self, keep: u64) -> u64 {
@@ -206,13 +222,13 @@ impl Container {
         }
     }
 
-    fn punch_piece(&self, keep: u64) -> u64 {
+    fn punch_piece(&self, keep: u64, least: u64) -> u64 {
         let hole = {
             let mut space = self.space.lock();
             let excess = space.free().saturating_sub(keep);
             let most = excess.min(PIECE_BYTES_MAX);
             let extents = &mut space.extents;
-            match extents.take_largest(PUNCH_UNIT, PUNCH_BYTES_MIN, most) {
+            match extents.take_largest(PUNCH_UNIT, least, most) {
                 Some(hole) => hole,
                 None => return 0,
             }
