@@ -12,7 +12,7 @@ mod common;
 use common::oracle::End;
 use common::workload::{Runner, Step, steps};
 use common::{LEVELS, number_from_env, scramble};
-use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs, Vfs};
+use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
 use evendb::{Durability, Error, ErrorKind};
 
 const STEPS: usize = 150;
@@ -915,35 +915,6 @@ fn a_real_full_disk() {
         let dir = dir.path().to_owned();
         let place = format!("{megabytes} MiB {level:?}");
         in_time(&place.clone(), move || fill_and_empty(&dir, level, &place));
-    }
-}
-
-/// The room kept back is gone, and the disk is full, but for what is free among the logs: a deletion
-/// goes on with that. Tables and the manifest get some of it, since only they make more.
-#[test]
-fn room_among_the_logs_is_lent_to_what_makes_room() {
-    for (level, slack) in LEVELS.into_iter().zip([0, 1, 2]) {
-        let vfs = SimVfs::new(1);
-        let db = on_full(&vfs, level).open(common::DIR).expect("opens");
-        for number in 0..12_000_u32 {
-            let key = format!("k{:05}", number * 7_919 % 4_001);
-            db.put(key, [1; 100]).expect("puts");
-        }
-        db.flush().expect("flushes");
-        let free = db.stats().space.container_free_bytes;
-        assert!(free > 32 << 10, "{level:?}: {free} free");
-        let ballast = std::path::Path::new(common::DIR).join("BALLAST");
-        vfs.remove(&ballast).expect("is there");
-        vfs.set_capacity(vfs.used_bytes() + (slack << 12));
-        // A few of each table stay, so tables have to be written.
-        for number in (0..4_001).filter(|number| number % 10 != 0) {
-            db.delete(format!("k{number:05}")).unwrap_or_else(|error| {
-                let state = (db.stats().space, files_of(&vfs));
-                panic!("{level:?}: {number}: {error:?}: {state:#?}")
-            });
-        }
-        assert_eq!(db.prefix("k").count(), 401);
-        db.close().expect("closes");
     }
 }
 

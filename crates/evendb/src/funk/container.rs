@@ -448,6 +448,30 @@ mod tests {
         assert!(allocated <= last, "{allocated} of {last}");
     }
 
+    /// Holes too small to be worth giving back are lent all the same, but for what is kept.
+    #[test]
+    fn room_is_lent_in_small_pieces() {
+        let vfs = SimVfs::new(1);
+        let container = container(&vfs);
+        let runs: Vec<u64> = (0..64)
+            .map(|_| container.allocate(16 << 10).unwrap())
+            .collect();
+        for &run in runs.iter().step_by(2) {
+            container.free(run, 16 << 10);
+        }
+        let full = vfs.used_bytes();
+        assert_eq!(container.give_back(0, 1024, &|_| true), 0);
+        let lent = container.lend(100 << 10);
+        let free = container.free_bytes();
+        assert!((100 << 10..104 << 10).contains(&free), "{free}");
+        assert_eq!(vfs.used_bytes(), full - lent);
+        assert_eq!(container.lend(free), 0);
+        // It comes back where the disk has it again.
+        container.ensure_room(free + lent).unwrap();
+        assert_eq!(vfs.used_bytes(), full);
+        assert_eq!(container.space().1, 0);
+    }
+
     #[test]
     fn a_full_disk_is_refused_where_blocks_are_missing() {
         let vfs = SimVfs::new(1);
