@@ -128,11 +128,14 @@ impl Ballast {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.vfs.create(&self.path)?,
             opened => opened?,
         };
+        let before = file.len()?;
         let reserved = file.preallocate(0, bytes);
         if reserved.is_err() {
-            // A part of it is of no use, and room to others.
-            drop(file);
-            let _ = self.vfs.remove(&self.path);
+            // What there was stays: were it free for a moment, others would take it, again and again.
+            match before {
+                0 => drop(self.vfs.remove(&self.path)),
+                _ => drop(file.set_len(before)),
+            }
         }
         reserved
     }
@@ -202,5 +205,36 @@ impl Engine {
                 self.work.push_maintenance(&chunk);
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+    use evendb_storage::vfs::SimVfs;
+
+    /// On a full disk it is tried again and again to lay down the whole: what there is of it must not
+    /// be free in between, or others would take it.
+    #[test]
+    fn a_part_stays_when_the_whole_finds_no_room() {
+        let vfs = SimVfs::new(1);
+        let ballast = Ballast::new(Arc::new(vfs.clone()), Path::new("/db"), 0, 0);
+        vfs.create_dir_all(Path::new("/db")).unwrap();
+        ballast.restore().unwrap();
+        assert!(ballast.release(Need::Deletes));
+        vfs.set_capacity(vfs.used_bytes());
+        let before = vfs.open(&ballast.path, true).unwrap();
+        assert_eq!(before.len().unwrap(), PART_BYTES_MIN);
+        for _ in 0..2 {
+            let refused = ballast.restore().unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::NoSpace);
+            ballast.keep_for_jobs().unwrap();
+        }
+        assert_eq!(vfs.used_bytes(), PART_BYTES_MIN);
+        // The same file, not one that took its place.
+        before.set_len(1).unwrap();
+        let now = vfs.open(&ballast.path, true).unwrap();
+        assert_eq!(now.len().unwrap(), 1);
     }
 }

@@ -180,7 +180,7 @@ impl Engine {
         match is_full(&made) {
             // There is nothing left to do for jobs: whatever there is.
             true => {
-                self.checkpoint()?;
+                self.checkpoint_for_room()?;
                 self.ensure_disk_room(need())
             }
             false => made,
@@ -194,7 +194,7 @@ impl Engine {
             self.check_readable()?;
             self.shrink_manifest()?;
             // Deltas ask for more room than their runs take. Without room for those either, jobs first.
-            let written = self.checkpoint();
+            let written = self.checkpoint_for_room();
             if written.is_err() && !is_full(&written) {
                 return written;
             }
@@ -209,8 +209,25 @@ impl Engine {
                 break;
             }
         }
-        self.checkpoint()?;
+        self.checkpoint_for_room()?;
         enough()
+    }
+
+    /// A checkpoint, and if there is no room for it or for its edit, once more with what is lent.
+    fn checkpoint_for_room(&self) -> Result<()> {
+        let written = self.checkpoint();
+        match is_full(&written) && self.lend_room() {
+            true => self.checkpoint(),
+            false => written,
+        }
+    }
+
+    /// What the container has free beyond what the deltas will need is of no use to deletes while
+    /// edits and tables find no room: those make more of it. Whether there was any.
+    fn lend_room(&self) -> bool {
+        let lent = self.container.lend(self.admission.delta_used()) > 0;
+        self.note_disk_room();
+        lent
     }
 
     /// Rewrites what gives room back, until `enough`. Whether anything was done.
@@ -267,6 +284,9 @@ impl Engine {
                 true => self.with_ballast(Need::Jobs, || self.maintain(&chunk)),
                 false => self.maintain(&chunk),
             };
+            if shrinks && is_full(&done) && self.lend_room() {
+                done = self.maintain(&chunk);
+            }
         }
         // If it was replaced, its tables can go only now.
         drop(chunk);

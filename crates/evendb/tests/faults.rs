@@ -842,6 +842,38 @@ fn holes_of_the_logs_are_used_after_opening_on_a_full_disk() {
     }
 }
 
+/// A file system that finds no block for bytes whose room was reserved, where runs are merged: nothing
+/// names the merged run yet, so it is a full disk like any other, and no reason to stop.
+#[test]
+fn a_merge_of_runs_without_room_does_not_latch() {
+    let mut merges = 0;
+    for at in 0..60 {
+        let vfs = SimVfs::new(at);
+        // Logs that are never at their limit: only their runs are too many.
+        let options = on_full(&vfs, Durability::Process)
+            .log_bytes_limits(1 << 30, 1 << 30)
+            .munks(false);
+        let db = options.open(common::DIR).expect("opens");
+        db.put("before", "value").expect("puts");
+        db.flush().expect("lays the ballast down");
+        vfs.inject(no_room_in_the_logs(at, false));
+        // A failed sync does latch, whatever it says.
+        let by_a_sync = |error: &Error| error.to_string().contains("sync the logs");
+        let failed = (0..40_u32).find_map(|round| {
+            let put = db.put(format!("k{:03}", round * 37 % 100), [7; 20]);
+            let settled = put.and_then(|()| db.settle_debt());
+            settled.err().filter(|e| e.kind() != ErrorKind::NoSpace)
+        });
+        if let Some(error) = failed {
+            assert!(by_a_sync(&error), "fault {at}: {error:?}");
+            continue;
+        }
+        merges += db.stats().log_merges;
+        assert_eq!(db.prefix("k").count(), 40, "fault {at}");
+    }
+    assert!(merges > 0, "nothing was merged");
+}
+
 struct Mounted(std::path::PathBuf);
 
 impl Drop for Mounted {
@@ -886,6 +918,25 @@ fn a_real_full_disk() {
     }
 }
 
+/// What lies on a real disk, for messages: names, lengths and blocks.
+fn real_files_of(dir: &std::path::Path) -> Vec<String> {
+    use std::os::unix::fs::MetadataExt;
+    let entries = std::fs::read_dir(dir.join("db"));
+    let all = entries.into_iter().flatten().filter_map(|entry| {
+        let entry = entry.ok()?;
+        let meta = entry.metadata().ok()?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        Some((meta.blocks() / 2, meta.len(), name))
+    });
+    let mut all: Vec<_> = all.collect();
+    all.sort();
+    let sum: u64 = all.iter().map(|(blocks, ..)| blocks).sum();
+    let largest = all.iter().rev().take(8);
+    let shown = largest.map(|(blocks, len, name)| format!("{name}: {len} bytes, {blocks} KiB"));
+    let sum = format!("{} files, {sum} KiB", all.len());
+    shown.chain([sum]).collect()
+}
+
 fn fill_and_empty(dir: &std::path::Path, level: Durability, place: &str) {
     let path = dir.join("db");
     let open = || {
@@ -917,8 +968,10 @@ fn fill_and_empty(dir: &std::path::Path, level: Durability, place: &str) {
     let error = error.expect("there is no room for so many");
     assert_eq!(error.kind(), ErrorKind::NoSpace, "{place}: {error:?}");
     std::fs::remove_file(other).expect("removes");
-    db.delete_prefix("k")
-        .unwrap_or_else(|error| panic!("{place}: deleting: {error:?}"));
+    db.delete_prefix("k").unwrap_or_else(|error| {
+        let state = (db.stats().space, real_files_of(dir));
+        panic!("{place}: deleting: {error:?}; {state:#?}")
+    });
     assert_eq!(db.prefix("k").count(), 0);
     db.put("after", "room")
         .unwrap_or_else(|error| panic!("{place}: putting: {error:?}"));

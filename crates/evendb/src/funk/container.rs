@@ -186,7 +186,7 @@ impl Container {
         for _ in 0..pieces_max {
             let started = Instant::now();
             let piece = match self.cut_piece(keep) {
-                0 => self.punch_piece(keep),
+                0 => self.punch_piece(keep, PUNCH_BYTES_MIN),
                 cut => cut,
             };
             given += piece;
@@ -195,6 +195,22 @@ impl Container {
             }
         }
         given
+    }
+
+    /// On a full disk: gives all that is free beyond `keep` bytes back, in pieces however small.
+    /// Returns the bytes given back.
+    pub(crate) fn lend(&self, keep: u64) -> u64 {
+        let mut given = 0;
+        loop {
+            let piece = match self.cut_piece(keep) {
+                0 => self.punch_piece(keep, PUNCH_UNIT),
+                cut => cut,
+            };
+            given += piece;
+            if piece == 0 {
+                return given;
+            }
+        }
     }
 
     fn cut_piece(&self, keep: u64) -> u64 {
@@ -206,13 +222,13 @@ impl Container {
         }
     }
 
-    fn punch_piece(&self, keep: u64) -> u64 {
+    fn punch_piece(&self, keep: u64, least: u64) -> u64 {
         let hole = {
             let mut space = self.space.lock();
             let excess = space.free().saturating_sub(keep);
             let most = excess.min(PIECE_BYTES_MAX);
             let extents = &mut space.extents;
-            match extents.take_largest(PUNCH_UNIT, PUNCH_BYTES_MIN, most) {
+            match extents.take_largest(PUNCH_UNIT, least, most) {
                 Some(hole) => hole,
                 None => return 0,
             }
@@ -425,6 +441,35 @@ mod tests {
         let read = container.file().read_at(&mut bytes, last).unwrap();
         assert_eq!(read, bytes.len(), "the last run was cut off");
         assert!(bytes.iter().all(|byte| *byte == 7));
+        // Nor does it keep the end from being cut once that is free.
+        container.free(last, 16 << 10);
+        container.give_back(0, 1024, &|_| true);
+        let (_, _, allocated) = container.space();
+        assert!(allocated <= last, "{allocated} of {last}");
+    }
+
+    /// Holes too small to be worth giving back are lent all the same, but for what is kept.
+    #[test]
+    fn room_is_lent_in_small_pieces() {
+        let vfs = SimVfs::new(1);
+        let container = container(&vfs);
+        let runs: Vec<u64> = (0..64)
+            .map(|_| container.allocate(16 << 10).unwrap())
+            .collect();
+        for &run in runs.iter().step_by(2) {
+            container.free(run, 16 << 10);
+        }
+        let full = vfs.used_bytes();
+        assert_eq!(container.give_back(0, 1024, &|_| true), 0);
+        let lent = container.lend(100 << 10);
+        let free = container.free_bytes();
+        assert!((100 << 10..104 << 10).contains(&free), "{free}");
+        assert_eq!(vfs.used_bytes(), full - lent);
+        assert_eq!(container.lend(free), 0);
+        // It comes back where the disk has it again.
+        container.ensure_room(free + lent).unwrap();
+        assert_eq!(vfs.used_bytes(), full);
+        assert_eq!(container.space().1, 0);
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl Engine {
         let (part, keys) = match written {
             Ok(written) => written,
             Err(error) => {
-                // No room, or a failed read: another time. A failed write has latched.
+                // No room, or a failed read: another time. Any other failed write has latched.
                 if error.kind() == ErrorKind::Corruption {
                     self.note_damage(chunk);
                 }
@@ -189,7 +189,11 @@ impl Engine {
         let offset = self.container.allocate(meta.len)?;
         if let Err(error) = self.container.write(&sink.0, offset) {
             self.container.free(offset, meta.len);
-            return Err(self.latch_error(error.into()));
+            // Nothing names it yet: a full disk is no more than that, as for a checkpoint's runs.
+            return Err(match error.kind() {
+                evendb_storage::ErrorKind::NoSpace => error.into(),
+                _ => self.latch_error(error.into()),
+            });
         }
         self.metrics.bytes_log.add(meta.len);
         let newest = runs.last().expect("there are runs to merge");

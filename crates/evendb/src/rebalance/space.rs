@@ -185,8 +185,12 @@ impl Engine {
         (self.options.delta_bytes_max() / 4).max(64 << 10)
     }
 
-    /// Reserves room ahead of the puts. A full disk shows in the put that needs it.
+    /// Reserves room ahead of the puts. A full disk shows in the put that needs it, and what is free
+    /// there belongs to those who make room.
     pub(crate) fn room_ahead(&self) {
+        if self.ballast.is_owed() {
+            return;
+        }
         let wanted = self.admission.delta_used() + 2 * self.room_step();
         if self.container.free_bytes() < wanted && self.container.ensure_room(wanted).is_ok() {
             self.note_disk_room();

@@ -380,7 +380,8 @@ impl Admission {
     /// so much towards the limit that the last quarter lasts for seconds if nothing comes back.
     ///
     /// With f the free share of the last quarter, bytes are admitted at `quarter / TAU * f / (1 - f)`
-    /// a second, so from a start at 3/4 it takes `TAU * (ln(1 / f) - 1)` to come down to f.
+    /// a second, so from a start at 3/4 it takes `TAU * (ln(1 / f) - 1)` to come down to f. TAU is
+    /// less where the quarter is small, down to nothing: puts would crawl at every checkpoint.
     fn nanos_per_byte(&self) -> Option<f64> {
         let of = |side: &Side| {
             let quarter = side.limit / 4;
@@ -389,7 +390,10 @@ impl Admission {
                 return 0.0;
             }
             let free = side.limit.saturating_sub(used).max(1) as f64;
-            pace::TAU_NANOS * (1.0 / free - 1.0 / quarter.max(1) as f64).max(0.0)
+            let quarter = quarter.max(1) as f64;
+            let (none, all) = pace::QUARTERS;
+            let part = ((quarter - none) / (all - none)).clamp(0.0, 1.0);
+            part * pace::TAU_NANOS * (1.0 / free - 1.0 / quarter).max(0.0)
         };
         let nanos = of(&self.ring)
             .max(of(&self.delta))
@@ -419,6 +423,8 @@ mod pace {
     /// How long the last quarter of room is made to last, roughly: disks that others write to have
     /// been seen to take a second for a sync.
     pub(super) const TAU_NANOS: f64 = 0.7e9;
+    /// Bytes of a quarter that is too small to last at all, and of one that lasts so long.
+    pub(super) const QUARTERS: (f64, f64) = ((256 << 10) as f64, (1 << 20) as f64);
     /// No put is held up longer by this; what it does not pay, those behind it do.
     const PAUSE_NANOS_MAX: u64 = 12_000_000;
 
@@ -488,6 +494,7 @@ mod pace {
 #[cfg(any(evendb_loom, evendb_shuttle))]
 mod pace {
     pub(super) const TAU_NANOS: f64 = 1.0;
+    pub(super) const QUARTERS: (f64, f64) = (0.0, 1.0);
 
     #[derive(Default)]
     pub(super) struct Schedule;

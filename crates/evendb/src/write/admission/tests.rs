@@ -108,3 +108,24 @@ fn debt_slows_but_never_stops() {
     assert_eq!(admission.pace.stats().count, 0);
     assert_eq!(admission.room.stats().count, 0);
 }
+
+/// Large room is made to last for seconds; small room cannot, and puts must not crawl for it.
+#[test]
+fn the_pace_is_that_of_the_room() {
+    let millis_to_fill = |limit: u64| {
+        let admission = Admission::new(0, limit);
+        let record = limit / 512;
+        let mut nanos = 0.0;
+        for _ in 0..500 {
+            admission.adopt(0, record);
+            nanos += admission.nanos_per_byte().unwrap_or(0.0) * record as f64;
+        }
+        nanos / 1e6
+    };
+    let large = millis_to_fill(4 << 20);
+    assert!(large > 700.0, "{large}");
+    assert!((millis_to_fill(64 << 20) - large).abs() < 1.0);
+    let smaller = millis_to_fill(2 << 20);
+    assert!((100.0..large / 2.0).contains(&smaller), "{smaller}");
+    assert_eq!(millis_to_fill(1 << 20), 0.0);
+}
