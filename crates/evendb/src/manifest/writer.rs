@@ -266,6 +266,12 @@ impl Manifest {
         self.flush_keeping(EPOCH_RESERVE_BYTES, last)
     }
 
+    /// The same for queued edits on a full disk, into half of what only openings may use otherwise: it
+    /// is the tables that they drop which give room back.
+    pub(crate) fn flush_into_reserve(&self) -> Result<u64> {
+        self.flush_keeping(EPOCH_RESERVE_BYTES / 2, Vec::new())
+    }
+
     /// The same for the edit that opening writes, down to the last reserved byte.
     pub(crate) fn begin_epoch(&self, changes: Vec<Change>) -> Result<u64> {
         self.flush_keeping(0, changes)

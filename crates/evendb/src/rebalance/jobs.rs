@@ -5,7 +5,7 @@ use super::picker::{ChunkStats, Decision, Limits, pick};
 use crate::ballast::Need;
 use crate::chunk::{Chunk, View};
 use crate::engine::Engine;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::funk::Run;
 use crate::funk::tables::TableHandle;
 use crate::keyspace::KeyspaceState;
@@ -20,7 +20,14 @@ const QUEUED_EDITS_MAX: usize = 64;
 impl Engine {
     /// Makes queued edits durable. A full disk is no error: they stay queued.
     pub(crate) fn flush_manifest(&self) -> Result<()> {
-        match self.with_ballast(Need::Jobs, || Ok(self.manifest().flush(Vec::new())?)) {
+        let flushed = self.with_ballast(Need::Jobs, || Ok(self.manifest().flush(Vec::new())?));
+        let flushed = match flushed {
+            Err(error) if error.kind() == ErrorKind::NoSpace => {
+                self.manifest().flush_into_reserve().map_err(Error::from)
+            }
+            flushed => flushed,
+        };
+        match flushed {
             Ok(bytes) => self.metrics.bytes_manifest.add(bytes),
             Err(error) if error.kind() == ErrorKind::NoSpace => {}
             Err(error) => return Err(self.latch_error(error)),
