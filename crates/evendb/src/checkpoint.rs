@@ -543,6 +543,7 @@ impl Engine {
         self.run_was_cleared();
         self.disk_room.store(0, Ordering::Relaxed);
         if out_of_room {
+            self.container.find_punched();
             error
         } else {
             self.latch_error(error)

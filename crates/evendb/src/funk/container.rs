@@ -15,7 +15,8 @@
 //! What is free beyond need goes back to the file system ([`Container::give_back`]): the file is
 //! cut, and large holes are punched. A punched hole is out of the allocator's sight until nothing
 //! else fits; then its blocks are reserved again first. After opening, punched holes are holes like
-//! others: a write there may find the disk full, which a checkpoint survives.
+//! others: a write there may find the disk full, which a checkpoint survives, and then they are told
+//! apart ([`Container::find_punched`]).
 
 use super::extents::{Extent, Extents};
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -86,6 +87,8 @@ pub(crate) struct Container {
     grow_bytes: u64,
     /// The disk is full: take what is needed, and no step ahead.
     sparing: AtomicBool,
+    /// No hole of the allocator's is without blocks.
+    punched_found: AtomicBool,
 }
 
 fn sectors(len: u64) -> u64 {
@@ -111,6 +114,7 @@ impl Container {
             }),
             grow_bytes,
             sparing: AtomicBool::new(false),
+            punched_found: AtomicBool::new(allocated == 0),
         }
     }
 
@@ -154,6 +158,23 @@ impl Container {
             }
         }
         Ok(())
+    }
+
+    /// On a full disk: holes that an earlier life punched are told apart from those that have their
+    /// blocks, by reserving each. Once; what this life punches is known.
+    pub(crate) fn find_punched(&self) {
+        if self.punched_found.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let mut space = self.space.lock();
+        let allocated = space.allocated;
+        let has_blocks = |hole: Extent| {
+            let len = hole.len.min(allocated.saturating_sub(hole.offset));
+            len == 0 || self.file.preallocate(hole.offset, len).is_ok()
+        };
+        for hole in space.extents.take_unless(&has_blocks) {
+            space.add_punched(hole);
+        }
     }
 
     /// Gives a punched hole its blocks and the allocator the hole.

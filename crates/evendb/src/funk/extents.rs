@@ -200,6 +200,19 @@ impl Extents {
         Some(extent)
     }
 
+    /// Takes the holes for which `keep` says no.
+    pub(crate) fn take_unless(&mut self, keep: &dyn Fn(Extent) -> bool) -> Vec<Extent> {
+        let holes = self
+            .holes
+            .iter()
+            .map(|(&offset, &len)| Extent { offset, len });
+        let taken: Vec<Extent> = holes.filter(|hole| !keep(*hole)).collect();
+        for hole in &taken {
+            self.take(*hole);
+        }
+        taken
+    }
+
     /// Whether an allocation of so many bytes finds a hole, or grows the end.
     pub(crate) fn fits(&self, len: u64) -> bool {
         self.best_fit(round_up(len.max(1))).is_some()
