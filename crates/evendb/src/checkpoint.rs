@@ -64,7 +64,7 @@ struct PendingRun {
 
 /// A table being built in RAM.
 #[derive(Default)]
-pub(crate) struct RunBytes(pub(crate) Vec<u8>);
+struct RunBytes(Vec<u8>);
 
 impl TableSink for RunBytes {
     fn append(&mut self, bytes: &[u8]) -> evendb_storage::Result<()> {
@@ -359,12 +359,12 @@ impl Engine {
         small_tables < 16
     }
 
-    /// One table of the merge's next records.
+    /// One table of the merge's next records, at least one and about `bytes_max` bytes.
     #[expect(
         clippy::type_complexity,
         reason = "the parts of one table, taken apart at once"
     )]
-    fn build_table(
+    pub(crate) fn build_table(
         &self,
         merge: &mut Merge<'_>,
         bytes_max: u64,

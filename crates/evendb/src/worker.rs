@@ -40,6 +40,14 @@ enum Job {
     Load(Named),
 }
 
+impl Job {
+    fn named(&self) -> &Named {
+        match self {
+            Job::Maintain(named) | Job::Absorb(named) | Job::Load(named) => named,
+        }
+    }
+}
+
 /// A chunk that may be gone when its turn comes.
 struct Named {
     id: ChunkId,
@@ -401,26 +409,19 @@ impl Engine {
         if self.failure().is_some() {
             return;
         }
+        let Some(chunk) = job.named().chunk.upgrade() else {
+            return;
+        };
         match job {
             // Errors mark the chunk, latch the database, or (no room) are for later.
-            Job::Maintain(named) => {
-                if let Some(chunk) = named.chunk.upgrade() {
-                    drop(self.maintain_on_full_disk(chunk));
-                }
-            }
-            Job::Absorb(named) => {
-                let Some(chunk) = named.chunk.upgrade() else {
-                    return;
-                };
+            Job::Maintain(_) => drop(self.maintain_on_full_disk(chunk)),
+            Job::Absorb(_) => {
                 if let Some(_token) = chunk.try_token() {
                     self.absorb(&chunk);
                 }
                 self.work.push_maintenance(&chunk);
             }
-            Job::Load(named) => {
-                let Some(chunk) = named.chunk.upgrade() else {
-                    return;
-                };
+            Job::Load(_) => {
                 if let Some(_token) = chunk.try_token() {
                     drop(self.load_if_room(&chunk));
                 }

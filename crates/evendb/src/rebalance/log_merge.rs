@@ -17,7 +17,6 @@
 
 use super::layout::chunk_record;
 use super::merge::{Dropping, Merge, Source, TableSource};
-use crate::checkpoint::RunBytes;
 use crate::chunk::{Chunk, Token, View};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -26,8 +25,6 @@ use crate::keyspace::KeyspaceState;
 use crate::manifest::edit::{Change, Part, Place, Role};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Weak};
-use evendb_storage::codec::hash_key;
-use evendb_storage::table::TableWriter;
 
 /// Chunks that share one sync.
 pub(crate) const CHUNKS_MERGED_MAX: usize = 128;
@@ -169,25 +166,12 @@ impl Engine {
             bottom: false,
         };
         let mut merge = Merge::new(sources, dropping)?;
-        let id = self.new_table_id();
-        let mut writer = TableWriter::new(RunBytes::default(), id, self.options.table_options());
-        let (mut keys, mut last_key) = (Vec::new(), Vec::new());
-        while let Some(entry) = merge.current() {
-            let new_key = keys.is_empty() || *last_key != *entry.key;
-            writer.add(entry)?;
-            if new_key {
-                keys.push((hash_key(entry.key), writer.block_ordinal()));
-                last_key.clear();
-                last_key.extend_from_slice(entry.key);
-            }
-            merge.advance()?;
+        if merge.current().is_none() {
+            return Ok((None, Vec::new()));
         }
-        if keys.is_empty() {
-            return Ok((None, keys));
-        }
-        let (sink, meta) = writer.finish()?;
+        let (id, bytes, meta, keys) = self.build_table(&mut merge, u64::MAX)?;
         let offset = self.container.allocate(meta.len)?;
-        if let Err(error) = self.container.write(&sink.0, offset) {
+        if let Err(error) = self.container.write(&bytes, offset) {
             self.container.free(offset, meta.len);
             // Nothing names it yet: a full disk is no more than that, as for a checkpoint's runs.
             return Err(match error.kind() {

@@ -7,7 +7,8 @@
 //! bytes than the limit are admitted when no others are reserved.
 //!
 //! Above 3/4 of either side puts are slowed down in proportion to their bytes, the more the less room
-//! is left, so that one long sync of a busy disk does not take them to the limit; there they queue, first come, first served, so that a large request is not starved by small ones. What
+//! is left, so that one long sync of a busy disk does not take them to the limit; there they queue,
+//! first come, first served, so that a large request is not starved by small ones. What
 //! reorganisation is behind with slows puts down in the same way, but never stops them: more debt is
 //! more space on disk, not a limit.
 //!

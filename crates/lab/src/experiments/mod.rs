@@ -30,7 +30,8 @@ use clap::Subcommand;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-use crate::opener::Opener;
+use crate::opener::{Opener, Settings};
+use crate::store::Store;
 
 /// Why an experiment ended without a result.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -135,6 +136,24 @@ impl Experiment {
     pub fn run(&self, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
         isolated::run(self.measure(), openers)
     }
+}
+
+/// Opens an empty store in a directory of its own below `directory`, hands it with that to `run`, and
+/// removes it.
+fn in_fresh_store<T>(
+    opener: &dyn Opener,
+    directory: &Path,
+    round: usize,
+    settings: &Settings,
+    run: impl FnOnce(&dyn Store, &Path) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let own = directory.join(round.to_string());
+    std::fs::create_dir_all(&own)?;
+    let store = opener.open(&own, settings)?;
+    let done = run(&*store, &own)?;
+    store.close()?;
+    std::fs::remove_dir_all(&own)?;
+    Ok(done)
 }
 
 /// The text that each round of each store left, in the order of stores; the figures of such an

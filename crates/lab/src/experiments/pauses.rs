@@ -104,16 +104,13 @@ impl Measure for Arguments {
         round: usize,
     ) -> Result<Value, Failure> {
         // Each round begins with an empty store: a long ingest leaves another one behind.
-        let directory = directory.join(round.to_string());
-        std::fs::create_dir_all(&directory)?;
         let settings = crate::opener::Settings {
             memory_bytes: self.memory_mib << 20,
             durability: Durability::Process,
         };
-        let store = opener.open(&directory, &settings)?;
-        let report = run(&*store, &self.settings_of()).map_err(|error| error.to_string())?;
-        store.close()?;
-        std::fs::remove_dir_all(&directory)?;
+        let report = super::in_fresh_store(opener, directory, round, &settings, |store, _| {
+            Ok(run(store, &self.settings_of()).map_err(|error| error.to_string())?)
+        })?;
         let mut figures = report.to_json();
         figures["text"] = report.to_string().into();
         Ok(figures)

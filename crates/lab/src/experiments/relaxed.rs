@@ -104,34 +104,29 @@ impl Measure for Arguments {
         directory: &Path,
         round: usize,
     ) -> Result<Value, Failure> {
-        // Fresh in each round.
-        let own = directory.join(round.to_string());
-        std::fs::create_dir(&own)?;
         let settings = Settings {
             memory_bytes: self.memory_mib << 20,
             durability: Durability::Relaxed,
         };
-        let store = opener.open(&own, &settings)?;
-        let dataset = Dataset::of_size(self.size_mib() << 20, VALUE_BYTES, self.common.seed);
-        self.load(&*store, &dataset)?;
-        let population = Arc::new(Population::new(dataset.records));
-        let seed = self.common.seed;
-        let mut figures = Vec::new();
-        for kind in KINDS {
-            let distribution = Distribution::new(kind, dataset.records, THETA_DEFAULT, seed);
-            let never = AtomicBool::new(false);
-            let stream = seed + round as u64;
-            let worker = |index| -> Box<dyn Worker> {
-                let (mix, set, all) = (Mix::P, &dataset, &population);
-                Box::new(MixWorker::new(mix, &distribution, set, all, stream, index))
-            };
-            let phase = self.phase("P", kind.name(), Some(self.seconds()));
-            figures.push(driver::run(&*store, &phase, &never, &NoProgress, &worker)?.to_json());
-        }
-        let name = store.name();
-        store.close()?;
-        std::fs::remove_dir_all(&own)?;
-        Ok(json!({ "store": name, "phases": figures }))
+        super::in_fresh_store(opener, directory, round, &settings, |store, _| {
+            let dataset = Dataset::of_size(self.size_mib() << 20, VALUE_BYTES, self.common.seed);
+            self.load(store, &dataset)?;
+            let population = Arc::new(Population::new(dataset.records));
+            let seed = self.common.seed;
+            let mut figures = Vec::new();
+            for kind in KINDS {
+                let distribution = Distribution::new(kind, dataset.records, THETA_DEFAULT, seed);
+                let never = AtomicBool::new(false);
+                let stream = seed + round as u64;
+                let worker = |index| -> Box<dyn Worker> {
+                    let (mix, set, all) = (Mix::P, &dataset, &population);
+                    Box::new(MixWorker::new(mix, &distribution, set, all, stream, index))
+                };
+                let phase = self.phase("P", kind.name(), Some(self.seconds()));
+                figures.push(driver::run(store, &phase, &never, &NoProgress, &worker)?.to_json());
+            }
+            Ok(json!({ "store": store.name(), "phases": figures }))
+        })
     }
 
     fn report(&self, results: &[Measured]) -> String {

@@ -96,19 +96,16 @@ impl Measure for Arguments {
         directory: &Path,
         round: usize,
     ) -> Result<Value, Failure> {
-        let directory = directory.join(round.to_string());
-        std::fs::create_dir_all(&directory)?;
         let settings = crate::opener::Settings {
             memory_bytes: self.memory_mib << 20,
             durability: Durability::Process,
         };
-        let store = opener.open(&directory, &settings)?;
-        let report = run(&*store, &directory, &self.settings_of(), &mut |step| {
-            eprintln!("{}{step}", store.name());
-        })
-        .map_err(|error| error.to_string())?;
-        store.close()?;
-        std::fs::remove_dir_all(&directory)?;
+        let report = super::in_fresh_store(opener, directory, round, &settings, |store, own| {
+            let report = run(store, own, &self.settings_of(), &mut |step| {
+                eprintln!("{}{step}", store.name());
+            });
+            Ok(report.map_err(|error| error.to_string())?)
+        })?;
         let mut figures = report.to_json();
         figures["text"] = report.to_string().into();
         Ok(figures)

@@ -74,57 +74,52 @@ impl Measure for Arguments {
         directory: &Path,
         round: usize,
     ) -> Result<Value, Failure> {
-        // Fresh in each round.
-        let own = directory.join(round.to_string());
-        std::fs::create_dir(&own)?;
         let settings = Settings {
             memory_bytes: self.memory_mib << 20,
             durability: Durability::Sync,
         };
-        let store = opener.open(&own, &settings)?;
-        let dataset = Dataset::new(self.keys, VALUE_BYTES, self.common.seed);
-        let kind = DistributionKind::ZipfComposite;
-        let distribution = Distribution::new(kind, self.keys, THETA_DEFAULT, self.common.seed);
-        let population = Arc::new(Population::new(self.keys));
-        let mut figures = Vec::new();
-        for &threads in &self.threads {
-            let time = Duration::from_secs_f64(self.seconds() / 4.0);
-            let disk = syncs_per_second(&directory.join("disk"), time)?;
-            let phase = Phase {
-                name: "sync puts".to_owned(),
-                distribution: kind.name().to_owned(),
-                threads,
-                limit: Limit {
-                    operations: None,
-                    duration: Some(Duration::from_secs_f64(self.seconds())),
-                },
-                expected_operations: None,
-                settle: false,
-                course_interval: Duration::from_secs(1),
-            };
-            let never = AtomicBool::new(false);
-            let stream = self.common.seed + (round * 1000 + threads) as u64;
-            let worker = |index| -> Box<dyn Worker> {
-                let (mix, set, all) = (Mix::P, &dataset, &population);
-                Box::new(MixWorker::new(mix, &distribution, set, all, stream, index))
-            };
-            let result = driver::run(&*store, &phase, &never, &NoProgress, &worker)?;
-            let latency = result.latencies.first().ok_or("nothing was put")?;
-            figures.push(json!({
-                "threads": threads,
-                "puts_per_second": result.throughput(),
-                "p50_nanos": latency.p50,
-                "p99_nanos": latency.p99,
-                "p99.9_nanos": latency.p999,
-                "max_nanos": latency.max,
-                "cpu_micros_per_put": result.cpu_micros_per_operation(),
-                "disk_syncs_per_second": disk,
-            }));
-        }
-        let name = store.name();
-        store.close()?;
-        std::fs::remove_dir_all(&own)?;
-        Ok(json!({ "store": name, "by_threads": figures }))
+        super::in_fresh_store(opener, directory, round, &settings, |store, _| {
+            let dataset = Dataset::new(self.keys, VALUE_BYTES, self.common.seed);
+            let kind = DistributionKind::ZipfComposite;
+            let distribution = Distribution::new(kind, self.keys, THETA_DEFAULT, self.common.seed);
+            let population = Arc::new(Population::new(self.keys));
+            let mut figures = Vec::new();
+            for &threads in &self.threads {
+                let time = Duration::from_secs_f64(self.seconds() / 4.0);
+                let disk = syncs_per_second(&directory.join("disk"), time)?;
+                let phase = Phase {
+                    name: "sync puts".to_owned(),
+                    distribution: kind.name().to_owned(),
+                    threads,
+                    limit: Limit {
+                        operations: None,
+                        duration: Some(Duration::from_secs_f64(self.seconds())),
+                    },
+                    expected_operations: None,
+                    settle: false,
+                    course_interval: Duration::from_secs(1),
+                };
+                let never = AtomicBool::new(false);
+                let stream = self.common.seed + (round * 1000 + threads) as u64;
+                let worker = |index| -> Box<dyn Worker> {
+                    let (mix, set, all) = (Mix::P, &dataset, &population);
+                    Box::new(MixWorker::new(mix, &distribution, set, all, stream, index))
+                };
+                let result = driver::run(store, &phase, &never, &NoProgress, &worker)?;
+                let latency = result.latencies.first().ok_or("nothing was put")?;
+                figures.push(json!({
+                    "threads": threads,
+                    "puts_per_second": result.throughput(),
+                    "p50_nanos": latency.p50,
+                    "p99_nanos": latency.p99,
+                    "p99.9_nanos": latency.p999,
+                    "max_nanos": latency.max,
+                    "cpu_micros_per_put": result.cpu_micros_per_operation(),
+                    "disk_syncs_per_second": disk,
+                }));
+            }
+            Ok(json!({ "store": store.name(), "by_threads": figures }))
+        })
     }
 
     fn report(&self, results: &[Measured]) -> String {
