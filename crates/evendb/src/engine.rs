@@ -24,6 +24,7 @@ use crate::memory::{Ledger, LedgerOwner};
 use crate::metrics::Metrics;
 use crate::observe::Observer;
 use crate::options::Options;
+use crate::rebalance::idle::Idle;
 use crate::rebalance::space::Space;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, OnceLock, Weak, epoch};
@@ -109,6 +110,7 @@ pub(crate) struct Engine {
     pub(crate) work: Work,
     /// What the last look at all chunks found.
     pub(crate) space: Space,
+    pub(crate) idle: Idle,
     /// Held for the life of the engine.
     pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
 }
@@ -185,6 +187,7 @@ impl Engine {
             log_merges: Mutex::new(Vec::new()),
             work: Work::default(),
             space: Space::default(),
+            idle: Idle::default(),
             lock: Mutex::new(parts.lock),
             options,
         }

@@ -38,12 +38,15 @@ enum Job {
     /// Only take the durable deltas into the munk: puts wait for their memory.
     Absorb(Named),
     Load(Named),
+    /// Nothing else is to do: make it smaller.
+    Shrink(Named),
 }
 
 impl Job {
     fn named(&self) -> &Named {
         match self {
-            Job::Maintain(named) | Job::Absorb(named) | Job::Load(named) => named,
+            Job::Maintain(named) | Job::Absorb(named) => named,
+            Job::Load(named) | Job::Shrink(named) => named,
         }
     }
 }
@@ -127,12 +130,26 @@ impl Work {
         }
     }
 
+    /// Has the chunk made smaller. There is one such job at a time.
+    pub(crate) fn push_shrink(&self, chunk: &Arc<Chunk>) {
+        let mut queue = self.queue.lock();
+        queue.jobs.push_back(Job::Shrink(Named::new(chunk)));
+        self.jobs.notify_one();
+    }
+
+    /// Whether any job or checkpoint waits, or a job runs.
+    pub(crate) fn is_busy(&self) -> bool {
+        let queue = self.queue.lock();
+        queue.running > 0 || !queue.is_empty() || queue.checkpoint_wanted
+    }
+
     fn take(&self, queue: &mut Queue) -> Option<Job> {
         let absorb = queue.absorbs.pop_front().map(Job::Absorb);
         let job = absorb.or_else(|| queue.jobs.pop_front())?;
         match &job {
             Job::Maintain(chunk) | Job::Absorb(chunk) => queue.queued.remove(&chunk.id),
             Job::Load(chunk) => queue.loading.remove(&chunk.id),
+            Job::Shrink(_) => true,
         };
         queue.running += 1;
         Some(job)
@@ -361,6 +378,7 @@ fn upkeep(engine: &Engine) {
                 engine.munk_round();
             }
             engine.space_round(false);
+            engine.idle_round();
             engine.collect_memory();
             if engine.ballast.is_owed() {
                 engine.tend_ballast();
@@ -426,6 +444,7 @@ impl Engine {
                     drop(self.load_if_room(&chunk));
                 }
             }
+            Job::Shrink(_) => drop(self.shrink(&chunk)),
         }
     }
 

@@ -12,8 +12,8 @@
 //! | run | hole | run | punched |  run  | hole | run |      hole      |  not in use yet |
 //!                                                         <-- cut from here
 //! ```
-//! What is free beyond need goes back to the file system ([`Container::give_back`]): the file is
-//! cut, and large holes are punched. A punched hole is out of the allocator's sight until nothing
+//! What is free beyond need goes back to the file system ([`Container::give_back`], and where nothing
+//! is put [`Container::give_excess_back`]): the file is cut, and large holes are punched. A punched hole is out of the allocator's sight until nothing
 //! else fits; then its blocks are reserved again first. After opening, punched holes are holes like
 //! others: a write there may find the disk full, which a checkpoint survives, and then they are told
 //! apart ([`Container::find_punched`]).
@@ -203,6 +203,16 @@ impl Container {
         if excess < self.step_bytes().max(if sparing { 0 } else { keep / 4 }) {
             return 0;
         }
+        self.give_excess_back(keep, pieces_max, rest)
+    }
+
+    /// The same however little it is, down to a piece: of a database that nobody writes to.
+    pub(crate) fn give_excess_back(
+        &self,
+        keep: u64,
+        pieces_max: usize,
+        rest: &dyn Fn(Duration) -> bool,
+    ) -> u64 {
         let mut given = 0;
         for _ in 0..pieces_max {
             let started = Instant::now();
@@ -418,6 +428,33 @@ mod tests {
         assert_eq!(container.space().2, allocated);
         assert_eq!(container.space().1, 0);
         assert_eq!(vfs.used_bytes(), full);
+    }
+
+    /// Where nothing is put, what is free beyond the reserve goes, though it is less than a step.
+    #[test]
+    fn of_an_idle_database_only_the_reserve_stays() {
+        let vfs = SimVfs::new(1);
+        let container = container(&vfs);
+        let runs: Vec<u64> = (0..32)
+            .map(|_| container.allocate(64 << 10).unwrap())
+            .collect();
+        for &run in &runs[..6] {
+            container.free(run, 64 << 10);
+        }
+        let keep = STEP / 2;
+        while container.give_back(keep, 10, &|_| true) > 0 {}
+        let (free, ..) = container.space();
+        assert!(
+            free > keep + (64 << 10),
+            "a step of it is left alone: {free}"
+        );
+        while container.give_excess_back(keep, 10, &|_| true) > 0 {}
+        let (less, punched, allocated) = container.space();
+        assert!((keep..keep + (32 << 10)).contains(&less), "{less}");
+        assert_eq!(vfs.used_bytes(), allocated - punched);
+        // Runs that are in use keep their blocks: all can be had again.
+        container.ensure_room(free).unwrap();
+        assert!(container.free_bytes() >= free);
     }
 
     #[test]

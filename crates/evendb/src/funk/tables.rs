@@ -266,7 +266,10 @@ fn is_out_of_files(error: &std::io::Error) -> bool {
 impl Drop for TableHandle {
     fn drop(&mut self) {
         // Acquire pairs with the Release in `release`: the dropping edit is durable.
-        let table = self.close();
+        let table = self.opened.take();
+        if let Some(table) = &table {
+            self.shared.count(self, table, -1);
+        }
         if self.released.load(Ordering::Acquire) {
             let (reaper, len) = (&self.shared.reaper, self.part.meta.len);
             match self.part.place {

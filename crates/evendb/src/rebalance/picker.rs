@@ -249,6 +249,45 @@ pub(crate) fn log_weight(stats: &ChunkStats) -> f64 {
     (rate * stats.live_bytes_estimate as f64).sqrt()
 }
 
+/// What rewriting a chunk would leave and take away, for [`pick_idle`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shrinking {
+    /// What it would write.
+    pub(crate) live_bytes: u64,
+    /// What it would free.
+    pub(crate) garbage_bytes: u64,
+}
+
+/// Which chunks to rewrite when there is nothing else to do, best first: those with the greatest share
+/// of garbage, until there is no more of it in all than `garbage_share` of what lives, or the next one
+/// would write more than is left of `write_bytes_max`. None that has no more than its own share.
+pub(crate) fn pick_idle(
+    chunks: &[Shrinking],
+    garbage_share: f64,
+    write_bytes_max: u64,
+) -> Vec<usize> {
+    let sum = |bytes: fn(&Shrinking) -> u64| chunks.iter().map(bytes).sum::<u64>();
+    let garbage_max = (sum(|chunk| chunk.live_bytes) as f64 * garbage_share) as u64;
+    let mut garbage = sum(|chunk| chunk.garbage_bytes);
+    let share = |chunk: &Shrinking| chunk.garbage_bytes as f64 / chunk.live_bytes.max(1) as f64;
+    let mut order: Vec<usize> = (0..chunks.len())
+        .filter(|&at| share(&chunks[at]) > garbage_share)
+        .collect();
+    order.sort_by(|&a, &b| share(&chunks[b]).total_cmp(&share(&chunks[a])));
+    let mut left = write_bytes_max;
+    order
+        .into_iter()
+        .take_while(|&at| {
+            let taken = garbage > garbage_max && chunks[at].live_bytes <= left;
+            if taken {
+                garbage -= chunks[at].garbage_bytes;
+                left -= chunks[at].live_bytes;
+            }
+            taken
+        })
+        .collect()
+}
+
 #[cfg(test)]
 #[cfg(not(evendb_loom))]
 mod tests {
@@ -432,7 +471,55 @@ mod tests {
         assert_eq!(log_bytes_max(&fine(), &limits), 2 * MB);
     }
 
+    fn shrinking(figures: &[(u64, u64)]) -> Vec<Shrinking> {
+        let one = |&(live_bytes, garbage_bytes)| Shrinking {
+            live_bytes,
+            garbage_bytes,
+        };
+        figures.iter().map(one).collect()
+    }
+
+    #[test]
+    fn idle_work_begins_with_the_most_garbage_and_ends_at_its_target() {
+        let chunks = shrinking(&[(1000, 90), (1000, 400), (1000, 0), (1000, 200), (0, 50)]);
+        let pick = |share, bytes| pick_idle(&chunks, share, bytes);
+        // 740 of garbage, 400 may stay: the one that writes nothing, then the worst.
+        assert_eq!(pick(0.1, 10_000), [4, 1]);
+        assert_eq!(pick(0.05, 10_000), [4, 1, 3]);
+        // Chunks with less than their share are left alone, whatever is left of the target.
+        assert_eq!(pick(0.0, 10_000), [4, 1, 3, 0]);
+        assert_eq!(pick(0.18, 10_000), [4]);
+        assert_eq!(pick(1.0, 10_000), [0; 0]);
+        // No more is written than may be.
+        assert_eq!(pick(0.0, 2999), [4, 1, 3]);
+        assert_eq!(pick(0.0, 999), [4]);
+    }
+
     proptest! {
+        /// Idle work reaches its target where it may write enough, and never writes more than it may; a
+        /// second time there is nothing left to do.
+        #[test]
+        fn idle_work_is_bounded(
+            figures in prop::collection::vec((0..10 * MB, 0..4 * MB), 0..40),
+            share in 0.0f64..0.5,
+            bytes in 0..200 * MB,
+        ) {
+            let mut chunks = shrinking(&figures);
+            let picked = pick_idle(&chunks, share, bytes);
+            let written: u64 = picked.iter().map(|&at| chunks[at].live_bytes).sum();
+            prop_assert!(written <= bytes);
+            for &at in &picked {
+                prop_assert!(chunks[at].garbage_bytes as f64 > chunks[at].live_bytes as f64 * share);
+            }
+            for at in pick_idle(&chunks, share, u64::MAX) {
+                chunks[at].garbage_bytes = 0;
+            }
+            let live: u64 = chunks.iter().map(|chunk| chunk.live_bytes).sum();
+            let garbage: u64 = chunks.iter().map(|chunk| chunk.garbage_bytes).sum();
+            prop_assert!(garbage as f64 <= live as f64 * share + 1.0);
+            prop_assert!(pick_idle(&chunks, share, u64::MAX).is_empty());
+        }
+
         /// Under the square-root rule too: what has been rewritten is not rewritten again, whatever
         /// the rate and the budget, and more budget never means more rewriting.
         #[test]

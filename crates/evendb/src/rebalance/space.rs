@@ -19,6 +19,7 @@ use crate::chunk::{Chunk, Heat};
 use crate::engine::Engine;
 use crate::manifest::edit::Place;
 use crate::metrics::SpaceStats;
+use crate::options::Options;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -48,6 +49,12 @@ pub(crate) struct Space {
     /// Bytes of a record, on average.
     record_bytes: AtomicU64,
     chunks: AtomicU64,
+}
+
+/// Room on the disk that puts may ask for before the next look: so that they find it there,
+/// and do not wait for a file system that is busy with a checkpoint's writes.
+pub(super) fn room_step(options: &Options) -> u64 {
+    (options.delta_bytes_max() / 4).max(64 << 10)
 }
 
 /// Sums over chunks.
@@ -130,7 +137,10 @@ impl Engine {
             .map(|(_, chunk)| chunk.heat.logged.swap(0, Ordering::Relaxed))
             .collect();
         let live_before = self.space.stats.lock().live_bytes.max(1);
-        let share = arrived.iter().sum::<u64>() as f64 / live_before as f64;
+        let arrived_bytes: u64 = arrived.iter().sum();
+        let record_bytes = self.space.record_bytes.load(Ordering::Relaxed);
+        self.earn_for_idle(arrived_bytes, record_bytes, live_before);
+        let share = arrived_bytes as f64 / live_before as f64;
         let kept = (-share).exp() as f32;
         for ((_, chunk), arrived) in chunks.iter().zip(arrived) {
             let rate = Heat::load(&chunk.heat.log_rate) * kept + arrived as f32;
@@ -179,10 +189,13 @@ impl Engine {
             .store(sums.weight.to_bits(), Ordering::Relaxed);
     }
 
-    /// Room on the disk that puts may ask for before the next look: so that they find it there,
-    /// and do not wait for a file system that is busy with a checkpoint's writes.
-    fn room_step(&self) -> u64 {
-        (self.options.delta_bytes_max() / 4).max(64 << 10)
+    /// Room that is kept beyond what the deltas need: at least, and at most.
+    fn room_kept(&self) -> (u64, u64) {
+        let step = room_step(&self.options);
+        match self.is_idle() {
+            true => (step / 2, step),
+            false => (2 * step, 3 * step),
+        }
     }
 
     /// Reserves room ahead of the puts. A full disk shows in the put that needs it, and what is free
@@ -191,7 +204,7 @@ impl Engine {
         if self.ballast.is_owed() {
             return;
         }
-        let wanted = self.admission.delta_used() + 2 * self.room_step();
+        let wanted = self.admission.delta_used() + self.room_kept().0;
         if self.container.free_bytes() < wanted && self.container.ensure_room(wanted).is_ok() {
             self.note_disk_room();
         }
@@ -200,10 +213,13 @@ impl Engine {
     /// Free room of the container that nobody will want soon goes back to the file system.
     /// The bytes that went: while it is some, there may be more.
     pub(crate) fn give_back_room(&self) -> u64 {
-        let keep = self.admission.delta_used() + 3 * self.room_step();
+        let keep = self.admission.delta_used() + self.room_kept().1;
         // A checkpoint that writes to the file waits for a piece, and gets its turn before the next.
         let rest = |worked: Duration| self.manual() || !self.work.wait_for_stop(worked);
-        let given = self.container.give_back(keep, PIECES_MAX, &rest);
+        let given = match self.is_idle() {
+            true => self.container.give_excess_back(keep, PIECES_MAX, &rest),
+            false => self.container.give_back(keep, PIECES_MAX, &rest),
+        };
         if given > 0 {
             // Who was told of more room before has had less than what is kept to put into it.
             let room = self.container.free_bytes();
@@ -250,17 +266,22 @@ impl Engine {
     }
 }
 
+/// What a rewrite of the chunk would leave.
+pub(super) fn expected_live_bytes(stats: &ChunkStats) -> u64 {
+    match stats.appended_in_order {
+        true => stats.data_bytes,
+        false if stats.has_munk => stats.live_bytes_estimate,
+        // Each tombstone is taken to hide a record of the base.
+        false => {
+            let deleted = stats.tombstones as f64 / stats.records.max(1) as f64;
+            (stats.live_bytes_estimate as f64 * (1.0 - deleted.min(1.0))) as u64
+        }
+    }
+}
+
 impl Sums {
     fn add(&mut self, stats: &ChunkStats, limits: &Limits) {
-        let live = match stats.appended_in_order {
-            true => stats.data_bytes,
-            false if stats.has_munk => stats.live_bytes_estimate,
-            // Each tombstone is taken to hide a record of the base.
-            false => {
-                let deleted = stats.tombstones as f64 / stats.records.max(1) as f64;
-                (stats.live_bytes_estimate as f64 * (1.0 - deleted.min(1.0))) as u64
-            }
-        };
+        let live = expected_live_bytes(stats);
         self.live += live;
         self.data += stats.data_bytes;
         self.log += stats.log_bytes;

@@ -78,7 +78,17 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
         let old = unsafe { Arc::from_raw(old) };
         // The cell's count stays until every pin of now is gone; the caller gets another.
         epoch::retire(&guard, old.clone());
+        // Out of this thread's own bag, as `ArcCell::replace` has it.
+        #[cfg(not(any(evendb_loom, evendb_shuttle)))]
+        guard.flush();
         Some(old)
+    }
+
+    /// The same for its last owner: nobody else can be looking, so nothing is kept for anybody.
+    pub(crate) fn take(&mut self) -> Option<Arc<T>> {
+        let old = self.pointer.swap(ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: the swap took the cell's count out of the cell, and `&mut self` excludes readers.
+        (!old.is_null()).then(|| unsafe { Arc::from_raw(old) })
     }
 
     /// Puts `new` in the place of `old` if that is what the cell holds. Whether it was.

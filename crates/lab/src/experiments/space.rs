@@ -5,8 +5,10 @@
 //!        -> delete the first half, key by key in batches -> watch the directory shrink
 //! ```
 //! Live bytes are keys and values; bytes on disk are allocated blocks of all files in the store's
-//! directory, the commit log included and beside (it is of fixed size); write amplification is what
-//! the process wrote to files over what it put, debt paid.
+//! directory, the commit log included and beside (it is of fixed size: what the disk holds over what
+//! lives is told without it, and with it); write amplification is what the process wrote to files over
+//! what it put, debt paid. The watch ends when nothing has changed for a while below the least limit,
+//! and tells what was written for it.
 
 use std::fmt;
 use std::path::Path;
@@ -133,6 +135,8 @@ pub struct Settings {
     pub delete_half: bool,
     /// How long to wait for the space of what was deleted.
     pub wait: Duration,
+    /// How long the disk must not have changed for that to end before, once it holds little.
+    pub unchanged: Duration,
     /// The seed of keys, values and operations.
     pub seed: u64,
 }
@@ -147,6 +151,7 @@ impl Default for Settings {
             threads: 2,
             delete_half: true,
             wait: Duration::from_secs(60),
+            unchanged: UNCHANGED,
             seed: 1,
         }
     }
@@ -167,6 +172,10 @@ pub struct Step {
     pub disk_bytes: u64,
     /// The most bytes on disk during the step.
     pub disk_bytes_max: u64,
+    /// Bytes of those on disk that do not count.
+    pub fixed_bytes: u64,
+    /// Bytes the store wrote to files other than a commit log, where nothing was put and it is known.
+    pub written_bytes: Option<u64>,
     /// Bytes written to files over bytes put, where that is known.
     pub write_amplification: Option<f64>,
     /// The store's figures at its end.
@@ -182,10 +191,34 @@ pub struct Report {
     pub fixed_bytes: u64,
     /// In order.
     pub steps: Vec<Step>,
-    /// Seconds from the last deletion until the disk held less than 1.3, and than 1.2 times the live
-    /// bytes.
-    pub returned_seconds: [Option<f64>; 2],
+    /// When the disk held little again after the deletion.
+    pub returned: Vec<Returned>,
 }
+
+/// When the disk came below a multiple of the live bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Returned {
+    /// The multiple, in tenths.
+    pub tenths: u64,
+    /// Whether bytes that do not count were counted.
+    pub with_fixed: bool,
+    /// Seconds from the last deletion, if it came there.
+    pub seconds: Option<f64>,
+}
+
+/// What is waited for, the most important last.
+fn limits() -> Vec<Returned> {
+    let limits = [(13, true), (12, true), (13, false), (12, false)];
+    let limit = |(tenths, with_fixed)| Returned {
+        tenths,
+        with_fixed,
+        seconds: None,
+    };
+    limits.map(limit).to_vec()
+}
+
+/// How long the disk must not have changed for the watch to end.
+const UNCHANGED: Duration = Duration::from_secs(4);
 
 /// Runs on an empty store in `directory`. Before the deletion is watched nothing is settled: the
 /// store gives space back by itself, or does not.
@@ -203,7 +236,7 @@ pub fn run(
         store: store.name(),
         fixed_bytes: fixed_bytes(store),
         steps: Vec::new(),
-        returned_seconds: [None; 2],
+        returned: limits(),
     };
     let population = Arc::new(Population::new(0));
     let load = |_: usize| -> Box<dyn Worker> {
@@ -240,24 +273,29 @@ pub fn run(
     }
     if settings.delete_half {
         let live_bytes = dataset.data_bytes() / 2;
+        let before = files_written(&store.stats());
         let started = Instant::now();
         delete(store, 0..dataset.records / 2)?;
         let deleted = Instant::now();
         let mut disk_bytes_max = 0;
+        let mut last = (0, Instant::now());
         let disk_bytes = loop {
             let bytes = disk_bytes(directory);
             disk_bytes_max = disk_bytes_max.max(bytes);
-            let tenths = bytes.saturating_sub(report.fixed_bytes) * 10 / live_bytes.max(1);
-            for (returned, limit) in report.returned_seconds.iter_mut().zip([13, 12]) {
-                if returned.is_none() && tenths < limit {
-                    *returned = Some(deleted.elapsed().as_secs_f64());
-                }
+            report.note_returned(bytes, live_bytes, deleted.elapsed());
+            if bytes != last.0 {
+                last = (bytes, Instant::now());
             }
-            if report.returned_seconds[1].is_some() || deleted.elapsed() > settings.wait {
+            let returned = report.returned.last().map(|one| one.seconds.is_some());
+            if (returned == Some(true) && last.1.elapsed() > settings.unchanged)
+                || deleted.elapsed() > settings.wait
+            {
                 break bytes;
             }
             thread::sleep(Duration::from_millis(50));
         };
+        let figures = store.stats();
+        let after = files_written(&figures);
         let step = Step {
             name: "delete half".to_owned(),
             seconds: (deleted - started).as_secs_f64(),
@@ -265,8 +303,10 @@ pub fn run(
             live_bytes,
             disk_bytes,
             disk_bytes_max,
+            fixed_bytes: report.fixed_bytes,
+            written_bytes: after.zip(before).map(|(after, before)| after - before),
             write_amplification: None,
-            figures: store.stats(),
+            figures,
         };
         progress(&step);
         report.steps.push(step);
@@ -343,6 +383,8 @@ impl Watched<'_> {
             live_bytes: self.live_bytes,
             disk_bytes,
             disk_bytes_max: most.max(disk_bytes),
+            fixed_bytes: fixed_bytes(self.store),
+            written_bytes: None,
             write_amplification: written(&result),
             figures: self.store.stats(),
         })
@@ -363,6 +405,16 @@ fn written(result: &PhaseResult) -> Option<f64> {
         }
         None => result.write_amplification_process(),
     }
+}
+
+/// What the store says it has written to files other than a commit log, if it says so.
+fn files_written(figures: &[Figure]) -> Option<u64> {
+    let files = figures.iter().filter(|figure| {
+        figure.name.starts_with("written.")
+            && !["written.user", "written.commit_log"].contains(&figure.name)
+    });
+    let (count, sum) = files.fold((0, 0), |(count, sum), one| (count + 1, sum + one.value));
+    (count > 0).then_some(sum)
 }
 
 /// Allocated blocks of all files below `directory`.
@@ -405,6 +457,7 @@ impl Report {
                     "live_bytes": step.live_bytes,
                     "disk_bytes": step.disk_bytes,
                     "disk_bytes_max": step.disk_bytes_max,
+                    "written_bytes": step.written_bytes,
                     "write_amplification": step.write_amplification,
                     "figures": figures,
                 })
@@ -414,8 +467,24 @@ impl Report {
             "store": self.store,
             "fixed_bytes": self.fixed_bytes,
             "steps": steps,
-            "returned_seconds": self.returned_seconds,
+            "returned": self.returned.iter().map(|one| json!({
+                "times": one.tenths as f64 / 10.0,
+                "with_fixed": one.with_fixed,
+                "seconds": one.seconds,
+            })).collect::<Vec<_>>(),
         })
+    }
+
+    fn note_returned(&mut self, disk_bytes: u64, live_bytes: u64, elapsed: Duration) {
+        for returned in &mut self.returned {
+            let bytes = match returned.with_fixed {
+                true => disk_bytes,
+                false => disk_bytes.saturating_sub(self.fixed_bytes),
+            };
+            if returned.seconds.is_none() && bytes * 10 < live_bytes.max(1) * returned.tenths {
+                returned.seconds = Some(elapsed.as_secs_f64());
+            }
+        }
     }
 }
 
@@ -432,8 +501,17 @@ impl fmt::Display for Step {
             mib(self.disk_bytes),
             mib(self.disk_bytes_max)
         )?;
+        let times = |bytes: u64| bytes as f64 / self.live_bytes.max(1) as f64;
+        let counted = self.disk_bytes.saturating_sub(self.fixed_bytes);
+        write!(f, "  {:.2}x live", times(counted))?;
+        if self.fixed_bytes > 0 {
+            write!(f, " ({:.2}x with what is fixed)", times(self.disk_bytes))?;
+        }
         if let Some(amplification) = self.write_amplification {
             write!(f, "  write amplification {amplification:.2}")?;
+        }
+        if let Some(bytes) = self.written_bytes {
+            write!(f, "  written {:.1} MiB", mib(bytes))?;
         }
         for figure in &self.figures {
             if figure.name.starts_with("space.") {
@@ -455,10 +533,16 @@ impl fmt::Display for Report {
         for step in &self.steps {
             writeln!(f, "{step}")?;
         }
-        for (returned, times) in self.returned_seconds.iter().zip(["1.3", "1.2"]) {
-            match returned {
-                Some(seconds) => writeln!(f, "  under {times}x live after {seconds:.2} s")?,
-                None => writeln!(f, "  not under {times}x live in time")?,
+        let returned = self.returned.iter();
+        for one in returned.filter(|one| self.fixed_bytes > 0 || !one.with_fixed) {
+            let times = one.tenths as f64 / 10.0;
+            let fixed = match one.with_fixed {
+                true => ", what is fixed counted",
+                false => "",
+            };
+            match one.seconds {
+                Some(seconds) => writeln!(f, "  under {times}x live after {seconds:.2} s{fixed}")?,
+                None => writeln!(f, "  not under {times}x live in time{fixed}")?,
             }
         }
         Ok(())
@@ -475,13 +559,14 @@ mod tests {
         let settings = Settings {
             data_bytes: 1 << 20,
             value_bytes: 100,
+            unchanged: Duration::ZERO,
             ..Settings::default()
         };
         let directory = tempfile::tempdir().unwrap();
         let store = MemoryStore::new();
         let report = run(&store, directory.path(), &settings, &mut |_| ()).unwrap();
         assert_eq!(report.steps.len(), 4);
-        assert!(report.returned_seconds[1].is_some());
+        assert!(report.returned.iter().all(|one| one.seconds.is_some()));
         let records = Dataset::of_size(1 << 20, 100, 1).records;
         assert_eq!(store.len() as u64, records - records / 2);
         assert!(report.to_string().contains("delete half"));

@@ -1,0 +1,251 @@
+//! A database into which nothing is put gives back what it keeps for puts to come.
+//!
+//! ```text
+//!   puts              |||||||                                   |||
+//!   nothing owed              ----- IDLE_AFTER ------
+//!   idle                                             ==========     the next put ends it
+//!   container's reserve  several steps                one step
+//!   garbage           up to the space budget          a third of it, chunk by chunk
+//! ```
+//! The budget lets garbage lie because rewriting it later costs less; where no puts come there is no
+//! later. What it costs is bounded (flash wears, batteries run down):
+//! * A plan is made once per idle time, so no chunk is rewritten twice; one that has less garbage than
+//!   the target allows it is not in it at all ([`super::picker::pick_idle`]).
+//! * Every byte of rewriting has been earned by a byte that came to a log, or that a deletion hid. An
+//!   account begins empty with each opening and holds at most the live bytes: over time, idle work
+//!   adds at most one to the write amplification.
+//! * One chunk at a time, at [`PACE_BYTES`] a second, and only while nothing is owed. A put that comes
+//!   finds at most one chunk under way, which makes way as all reorganisation does.
+//!
+//! Nothing happens while the disk is full (garbage goes there anyway), while a snapshot is registered
+//! (what it sees would be kept), or where the limits of logs are fixed.
+//!
+//! Thread safety: the state's mutex is a leaf. Whether it is idle is an atomic that anybody may read;
+//! acting on it a moment too late does no harm.
+
+use super::picker::{Shrinking, pick_idle};
+use super::space::{expected_live_bytes, room_step};
+use crate::chunk::Chunk;
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+/// How long nothing must have been put, nor have been owed.
+const IDLE_AFTER: Duration = Duration::from_secs(3);
+/// The part of the garbage that the space budget allows to which an idle database comes down.
+const GARBAGE_PART: f64 = 1.0 / 3.0;
+/// Bytes a second that are rewritten.
+const PACE_BYTES: u64 = 32 << 20;
+/// Not idle.
+const BUSY: u64 = u64::MAX;
+
+/// What is known of being idle.
+pub(crate) struct Idle {
+    /// Writes there had been when it became idle: until there are more, it is.
+    at_writes: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Writes and jobs at the last look that found new ones.
+    writes: u64,
+    jobs: u64,
+    since: Option<Instant>,
+    /// Bytes that may be rewritten.
+    account_bytes: u64,
+    /// Deletions that have been earned for.
+    deletes: u64,
+    /// Made in this idle time.
+    planned: bool,
+    /// Chunks to rewrite, with about the bytes that each writes; the last one first.
+    plan: Vec<(Weak<Chunk>, u64)>,
+    /// When the next one may begin.
+    next: Option<Instant>,
+}
+
+impl Default for Idle {
+    fn default() -> Self {
+        Idle {
+            at_writes: AtomicU64::new(BUSY),
+            state: Mutex::default(),
+        }
+    }
+}
+
+impl Engine {
+    /// Records put or deleted.
+    fn writes(&self) -> u64 {
+        self.metrics.puts.get() + self.metrics.deletes.get()
+    }
+
+    /// Changes whenever reorganisation or a checkpoint has done something.
+    fn jobs_done(&self) -> u64 {
+        let metrics = &self.metrics;
+        let jobs = [
+            &metrics.rebalances,
+            &metrics.splits,
+            &metrics.absorbs,
+            &metrics.log_merges,
+            &metrics.checkpoints,
+        ];
+        jobs.iter().map(|jobs| jobs.get()).sum()
+    }
+
+    /// Whether no puts have come for a while, and none since.
+    pub(crate) fn is_idle(&self) -> bool {
+        // Relaxed: it tells of nothing else.
+        self.idle.at_writes.load(Ordering::Relaxed) == self.writes()
+    }
+
+    /// So much arrived in logs, of a database of `live_bytes`; deletions hid so much more.
+    pub(super) fn earn_for_idle(&self, arrived: u64, record_bytes: u64, live_bytes: u64) {
+        let deletes = self.metrics.deletes.get();
+        let mut state = self.idle.state.lock();
+        let hidden = deletes.saturating_sub(state.deletes) * record_bytes;
+        state.deletes = deletes;
+        let earned = state.account_bytes.saturating_add(arrived + hidden);
+        state.account_bytes = earned.min(live_bytes);
+    }
+
+    /// Upkeep's look: notices that the database is idle, or that it is no more, and has the next chunk
+    /// rewritten if it is time to.
+    pub(crate) fn idle_round(&self) {
+        let owed = self.work.is_busy() || self.ballast.is_owed();
+        {
+            let mut state = self.idle.state.lock();
+            if !self.is_idle() {
+                let (writes, jobs) = (self.writes(), self.jobs_done());
+                if owed || state.since.is_none() || (writes, jobs) != (state.writes, state.jobs) {
+                    (state.writes, state.jobs) = (writes, jobs);
+                    state.since = Some(Instant::now());
+                    state.plan = Vec::new();
+                    return;
+                }
+                if state
+                    .since
+                    .is_some_and(|since| since.elapsed() < IDLE_AFTER)
+                {
+                    return;
+                }
+                // What is in memory keeps room in the container: a checkpoint first, if it is much.
+                if self.admission.delta_used() > room_step(&self.options)
+                    && !self.dirty.lock().is_empty()
+                {
+                    drop(state);
+                    self.request_checkpoint();
+                    return;
+                }
+                self.begin_idle(&mut state, writes);
+            }
+            if owed || state.next.is_some_and(|next| Instant::now() < next) {
+                return;
+            }
+        }
+        if let Some(chunk) = self.next_idle_chunk() {
+            self.work.push_shrink(&chunk);
+        }
+    }
+
+    /// From now on it is idle, unless more than `writes` have come.
+    fn begin_idle(&self, state: &mut State, writes: u64) {
+        (state.planned, state.next) = (false, None);
+        self.idle.at_writes.store(writes, Ordering::Relaxed);
+    }
+
+    /// The next chunk of the plan, which is made now if there is none, and paid from the account.
+    fn next_idle_chunk(&self) -> Option<Arc<Chunk>> {
+        if self.clock.snapshot_count() > 0 || !self.is_idle() {
+            return None;
+        }
+        let unplanned = {
+            let mut state = self.idle.state.lock();
+            (!std::mem::replace(&mut state.planned, true)).then_some(state.account_bytes)
+        };
+        let plan = unplanned.map(|account_bytes| self.plan_shrinking(account_bytes));
+        let mut state = self.idle.state.lock();
+        if let Some(plan) = plan {
+            state.plan = plan;
+        }
+        loop {
+            let (chunk, bytes) = state.plan.pop()?;
+            if let Some(chunk) = chunk.upgrade() {
+                state.account_bytes = state.account_bytes.saturating_sub(bytes);
+                let pause = Duration::from_micros(bytes.saturating_mul(1_000_000) / PACE_BYTES);
+                state.next = Some(Instant::now() + pause);
+                return Some(chunk);
+            }
+        }
+    }
+
+    fn plan_shrinking(&self, account_bytes: u64) -> Vec<(Weak<Chunk>, u64)> {
+        let Some(amplification) = self.options.log_space_amplification() else {
+            return Vec::new();
+        };
+        let chunks = self.chunks();
+        let figures: Vec<Shrinking> = chunks
+            .iter()
+            .map(|(_, chunk)| self.shrinking(chunk))
+            .collect();
+        let garbage_share = (amplification - 1.0) * GARBAGE_PART;
+        let picked = pick_idle(&figures, garbage_share, account_bytes);
+        let named = |&at: &usize| (Arc::downgrade(&chunks[at].1), figures[at].live_bytes);
+        picked.iter().rev().map(named).collect()
+    }
+
+    /// What a rewrite of the chunk would leave, and take away.
+    fn shrinking(&self, chunk: &Chunk) -> Shrinking {
+        let stats = self.own_figures(chunk, &chunk.view.load_full());
+        let live_bytes = expected_live_bytes(&stats);
+        let garbage_bytes = match chunk.damaged.load(Ordering::Relaxed) {
+            true => 0,
+            false => stats.data_bytes.saturating_sub(live_bytes),
+        };
+        Shrinking {
+            live_bytes,
+            garbage_bytes,
+        }
+    }
+
+    /// Rewrites a chunk of the plan, if the database is idle still. Whether it did. Without room, or
+    /// where another job has the chunk, it stays as it is.
+    pub(crate) fn shrink(&self, chunk: &Arc<Chunk>) -> Result<bool> {
+        let (Some(keyspace), Some(_token)) = (self.keyspace_of(chunk), chunk.try_token()) else {
+            return Ok(false);
+        };
+        let damaged = chunk.damaged.load(Ordering::Relaxed);
+        if !self.is_idle() || damaged || self.clock.snapshot_count() > 0 {
+            return Ok(false);
+        }
+        if chunk.latch.lock().retired || self.shrinking(chunk).garbage_bytes == 0 {
+            return Ok(false);
+        }
+        self.absorb(chunk);
+        let parts = self.rewrite(&keyspace, std::slice::from_ref(chunk))?;
+        self.finish_layout(&parts)?;
+        Ok(true)
+    }
+
+    /// What an idle database does, at once and in this thread: for tests, and for databases without
+    /// threads, which never notice that they are idle. Returns the chunks rewritten.
+    pub(crate) fn idle_pass(&self) -> Result<u64> {
+        self.settle_debt()?;
+        {
+            let mut state = self.idle.state.lock();
+            let writes = self.writes();
+            self.begin_idle(&mut state, writes);
+        }
+        let mut rewritten = 0;
+        while let Some(chunk) = self.next_idle_chunk() {
+            rewritten += u64::from(self.shrink(&chunk)?);
+        }
+        self.run_queued_jobs();
+        self.flush_manifest()?;
+        self.collect();
+        while self.give_back_room() > 0 {}
+        self.space_round(true);
+        Ok(rewritten)
+    }
+}
