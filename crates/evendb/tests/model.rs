@@ -190,7 +190,8 @@ impl Run {
                 }
             }
             940..960 => self.db.flush().expect("a checkpoint"),
-            960..973 => self.db.settle_debt().expect("settles"),
+            960..970 => self.db.settle_debt().expect("settles"),
+            970..973 => drop(self.db.idle_pass().expect("nothing fails")),
             973..985 => check_all(&self.db, &self.maps, what),
             985..990 => {
                 let (a, b) = (key(&mut self.random), key(&mut self.random));

@@ -120,6 +120,60 @@ fn a_crash_between_the_tombstones_and_the_edit_loses_only_the_hint() {
     assert_eq!((count(&db, b'a'), count(&db, b'b')), (0, RECORDS as usize));
 }
 
+/// What an idle database does, by a tick instead of the time: garbage within the space budget goes, as
+/// far as a third of that, once.
+#[test]
+fn an_idle_database_pays_garbage_below_its_budget() {
+    let vfs = SimVfs::new(5);
+    let db = options(&vfs).open("/db").unwrap();
+    for round in 0..12 {
+        for number in 0..RECORDS {
+            let number = (number * 2_477 + round) % RECORDS;
+            db.put(key(b'a', number), [round as u8; 100]).unwrap();
+        }
+    }
+    db.settle_debt().unwrap();
+    let busy = db.stats();
+    let garbage = |stats: &evendb::Stats| {
+        let space = stats.space;
+        space.garbage_log_bytes + space.garbage_sstable_bytes
+    };
+    let target = busy.space.live_bytes / 12;
+    assert!(garbage(&busy) > target, "nothing to do: {:?}", busy.space);
+    assert!(db.idle_pass().unwrap() > 0);
+    let idle = db.stats();
+    assert!(garbage(&idle) <= target + target / 8, "{:?}", idle.space);
+    assert!(idle.space.disk_bytes < busy.space.disk_bytes);
+    assert_eq!(idle.space.deletion_pending_bytes, 0);
+    // No more is written than what lives.
+    let written = idle.bytes_written.sstable - busy.bytes_written.sstable;
+    assert!(written <= busy.space.live_bytes * 11 / 10, "{written}");
+    // It is done, and stays so.
+    assert_eq!(db.idle_pass().unwrap(), 0);
+    assert_eq!(db.stats().bytes_written.sstable, idle.bytes_written.sstable);
+    assert_eq!(count(&db, b'a'), RECORDS as usize);
+    db.close().unwrap();
+    let db = options(&vfs).open("/db").unwrap();
+    for number in 0..RECORDS {
+        let value = db.get(key(b'a', number)).unwrap();
+        assert_eq!(value.as_deref(), Some(&[11; 100][..]));
+    }
+}
+
+/// Whoever asks for the paper's log limits gets them, idle or not.
+#[test]
+fn fixed_limits_stay_when_idle() {
+    let vfs = SimVfs::new(6);
+    let options = options(&vfs).log_bytes_limits(8 << 10, 8 << 10);
+    let db = options.open("/db").unwrap();
+    for number in 0..3 * RECORDS {
+        let number = number * 2_477 % RECORDS;
+        db.put(key(b'a', number), [1; 100]).unwrap();
+    }
+    assert_eq!(db.idle_pass().unwrap(), 0);
+    assert_eq!(count(&db, b'a'), RECORDS as usize);
+}
+
 #[test]
 fn the_log_container_shrinks() {
     let vfs = SimVfs::new(4);

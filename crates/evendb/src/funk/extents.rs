@@ -182,20 +182,20 @@ impl Extents {
     }
 
     /// Takes the largest hole that lies before the end, or the part of it that begins and ends at
-    /// multiples of `unit`, of at least `least` bytes: for the owner to give its blocks back. It
-    /// counts as used until it is freed.
+    /// multiples of `unit`, of at least `least` bytes; if it has no such part, the next smaller one that
+    /// has: for the owner to give its blocks back. It counts as used until it is freed.
     pub(crate) fn take_largest(&mut self, unit: u64, least: u64, most: u64) -> Option<Extent> {
         // The hole at the end is cut, not punched.
         let last = self.last_hole().map(|hole| (hole.len, hole.offset));
-        let found = self.by_len.iter().rev().find(|hole| Some(**hole) != last);
-        let &(len, offset) = found?;
-        let low = offset.next_multiple_of(unit);
-        let high = ((offset + len) / unit * unit).min(low + most / unit * unit);
-        let len = high.saturating_sub(low);
-        if len == 0 || len < least {
-            return None;
-        }
-        let extent = Extent { offset: low, len };
+        let least = least.max(1);
+        let part = |&(len, offset): &(u64, u64)| {
+            let low = offset.next_multiple_of(unit);
+            let high = ((offset + len) / unit * unit).min(low + most / unit * unit);
+            let len = high.saturating_sub(low);
+            (len >= least).then_some(Extent { offset: low, len })
+        };
+        let holes = self.by_len.range((least, 0)..).rev();
+        let extent = holes.filter(|hole| Some(**hole) != last).find_map(part)?;
         self.take(extent);
         Some(extent)
     }

@@ -27,7 +27,7 @@ use super::picker::{Shrinking, pick_idle};
 use super::space::{expected_live_bytes, room_step};
 use crate::chunk::Chunk;
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -239,13 +239,149 @@ impl Engine {
         }
         let mut rewritten = 0;
         while let Some(chunk) = self.next_idle_chunk() {
-            rewritten += u64::from(self.shrink(&chunk)?);
+            match self.shrink(&chunk) {
+                Err(error) if error.kind() == ErrorKind::KeyspaceDropped => {}
+                done => rewritten += u64::from(done?),
+            }
         }
         self.run_queued_jobs();
         self.flush_manifest()?;
-        self.collect();
+        self.collect_for_room();
         while self.give_back_room() > 0 {}
         self.space_round(true);
         Ok(rewritten)
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::{Db, Options};
+    use evendb_storage::vfs::SimVfs;
+
+    const RECORDS: u32 = 4_000;
+
+    fn put_some(db: &Db, every: usize, first: u32) {
+        for number in (first..RECORDS).step_by(every) {
+            db.put(number.to_be_bytes(), [1; 100]).unwrap();
+        }
+    }
+
+    /// Many chunks on disk, each with garbage within its budget, and nothing owed.
+    fn with_garbage(vfs: &SimVfs) -> Db {
+        let options = Options::new().vfs(Arc::new(vfs.clone())).workers(0);
+        let options = options.memory_budget(1 << 20).chunk_bytes(16 << 10);
+        let db = options.munks(false).open("/db").unwrap();
+        put_some(&db, 1, 0);
+        db.settle_debt().unwrap();
+        put_some(&db, 5, 0);
+        db.settle_debt().unwrap();
+        db
+    }
+
+    /// As upkeep does, as if time had passed since its last look.
+    fn later(engine: &Engine) {
+        let past = Instant::now().checked_sub(2 * IDLE_AFTER);
+        {
+            let mut state = engine.idle.state.lock();
+            if state.since.is_some() {
+                state.since = past.or(state.since);
+            }
+            state.next = None;
+        }
+        engine.idle_round();
+    }
+
+    #[test]
+    fn a_put_ends_it_and_what_is_left_of_the_plan_is_not_done() {
+        let vfs = SimVfs::new(1);
+        let db = with_garbage(&vfs);
+        let engine = db.engine();
+        let written = || engine.metrics.bytes_sstable.get();
+        let before = written();
+        engine.idle_round();
+        assert!(!engine.is_idle(), "that was the first look");
+        later(engine);
+        assert!(engine.is_idle());
+        let planned = engine.idle.state.lock().plan.len();
+        assert!(planned > 3, "{planned}");
+        engine.run_queued_jobs();
+        let once = written() - before;
+        assert!((1..3 * 16 << 10).contains(&once), "{once}");
+        // The next chunk is queued when a put comes.
+        later(engine);
+        db.put([0; 4], "new").unwrap();
+        assert!(!engine.is_idle());
+        engine.run_queued_jobs();
+        later(engine);
+        engine.run_queued_jobs();
+        assert_eq!(written() - before, once, "rewritten for a busy database");
+        assert!(engine.idle.state.lock().plan.is_empty());
+        // And again, since then, nothing has been put.
+        later(engine);
+        assert!(engine.is_idle());
+        engine.run_queued_jobs();
+        assert!(written() - before > once);
+    }
+
+    #[test]
+    fn a_chunk_is_rewritten_once_and_no_more_than_was_put() {
+        let vfs = SimVfs::new(2);
+        let db = with_garbage(&vfs);
+        let engine = db.engine();
+        let mut looks = 0;
+        let before = engine.metrics.rebalances.get();
+        engine.idle_round();
+        loop {
+            later(engine);
+            let left = engine.idle.state.lock().plan.len();
+            engine.run_queued_jobs();
+            looks += 1;
+            if left == 0 {
+                break;
+            }
+        }
+        let rewritten = engine.metrics.rebalances.get() - before;
+        assert!(looks > 3 && rewritten <= looks, "{rewritten} in {looks}");
+        let written = engine.metrics.bytes_sstable.get();
+        for _ in 0..10 {
+            later(engine);
+            engine.run_queued_jobs();
+        }
+        assert_eq!(engine.metrics.bytes_sstable.get(), written);
+        // A life that nothing was put in has earned nothing.
+        put_some(&db, 5, 1);
+        db.settle_debt().unwrap();
+        db.close().unwrap();
+        let options = Options::new().vfs(Arc::new(vfs.clone())).workers(0);
+        let options = options.memory_budget(1 << 20).chunk_bytes(16 << 10);
+        let db = options.munks(false).open("/db").unwrap();
+        assert_eq!(db.idle_pass().unwrap(), 0);
+        put_some(&db, 40, 2);
+        let put = u64::from(RECORDS / 40) * 120;
+        let written = db.stats().bytes_written.sstable;
+        db.settle_debt().unwrap();
+        let owed = db.stats().bytes_written.sstable - written;
+        db.idle_pass().unwrap();
+        let more = db.stats().bytes_written.sstable - written - owed;
+        assert!(more <= 2 * put, "{more} for {put}");
+    }
+
+    #[test]
+    fn snapshots_keep_it_from_rewriting_and_puts_have_their_room_again() {
+        let vfs = SimVfs::new(3);
+        let db = with_garbage(&vfs);
+        let snapshot = db.snapshot().unwrap();
+        assert_eq!(db.idle_pass().unwrap(), 0);
+        drop(snapshot);
+        assert!(db.idle_pass().unwrap() > 0);
+        assert!(db.engine().is_idle());
+        let step = room_step(&db.engine().options);
+        assert_eq!(db.engine().room_kept(), (step / 2, step));
+        db.put("again", "busy").unwrap();
+        db.engine().room_ahead();
+        assert_eq!(db.engine().room_kept(), (2 * step, 3 * step));
+        assert!(db.engine().container.free_bytes() >= 2 * step);
     }
 }

@@ -61,6 +61,8 @@ pub(super) fn room_step(options: &Options) -> u64 {
 #[derive(Default)]
 struct Sums {
     chunks: u64,
+    /// Bytes that came to logs since the last round.
+    arrived: u64,
     live: u64,
     data: u64,
     log: u64,
@@ -124,6 +126,8 @@ impl Engine {
         self.admission.set_debt(overdue, sums.limits.max(half));
         self.space.give_back.store(true, Ordering::Relaxed);
         self.note_space(&sums);
+        let record_bytes = self.space.record_bytes.load(Ordering::Relaxed);
+        self.earn_for_idle(sums.arrived, record_bytes, sums.live);
         *last = Some((Instant::now(), started.elapsed()));
     }
 
@@ -138,8 +142,7 @@ impl Engine {
             .collect();
         let live_before = self.space.stats.lock().live_bytes.max(1);
         let arrived_bytes: u64 = arrived.iter().sum();
-        let record_bytes = self.space.record_bytes.load(Ordering::Relaxed);
-        self.earn_for_idle(arrived_bytes, record_bytes, live_before);
+        sums.arrived = arrived_bytes;
         let share = arrived_bytes as f64 / live_before as f64;
         let kept = (-share).exp() as f32;
         for ((_, chunk), arrived) in chunks.iter().zip(arrived) {
@@ -190,7 +193,7 @@ impl Engine {
     }
 
     /// Room that is kept beyond what the deltas need: at least, and at most.
-    fn room_kept(&self) -> (u64, u64) {
+    pub(super) fn room_kept(&self) -> (u64, u64) {
         let step = room_step(&self.options);
         match self.is_idle() {
             true => (step / 2, step),

@@ -120,6 +120,30 @@ fn compaction() {
     world.finish();
 }
 
+/// S4: the database is taken for idle while it is not: chunks are made smaller, and room is given back,
+/// while they are put, flushed and cut by others.
+fn idle_work() {
+    let world = World::filled(4, Plant::Nothing);
+    world.put_rounds(&[0, 1, 2, 3], 2);
+    let writer = world.spawn(|world| {
+        world.put_rounds(&[3, 1], 1);
+        world.checkpoint();
+    });
+    let layout = world.spawn(|world| {
+        world.split(2);
+        world.put_rounds(&[0], 1);
+    });
+    let idle = world.spawn(|world| {
+        for _ in 0..2 {
+            world.db().idle_pass().expect("nothing fails");
+        }
+    });
+    let reader = world.spawn(|world| world.get_all(&mut world.floors()));
+    join([writer, layout, idle, reader]);
+    world.db().idle_pass().expect("nothing fails");
+    world.finish();
+}
+
 /// S10: iterators that stop in the middle while the layout below them changes.
 fn iterators_and_layouts() {
     let world = World::filled(6, Plant::Nothing);
@@ -219,6 +243,11 @@ fn shuttle_s4_rows_of_shared_deltas() {
 #[test]
 fn shuttle_s4_compaction() {
     explore(1000, compaction);
+}
+
+#[test]
+fn shuttle_s4_idle_work() {
+    explore(1000, idle_work);
 }
 
 #[test]

@@ -19,6 +19,7 @@ pub enum Step {
     Flush,
     Persist,
     Settle,
+    Idle,
     Snapshot,
     ForgetSnapshot,
     Look,
@@ -73,7 +74,8 @@ impl Maker {
             }
             840..870 => Step::Flush,
             870..885 => Step::Persist,
-            885..905 => Step::Settle,
+            885..899 => Step::Settle,
+            899..905 => Step::Idle,
             905..920 => Step::Snapshot,
             920..930 => Step::ForgetSnapshot,
             930..942 => Step::Look,
@@ -155,6 +157,7 @@ impl Runner {
             Step::Flush => self.db().flush()?,
             Step::Persist => self.db().persist()?,
             Step::Settle => self.db().settle_debt()?,
+            Step::Idle => drop(self.db().idle_pass()?),
             Step::Snapshot => {
                 let names = self.oracle.names();
                 let maps = names.iter().map(|name| self.oracle.map(name));
