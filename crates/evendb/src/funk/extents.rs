@@ -461,6 +461,31 @@ mod tests {
         assert_eq!(extents.holes().count(), 0);
     }
 
+    /// A full disk needs every block there is: a larger hole that lies badly does not hide a smaller one
+    /// that has a whole block.
+    #[test]
+    fn every_whole_block_of_the_holes_is_found() {
+        let extent = |from: u64, to: u64| Extent {
+            offset: from * GRANULE,
+            len: (to - from) * GRANULE,
+        };
+        let mut extents = Extents::new(64 * GRANULE);
+        extents.mark_used(extent(0, 64)).expect("free");
+        // Blocks of 8 granules: the longest hole has none, two others have one each.
+        for hole in [
+            extent(1, 15),
+            extent(23, 33),
+            extent(40, 48),
+            extent(50, 55),
+        ] {
+            extents.free(hole);
+        }
+        let mut take = || extents.take_largest(8 * GRANULE, 8 * GRANULE, 64 * GRANULE);
+        assert_eq!(take(), Some(extent(24, 32)));
+        assert_eq!(take(), Some(extent(40, 48)));
+        assert_eq!(take(), None);
+    }
+
     #[test]
     fn allocations_in_a_row_are_contiguous() {
         let mut extents = Extents::new(0);
