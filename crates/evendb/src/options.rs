@@ -201,6 +201,9 @@ impl Options {
     /// written more often get more of it (by the square root of rate and size, which makes all
     /// rewriting together least). Less space costs more writing: at uniform updates and an
     /// amplification of s, about 1 + 1 / (2 (s - 1)) bytes are written per byte put. Default: 1.25.
+    ///
+    /// When nothing has been put for some seconds, garbage is paid down to a third of that, slowly, for
+    /// no more than one byte written per byte put before.
     pub fn space_amplification(mut self, amplification: f64) -> Self {
         self.space_amplification = amplification;
         self
