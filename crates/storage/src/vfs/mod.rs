@@ -83,6 +83,9 @@ pub trait LockGuard: Send + Sync + Debug {
     fn still_held(&self) -> io::Result<bool>;
 }
 
+/// Where, how long and from where in memory [`File::past_cache`] writes: multiples of this.
+pub const BLOCK_BYTES: usize = 4096;
+
 /// An open file; positions are explicit, so one handle serves many threads.
 pub trait File: Send + Sync + Debug + 'static {
     /// The path it was opened by, for messages.
@@ -96,6 +99,14 @@ pub trait File: Send + Sync + Debug + 'static {
     fn write_at_durable(&self, data: &[u8], offset: u64) -> io::Result<()> {
         self.write_at(data, offset)?;
         self.sync_data()
+    }
+    /// A second handle on this file whose writes go past the system's cache, which takes a durable
+    /// write of whole blocks less time. Offset, length and place in memory of each write must be
+    /// multiples of [`BLOCK_BYTES`]; `InvalidInput` means that the file system wants something
+    /// else, and that nothing was written. Reads go through the first handle, and see what was
+    /// written. `None` where there is no such way.
+    fn past_cache(&self) -> Option<Arc<dyn File>> {
+        None
     }
     /// Makes contents and length durable (`fdatasync`).
     fn sync_data(&self) -> io::Result<()>;

@@ -11,7 +11,7 @@
 //! A failure of the device is told once to each handle. One that comes while a thread waits for what
 //! is on its way is kept for the next sync by that handle, which is where callers look.
 //!
-//! Not done here: no retry after a failed sync (what it left behind is unknown), no direct I/O.
+//! Not done here: no retry after a failed sync (what it left behind is unknown).
 #![expect(
     unsafe_code,
     reason = "writes into a mapping of a file are raw copies; sync_file_range"
@@ -20,6 +20,8 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+#[cfg(target_os = "linux")]
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -303,6 +305,20 @@ impl File for OsFile {
             }
         }
         self.check_waits()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn past_cache(&self) -> Option<Arc<dyn File>> {
+        // By name: a descriptor's flags are shared with all its copies. The name may lead to
+        // another file by now, which is none of ours.
+        let mut options = fs::OpenOptions::new();
+        options
+            .write(true)
+            .custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32);
+        let file = options.open(&self.path).ok()?;
+        let (ours, named) = (self.file.metadata().ok()?, file.metadata().ok()?);
+        let same = ours.dev() == named.dev() && ours.ino() == named.ino();
+        same.then(|| OsFile::shared(file, &self.path))
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{File, OsVfs, SimVfs, Vfs, read_exact_at};
+use super::{BLOCK_BYTES, File, OsVfs, SimVfs, Vfs, read_exact_at};
 
 fn contents(file: &dyn File) -> Vec<u8> {
     let mut bytes = vec![0xee; file.len().unwrap() as usize];
@@ -105,6 +105,34 @@ fn writes_ahead_of_a_sync(vfs: &dyn Vfs, dir: &Path) {
     file.start_writing(u64::MAX, 1);
     file.sync_data().unwrap();
     assert_eq!(contents(&*file), [3; 20_000]);
+}
+
+fn writes_past_the_cache(vfs: &dyn Vfs, dir: &Path) {
+    let file = create_with(vfs, &dir.join("a"), &[1; 3 * BLOCK_BYTES]);
+    let Some(direct) = file.past_cache() else {
+        // A file system that has no such way.
+        return;
+    };
+    let memory = vec![2; 2 * BLOCK_BYTES];
+    let start = memory.as_ptr().align_offset(BLOCK_BYTES);
+    let block = &memory[start..start + BLOCK_BYTES];
+    match direct.write_at_durable(block, BLOCK_BYTES as u64) {
+        Ok(()) => {}
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            return;
+        }
+    }
+    let mut expected = vec![1; 3 * BLOCK_BYTES];
+    expected[BLOCK_BYTES..2 * BLOCK_BYTES].fill(2);
+    assert_eq!(contents(&*file), expected);
+    // In turns with the other handle.
+    file.write_at(&[3; 100], BLOCK_BYTES as u64 + 50).unwrap();
+    direct.write_at_durable(block, 0).unwrap();
+    file.sync_data().unwrap();
+    expected[..BLOCK_BYTES].fill(2);
+    expected[BLOCK_BYTES + 50..BLOCK_BYTES + 150].fill(3);
+    assert_eq!(contents(&*file), expected);
 }
 
 fn sets_lengths(vfs: &dyn Vfs, dir: &Path) {
@@ -320,6 +348,7 @@ conformance!(
     reads_and_writes_by_position,
     writes_durably,
     writes_ahead_of_a_sync,
+    writes_past_the_cache,
     sets_lengths,
     preallocates_and_punches,
     renames_and_removes,

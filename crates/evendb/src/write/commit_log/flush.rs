@@ -21,6 +21,7 @@
 //! latch and held over the I/O. Not here: what a record is, and when the tail may move.
 
 use super::append::{CommitLog, Gathered, Writing};
+use super::blocks::Blocks;
 use super::{Lsn, Plant};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, thread};
@@ -103,6 +104,7 @@ struct Leader {
     whole_file_synced: bool,
     /// How long a sync takes, roughly.
     sync_time: Duration,
+    blocks: Blocks,
 }
 
 /// A failure that many hear of.
@@ -248,7 +250,7 @@ impl CommitLog {
             // Acquire: the copies of all records below the target are done.
             self.head.load(Ordering::Acquire)
         };
-        let result = self.write_and_sync(&leader.spare, leader.whole_file_synced);
+        let result = self.write_and_sync(leader);
         self.plant_ack(result)?;
         leader.whole_file_synced = true;
         leader.spare.pieces.clear();
@@ -258,14 +260,24 @@ impl CommitLog {
         Ok(Lsn(self.plant_late_target(target)))
     }
 
-    fn write_and_sync(&self, gathered: &Gathered, whole_file_synced: bool) -> io::Result<()> {
+    fn write_and_sync(&self, leader: &mut Leader) -> io::Result<()> {
+        let gathered = &leader.spare;
         if let [(lsn, 0)] = gathered.pieces[..]
-            && whole_file_synced
+            && leader.whole_file_synced
         {
-            return self
-                .file
-                .write_at_durable(&gathered.bytes, lsn % self.capacity);
+            let bytes = &gathered.bytes;
+            // A tail that has moved since leaves only more room.
+            let tail = self.tail().0;
+            if leader
+                .blocks
+                .write(&*self.file, bytes, lsn, self.capacity, tail)?
+            {
+                return Ok(());
+            }
+            leader.blocks.forget();
+            return self.file.write_at_durable(bytes, lsn % self.capacity);
         }
+        leader.blocks.forget();
         let mut end = gathered.bytes.len();
         let mut writes = Vec::new();
         for &(lsn, start) in gathered.pieces.iter().rev() {

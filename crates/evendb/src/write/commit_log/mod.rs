@@ -23,6 +23,7 @@
 //! here: when the tail may move, what a payload means, and syncing value extents before the ring.
 
 mod append;
+mod blocks;
 mod flush;
 mod record;
 mod recover;

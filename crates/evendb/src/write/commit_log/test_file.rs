@@ -1,7 +1,7 @@
 //! A file in memory that tells visible from synced bytes and fails when told to. Its lock is no
 //! part of any model: it is not held over a step that a model schedules.
 
-use evendb_storage::vfs::{File, Mapping};
+use evendb_storage::vfs::{BLOCK_BYTES, File, Mapping};
 use parking_lot::Mutex;
 use std::io;
 use std::path::Path;
@@ -14,6 +14,9 @@ pub(super) struct State {
     pub(super) synced: Vec<u8>,
     pub(super) fail_sync: bool,
     pub(super) fail_write: bool,
+    /// There is no way past the cache; or there is one, which refuses.
+    pub(super) cache_only: bool,
+    pub(super) refuse_blocks: bool,
     /// Panics in the write that comes after this many.
     pub(super) panic_after: Option<usize>,
     /// Panics in the next sync.
@@ -22,7 +25,10 @@ pub(super) struct State {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct TestFile(pub(super) Arc<Mutex<State>>, Steps);
+pub(super) struct TestFile(pub(super) Arc<Mutex<State>>, Steps, WholeBlocks);
+
+/// Whether anything but whole blocks is a mistake.
+type WholeBlocks = bool;
 
 /// Counts copies and syncs, for a model to run others before and between them.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +51,7 @@ impl TestFile {
             bytes,
             ..State::default()
         };
-        TestFile(Arc::new(Mutex::new(state)), Steps::default())
+        TestFile(Arc::new(Mutex::new(state)), Steps::default(), false)
     }
 }
 
@@ -62,9 +68,21 @@ impl File for TestFile {
         Ok(len)
     }
 
+    fn past_cache(&self) -> Option<Arc<dyn File>> {
+        let there = !self.0.lock().cache_only;
+        there.then(|| Arc::new(TestFile(self.0.clone(), self.1.clone(), true)) as Arc<dyn File>)
+    }
+
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         self.1.take();
         let mut state = self.0.lock();
+        if self.2 {
+            let aligned = [offset as usize, data.len(), data.as_ptr().addr()];
+            assert!(aligned.iter().all(|at| at.is_multiple_of(BLOCK_BYTES)));
+            if state.refuse_blocks {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+        }
         if state.fail_write {
             return Err(io::Error::other("planned failure of a write"));
         }

@@ -311,6 +311,83 @@ fn what_is_gathered_reaches_the_file_by_one_sync() {
 }
 
 #[test]
+fn groups_are_written_the_same_past_the_cache_and_through_it() {
+    #[derive(Debug)]
+    enum Way {
+        Past,
+        Refused,
+        None,
+    }
+    let mut contents = vec![];
+    for way in [Way::Past, Way::Refused, Way::None] {
+        let file = TestFile::new(CAPACITY);
+        file.0.lock().bytes.fill(0x5a);
+        {
+            let mut state = file.0.lock();
+            state.refuse_blocks = matches!(way, Way::Refused);
+            state.cache_only = matches!(way, Way::None);
+        }
+        let mut log = open(&file, Writing::Gathered, Lsn(0));
+        let mut ends = vec![Lsn(0)];
+        let mut after = vec![];
+        for version in 1..=400 {
+            let body = payload(version);
+            let end = log.append(Version(version), &[&body[..body.len() % 1700]]);
+            ends.push(end.unwrap());
+            // Groups of one to four, the ring nearly full all the time.
+            if version % 7 % 4 != 0 {
+                log.flush().unwrap();
+                assert_eq!(read_all(&file, log.tail()).0, log.head(), "{way:?}");
+            }
+            let kept = log.head().0.saturating_sub(CAPACITY * 7 / 8);
+            let tail = ends.iter().find(|end| end.0 >= kept).unwrap();
+            if *tail > log.tail() {
+                let _ = log.set_tail(*tail);
+            }
+            if version % 50 == 0 {
+                // Another life, in the middle of a block.
+                log.close();
+                let (head, records) = read_all(&file, log.tail());
+                assert_eq!(head, log.head());
+                after.push(records);
+                let shared: Arc<dyn File> = Arc::new(file.clone());
+                let tail = log.tail();
+                log =
+                    CommitLog::start(shared, CAPACITY, Writing::Gathered, EPOCH, SEED, head, tail)
+                        .unwrap();
+            }
+        }
+        assert!(log.head() > Lsn(3 * CAPACITY), "several laps");
+        contents.push(after);
+    }
+    assert!(contents[0] == contents[1] && contents[1] == contents[2]);
+}
+
+#[test]
+fn a_full_ring_keeps_what_lies_behind_the_last_group() {
+    let file = TestFile::new(CAPACITY);
+    let log = open(&file, Writing::Gathered, Lsn(0));
+    // The first ends in the middle of a block; the lap's last group in the same block.
+    let first = log.append(Version(1), &[&[1; 2_000]]).unwrap();
+    log.flush().unwrap();
+    let mut version = 1;
+    while log.head().0 + 4_000 < CAPACITY {
+        version += 1;
+        log.append(Version(version), &[&[2; 3_000]]).unwrap();
+        log.flush().unwrap();
+    }
+    let _ = log.set_tail(first);
+    while log.head().0 % CAPACITY != 48 {
+        version += 1;
+        log.append(Version(version), &[b"x"]).unwrap();
+        log.flush().unwrap();
+    }
+    let (end, records) = read_all(&file, first);
+    assert_eq!(end, log.head());
+    assert_eq!(records.len() as u64, version - 1);
+}
+
+#[test]
 fn what_a_checkpoint_holds_is_not_written_any_more() {
     let file = TestFile::new(CAPACITY);
     let log = open(&file, Writing::Gathered, Lsn(0));

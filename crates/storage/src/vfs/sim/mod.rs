@@ -38,7 +38,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 pub use fault::{CrashMode, Fault, FaultKind, FaultOn, SimEvent, SimEventKind};
 
-use super::{File, LockGuard, LockHolder, Mapping, Vfs};
+use super::{BLOCK_BYTES, File, LockGuard, LockHolder, Mapping, Vfs};
 use inode::PAGE_BYTES;
 use names::InodeId;
 use state::{State, check_range, pages_in};
@@ -235,6 +235,7 @@ impl Vfs for SimVfs {
         Ok(Arc::new(SimFile {
             handle,
             write: true,
+            whole_blocks: false,
         }))
     }
 
@@ -243,7 +244,11 @@ impl Vfs for SimVfs {
         state.observe(FaultOn::Lookup, path)?;
         let id = state.names.find(path)?;
         let handle = self.handle(&mut state, id, path);
-        Ok(Arc::new(SimFile { handle, write }))
+        Ok(Arc::new(SimFile {
+            handle,
+            write,
+            whole_blocks: false,
+        }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -383,6 +388,8 @@ impl Drop for Handle {
 struct SimFile {
     handle: Arc<Handle>,
     write: bool,
+    /// Past the cache: anything but whole blocks is a mistake of the caller.
+    whole_blocks: bool,
 }
 
 impl SimFile {
@@ -410,8 +417,21 @@ impl File for SimFile {
         Ok(state.inode(self.handle.id).read(buf, offset))
     }
 
+    fn past_cache(&self) -> Option<Arc<dyn File>> {
+        Some(Arc::new(SimFile {
+            handle: Arc::clone(&self.handle),
+            write: self.write,
+            whole_blocks: true,
+        }))
+    }
+
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         self.check_writable()?;
+        let aligned = [offset as usize, data.len(), data.as_ptr().addr()];
+        assert!(
+            !self.whole_blocks || aligned.iter().all(|at| at.is_multiple_of(BLOCK_BYTES)),
+            "whole blocks only"
+        );
         let event = self
             .handle
             .event(SimEventKind::Write, offset, data.len() as u64);
