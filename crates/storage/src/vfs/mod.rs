@@ -2,7 +2,8 @@
 //!
 //! [`Vfs`] is a directory tree, [`File`] an open file, [`Mapping`] a shared writable mapping of
 //! one. [`OsVfs`] is the operating system; [`SimVfs`] is a simulation that keeps what is visible
-//! apart from what is durable, per 512-byte sector, file size and directory entry.
+//! apart from what is durable, per 512-byte sector, file size and directory entry. [`WriteBehind`] keeps
+//! long writes close to the device, so that reads need not wait for a burst of them.
 //!
 //! Durability rules that callers rely on and both implementations keep: bytes written are durable
 //! after [`File::sync_data`]; so is the file's length if it changed; a new file's name, a rename
