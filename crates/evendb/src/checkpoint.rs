@@ -36,6 +36,7 @@ use crate::version::horizon::Horizon;
 use crate::write::commit_log::Lsn;
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::{TableMeta, TableSink, TableWriter};
+use evendb_storage::vfs::WriteBehind;
 use evendb_storage::{Kind, TableId};
 use std::time::Instant;
 
@@ -78,6 +79,7 @@ struct Gatherer<'e> {
     engine: &'e Engine,
     offset: u64,
     bytes: Vec<u8>,
+    behind: WriteBehind,
 }
 
 impl Gatherer<'_> {
@@ -94,7 +96,8 @@ impl Gatherer<'_> {
         if bytes.len() > WRITE_BYTES {
             // Long enough for a write of its own: what is gathered goes first, as it came first.
             self.flush()?;
-            self.engine.container.write(bytes, offset)?;
+            let container = &self.engine.container;
+            container.write(&mut self.behind, bytes, offset)?;
             return Ok(());
         }
         self.bytes.extend_from_slice(bytes);
@@ -103,7 +106,8 @@ impl Gatherer<'_> {
 
     fn flush(&mut self) -> Result<()> {
         if !self.bytes.is_empty() {
-            self.engine.container.write(&self.bytes, self.offset)?;
+            let container = &self.engine.container;
+            container.write(&mut self.behind, &self.bytes, self.offset)?;
             self.bytes.clear();
         }
         Ok(())
@@ -199,6 +203,7 @@ impl Engine {
             engine: self,
             offset: 0,
             bytes: Vec::new(),
+            behind: WriteBehind::default(),
         };
         let mut breath = Breath::new(self);
         loop {

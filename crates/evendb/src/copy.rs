@@ -35,7 +35,7 @@ use crate::manifest::state::State;
 use crate::manifest::writer::Manifest;
 use crate::recovery::{CONTAINER, LOCK, UNFINISHED_COPY, is_own_name};
 use crate::sync::Arc;
-use evendb_storage::vfs::{File, LockGuard, Vfs, read_exact_at};
+use evendb_storage::vfs::{File, LockGuard, Vfs, WriteBehind, read_exact_at};
 use evendb_storage::{Error as StorageError, TableId};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -209,6 +209,7 @@ impl Engine {
                 .map_err(failed(&path, "reserve room for the copy's logs"))?;
         }
         let source = self.container.file();
+        let mut behind = WriteBehind::default();
         let mut places = BTreeMap::new();
         let mut at = 0;
         let mut rest = &extents[..];
@@ -226,7 +227,7 @@ impl Engine {
                 end = offset + len;
                 count += 1;
             }
-            copy_bytes(&*source, start, &*file, at, end - start)?;
+            copy_bytes(&*source, start, (&*file, &mut behind), at, end - start)?;
             summary.runs_copied += count as u64;
             summary.bytes_copied += end - start;
             at += sectors(end - start);
@@ -242,13 +243,21 @@ fn sectors(len: u64) -> u64 {
     len.next_multiple_of(512)
 }
 
-fn copy_bytes(from: &dyn File, start: u64, to: &dyn File, at: u64, len: u64) -> Result<()> {
+/// `behind` is of the target's writes.
+fn copy_bytes(
+    from: &dyn File,
+    start: u64,
+    (to, behind): (&dyn File, &mut WriteBehind),
+    at: u64,
+    len: u64,
+) -> Result<()> {
     let mut buffer = vec![0; PIECE_BYTES.min(len) as usize];
     let mut done = 0;
     while done < len {
         let piece = &mut buffer[..PIECE_BYTES.min(len - done) as usize];
         read_exact_at(from, piece, start + done).map_err(failed(from.path(), "read to copy"))?;
-        to.write_at(piece, at + done)
+        behind
+            .write_at(to, piece, at + done)
             .map_err(failed(to.path(), "write a copy"))?;
         done += piece.len() as u64;
     }
@@ -351,7 +360,8 @@ impl Target<'_> {
             .vfs
             .create(to)
             .map_err(failed(to, "create the copy of an SSTable"))?;
-        copy_bytes(&*source, 0, &*file, 0, bytes)?;
+        let behind = &mut WriteBehind::default();
+        copy_bytes(&*source, 0, (&*file, behind), 0, bytes)?;
         file.sync_data()
             .map_err(failed(to, "sync the copy of an SSTable"))
     }

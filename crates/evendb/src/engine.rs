@@ -37,7 +37,7 @@ use crate::write::payload::{self, Encoded};
 use crate::write::{Op, deletes_only};
 use evendb_storage::TableId;
 use evendb_storage::codec::checksum;
-use evendb_storage::vfs::{LockGuard, Vfs};
+use evendb_storage::vfs::{LockGuard, Vfs, WriteBehind};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -384,8 +384,9 @@ impl Engine {
         let file = self.vfs.create(&path).map_err(failed)?;
         let write = || {
             let mut at = 0;
+            let mut behind = WriteBehind::default();
             for part in &parts {
-                file.write_at(part, at)?;
+                behind.write_at(&*file, part, at)?;
                 at += part.len() as u64;
             }
             file.sync_data()?;

@@ -21,7 +21,7 @@
 use super::extents::{Extent, Extents};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
-use evendb_storage::vfs::File;
+use evendb_storage::vfs::{File, WriteBehind};
 use evendb_storage::{Error, Result};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -362,9 +362,10 @@ impl Container {
         });
     }
 
-    pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.file
-            .write_at(bytes, offset)
+    /// Writes a run; `behind` is of the caller's writes between two syncs.
+    pub(crate) fn write(&self, behind: &mut WriteBehind, bytes: &[u8], offset: u64) -> Result<()> {
+        behind
+            .write_at(&*self.file, bytes, offset)
             .map_err(|source| Error::io(self.file.path(), "write a log run", source))
     }
 
@@ -487,7 +488,9 @@ mod tests {
             .map(|_| container.allocate(16 << 10).unwrap())
             .collect();
         let last = runs[63];
-        container.write(&[7; 16 << 10], last).unwrap();
+        container
+            .write(&mut WriteBehind::default(), &[7; 16 << 10], last)
+            .unwrap();
         vfs.set_capacity(vfs.used_bytes());
         // Many small holes, none of which takes it.
         for &run in runs[..63].iter().step_by(2) {

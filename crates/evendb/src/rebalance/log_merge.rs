@@ -25,6 +25,7 @@ use crate::keyspace::KeyspaceState;
 use crate::manifest::edit::{Change, Part, Place, Role};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Weak};
+use evendb_storage::vfs::WriteBehind;
 
 /// Chunks that share one sync.
 pub(crate) const CHUNKS_MERGED_MAX: usize = 128;
@@ -94,8 +95,9 @@ impl Engine {
             }
             let noted: Vec<_> = noted.iter().filter_map(Weak::upgrade).collect();
             let mut merged = Vec::new();
+            let mut behind = WriteBehind::default();
             for chunk in &noted {
-                if let Some(one) = self.write_merged_run(chunk) {
+                if let Some(one) = self.write_merged_run(chunk, &mut behind) {
                     merged.push(one);
                 }
             }
@@ -112,7 +114,11 @@ impl Engine {
         }
     }
 
-    fn write_merged_run<'c>(&self, chunk: &'c Arc<Chunk>) -> Option<Merged<'c>> {
+    fn write_merged_run<'c>(
+        &self,
+        chunk: &'c Arc<Chunk>,
+        behind: &mut WriteBehind,
+    ) -> Option<Merged<'c>> {
         let keyspace = self.keyspace_of(chunk)?;
         let token = chunk.try_token()?;
         if chunk.latch.lock().retired || chunk.damaged.load(Ordering::Relaxed) {
@@ -121,7 +127,7 @@ impl Engine {
         let view = chunk.view.load_full();
         let first = self.log_merge_of(&view)?;
         let runs = &view.funk.runs[first..];
-        let written = self.write_run_of(chunk, runs);
+        let written = self.write_run_of(chunk, runs, behind);
         let (part, keys) = match written {
             Ok(written) => written,
             Err(error) => {
@@ -152,6 +158,7 @@ impl Engine {
         &self,
         chunk: &Chunk,
         runs: &[Run],
+        behind: &mut WriteBehind,
     ) -> Result<(Option<Part>, Vec<(u64, usize)>)> {
         let horizon = self.clock.horizon();
         let range = &chunk.range;
@@ -171,7 +178,7 @@ impl Engine {
         }
         let (id, bytes, meta, keys) = self.build_table(&mut merge, u64::MAX)?;
         let offset = self.container.allocate(meta.len)?;
-        if let Err(error) = self.container.write(&bytes, offset) {
+        if let Err(error) = self.container.write(behind, &bytes, offset) {
             self.container.free(offset, meta.len);
             // Nothing names it yet: a full disk is no more than that, as for a checkpoint's runs.
             return Err(match error.kind() {

@@ -20,19 +20,22 @@ use crate::sync::Arc;
 use crate::trace;
 use evendb_storage::TableId;
 use evendb_storage::table::{TableMeta, TableSink, TableWriter};
-use evendb_storage::vfs::File;
+use evendb_storage::vfs::{File, WriteBehind};
 
 /// A new SSTable's file.
 struct FileSink {
     file: Arc<dyn File>,
     at: u64,
+    behind: WriteBehind,
 }
 
 impl TableSink for FileSink {
     fn append(&mut self, bytes: &[u8]) -> evendb_storage::Result<()> {
-        self.file.write_at(bytes, self.at).map_err(|source| {
-            evendb_storage::Error::io(self.file.path(), "write an SSTable", source)
-        })?;
+        self.behind
+            .write_at(&*self.file, bytes, self.at)
+            .map_err(|source| {
+                evendb_storage::Error::io(self.file.path(), "write an SSTable", source)
+            })?;
         self.at += bytes.len() as u64;
         Ok(())
     }
@@ -222,6 +225,7 @@ impl Engine {
         let sink = FileSink {
             file: file.clone(),
             at: 0,
+            behind: WriteBehind::default(),
         };
         let mut writer = TableWriter::new(sink, id, self.options.table_options());
         let mut last_key: Option<Vec<u8>> = None;

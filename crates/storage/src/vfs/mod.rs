@@ -2,18 +2,21 @@
 //!
 //! [`Vfs`] is a directory tree, [`File`] an open file, [`Mapping`] a shared writable mapping of
 //! one. [`OsVfs`] is the operating system; [`SimVfs`] is a simulation that keeps what is visible
-//! apart from what is durable, per 512-byte sector, file size and directory entry.
+//! apart from what is durable, per 512-byte sector, file size and directory entry. [`WriteBehind`] keeps
+//! long writes close to the device, so that reads need not wait for a burst of them.
 //!
 //! Durability rules that callers rely on and both implementations keep: bytes written are durable
 //! after [`File::sync_data`]; so is the file's length if it changed; a new file's name, a rename
 //! and a removal are durable after [`Vfs::sync_dir`] of its directory. What a process wrote,
 //! mapped or not, survives its death.
 
+mod behind;
 mod os;
 mod sim;
 #[cfg(test)]
 mod tests;
 
+pub use behind::WriteBehind;
 pub use os::OsVfs;
 pub use sim::{CrashMode, Fault, FaultKind, FaultOn, SimEvent, SimEventKind, SimVfs};
 
@@ -108,6 +111,19 @@ pub trait File: Send + Sync + Debug + 'static {
     }
     /// Makes contents and length durable (`fdatasync`).
     fn sync_data(&self) -> io::Result<()>;
+    /// Starts to write `[offset, offset + len)` to the device if it is not on its way yet, and does not
+    /// wait. Makes nothing durable and reports no failure: [`File::sync_data`] does. A hint, without
+    /// which a sync finds all of it still to be written, in one burst that reads have to wait behind.
+    /// Where the system cannot, does nothing.
+    fn start_writing(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
+    /// Waits for what of `[offset, offset + len)` is on its way. Like
+    /// [`start_writing`](File::start_writing), makes nothing durable, and leaves a failure to the next
+    /// sync by this handle.
+    fn wait_for_writing(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;
     /// Whether the file has no bytes.

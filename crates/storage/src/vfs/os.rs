@@ -8,8 +8,14 @@
 //! Thread safety: a file holds no position, so any number of threads share one handle. Of a mapping
 //! only the caller knows that no two writes overlap.
 //!
+//! A failure of the device is told once to each handle. One that comes while a thread waits for what
+//! is on its way is kept for the next sync by that handle, which is where callers look.
+//!
 //! Not done here: no retry after a failed sync (what it left behind is unknown).
-#![expect(unsafe_code, reason = "writes into a mapping of a file are raw copies")]
+#![expect(
+    unsafe_code,
+    reason = "writes into a mapping of a file are raw copies; sync_file_range"
+)]
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use memmap2::{MmapOptions, MmapRaw};
+use parking_lot::Mutex;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 #[cfg(target_os = "linux")]
@@ -228,6 +235,8 @@ impl Drop for OsLockGuard {
 struct OsFile {
     file: Arc<fs::File>,
     path: PathBuf,
+    /// What a wait was told and no sync has returned yet.
+    failed_wait: Mutex<Option<io::Error>>,
 }
 
 impl OsFile {
@@ -235,7 +244,13 @@ impl OsFile {
         Arc::new(OsFile {
             file: Arc::new(file),
             path: path.to_owned(),
+            failed_wait: Mutex::new(None),
         })
+    }
+
+    /// The failure that a wait was told, once.
+    fn check_waits(&self) -> io::Result<()> {
+        self.failed_wait.lock().take().map_or(Ok(()), Err)
     }
 
     /// Lengthens the file to `len` if it is shorter.
@@ -289,7 +304,7 @@ impl File for OsFile {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
+        self.check_waits()
     }
 
     #[cfg(target_os = "linux")]
@@ -307,7 +322,26 @@ impl File for OsFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.file.sync_data()?;
+        self.check_waits()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn start_writing(&self, offset: u64, len: u64) {
+        // A failure to start is found by the sync, which starts what is left.
+        let _ = sync_range(&self.file, offset, len, libc::SYNC_FILE_RANGE_WRITE);
+    }
+
+    #[cfg(target_os = "linux")]
+    fn wait_for_writing(&self, offset: u64, len: u64) {
+        // Held across the call: a sync must not look between the failure being told and kept.
+        let mut kept = self.failed_wait.lock();
+        let waited = sync_range(&self.file, offset, len, libc::SYNC_FILE_RANGE_WAIT_BEFORE);
+        if let Err(error) = waited
+            && kept.is_none()
+        {
+            *kept = Some(error);
+        }
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -374,6 +408,32 @@ fn fallocate(
     rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, flags, offset, len))
 }
 
+/// `sync_file_range`. Systems and file systems that do not know it do nothing.
+#[cfg(target_os = "linux")]
+fn sync_range(file: &fs::File, offset: u64, len: u64, flags: libc::c_uint) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else {
+        return Ok(());
+    };
+    // Zero would mean everything to the end of the file.
+    if len == 0 {
+        return Ok(());
+    }
+    loop {
+        // SAFETY: takes numbers only; the descriptor is open as long as `file` is borrowed.
+        if unsafe { libc::sync_file_range(file.as_raw_fd(), offset, len, flags) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            // Nothing that has to do with the device.
+            Some(libc::EINVAL | libc::ENOSYS | libc::ESPIPE | libc::EPERM) => return Ok(()),
+            _ => return Err(error),
+        }
+    }
+}
+
 /// A shared mapping. It is only written through, never read or lent out as a slice, so other
 /// processes and `pwrite` may change the same bytes without breaking Rust's rules.
 #[derive(Debug)]
@@ -430,5 +490,28 @@ impl Mapping for OsMapping {
             }
             position = (position / page_bytes + 1) * page_bytes;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The system tells a handle of a failure once: told to a wait, it must not be lost.
+    #[test]
+    fn a_sync_returns_what_a_wait_was_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let file = OsFile {
+            file: Arc::new(fs::File::create_new(&path).unwrap()),
+            path,
+            failed_wait: Mutex::new(Some(io::Error::from_raw_os_error(5))),
+        };
+        let error = file.sync_data().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(5));
+        file.sync_data().unwrap();
+        *file.failed_wait.lock() = Some(io::Error::from_raw_os_error(5));
+        assert!(file.write_at_durable(b"x", 0).is_err());
+        file.write_at_durable(b"x", 0).unwrap();
     }
 }

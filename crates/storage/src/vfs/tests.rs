@@ -93,6 +93,20 @@ fn writes_durably(vfs: &dyn Vfs, dir: &Path) {
     assert!(reader.write_at_durable(b"x", 0).is_err());
 }
 
+fn writes_ahead_of_a_sync(vfs: &dyn Vfs, dir: &Path) {
+    let file = create_with(vfs, &dir.join("a"), &[3; 20_000]);
+    file.start_writing(0, 8_192);
+    file.start_writing(4_000, 10);
+    file.wait_for_writing(0, 20_000);
+    // Nothing there, nothing to do, and what makes no sense.
+    file.start_writing(50_000, 10);
+    file.start_writing(0, 0);
+    file.wait_for_writing(0, u64::MAX);
+    file.start_writing(u64::MAX, 1);
+    file.sync_data().unwrap();
+    assert_eq!(contents(&*file), [3; 20_000]);
+}
+
 fn writes_past_the_cache(vfs: &dyn Vfs, dir: &Path) {
     let file = create_with(vfs, &dir.join("a"), &[1; 3 * BLOCK_BYTES]);
     let Some(direct) = file.past_cache() else {
@@ -333,6 +347,7 @@ conformance!(
     creates_and_opens,
     reads_and_writes_by_position,
     writes_durably,
+    writes_ahead_of_a_sync,
     writes_past_the_cache,
     sets_lengths,
     preallocates_and_punches,

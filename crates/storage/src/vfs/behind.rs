@@ -1,0 +1,200 @@
+//! Writes that reach the device as they are made, a bounded number of bytes ahead of it.
+//!
+//! ```text
+//!   offset ->   | on the device |  before  |  span: not started  |
+//!                               ^ waited for when the span is started, so that at most
+//!                                 two pieces are on their way
+//! ```
+//! Left alone, the system keeps what was written until a sync, and then hands all of it to the device
+//! at once; a read that comes meanwhile waits behind tens of MiB. So the span is started each
+//! time a piece was written to it, and the piece before it waited for. The sync at the end, which alone
+//! makes anything durable, finds little to do.
+//!
+//! The last page of a span is held back if it is not full, as it would have to be written twice. The
+//! span covers what was written in between in other places; of these only dirty pages cost anything.
+//!
+//! Belongs to one thread at a time. Errors of starting and waiting are left to the sync.
+
+use super::File;
+use std::io;
+use std::ops::Range;
+
+/// Bytes that are started together.
+const PIECE_BYTES: u64 = 512 << 10;
+/// What the system writes at least.
+const PAGE_BYTES: u64 = 4096;
+
+/// Keeps writes to one file close to the device.
+#[derive(Debug, Default)]
+pub struct WriteBehind {
+    /// Covers what was written and not started yet.
+    span: Range<u64>,
+    /// Bytes written to the span.
+    bytes: u64,
+    /// What was started last.
+    before: Range<u64>,
+}
+
+impl WriteBehind {
+    /// Writes all of `data` at `offset`, as [`File::write_at`] does. Every call is for the same file.
+    pub fn write_at(&mut self, file: &dyn File, data: &[u8], offset: u64) -> io::Result<()> {
+        let mut at = offset;
+        for piece in data.chunks(PIECE_BYTES as usize) {
+            file.write_at(piece, at)?;
+            let end = at + piece.len() as u64;
+            self.wrote(file, at..end);
+            at = end;
+        }
+        Ok(())
+    }
+
+    fn wrote(&mut self, file: &dyn File, range: Range<u64>) {
+        self.bytes += range.end - range.start;
+        self.span = match self.span.is_empty() {
+            true => range.clone(),
+            false => self.span.start.min(range.start)..self.span.end.max(range.end),
+        };
+        if self.bytes < PIECE_BYTES {
+            return;
+        }
+        let full_end = self.span.end / PAGE_BYTES * PAGE_BYTES;
+        let full = self.span.start..full_end.max(self.span.start);
+        file.start_writing(full.start, full.end - full.start);
+        let before = &self.before;
+        file.wait_for_writing(before.start, before.end - before.start);
+        self.span = full.end..self.span.end;
+        self.bytes = 0;
+        self.before = full;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Mapping, SimVfs, Vfs, read_exact_at};
+    use super::*;
+    use parking_lot::Mutex;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    /// Notes what is written, started and waited for.
+    #[derive(Debug)]
+    struct Noting {
+        file: Arc<dyn File>,
+        calls: Mutex<Vec<(char, Range<u64>)>>,
+    }
+
+    impl Noting {
+        fn new() -> Noting {
+            let file = SimVfs::new(1).create(Path::new("/a")).unwrap();
+            let calls = Mutex::default();
+            Noting { file, calls }
+        }
+
+        fn note(&self, call: char, offset: u64, len: u64) {
+            self.calls.lock().push((call, offset..offset + len));
+        }
+
+        /// The ranges of one kind of call, without empty ones.
+        fn of(&self, kind: char) -> Vec<Range<u64>> {
+            let calls = self.calls.lock();
+            let calls = calls.iter().filter(|(call, _)| *call == kind);
+            let ranges = calls.map(|(_, range)| range.clone());
+            ranges.filter(|range| !range.is_empty()).collect()
+        }
+    }
+
+    impl File for Noting {
+        fn path(&self) -> &Path {
+            self.file.path()
+        }
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+            self.file.read_at(buf, offset)
+        }
+        fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+            self.note('w', offset, data.len() as u64);
+            self.file.write_at(data, offset)
+        }
+        fn sync_data(&self) -> io::Result<()> {
+            self.file.sync_data()
+        }
+        fn start_writing(&self, offset: u64, len: u64) {
+            self.note('s', offset, len);
+        }
+        fn wait_for_writing(&self, offset: u64, len: u64) {
+            self.note('a', offset, len);
+        }
+        fn len(&self) -> io::Result<u64> {
+            self.file.len()
+        }
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.file.set_len(len)
+        }
+        fn preallocate(&self, offset: u64, len: u64) -> io::Result<()> {
+            self.file.preallocate(offset, len)
+        }
+        fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+            self.file.punch_hole(offset, len)
+        }
+        fn map(&self, len: usize) -> io::Result<Box<dyn Mapping>> {
+            self.file.map(len)
+        }
+    }
+
+    #[test]
+    fn at_most_two_pieces_are_on_their_way() {
+        let file = Noting::new();
+        let mut behind = WriteBehind::default();
+        let data: Vec<u8> = (0..5_000_000u32).map(|at| (at % 251) as u8).collect();
+        let mut at = 0;
+        // Small writes, and one that is several pieces.
+        for part in data[..2_000_000].chunks(60_001).chain([&data[2_000_000..]]) {
+            behind.write_at(&file, part, at).unwrap();
+            at += part.len() as u64;
+        }
+        let mut read = vec![0; data.len()];
+        read_exact_at(&file, &mut read, 0).unwrap();
+        assert_eq!(read, data);
+        let started = file.of('s');
+        // Full pages, each once, in order, and little is left for the sync.
+        assert_eq!(started[0].start, 0);
+        assert!(started.windows(2).all(|two| two[0].end == two[1].start));
+        assert!(started.iter().all(|range| range.end % PAGE_BYTES == 0));
+        assert!(
+            started
+                .iter()
+                .all(|range| range.end - range.start < 2 * PIECE_BYTES)
+        );
+        let left = data.len() as u64 - started.last().unwrap().end;
+        assert!(left < PIECE_BYTES + PAGE_BYTES, "{left}");
+        // All but the last were waited for, each after the next one was started.
+        assert_eq!(file.of('a'), started[..started.len() - 1]);
+        let mut on_their_way = 0i32;
+        for (call, range) in file.calls.lock().iter().filter(|call| !call.1.is_empty()) {
+            on_their_way += match call {
+                's' => 1,
+                'a' => -1,
+                _ => 0,
+            };
+            assert!(on_their_way <= 2, "at {range:?}");
+        }
+    }
+
+    /// Writes that go up and down in the file, as runs go to holes, are all covered.
+    #[test]
+    fn scattered_writes_are_started_together() {
+        let file = Noting::new();
+        let mut behind = WriteBehind::default();
+        let places = [900u64, 100, 800, 200, 700, 300, 600, 400, 1000, 50];
+        for place in places {
+            behind.write_at(&file, &[7; 60 << 10], place << 20).unwrap();
+        }
+        let started = file.of('s');
+        assert_eq!(started.len(), 1);
+        let first = places[..9].iter().map(|place| place << 20);
+        for start in first {
+            assert!(started[0].contains(&start));
+            assert!(started[0].contains(&(start + (60 << 10) - 1)));
+        }
+        assert!(file.of('a').is_empty());
+    }
+}
