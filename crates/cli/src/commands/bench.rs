@@ -384,7 +384,7 @@ fn report(arguments: &Arguments, dataset: &Dataset, results: &[PhaseResult]) -> 
     })
 }
 
-fn parse_seconds(text: &str) -> Result<f64, String> {
+pub fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(seconds),
         _ => Err(format!("`{text}` is no number of seconds above 0")),

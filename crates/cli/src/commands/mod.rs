@@ -2,6 +2,7 @@
 //! a `run` that carries them out.
 
 pub mod bench;
+pub mod calibrate;
 pub mod compact;
 pub mod delete;
 pub mod dump;
