@@ -14,6 +14,7 @@
 //! The phases print nothing and read no arguments, and repeat no runs: [`experiments`] do, which ask
 //! one question each and are commands of `evendb` and of `crates/peers`.
 
+pub mod arrivals;
 pub mod calibrate;
 pub mod dataset;
 pub mod distribution;
