@@ -21,6 +21,7 @@ pub mod distribution;
 pub mod driver;
 pub mod event_log;
 pub mod experiments;
+pub mod log_replay;
 pub mod memory_limit;
 pub mod mix;
 pub mod opener;

@@ -52,6 +52,8 @@ pub enum RunError {
     Store(StoreError),
     /// The store answered wrongly; the text says which key and how.
     Wrong(String),
+    /// What was to be done could not be read; the text says what and why.
+    Input(String),
     /// A worker thread panicked.
     Panicked,
 }
@@ -61,6 +63,7 @@ impl fmt::Display for RunError {
         match self {
             Self::Store(error) => write!(f, "the store failed: {error}"),
             Self::Wrong(what) => write!(f, "the store answered wrongly: {what}"),
+            Self::Input(what) => write!(f, "the input cannot be read: {what}"),
             Self::Panicked => f.write_str("a worker thread panicked"),
         }
     }

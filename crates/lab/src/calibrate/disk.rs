@@ -1,7 +1,8 @@
 //! The disk below a directory: sequential and random reads, sequential writes, `fdatasync`.
 //!
-//! The data file is written once, in order, and then only read. Writes go through the page cache,
-//! as a store's do, and count until `fdatasync` returned. Reads are made with `O_DIRECT` into
+//! The data file is written once, in order, and then only read. Its writes go through the page
+//! cache, as most of a store's do, and count until `fdatasync` returned. Reads, and the small writes
+//! that are synced one by one, are made with `O_DIRECT` into
 //! buffers aligned to 4 KiB where the file system takes that.
 
 use std::fs::{self, File, OpenOptions};
@@ -54,6 +55,7 @@ pub(super) fn run(
         let settings = SyncSettings {
             record_bytes: BLOCK_BYTES,
             threads,
+            direct: true,
             time: settings.time,
             slices: settings.slices,
         };
@@ -160,9 +162,9 @@ fn write(
 
 /// Bytes that do not compress.
 fn noise() -> Vec<u8> {
-    let mut random = Random::new(2, 0);
-    let words = (0..PIECE_BYTES / 8).flat_map(|_| random.next_u64().to_le_bytes());
-    words.collect()
+    let mut bytes = vec![0; PIECE_BYTES];
+    Random::new(2, 0).fill(&mut bytes);
+    bytes
 }
 
 /// The file to read.
@@ -272,6 +274,9 @@ pub struct SyncSettings {
     pub record_bytes: usize,
     /// Threads, each with a file of its own.
     pub threads: usize,
+    /// Whether to write past the page cache, which is faster where the file system takes it. Asks
+    /// for records of whole blocks of 4 KiB.
+    pub direct: bool,
     /// The time of all slices together.
     pub time: Duration,
     /// Parts of that time, of which the median is taken.
@@ -289,38 +294,53 @@ pub fn sync_rate(
     interrupted: &AtomicBool,
 ) -> Result<Rate, CalibrateError> {
     let scratch = Scratch::new(directory)?;
-    let record = settings.record_bytes.clamp(1, SYNC_FILE_BYTES as usize);
-    let content = noise();
     let mut files = Vec::new();
     for index in 0..settings.threads.max(1) {
         let path = scratch.0.join(index.to_string());
-        let file = File::create(&path).map_err(CalibrateError::io("create", &path))?;
-        for place in (0..SYNC_FILE_BYTES).step_by(PIECE_BYTES) {
-            file.write_all_at(&content, place)
-                .map_err(CalibrateError::io("write", &path))?;
-        }
-        file.sync_all().map_err(CalibrateError::io("sync", &path))?;
+        let file = sync_file(&path, settings.direct)?;
         files.push((path, file));
     }
+    let record = settings.record_bytes.clamp(1, SYNC_FILE_BYTES as usize);
+    let records = SYNC_FILE_BYTES / record as u64;
     let time = settings.time / settings.slices.max(1) as u32;
     let mut slices = Vec::new();
-    for _ in 0..settings.slices.max(1) {
+    for slice in 0..settings.slices.max(1) {
         slices.push(rate_of(files.len(), time, interrupted, |thread| {
             let (path, file) = &files[thread];
-            let (mut count, content) = (0u64, &content);
-            let records = SYNC_FILE_BYTES / record as u64;
+            let (mut count, mut buffer) = (0u64, Aligned::new(record));
+            // Other bytes in every slice: what is written differs from what is there.
+            Random::new(4, slice as u64).fill(buffer.bytes());
             move || {
                 let place = count % records * record as u64;
-                // What is written differs from what is there.
-                let from = (count * 8) as usize % (content.len() - record + 1);
                 count += 1;
-                file.write_all_at(&content[from..from + record], place)
+                file.write_all_at(buffer.bytes(), place)
                     .and_then(|()| file.sync_data())
                     .map_err(CalibrateError::io("sync", path))
             }
         })?);
     }
     Ok(Rate::of(&slices))
+}
+
+/// A file that was written before, opened for writing past the page cache if possible and wanted.
+fn sync_file(path: &Path, direct: bool) -> Result<File, CalibrateError> {
+    let file = File::create(path).map_err(CalibrateError::io("create", path))?;
+    let content = noise();
+    for place in (0..SYNC_FILE_BYTES).step_by(PIECE_BYTES) {
+        file.write_all_at(&content, place)
+            .map_err(CalibrateError::io("write", path))?;
+    }
+    file.sync_all().map_err(CalibrateError::io("sync", path))?;
+    let flags = OFlags::DIRECT.bits() as i32;
+    let past_cache = OpenOptions::new()
+        .write(true)
+        .custom_flags(flags)
+        .open(path);
+    let past_cache = past_cache.ok().filter(|file| {
+        let mut buffer = Aligned::new(BLOCK_BYTES);
+        direct && file.write_all_at(buffer.bytes(), 0).is_ok()
+    });
+    Ok(past_cache.unwrap_or(file))
 }
 
 /// Repeats an operation on so many threads for so long: operations a second, and the median
@@ -412,10 +432,11 @@ mod tests {
     #[test]
     fn the_disk_answers_and_its_files_go() {
         let directory = tempfile::tempdir().unwrap();
-        for (record_bytes, threads) in [(1 << 10, 1), (BLOCK_BYTES, 2)] {
+        for (record_bytes, threads, direct) in [(1 << 10, 1, false), (BLOCK_BYTES, 2, true)] {
             let settings = SyncSettings {
                 record_bytes,
                 threads,
+                direct,
                 time: Duration::from_millis(5),
                 slices: 1,
             };

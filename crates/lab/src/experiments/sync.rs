@@ -88,6 +88,7 @@ impl Measure for Arguments {
                 let alone = SyncSettings {
                     record_bytes: 1 << 10,
                     threads: 1,
+                    direct: false,
                     time: Duration::from_secs_f64(self.seconds() / 4.0),
                     slices: 1,
                 };
