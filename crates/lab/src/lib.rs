@@ -21,6 +21,7 @@ pub mod event_log;
 pub mod experiments;
 pub mod mix;
 pub mod opener;
+pub mod paper_report;
 #[cfg(feature = "parts")]
 pub mod parts;
 pub mod permutation;

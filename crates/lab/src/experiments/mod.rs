@@ -114,11 +114,17 @@ pub enum Experiment {
     Sync(sync::Arguments),
     /// Puts that nobody syncs, and what they write
     Relaxed(relaxed::Arguments),
+    /// Write the report on a run of the paper's figures: report.html and report.md
+    Report(crate::paper_report::Arguments),
 }
 
 impl Experiment {
-    fn measure(&self) -> &dyn Measure {
-        match self {
+    /// Runs it on the stores that `openers` know.
+    ///
+    /// # Errors
+    /// What an experiment of a child process ended with; no results to report.
+    pub fn run(&self, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
+        let measure: &dyn Measure = match self {
             Experiment::Memory(arguments) => arguments,
             Experiment::Reopen(arguments) => arguments,
             Experiment::Pauses(arguments) => arguments,
@@ -126,15 +132,10 @@ impl Experiment {
             Experiment::Split(arguments) => arguments,
             Experiment::Sync(arguments) => arguments,
             Experiment::Relaxed(arguments) => arguments,
-        }
-    }
-
-    /// Runs it on the stores that `openers` know.
-    ///
-    /// # Errors
-    /// What an experiment of a child process ended with.
-    pub fn run(&self, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
-        isolated::run(self.measure(), openers)
+            // Those that ask no store themselves.
+            Experiment::Report(arguments) => return Ok(arguments.run()?),
+        };
+        isolated::run(measure, openers)
     }
 }
 
