@@ -202,10 +202,8 @@ impl<'a> Arranger<'a> {
         let blocks = vec![
             text(
                 "One plot for each mix and distribution: operations a second (higher is better) \
-                 over the size of the data, which doubles or more from mark to mark. To the right \
-                 the data no longer fit in memory. P is only puts; A half puts, half gets; B 5 % \
-                 puts, 95 % gets; C only gets; D reads what is new; E10 to E1000 95 % scans of up \
-                 to so many records; F gets and puts the same key.",
+                 over the size of the data. To the right the data no longer fit in memory. The \
+                 summary says what the names of workloads mean.",
             ),
             text(COMPARED),
             Block::Panels(panels(&cells, Quantity::Throughput, Axis::Data)),

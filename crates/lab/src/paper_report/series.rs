@@ -43,10 +43,12 @@ pub struct Named {
     pub threads: Option<String>,
     /// The setting.
     pub variant: Option<String>,
-    mix: usize,
+    mix: (usize, usize),
     numbers: (u64, u64, u64, u64),
 }
 
+/// The order of the paper's figures; what is not in it comes after.
+const DISTRIBUTIONS: [&str; 4] = ["zipf-composite", "zipf-simple", "latest", "uniform"];
 const MIXES: [&str; 9] = ["P", "A", "B", "C", "D", "E10", "E100", "E1000", "F"];
 
 /// The names of a cell.
@@ -73,7 +75,10 @@ pub fn named(cell: &Cell) -> Named {
         theta: cell.theta.map(|theta| format!("{theta:.2}")),
         threads: cell.threads.map(|threads| threads.to_string()),
         variant: cell.variant.clone(),
-        mix: mix.unwrap_or(MIXES.len()),
+        mix: (
+            place(&MIXES, &cell.mix),
+            place(&DISTRIBUTIONS, &cell.distribution),
+        ),
         numbers: (
             cell.data_bytes.unwrap_or(0),
             (cell.theta.unwrap_or(0.0) * 1e4) as u64,

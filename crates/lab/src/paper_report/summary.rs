@@ -15,6 +15,13 @@ use super::tables::{full_label, ratio_entry};
 /// Experiments that vary something else than the workload and its size: not in the summary.
 const VARYING: [&str; 4] = ["figure-10", "figure-11", "figure-12", "table-4"];
 
+/// What the names of workloads mean.
+const WORKLOADS: &str = "Workloads: P puts only; A half puts, half gets; B 5 % puts, 95 % gets; C gets only; D 5 % \
+     insertions, 95 % gets of recent records; E10, E100, E1000 5 % puts, 95 % scans of up to so many \
+     records; F gets and puts the same key. zipf-simple: a few keys, scattered over all, take most \
+     operations; zipf-composite: a few first parts of keys do, so that neighbours are hot together; \
+     latest: the newest keys are the hot ones; uniform: all keys alike.";
+
 /// The document of a run.
 #[must_use]
 pub fn document(results: &Results) -> Document {
@@ -174,7 +181,7 @@ fn told((ratio, peer, cell): &Compared<'_>) -> String {
 fn summary(results: &Results) -> Section {
     let words = sentences(results);
     let notes = results.notes.iter().cloned().map(Block::Text);
-    let mut blocks = vec![Block::List(words)];
+    let mut blocks = vec![Block::Text(introduction(results)), Block::List(words)];
     blocks.extend(notes);
     let table = winners(results);
     if !table.rows.is_empty() {
@@ -184,12 +191,30 @@ fn summary(results: &Results) -> Section {
                 .to_owned(),
         ));
         blocks.push(Block::Table(table));
+        blocks.push(Block::Text(WORKLOADS.to_owned()));
     }
     Section {
         title: "Summary".to_owned(),
         short: "Summary".to_owned(),
         blocks,
     }
+}
+
+fn introduction(results: &Results) -> String {
+    let stores = results.stores();
+    let peers: Vec<&str> = stores
+        .into_iter()
+        .filter(|store| stores::is_peer(store))
+        .collect();
+    let beside = match peers.is_empty() {
+        true => "no other store yet".to_owned(),
+        false => peers.join(", "),
+    };
+    format!(
+        "The workloads of the EvenDB paper (EuroSys 2020), run on EvenDB, an embedded ordered \
+         key-value store, and under the same memory and durability on its peers: {beside}. Sections \
+         follow the paper's figures."
+    )
 }
 
 /// Ratios to the best peer: workloads by sizes.
