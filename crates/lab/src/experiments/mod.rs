@@ -18,6 +18,7 @@
 
 pub mod isolated;
 pub mod memory;
+pub mod paper;
 pub mod pauses;
 pub mod relaxed;
 pub mod reopen;
@@ -114,6 +115,8 @@ pub enum Experiment {
     Sync(sync::Arguments),
     /// Puts that nobody syncs, and what they write
     Relaxed(relaxed::Arguments),
+    /// The evaluation of the EvenDB paper: every figure and table, at any scale
+    Paper(paper::Arguments),
     /// Write the report on a run of the paper's figures: report.html and report.md
     Report(crate::paper_report::Arguments),
 }
@@ -132,6 +135,7 @@ impl Experiment {
             Experiment::Split(arguments) => arguments,
             Experiment::Sync(arguments) => arguments,
             Experiment::Relaxed(arguments) => arguments,
+            Experiment::Paper(arguments) => return arguments.run(openers),
             // Those that ask no store themselves.
             Experiment::Report(arguments) => return Ok(arguments.run()?),
         };

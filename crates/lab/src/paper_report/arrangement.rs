@@ -7,7 +7,7 @@
 use super::document::{Block, Places, Section, Shape};
 use super::quantity::{Percentile, Quantity};
 use super::results::{Cell, Results};
-use super::series::{Axis, courses, named, panels, shares};
+use super::series::{Axis, courses, named, panels, shares, space_courses};
 use super::tables::{details, quantities, resources, shares_table, skew, versus};
 
 const COMPARED: &str = "Tables: medians with the range of rounds below; the best store of a row is \
@@ -32,6 +32,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     arranger.pebbles();
     arranger.threads();
     arranger.parameters();
+    arranger.load();
     arranger.others();
     arranger.sections
 }
@@ -162,12 +163,14 @@ impl<'a> Arranger<'a> {
             self.results,
         );
         if cells.iter().any(|cell| has(cell, Quantity::Space)) {
+            let mut plots = space_courses(&largest(&cells));
+            plots.extend(panels(&cells, Quantity::Space, Axis::Data));
             let blocks = vec![
                 text(
-                    "The blocks of all files after the run, divided by the size of the data \
-                     (lower is better; 1 is no waste).",
+                    "The blocks of all files: over the time of the ingestion with the most data, and \
+                     after each, divided by the size of the data (lower is better; 1 is no waste).",
                 ),
-                Block::Panels(panels(&cells, Quantity::Space, Axis::Data)),
+                Block::Panels(plots),
                 Block::Table(table),
             ];
             self.section("Figure 4", "space", &cells, blocks);
@@ -381,6 +384,23 @@ impl<'a> Arranger<'a> {
         self.section("Figure 12", "sensitivity to settings", &cells, blocks);
     }
 
+    fn load(&mut self) {
+        let cells = self.of(&["load"]);
+        if cells.is_empty() {
+            return;
+        }
+        let blocks = vec![
+            text(
+                "How fast the data of the other figures were put in, in the order of their keys \
+                 (higher is better). The paper does not show this.",
+            ),
+            text(COMPARED),
+            Block::Panels(panels(&cells, Quantity::Throughput, Axis::Data)),
+            self.rates(&cells),
+        ];
+        self.section("Load", "putting the data in", &cells, blocks);
+    }
+
     /// What no figure knew, an experiment a section.
     fn others(&mut self) {
         let is_shown =
@@ -461,6 +481,7 @@ mod tests {
             "Table 4",
             "Figure 11",
             "Figure 12",
+            "Load",
         ];
         assert_eq!(names[..expected.len()], expected);
         assert_eq!(names[expected.len()..], [fixture::HOSTILE]);

@@ -123,9 +123,17 @@ fn phase(store: &str, mix: &str, name: &str, data_bytes: u64, round: u64) -> Val
             "user_seconds": 80.0, "system_seconds": 20.0, "read_bytes": 3_000_000_000u64,
             "write_bytes": 9_000_000_000u64, "cancelled_write_bytes": 1_000_000u64,
             "resident_bytes_max": 900_000_000u64 })),
-        "disk_bytes": (data_bytes as f64 * (1.0 + 0.4 * noise(&[store], 0))) as u64,
         "course_interval_seconds": 1.0, "course": course,
     })
+}
+
+fn space_course(store: &str, mix: &str, data_bytes: u64) -> Value {
+    let bytes = |second: u64| data_bytes * second / 60 + (noise(&[store], second) * 4e8) as u64;
+    let bytes: Vec<u64> = (0..=60).map(bytes).collect();
+    match mix {
+        "ingest" => json!({ "interval_seconds": 1, "bytes": bytes }),
+        _ => Value::Null,
+    }
 }
 
 struct Workload<'a> {
@@ -161,6 +169,11 @@ fn add(lines: &mut Vec<String>, stores: &[&str], workload: &Workload<'_>) {
                     .with("variant", workload.variant)
                     .with("data_bytes", size.1)
                     .with("ended", "2026-01-02T03:04:05Z")
+                    .with(
+                        "disk_bytes",
+                        (size.1 as f64 * (1.0 + 0.4 * noise(&[store], 0))) as u64,
+                    )
+                    .with("space_course", space_course(store, mix, size.1))
                     .phase(phase(store, mix, &name, size.1, round))
                     .to_string(),
             );
@@ -179,9 +192,9 @@ fn run() -> String {
         })
         .collect();
     json!({
-        "kind": "run", "version": 1, "started": "2026-01-02T03:04:05Z", "scale": "1/16",
-        "quick": true, "memory_bytes": 1u64 << 30, "memory_limit": "cgroup v1", "threads": 4,
-        "value_bytes": 800, "durability": "process", "seed": 1,
+        "kind": "run", "version": 1, "started": "2026-01-02T03:04:05Z", "memory_limit": "cgroup v1",
+        "settings": { "scale": 0.0625, "quick": true, "memory_bytes": 1u64 << 30, "threads": 4,
+            "value_bytes": 800, "durability": "process", "seed": 1 },
         "machine": { "cpu": "A <CPU> & more", "cores": 2, "memory_bytes": 24u64 << 30,
             "kernel": "6.1", "filesystem": "ext4" },
         "limits": { "disk": { "write_mib_per_second": 800.5, "fdatasync_per_second": 8900 },
@@ -228,14 +241,19 @@ pub fn lines() -> Vec<String> {
         add(
             &mut lines,
             &STORES,
-            &base("event-log-ingest", "ingest", "", size),
+            &base("figure-3", "ingest", "event-log", size),
         );
         add(
             &mut lines,
             &STORES,
-            &base("event-log-scans", "scans", "", size),
+            &base("figure-5", "scans", "event-log", size),
         );
     }
+    add(
+        &mut lines,
+        &STORES,
+        &base("load", "load", "key order", SIZES[2]),
+    );
     let four = SIZES[2];
     for theta in [0.8, 0.9, 0.99] {
         for distribution in ["zipf-simple", "zipf-composite"] {

@@ -7,8 +7,9 @@
 //!    "variant":null, "ended":"..", "phase":{..}}
 //!   {"kind":"skipped", "experiment":.., "cell":.., "store":.., "round":.., "why":".."}
 //! ```
-//! A last line that is broken off is ignored (the run was killed in it, or goes on); broken lines
-//! before it are an error that names them. Unknown kinds and members are ignored. Members that only
+//! The settings of a run may stand in its member `settings`. A line that is broken off is ignored: its
+//! process was killed in it, and whoever wrote next began a new line; so is a last line that is broken
+//! in whatever way (the run may go on). Other broken lines are an error that names them. Unknown kinds and members are ignored. Members that only
 //! describe (mix, sizes) may be missing: what the cell's name says is taken instead.
 //!
 //! Of one (cell, store, round) the last finished measurement counts; an interrupted one counts for
@@ -198,19 +199,25 @@ impl Results {
             .filter(|(_, line)| !line.is_empty())
             .collect();
         let mut results = Results::default();
+        let mut cut = Vec::new();
         for (position, &(number, line)) in lines.iter().enumerate() {
             match serde_json::from_slice::<Map<String, Value>>(line) {
                 Ok(object) => results
                     .add(&object)
                     .map_err(|why| ParseError::Damaged(number, why))?,
-                Err(_) if position + 1 == lines.len() => results.notes.push(format!(
-                    "The last line ({number}) of the results is broken off and was ignored."
-                )),
+                Err(error) if error.is_eof() => cut.push(number.to_string()),
+                Err(_) if position + 1 == lines.len() => cut.push(number.to_string()),
                 Err(error) => {
                     let why = format!("not a JSON object ({error})");
                     return Err(ParseError::Damaged(number, why));
                 }
             }
+        }
+        if !cut.is_empty() {
+            results.notes.push(format!(
+                "Lines of the results that were broken off were ignored: {}.",
+                cut.join(", ")
+            ));
         }
         results.finish();
         match results.cells.is_empty() {
@@ -237,7 +244,13 @@ impl Results {
                 "results of version {version}, of which only {VERSION} is known"
             ));
         }
-        let differs = |name: &&&str| self.run.get(**name) != line.get(**name);
+        let mut next = line.clone();
+        if let Some(Value::Object(settings)) = next.remove("settings") {
+            for (name, value) in settings {
+                next.entry(name).or_insert(value);
+            }
+        }
+        let differs = |name: &&&str| self.run.get(**name) != next.get(**name);
         let decisive = [
             "scale",
             "quick",
@@ -253,7 +266,6 @@ impl Results {
             }
         }
         // Settings of stores that only an earlier run had are still those of its cells.
-        let mut next = line.clone();
         if let (Some(Value::Object(earlier)), Some(Value::Object(stores))) =
             (self.run.get("stores"), next.get_mut("stores"))
         {
@@ -281,7 +293,7 @@ impl Results {
         let next = Round {
             round: line.get("round").and_then(Value::as_u64).unwrap_or(0),
             interrupted: phase["interrupted"].as_bool() == Some(true),
-            phase: phase.clone(),
+            phase: with_beside(phase, line),
         };
         let cell = self.cell(&experiment, &name);
         cell.describe(line);
@@ -304,8 +316,9 @@ impl Results {
             cell,
             store,
         };
-        self.cell(&skipped.experiment, &skipped.cell)
-            .rounds_of(&skipped.store);
+        let cell = self.cell(&skipped.experiment, &skipped.cell);
+        cell.describe(line);
+        cell.rounds_of(&skipped.store);
         self.skipped.push(skipped);
         Ok(())
     }
@@ -363,6 +376,17 @@ impl Cell {
 enum ParseError {
     Empty,
     Damaged(usize, String),
+}
+
+/// The phase with what the run measured beside it.
+fn with_beside(phase: &Value, line: &Map<String, Value>) -> Value {
+    let mut phase = phase.clone();
+    for name in ["disk_bytes", "live_bytes", "space_course"] {
+        if let (Some(object), Some(value)) = (phase.as_object_mut(), line.get(name)) {
+            object.entry(name).or_insert_with(|| value.clone());
+        }
+    }
+    phase
 }
 
 fn names(line: &Map<String, Value>, what: &str) -> Result<[String; 3], String> {
@@ -447,8 +471,17 @@ mod tests {
         let cut = &good[..good.len() / 2];
         let results = Results::parse(format!("{good}\n{cut}").as_bytes()).unwrap();
         assert_eq!(results.cells.len(), 1);
-        assert!(results.notes[0].contains("(2)"), "{:?}", results.notes);
-        for damaged in [cut, "[]", "{}", "\u{fffd}", "{\"kind\":\"cell\"}"] {
+        assert!(results.notes[0].contains("2."), "{:?}", results.notes);
+        let text = format!("{good}\n{cut}\n{good}\n");
+        let results = Results::parse(text.as_bytes()).unwrap();
+        assert!(results.notes[0].contains("2."), "{:?}", results.notes);
+        for damaged in [
+            "{\"kind\":cell}",
+            "[]",
+            "{}",
+            "\u{fffd}",
+            "{\"kind\":\"cell\"}",
+        ] {
             let text = format!("{good}\n\n{damaged}\n{good}\n");
             match Results::parse(text.as_bytes()) {
                 Err(ParseError::Damaged(3, _)) => {}

@@ -49,25 +49,26 @@ pub struct Named {
 
 /// The order of the paper's figures; what is not in it comes after.
 const DISTRIBUTIONS: [&str; 4] = ["zipf-composite", "zipf-simple", "latest", "uniform"];
-const MIXES: [&str; 9] = ["P", "A", "B", "C", "D", "E10", "E100", "E1000", "F"];
+const MIXES: [&str; 12] = [
+    "P", "A", "B", "C", "D", "E10", "E100", "E1000", "F", "ingest", "scans", "load",
+];
 
 /// The names of a cell.
 #[must_use]
 pub fn named(cell: &Cell) -> Named {
-    let workload = match (&cell.mix, &cell.distribution) {
+    let workload = match (cell.mix.as_deref(), cell.distribution.as_deref()) {
+        (Some(mix), Some("event-log")) => format!("event log: {mix}"),
+        (Some(mix), Some("key order")) => format!("{mix} in key order"),
         (Some(mix), Some(distribution)) if !distribution.is_empty() => {
             format!("{mix} {distribution}")
         }
-        (Some(mix), _) => mix.clone(),
-        (None, _) => match cell.experiment.as_str() {
-            "event-log-ingest" => "event log ingest".to_owned(),
-            "event-log-scans" => "event log scans".to_owned(),
-            _ => cell.name.clone(),
-        },
+        (Some(mix), _) => mix.to_owned(),
+        (None, _) => cell.name.clone(),
     };
-    let mix = MIXES
-        .iter()
-        .position(|mix| cell.mix.as_deref() == Some(mix));
+    let place = |names: &[&str], name: &Option<String>| {
+        let known = names.iter().position(|one| name.as_deref() == Some(*one));
+        known.unwrap_or(names.len())
+    };
     let variant = cell.variant.as_deref().map_or(0, variant_number);
     Named {
         workload,
@@ -168,12 +169,11 @@ pub fn panels(cells: &[&Cell], quantity: Quantity, axis: Axis) -> Vec<Panel> {
             None => groups.push((key, vec![cell])),
         }
     }
-    let first = groups.first().map(|(key, _)| key.clone());
     let differs = |index: usize| {
-        index == 0
-            || groups
-                .iter()
-                .any(|(key, _)| first.as_ref().is_some_and(|f| f[index] != key[index]))
+        let said: Vec<&String> = (groups.iter())
+            .filter_map(|(key, _)| key[index].as_ref())
+            .collect();
+        index == 0 || said.windows(2).any(|pair| pair[0] != pair[1])
     };
     let differing: Vec<usize> = (0..5).filter(|&index| differs(index)).collect();
     let plots = groups.iter().map(|(key, members)| {
@@ -311,6 +311,58 @@ pub fn courses(cells: &[&Cell]) -> Vec<Panel> {
         }
     });
     plots.filter(|plot| !plot.series.is_empty()).collect()
+}
+
+/// The bytes on the disk over time, a plot for each cell whose run noted them.
+#[must_use]
+pub fn space_courses(cells: &[&Cell]) -> Vec<Panel> {
+    let plots = cells.iter().map(|cell| {
+        let series = cell.stores.iter().filter_map(|one| {
+            let points = space_course(&one.finished().next()?.phase["space_course"])?;
+            Some(Series {
+                name: one.store.clone(),
+                points,
+            })
+        });
+        let series: Vec<Series> = series.collect();
+        let ends = series
+            .iter()
+            .filter_map(|one| one.points.last())
+            .map(|p| p.place);
+        let name = named(cell);
+        Panel {
+            title: format!("{}, {}", name.workload, name.data.unwrap_or_default()),
+            vertical: "GiB on the disk".to_owned(),
+            horizontal: "seconds".to_owned(),
+            shape: Shape::Course,
+            places: Places::Upto(ends.fold(0.0, f64::max)),
+            logarithmic: false,
+            series,
+        }
+    });
+    plots.filter(|plot| !plot.series.is_empty()).collect()
+}
+
+fn space_course(course: &serde_json::Value) -> Option<Vec<Point>> {
+    let interval = number(&course["interval_seconds"]).filter(|step| *step > 0.0)?;
+    let bytes: Vec<f64> = course["bytes"]
+        .as_array()?
+        .iter()
+        .filter_map(number)
+        .collect();
+    let width = bytes.len().div_ceil(COURSE_POINTS_MAX).max(1);
+    // Of steps that are drawn as one the largest counts: what is shown is what a disk has to have.
+    let points = bytes.chunks(width).enumerate().map(|(index, group)| {
+        let most = group.iter().copied().fold(0.0, f64::max) / f64::from(1 << 30);
+        Point {
+            place: (index * width) as f64 * interval,
+            value: most,
+            low: most,
+            high: most,
+        }
+    });
+    let points: Vec<Point> = points.collect();
+    (points.len() > 1).then_some(points)
 }
 
 /// Operations finished in each step, as rates; none if there are not two steps.

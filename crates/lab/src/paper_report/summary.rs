@@ -13,7 +13,7 @@ use super::stores::{self, Looks};
 use super::tables::{full_label, ratio_entry};
 
 /// Experiments that vary something else than the workload and its size: not in the summary.
-const VARYING: [&str; 4] = ["figure-10", "figure-11", "figure-12", "table-4"];
+const VARYING: [&str; 5] = ["figure-10", "figure-11", "figure-12", "table-4", "load"];
 
 /// What the names of workloads mean.
 const WORKLOADS: &str = "Workloads: P puts only; A half puts, half gets; B 5 % puts, 95 % gets; C gets only; D 5 % \
@@ -44,7 +44,7 @@ fn subtitle(results: &Results) -> String {
     if run.get("quick").and_then(Value::as_bool) == Some(true) {
         parts.push("quick: short phases, for a first look only".to_owned());
     }
-    parts.extend(word("scale").map(|scale| format!("scale {scale} of the paper's")));
+    parts.extend(word("scale").map(|scale| format!("sizes {} of the paper's", fraction(&scale))));
     if let Some(bytes) = run.get("memory_bytes").and_then(Value::as_u64) {
         parts.push(format!("{} of memory", size(bytes)));
     }
@@ -52,6 +52,16 @@ fn subtitle(results: &Results) -> String {
     parts.extend(word("value_bytes").map(|bytes| format!("values of {bytes} bytes")));
     parts.extend(word("durability").map(|level| format!("durability: {level}")));
     parts.join("; ")
+}
+
+/// `0.0625` as `1/16`.
+fn fraction(scale: &str) -> String {
+    match scale.parse::<f64>().map(|scale| 1.0 / scale) {
+        Ok(parts) if parts > 1.5 && (parts - parts.round()).abs() < 1e-6 => {
+            format!("1/{parts:.0}")
+        }
+        _ => scale.to_owned(),
+    }
 }
 
 /// A JSON value as a reader wants it; none for null.

@@ -10,8 +10,13 @@ use crate::distribution::{Distribution, DistributionKind};
 
 /// What the first column says of a cell, and the settings below it that differ among `names`.
 fn label(name: &Named, names: &[Named]) -> Entry {
-    let differs =
-        |part: fn(&Named) -> &Option<String>| names.iter().any(|other| part(other) != part(name));
+    let differs = |part: fn(&Named) -> &Option<String>| {
+        let said: Vec<&String> = names
+            .iter()
+            .filter_map(|name| part(name).as_ref())
+            .collect();
+        said.windows(2).any(|pair| pair[0] != pair[1])
+    };
     let mut details: Vec<String> = name.data.iter().cloned().collect();
     if let Some(theta) = name.theta.as_ref().filter(|_| differs(|name| &name.theta)) {
         details.push(format!("theta {theta}"));
