@@ -25,6 +25,7 @@ pub mod log_replay;
 pub mod memory_limit;
 pub mod mix;
 pub mod opener;
+pub mod paper_report;
 #[cfg(feature = "parts")]
 pub mod parts;
 pub mod permutation;
