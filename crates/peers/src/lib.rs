@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | always | LMDB | [`lmdb::LmdbStore`]: as it comes |
 //! | always | redb | [`redb::RedbStore`]: as it comes |
+//! | always, loaded at run time | LevelDB, PebblesDB | [`leveldb::LevelDbStore`]: tuned for the memory |
 //! | `rocksdb` | RocksDB | [`rocks::Tuning`]: as it comes, and tuned |
 //! | `fjall` | fjall | [`lsm::FjallStore`]: as it comes |
 //!
@@ -11,6 +12,7 @@
 //! put survives the process, not the machine. Experiments ask for a level; the head of each adapter
 //! says what that is for its store. Nothing is compressed.
 
+pub mod leveldb;
 pub mod lmdb;
 pub mod lmdb_parts;
 #[cfg(feature = "fjall")]

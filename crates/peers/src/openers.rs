@@ -1,5 +1,6 @@
 //! Every store of this build under the name by which experiments choose it, and its settings for
-//! each durability.
+//! each durability. A store whose library is loaded at run time is listed without it too, and says
+//! what is missing.
 
 use std::path::Path;
 
@@ -7,6 +8,7 @@ use evendb_lab::opener::{Opener, Settings};
 use evendb_lab::store::{Store, StoreResult};
 use evendb_lab::stores::evendb::EvenDbOpener;
 
+use crate::leveldb::{Kind, LevelDbStore};
 use crate::lmdb::LmdbStore;
 use crate::redb::RedbStore;
 
@@ -17,6 +19,8 @@ pub fn all() -> Vec<Box<dyn Opener>> {
         Box::new(EvenDbOpener),
         Box::new(Lmdb),
         Box::new(Redb),
+        Box::new(LevelDb(Kind::LevelDb)),
+        Box::new(LevelDb(Kind::PebblesDb)),
         #[cfg(feature = "rocksdb")]
         Box::new(Rocks),
         #[cfg(feature = "rocksdb")]
@@ -47,6 +51,24 @@ impl Opener for Redb {
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
         let store = RedbStore::open(directory, settings.memory_bytes, settings.durability)?;
+        Ok(Box::new(store))
+    }
+}
+
+struct LevelDb(Kind);
+
+impl Opener for LevelDb {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn unavailable(&self) -> Option<String> {
+        self.0.unavailable()
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
+        let store = LevelDbStore::open(self.0, directory, memory_bytes, durability)?;
         Ok(Box::new(store))
     }
 }

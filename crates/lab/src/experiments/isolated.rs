@@ -13,7 +13,7 @@ use crate::opener::Opener;
 /// the arguments say so, as such a process.
 ///
 /// # Errors
-/// An unknown store; the first round that fails is reported and the others go on, unless none is
+/// An unknown store, or none that can be opened here; the first round that fails is reported and the others go on, unless none is
 /// left.
 pub fn run(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
     match &experiment.common().child {
@@ -32,7 +32,16 @@ fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
         }
     }
     let wanted = |name: &&str| common.stores.is_empty() || common.stores.iter().any(|s| s == name);
-    let stores: Vec<&str> = known().filter(wanted).collect();
+    let mut stores = Vec::new();
+    for opener in openers.iter().filter(|opener| wanted(&opener.name())) {
+        match opener.unavailable() {
+            None => stores.push(opener.name()),
+            Some(why) => eprintln!("{}: left out: {why}", opener.name()),
+        }
+    }
+    if stores.is_empty() {
+        return Err("none of the stores can be opened here".into());
+    }
     let place = Place::new(common.dir.as_deref())?;
     let mut results = Vec::new();
     for round in 0..common.rounds {
