@@ -24,24 +24,7 @@ pub fn run(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
 
 fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
     let common = experiment.common();
-    let known = || openers.iter().map(|opener| opener.name());
-    for store in &common.stores {
-        if !known().any(|name| name == store) {
-            let names: Vec<_> = known().collect();
-            return Err(format!("no store `{store}` here; there are {}", names.join(", ")).into());
-        }
-    }
-    let wanted = |name: &&str| common.stores.is_empty() || common.stores.iter().any(|s| s == name);
-    let mut stores = Vec::new();
-    for opener in openers.iter().filter(|opener| wanted(&opener.name())) {
-        match opener.unavailable() {
-            None => stores.push(opener.name()),
-            Some(why) => eprintln!("{}: left out: {why}", opener.name()),
-        }
-    }
-    if stores.is_empty() {
-        return Err("none of the stores can be opened here".into());
-    }
+    let stores = chosen(&common.stores, openers)?;
     let place = Place::new(common.dir.as_deref())?;
     let mut results = Vec::new();
     for round in 0..common.rounds {
@@ -86,6 +69,36 @@ fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
         return Err("not all rounds ended well".into());
     }
     Ok(())
+}
+
+/// The names of the stores that are asked for; of all, if none is. One that cannot be opened on this
+/// machine is left out, and why is printed.
+///
+/// # Errors
+/// One that is not known, or that none can be opened.
+pub(super) fn chosen<'a>(
+    wanted: &[String],
+    openers: &'a [Box<dyn Opener>],
+) -> Result<Vec<&'a str>, Failure> {
+    let known = || openers.iter().map(|opener| opener.name());
+    for store in wanted {
+        if !known().any(|name| name == store) {
+            let names: Vec<_> = known().collect();
+            return Err(format!("no store `{store}` here; there are {}", names.join(", ")).into());
+        }
+    }
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|store| store == name);
+    let mut stores = Vec::new();
+    for opener in openers.iter().filter(|opener| is_wanted(opener.name())) {
+        match opener.unavailable() {
+            None => stores.push(opener.name()),
+            Some(why) => eprintln!("{}: left out: {why}", opener.name()),
+        }
+    }
+    if stores.is_empty() {
+        return Err("none of the stores can be opened here".into());
+    }
+    Ok(stores)
 }
 
 fn measure(
