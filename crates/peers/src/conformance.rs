@@ -90,7 +90,9 @@ pub fn check(
         store.close()?;
         let store = open()?;
         sequence.compare(&*store, "after opening again")?;
-        sequence.model.extend(threads(&*store, effort.thread_steps, seed)?);
+        sequence
+            .model
+            .extend(threads(&*store, effort.thread_steps, seed)?);
         sequence.compare(&*store, "after the threads")?;
         store.close()?;
         let store = open()?;
@@ -270,7 +272,9 @@ fn key(index: u64, random: &mut Random) -> Vec<u8> {
             let byte = |random: &mut Random| [0x00, 0xff, b'a'][random.below(3) as usize];
             (0..length).map(|_| byte(random)).collect()
         }
-        _ => (mix64(index) & 0xff00_ff00_00ff_ffff).to_be_bytes().to_vec(),
+        _ => (mix64(index) & 0xff00_ff00_00ff_ffff)
+            .to_be_bytes()
+            .to_vec(),
     }
 }
 
@@ -429,7 +433,11 @@ impl Own {
         let suffix = format!(":{}", self.thread).into_bytes();
         let (mut own, mut others) = (Vec::new(), Vec::new());
         for (key, value) in lent.iter().filter(|(key, _)| key.starts_with(THREADS_FROM)) {
-            let kind = if key.ends_with(&suffix) { &mut own } else { &mut others };
+            let kind = if key.ends_with(&suffix) {
+                &mut own
+            } else {
+                &mut others
+            };
             kind.push((key, value));
         }
         let expected = self.model.range(from.to_vec()..);

@@ -12,6 +12,8 @@
 //! put survives the process, not the machine. Experiments ask for a level; the head of each adapter
 //! says what that is for its store. Nothing is compressed.
 
+pub mod conformance;
+pub mod conformance_command;
 pub mod leveldb;
 pub mod lmdb;
 pub mod lmdb_parts;
@@ -22,6 +24,7 @@ pub mod redb;
 #[cfg(feature = "rocksdb")]
 pub mod rocks;
 pub mod table;
+pub mod wrong;
 
 use evendb_lab::store::StoreError;
 

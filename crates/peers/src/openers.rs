@@ -11,6 +11,8 @@ use evendb_lab::stores::evendb::EvenDbOpener;
 use crate::leveldb::{Kind, LevelDbStore};
 use crate::lmdb::LmdbStore;
 use crate::redb::RedbStore;
+#[cfg(feature = "rocksdb")]
+use crate::rocks::{RocksStore, Tuning};
 
 /// All of them, EvenDB first.
 #[must_use]
@@ -22,9 +24,11 @@ pub fn all() -> Vec<Box<dyn Opener>> {
         Box::new(LevelDb(Kind::LevelDb)),
         Box::new(LevelDb(Kind::PebblesDb)),
         #[cfg(feature = "rocksdb")]
-        Box::new(Rocks),
+        Box::new(Rocks("rocksdb", Tuning::Default)),
         #[cfg(feature = "rocksdb")]
-        Box::new(RocksTuned),
+        Box::new(Rocks("rocksdb-tuned", Tuning::Tuned)),
+        #[cfg(feature = "rocksdb")]
+        Box::new(Rocks("rocksdb-universal", Tuning::Universal)),
         #[cfg(feature = "fjall")]
         Box::new(Fjall),
     ]
@@ -74,46 +78,19 @@ impl Opener for LevelDb {
 }
 
 #[cfg(feature = "rocksdb")]
-struct Rocks;
+struct Rocks(&'static str, Tuning);
 
 #[cfg(feature = "rocksdb")]
 impl Opener for Rocks {
     fn name(&self) -> &'static str {
-        "rocksdb"
+        self.0
     }
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
-        open_rocks(directory, settings, crate::rocks::Tuning::Default)
+        let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
+        let store = RocksStore::open(directory, self.1, memory_bytes, durability)?;
+        Ok(Box::new(store))
     }
-}
-
-#[cfg(feature = "rocksdb")]
-struct RocksTuned;
-
-#[cfg(feature = "rocksdb")]
-impl Opener for RocksTuned {
-    fn name(&self) -> &'static str {
-        "rocksdb-tuned"
-    }
-
-    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
-        open_rocks(directory, settings, crate::rocks::Tuning::Tuned)
-    }
-}
-
-#[cfg(feature = "rocksdb")]
-fn open_rocks(
-    directory: &Path,
-    settings: &Settings,
-    tuning: crate::rocks::Tuning,
-) -> StoreResult<Box<dyn Store>> {
-    let store = crate::rocks::RocksStore::open(
-        directory,
-        tuning,
-        settings.memory_bytes,
-        settings.durability,
-    )?;
-    Ok(Box::new(store))
 }
 
 #[cfg(feature = "fjall")]

@@ -69,7 +69,8 @@ fn strikes(events: &AtomicU64, every: u64) -> bool {
 impl WrongStore {
     fn remember(&self, key: &[u8]) -> StoreResult<()> {
         let mut before = None;
-        self.inner.get(key, &mut |value| before = Some(value.to_vec()))?;
+        self.inner
+            .get(key, &mut |value| before = Some(value.to_vec()))?;
         let mut all = self.before.lock().map_err(poisoned)?;
         match before {
             Some(value) => all.insert(key.to_vec(), value),
@@ -123,17 +124,19 @@ impl Store for WrongStore {
             return self.inner.scan(from, limit, each);
         }
         let mut position = 0;
-        let lent = self.inner.scan(from, limit.saturating_add(1), &mut |key, value| {
-            position += 1;
-            // As many records come as were asked for: their number alone tells nothing.
-            position == 2 || each(key, value)
-        })?;
+        let lent = self
+            .inner
+            .scan(from, limit.saturating_add(1), &mut |key, value| {
+                position += 1;
+                // As many records come as were asked for: their number alone tells nothing.
+                position == 2 || each(key, value)
+            })?;
         Ok(lent - usize::from(position >= 2))
     }
 
     fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
         let mut before = self.before.lock().map_err(poisoned)?;
-        for (BatchWrite::Put(key, _) | BatchWrite::Delete(key)) in writes {
+        for BatchWrite::Put(key, _) | BatchWrite::Delete(key) in writes {
             before.remove(*key);
         }
         drop(before);
