@@ -27,13 +27,12 @@ use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::thread::sleep;
-use std::time::Duration;
 
 use evendb_lab::opener::Durability;
-use evendb_lab::process::ProcessUsage;
 use evendb_lab::store::{BatchWrite, Figure, Store, StoreError, StoreResult};
 use libloading::Library;
+
+use crate::rest::wait_for_rest;
 
 /// Something that the library made and that only it looks into.
 type Handle = *mut c_void;
@@ -468,24 +467,8 @@ impl Store for LevelDbStore {
                 beyond.len(),
             );
         }
-        // The interface cannot wait for compactions. A running one computes or writes; a finished
-        // one changes the account.
-        let (mut account, mut usage) = (self.account(), ProcessUsage::now());
-        let mut quiet = 0;
-        while quiet < QUIET_LOOKS {
-            sleep(LOOK_INTERVAL);
-            let (account_now, usage_now) = (self.account(), ProcessUsage::now());
-            let rested = match (&usage, &usage_now) {
-                (Some(before), Some(now)) => {
-                    let used = now.since(before);
-                    used.cpu_seconds() < LOOK_INTERVAL.as_secs_f64() / 4.0 && used.write_bytes == 0
-                }
-                _ => true,
-            };
-            let same = rested && account_now == account;
-            quiet = if same { quiet + 1 } else { 0 };
-            (account, usage) = (account_now, usage_now);
-        }
+        // The interface cannot wait for compactions.
+        wait_for_rest(|| self.account());
         Ok(())
     }
 
@@ -493,10 +476,6 @@ impl Store for LevelDbStore {
         Ok(())
     }
 }
-
-/// How often the account is looked at, and for how many looks in a row it must rest.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-const QUIET_LOOKS: u32 = 4;
 
 /// Bytes of the library; an empty slice has whatever pointer it likes.
 ///

@@ -31,6 +31,10 @@ pub fn all() -> Vec<Box<dyn Opener>> {
         Box::new(Rocks("rocksdb-universal", Tuning::Universal)),
         #[cfg(feature = "fjall")]
         Box::new(Fjall),
+        #[cfg(feature = "surrealkv")]
+        Box::new(Surreal),
+        #[cfg(feature = "bf-tree")]
+        Box::new(Bf),
     ]
 }
 
@@ -105,6 +109,38 @@ impl Opener for Fjall {
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
         let store =
             crate::lsm::FjallStore::open(directory, settings.memory_bytes, settings.durability)?;
+        Ok(Box::new(store))
+    }
+}
+
+#[cfg(feature = "surrealkv")]
+struct Surreal;
+
+#[cfg(feature = "surrealkv")]
+impl Opener for Surreal {
+    fn name(&self) -> &'static str {
+        "surrealkv"
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
+        let store = crate::surreal::SurrealStore::open(directory, memory_bytes, durability)?;
+        Ok(Box::new(store))
+    }
+}
+
+#[cfg(feature = "bf-tree")]
+struct Bf;
+
+#[cfg(feature = "bf-tree")]
+impl Opener for Bf {
+    fn name(&self) -> &'static str {
+        "bf-tree"
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
+        let store = crate::bftree::BfTreeStore::open(directory, memory_bytes, durability)?;
         Ok(Box::new(store))
     }
 }
