@@ -18,6 +18,7 @@ mod results;
 
 use super::{Failure, isolated};
 use crate::distribution::DistributionKind;
+use crate::memory_limit::{self, MemoryLimit};
 use crate::mix::Mix;
 use crate::opener::{Durability, Opener, Settings};
 use cells::{Cell, FIGURES, Family, PAPER_MEMORY_BYTES, Wanted};
@@ -25,6 +26,7 @@ use measure::{Measurement, Method};
 use results::{Results, key};
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -77,6 +79,9 @@ pub struct Arguments {
     /// The seed of keys, values and operations
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Set no limit on memory: stores are told of it all the same
+    #[arg(long)]
+    no_memory_limit: bool,
     /// Only list the cells, and what they will take
     #[arg(long)]
     list: bool,
@@ -266,6 +271,7 @@ impl Arguments {
             "started": machine::now(),
             "settings": self.settings(),
             "stores": stores,
+            "memory_limit": self.limit().map_or_else(|why| format!("none: {why}"), |limit| limit.kind().to_owned()),
             "machine": machine::machine(&self.out),
         }))?;
         self.run_plan(&plan, &results)
@@ -299,7 +305,7 @@ impl Arguments {
                 estimate.left(),
             );
             let started = Instant::now();
-            if let Err(error) = self.run_step(step) {
+            if let Err(error) = self.run_step(step, results) {
                 failed += 1;
                 eprintln!("  {}: {error}", step.store);
             }
@@ -311,20 +317,55 @@ impl Arguments {
         }
     }
 
-    fn run_step(&self, step: &Step) -> Result<(), Failure> {
+    fn limit(&self) -> Result<MemoryLimit, String> {
+        match self.no_memory_limit {
+            true => Err("not wanted".to_owned()),
+            false => memory_limit::limit(self.memory_bytes()),
+        }
+    }
+
+    fn run_step(&self, step: &Step, results: &Results) -> Result<(), Failure> {
         let directory = self.data_directory();
         remove(&directory)?;
         fs::create_dir_all(&directory)?;
         let child = format!("{}:{}:{}", step.store, step.round, step.number);
-        let status = Command::new(std::env::current_exe()?)
+        // The group goes with the step, and so does what it had in the page cache.
+        let limit = self.limit().ok();
+        let program = std::env::current_exe()?;
+        let mut command = match &limit {
+            Some(limit) => limit.command(&program),
+            None => Command::new(&program),
+        };
+        let status = command
             .args(std::env::args_os().skip(1))
             .arg(format!("--child={child}"))
             .status()?;
         remove(&directory)?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(format!("ended with {status}").into()),
+        results.append(&json!({
+            "kind": "step",
+            "store": step.store,
+            "round": step.round,
+            "family": step.family.to_string(),
+            "memory_peak_bytes": limit.as_ref().and_then(MemoryLimit::peak_bytes),
+        }))?;
+        if status.success() {
+            return Ok(());
         }
+        let why = match status.signal() {
+            // A process that ends itself has noted what it could not measure.
+            None => return Err(format!("ended with {status}").into()),
+            Some(9) => {
+                "its process was killed; more memory than the limit is the usual reason".into()
+            }
+            Some(signal) => format!("its process was ended by signal {signal}"),
+        };
+        let finished = results.finished()?;
+        for cell in &step.cells {
+            if !finished.contains(&key(cell, &step.store, step.round)) {
+                results.skip(cell, &step.store, step.round, &why)?;
+            }
+        }
+        Err(why.into())
     }
 
     /// A guess, which the run corrects.

@@ -4,6 +4,7 @@
 //!   {"kind":"run", ...}       settings and machine; one for each start of the command
 //!   {"kind":"cell", "experiment":.., "cell":.., "store":.., "round":.., ..., "phase":{...}}
 //!   {"kind":"skipped", "experiment":.., "cell":.., "store":.., "round":.., "why":..}
+//!   {"kind":"step", "store":.., "round":.., "family":.., "memory_peak_bytes":..}
 //! ```
 //! A line is written by one system call to the end of the file, by the one process that measures. A
 //! last line that was cut off is no result, and is replaced by starting a new line. A finished cell
