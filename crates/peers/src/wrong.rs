@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::ValueEnum;
 use evendb_lab::opener::{Opener, Settings};
-use evendb_lab::store::{BatchWrite, Figure, Store, StoreError, StoreResult};
+use evendb_lab::store::{BatchWrite, Figure, Store, StoreResult};
+use parking_lot::Mutex;
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -71,17 +71,13 @@ impl WrongStore {
         let mut before = None;
         self.inner
             .get(key, &mut |value| before = Some(value.to_vec()))?;
-        let mut all = self.before.lock().map_err(poisoned)?;
+        let mut all = self.before.lock();
         match before {
             Some(value) => all.insert(key.to_vec(), value),
             None => all.remove(key),
         };
         Ok(())
     }
-}
-
-fn poisoned<T>(_: T) -> StoreError {
-    StoreError::new("wrong", "another thread panicked")
 }
 
 impl Store for WrongStore {
@@ -91,7 +87,7 @@ impl Store for WrongStore {
 
     fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
         if self.wrongness == Wrongness::StaleValue {
-            let before = self.before.lock().map_err(poisoned)?.get(key).cloned();
+            let before = self.before.lock().get(key).cloned();
             if let Some(value) = before.filter(|_| strikes(&self.gets, 100)) {
                 check(&value);
                 return Ok(true);
@@ -110,7 +106,7 @@ impl Store for WrongStore {
     }
 
     fn delete(&self, key: &[u8]) -> StoreResult<()> {
-        self.before.lock().map_err(poisoned)?.remove(key);
+        self.before.lock().remove(key);
         self.inner.delete(key)
     }
 
@@ -135,7 +131,7 @@ impl Store for WrongStore {
     }
 
     fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
-        let mut before = self.before.lock().map_err(poisoned)?;
+        let mut before = self.before.lock();
         for BatchWrite::Put(key, _) | BatchWrite::Delete(key) in writes {
             before.remove(*key);
         }

@@ -61,8 +61,11 @@ fn with_wrong_store<T>(
     use_it: impl FnOnce(&dyn Opener, &Path) -> T,
 ) -> T {
     let all = openers::all();
-    let right = all.iter().find(|opener| opener.name() == name).unwrap();
-    let directory = tempfile::tempdir().unwrap();
+    let right = all
+        .iter()
+        .find(|opener| opener.name() == name)
+        .expect("a store of every build");
+    let directory = tempfile::tempdir().expect("a directory");
     match wrongness {
         None => use_it(&**right, directory.path()),
         Some(wrongness) => {
