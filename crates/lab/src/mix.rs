@@ -11,7 +11,8 @@
 //! | F | 100 % get, then put of the same key |
 //!
 //! Puts overwrite records of the data set (the paper's put-only test too); only D grows it.
-//! Every get must find its record and every scan must yield exactly the consecutive records.
+//! Every get must find its record and every scan must yield exactly the consecutive records. A get
+//! whose value is older than one that the same thread put lately is an error too ([`OwnPuts`]).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,10 +25,10 @@ use parking_lot::Mutex;
 use crate::dataset::{Dataset, key_of, record_of};
 use crate::distribution::{Chooser, Distribution, DistributionKind};
 use crate::driver::Worker;
-use crate::random::Random;
+use crate::random::{Random, mix64};
 use crate::recorder::{OperationKind, Recorder, RunError};
 use crate::store::Store;
-use crate::value::Thoroughness;
+use crate::value::{Thoroughness, generation_of};
 
 /// One in this many values is compared whole, the others at some spots.
 const WHOLE_CHECK_EVERY: u64 = 64;
@@ -195,6 +196,51 @@ impl Worker for LoadWorker {
     }
 }
 
+/// What one thread put lately, so that it notices a value that is older than its own last one.
+///
+/// Other threads put too, and no order is known among them; but of two values of the same thread the
+/// one with the lower generation is older, and the loaded ones are older than all. One slot for
+/// each hash of a record's number: the next record with that hash takes it over.
+struct OwnPuts {
+    /// What all generations of this thread and no other have in their upper half.
+    tag: u64,
+    count: u64,
+    slots: Vec<(u64, u64)>,
+}
+
+/// Slots of an [`OwnPuts`], 16 bytes each.
+const OWN_PUTS: usize = 1024;
+
+impl OwnPuts {
+    fn new(tag: u64) -> Self {
+        Self {
+            tag: tag & !u64::from(u32::MAX),
+            count: 0,
+            slots: vec![(u64::MAX, 0); OWN_PUTS],
+        }
+    }
+
+    fn slot(record: u64) -> usize {
+        mix64(record) as usize % OWN_PUTS
+    }
+
+    fn next_generation(&mut self) -> u64 {
+        self.count = (self.count + 1) & u64::from(u32::MAX);
+        self.tag | self.count
+    }
+
+    fn acknowledged(&mut self, record: u64, generation: u64) {
+        self.slots[Self::slot(record)] = (record, generation);
+    }
+
+    /// Whether this generation of the record was overwritten before the get began.
+    fn is_stale(&self, record: u64, generation: u64) -> bool {
+        let (known, last) = self.slots[Self::slot(record)];
+        let own = generation & !u64::from(u32::MAX) == self.tag;
+        known == record && (generation == 0 || own && generation < last)
+    }
+}
+
 /// Carries out one mix over one distribution on one thread.
 pub struct MixWorker {
     mix: Mix,
@@ -203,6 +249,7 @@ pub struct MixWorker {
     chooser: Chooser,
     value: Vec<u8>,
     reads: u64,
+    own_puts: OwnPuts,
 }
 
 impl MixWorker {
@@ -216,7 +263,8 @@ impl MixWorker {
         phase: u64,
         thread: usize,
     ) -> Self {
-        let random = Random::new(dataset.seed, (phase << 16) | thread as u64);
+        let mut random = Random::new(dataset.seed, (phase << 16) | thread as u64);
+        let own_puts = OwnPuts::new(random.next_u64());
         Self {
             mix,
             dataset: dataset.clone(),
@@ -224,6 +272,7 @@ impl MixWorker {
             chooser: distribution.chooser(random),
             value: Vec::new(),
             reads: 0,
+            own_puts,
         }
     }
 
@@ -240,17 +289,20 @@ impl MixWorker {
         let key = key_of(record);
         self.reads += 1;
         let thoroughness = thoroughness(self.reads);
-        let (values, mut fault) = (&self.dataset.values, None);
+        let (values, mut checked) = (&self.dataset.values, Ok(0));
         let found = recorder.time(OperationKind::Get, || {
             store.get(&key, &mut |value| {
-                fault = values.check(record, value, thoroughness).err()
+                checked = values
+                    .check(record, value, thoroughness)
+                    .map(|()| generation_of(value));
             })
         })?;
-        if let Some(fault) = fault {
-            return Err(wrong(record, "get", fault));
-        }
+        let generation = checked.map_err(|fault| wrong(record, "get", fault))?;
         if !found {
             return Err(wrong(record, "get", "the record is missing"));
+        }
+        if self.own_puts.is_stale(record, generation) {
+            return Err(wrong(record, "get", "the value was overwritten before"));
         }
         recorder.user_bytes_read += self.dataset.record_bytes();
         Ok(())
@@ -262,12 +314,13 @@ impl MixWorker {
         recorder: &mut Recorder,
         record: u64,
     ) -> Result<(), RunError> {
-        let generation = self.chooser.random().next_u64();
+        let generation = self.own_puts.next_generation();
         self.dataset
             .values
             .fill(record, generation, &mut self.value);
         let (key, value) = (key_of(record), &self.value);
         recorder.time(OperationKind::Put, || store.put(&key, value))?;
+        self.own_puts.acknowledged(record, generation);
         recorder.user_bytes_written += self.dataset.record_bytes();
         Ok(())
     }
@@ -505,6 +558,18 @@ mod tests {
             assert!(matches!(error, RunError::Wrong(_)), "{error}");
             assert!(error.to_string().contains(words), "{fault:?}: {error}");
         }
+    }
+
+    #[test]
+    fn a_value_that_the_same_thread_overwrote_is_stale() {
+        let mut own = OwnPuts::new(7 << 32 | 5);
+        let [first, second] = [(); 2].map(|()| own.next_generation());
+        assert!(!own.is_stale(3, 0), "nothing was put yet");
+        own.acknowledged(3, second);
+        assert!(own.is_stale(3, 0) && own.is_stale(3, first));
+        assert!(!own.is_stale(3, second), "the last one");
+        assert!(!own.is_stale(3, 6 << 32), "of another thread");
+        assert!(!own.is_stale(4, first), "of another record");
     }
 
     #[test]

@@ -61,6 +61,12 @@ pub trait Opener: Sync {
     /// The name by which a user chooses it.
     fn name(&self) -> &'static str;
 
+    /// Why it cannot be opened on this machine, and what helps; `None` if it can. A run leaves such
+    /// a store out and says so.
+    fn unavailable(&self) -> Option<String> {
+        None
+    }
+
     /// Opens, or creates, the store in `directory`, which exists.
     ///
     /// # Errors

@@ -13,7 +13,8 @@
 //!
 //! Checking is exact about the header and the length, and compares either some spots or the whole
 //! body. A value of another record, a torn value, or a value that was never written is found; that
-//! an *older* generation was returned is not, since concurrent writers have no common order.
+//! an *older* generation was returned is not, since concurrent writers have no common order; a worker
+//! that remembers what it put itself finds that ([`generation_of`]).
 
 use std::fmt;
 use std::sync::Arc;
@@ -207,6 +208,15 @@ impl Values {
 fn stream(record: u64, generation: u64) -> (usize, u64) {
     let mask = mix64(mix64(record) ^ generation.rotate_left(32));
     (mix64(mask) as usize % NOISE_WORDS, mask)
+}
+
+/// The generation of a value that was checked.
+///
+/// # Panics
+/// If it is shorter than its header.
+#[must_use]
+pub fn generation_of(value: &[u8]) -> u64 {
+    word_at(value, 8)
 }
 
 /// The little-endian word at `offset`; the caller has checked the length.

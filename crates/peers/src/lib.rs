@@ -4,22 +4,34 @@
 //! |---|---|---|
 //! | always | LMDB | [`lmdb::LmdbStore`]: as it comes |
 //! | always | redb | [`redb::RedbStore`]: as it comes |
+//! | always, loaded at run time | LevelDB, PebblesDB | [`leveldb::LevelDbStore`]: tuned for the memory |
 //! | `rocksdb` | RocksDB | [`rocks::Tuning`]: as it comes, and tuned |
 //! | `fjall` | fjall | [`lsm::FjallStore`]: as it comes |
+//! | `surrealkv` | surrealkv | `surreal::SurrealStore`: tuned for the memory |
+//! | `bf-tree` | bf-tree | `bftree::BfTreeStore`: tuned for the memory |
 //!
 //! `peers-bench` and `parts` open all with the durability of EvenDB's default put: an acknowledged
 //! put survives the process, not the machine. Experiments ask for a level; the head of each adapter
 //! says what that is for its store. Nothing is compressed.
 
+#[cfg(feature = "bf-tree")]
+pub mod bftree;
+pub mod conformance;
+pub mod conformance_command;
+pub mod leveldb;
 pub mod lmdb;
 pub mod lmdb_parts;
 #[cfg(feature = "fjall")]
 pub mod lsm;
 pub mod openers;
 pub mod redb;
+mod rest;
 #[cfg(feature = "rocksdb")]
 pub mod rocks;
+#[cfg(feature = "surrealkv")]
+pub mod surreal;
 pub mod table;
+pub mod wrong;
 
 use evendb_lab::store::StoreError;
 

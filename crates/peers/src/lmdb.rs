@@ -15,6 +15,7 @@
     reason = "opening a map is unsafe: nobody else may change the file"
 )]
 
+use std::ops::Bound;
 use std::path::Path;
 
 use evendb_lab::opener::Durability;
@@ -117,7 +118,13 @@ impl Store for LmdbStore {
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> StoreResult<usize> {
         let transaction = self.env.read_txn().map_err(failed("scan"))?;
-        let range = (std::ops::Bound::Included(from), std::ops::Bound::Unbounded);
+        // It has no empty key, and refuses one as a bound too.
+        let from = if from.is_empty() {
+            Bound::Unbounded
+        } else {
+            Bound::Included(from)
+        };
+        let range = (from, Bound::Unbounded);
         let records = self
             .records
             .range(&transaction, &range)

@@ -1,5 +1,6 @@
 //! Every store of this build under the name by which experiments choose it, and its settings for
-//! each durability.
+//! each durability. A store whose library is loaded at run time is listed without it too, and says
+//! what is missing.
 
 use std::path::Path;
 
@@ -7,8 +8,11 @@ use evendb_lab::opener::{Opener, Settings};
 use evendb_lab::store::{Store, StoreResult};
 use evendb_lab::stores::evendb::EvenDbOpener;
 
+use crate::leveldb::{Kind, LevelDbStore};
 use crate::lmdb::LmdbStore;
 use crate::redb::RedbStore;
+#[cfg(feature = "rocksdb")]
+use crate::rocks::{RocksStore, Tuning};
 
 /// All of them, EvenDB first.
 #[must_use]
@@ -17,12 +21,20 @@ pub fn all() -> Vec<Box<dyn Opener>> {
         Box::new(EvenDbOpener),
         Box::new(Lmdb),
         Box::new(Redb),
+        Box::new(LevelDb(Kind::LevelDb)),
+        Box::new(LevelDb(Kind::PebblesDb)),
         #[cfg(feature = "rocksdb")]
-        Box::new(Rocks),
+        Box::new(Rocks("rocksdb", Tuning::Default)),
         #[cfg(feature = "rocksdb")]
-        Box::new(RocksTuned),
+        Box::new(Rocks("rocksdb-tuned", Tuning::Tuned)),
+        #[cfg(feature = "rocksdb")]
+        Box::new(Rocks("rocksdb-universal", Tuning::Universal)),
         #[cfg(feature = "fjall")]
         Box::new(Fjall),
+        #[cfg(feature = "surrealkv")]
+        Box::new(Surreal),
+        #[cfg(feature = "bf-tree")]
+        Box::new(Bf),
     ]
 }
 
@@ -51,47 +63,38 @@ impl Opener for Redb {
     }
 }
 
+struct LevelDb(Kind);
+
+impl Opener for LevelDb {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn unavailable(&self) -> Option<String> {
+        self.0.unavailable()
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
+        let store = LevelDbStore::open(self.0, directory, memory_bytes, durability)?;
+        Ok(Box::new(store))
+    }
+}
+
 #[cfg(feature = "rocksdb")]
-struct Rocks;
+struct Rocks(&'static str, Tuning);
 
 #[cfg(feature = "rocksdb")]
 impl Opener for Rocks {
     fn name(&self) -> &'static str {
-        "rocksdb"
+        self.0
     }
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
-        open_rocks(directory, settings, crate::rocks::Tuning::Default)
+        let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
+        let store = RocksStore::open(directory, self.1, memory_bytes, durability)?;
+        Ok(Box::new(store))
     }
-}
-
-#[cfg(feature = "rocksdb")]
-struct RocksTuned;
-
-#[cfg(feature = "rocksdb")]
-impl Opener for RocksTuned {
-    fn name(&self) -> &'static str {
-        "rocksdb-tuned"
-    }
-
-    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
-        open_rocks(directory, settings, crate::rocks::Tuning::Tuned)
-    }
-}
-
-#[cfg(feature = "rocksdb")]
-fn open_rocks(
-    directory: &Path,
-    settings: &Settings,
-    tuning: crate::rocks::Tuning,
-) -> StoreResult<Box<dyn Store>> {
-    let store = crate::rocks::RocksStore::open(
-        directory,
-        tuning,
-        settings.memory_bytes,
-        settings.durability,
-    )?;
-    Ok(Box::new(store))
 }
 
 #[cfg(feature = "fjall")]
@@ -106,6 +109,38 @@ impl Opener for Fjall {
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
         let store =
             crate::lsm::FjallStore::open(directory, settings.memory_bytes, settings.durability)?;
+        Ok(Box::new(store))
+    }
+}
+
+#[cfg(feature = "surrealkv")]
+struct Surreal;
+
+#[cfg(feature = "surrealkv")]
+impl Opener for Surreal {
+    fn name(&self) -> &'static str {
+        "surrealkv"
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
+        let store = crate::surreal::SurrealStore::open(directory, memory_bytes, durability)?;
+        Ok(Box::new(store))
+    }
+}
+
+#[cfg(feature = "bf-tree")]
+struct Bf;
+
+#[cfg(feature = "bf-tree")]
+impl Opener for Bf {
+    fn name(&self) -> &'static str {
+        "bf-tree"
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
+        let store = crate::bftree::BfTreeStore::open(directory, memory_bytes, durability)?;
         Ok(Box::new(store))
     }
 }

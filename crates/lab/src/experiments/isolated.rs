@@ -13,7 +13,7 @@ use crate::opener::Opener;
 /// the arguments say so, as such a process.
 ///
 /// # Errors
-/// An unknown store; the first round that fails is reported and the others go on, unless none is
+/// An unknown store, or none that can be opened here; the first round that fails is reported and the others go on, unless none is
 /// left.
 pub fn run(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
     match &experiment.common().child {
@@ -71,10 +71,11 @@ fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
     Ok(())
 }
 
-/// The names of the stores that are asked for; of all, if none is.
+/// The names of the stores that are asked for; of all, if none is. One that cannot be opened on this
+/// machine is left out, and why is printed.
 ///
 /// # Errors
-/// One that is not there.
+/// One that is not known, or that none can be opened.
 pub(super) fn chosen<'a>(
     wanted: &[String],
     openers: &'a [Box<dyn Opener>],
@@ -86,8 +87,18 @@ pub(super) fn chosen<'a>(
             return Err(format!("no store `{store}` here; there are {}", names.join(", ")).into());
         }
     }
-    let is_wanted = |name: &&str| wanted.is_empty() || wanted.iter().any(|store| store == name);
-    Ok(known().filter(is_wanted).collect())
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|store| store == name);
+    let mut stores = Vec::new();
+    for opener in openers.iter().filter(|opener| is_wanted(opener.name())) {
+        match opener.unavailable() {
+            None => stores.push(opener.name()),
+            Some(why) => eprintln!("{}: left out: {why}", opener.name()),
+        }
+    }
+    if stores.is_empty() {
+        return Err("none of the stores can be opened here".into());
+    }
+    Ok(stores)
 }
 
 fn measure(

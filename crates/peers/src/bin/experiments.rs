@@ -2,20 +2,33 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use evendb_lab::experiments::Experiment;
+use evendb_peers::{conformance_command, openers};
 
 /// Answer one question about EvenDB and its peers by measuring
 #[derive(Parser)]
 #[command(args_override_self = true)]
 struct Arguments {
     #[command(subcommand)]
-    experiment: Experiment,
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Experiment(Experiment),
+    /// Whether each store, through its adapter, answers as the lab's trait says
+    Conformance(conformance_command::Arguments),
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match arguments.experiment.run(&evendb_peers::openers::all()) {
+    let openers = openers::all();
+    let outcome = match Arguments::parse().command {
+        Command::Experiment(experiment) => experiment.run(&openers),
+        Command::Conformance(arguments) => arguments.run(&openers),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

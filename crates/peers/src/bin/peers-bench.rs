@@ -36,7 +36,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Parser, Clone)]
 #[command(args_override_self = true)]
 struct Arguments {
-    /// The stores; all that were built in if not given
+    /// The stores; all that can be opened here, but redb, if not given
     #[arg(long, value_delimiter = ',', default_values_t = known_stores())]
     stores: Vec<String>,
     /// MiB of keys and values
@@ -81,15 +81,12 @@ struct Arguments {
     child: Option<String>,
 }
 
+/// All that can be opened here but redb, which syncs every put at this level.
 fn known_stores() -> Vec<String> {
-    let mut names = vec!["evendb", "lmdb"];
-    if cfg!(feature = "rocksdb") {
-        names.extend(["rocksdb", "rocksdb-tuned"]);
-    }
-    if cfg!(feature = "fjall") {
-        names.push("fjall");
-    }
-    names.into_iter().map(str::to_owned).collect()
+    let all = all();
+    let usable = all.iter().filter(|opener| opener.unavailable().is_none());
+    let names = usable.map(|opener| opener.name().to_owned());
+    names.filter(|name| name != "redb").collect()
 }
 
 fn main() -> ExitCode {
