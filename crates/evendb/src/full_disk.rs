@@ -123,6 +123,7 @@ impl Engine {
 
     fn ensure_room_for_puts(&self, need: u64) -> Result<()> {
         if self.ballast.is_owed()
+            && !self.manifest().is_short()
             && self.container.free_bytes() >= need + self.ballast.deletes_bytes()
         {
             return Ok(());
@@ -160,15 +161,18 @@ impl Engine {
     /// The room that puts have without asking: on a full disk not what deletes will need.
     pub(crate) fn note_disk_room(&self) {
         let free = self.container.free_bytes();
+        let owed_room = || match self.manifest().is_short() {
+            true => 0,
+            false => free.saturating_sub(self.ballast.deletes_bytes()),
+        };
         let room = match self.ballast.is_owed() {
-            true => free.saturating_sub(self.ballast.deletes_bytes()),
+            true => owed_room(),
             false => free,
         };
         self.disk_room.store(room, Ordering::Relaxed);
         // Somebody may have given the ballast up meanwhile, and set it to nothing before.
         if self.ballast.is_owed() {
-            let room = free.saturating_sub(self.ballast.deletes_bytes());
-            self.disk_room.fetch_min(room, Ordering::Relaxed);
+            self.disk_room.fetch_min(owed_room(), Ordering::Relaxed);
         }
     }
 
@@ -209,8 +213,23 @@ impl Engine {
                 break;
             }
         }
-        self.checkpoint_for_room()?;
+        let last = self.checkpoint_for_room();
+        if is_full(&last) {
+            eprintln!("LAST {last:?}");
+            self.debug_room("make_room");
+        }
+        last?;
         enough()
+    }
+
+    pub(crate) fn debug_room(&self, what: &str) {
+        let df = std::process::Command::new("df").arg("-k").arg(&self.dir).output();
+        let df = df.map(|o| String::from_utf8_lossy(&o.stdout).lines().last().unwrap_or("").to_owned());
+        let ls = std::process::Command::new("sh").arg("-c").arg(format!("ls -ls {} | grep -v sst", self.dir.display())).output();
+        let ls = ls.map(|o| String::from_utf8_lossy(&o.stdout).to_string());
+        eprintln!("ROOM {what}: container {:?} delta_used {} disk_room {} pending {} queued {} manifest {} chunks {} owed {} {df:?} {}",
+            self.container.space(), self.admission.delta_used(), self.disk_room.load(Ordering::Relaxed), self.tables.pending_bytes(),
+            self.manifest().queued(), self.manifest().debug(), self.chunks().len(), self.ballast.is_owed(), ls.unwrap_or_default());
     }
 
     /// A checkpoint, and if there is no room for it or for its edit, once more with what is lent.

@@ -903,11 +903,15 @@ fn mounted(dir: &std::path::Path, megabytes: u64) -> Option<Mounted> {
 /// Real file systems of a few megabytes, with background threads.
 #[test]
 fn a_real_full_disk() {
-    for (megabytes, level) in [
+    let only = std::env::var("EVENDB_REAL_LEVEL").unwrap_or_default();
+    let rounds = number_from_env("EVENDB_REAL_ROUNDS", 1);
+    let levels = [
         (6, Durability::Process),
         (16, Durability::Sync),
         (16, Durability::Relaxed),
-    ] {
+    ];
+    let chosen = levels.iter().filter(|(_, level)| format!("{level:?}").contains(&only));
+    for (megabytes, level) in (0..rounds).flat_map(|_| chosen.clone().copied()) {
         let dir = tempfile::tempdir().expect("a directory");
         let Some(_mount) = mounted(dir.path(), megabytes) else {
             return;
@@ -977,4 +981,44 @@ fn fill_and_empty(dir: &std::path::Path, level: Durability, place: &str) {
         .unwrap_or_else(|error| panic!("{place}: putting: {error:?}"));
     db.close()
         .unwrap_or_else(|error| panic!("{place}: closing: {error:?}"));
+}
+
+#[test]
+fn zz_sweep() {
+    let from = number_from_env("EVENDB_ZZ_FROM", 0);
+    let to = number_from_env("EVENDB_ZZ_TO", 100);
+    let workers = number_from_env("EVENDB_ZZ_WORKERS", 0) as usize;
+    let (mut failed, mut all) = (0, 0);
+    for seed in from..to {
+        let level = LEVELS[(seed % 3) as usize];
+        let capacity = 1_500 + scramble(seed) % number_from_env("EVENDB_ZZ_MAX", 6_000);
+        let started = std::time::Instant::now();
+        let vfs = SimVfs::new(seed);
+        vfs.set_capacity(capacity << 10);
+        let db = common::on_sim(&vfs, level, workers)
+            .chunk_bytes(32 << 10)
+            .open(common::DIR)
+            .expect("opens");
+        let put = fill_until_full(&db, 999_999);
+        vfs.set_capacity(vfs.used_bytes());
+        let mut taken = 0;
+        for number in 0..scramble(seed + 7) % 20_000 {
+            let number = scramble(number) % put;
+            let key = format!("k{:05}", number * 7_919 % 999_999);
+            taken += u64::from(db.put(key, vec![number as u8; 100]).is_ok());
+            if number % 1_000 == 0 {
+                vfs.set_capacity(vfs.used_bytes());
+            }
+        }
+        let deleted = db.delete_prefix("k");
+        all += 1;
+        match deleted {
+            Ok(n) => println!("{level:?} {seed} {capacity}: put {put} taken {taken} deleted {n} in {:?}", started.elapsed()),
+            Err(error) => {
+                failed += 1;
+                println!("FAILED {level:?} {seed} {capacity} put {put} taken {taken}: {error} {:?} {}", db.stats().space, files_of(&vfs));
+            }
+        }
+    }
+    println!("{failed} of {all} failed");
 }
