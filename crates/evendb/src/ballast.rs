@@ -102,8 +102,11 @@ impl Ballast {
             .is_err_and(|error| error.kind() == ErrorKind::NoSpace);
         self.whole.store(laid.is_ok(), Ordering::Relaxed);
         self.owed.store(full, Ordering::Relaxed);
-        if own_laid || !full {
-            return if full { laid } else { Ok(()) };
+        if !full {
+            return Ok(());
+        }
+        if own_laid {
+            return laid;
         }
         // Better a part than nothing, or jobs that need no help would take all there is.
         let parts = [1, 2, 4, 8].map(|part| self.jobs_bytes / part);

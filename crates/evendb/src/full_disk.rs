@@ -182,10 +182,11 @@ impl Engine {
         let need = || self.admission.delta_used() + delta_bytes;
         let made = self.make_room(&|| self.ensure_room_for_deletes(need()));
         match is_full(&made) {
-            // There is nothing left to do for jobs: whatever there is.
+            // There is nothing left to do for jobs: whatever there is, and what is kept for them. What
+            // this deletes gives them something to do.
             true => {
                 self.checkpoint_for_room()?;
-                self.ensure_disk_room(need())
+                self.with_ballast(Need::Jobs, || self.ensure_disk_room(need()))
             }
             false => made,
         }
@@ -213,23 +214,8 @@ impl Engine {
                 break;
             }
         }
-        let last = self.checkpoint_for_room();
-        if is_full(&last) {
-            eprintln!("LAST {last:?}");
-            self.debug_room("make_room");
-        }
-        last?;
+        self.checkpoint_for_room()?;
         enough()
-    }
-
-    pub(crate) fn debug_room(&self, what: &str) {
-        let df = std::process::Command::new("df").arg("-k").arg(&self.dir).output();
-        let df = df.map(|o| String::from_utf8_lossy(&o.stdout).lines().last().unwrap_or("").to_owned());
-        let ls = std::process::Command::new("sh").arg("-c").arg(format!("ls -ls {} | grep -v sst", self.dir.display())).output();
-        let ls = ls.map(|o| String::from_utf8_lossy(&o.stdout).to_string());
-        eprintln!("ROOM {what}: container {:?} delta_used {} disk_room {} pending {} queued {} manifest {} chunks {} owed {} {df:?} {}",
-            self.container.space(), self.admission.delta_used(), self.disk_room.load(Ordering::Relaxed), self.tables.pending_bytes(),
-            self.manifest().queued(), self.manifest().debug(), self.chunks().len(), self.ballast.is_owed(), ls.unwrap_or_default());
     }
 
     /// A checkpoint, and if there is no room for it or for its edit, once more with what is lent.

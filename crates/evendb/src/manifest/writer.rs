@@ -396,11 +396,6 @@ impl Manifest {
             .store(edits < writer.edits_bytes / 2, Ordering::Relaxed);
     }
 
-    pub(crate) fn debug(&self) -> String {
-        let w = self.writer.lock();
-        format!("id {} end {} allocated {} state {} rotate_at {} failed {}", w.id, w.log.end(), w.allocated, edit::encode(&w.state.to_changes()).len(), w.rotate_at, w.failed)
-    }
-
     /// Reads the state as of the last flush.
     pub(crate) fn with_state<R>(&self, read: impl FnOnce(&State) -> R) -> R {
         read(&self.writer.lock().state)
