@@ -331,9 +331,7 @@ impl Opening {
             commit_log = self.start_commit_log(&epoch)?;
         }
         let ring_bytes = commit_log.as_ref().map_or(0, |_| self.state.ring_bytes);
-        let ring_bytes_max = commit_log.as_ref().map_or(0, CommitLog::records_bytes_max);
-        let delta_bytes_max = self.options.delta_bytes_max();
-        let admission = Arc::new(Admission::new(ring_bytes_max, delta_bytes_max));
+        let admission = Arc::new(Admission::new(ring_bytes, self.options.delta_bytes_max()));
         let search_settings = SearchSettings {
             search: self.options.log_search,
             log_bytes_max: self.options.chunk_bytes_max() / 5,

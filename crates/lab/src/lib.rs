@@ -19,6 +19,7 @@ pub mod distribution;
 pub mod driver;
 pub mod event_log;
 pub mod experiments;
+pub mod memory_limit;
 pub mod mix;
 pub mod opener;
 #[cfg(feature = "parts")]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::store::{Store, StoreResult};
+use crate::store::{Store, StoreError, StoreResult};
 
 /// What an acknowledged put survives, in words that every store can be asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -38,6 +38,24 @@ pub struct Settings {
     pub durability: Durability,
 }
 
+/// An option of EvenDB that the paper varies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// The log of a chunk that is not in RAM may take so many bytes, ten times as many in RAM.
+    LogBytes(u64),
+    /// Logs are searched by Bloom filters of so many sections, not by an index.
+    BloomSplit(usize),
+}
+
+impl std::fmt::Display for Variant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Variant::LogBytes(bytes) => write!(f, "log {}", crate::report::bytes(*bytes)),
+            Variant::BloomSplit(sections) => write!(f, "bloom {sections}"),
+        }
+    }
+}
+
 /// One way to open a store.
 pub trait Opener: Sync {
     /// The name by which a user chooses it.
@@ -48,4 +66,24 @@ pub trait Opener: Sync {
     /// # Errors
     /// The store's own, or that it does not offer what `settings` ask for.
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>>;
+
+    /// The same with an option changed.
+    ///
+    /// # Errors
+    /// The store's own, or that it has no such option.
+    fn open_variant(
+        &self,
+        _directory: &Path,
+        _settings: &Settings,
+        variant: Variant,
+    ) -> StoreResult<Box<dyn Store>> {
+        let message = format!("{} has no option `{variant}`", self.name());
+        Err(StoreError::new("open", message))
+    }
+
+    /// What it is told to plan with where a hard limit of so many bytes holds for the process and its
+    /// page cache: all of it, since most stores divide it by themselves.
+    fn memory_within(&self, limit_bytes: u64) -> u64 {
+        limit_bytes
+    }
 }

@@ -127,11 +127,11 @@ impl Side {
 }
 
 impl Admission {
-    /// A ledger for a ring with room for so many bytes of records (0: there is none) and this much
-    /// delta memory.
-    pub(crate) fn new(ring_bytes_max: u64, delta_bytes_max: u64) -> Admission {
+    /// A ledger for a ring of this capacity (0: there is none) and this much delta memory.
+    pub(crate) fn new(ring_capacity: u64, delta_bytes_max: u64) -> Admission {
         Admission {
-            ring: Side::new(ring_bytes_max, false),
+            // The eighth left over is for the filler at the end of a lap.
+            ring: Side::new(ring_capacity - ring_capacity / 8, false),
             delta: Side::new(delta_bytes_max, true),
             waiters: CachePadded::new(AtomicUsize::new(0)),
             cancelled: AtomicBool::new(false),

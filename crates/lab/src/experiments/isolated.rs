@@ -24,15 +24,7 @@ pub fn run(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
 
 fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
     let common = experiment.common();
-    let known = || openers.iter().map(|opener| opener.name());
-    for store in &common.stores {
-        if !known().any(|name| name == store) {
-            let names: Vec<_> = known().collect();
-            return Err(format!("no store `{store}` here; there are {}", names.join(", ")).into());
-        }
-    }
-    let wanted = |name: &&str| common.stores.is_empty() || common.stores.iter().any(|s| s == name);
-    let stores: Vec<&str> = known().filter(wanted).collect();
+    let stores = chosen(&common.stores, openers)?;
     let place = Place::new(common.dir.as_deref())?;
     let mut results = Vec::new();
     for round in 0..common.rounds {
@@ -77,6 +69,25 @@ fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
         return Err("not all rounds ended well".into());
     }
     Ok(())
+}
+
+/// The names of the stores that are asked for; of all, if none is.
+///
+/// # Errors
+/// One that is not there.
+pub(super) fn chosen<'a>(
+    wanted: &[String],
+    openers: &'a [Box<dyn Opener>],
+) -> Result<Vec<&'a str>, Failure> {
+    let known = || openers.iter().map(|opener| opener.name());
+    for store in wanted {
+        if !known().any(|name| name == store) {
+            let names: Vec<_> = known().collect();
+            return Err(format!("no store `{store}` here; there are {}", names.join(", ")).into());
+        }
+    }
+    let is_wanted = |name: &&str| wanted.is_empty() || wanted.iter().any(|store| store == name);
+    Ok(known().filter(is_wanted).collect())
 }
 
 fn measure(

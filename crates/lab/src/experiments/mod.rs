@@ -18,6 +18,7 @@
 
 pub mod isolated;
 pub mod memory;
+pub mod paper;
 pub mod pauses;
 pub mod relaxed;
 pub mod reopen;
@@ -114,11 +115,17 @@ pub enum Experiment {
     Sync(sync::Arguments),
     /// Puts that nobody syncs, and what they write
     Relaxed(relaxed::Arguments),
+    /// The evaluation of the EvenDB paper: every figure and table, at any scale
+    Paper(paper::Arguments),
 }
 
 impl Experiment {
-    fn measure(&self) -> &dyn Measure {
-        match self {
+    /// Runs it on the stores that `openers` know.
+    ///
+    /// # Errors
+    /// What an experiment of a child process ended with.
+    pub fn run(&self, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
+        let measure: &dyn Measure = match self {
             Experiment::Memory(arguments) => arguments,
             Experiment::Reopen(arguments) => arguments,
             Experiment::Pauses(arguments) => arguments,
@@ -126,15 +133,9 @@ impl Experiment {
             Experiment::Split(arguments) => arguments,
             Experiment::Sync(arguments) => arguments,
             Experiment::Relaxed(arguments) => arguments,
-        }
-    }
-
-    /// Runs it on the stores that `openers` know.
-    ///
-    /// # Errors
-    /// What an experiment of a child process ended with.
-    pub fn run(&self, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
-        isolated::run(self.measure(), openers)
+            Experiment::Paper(arguments) => return arguments.run(openers),
+        };
+        isolated::run(measure, openers)
     }
 }
 

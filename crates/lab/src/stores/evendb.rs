@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use evendb::{Db, Options, Stats};
+use evendb::{Db, LogSearch, Options, Stats};
 
-use crate::opener::{Durability, Opener, Settings};
+use crate::opener::{Durability, Opener, Settings, Variant};
 use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreError, StoreResult};
 
 /// An open EvenDB database.
@@ -50,16 +50,41 @@ impl Opener for EvenDbOpener {
     }
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
-        let durability = match settings.durability {
-            Durability::Relaxed => evendb::Durability::Relaxed,
-            Durability::Process => evendb::Durability::Process,
-            Durability::Sync => evendb::Durability::Sync,
-        };
-        let options = Options::new()
-            .memory_budget(settings.memory_bytes)
-            .durability(durability);
-        Ok(Box::new(EvenDbStore::open(directory, options, "")?))
+        let store = EvenDbStore::open(directory, options(settings), "")?;
+        Ok(Box::new(store))
     }
+
+    fn open_variant(
+        &self,
+        directory: &Path,
+        settings: &Settings,
+        variant: Variant,
+    ) -> StoreResult<Box<dyn Store>> {
+        let options = match variant {
+            Variant::LogBytes(bytes) => options(settings).log_bytes_limits(bytes, 10 * bytes),
+            Variant::BloomSplit(split_factor) => {
+                options(settings).log_search(LogSearch::Bloom { split_factor })
+            }
+        };
+        let store = EvenDbStore::open(directory, options, &variant.to_string())?;
+        Ok(Box::new(store))
+    }
+
+    /// A fifth is left to the allocator, the driver and the page cache.
+    fn memory_within(&self, limit_bytes: u64) -> u64 {
+        limit_bytes / 5 * 4
+    }
+}
+
+fn options(settings: &Settings) -> Options {
+    let durability = match settings.durability {
+        Durability::Relaxed => evendb::Durability::Relaxed,
+        Durability::Process => evendb::Durability::Process,
+        Durability::Sync => evendb::Durability::Sync,
+    };
+    Options::new()
+        .memory_budget(settings.memory_bytes)
+        .durability(durability)
 }
 
 impl Store for EvenDbStore {

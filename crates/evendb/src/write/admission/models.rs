@@ -73,7 +73,7 @@ fn loom_l9_a_lost_wake_up_is_caught() {
 fn loom_l9_ring_bytes_taken_for_a_moment_wake_the_first_in_the_queue() {
     check(|| {
         // Usable: 56 of the ring, 8 of delta memory, of which 8 are taken.
-        let admission = Arc::new(Admission::new(56, 8));
+        let admission = Arc::new(Admission::new(64, 8));
         admission.reserve(0, 8, &|| ()).unwrap();
         let both = {
             let admission = Arc::clone(&admission);

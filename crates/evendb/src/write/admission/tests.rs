@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn both_sides_are_taken_or_none() {
-    let admission = Admission::new(700, 100);
+    let admission = Admission::new(800, 100);
     admission.reserve(100, 60, &|| ()).unwrap();
     assert!(!admission.try_take(100, 60, || admission.ring.give_back(100)));
     assert_eq!((admission.ring_used(), admission.delta_used()), (100, 60));
@@ -62,7 +62,7 @@ fn after_cancel_every_request_fails() {
 /// Small and oversized requests by four threads, given back by a fifth that plays the checkpoint.
 #[test]
 fn nobody_starves() {
-    let admission = Admission::new(7 << 10, 1000);
+    let admission = Admission::new(8 << 10, 1000);
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let admission = &admission;

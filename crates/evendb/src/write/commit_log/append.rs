@@ -2,11 +2,11 @@
 
 use super::flush::Syncing;
 use super::record::{ALIGN, HEADER_BYTES, Header, HeaderKind, payload_checksum, record_bytes};
-use super::{CAPACITY_MIN, CAPACITY_UNIT, Lsn, Plant, group_filler_bytes_max, record_bytes_max};
+use super::{CAPACITY_MIN, CAPACITY_UNIT, Lsn, Plant, record_bytes_max};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use crossbeam_utils::CachePadded;
-use evendb_storage::vfs::{BLOCK_BYTES, File, Mapping, Vfs};
+use evendb_storage::vfs::{File, Mapping, Vfs};
 use evendb_storage::{Error, Version};
 use std::collections::VecDeque;
 use std::io;
@@ -32,8 +32,6 @@ pub(crate) enum Writing {
 pub(crate) struct CommitLog {
     pub(super) file: Arc<dyn File>,
     pub(super) writing: Writing,
-    /// The way past the cache, where records are gathered and there is one.
-    pub(super) direct: Option<Arc<dyn File>>,
     /// There if records are copied into it.
     mapping: Option<Box<dyn Mapping>>,
     pub(super) capacity: u64,
@@ -59,23 +57,12 @@ pub(crate) struct CommitLog {
 /// What the ring latch guards, besides moving the head.
 #[derive(Default)]
 pub(super) struct Ring {
-    /// Fillers in the live part: nobody reserved these bytes.
-    fillers: VecDeque<Filler>,
-    /// Bytes of those of them that end a group.
-    group_filler_bytes: u64,
+    /// End and length of each filler in the live part: nobody reserved these bytes.
+    fillers: VecDeque<(u64, u64)>,
     /// One record on its way to `write_at`.
     scratch: Vec<u8>,
     /// Records that no sync has taken yet, where they are gathered.
     pub(super) gathered: Gathered,
-}
-
-/// Bytes that hold no record.
-struct Filler {
-    /// Where it ends.
-    end: u64,
-    len: u64,
-    /// It ends a group; else a lap.
-    of_group: bool,
 }
 
 /// Bytes for the file, in the order of their LSNs.
@@ -178,14 +165,9 @@ impl CommitLog {
         } else {
             None
         };
-        let direct = match writing {
-            Writing::Gathered => file.past_cache(),
-            Writing::Mapped | Writing::Written => None,
-        };
         Ok(CommitLog {
             file,
             writing,
-            direct,
             mapping,
             capacity,
             epoch,
@@ -204,16 +186,6 @@ impl CommitLog {
     /// Whether records are copied into a mapping.
     pub(crate) fn is_mapped(&self) -> bool {
         self.writing == Writing::Mapped
-    }
-
-    /// How many bytes of records the live part may hold: an eighth of the ring is left for the filler
-    /// at the end of a lap, and where records are gathered another for those at the ends of groups.
-    pub(crate) fn records_bytes_max(&self) -> u64 {
-        let of_groups = match self.writing {
-            Writing::Gathered => group_filler_bytes_max(self.capacity),
-            Writing::Mapped | Writing::Written => 0,
-        };
-        self.capacity - self.capacity / 8 - of_groups
     }
 
     /// Bytes that a record with a payload of this length takes in the ring.
@@ -265,17 +237,13 @@ impl CommitLog {
         self.copy(&mut ring, start, &header, parts)
             .map_err(|error| self.write_failed(error))?;
         if start != head {
-            ring.fillers.push_back(Filler {
-                end: start,
-                len: rest,
-                of_group: false,
-            });
+            ring.fillers.push_back((start, rest));
         }
         self.head.store(end, Ordering::Release);
         Ok(Lsn(end))
     }
 
-    /// Covers `rest` bytes from the head on.
+    /// Covers the rest of the lap.
     fn fill(&self, ring: &mut Ring, head: u64, rest: u64, tail: u64) -> io::Result<()> {
         let Some(payload_len) = rest.checked_sub(HEADER_BYTES as u64) else {
             return Ok(());
@@ -290,42 +258,6 @@ impl CommitLog {
         }
         .encode(payload_checksum(self.seed, &[]));
         self.copy(ring, head, &header, &[])
-    }
-
-    /// Lets what was gathered end at the end of a block, so that no other group needs to write that
-    /// block. `false` if the ring has no room for that.
-    pub(super) fn pad_to_block(&self, ring: &mut Ring) -> bool {
-        let head = self.head.load(Ordering::Relaxed);
-        let block = BLOCK_BYTES as u64;
-        let mut len = head.next_multiple_of(block) - head;
-        let rest = self.capacity - head % self.capacity;
-        if len == 0 || rest < HEADER_BYTES as u64 {
-            // The next record begins a block, or a lap, as it is.
-            return true;
-        }
-        if len < HEADER_BYTES as u64 {
-            len += block;
-        }
-        let tail = self.tail.load(Ordering::Relaxed);
-        if ring.group_filler_bytes + len > group_filler_bytes_max(self.capacity)
-            || head + len - tail > self.capacity
-            || len > rest
-        {
-            return false;
-        }
-        if self.fill(ring, head, len, tail).is_err() {
-            // Gathered, it cannot fail.
-            return false;
-        }
-        let end = head + len;
-        ring.fillers.push_back(Filler {
-            end,
-            len,
-            of_group: true,
-        });
-        ring.group_filler_bytes += len;
-        self.head.store(end, Ordering::Release);
-        true
     }
 
     /// Copies a record to its place, in a mapping the header last: until it is there, nothing
@@ -392,18 +324,12 @@ impl CommitLog {
                 "the tail moves within the live part"
             );
             let mut freed = l0.0 - tail;
-            while ring
-                .fillers
-                .front()
-                .is_some_and(|filler| filler.end <= l0.0)
-            {
-                let Some(filler) = ring.fillers.pop_front() else {
+            while let Some(&(end, len)) = ring.fillers.front() {
+                if end > l0.0 {
                     break;
-                };
-                freed -= filler.len;
-                if filler.of_group {
-                    ring.group_filler_bytes -= filler.len;
                 }
+                freed -= len;
+                ring.fillers.pop_front();
             }
             ring.gathered.forget_below(l0.0);
             self.tail.store(l0.0, Ordering::Release);

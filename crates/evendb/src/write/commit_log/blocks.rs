@@ -14,30 +14,41 @@
 //!
 //! Invariants: bytes below a group's start are written as they are in the file, so that a write
 //! torn between sectors changes none of them; bytes behind its end are free, in the ring's sense.
-//! Belongs to a leader: one thread at a time. Not here: what is written, and what a failure means.
+//! Belongs to the leader: one thread at a time. Not here: what is written, and what a failure means.
 
 use evendb_storage::vfs::{BLOCK_BYTES, File, read_exact_at};
 use std::io;
+use std::sync::Arc;
 
 /// Memory that is kept for the next group.
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
+/// The way past the cache, if there is one.
+#[derive(Default)]
+enum Way {
+    #[default]
+    Unknown,
+    Open(Arc<dyn File>),
+    Closed,
+}
+
 #[derive(Default)]
 pub(super) struct Blocks {
+    way: Way,
     /// Room for aligned blocks.
     memory: Vec<u8>,
     /// The bytes before `end`, up to its block's start.
     rest: Vec<u8>,
-    /// Where the last group ended. What begins there follows it: nobody wrote in between.
-    end: u64,
+    /// Where the last group ended, if the file still holds what was written then.
+    end: Option<u64>,
 }
 
 impl Blocks {
-    /// Writes `bytes` to their place at `lsn`, durably, through the second of `files`, which are one.
-    /// `Ok(false)`: not this time, nothing was written. `bytes` do not go over the end of a lap.
+    /// Writes `bytes` to their place at `lsn`, durably. `Ok(false)`: not this time, or not in this
+    /// file; nothing was written. `bytes` do not go over the end of a lap.
     pub(super) fn write(
         &mut self,
-        (file, direct): (&dyn File, &dyn File),
+        file: &dyn File,
         bytes: &[u8],
         lsn: u64,
         capacity: u64,
@@ -51,27 +62,48 @@ impl Blocks {
         if blocks_end - tail > capacity {
             return Ok(false);
         }
+        if let Way::Unknown = self.way {
+            self.way = file.past_cache().map_or(Way::Closed, Way::Open);
+        }
+        let Way::Open(direct) = &self.way else {
+            return Ok(false);
+        };
         let len = (blocks_end - start) as usize;
         self.memory.clear();
         self.memory.resize(len + BLOCK_BYTES, 0);
         let aligned = self.memory.as_ptr().align_offset(BLOCK_BYTES);
         let whole = &mut self.memory[aligned..aligned + len];
         let (before, at) = whole.split_at_mut((lsn - start) as usize);
-        if self.end == lsn {
+        if self.end == Some(lsn) {
             before.copy_from_slice(&self.rest);
         } else {
             read_exact_at(file, before, start % capacity)?;
         }
         at[..bytes.len()].copy_from_slice(bytes);
-        direct.write_at_durable(whole, start % capacity)?;
+        // Until it is known to be there, nothing is.
+        self.end = None;
+        match direct.write_at_durable(whole, start % capacity) {
+            Ok(()) => {}
+            // As when there is no such way.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                self.way = Way::Closed;
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        }
         let used = (end - start) as usize;
         self.rest.clear();
         self.rest
             .extend_from_slice(&whole[used - used % BLOCK_BYTES..used]);
-        self.end = end;
+        self.end = Some(end);
         if self.memory.len() > SPARE_BYTES_MAX {
             self.memory = Vec::new();
         }
         Ok(true)
+    }
+
+    /// The file was written to in another way.
+    pub(super) fn forget(&mut self) {
+        self.end = None;
     }
 }

@@ -1,41 +1,31 @@
 //! Making durable what was appended: group commit without a thread of its own.
 //!
-//! Whoever waits for durability and finds nobody who would sync for him becomes a **leader**: takes
-//! what was appended by then as one **group**, writes it and syncs; those whose records are in it
-//! wait, each on a slot of its own. A leader that is done tells those whose records are durable,
-//! and gives the lead to one whose records no group took, if any. So a lone writer makes one
-//! system call and no thread switch, and no thread is woken for nothing.
+//! Whoever waits for durability and finds nobody syncing becomes the **leader** and syncs, for all
+//! who have appended by then; the others wait, each on a slot of its own. A leader that is done
+//! tells those whose records are durable, and hands the lead to one that is left, if any. So a
+//! lone writer makes one system call and no thread switch, and no thread is woken for nothing.
 //!
 //! ```text
-//!    wait_durable --nobody forms--> form a group, take it, write, sync, land --+--> told: durable
-//!         |                           ^                                        |   (without a lock)
-//!         +------somebody does--> slot <----------given the lead---------------+--> told: failed
+//!    wait_durable --nobody leads--> lead: form a group, write, sync --+--> told: durable
+//!         |                           ^                               |    (returns without a lock)
+//!         +------somebody leads--> slot <---handed the lead-----------+--> told: failed
 //! ```
 //!
-//! Where groups are gathered and go past the cache, **two are in flight** at once when enough
-//! threads write: the disk syncs two in three quarters of the time that it takes for one after the
-//! other, and the threads of one group work while the other's wait. A group that another may
-//! follow ends at the end of a block (a filler covers the rest), so that no two write one block.
+//! Invariants: at most one thread leads (of two syncs at once, only one would hear of a failure).
+//! While anybody waits, somebody leads or has been told to. `durable` is raised, and waiters come
+//! and go, under the sync mutex: no wake-up is lost. After an error no write or sync begins and
+//! `durable` is not raised by a sync any more (I16); what is durable is asked before the error. A
+//! leader that unwinds leaves an error behind, since what it had taken may not be in the file.
 //!
-//! Invariants: one thread at a time forms a group. Groups are taken in the order of LSNs, disjoint
-//! and without a gap. `durable` covers a group only when all older ones have landed, and none
-//! failed. While anybody waits for what no group took, somebody forms one, or will be told to by
-//! one in flight. `durable` is raised, and waiters come and go, under the sync mutex: no wake-up is
-//! lost. After an error no write or sync begins and `durable` is not raised by a sync any more
-//! (I16); what is durable is asked before the error. A leader that unwinds leaves an error behind,
-//! since what it had taken may not be in the file.
-//!
-//! Locks: the ring latch before the sync mutex, which is a leaf, as are the slots; none is held over
-//! the I/O. Not here: what a record is, and when the tail may move.
+//! Locks: the sync mutex and the slots are leaves; the leader's mutex is taken before the ring
+//! latch and held over the I/O. Not here: what a record is, and when the tail may move.
 
 use super::append::{CommitLog, Gathered, Writing};
 use super::blocks::Blocks;
 use super::{Lsn, Plant};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, thread};
-use evendb_storage::vfs::BLOCK_BYTES;
 use evendb_storage::{Error, ErrorKind};
-use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -45,85 +35,26 @@ const SPARE_BYTES_MAX: usize = 1 << 20;
 /// The longest wait for a group; half of a sync's time if that is shorter.
 const PATIENCE_MAX: Duration = Duration::from_millis(1);
 
-/// From so many writers on two groups fly at once; fewer are served better by one. Not so many where
-/// correctness is tested, with a few threads.
-const PAIRED_WRITERS_MIN: usize = match (
-    cfg!(any(evendb_loom, evendb_shuttle)),
-    cfg!(debug_assertions),
-) {
-    (true, _) => 1,
-    (false, true) => 2,
-    (false, false) => 4,
-};
-
 /// Who syncs, and who waits for it.
 #[derive(Default)]
 pub(super) struct Syncing {
     state: Mutex<SyncState>,
-    /// A group has landed: for the end of the log, and for a group that must not overtake a lap.
-    landed: Condvar,
+    /// What the leader needs; held while it leads.
+    leader: Mutex<Leader>,
+    /// Nobody leads: for the end of the log.
+    rested: Condvar,
 }
 
 #[derive(Default)]
 struct SyncState {
-    /// Somebody forms a group, or has been told to.
-    forming: bool,
-    /// Groups taken and not known to be durable, oldest first.
-    flights: VecDeque<Flight>,
-    /// End of the last group taken.
-    taken: u64,
-    /// It ended at the end of a block, and went past the cache.
-    next_may_fly_beside: bool,
-    /// A sync of the whole file succeeded in this life: from then on syncing what is written is
-    /// enough. Before, the file may hold pages that an earlier life wrote and nobody synced.
-    whole_file_synced: bool,
-    /// The file system refused blocks past the cache.
-    cache_only: bool,
+    /// Somebody leads, or has been told to.
+    leading: bool,
     /// Who waits, in order of arrival; of these none has been told anything.
     waiters: Vec<Waiter>,
-    /// Writers that were there when the last group landed.
+    /// Writers that were there at the end of the last sync.
     writers: usize,
-    /// How long a sync takes, roughly.
-    sync_time: Duration,
-    /// What leaders need, while nobody uses it; the last used first.
-    spare_tools: Vec<Tools>,
     /// The first failure; set once.
     error: Option<Arc<Error>>,
-}
-
-/// A group that is being written, or waits for older ones to be.
-struct Flight {
-    start: u64,
-    /// Where it ends.
-    target: u64,
-    landed: bool,
-}
-
-impl SyncState {
-    /// How many groups are being written.
-    fn in_the_air(&self) -> usize {
-        self.flights.iter().filter(|flight| !flight.landed).count()
-    }
-
-    /// Whether a group with what lies below `lsn` may be formed now.
-    fn may_form(&self, lsn: Lsn) -> bool {
-        let flights_max = match self.next_may_fly_beside {
-            true => 2,
-            false => 1,
-        };
-        lsn.0 > self.taken && !self.forming && self.in_the_air() < flights_max
-    }
-
-    /// Who is to form the next group, if one can be formed and somebody waits for it; the caller
-    /// tells.
-    fn next_leader(&mut self) -> Option<Waiter> {
-        let next = self
-            .waiters
-            .iter()
-            .position(|waiter| self.may_form(waiter.lsn))?;
-        self.forming = true;
-        Some(self.waiters.remove(next))
-    }
 }
 
 struct Waiter {
@@ -163,11 +94,16 @@ impl Slot {
     }
 }
 
-/// What a leader needs, kept from group to group.
+/// What passes from leader to leader.
 #[derive(Default)]
-struct Tools {
-    /// Swapped with what was gathered.
-    group: Gathered,
+struct Leader {
+    /// Empty; swapped with what was gathered.
+    spare: Gathered,
+    /// A sync of the whole file succeeded in this life: from then on syncing what is written is
+    /// enough. Before, the file may hold pages that an earlier life wrote and nobody synced.
+    whole_file_synced: bool,
+    /// How long a sync takes, roughly.
+    sync_time: Duration,
     blocks: Blocks,
 }
 
@@ -190,11 +126,8 @@ impl std::error::Error for Shared {
 /// The lead; given up when dropped, whatever happened.
 struct Lead<'a> {
     log: &'a CommitLog,
-    /// What was taken, and is in the air.
-    taken: Option<Lsn>,
-    /// Up to where a sync succeeded, and how long it took.
-    synced: Option<(Lsn, Duration)>,
-    tools: Option<Tools>,
+    /// Up to where a sync succeeded.
+    synced: Option<Lsn>,
     unwinding: bool,
 }
 
@@ -205,27 +138,7 @@ impl Drop for Lead<'_> {
             let error = Error::io(self.log.file.path(), "sync the commit log", source);
             self.log.fail(error);
         }
-        self.log.land(self);
-    }
-}
-
-/// Whom to tell what, once no lock is held.
-#[must_use = "they sleep until they are told"]
-#[derive(Default)]
-struct News {
-    lead: Option<Waiter>,
-    durable: Vec<Waiter>,
-}
-
-impl News {
-    fn tell(self) {
-        // The next leader first: the disk rests.
-        if let Some(next) = self.lead {
-            next.slot.tell(Told::Lead);
-        }
-        for waiter in self.durable {
-            waiter.slot.tell(Told::Durable);
-        }
+        self.log.hand_over(self.synced);
     }
 }
 
@@ -242,18 +155,12 @@ impl CommitLog {
         if self.durable() >= lsn {
             return Ok(());
         }
-        loop {
-            let mut state = self.syncing.state.lock();
-            // Under the mutex, under which it is raised: no wake-up is lost.
-            if let Some(settled) = self.settled(&state, lsn) {
-                return settled;
-            }
-            if state.may_form(lsn) {
-                state.forming = true;
-                drop(state);
-                self.lead();
-                continue;
-            }
+        let mut state = self.syncing.state.lock();
+        // Under the mutex, under which it is raised: no wake-up is lost.
+        if let Some(settled) = self.settled(&state, lsn) {
+            return settled;
+        }
+        if state.leading {
             let slot = Arc::new(Slot::default());
             state.waiters.push(Waiter {
                 lsn,
@@ -265,7 +172,14 @@ impl CommitLog {
                 Told::Failed => {}
                 Told::Lead => self.lead(),
             }
+        } else {
+            state.leading = true;
+            drop(state);
+            self.lead();
         }
+        let state = self.syncing.state.lock();
+        self.settled(&state, lsn)
+            .expect("the sync covered what was appended before it, or failed")
     }
 
     /// The answer to who waits for `lsn`, if there is one.
@@ -277,27 +191,21 @@ impl CommitLog {
         Some(Err(self.repeat(error)))
     }
 
-    /// Forms a group and syncs it; the caller has the lead.
+    /// Syncs once; the caller has the lead.
     fn lead(&self) {
+        let mut leader = self.syncing.leader.lock();
         let mut lead = Lead {
             log: self,
-            taken: None,
             synced: None,
-            tools: None,
             unwinding: true,
         };
         if self.is_planted(Plant::LeaderDies) {
             return;
         }
-        self.form_group();
-        if let Some((target, whole_file)) = self.take_group(&mut lead) {
-            let started = Instant::now();
-            let tools = lead.tools.as_mut().expect("a group was taken with them");
-            match self.plant_ack(self.write_and_sync(tools, whole_file)) {
-                Ok(()) => {
-                    let target = Lsn(self.plant_late_target(target.0));
-                    lead.synced = Some((target, started.elapsed()));
-                }
+        self.form_group(leader.sync_time);
+        if self.check_error().is_ok() {
+            match self.sync_appended(&mut leader) {
+                Ok(target) => lead.synced = Some(target),
                 Err(error) => {
                     let error = Error::io(self.file.path(), "sync the commit log", error);
                     self.fail(error);
@@ -305,29 +213,24 @@ impl CommitLog {
             }
         }
         lead.unwinding = false;
+        // Another may lead as soon as it is told.
+        drop(leader);
+        drop(lead);
     }
 
     /// Waits a little for those whom the last sync served: one that begins at once takes only half
-    /// of them along. Measured with 4 to 64 threads: a third to a half more puts. Of two groups in
-    /// flight each takes half of the writers. A lone writer never waits.
-    fn form_group(&self) {
+    /// of them along. Measured with 4 to 64 threads: a third to a half more puts. A lone writer
+    /// never waits.
+    fn form_group(&self, sync_time: Duration) {
         // A model has no time.
         if cfg!(any(evendb_loom, evendb_shuttle)) {
             return;
         }
+        let patience = (sync_time / 2).min(PATIENCE_MAX);
         let started = Instant::now();
         loop {
             let state = self.syncing.state.lock();
-            let expected = match state.next_may_fly_beside {
-                true => state.writers.div_ceil(2),
-                false => state.writers,
-            };
-            let patience = (state.sync_time / 2).min(PATIENCE_MAX);
-            let untaken = state
-                .waiters
-                .iter()
-                .filter(|waiter| waiter.lsn.0 > state.taken);
-            if untaken.count() + 1 >= expected || started.elapsed() >= patience {
+            if state.waiters.len() + 1 >= state.writers || started.elapsed() >= patience {
                 return;
             }
             drop(state);
@@ -336,150 +239,85 @@ impl CommitLog {
         }
     }
 
-    /// Takes what was appended as a group: where it ends, and whether to sync the whole file.
-    /// `None` after an error.
-    fn take_group(&self, lead: &mut Lead<'_>) -> Option<(Lsn, bool)> {
-        loop {
-            // What is gathered goes with where it ends.
-            let gathered = self.writing == Writing::Gathered;
-            let mut ring = gathered.then(|| self.ring.lock());
-            let mut state = self.syncing.state.lock();
-            if state.error.is_some() {
-                return None;
-            }
-            // Acquire: the copies of all records below are done.
-            let head = self.head.load(Ordering::Acquire);
-            // More than a lap behind its start is the place of one that is still being written: a
-            // checkpoint made that one's records durable in the meantime.
-            let oldest = state.flights.front().map_or(head, |flight| flight.start);
-            if head + 2 * BLOCK_BYTES as u64 - oldest > self.capacity && !state.flights.is_empty() {
-                drop(ring);
-                self.syncing.landed.wait(&mut state);
-                continue;
-            }
-            let past_cache = state.whole_file_synced && !state.cache_only && self.direct.is_some();
-            let paired = past_cache && state.writers >= PAIRED_WRITERS_MIN;
-            let mut tools = state.spare_tools.pop().unwrap_or_default();
-            let mut target = head;
-            if let Some(ring) = &mut ring {
-                state.next_may_fly_beside = paired && self.pad_to_block(ring);
-                std::mem::swap(&mut ring.gathered, &mut tools.group);
-                target = self.head.load(Ordering::Relaxed);
-            }
-            let start = state.taken.max(self.tail().0).min(target);
-            state.flights.push_back(Flight {
-                start,
-                target,
-                landed: false,
-            });
-            state.taken = target;
-            state.forming = false;
-            lead.taken = Some(Lsn(target));
-            lead.tools = Some(tools);
-            let whole_file = !state.whole_file_synced;
-            // Who came while it was formed, and is not in it.
-            let lead = state.next_leader();
-            drop(state);
-            drop(ring);
-            let durable = Vec::new();
-            News { lead, durable }.tell();
-            return Some((Lsn(target), whole_file));
-        }
+    /// Writes what is gathered, and syncs; up to where.
+    fn sync_appended(&self, leader: &mut Leader) -> io::Result<Lsn> {
+        let started = Instant::now();
+        let target = if self.writing == Writing::Gathered {
+            let mut ring = self.ring.lock();
+            std::mem::swap(&mut ring.gathered, &mut leader.spare);
+            self.head.load(Ordering::Relaxed)
+        } else {
+            // Acquire: the copies of all records below the target are done.
+            self.head.load(Ordering::Acquire)
+        };
+        let result = self.write_and_sync(leader);
+        self.plant_ack(result)?;
+        leader.whole_file_synced = true;
+        leader.spare.pieces.clear();
+        leader.spare.bytes.clear();
+        leader.spare.bytes.shrink_to(SPARE_BYTES_MAX);
+        leader.sync_time = (leader.sync_time * 7 + started.elapsed()) / 8;
+        Ok(Lsn(self.plant_late_target(target)))
     }
 
-    /// Writes a group in the order of LSNs (a checkpoint may have freed the first's place for the
-    /// last), and syncs it.
-    fn write_and_sync(&self, tools: &mut Tools, whole_file: bool) -> io::Result<()> {
-        let group = &mut tools.group;
-        let mut end = group.bytes.len();
+    fn write_and_sync(&self, leader: &mut Leader) -> io::Result<()> {
+        let gathered = &leader.spare;
+        if let [(lsn, 0)] = gathered.pieces[..]
+            && leader.whole_file_synced
+        {
+            let bytes = &gathered.bytes;
+            // A tail that has moved since leaves only more room.
+            let tail = self.tail().0;
+            if leader
+                .blocks
+                .write(&*self.file, bytes, lsn, self.capacity, tail)?
+            {
+                return Ok(());
+            }
+            leader.blocks.forget();
+            return self.file.write_at_durable(bytes, lsn % self.capacity);
+        }
+        leader.blocks.forget();
+        let mut end = gathered.bytes.len();
         let mut writes = Vec::new();
-        for &(lsn, start) in group.pieces.iter().rev() {
-            writes.push((lsn, start..end));
+        for &(lsn, start) in gathered.pieces.iter().rev() {
+            writes.push((&gathered.bytes[start..end], lsn % self.capacity));
             end = start;
         }
-        for (lsn, place) in writes.into_iter().rev() {
-            let bytes = &group.bytes[place];
-            if whole_file {
-                self.file.write_at(bytes, lsn % self.capacity)?;
-            } else if !self.write_past_cache(&mut tools.blocks, bytes, lsn)? {
-                self.file.write_at_durable(bytes, lsn % self.capacity)?;
-            }
+        // In the order of LSNs: a checkpoint may have freed the first's place for the last.
+        for (bytes, offset) in writes.into_iter().rev() {
+            self.file.write_at(bytes, offset)?;
         }
-        if whole_file || self.writing != Writing::Gathered {
-            self.file.sync_data()?;
-        }
-        group.pieces.clear();
-        group.bytes.clear();
-        group.bytes.shrink_to(SPARE_BYTES_MAX);
-        Ok(())
+        self.file.sync_data()
     }
 
-    /// `false` if it cannot be written so.
-    fn write_past_cache(&self, blocks: &mut Blocks, bytes: &[u8], lsn: u64) -> io::Result<bool> {
-        let Some(direct) = &self.direct else {
-            return Ok(false);
-        };
-        if self.syncing.state.lock().cache_only {
-            return Ok(false);
-        }
-        let files = (&*self.file, &**direct);
-        // A tail that has moved since leaves only more room.
-        let written = blocks.write(files, bytes, lsn, self.capacity, self.tail().0);
-        match written {
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                self.syncing.state.lock().cache_only = true;
-                Ok(false)
-            }
-            written => written,
-        }
-    }
-
-    /// The lead ends: what a sync covered is durable when all before it is, unless anything failed
-    /// meanwhile.
-    fn land(&self, lead: &mut Lead<'_>) {
+    /// Gives the lead up, or on: what a sync covered is durable unless anything failed meanwhile.
+    fn hand_over(&self, synced: Option<Lsn>) {
         let mut state = self.syncing.state.lock();
-        state.spare_tools.extend(lead.tools.take());
-        match lead.taken {
-            // It died while it formed a group.
-            None => state.forming = false,
-            Some(target) => {
-                let flight = state
-                    .flights
-                    .iter_mut()
-                    .find(|flight| flight.target == target.0 && !flight.landed);
-                flight.expect("it was in the air").landed = true;
-            }
-        }
-        if let Some((_, took)) = lead.synced {
-            state.whole_file_synced = true;
-            state.sync_time = (state.sync_time * 7 + took) / 8;
-        }
-        let mut synced = lead.synced.map(|(target, _)| target.0).unwrap_or(0);
-        while state.flights.front().is_some_and(|flight| flight.landed) {
-            let landed = state.flights.pop_front();
-            synced = landed.map_or(synced, |landed| landed.target.max(synced));
-        }
-        let unlanded = state.flights.front().map(|flight| flight.start);
-        if let Some(oldest) = unlanded
-            && !self.is_planted(Plant::OutOfOrder)
+        if let Some(target) = synced
+            && state.error.is_none()
         {
-            synced = synced.min(oldest);
-        }
-        // After an error nothing becomes durable; a flight that failed has left one.
-        if state.error.is_none() {
-            self.durable.fetch_max(synced, Ordering::AcqRel);
+            self.durable.fetch_max(target.0, Ordering::AcqRel);
         }
         let durable = self.take_durable(&mut state);
-        let leaders = 1 + state.in_the_air() + usize::from(state.forming);
-        state.writers = durable.len() + state.waiters.len() + leaders;
+        state.writers = durable.len() + 1 + state.waiters.len();
         // After an error nobody waits.
-        let lead = match self.is_planted(Plant::NoHandOver) {
+        let next = match state.waiters.is_empty() || self.is_planted(Plant::NoHandOver) {
             true => None,
-            false => state.next_leader(),
+            false => Some(state.waiters.remove(0)),
         };
+        state.leading = next.is_some();
+        if !state.leading {
+            self.syncing.rested.notify_all();
+        }
         drop(state);
-        self.syncing.landed.notify_all();
-        News { lead, durable }.tell();
+        // The next leader first: the disk rests.
+        if let Some(next) = next {
+            next.slot.tell(Told::Lead);
+        }
+        for waiter in durable {
+            waiter.slot.tell(Told::Durable);
+        }
     }
 
     /// Takes out those who wait for what is durable.
@@ -497,8 +335,9 @@ impl CommitLog {
         self.durable.fetch_max(lsn.0, Ordering::AcqRel);
         let durable = self.take_durable(&mut state);
         drop(state);
-        let lead = None;
-        News { lead, durable }.tell();
+        for waiter in durable {
+            waiter.slot.tell(Told::Durable);
+        }
     }
 
     /// The database failed: all waiters return `cause` unless what they wait for is durable
@@ -523,8 +362,8 @@ impl CommitLog {
         let source = io::Error::other("the database was closed");
         self.fail(Error::io(self.file.path(), "use the commit log", source));
         let mut state = self.syncing.state.lock();
-        while state.forming || state.in_the_air() > 0 {
-            self.syncing.landed.wait(&mut state);
+        while state.leading {
+            self.syncing.rested.wait(&mut state);
         }
     }
 

@@ -14,13 +14,12 @@
 //! Invariants (docs/concurrency.md): head is the end of the complete prefix, because it moves
 //! under the ring latch and after the copy; a panic in the middle leaves it where it was, and the
 //! next append overwrites the rest. Head never passes tail + capacity (I10): admission lets in at
-//! most [`CommitLog::records_bytes_max`], no record is longer than 1/8 of the ring, the live part holds one
-//! filler of a lap at most, and fillers of groups take at most 1/8.
+//! most 7/8 of the ring, no record is longer than 1/8, and the live part holds one filler at most.
 //! Appending cannot fail but where each append writes (I12). After an error no write or sync begins, and
 //! nothing becomes durable that was not (I16).
 //!
-//! Thread safety: any number of appenders and waiters; [`flush`] says who syncs. Locks: the ring
-//! latch (it parks), the sync mutex (a leaf, memory only). Not
+//! Thread safety: any number of appenders and waiters; [`flush`] says who syncs. Locks: the leader's
+//! mutex (held over the sync), the ring latch (it parks), the sync mutex (a leaf, memory only). Not
 //! here: when the tail may move, what a payload means, and syncing value extents before the ring.
 
 mod append;
@@ -49,11 +48,6 @@ pub(crate) fn record_bytes_max(capacity: u64) -> u64 {
     (capacity / 8).min(record::PAYLOAD_BYTES_MAX)
 }
 
-/// What fillers between groups may take, where those are gathered.
-fn group_filler_bytes_max(capacity: u64) -> u64 {
-    capacity / 8
-}
-
 /// Faults that the models must notice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Plant {
@@ -65,8 +59,6 @@ pub(crate) enum Plant {
     EarlyHead,
     /// What a sync covered is looked up after it.
     LateTarget,
-    /// A group counts as durable before an older one has landed.
-    OutOfOrder,
     /// A leader that is done does not look for those it leaves behind.
     NoHandOver,
     /// No fault: each leader dies before its sync, as by a panic.

@@ -68,48 +68,6 @@ fn append_one(log: &CommitLog, file: &TestFile, version: u64) -> bool {
     waited.is_ok()
 }
 
-/// Three appenders that wait while two groups fly at once: which lands first is nobody's choice, and
-/// who waits for the later one learns of a failure of either.
-fn two_groups_in_flight(plant: Plant, fail_sync: bool) {
-    let file = TestFile::new(CAPACITY_MIN);
-    let log = open(&file, Writing::Gathered, plant);
-    // The first sync of a life is of the whole file, and flies alone; the second flies past the
-    // cache, and ends at the end of a block.
-    assert!(append_one(&log, &file, 1) && append_one(&log, &file, 2));
-    let durable = log.durable();
-    file.0.lock().fail_sync = fail_sync;
-    let spawn = |version| {
-        let (log, file) = (Arc::clone(&log), file.clone());
-        thread::spawn(move || append_one(&log, &file, version))
-    };
-    let others = [spawn(3), spawn(4)];
-    let acknowledged = append_one(&log, &file, 5);
-    for other in others {
-        assert_eq!(other.join().unwrap(), acknowledged);
-    }
-    assert_eq!(acknowledged, !fail_sync, "{LOST}");
-    if fail_sync {
-        assert_eq!(log.durable(), durable, "durable after a failure");
-        assert!(log.flush().is_err());
-    }
-    log.close();
-}
-
-#[test]
-fn loom_l5_of_two_groups_in_flight_either_may_land_first() {
-    check(|| two_groups_in_flight(Plant::Nothing, false));
-}
-
-#[test]
-fn loom_l5_of_two_groups_in_flight_either_may_fail() {
-    check(|| two_groups_in_flight(Plant::Nothing, true));
-}
-
-#[test]
-fn loom_l5_a_group_that_counts_before_an_older_one_is_caught() {
-    assert!(loses(|| two_groups_in_flight(Plant::OutOfOrder, false)));
-}
-
 /// Three appenders that wait: one leads, and the lead goes on to who came too late for its sync.
 fn append_and_wait(writing: Writing, plant: Plant, fail_sync: bool) {
     let file = TestFile::new(CAPACITY_MIN);

@@ -1,7 +1,7 @@
 use super::test_file::TestFile;
 use super::*;
 use crate::sync::Arc;
-use evendb_storage::vfs::{BLOCK_BYTES, File};
+use evendb_storage::vfs::File;
 use evendb_storage::{ErrorKind, Version};
 
 const SEED: u64 = 0x0123_4567_89ab_cdef;
@@ -385,35 +385,6 @@ fn a_full_ring_keeps_what_lies_behind_the_last_group() {
     let (end, records) = read_all(&file, first);
     assert_eq!(end, log.head());
     assert_eq!(records.len() as u64, version - 1);
-}
-
-#[test]
-fn fillers_between_groups_stay_within_their_share_of_the_ring() {
-    let file = TestFile::new(CAPACITY);
-    let log = open(&file, Writing::Gathered, Lsn(0));
-    let room = log.records_bytes_max();
-    let (mut ends, mut reserved, mut freed, mut padded) = (vec![], 0, 0, 0);
-    for version in 1..=2_000u64 {
-        let body = payload(version % 90);
-        let total = CommitLog::record_bytes(body.len());
-        while reserved + total - freed > room {
-            freed += log.set_tail(ends.remove(0));
-        }
-        reserved += total;
-        ends.push(log.append(Version(version), &[&body]).unwrap());
-        let head = log.head();
-        let ended = log.pad_to_block(&mut log.ring.lock());
-        assert!(!ended || log.head().0.is_multiple_of(BLOCK_BYTES as u64) || log.head() == head);
-        padded += u64::from(log.head() > head);
-        log.flush().unwrap();
-        if version % 40 == 0 {
-            let (end, records) = read_all(&file, log.tail());
-            assert_eq!((end, records.len()), (log.head(), ends.len()));
-        }
-    }
-    assert!(padded > 300 && log.head() > Lsn(10 * CAPACITY), "{padded}");
-    freed += log.set_tail(log.head());
-    assert_eq!(freed, reserved, "fillers are nobody's");
 }
 
 #[test]

@@ -1,0 +1,105 @@
+//! `evendb experiment paper` as a user runs it: measured once, gone on with, and with mistakes.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn run(out: &Path, figures: &str, more: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_evendb"))
+        .args([
+            "experiment",
+            "paper",
+            "--quick",
+            "--no-memory-limit",
+            "--out",
+        ])
+        .arg(out)
+        .args([
+            "--figures",
+            figures,
+            "--mixes",
+            "C,A",
+            "--distributions",
+            "zipf-simple",
+        ])
+        .args(["--sizes-mib", "2", "--ingest-mib", "2", "--seconds", "0.05"])
+        .args(more)
+        .output()
+        .expect("the command starts")
+}
+
+fn succeed(out: &Path, figures: &str) -> String {
+    let output = run(out, figures, &[]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    told
+}
+
+fn lines(out: &Path, kind: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(out.join("results.jsonl")).expect("there are results");
+    let start = format!("{{\"kind\":\"{kind}\"");
+    let lines = text.lines().filter(|line| line.starts_with(&start));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_run_is_gone_on_with_and_repeats_nothing() {
+    let place = tempfile::tempdir().expect("a directory");
+    let out = place.path().join("results");
+    let listed = run(&out, "6,3,5", &["--list"]);
+    assert!(listed.status.success());
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("figure-6 C/zipf-simple/2.00 MiB"));
+    assert!(!out.exists(), "a list makes nothing");
+
+    // Half of it, then all of it.
+    succeed(&out, "6");
+    assert_eq!(lines(&out, "cell").len(), 3, "load, C and A");
+    let told = succeed(&out, "6,3,5");
+    assert!(told.contains("1 of 2 steps were finished before"), "{told}");
+    let cells = lines(&out, "cell");
+    assert_eq!(cells.len(), 5, "ingest and scans besides");
+    assert!(
+        cells
+            .iter()
+            .all(|line| line.contains("\"operations_per_second\""))
+    );
+
+    // A last line that was cut off is measured again, the others are not.
+    let path = out.join("results.jsonl");
+    let text = std::fs::read_to_string(&path).expect("there are results");
+    let cut = text.rfind("{\"kind\":\"cell\"").expect("a cell") + 100;
+    std::fs::write(&path, &text[..cut]).expect("it can be written");
+    succeed(&out, "6,3,5");
+    assert_eq!(lines(&out, "skipped").len(), 0);
+    let whole: Vec<String> = lines(&out, "cell")
+        .into_iter()
+        .filter(|line| line.ends_with('}'))
+        .collect();
+    assert_eq!(whole.len(), 5);
+    assert!(!out.join("data").exists(), "the stores are removed");
+}
+
+#[test]
+fn mistakes_are_told() {
+    let place = tempfile::tempdir().expect("a directory");
+    let out = place.path().join("results");
+    for (arguments, expected) in [
+        (&["--figures", "13"], "no figure `13`"),
+        (&["--stores", "nosuch"], "no store `nosuch`"),
+        (&["--scale", "0"], "a scale is a number"),
+    ] {
+        let output = run(&out, "6", arguments);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && told.contains(expected),
+            "{told}"
+        );
+        assert!(!out.exists(), "nothing was begun");
+    }
+    succeed(&out, "6");
+    let output = run(&out, "6", &["--value-bytes", "100"]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && told.contains("holds results with other settings"),
+        "{told}"
+    );
+}

@@ -1,0 +1,461 @@
+//! What the paper's evaluation consists of: cells, each one measured phase, and how they share data.
+//!
+//! A cell belongs to one experiment, named after the paper's figure that asks for it. Figures that
+//! show the same phases in another way are made of the same cells: 7 (write amplification) of P's, 8
+//! and 9 (latencies and what serves gets) of A's in figure 6; 4 (space) and table 2 (resources) of
+//! figure 3's. Table 3 is about the distributions alone, and a test.
+//!
+//! All sizes are multiples of the memory, which the paper had 16 GiB of: everything scales together.
+
+use crate::distribution::{DistributionKind, THETA_DEFAULT};
+use crate::mix::Mix;
+use crate::opener::Variant;
+use std::fmt;
+
+/// The paper's memory.
+pub const PAPER_MEMORY_BYTES: u64 = 16 << 30;
+/// The paper's data sets of records, 4 to 64 GB, by its memory.
+const SIZES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
+const SIZES_QUICK: [f64; 2] = [0.5, 4.0];
+/// The paper's event logs, 64 to 256 GB.
+const INGESTS: [f64; 3] = [4.0, 8.0, 16.0];
+const INGESTS_QUICK: [f64; 1] = [4.0];
+/// Figures 10 to 12: 64 GB. Table 4: 32 GB.
+const LARGE: f64 = 4.0;
+const TABLE_4_SIZE: f64 = 2.0;
+const THETAS: [f64; 5] = [0.99, 0.95, 0.90, 0.85, 0.80];
+const THREADS: [usize; 5] = [1, 2, 4, 8, 12];
+const THREADS_QUICK: [usize; 3] = [1, 2, 4];
+/// Log limits of a chunk that is not in RAM; the paper's default is 2 MiB.
+const LOG_BYTES: [u64; 5] = [128 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20];
+const SPLIT_FACTORS: [usize; 5] = [1, 4, 8, 16, 32];
+const COMPOSITE_AND_SIMPLE: [DistributionKind; 2] = [
+    DistributionKind::ZipfComposite,
+    DistributionKind::ZipfSimple,
+];
+
+/// What a user can ask for by `--figures`.
+pub const FIGURES: [&str; 12] = [
+    "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "table-2", "table-4",
+];
+
+/// What one phase does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Work {
+    /// Puts all records in key order.
+    Load,
+    /// A mix over what was loaded.
+    Mix {
+        mix: Mix,
+        distribution: DistributionKind,
+        theta: f64,
+    },
+    /// Puts an event log in the order of time.
+    Ingest,
+    /// Queries the last minute of apps and puts on.
+    Analytics,
+}
+
+/// One phase of one experiment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cell {
+    /// The experiment's name in results and reports.
+    pub experiment: &'static str,
+    pub work: Work,
+    /// Bytes of keys and values that were loaded before, or are ingested.
+    pub data_bytes: u64,
+    pub threads: usize,
+    /// EvenDB with one option changed.
+    pub variant: Option<Variant>,
+}
+
+impl Cell {
+    /// Whether only some stores are asked.
+    pub fn concerns(&self, store: &str) -> bool {
+        match self.experiment {
+            // EvenDB's scaling and its options.
+            "figure-12" => store == "evendb",
+            "table-4" => matches!(store, "evendb" | "pebblesdb" | "rocksdb"),
+            _ => true,
+        }
+    }
+
+    /// Where it runs beside others: cells of the same data share one loaded store.
+    pub fn family(&self) -> Family {
+        let events = matches!(self.work, Work::Ingest | Work::Analytics);
+        Family {
+            events,
+            data_bytes: self.data_bytes,
+            variant: self.variant,
+        }
+    }
+
+    /// Phases that leave the store's data as they find it come first, those that leave it least as
+    /// it was last.
+    fn order(&self) -> usize {
+        let Work::Mix {
+            mix, distribution, ..
+        } = self.work
+        else {
+            return usize::from(self.work == Work::Analytics);
+        };
+        match mix {
+            Mix::C => 2,
+            Mix::E(_) => 3,
+            Mix::B => 4,
+            Mix::F => 5,
+            Mix::A => 6,
+            Mix::P if distribution != DistributionKind::Uniform => 7,
+            Mix::P => 8,
+            // Makes the data set larger.
+            Mix::D => 9,
+        }
+    }
+
+    /// Unique within its experiment.
+    pub fn name(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = crate::report::bytes(self.data_bytes);
+        match self.work {
+            Work::Load => write!(f, "load/{size}")?,
+            Work::Ingest => write!(f, "ingest/{size}")?,
+            Work::Analytics => write!(f, "scans/{size}")?,
+            Work::Mix {
+                mix,
+                distribution,
+                theta,
+            } => {
+                write!(f, "{mix}/{distribution}/{size}")?;
+                if self.experiment == "figure-10" {
+                    write!(f, "/theta {theta:.2}")?;
+                }
+            }
+        }
+        if matches!(self.experiment, "figure-11" | "table-4") {
+            write!(f, "/{} threads", self.threads)?;
+        }
+        match self.variant {
+            Some(variant) => write!(f, "/{variant}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What cells of one loaded store have in common.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Family {
+    /// An event log; else records.
+    pub events: bool,
+    pub data_bytes: u64,
+    pub variant: Option<Variant>,
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.events { "events" } else { "records" };
+        write!(f, "{} of {what}", crate::report::bytes(self.data_bytes))?;
+        match self.variant {
+            Some(variant) => write!(f, ", {variant}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    pub figures: Vec<String>,
+    /// Empty: all of the paper.
+    pub mixes: Vec<Mix>,
+    pub distributions: Vec<DistributionKind>,
+    /// Empty: the paper's.
+    pub sizes: Vec<u64>,
+    pub ingests: Vec<u64>,
+    pub memory_bytes: u64,
+    pub threads: usize,
+    pub quick: bool,
+}
+
+impl Wanted {
+    fn has(&self, figures: &[&str]) -> bool {
+        figures
+            .iter()
+            .any(|figure| self.figures.iter().any(|wanted| wanted == figure))
+    }
+
+    fn bytes(&self, share: f64) -> u64 {
+        (self.memory_bytes as f64 * share) as u64
+    }
+
+    fn sizes(&self) -> Vec<u64> {
+        let shares: &[f64] = if self.quick { &SIZES_QUICK } else { &SIZES };
+        match self.sizes.is_empty() {
+            true => shares.iter().map(|&share| self.bytes(share)).collect(),
+            false => self.sizes.clone(),
+        }
+    }
+
+    fn ingests(&self) -> Vec<u64> {
+        let shares: &[f64] = if self.quick { &INGESTS_QUICK } else { &INGESTS };
+        match self.ingests.is_empty() {
+            true => shares.iter().map(|&share| self.bytes(share)).collect(),
+            false => self.ingests.clone(),
+        }
+    }
+
+    fn takes(&self, mix: Mix, distribution: DistributionKind) -> bool {
+        (self.mixes.is_empty() || self.mixes.contains(&mix))
+            && (self.distributions.is_empty() || self.distributions.contains(&distribution))
+    }
+
+    /// The cells, in the order in which they are run: family by family.
+    pub fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        self.figure_6(&mut cells);
+        self.figure_10(&mut cells);
+        self.figure_11(&mut cells);
+        self.table_4(&mut cells);
+        self.figure_12(&mut cells);
+        self.events(&mut cells);
+        let mut families: Vec<Family> = Vec::new();
+        for cell in &cells {
+            if !families.contains(&cell.family()) {
+                families.push(cell.family());
+            }
+        }
+        let mut ordered: Vec<Cell> = Vec::new();
+        for family in families {
+            if !family.events {
+                ordered.push(Cell {
+                    experiment: "load",
+                    work: Work::Load,
+                    data_bytes: family.data_bytes,
+                    threads: self.threads,
+                    variant: family.variant,
+                });
+            }
+            let mut own: Vec<Cell> = cells
+                .iter()
+                .filter(|cell| cell.family() == family)
+                .copied()
+                .collect();
+            own.sort_by_key(Cell::order);
+            ordered.extend(own);
+        }
+        ordered
+    }
+
+    fn mix(&self, experiment: &'static str, mix: Mix, wanted: DistributionKind) -> Cell {
+        Cell {
+            experiment,
+            work: Work::Mix {
+                mix,
+                distribution: mix.distribution(wanted),
+                theta: THETA_DEFAULT,
+            },
+            data_bytes: self.bytes(LARGE),
+            threads: self.threads,
+            variant: None,
+        }
+    }
+
+    fn figure_6(&self, cells: &mut Vec<Cell>) {
+        use Mix::{A, B, C, D, E, F, P};
+        for data_bytes in self.sizes() {
+            for mix in [P, A, B, C, D, E(10), E(100), E(1000), F] {
+                let shown = self.has(&["6"])
+                    || (mix == P && self.has(&["7"]))
+                    || (mix == A && self.has(&["8", "9"]));
+                let mut distributions = COMPOSITE_AND_SIMPLE.to_vec();
+                match mix {
+                    P => distributions.push(DistributionKind::Uniform),
+                    D => distributions = vec![DistributionKind::Latest],
+                    _ => {}
+                }
+                for distribution in distributions {
+                    if shown && self.takes(mix, distribution) {
+                        let cell = self.mix("figure-6", mix, distribution);
+                        cells.push(Cell { data_bytes, ..cell });
+                    }
+                }
+            }
+        }
+    }
+
+    fn figure_10(&self, cells: &mut Vec<Cell>) {
+        if !self.has(&["10"]) {
+            return;
+        }
+        for wanted_theta in THETAS {
+            for mix in [Mix::P, Mix::A, Mix::C, Mix::E(100)] {
+                for kind in COMPOSITE_AND_SIMPLE {
+                    let mut cell = self.mix("figure-10", mix, kind);
+                    if let Work::Mix { theta, .. } = &mut cell.work {
+                        *theta = wanted_theta;
+                    }
+                    if self.takes(mix, kind) {
+                        cells.push(cell);
+                    }
+                }
+            }
+        }
+    }
+
+    fn thread_counts(&self) -> &'static [usize] {
+        if self.quick { &THREADS_QUICK } else { &THREADS }
+    }
+
+    fn figure_11(&self, cells: &mut Vec<Cell>) {
+        if !self.has(&["11"]) {
+            return;
+        }
+        for &threads in self.thread_counts() {
+            for mix in [Mix::A, Mix::C, Mix::P] {
+                for kind in COMPOSITE_AND_SIMPLE {
+                    let cell = self.mix("figure-11", mix, kind);
+                    if self.takes(mix, kind) {
+                        cells.push(Cell { threads, ..cell });
+                    }
+                }
+            }
+        }
+    }
+
+    fn table_4(&self, cells: &mut Vec<Cell>) {
+        use Mix::{A, B, C, D, E, F, P};
+        if !self.has(&["table-4"]) {
+            return;
+        }
+        for &threads in self.thread_counts() {
+            for mix in [P, A, B, C, D, E(10), E(100), E(1000), F] {
+                let cell = self.mix("table-4", mix, DistributionKind::ZipfSimple);
+                let data_bytes = self.bytes(TABLE_4_SIZE);
+                if self.takes(mix, mix.distribution(DistributionKind::ZipfSimple)) {
+                    cells.push(Cell {
+                        threads,
+                        data_bytes,
+                        ..cell
+                    });
+                }
+            }
+        }
+    }
+
+    fn figure_12(&self, cells: &mut Vec<Cell>) {
+        if !self.has(&["12"]) {
+            return;
+        }
+        let kind = DistributionKind::ZipfComposite;
+        let mut push = |mix, variant| {
+            let variant = Some(variant);
+            if self.takes(mix, kind) {
+                cells.push(Cell {
+                    variant,
+                    ..self.mix("figure-12", mix, kind)
+                });
+            }
+        };
+        for bytes in LOG_BYTES {
+            for mix in [Mix::A, Mix::E(100)] {
+                push(mix, Variant::LogBytes(bytes));
+            }
+        }
+        for factor in SPLIT_FACTORS {
+            push(Mix::A, Variant::BloomSplit(factor));
+        }
+    }
+
+    fn events(&self, cells: &mut Vec<Cell>) {
+        let ingest = self.has(&["3", "4", "table-2"]);
+        let scans = self.has(&["5"]);
+        for data_bytes in self.ingests() {
+            for (wanted, experiment, work) in [
+                (ingest, "figure-3", Work::Ingest),
+                (scans, "figure-5", Work::Analytics),
+            ] {
+                if wanted {
+                    cells.push(Cell {
+                        experiment,
+                        work,
+                        data_bytes,
+                        threads: self.threads,
+                        variant: None,
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn wanted(figures: &[&str]) -> Wanted {
+        Wanted {
+            figures: figures.iter().map(|&figure| figure.to_owned()).collect(),
+            mixes: vec![],
+            distributions: vec![],
+            sizes: vec![],
+            ingests: vec![],
+            memory_bytes: 1 << 30,
+            threads: 4,
+            quick: false,
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_families_stand_together() {
+        let cells = wanted(&FIGURES).cells();
+        let names: HashSet<_> = cells
+            .iter()
+            .map(|cell| (cell.experiment, cell.name()))
+            .collect();
+        assert_eq!(names.len(), cells.len());
+        let mut families: Vec<Family> = cells.iter().map(Cell::family).collect();
+        families.dedup();
+        for (index, family) in families.iter().enumerate() {
+            assert!(!families[..index].contains(family), "{family} comes twice");
+        }
+        // 5 sizes x (2 x 8 + uniform P + D).
+        let figure_6 = cells.iter().filter(|cell| cell.experiment == "figure-6");
+        assert_eq!(figure_6.count(), 5 * 18);
+    }
+
+    #[test]
+    fn figures_of_the_same_phases_share_them() {
+        let of = |figures: &[&str]| -> Vec<String> {
+            let cells = wanted(figures).cells();
+            cells.iter().map(Cell::name).collect()
+        };
+        let all = of(&["6"]);
+        for part in ["7", "8", "9"] {
+            let part = of(&[part]);
+            assert!(!part.is_empty() && part.iter().all(|name| all.contains(name)));
+        }
+        assert_eq!(of(&["4"]), of(&["3"]));
+        assert!(of(&[]).is_empty());
+    }
+
+    #[test]
+    fn phases_that_change_the_data_come_after_those_that_read() {
+        for (before, after) in [("C/", "A/"), ("E100/", "P/"), ("P/", "D/"), ("load", "C/")] {
+            let cells = wanted(&["6"]).cells();
+            let family = cells[0].family();
+            let own: Vec<String> = cells
+                .iter()
+                .filter(|cell| cell.family() == family)
+                .map(Cell::name)
+                .collect();
+            let last = own.iter().rposition(|name| name.starts_with(before));
+            let first = own.iter().position(|name| name.starts_with(after));
+            assert!(last.unwrap() < first.unwrap(), "{before} {after}: {own:?}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What the report says of the machine, the file system, and the time.
+
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+/// The machine that measures into this directory; what cannot be told is null.
+pub fn machine(directory: &Path) -> Value {
+    let field = |path: &str, name: &str| {
+        let text = fs::read_to_string(path).ok()?;
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    let memory_kib = field("/proc/meminfo", "MemTotal")
+        .and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").ok();
+    json!({
+        "cpu": field("/proc/cpuinfo", "model name"),
+        "cores": std::thread::available_parallelism().ok().map(usize::from),
+        "memory_bytes": memory_kib.map(|kib| kib << 10),
+        "kernel": kernel.map(|text| text.trim().to_owned()),
+        "filesystem": filesystem(directory),
+    })
+}
+
+/// Type and options of the mount that holds the directory.
+fn filesystem(directory: &Path) -> Option<String> {
+    let directory = directory.canonicalize().ok()?;
+    let mounts = fs::read_to_string("/proc/mounts").ok()?;
+    filesystem_of(&directory, &mounts)
+}
+
+fn filesystem_of(directory: &Path, mounts: &str) -> Option<String> {
+    mounts
+        .lines()
+        .filter_map(|line| {
+            let mut fields = line.split(' ');
+            let (_, place) = (fields.next()?, fields.next()?);
+            let text = format!("{} ({})", fields.next()?, fields.next()?);
+            directory.starts_with(place).then_some((place.len(), text))
+        })
+        // Of two on the same place the later one is seen.
+        .max_by_key(|(length, _)| *length)
+        .map(|(_, text)| text)
+}
+
+/// The time, as RFC 3339 has it.
+#[expect(
+    clippy::disallowed_types,
+    reason = "a result says when it was measured; no store depends on it"
+)]
+pub fn now() -> String {
+    use std::time::SystemTime;
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    rfc_3339(since.map_or(0, |since| since.as_secs()))
+}
+
+fn rfc_3339(seconds: u64) -> String {
+    let (mut days, second) = (seconds / 86_400, seconds % 86_400);
+    let mut year = 1970;
+    loop {
+        let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let length = 365 + u64::from(leap);
+        if days < length {
+            let february = 28 + u64::from(leap);
+            let months = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+            let mut month = 0;
+            while days >= months[month] {
+                days -= months[month];
+                month += 1;
+            }
+            let (hour, minute) = (second / 3600, second / 60 % 60);
+            return format!(
+                "{year:04}-{:02}-{:02}T{hour:02}:{minute:02}:{:02}Z",
+                month + 1,
+                days + 1,
+                second % 60
+            );
+        }
+        days -= length;
+        year += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_the_calendar_has_them() {
+        for (seconds, expected) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (951_868_800, "2000-03-01T00:00:00Z"),
+            (1_735_689_599, "2024-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(rfc_3339(seconds), expected);
+        }
+    }
+
+    #[test]
+    fn the_longest_mount_holds_the_directory() {
+        let mounts = "a / ext4 rw 0 0\nb /data xfs rw,noatime 0 0\nc /da tmpfs rw 0 0\nbroken\n";
+        let of = |path: &str| filesystem_of(Path::new(path), mounts);
+        assert_eq!(of("/data/x").as_deref(), Some("xfs (rw,noatime)"));
+        assert_eq!(of("/database").as_deref(), Some("ext4 (rw)"));
+        assert_eq!(of("/da/x").as_deref(), Some("tmpfs (rw)"));
+    }
+}

@@ -1,0 +1,294 @@
+//! The process of one store: loads, warms, and runs the phases of one family, cell by cell.
+//!
+//! The paper's method: load in key order, read to warm, then measure; afterwards what the phase owes
+//! (checkpoints, compactions) is paid and charged to it. Phases of one family share the loaded
+//! store: those that only read come first, and every phase's reads are checked against what was
+//! written. Memory is limited from outside, by the parent.
+
+use super::cells::{Cell, Family, Work};
+use super::results::{Results, identity, key};
+use crate::dataset::Dataset;
+use crate::distribution::Distribution;
+use crate::driver::{self, Limit, NoProgress, Phase, Worker};
+use crate::event_log::{AnalyticsWorker, EventLog, IngestWorker};
+use crate::experiments::Failure;
+use crate::experiments::space::disk_bytes;
+use crate::mix::{LoadWorker, Mix, MixWorker, Population, SweepWorker};
+use crate::opener::{Opener, Settings};
+use crate::report::PhaseResult;
+use crate::store::Store;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The paper's events a minute, with its memory.
+const PAPER_EVENTS_PER_MINUTE: f64 = 13e6;
+
+/// What all phases have in common.
+pub struct Method {
+    pub settings: Settings,
+    /// The limit that scales everything.
+    pub memory_bytes: u64,
+    pub value_bytes: usize,
+    pub seed: u64,
+    pub seconds: f64,
+    /// Loading may take so long.
+    pub load_max: Duration,
+}
+
+/// One family of one store in one round.
+pub struct Measurement<'a> {
+    pub method: &'a Method,
+    pub family: Family,
+    pub cells: Vec<Cell>,
+    pub opener: &'a dyn Opener,
+    pub round: usize,
+    pub results: &'a Results,
+    /// The store's own, empty.
+    pub directory: &'a Path,
+}
+
+impl Measurement<'_> {
+    /// Measures all cells that are not finished, and appends each as it ends. What fails is noted,
+    /// and so is that what comes after it was not measured.
+    pub fn run(&self) -> Result<(), Failure> {
+        let finished = self.results.finished()?;
+        let is_open = |cell: &&Cell| {
+            let key = key(cell, self.opener.name(), self.round);
+            cell.concerns(self.opener.name()) && !finished.contains(&key)
+        };
+        let open: Vec<Cell> = self.cells.iter().filter(is_open).copied().collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let mut done = 0;
+        let outcome = self.measure(&open, &mut done);
+        if let Err(error) = &outcome {
+            for (index, cell) in open[done..].iter().enumerate() {
+                let why = match index {
+                    0 => error.to_string(),
+                    _ => format!("not reached: {error}"),
+                };
+                self.results
+                    .skip(cell, self.opener.name(), self.round, &why)?;
+            }
+        }
+        outcome
+    }
+
+    fn measure(&self, open: &[Cell], done: &mut usize) -> Result<(), Failure> {
+        let settings = &self.method.settings;
+        let store = match self.family.variant {
+            None => self.opener.open(self.directory, settings)?,
+            Some(variant) => self
+                .opener
+                .open_variant(self.directory, settings, variant)?,
+        };
+        match self.family.events {
+            true => self.events(&*store, open, done)?,
+            false => self.records(&*store, open, done)?,
+        }
+        store.close()?;
+        Ok(())
+    }
+
+    fn records(&self, store: &dyn Store, open: &[Cell], done: &mut usize) -> Result<(), Failure> {
+        let method = self.method;
+        let dataset = Dataset::of_size(self.family.data_bytes, method.value_bytes, method.seed);
+        let load = self.load(store, &dataset)?;
+        let population = Arc::new(Population::new(dataset.records));
+        let mut rest = open;
+        if let [cell, after @ ..] = open
+            && cell.work == Work::Load
+        {
+            self.note(cell, &load, json!({}))?;
+            *done += 1;
+            rest = after;
+        }
+        self.sweep(store, &dataset)?;
+        for cell in rest {
+            let Work::Mix {
+                mix,
+                distribution,
+                theta,
+            } = cell.work
+            else {
+                return Err(format!("{cell} is no mix").into());
+            };
+            let distribution = Distribution::new(distribution, dataset.records, theta, method.seed);
+            let stream = stream_of(cell, self.round);
+            let worker_of = |mix: Mix, stream: u64| {
+                let (distribution, dataset, population) = (&distribution, &dataset, &population);
+                move |thread: usize| -> Box<dyn Worker> {
+                    Box::new(MixWorker::new(
+                        mix,
+                        distribution,
+                        dataset,
+                        population,
+                        stream,
+                        thread,
+                    ))
+                }
+            };
+            // Warmed by reads alone: a warm-up that wrote would leave a debt that is not the phase's.
+            if mix != Mix::P {
+                let warm = phase(cell, Some(method.seconds / 5.0), false);
+                run(store, &warm, &worker_of(Mix::C, stream ^ 1))?;
+            }
+            let measured = phase(cell, Some(method.seconds), mix.writes());
+            let result = run(store, &measured, &worker_of(mix, stream))?;
+            self.note(cell, &result, json!({}))?;
+            *done += 1;
+        }
+        Ok(())
+    }
+
+    fn load(&self, store: &dyn Store, dataset: &Dataset) -> Result<PhaseResult, Failure> {
+        let population = Arc::new(Population::new(0));
+        let cell = self.cells.first().ok_or("a family without cells")?;
+        let mut load = phase(cell, Some(self.method.load_max.as_secs_f64()), true);
+        load.name = "load".to_owned();
+        load.distribution = "key order".to_owned();
+        let result = run(store, &load, &|_| {
+            Box::new(LoadWorker::new(dataset.clone(), Arc::clone(&population)))
+        })?;
+        match population.present() >= dataset.records {
+            true => Ok(result),
+            false => Err(format!("loading took more than {:?}", self.method.load_max).into()),
+        }
+    }
+
+    /// Reads everything once, which warms what the store can hold.
+    fn sweep(&self, store: &dyn Store, dataset: &Dataset) -> Result<(), Failure> {
+        let cursor = Arc::new(AtomicU64::new(0));
+        let cell = self.cells.first().ok_or("a family without cells")?;
+        run(store, &phase(cell, None, false), &|_| {
+            Box::new(SweepWorker::new(dataset.clone(), Arc::clone(&cursor)))
+        })?;
+        Ok(())
+    }
+
+    fn events(&self, store: &dyn Store, open: &[Cell], done: &mut usize) -> Result<(), Failure> {
+        let method = self.method;
+        let scale = method.memory_bytes as f64 / super::cells::PAPER_MEMORY_BYTES as f64;
+        let a_minute = ((PAPER_EVENTS_PER_MINUTE * scale) as u64).max(1);
+        let log = EventLog::new(a_minute, method.value_bytes, method.seed);
+        let events = self.family.data_bytes / log.event_bytes();
+        let population = Arc::new(Population::new(0));
+        let cell = self.cells.first().ok_or("a family without cells")?;
+        let ingest = phase(cell, Some(method.load_max.as_secs_f64()), true);
+        let (ingested, space) = self.watching_space(|| {
+            run(store, &ingest, &|_| {
+                Box::new(IngestWorker::new(
+                    log.clone(),
+                    Arc::clone(&population),
+                    events,
+                ))
+            })
+        });
+        let ingested = ingested?;
+        if population.present() < events {
+            return Err(format!("ingesting took more than {:?}", method.load_max).into());
+        }
+        for cell in open {
+            match cell.work {
+                Work::Ingest => {
+                    self.note(cell, &ingested, json!({ "space_course": space }))?;
+                }
+                Work::Analytics => {
+                    let scans = phase(cell, Some(method.seconds * 3.0), true);
+                    // Taken beyond the end by workers that found nothing left.
+                    let population = Arc::new(Population::new(events));
+                    let result = run(store, &scans, &|thread| {
+                        let population = Arc::clone(&population);
+                        Box::new(AnalyticsWorker::new(log.clone(), population, thread))
+                    })?;
+                    self.note(cell, &result, json!({}))?;
+                }
+                Work::Load | Work::Mix { .. } => {
+                    return Err(format!("{cell} is no event log").into());
+                }
+            }
+            *done += 1;
+        }
+        Ok(())
+    }
+
+    /// The bytes that the store's files take, once a second while `body` runs.
+    fn watching_space<T>(&self, body: impl FnOnce() -> T) -> (T, Value) {
+        let ended = AtomicBool::new(false);
+        let (mut bytes, tick) = (Vec::new(), Duration::from_millis(50));
+        let done = std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    bytes.push(disk_bytes(self.directory));
+                    for _ in 0..20 {
+                        if !ended.load(Ordering::Relaxed) {
+                            std::thread::sleep(tick);
+                        }
+                    }
+                }
+            });
+            let done = body();
+            ended.store(true, Ordering::Relaxed);
+            // It panics nowhere; the course is left out if it did.
+            let _ = watcher.join();
+            done
+        });
+        (done, json!({ "interval_seconds": 1, "bytes": bytes }))
+    }
+
+    fn note(&self, cell: &Cell, result: &PhaseResult, more: Value) -> Result<(), Failure> {
+        let mut line = identity("cell", cell, self.opener.name(), self.round);
+        line["ended"] = super::machine::now().into();
+        line["disk_bytes"] = disk_bytes(self.directory).into();
+        if let (Some(line), Value::Object(more)) = (line.as_object_mut(), more) {
+            line.extend(more);
+        }
+        line["phase"] = result.to_json();
+        self.results.append(&line)
+    }
+}
+
+fn phase(cell: &Cell, seconds: Option<f64>, settle: bool) -> Phase {
+    let (name, distribution) = match cell.work {
+        Work::Load => ("load".to_owned(), "key order"),
+        Work::Mix {
+            mix, distribution, ..
+        } => (mix.to_string(), distribution.name()),
+        Work::Ingest => ("ingest".to_owned(), "event-log"),
+        Work::Analytics => ("scans".to_owned(), "event-log"),
+    };
+    Phase {
+        name,
+        distribution: distribution.to_owned(),
+        threads: cell.threads,
+        limit: Limit {
+            operations: None,
+            duration: seconds.map(Duration::from_secs_f64),
+        },
+        expected_operations: None,
+        settle,
+        course_interval: Duration::from_millis(500),
+    }
+}
+
+fn run(
+    store: &dyn Store,
+    phase: &Phase,
+    worker_of: &dyn Fn(usize) -> Box<dyn Worker>,
+) -> Result<PhaseResult, Failure> {
+    let never = AtomicBool::new(false);
+    driver::run(store, phase, &never, &NoProgress, worker_of)
+        .map_err(|error| format!("{} {}: {error}", phase.name, phase.distribution).into())
+}
+
+/// A number for the random operations of a cell, the same in every process.
+fn stream_of(cell: &Cell, round: usize) -> u64 {
+    let name = format!("{}/{}/{round}", cell.experiment, cell.name());
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

@@ -1,0 +1,491 @@
+//! The evaluation of the EvenDB paper as one command, at any scale, for every store that is there.
+//!
+//! ```text
+//!   figures --> cells --> families (cells of one loaded store), smallest first
+//!                            |
+//!      for each family, round and store in turn: a process of its own (measure), under a limit
+//!      of memory, that appends each finished cell to DIR/results.jsonl
+//!                            |
+//!      again with the same DIR: what is finished is not run again
+//! ```
+//! Thread safety: one run at a time in a directory, which a lock sees to. What is not here: the
+//! report (it reads `results.jsonl`), and adapters.
+
+mod cells;
+mod machine;
+mod measure;
+mod results;
+
+use super::{Failure, isolated};
+use crate::distribution::DistributionKind;
+use crate::memory_limit::{self, MemoryLimit};
+use crate::mix::Mix;
+use crate::opener::{Durability, Opener, Settings};
+use cells::{Cell, FIGURES, Family, PAPER_MEMORY_BYTES, Wanted};
+use measure::{Measurement, Method};
+use results::{Results, key};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Its arguments.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    /// Where results, and for a while the stores, are written; a run that was interrupted goes on there
+    #[arg(long)]
+    out: PathBuf,
+    /// The paper's figures and tables; all if not given (3 to 12, table-2, table-4)
+    #[arg(long, value_delimiter = ',')]
+    figures: Vec<String>,
+    /// The stores; all that were built in if not given
+    #[arg(long, value_delimiter = ',')]
+    stores: Vec<String>,
+    /// Memory and data by those of the paper, 16 GiB and up to 256 GiB: a number, or as 1/16
+    #[arg(long, value_parser = parse_scale, default_value = "1/16")]
+    scale: f64,
+    /// Two sizes of data, few numbers of threads, short phases, one round, and a scale of 1/128
+    #[arg(long)]
+    quick: bool,
+    /// Only these mixes
+    #[arg(long, value_delimiter = ',')]
+    mixes: Vec<Mix>,
+    /// Only these distributions
+    #[arg(long, value_delimiter = ',')]
+    distributions: Vec<DistributionKind>,
+    /// MiB of keys and values, instead of the paper's sizes
+    #[arg(long, value_delimiter = ',')]
+    sizes_mib: Vec<u64>,
+    /// MiB of events to ingest, instead of the paper's sizes
+    #[arg(long, value_delimiter = ',')]
+    ingest_mib: Vec<u64>,
+    /// Seconds of a phase [default: 10, quick: 1]
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Rounds of which medians are taken [default: 3, quick: 1]
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Worker threads, where the figure does not say [the paper: 12]
+    #[arg(long, default_value_t = 4)]
+    threads: usize,
+    /// Bytes of a value
+    #[arg(long, default_value_t = 800)]
+    value_bytes: usize,
+    /// Minutes that loading or ingesting may take
+    #[arg(long, default_value_t = 30.0)]
+    load_minutes: f64,
+    /// The seed of keys, values and operations
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Set no limit on memory: stores are told of it all the same
+    #[arg(long)]
+    no_memory_limit: bool,
+    /// Only list the cells, and what they will take
+    #[arg(long)]
+    list: bool,
+    /// Only for the processes that this one starts: measure STORE:ROUND:FAMILY
+    #[arg(long, hide = true)]
+    child: Option<String>,
+}
+
+const QUICK_SCALE: f64 = 1.0 / 128.0;
+/// For the estimate: bytes a second, and seconds for what surrounds a phase.
+const LOAD_BYTES_PER_SECOND: f64 = 80e6;
+const PHASE_OVERHEAD_SECONDS: f64 = 1.5;
+
+fn parse_scale(text: &str) -> Result<f64, String> {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let scale = match text.split_once('/') {
+        None => number(text),
+        Some((over, under)) => number(over).zip(number(under)).map(|(o, u)| o / u),
+    };
+    // From 16 MiB of memory on.
+    scale
+        .filter(|scale| (1.0 / 1024.0..=64.0).contains(scale))
+        .ok_or_else(|| "a scale is a number from 1/1024 to 64".to_owned())
+}
+
+impl Arguments {
+    fn memory_bytes(&self) -> u64 {
+        let scale = if self.quick { QUICK_SCALE } else { self.scale };
+        (PAPER_MEMORY_BYTES as f64 * scale) as u64
+    }
+
+    fn seconds(&self) -> f64 {
+        self.seconds.unwrap_or(if self.quick { 1.0 } else { 10.0 })
+    }
+
+    fn rounds(&self) -> usize {
+        self.rounds.unwrap_or(if self.quick { 1 } else { 3 })
+    }
+
+    fn wanted(&self) -> Result<Wanted, Failure> {
+        for figure in &self.figures {
+            if !FIGURES.contains(&figure.as_str()) {
+                let known = FIGURES.join(", ");
+                return Err(format!("no figure `{figure}`; there are {known}").into());
+            }
+        }
+        let figures = match self.figures.is_empty() {
+            true => FIGURES.iter().map(|&figure| figure.to_owned()).collect(),
+            false => self.figures.clone(),
+        };
+        let bytes = |mib: &Vec<u64>| mib.iter().map(|mib| mib << 20).collect();
+        Ok(Wanted {
+            figures,
+            mixes: self.mixes.clone(),
+            distributions: self.distributions.clone(),
+            sizes: bytes(&self.sizes_mib),
+            ingests: bytes(&self.ingest_mib),
+            memory_bytes: self.memory_bytes(),
+            threads: self.threads,
+            quick: self.quick,
+        })
+    }
+
+    fn method(&self, opener: &dyn Opener) -> Method {
+        Method {
+            settings: Settings {
+                memory_bytes: opener.memory_within(self.memory_bytes()),
+                durability: Durability::Process,
+            },
+            memory_bytes: self.memory_bytes(),
+            value_bytes: self.value_bytes,
+            seed: self.seed,
+            seconds: self.seconds(),
+            load_max: Duration::from_secs_f64(self.load_minutes * 60.0),
+        }
+    }
+
+    /// What must be the same for results to stand in one file.
+    fn settings(&self) -> Value {
+        json!({
+            "scale": self.memory_bytes() as f64 / PAPER_MEMORY_BYTES as f64,
+            "quick": self.quick,
+            "memory_bytes": self.memory_bytes(),
+            "threads": self.threads,
+            "value_bytes": self.value_bytes,
+            "seconds": self.seconds(),
+            "durability": Durability::Process.name(),
+            "seed": self.seed,
+        })
+    }
+
+    /// Runs it, or as a child a part of it.
+    ///
+    /// # Errors
+    /// Bad arguments, another run in the directory, or that something could not be measured.
+    pub fn run(&self, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
+        let cells = self.wanted()?.cells();
+        let mut families: Vec<(Family, Vec<Cell>)> = Vec::new();
+        for cell in cells {
+            match families.last_mut() {
+                Some((family, own)) if *family == cell.family() => own.push(cell),
+                _ => families.push((cell.family(), vec![cell])),
+            }
+        }
+        match &self.child {
+            Some(child) => self.measure(&families, openers, child),
+            None => self.compare(&families, openers),
+        }
+    }
+
+    fn measure(
+        &self,
+        families: &[(Family, Vec<Cell>)],
+        openers: &[Box<dyn Opener>],
+        child: &str,
+    ) -> Result<(), Failure> {
+        let parts: Vec<&str> = child.split(':').collect();
+        let &[store, round, family] = &parts[..] else {
+            return Err("a child is STORE:ROUND:FAMILY".into());
+        };
+        let (round, family): (usize, usize) = (round.parse()?, family.parse()?);
+        let opener = openers.iter().find(|opener| opener.name() == store);
+        let opener = &**opener.ok_or("no such store")?;
+        let (family, cells) = families.get(family).ok_or("no such family")?;
+        let directory = self.data_directory();
+        let measurement = Measurement {
+            method: &self.method(opener),
+            family: *family,
+            cells: cells.clone(),
+            opener,
+            round,
+            results: &Results::in_directory(&self.out),
+            directory: &directory,
+        };
+        measurement.run()
+    }
+
+    fn data_directory(&self) -> PathBuf {
+        self.out.join("data")
+    }
+
+    fn compare(
+        &self,
+        families: &[(Family, Vec<Cell>)],
+        openers: &[Box<dyn Opener>],
+    ) -> Result<(), Failure> {
+        let stores = isolated::chosen(&self.stores, openers)?;
+        let mut plan: Vec<Step> = Vec::new();
+        for (number, (family, cells)) in families.iter().enumerate() {
+            for round in 0..self.rounds() {
+                for &store in &stores {
+                    let own = cells.iter().filter(|cell| cell.concerns(store));
+                    let own: Vec<Cell> = own.copied().collect();
+                    // Loading alone is nobody's question.
+                    if own.iter().any(|cell| cell.experiment != "load") {
+                        plan.push(Step {
+                            number,
+                            family: *family,
+                            cells: own,
+                            store: store.to_owned(),
+                            round,
+                        });
+                    }
+                }
+            }
+        }
+        if self.list {
+            return self.print_plan(&plan);
+        }
+        fs::create_dir_all(&self.out)?;
+        let _owner = Owner::lock(&self.out)?;
+        let results = Results::in_directory(&self.out);
+        if let Some(first) = results.first_run()?
+            && first["settings"] != self.settings()
+        {
+            let message = format!(
+                "{} holds results with other settings: {}; now they are {}",
+                self.out.display(),
+                first["settings"],
+                self.settings()
+            );
+            return Err(message.into());
+        }
+        results.append(&json!({
+            "kind": "run",
+            "version": 1,
+            "started": machine::now(),
+            "settings": self.settings(),
+            "stores": stores,
+            "memory_limit": self.limit().map_or_else(|why| format!("none: {why}"), |limit| limit.kind().to_owned()),
+            "machine": machine::machine(&self.out),
+        }))?;
+        self.run_plan(&plan, &results)
+    }
+
+    fn run_plan(&self, plan: &[Step], results: &Results) -> Result<(), Failure> {
+        let finished = results.finished()?;
+        let is_done = |step: &&Step| {
+            let mut cells = step.cells.iter();
+            cells.all(|cell| finished.contains(&key(cell, &step.store, step.round)))
+        };
+        let (done, left): (Vec<&Step>, Vec<&Step>) = plan.iter().partition(is_done);
+        if !done.is_empty() {
+            eprintln!(
+                "{} of {} steps were finished before",
+                done.len(),
+                plan.len()
+            );
+        }
+        let mut estimate = Estimate::new(left.iter().map(|step| self.seconds_of(step)).sum());
+        let mut failed = 0;
+        for (index, step) in left.iter().enumerate() {
+            eprintln!(
+                "[{}/{}] {}, {}, round {}: {} phases; {} left",
+                index + 1,
+                left.len(),
+                step.family,
+                step.store,
+                step.round + 1,
+                step.cells.len(),
+                estimate.left(),
+            );
+            let started = Instant::now();
+            if let Err(error) = self.run_step(step, results) {
+                failed += 1;
+                eprintln!("  {}: {error}", step.store);
+            }
+            estimate.passed(self.seconds_of(step), started.elapsed());
+        }
+        match failed {
+            0 => Ok(()),
+            _ => Err(format!("{failed} of {} steps did not end well", left.len()).into()),
+        }
+    }
+
+    fn limit(&self) -> Result<MemoryLimit, String> {
+        match self.no_memory_limit {
+            true => Err("not wanted".to_owned()),
+            false => memory_limit::limit(self.memory_bytes()),
+        }
+    }
+
+    fn run_step(&self, step: &Step, results: &Results) -> Result<(), Failure> {
+        let directory = self.data_directory();
+        remove(&directory)?;
+        fs::create_dir_all(&directory)?;
+        let child = format!("{}:{}:{}", step.store, step.round, step.number);
+        // The group goes with the step, and so does what it had in the page cache.
+        let limit = self.limit().ok();
+        let program = std::env::current_exe()?;
+        let mut command = match &limit {
+            Some(limit) => limit.command(&program),
+            None => Command::new(&program),
+        };
+        let status = command
+            .args(std::env::args_os().skip(1))
+            .arg(format!("--child={child}"))
+            .status()?;
+        remove(&directory)?;
+        results.append(&json!({
+            "kind": "step",
+            "store": step.store,
+            "round": step.round,
+            "family": step.family.to_string(),
+            "memory_peak_bytes": limit.as_ref().and_then(MemoryLimit::peak_bytes),
+        }))?;
+        if status.success() {
+            return Ok(());
+        }
+        let why = match status.signal() {
+            // A process that ends itself has noted what it could not measure.
+            None => return Err(format!("ended with {status}").into()),
+            Some(9) => {
+                "its process was killed; more memory than the limit is the usual reason".into()
+            }
+            Some(signal) => format!("its process was ended by signal {signal}"),
+        };
+        let finished = results.finished()?;
+        for cell in &step.cells {
+            if !finished.contains(&key(cell, &step.store, step.round)) {
+                results.skip(cell, &step.store, step.round, &why)?;
+            }
+        }
+        Err(why.into())
+    }
+
+    /// A guess, which the run corrects.
+    fn seconds_of(&self, step: &Step) -> f64 {
+        let phase = self.seconds() * 1.2 + PHASE_OVERHEAD_SECONDS;
+        step.family.data_bytes as f64 / LOAD_BYTES_PER_SECOND + step.cells.len() as f64 * phase
+    }
+
+    fn print_plan(&self, plan: &[Step]) -> Result<(), Failure> {
+        for step in plan {
+            println!("{}, {}, round {}", step.family, step.store, step.round + 1);
+            for cell in &step.cells {
+                println!("  {} {cell}", cell.experiment);
+            }
+        }
+        let seconds: f64 = plan.iter().map(|step| self.seconds_of(step)).sum();
+        let cells: usize = plan.iter().map(|step| step.cells.len()).sum();
+        println!(
+            "{} steps, {cells} phases, about {}",
+            plan.len(),
+            minutes(seconds)
+        );
+        Ok(())
+    }
+}
+
+/// One process to start.
+struct Step {
+    /// The family's number, for the child.
+    number: usize,
+    family: Family,
+    cells: Vec<Cell>,
+    store: String,
+    round: usize,
+}
+
+/// How long it will take, by how long the guesses were off so far.
+struct Estimate {
+    left_seconds: f64,
+    guessed: f64,
+    taken: f64,
+}
+
+impl Estimate {
+    fn new(left_seconds: f64) -> Estimate {
+        Estimate {
+            left_seconds,
+            // A weight for the guesses, so that the first step alone does not decide.
+            guessed: 30.0,
+            taken: 30.0,
+        }
+    }
+
+    fn passed(&mut self, guessed: f64, taken: Duration) {
+        self.left_seconds -= guessed;
+        self.guessed += guessed;
+        self.taken += taken.as_secs_f64();
+    }
+
+    fn left(&self) -> String {
+        minutes(self.left_seconds.max(0.0) * self.taken / self.guessed)
+    }
+}
+
+fn minutes(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds < 90.0 => format!("{seconds:.0} s"),
+        seconds if seconds < 5_400.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{:.1} h", seconds / 3_600.0),
+    }
+}
+
+fn remove(directory: &Path) -> Result<(), Failure> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("{}: {error}", directory.display()).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The right to run in a directory.
+struct Owner {
+    _file: fs::File,
+}
+
+impl Owner {
+    fn lock(directory: &Path) -> Result<Owner, Failure> {
+        let path = directory.join("lock");
+        let file = fs::File::create(&path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Owner { _file: file }),
+            Err(fs::TryLockError::WouldBlock) => {
+                Err(format!("another run is at work in {}", directory.display()).into())
+            }
+            Err(fs::TryLockError::Error(error)) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_are_numbers_and_fractions() {
+        assert_eq!(parse_scale("1/16"), Ok(0.0625));
+        assert_eq!(parse_scale("2"), Ok(2.0));
+        for bad in ["", "1/0", "-1", "a/2", "1/100000", "nan", "1/2/3"] {
+            assert!(parse_scale(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_estimate_learns() {
+        let mut estimate = Estimate::new(300.0);
+        assert_eq!(estimate.left(), "5 min");
+        estimate.passed(150.0, Duration::from_secs(510));
+        assert_eq!(estimate.left(), "8 min");
+        estimate.passed(150.0, Duration::from_secs(510));
+        assert_eq!(estimate.left(), "0 s");
+    }
+}
