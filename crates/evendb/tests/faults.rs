@@ -945,7 +945,9 @@ fn a_real_full_disk() {
         (16, Durability::Sync),
         (16, Durability::Relaxed),
     ];
-    let chosen = levels.iter().filter(|(_, level)| format!("{level:?}").contains(&only));
+    let chosen = levels
+        .iter()
+        .filter(|(_, level)| format!("{level:?}").contains(&only));
     for (megabytes, level) in (0..rounds).flat_map(|_| chosen.clone().copied()) {
         let dir = tempfile::tempdir().expect("a directory");
         let Some(_mount) = mounted(dir.path(), megabytes) else {

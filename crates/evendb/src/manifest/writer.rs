@@ -460,7 +460,7 @@ impl Writer {
             .iter()
             .map(|payload| payload.len() as u64 + 8)
             .sum();
-self.reserve(self.log.end() + bytes + keep_bytes, ahead)?;
+        self.reserve(self.log.end() + bytes + keep_bytes, ahead)?;
         // From here a failure leaves bytes whose fate is unknown behind the last good edit.
         self.failed = true;
         let mut append = || {
@@ -494,7 +494,9 @@ self.reserve(self.log.end() + bytes + keep_bytes, ahead)?;
         if whole.is_err() {
             // Of what is missing: the smaller parts are there the sooner.
             let missing = (least + self.edits_bytes).saturating_sub(self.allocated);
-            let mut parts = [2, 4, 8, 16].map(|part| self.allocated + missing / part).into_iter();
+            let mut parts = [2, 4, 8, 16]
+                .map(|part| self.allocated + missing / part)
+                .into_iter();
             let _ = parts.find(|end| self.reserve_up_to(*end).is_ok());
         }
         whole
