@@ -104,6 +104,7 @@ impl Container {
         grow_bytes: u64,
     ) -> Container {
         let grow_bytes = grow_bytes.max(GROW_BYTES_MIN);
+        file.expect_random_reads();
         Container {
             file,
             space: Mutex::new(Space {

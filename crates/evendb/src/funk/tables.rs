@@ -152,7 +152,10 @@ impl TableHandle {
             epoch::collect();
             opened = vfs.open(path, false);
         }
-        Ok(opened.map_err(|source| Error::io(path, "open an SSTable", source))?)
+        let file = opened.map_err(|source| Error::io(path, "open an SSTable", source))?;
+        // Scans and rewrites read many blocks at once by themselves.
+        file.expect_random_reads();
+        Ok(file)
     }
 
     fn read(&self) -> Result<Table> {

@@ -109,6 +109,9 @@ pub trait File: Send + Sync + Debug + 'static {
     fn past_cache(&self) -> Option<Arc<dyn File>> {
         None
     }
+    /// Tells the system that reads jump about, so that it reads nothing beyond what is asked for: who
+    /// wants more at once asks for it.
+    fn expect_random_reads(&self) {}
     /// Makes contents and length durable (`fdatasync`).
     fn sync_data(&self) -> io::Result<()>;
     /// Starts to write `[offset, offset + len)` to the device if it is not on its way yet, and does not

@@ -321,6 +321,12 @@ impl File for OsFile {
         same.then(|| OsFile::shared(file, &self.path))
     }
 
+    #[cfg(target_os = "linux")]
+    fn expect_random_reads(&self) {
+        // A hint: where it is not taken, reads are as right and slower.
+        let _ = rustix::fs::fadvise(&*self.file, 0, None, rustix::fs::Advice::Random);
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()?;
         self.check_waits()
