@@ -18,8 +18,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, compact, delete, dump, experiment, get, import, put, repair, scan, stats, verify,
-    verify_import,
+    bench, calibrate, compact, delete, dump, experiment, get, import, put, repair, scan, stats,
+    verify, verify_import,
 };
 
 /// EvenDB: an embedded ordered key-value store for keys with spatial locality.
@@ -53,6 +53,7 @@ enum Command {
     Dump(dump::Arguments),
     Repair(repair::Arguments),
     Bench(bench::Arguments),
+    Calibrate(calibrate::Arguments),
     Experiment(experiment::Arguments),
     VerifyImport(verify_import::Arguments),
 }
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Repair(arguments) => repair::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Experiment(arguments) => experiment::run(&arguments),
         Command::VerifyImport(arguments) => verify_import::run(&arguments),
     };

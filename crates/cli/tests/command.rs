@@ -476,6 +476,117 @@ fn bench_runs_every_mix_and_writes_json() {
     bench(&place.path("bench"), &[]).complains(1, "not empty");
 }
 
+fn json_of(path: &Path) -> serde_json::Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn bench_at_a_rate_states_it() {
+    let place = Place::new();
+    let json = place.path("result.json");
+    let to_json = ["--json", json.to_str().unwrap(), "--mixes", "A,F"];
+    let open = ["--rate", "20000", "--arrivals", "poisson"];
+    let outcome = bench(&place.path("open"), &[&to_json[..], &open].concat());
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let text = String::from_utf8_lossy(&outcome.out).into_owned();
+    assert!(text.contains("20,000 op/s intended (poisson)"), "{text}");
+    let result = json_of(&json);
+    let phases = result["phases"].as_array().unwrap();
+    assert!(
+        phases[0]["intended_rate"].is_null(),
+        "the load is a closed loop"
+    );
+    for phase in &phases[1..] {
+        assert_eq!(phase["intended_rate"], 20000.0);
+        assert_eq!(
+            (&phase["operations"], &phase["not_started"]),
+            (&300.into(), &0.into())
+        );
+    }
+    for wrong in [
+        &["--rate", "0"][..],
+        &["--rate", "nan"],
+        &["--arrivals", "even"],
+    ] {
+        assert_eq!(
+            bench(&place.path("wrong"), wrong).code,
+            Some(2),
+            "{wrong:?}"
+        );
+    }
+}
+
+#[test]
+fn bench_ingests_and_queries_an_event_log() {
+    let place = Place::new();
+    let json = place.path("result.json");
+    let more = ["--event-log", "--json", json.to_str().unwrap()];
+    let outcome = bench(&place.path("bench"), &more);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let result = json_of(&json);
+    let [ingest, analytics] = &result["phases"].as_array().unwrap()[..] else {
+        panic!("two phases: {result:#}");
+    };
+    // 100 KiB in events of 112 bytes.
+    assert_eq!(
+        (&ingest["phase"], &ingest["operations"]),
+        (&"ingest".into(), &914.into())
+    );
+    assert_eq!(analytics["operations"], 300);
+    assert!(
+        analytics["records_scanned"].as_u64().unwrap() > 300,
+        "{analytics:#}"
+    );
+    let both = ["--event-log", "--mixes", "A"];
+    assert_eq!(bench(&place.path("wrong"), &both).code, Some(2));
+}
+
+#[test]
+fn bench_replays_a_log_and_tells_bad_lines() {
+    let place = Place::new();
+    let json = place.path("result.json");
+    place.file("log", "app,time,bytes\n1,1,50\nwhat\n2 7\n# end\n3 8 0\n");
+    let replay = |store: &str, more: &[&str]| {
+        let mut command = evendb();
+        command.arg("bench").arg("--dir").arg(place.path(store));
+        command.arg("--replay").arg(place.path("log"));
+        command.arg("--json").arg(&json).args(more);
+        Outcome::of(command.output().unwrap())
+    };
+    replay("all", &["--threads", "3", "--rate", "1000"]).complains(3, "log:3: ");
+    let result = json_of(&json);
+    assert_eq!(result["settings"]["log"]["replay_bad_lines"], 1);
+    assert_eq!(result["phases"][0]["operations"], 3);
+    assert_eq!(result["phases"][0]["user_bytes_written"], 50 + 800 + 3 * 12);
+    assert_eq!(replay("one", &["--ops", "1"]).code, Some(0));
+    assert_eq!(json_of(&json)["phases"][0]["operations"], 1);
+    place.file("log", "1 1\n");
+    assert_eq!(replay("good", &[]).code, Some(0));
+    fs::remove_file(place.path("log")).unwrap();
+    replay("none", &[]).complains(1, "cannot read");
+}
+
+#[test]
+fn calibrate_measures_and_leaves_nothing() {
+    let place = Place::new();
+    let missing = place.path("missing");
+    let run = |dir: &Path, more: &[&str]| {
+        let mut command = evendb();
+        command
+            .args(["calibrate", "--seconds", "0.01", "--dir"])
+            .arg(dir)
+            .args(more);
+        Outcome::of(command.output().unwrap())
+    };
+    run(&missing, &[]).complains(1, "missing: No such file");
+    let outcome = run(place.0.path(), &["--json"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let result: serde_json::Value = serde_json::from_slice(&outcome.out).unwrap();
+    assert!(result["calibration"]["sync"]["per_second"]["median"].as_f64() > Some(0.0));
+    assert_eq!(result["limits"].as_array().unwrap().len(), 8);
+    assert_eq!(fs::read_dir(place.0.path()).unwrap().count(), 0);
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupted_bench_reports_and_removes_its_store() {

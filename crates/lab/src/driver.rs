@@ -6,6 +6,10 @@
 //!   ...        |                                         deadline, progress, interruption
 //!              +--> recorders (own to each thread), merged at the end ---> PhaseResult
 //! ```
+//! In the closed loop ([`run`]) a worker starts its next operation when the last one is done. In the
+//! open loop ([`run_open`]) operations have intended starts at a given rate, and latencies count
+//! from there; see [`crate::arrivals`].
+//!
 //! Every thread counts on its own cache line. The sampler is the calling thread; it looks every
 //! five milliseconds, which is the resolution of the longest stall. After a phase that writes,
 //! the store may be asked to settle its debt; the time and the bytes of that are reported apart
@@ -16,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::arrivals::{Arrivals, Clock, GRACE, Gate};
 use crate::process::ProcessUsage;
 use crate::recorder::{FinishedCounter, Recorder, RunError};
 use crate::report::{PhaseResult, figures_since, latencies};
@@ -76,7 +81,8 @@ pub struct Phase {
     pub course_interval: Duration,
 }
 
-/// Runs a phase. `interrupted` ends it early when it becomes true; the result says so.
+/// Runs a phase as a closed loop. `interrupted` ends it early when it becomes true; the result says
+/// so.
 ///
 /// # Errors
 /// The first thread's error; the others are stopped.
@@ -87,25 +93,89 @@ pub fn run(
     progress: &dyn Progress,
     worker_of: &dyn Fn(usize) -> Box<dyn Worker>,
 ) -> Result<PhaseResult, RunError> {
+    run_paced(
+        store,
+        phase,
+        Pace::default(),
+        interrupted,
+        progress,
+        worker_of,
+    )
+}
+
+/// Runs a phase as an open loop: a step of a worker is an operation of the schedule. What was due
+/// within the phase's time is still carried out after it, for as long again at most; what is not
+/// done then is counted in the result.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_open(
+    store: &dyn Store,
+    phase: &Phase,
+    arrivals: Arrivals,
+    interrupted: &AtomicBool,
+    progress: &dyn Progress,
+    worker_of: &dyn Fn(usize) -> Box<dyn Worker>,
+) -> Result<PhaseResult, RunError> {
+    let pace = Pace {
+        arrivals: Some(arrivals),
+        clock: Clock::default(),
+    };
+    run_paced(store, phase, pace, interrupted, progress, worker_of)
+}
+
+/// When operations start, and by which clock.
+#[derive(Default)]
+struct Pace {
+    arrivals: Option<Arrivals>,
+    clock: Clock,
+}
+
+fn run_paced(
+    store: &dyn Store,
+    phase: &Phase,
+    pace: Pace,
+    interrupted: &AtomicBool,
+    progress: &dyn Progress,
+    worker_of: &dyn Fn(usize) -> Box<dyn Worker>,
+) -> Result<PhaseResult, RunError> {
     let threads = phase.threads.max(1);
     let stop = AtomicBool::new(false);
     let counters: Vec<Arc<FinishedCounter>> = (0..threads).map(|_| Arc::default()).collect();
     let workers: Vec<_> = (0..threads).map(worker_of).collect();
     let figures_before = store.stats();
     let usage_before = ProcessUsage::now();
-    let start = Instant::now();
+    let Limit {
+        operations,
+        duration,
+    } = phase.limit;
+    let start = pace.clock.now();
+    let gate = pace
+        .arrivals
+        .map(|arrivals| Gate::new(arrivals, operations, duration, &pace.clock));
 
     let (sampled, outcomes) = thread::scope(|scope| {
         let handles: Vec<_> = workers
             .into_iter()
             .enumerate()
             .map(|(index, worker)| {
-                let quota = quota(phase.limit.operations, threads, index);
-                let (stop, counter) = (&stop, Arc::clone(&counters[index]));
-                scope.spawn(move || work(store, worker, quota, stop, counter))
+                // The gate counts for all, so that no operation waits for the thread it belongs to.
+                let operations = operations.filter(|_| gate.is_none());
+                let share = Share {
+                    quota: quota(operations, threads, index),
+                    gate: gate.as_ref(),
+                    clock: &pace.clock,
+                    stop: &stop,
+                };
+                let counter = Arc::clone(&counters[index]);
+                scope.spawn(move || work(store, worker, &share, counter))
             })
             .collect();
         let mut sampler = Sampler::new(phase, &counters, start);
+        sampler.duration_max = duration.map(|duration| match gate {
+            Some(_) => duration * GRACE,
+            None => duration,
+        });
         while handles.iter().any(|handle| !handle.is_finished()) {
             thread::sleep(SAMPLE_INTERVAL);
             if sampler.sample(progress) || interrupted.load(Ordering::Relaxed) {
@@ -152,6 +222,7 @@ pub fn run(
         seconds,
         settle_seconds,
         interrupted: interrupted.load(Ordering::Relaxed),
+        open_loop: gate.map(|gate| gate.result(end)),
         longest_stall_seconds: sampled.longest_stall(end),
         course_interval_seconds: phase.course_interval.as_secs_f64(),
         course: sampled.course(end),
@@ -175,16 +246,30 @@ fn quota(operations: Option<u64>, threads: usize, index: usize) -> u64 {
     })
 }
 
+/// What one thread is to do.
+struct Share<'a> {
+    quota: u64,
+    gate: Option<&'a Gate>,
+    clock: &'a Clock,
+    stop: &'a AtomicBool,
+}
+
 fn work(
     store: &dyn Store,
     mut worker: Box<dyn Worker>,
-    quota: u64,
-    stop: &AtomicBool,
+    share: &Share<'_>,
     counter: Arc<FinishedCounter>,
 ) -> Result<(Recorder, Instant), RunError> {
-    let mut recorder = Recorder::new(counter);
-    let mut left = quota;
+    let stop = share.stop;
+    let mut recorder = Recorder::with_clock(counter, share.clock.clone());
+    let mut left = share.quota;
     while left > 0 && !stop.load(Ordering::Relaxed) {
+        if let Some(gate) = share.gate {
+            let Some(intended) = gate.next(stop) else {
+                break;
+            };
+            recorder.intend(Some(intended));
+        }
         match worker.step(store, &mut recorder) {
             Ok(true) => recorder.finish_step(),
             Ok(false) => break,
@@ -195,7 +280,7 @@ fn work(
         }
         left -= 1;
     }
-    Ok((recorder, Instant::now()))
+    Ok((recorder, share.clock.now()))
 }
 
 fn difference(after: Option<ProcessUsage>, before: Option<ProcessUsage>) -> Option<ProcessUsage> {
@@ -213,6 +298,8 @@ struct Sampler<'a> {
     moved: Instant,
     longest_stall: Duration,
     samples: u64,
+    /// When the workers are to be stopped.
+    duration_max: Option<Duration>,
 }
 
 impl<'a> Sampler<'a> {
@@ -227,6 +314,7 @@ impl<'a> Sampler<'a> {
             moved: start,
             longest_stall: Duration::ZERO,
             samples: 0,
+            duration_max: phase.limit.duration,
         }
     }
 
@@ -250,10 +338,7 @@ impl<'a> Sampler<'a> {
         if self.samples.is_multiple_of(20) {
             progress.update(finished, self.fraction(finished, elapsed));
         }
-        self.phase
-            .limit
-            .duration
-            .is_some_and(|limit| elapsed >= limit)
+        self.duration_max.is_some_and(|limit| elapsed >= limit)
     }
 
     fn fraction(&self, finished: u64, elapsed: Duration) -> Option<f64> {
@@ -450,6 +535,130 @@ mod tests {
             "{}",
             result.longest_stall_seconds
         );
+    }
+
+    /// A store whose puts take 1 ms of a manual clock, and one of them a second.
+    struct Stalling {
+        clock: Clock,
+        puts: AtomicU64,
+        stalls_at: u64,
+    }
+
+    impl Store for Stalling {
+        fn name(&self) -> String {
+            "stalling".to_owned()
+        }
+
+        fn get(&self, _: &[u8], _: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
+            Ok(false)
+        }
+
+        fn put(&self, _: &[u8], _: &[u8]) -> StoreResult<()> {
+            let stalls = self.puts.fetch_add(1, Ordering::Relaxed) == self.stalls_at;
+            let millis = if stalls { 1000 } else { 1 };
+            self.clock.advance(Duration::from_millis(millis));
+            Ok(())
+        }
+
+        fn delete(&self, _: &[u8]) -> StoreResult<()> {
+            Ok(())
+        }
+
+        fn scan(
+            &self,
+            _: &[u8],
+            _: usize,
+            _: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+        ) -> StoreResult<usize> {
+            Ok(0)
+        }
+
+        fn batch(&self, _: &[crate::store::BatchWrite<'_>]) -> StoreResult<()> {
+            Ok(())
+        }
+
+        fn stats(&self) -> Vec<crate::store::Figure> {
+            Vec::new()
+        }
+
+        fn settle_debt(&self) -> StoreResult<()> {
+            Ok(())
+        }
+
+        fn close(self: Box<Self>) -> StoreResult<()> {
+            Ok(())
+        }
+    }
+
+    /// 1,000 puts by one thread, 100 a second if `open`; the put at 200 stalls for a second.
+    fn stalled(open: bool, limit: Limit) -> PhaseResult {
+        let clock = Clock::manual();
+        let store = Stalling {
+            clock: clock.clone(),
+            puts: AtomicU64::new(0),
+            stalls_at: 200,
+        };
+        let mut phase = phase(limit);
+        phase.threads = 1;
+        let arrivals = Arrivals {
+            per_second: 100.0,
+            spacing: crate::arrivals::Spacing::Even,
+            seed: 1,
+        };
+        let pace = Pace {
+            arrivals: open.then_some(arrivals),
+            clock,
+        };
+        let dataset = Dataset::new(1000, 16, 1);
+        let never = AtomicBool::new(false);
+        let worker_of = mix_worker(&dataset, Mix::P);
+        run_paced(&store, &phase, pace, &never, &NoProgress, &worker_of).unwrap()
+    }
+
+    #[test]
+    fn an_open_loop_charges_a_stall_to_all_that_wait_for_it() {
+        let limit = Limit {
+            operations: Some(1000),
+            duration: None,
+        };
+        // The closed loop has one slow put of 1,000 and knows nothing of the other waiters.
+        let closed = stalled(false, limit);
+        assert!(closed.open_loop.is_none());
+        let latency = closed.latencies[0];
+        assert!(latency.p99 < 1_100_000 && latency.max >= 1_000_000_000);
+
+        // In the open loop puts come due every 10 ms during that second and wait for it, which
+        // takes 9 ms off the backlog each: 1,000 / 9 = 111 of them are late.
+        let open = stalled(true, limit);
+        let latency = open.latencies[0];
+        assert_eq!((latency.count, open.operations), (1000, 1000));
+        assert!(latency.p50 < 1_100_000, "{latency:?}");
+        assert!(
+            latency.p95 > 400_000_000 && latency.p99 > 900_000_000,
+            "{latency:?}"
+        );
+        let kept = open.open_loop.unwrap();
+        assert_eq!((kept.intended_rate, kept.not_started), (100.0, 0));
+        assert_eq!(kept.behind_seconds, 0.0);
+        assert!((kept.late_seconds_max - 0.99).abs() < 1e-6, "{kept:?}");
+        // The last put was due at 9.99 s and took 1 ms.
+        assert!((open.seconds - 9.991).abs() < 1e-6, "{}", open.seconds);
+    }
+
+    #[test]
+    fn an_open_loop_that_ends_behind_says_so() {
+        let limit = Limit {
+            operations: None,
+            duration: Some(Duration::from_millis(2500)),
+        };
+        let open = stalled(true, limit);
+        // Until 2.5 s, 250 puts are due. The stall lasts from 2 s to 3 s, and what was due before
+        // the end is still done after it.
+        assert_eq!(open.operations, 250);
+        let kept = open.open_loop.unwrap();
+        assert_eq!(kept.not_started, 0);
+        // The last was due at 2.49 s and started after the stall and 48 others of 1 ms.
+        assert!((kept.behind_seconds - 0.558).abs() < 1e-6, "{kept:?}");
     }
 
     #[test]

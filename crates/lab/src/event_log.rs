@@ -105,7 +105,7 @@ impl EventLog {
     }
 }
 
-fn event_key(app: u32, timestamp: u64) -> [u8; EVENT_KEY_BYTES] {
+pub(crate) fn event_key(app: u32, timestamp: u64) -> [u8; EVENT_KEY_BYTES] {
     let mut key = [0; EVENT_KEY_BYTES];
     key[..4].copy_from_slice(&app.to_be_bytes());
     key[4..].copy_from_slice(&timestamp.to_be_bytes());

@@ -14,14 +14,18 @@
 //! The phases print nothing and read no arguments, and repeat no runs: [`experiments`] do, which ask
 //! one question each and are commands of `evendb` and of `crates/peers`.
 
+pub mod arrivals;
+pub mod calibrate;
 pub mod dataset;
 pub mod distribution;
 pub mod driver;
 pub mod event_log;
 pub mod experiments;
+pub mod log_replay;
 pub mod memory_limit;
 pub mod mix;
 pub mod opener;
+pub mod paper_report;
 #[cfg(feature = "parts")]
 pub mod parts;
 pub mod permutation;

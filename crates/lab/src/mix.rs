@@ -18,7 +18,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use parking_lot::Mutex;
 
@@ -334,14 +333,11 @@ impl Worker for MixWorker {
             };
             self.scan(store, recorder, longest)?;
         } else if dice < put + insert + scan + modify {
-            let start = Instant::now();
+            let start = recorder.begin();
             let record = self.choose();
             self.get(store, recorder, record)?;
             self.put(store, recorder, record)?;
-            recorder.record(
-                OperationKind::ReadModifyWrite,
-                start.elapsed().as_nanos() as u64,
-            );
+            recorder.record_since(OperationKind::ReadModifyWrite, start);
         } else {
             let record = self.choose();
             self.get(store, recorder, record)?;

@@ -52,6 +52,14 @@ impl Random {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// Fills `target` with random bytes.
+    pub fn fill(&mut self, target: &mut [u8]) {
+        for part in target.chunks_mut(8) {
+            let word = self.next_u64().to_le_bytes();
+            part.copy_from_slice(&word[..part.len()]);
+        }
+    }
+
     /// A number in `[0, 1)` with 53 random bits.
     pub fn unit(&mut self) -> f64 {
         unit_from(self.next_u64())

@@ -2,6 +2,9 @@
 //!
 //! A recorder belongs to one thread; the driver merges them when the threads have ended. The only
 //! thing that is shared is the counter of finished operations, which the driver's sampler reads.
+//!
+//! In an open loop a step has an intended start. The latency of its first operation counts from
+//! there; that of a further one, which could not be asked for earlier, from its own start.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,6 +13,7 @@ use std::time::Instant;
 
 use hdrhistogram::Histogram;
 
+use crate::arrivals::Clock;
 use crate::store::{StoreError, StoreResult};
 
 /// The kinds of operation that have their own latencies.
@@ -48,6 +52,8 @@ pub enum RunError {
     Store(StoreError),
     /// The store answered wrongly; the text says which key and how.
     Wrong(String),
+    /// What was to be done could not be read; the text says what and why.
+    Input(String),
     /// A worker thread panicked.
     Panicked,
 }
@@ -57,6 +63,7 @@ impl fmt::Display for RunError {
         match self {
             Self::Store(error) => write!(f, "the store failed: {error}"),
             Self::Wrong(what) => write!(f, "the store answered wrongly: {what}"),
+            Self::Input(what) => write!(f, "the input cannot be read: {what}"),
             Self::Panicked => f.write_str("a worker thread panicked"),
         }
     }
@@ -98,19 +105,48 @@ pub struct Recorder {
     /// Records that scans returned.
     pub records_scanned: u64,
     finished: Arc<FinishedCounter>,
+    clock: Clock,
+    /// The intended start of the step, until its first operation has been timed.
+    intended: Option<Instant>,
 }
 
 impl Recorder {
     /// Empty notes whose finished operations are counted in `finished`.
     #[must_use]
     pub fn new(finished: Arc<FinishedCounter>) -> Self {
+        Self::with_clock(finished, Clock::default())
+    }
+
+    /// The same, timed by a clock of the caller's.
+    #[must_use]
+    pub fn with_clock(finished: Arc<FinishedCounter>, clock: Clock) -> Self {
         Self {
             histograms: std::array::from_fn(|_| None),
             user_bytes_written: 0,
             user_bytes_read: 0,
             records_scanned: 0,
             finished,
+            clock,
+            intended: None,
         }
+    }
+
+    /// Says when the next step was to start, if it was to start at a certain time.
+    pub fn intend(&mut self, start: Option<Instant>) {
+        self.intended = start;
+    }
+
+    /// When the step began, for a worker that times several operations as one and asks before the
+    /// first: the intended start, or now.
+    #[must_use]
+    pub fn begin(&self) -> Instant {
+        self.intended.unwrap_or_else(|| self.clock.now())
+    }
+
+    /// Notes the time since `start`, which [`Recorder::begin`] returned.
+    pub fn record_since(&mut self, kind: OperationKind, start: Instant) {
+        let nanos = (self.clock.now() - start).as_nanos() as u64;
+        self.record(kind, nanos);
     }
 
     /// Runs and times one operation of the store.
@@ -122,9 +158,10 @@ impl Recorder {
         kind: OperationKind,
         operation: impl FnOnce() -> StoreResult<T>,
     ) -> Result<T, RunError> {
-        let start = Instant::now();
+        let start = self.begin();
+        self.intended = None;
         let result = operation()?;
-        self.record(kind, start.elapsed().as_nanos() as u64);
+        self.record_since(kind, start);
         Ok(result)
     }
 

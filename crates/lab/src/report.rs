@@ -6,6 +6,8 @@
 //!   cancelled) during the phase *and* the settling of its debt, by bytes handed to the store;
 //! * **write amplification (store)**: the same from the store's own `written.*` figures;
 //! * **read amplification**: bytes of the process's read calls by bytes the store handed back;
+//! * **latency**: from the start of an operation; in an open loop from its intended start, so that
+//!   waiting for a worker counts (and the longest stall includes waiting for operations to be due);
 //! * **RAM hit rate**: gets served by RAM components by gets that found their key;
 //! * **CPU per operation**: user and system time of the whole process, workload included.
 
@@ -13,6 +15,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
+use crate::arrivals::OpenLoop;
 use crate::process::ProcessUsage;
 use crate::recorder::{OperationKind, Recorder};
 use crate::store::{Figure, FigureKind};
@@ -57,6 +60,8 @@ pub struct PhaseResult {
     pub settle_seconds: f64,
     /// Whether the user ended it early.
     pub interrupted: bool,
+    /// The intended rate and how well it was kept; none of a closed loop.
+    pub open_loop: Option<OpenLoop>,
     /// The longest time in which no thread finished an operation; zero if below 10 ms.
     pub longest_stall_seconds: f64,
     /// The width of a step of `course`.
@@ -182,6 +187,7 @@ impl PhaseResult {
             .into_iter()
             .map(|(name, share)| (name.into(), share.into()))
             .collect();
+        let open_loop = self.open_loop.as_ref();
         json!({
             "phase": self.name,
             "distribution": self.distribution,
@@ -192,6 +198,12 @@ impl PhaseResult {
             "settle_seconds": self.settle_seconds,
             "interrupted": self.interrupted,
             "operations_per_second": self.throughput(),
+            "intended_rate": open_loop.map(|open| open.intended_rate),
+            "achieved_rate": open_loop.map(|_| self.throughput()),
+            "arrivals": open_loop.map(|open| open.spacing.name()),
+            "not_started": open_loop.map(|open| open.not_started),
+            "behind_seconds": open_loop.map(|open| open.behind_seconds),
+            "late_seconds_max": open_loop.map(|open| open.late_seconds_max),
             "longest_stall_seconds": self.longest_stall_seconds,
             "latency_nanos": latencies,
             "user_bytes_written": self.user_bytes_written,
@@ -265,6 +277,19 @@ impl PhaseResult {
     fn summary(&self) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
         let number = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.2}"));
+        if let Some(open) = &self.open_loop {
+            lines.push((
+                "open loop",
+                format!(
+                    "{} op/s intended ({}), ended {} behind with {} not started; latency from the \
+                     intended start",
+                    grouped(open.intended_rate.round() as u64),
+                    open.spacing.name(),
+                    duration(open.behind_seconds * 1e9),
+                    grouped(open.not_started)
+                ),
+            ));
+        }
         if self.user_bytes_written > 0 {
             lines.push((
                 "write amplif.",
@@ -441,6 +466,7 @@ pub fn duration(nanos: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arrivals::Spacing;
 
     fn figure(name: &'static str, value: u64) -> Figure {
         Figure {
@@ -460,6 +486,7 @@ mod tests {
             seconds: 0.5,
             settle_seconds: 0.25,
             interrupted: false,
+            open_loop: None,
             longest_stall_seconds: 0.0,
             course_interval_seconds: 1.0,
             course: vec![(0.5, 1000)],
@@ -545,6 +572,30 @@ mod tests {
         assert_eq!(json["latency_nanos"]["get"]["p99.9"], 4_000_000);
         assert_eq!(json["figures"]["written.log"], 1500);
         assert_eq!(json["course"][0][1], 1000);
+    }
+
+    #[test]
+    fn an_open_loop_states_its_rate() {
+        let closed = result().to_json();
+        assert!(closed["intended_rate"].is_null() && closed["behind_seconds"].is_null());
+        let open = PhaseResult {
+            open_loop: Some(OpenLoop {
+                intended_rate: 2500.0,
+                spacing: Spacing::Poisson,
+                not_started: 250,
+                behind_seconds: 0.1,
+                late_seconds_max: 0.3,
+            }),
+            ..result()
+        };
+        let (json, table) = (open.to_json(), open.to_table());
+        assert_eq!(json["intended_rate"], 2500.0);
+        assert_eq!(json["achieved_rate"], 2000.0);
+        assert_eq!(json["arrivals"], "poisson");
+        assert_eq!(json["not_started"], 250);
+        assert_eq!(json["late_seconds_max"], 0.3);
+        let words = "2,500 op/s intended (poisson), ended 100.0 ms behind with 250 not started";
+        assert!(table.contains(words), "{table}");
     }
 
     #[test]

@@ -108,7 +108,13 @@ impl Values {
 
     /// Replaces `target` by the value of this record and generation.
     pub fn fill(&self, record: u64, generation: u64, target: &mut Vec<u8>) {
-        let words = (self.value_bytes - HEADER_BYTES).div_ceil(8);
+        self.fill_sized(record, generation, self.value_bytes, target);
+    }
+
+    /// The same with a size of its own, which may be less than the header's; the value passes the
+    /// check of values of that size.
+    pub fn fill_sized(&self, record: u64, generation: u64, bytes: usize, target: &mut Vec<u8>) {
+        let words = bytes.saturating_sub(HEADER_BYTES).div_ceil(8);
         // A buffer that is used again keeps its length, so nothing is zeroed first.
         target.resize(HEADER_BYTES + words * 8, 0);
         target[..8].copy_from_slice(&record.to_le_bytes());
@@ -121,7 +127,7 @@ impl Values {
         };
         head.chunks_exact_mut(8).zip(before_wrap).for_each(put);
         tail.chunks_exact_mut(8).zip(wrapped).for_each(put);
-        target.truncate(self.value_bytes);
+        target.truncate(bytes);
     }
 
     /// Whether `value` is one of this record's values.

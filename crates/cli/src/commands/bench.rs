@@ -3,6 +3,9 @@
 //! The phases share one store: load in key order, then for each distribution and each mix a short
 //! warm-up with the mix's own reads and the measured phase. After a phase that writes, the store's
 //! debt is settled and charged to it. D always runs with the `latest` distribution, and once.
+//! Instead of load and mixes, an event log can be made or replayed from a file (`bench_log`).
+//!
+//! With a rate the measured phases are open loops; load and warm-up stay closed ones.
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -10,10 +13,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use evendb::Options;
+use evendb_lab::arrivals::{Arrivals, RATE_MAX, Spacing};
 use evendb_lab::dataset::Dataset;
 use evendb_lab::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use evendb_lab::driver::{self, Limit, Phase, Progress};
+use evendb_lab::log_replay::ReplayedLog;
 use evendb_lab::mix::{LoadWorker, Mix, MixWorker, Population};
 use evendb_lab::report::{PhaseResult, bytes, grouped};
 use evendb_lab::store::Store;
@@ -22,6 +28,7 @@ use evendb_lab::value::VALUE_BYTES_MIN;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
+use super::bench_log::LogArguments;
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
 use crate::open::DurabilityArgument;
@@ -38,11 +45,18 @@ const SECONDS_DEFAULT: f64 = 6.0;
 /// get of recent records; E10, E100, E1000 5 % put, 95 % scan of up to so many records; F
 /// read-modify-write. Distributions: zipf-simple, zipf-composite, zipf-composite-contiguous,
 /// zipf-composite-suffix, latest, uniform. A wrong answer ends the run with exit code 1.
+///
+/// Without --rate, a thread starts its next operation when the last one is done (closed loop). With
+/// it, operations are due at that rate whatever the store does, and their latency counts from when
+/// they were due (open loop).
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb bench
   evendb bench --dir /mnt/ssd/bench --size 4GiB --memory 1GiB --seconds 30 --json result.json
-  evendb bench --mixes P --distributions uniform,zipf-simple --durability sync --threads 4")]
+  evendb bench --mixes P --distributions uniform,zipf-simple --durability sync --threads 4
+  evendb bench --mixes A --rate 20000 --arrivals poisson
+  evendb bench --event-log --size 2GiB
+  evendb bench --replay events.txt --threads 4")]
 pub struct Arguments {
     /// Where to make the store; must be missing or empty, and is kept. Without it, a temporary
     /// directory that is removed at the end
@@ -50,22 +64,28 @@ pub struct Arguments {
     dir: Option<PathBuf>,
     /// Bytes of keys and values to load
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256MiB")]
-    size: u64,
+    pub size: u64,
     /// Bytes of a value
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "800")]
-    value_bytes: u64,
+    pub value_bytes: u64,
     /// The store's memory budget; its default if not given
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
     /// Worker threads
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: u16,
+    pub threads: u16,
     /// Operations of a phase
     #[arg(long)]
-    ops: Option<u64>,
+    pub ops: Option<u64>,
     /// Seconds of a phase; 6 if --ops is not given
     #[arg(long, value_parser = parse_seconds)]
-    seconds: Option<f64>,
+    pub seconds: Option<f64>,
+    /// Operations a second over all threads: an open loop
+    #[arg(long, value_name = "OPS", value_parser = parse_rate)]
+    rate: Option<f64>,
+    /// How the operations of an open loop are spread
+    #[arg(long, value_enum, default_value = "even", requires = "rate")]
+    arrivals: ArrivalsArgument,
     /// The mixes
     #[arg(long, value_delimiter = ',', default_value = "P,A,B,C,E100")]
     mixes: Vec<Mix>,
@@ -87,7 +107,18 @@ pub struct Arguments {
     json: Option<PathBuf>,
     /// The seed of keys, values and operations
     #[arg(long, default_value_t = 1)]
-    seed: u64,
+    pub seed: u64,
+    #[command(flatten, next_help_heading = "Event logs")]
+    log: LogArguments,
+}
+
+/// How operations are spread in time.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ArrivalsArgument {
+    /// One every 1 / rate seconds
+    Even,
+    /// At random, as many independent clients do
+    Poisson,
 }
 
 /// Carries the command out.
@@ -115,17 +146,25 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         ),
         interrupt: &interrupt,
         results: Vec::new(),
+        replayed: None,
     };
-    let outcome = bench.all_phases();
+    let outcome = match arguments.log.given() {
+        true => arguments.log.run(&mut bench),
+        false => bench.all_phases(),
+    };
     let Bench {
         store,
         results,
         dataset,
+        replayed,
         ..
     } = bench;
     let closed = store.close();
     if let Some(path) = &arguments.json {
-        let text = format!("{:#}\n", report(arguments, &dataset, &results));
+        let text = format!(
+            "{:#}\n",
+            report(arguments, &dataset, &results, replayed.as_ref())
+        );
         fs::write(path, text)
             .map_err(|error| Failure::new(format!("cannot write {}", path.display()), error))?;
     }
@@ -138,15 +177,21 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         ));
         return Err(Failure::Interrupted);
     }
+    if replayed.is_some_and(|log| log.bad.count > 0) {
+        return Ok(Success::BadLines);
+    }
     Ok(Success::Done)
 }
 
-struct Bench<'a> {
-    arguments: &'a Arguments,
-    store: Box<dyn Store>,
+/// A run: what was asked for, the store, and what was measured so far.
+pub struct Bench<'a> {
+    pub arguments: &'a Arguments,
+    pub store: Box<dyn Store>,
     dataset: Dataset,
-    interrupt: &'a Interrupt,
+    pub interrupt: &'a Interrupt,
     results: Vec<PhaseResult>,
+    /// What a replay found in its file.
+    pub replayed: Option<ReplayedLog>,
 }
 
 impl Bench<'_> {
@@ -222,7 +267,7 @@ impl Bench<'_> {
             return Ok(());
         }
         let phase = self.phase(&mix.to_string(), kind.name(), limit, mix.writes());
-        let result = self.run(&phase, &|thread| {
+        let result = self.run_measured(&phase, &|thread| {
             let dataset = &self.dataset;
             Box::new(MixWorker::new(
                 mix,
@@ -236,7 +281,7 @@ impl Bench<'_> {
         self.report(result)
     }
 
-    fn phase(&self, name: &str, distribution: &str, limit: Limit, settle: bool) -> Phase {
+    pub fn phase(&self, name: &str, distribution: &str, limit: Limit, settle: bool) -> Phase {
         Phase {
             name: name.to_owned(),
             distribution: distribution.to_owned(),
@@ -248,27 +293,58 @@ impl Bench<'_> {
         }
     }
 
+    /// Runs a phase as an open loop if there is a rate.
+    pub fn run_measured(
+        &self,
+        phase: &Phase,
+        worker_of: &dyn Fn(usize) -> Box<dyn driver::Worker>,
+    ) -> Result<PhaseResult, Failure> {
+        let arguments = self.arguments;
+        let spacing = match arguments.arrivals {
+            ArrivalsArgument::Even => Spacing::Even,
+            ArrivalsArgument::Poisson => Spacing::Poisson,
+        };
+        let arrivals = arguments.rate.map(|per_second| Arrivals {
+            per_second,
+            spacing,
+            seed: arguments.seed,
+        });
+        self.run_paced(phase, arrivals, worker_of)
+    }
+
     fn run(
         &self,
         phase: &Phase,
         worker_of: &dyn Fn(usize) -> Box<dyn driver::Worker>,
     ) -> Result<PhaseResult, Failure> {
+        self.run_paced(phase, None, worker_of)
+    }
+
+    fn run_paced(
+        &self,
+        phase: &Phase,
+        arrivals: Option<Arrivals>,
+        worker_of: &dyn Fn(usize) -> Box<dyn driver::Worker>,
+    ) -> Result<PhaseResult, Failure> {
         let bar = Bar::new(phase);
-        let flag = self.interrupt.flag();
-        let result = driver::run(&*self.store, phase, flag, &bar, worker_of);
+        let (store, flag) = (&*self.store, self.interrupt.flag());
+        let result = match arrivals {
+            None => driver::run(store, phase, flag, &bar, worker_of),
+            Some(arrivals) => driver::run_open(store, phase, arrivals, flag, &bar, worker_of),
+        };
         bar.0.finish_and_clear();
         result.map_err(|error| {
             Failure::Message(format!("{} {}: {error}", phase.name, phase.distribution))
         })
     }
 
-    fn report(&mut self, result: PhaseResult) -> Result<(), Failure> {
+    pub fn report(&mut self, result: PhaseResult) -> Result<(), Failure> {
         self.print(&result.to_table())?;
         self.results.push(result);
         Ok(())
     }
 
-    fn print(&self, text: &str) -> Result<(), Failure> {
+    pub fn print(&self, text: &str) -> Result<(), Failure> {
         let mut target = io::stdout().lock();
         writeln!(target, "{text}")?;
         Ok(target.flush()?)
@@ -339,7 +415,8 @@ impl Place {
     }
 }
 
-fn limit(arguments: &Arguments) -> Limit {
+/// When a measured phase ends.
+pub fn limit(arguments: &Arguments) -> Limit {
     let seconds = arguments
         .seconds
         .or(arguments.ops.is_none().then_some(SECONDS_DEFAULT));
@@ -365,26 +442,43 @@ fn description(arguments: &Arguments) -> String {
     }
 }
 
-fn report(arguments: &Arguments, dataset: &Dataset, results: &[PhaseResult]) -> Value {
+fn report(
+    arguments: &Arguments,
+    dataset: &Dataset,
+    results: &[PhaseResult],
+    replayed: Option<&ReplayedLog>,
+) -> Value {
+    let dataset = Some(dataset).filter(|_| !arguments.log.given());
     json!({
         "settings": {
             "version": env!("CARGO_PKG_VERSION"),
-            "records": dataset.records,
+            "records": dataset.map(|dataset| dataset.records),
             "value_bytes": arguments.value_bytes,
-            "data_bytes": dataset.data_bytes(),
+            "data_bytes": dataset.map(Dataset::data_bytes),
             "memory_bytes": arguments.memory,
             "threads": arguments.threads,
             "operations": arguments.ops,
             "seconds": limit(arguments).duration.map(|duration| duration.as_secs_f64()),
+            "rate": arguments.rate,
             "theta": arguments.theta,
             "durability": format!("{:?}", arguments.durability).to_lowercase(),
             "seed": arguments.seed,
+            "log": arguments.log.settings(replayed),
         },
         "phases": results.iter().map(PhaseResult::to_json).collect::<Vec<_>>(),
     })
 }
 
-fn parse_seconds(text: &str) -> Result<f64, String> {
+fn parse_rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate <= RATE_MAX => Ok(rate),
+        _ => Err(format!(
+            "`{text}` is no rate above 0 and at most {RATE_MAX}"
+        )),
+    }
+}
+
+pub fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(seconds),
         _ => Err(format!("`{text}` is no number of seconds above 0")),

@@ -2,6 +2,8 @@
 //! a `run` that carries them out.
 
 pub mod bench;
+mod bench_log;
+pub mod calibrate;
 pub mod compact;
 pub mod delete;
 pub mod dump;

@@ -77,7 +77,15 @@ impl<'m> MunkCursor<'m> {
     /// To the next key; on no key after the last. Does nothing on no key.
     #[inline]
     pub(crate) fn next(&mut self) {
-        let Some(page) = self.page else { return };
+        self.next_within_page();
+    }
+
+    /// The same; whether that is on the same page.
+    #[inline]
+    pub(crate) fn next_within_page(&mut self) -> bool {
+        let Some(page) = self.page else {
+            return false;
+        };
         // A record's end is the next one's start: the position need not be looked up again.
         let (mut head, mut start) = (self.head + 1, self.end);
         while head < self.count && page.bytes()[start] & super::page::OLDER != 0 {
@@ -86,9 +94,17 @@ impl<'m> MunkCursor<'m> {
         }
         if head == self.count {
             self.enter_first(self.page_index + 1);
-        } else {
-            self.settle(page, head, start);
+            return false;
         }
+        self.settle(page, head, start);
+        true
+    }
+
+    /// The last key of the page it is on. Panics if not valid.
+    #[inline]
+    pub(crate) fn last_key_of_page(&self) -> &'m [u8] {
+        let page = self.page();
+        page.key(page.head(self.count - 1))
     }
 
     /// To the key before; on no key before the first. Does nothing on no key.

@@ -328,7 +328,14 @@ pub(crate) fn fill_from_munk(
         (Direction::Backward, None) => munk.seek_last(),
     }
     let mut upper = overlay.key(span);
+    // Whether the page or the deltas' next key is another than when it was asked last.
+    let mut ask = true;
     while buffer.len() < span.records_max {
+        if ask && is_page_alone(&munk, upper, span) {
+            fill_from_page(buffer, &mut munk, span);
+            continue;
+        }
+        ask = false;
         let lower = munk
             .valid()
             .then(|| munk.key())
@@ -350,6 +357,7 @@ pub(crate) fn fill_from_munk(
                 }
             }
             upper = overlay.key(span);
+            ask = true;
         }
         if order.is_ge() {
             if !decided
@@ -359,12 +367,37 @@ pub(crate) fn fill_from_munk(
                 buffer.push_page(&munk, hit.value);
             }
             match span.direction {
-                Direction::Forward => munk.next(),
+                Direction::Forward => ask |= !munk.next_within_page(),
                 Direction::Backward => munk.prev(),
             }
         }
     }
     Filled::UpTo(buffer.last_key())
+}
+
+/// Whether the rest of the page that a forward cursor stands on is wanted, and no delta holds a key
+/// before its end: two comparisons instead of two for each record.
+#[inline]
+fn is_page_alone(munk: &MunkCursor<'_>, upper: Option<&[u8]>, span: &Span<'_>) -> bool {
+    if !munk.valid() || span.direction == Direction::Backward {
+        return false;
+    }
+    let last = munk.last_key_of_page();
+    upper.is_none_or(|upper| *last < *upper) && span.wants(last)
+}
+
+/// Gathers the rest of the cursor's page, as far as there is room.
+fn fill_from_page(buffer: &mut Buffer, munk: &mut MunkCursor<'_>, span: &Span<'_>) {
+    loop {
+        if let Some(hit) = munk.newest_at(span.at)
+            && hit.kind == Kind::Put
+        {
+            buffer.push_page(munk, hit.value);
+        }
+        if !munk.next_within_page() || buffer.len() == span.records_max {
+            return;
+        }
+    }
 }
 
 /// What the deltas hold of a span, counted so that it outlives the pin.

@@ -117,13 +117,15 @@ pub enum Experiment {
     Relaxed(relaxed::Arguments),
     /// The evaluation of the EvenDB paper: every figure and table, at any scale
     Paper(paper::Arguments),
+    /// Write the report on a run of the paper's figures: report.html and report.md
+    Report(crate::paper_report::Arguments),
 }
 
 impl Experiment {
     /// Runs it on the stores that `openers` know.
     ///
     /// # Errors
-    /// What an experiment of a child process ended with.
+    /// What an experiment of a child process ended with; no results to report.
     pub fn run(&self, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
         let measure: &dyn Measure = match self {
             Experiment::Memory(arguments) => arguments,
@@ -134,6 +136,8 @@ impl Experiment {
             Experiment::Sync(arguments) => arguments,
             Experiment::Relaxed(arguments) => arguments,
             Experiment::Paper(arguments) => return arguments.run(openers),
+            // Those that ask no store themselves.
+            Experiment::Report(arguments) => return Ok(arguments.run()?),
         };
         isolated::run(measure, openers)
     }

@@ -6,17 +6,16 @@
 //! written to a file that was written before, then `fdatasync`, by one thread. A store that shares
 //! a sync among `n` waiting threads may reach `n` times that rate, one that does not stays below it.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::table::{TextTable, median};
 use super::{Common, Failure, Measure, Measured};
+use crate::calibrate::{SyncSettings, sync_rate};
 use crate::dataset::Dataset;
 use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
@@ -85,8 +84,15 @@ impl Measure for Arguments {
             let population = Arc::new(Population::new(self.keys));
             let mut figures = Vec::new();
             for &threads in &self.threads {
-                let time = Duration::from_secs_f64(self.seconds() / 4.0);
-                let disk = syncs_per_second(&directory.join("disk"), time)?;
+                let never = AtomicBool::new(false);
+                let alone = SyncSettings {
+                    record_bytes: 1 << 10,
+                    threads: 1,
+                    direct: false,
+                    time: Duration::from_secs_f64(self.seconds() / 4.0),
+                    slices: 1,
+                };
+                let disk = sync_rate(directory, &alone, &never)?.per_second.median;
                 let phase = Phase {
                     name: "sync puts".to_owned(),
                     distribution: kind.name().to_owned(),
@@ -99,7 +105,6 @@ impl Measure for Arguments {
                     settle: false,
                     course_interval: Duration::from_secs(1),
                 };
-                let never = AtomicBool::new(false);
                 let stream = self.common.seed + (round * 1000 + threads) as u64;
                 let worker = |index| -> Box<dyn Worker> {
                     let (mix, set, all) = (Mix::P, &dataset, &population);
@@ -186,26 +191,6 @@ fn figure(results: &[Measured], store: Option<&str>, threads: usize, name: &str)
     median(figures.collect())
 }
 
-/// How often the disk can write and sync 1 KiB in a file whose blocks were all written before.
-fn syncs_per_second(path: &Path, time: Duration) -> Result<f64, Failure> {
-    const RECORD_BYTES: u64 = 1 << 10;
-    const FILE_BYTES: u64 = 4 << 20;
-    let file = File::create(path)?;
-    file.write_all_at(&vec![1; FILE_BYTES as usize], 0)?;
-    file.sync_all()?;
-    let started = Instant::now();
-    let mut count = 0;
-    while started.elapsed() < time {
-        let record = [count as u8; RECORD_BYTES as usize];
-        file.write_all_at(&record, count * RECORD_BYTES % FILE_BYTES)?;
-        file.sync_data()?;
-        count += 1;
-    }
-    let rate = count as f64 / started.elapsed().as_secs_f64();
-    std::fs::remove_file(path)?;
-    Ok(rate)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,13 +233,5 @@ mod tests {
             ["evendb", "16", "60000", "12.00", "3.00x", "250"]
         );
         assert!(report.contains("the disk did 5000 fdatasync/s"));
-    }
-
-    #[test]
-    fn the_disk_answers() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("disk");
-        assert!(syncs_per_second(&path, Duration::from_millis(5)).unwrap() > 0.0);
-        assert!(!path.exists());
     }
 }
