@@ -82,18 +82,21 @@ impl Ballast {
         self.owed.load(Ordering::Relaxed)
     }
 
-    /// Lays it down if it is not there. The error is a full disk.
-    pub(crate) fn restore(&self) -> Result<()> {
-        if self.whole.load(Ordering::Relaxed) {
+    /// Lays it down if it is not there. It is not whole either without `edits`: room of the manifest's
+    /// for those that give room back. The error is a full disk.
+    pub(crate) fn restore(&self, edits: Result<()>) -> Result<()> {
+        if edits.is_ok() && self.whole.load(Ordering::Relaxed) {
             return Ok(());
         }
         let _one_at_a_time = self.changing.lock();
-        if self.whole.load(Ordering::Relaxed) {
+        if edits.is_ok() && self.whole.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let laid = self
+        let own = self
             .lay(self.jobs_bytes + self.deletes_bytes)
             .map_err(|source| Error::io(&self.path, "keep room back for deletes", source));
+        let own_laid = own.is_ok();
+        let laid = edits.and(own);
         let full = laid
             .as_ref()
             .is_err_and(|error| error.kind() == ErrorKind::NoSpace);
@@ -101,6 +104,9 @@ impl Ballast {
         self.owed.store(full, Ordering::Relaxed);
         if !full {
             return Ok(());
+        }
+        if own_laid {
+            return laid;
         }
         // Better a part than nothing, or jobs that need no help would take all there is.
         let parts = [1, 2, 4, 8].map(|part| self.jobs_bytes / part);
@@ -184,10 +190,21 @@ impl Engine {
     /// Refuses what may not live on the ballast, as long as the disk has no room for that.
     pub(crate) fn check_ballast(&self) -> crate::error::Result<()> {
         if self.ballast.is_owed() {
-            self.ballast.restore()?;
+            self.restore_reserves()?;
             self.set_sparing(false);
         }
         Ok(())
+    }
+
+    /// Reserves all that is kept back, the room for edits first: nothing gives room back without some.
+    fn restore_reserves(&self) -> crate::error::Result<()> {
+        let edits = self.manifest().reserve_ahead();
+        if edits.is_err() {
+            // As if some had been given up: what is left has to last, and puts look again.
+            self.set_sparing(true);
+            self.disk_room.store(0, Ordering::Relaxed);
+        }
+        Ok(self.ballast.restore(edits)?)
     }
 
     fn set_sparing(&self, yes: bool) {
@@ -199,7 +216,7 @@ impl Engine {
     /// are looked at again.
     pub(crate) fn tend_ballast(&self) {
         let was_owed = self.ballast.is_owed();
-        if self.failure().is_none() && self.ballast.restore().is_ok() && was_owed {
+        if self.failure().is_none() && self.restore_reserves().is_ok() && was_owed {
             self.set_sparing(false);
             for (_, chunk) in self.chunks() {
                 self.work.push_maintenance(&chunk);
@@ -221,13 +238,13 @@ mod tests {
         let vfs = SimVfs::new(1);
         let ballast = Ballast::new(Arc::new(vfs.clone()), Path::new("/db"), 0, 0);
         vfs.create_dir_all(Path::new("/db")).unwrap();
-        ballast.restore().unwrap();
+        ballast.restore(Ok(())).unwrap();
         assert!(ballast.release(Need::Deletes));
         vfs.set_capacity(vfs.used_bytes());
         let before = vfs.open(&ballast.path, true).unwrap();
         assert_eq!(before.len().unwrap(), PART_BYTES_MIN);
         for _ in 0..2 {
-            let refused = ballast.restore().unwrap_err();
+            let refused = ballast.restore(Ok(())).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::NoSpace);
             ballast.keep_for_jobs().unwrap();
         }

@@ -123,6 +123,7 @@ impl Engine {
 
     fn ensure_room_for_puts(&self, need: u64) -> Result<()> {
         if self.ballast.is_owed()
+            && !self.manifest().is_short()
             && self.container.free_bytes() >= need + self.ballast.deletes_bytes()
         {
             return Ok(());
@@ -160,15 +161,18 @@ impl Engine {
     /// The room that puts have without asking: on a full disk not what deletes will need.
     pub(crate) fn note_disk_room(&self) {
         let free = self.container.free_bytes();
+        let owed_room = || match self.manifest().is_short() {
+            true => 0,
+            false => free.saturating_sub(self.ballast.deletes_bytes()),
+        };
         let room = match self.ballast.is_owed() {
-            true => free.saturating_sub(self.ballast.deletes_bytes()),
+            true => owed_room(),
             false => free,
         };
         self.disk_room.store(room, Ordering::Relaxed);
         // Somebody may have given the ballast up meanwhile, and set it to nothing before.
         if self.ballast.is_owed() {
-            let room = free.saturating_sub(self.ballast.deletes_bytes());
-            self.disk_room.fetch_min(room, Ordering::Relaxed);
+            self.disk_room.fetch_min(owed_room(), Ordering::Relaxed);
         }
     }
 
@@ -178,10 +182,11 @@ impl Engine {
         let need = || self.admission.delta_used() + delta_bytes;
         let made = self.make_room(&|| self.ensure_room_for_deletes(need()));
         match is_full(&made) {
-            // There is nothing left to do for jobs: whatever there is.
+            // There is nothing left to do for jobs: whatever there is, and what is kept for them. What
+            // this deletes gives them something to do.
             true => {
                 self.checkpoint_for_room()?;
-                self.ensure_disk_room(need())
+                self.with_ballast(Need::Jobs, || self.ensure_disk_room(need()))
             }
             false => made,
         }

@@ -311,24 +311,20 @@ fn a_keyspace_whose_removal_found_no_room_is_still_there() {
     let db = open().expect("opens");
     let names: Vec<String> = (0..40).map(|number| format!("keyspace {number}")).collect();
     for name in &names {
-        db.keyspace(name)
-            .expect("creates")
-            .put("key", "value")
-            .expect("puts");
+        let keyspace = db.keyspace(name).expect("creates");
+        keyspace.put("key", "value").expect("puts");
+        keyspace.put("dirty", "value").expect("puts");
     }
     vfs.set_capacity(vfs.used_bytes());
     // The manifest's room is used up by small edits.
     let full = (0..200_000).find_map(|_| db.flush().err());
     assert_eq!(full.map(|error| error.kind()), Some(ErrorKind::NoSpace));
-    // Room for puts, but none that the manifest gets hold of.
-    vfs.set_capacity(u64::MAX);
-    for name in &names {
-        db.keyspace(name)
-            .expect("is there")
-            .put("dirty", "value")
-            .expect("puts");
-    }
+    // Deletes are let in all the same.
     vfs.set_capacity(0);
+    for name in &names {
+        let keyspace = db.keyspace(name).expect("is there");
+        keyspace.delete("dirty").expect("deletes");
+    }
     let refused = names.iter().position(|name| match db.drop_keyspace(name) {
         Ok(()) => false,
         Err(error) => {
@@ -350,10 +346,49 @@ fn a_keyspace_whose_removal_found_no_room_is_still_there() {
     for name in left {
         let keyspace = db.keyspace(name).expect("is there");
         assert!(keyspace.contains_key("key").expect("gets"), "{name}");
-        assert!(keyspace.contains_key("dirty").expect("gets"), "{name}");
+        assert!(!keyspace.contains_key("dirty").expect("gets"), "{name}");
     }
     let first = db.keyspace(&left[0]).expect("is there");
     assert!(first.contains_key("after").expect("gets"));
+}
+
+/// The disk was full until the manifest had no room for another edit, and had room again for a moment.
+/// What is let in from then on finds its edits' room, though nothing can be had any more: puts, and
+/// deletes behind them.
+#[test]
+fn what_is_let_in_has_room_for_its_edits() {
+    for level in LEVELS {
+        let vfs = SimVfs::new(1);
+        let db = on_full(&vfs, level).open(common::DIR).expect("opens");
+        let key = |number: usize| format!("k{number:05}");
+        for number in 0..3_000 {
+            db.put(key(number), [1; 100]).expect("puts");
+        }
+        vfs.set_capacity(vfs.used_bytes());
+        let full = (0..200_000).find_map(|_| db.flush().err());
+        assert_eq!(full.map(|error| error.kind()), Some(ErrorKind::NoSpace));
+        // Nothing of a put could be made durable, so none is let in, whatever the logs have free.
+        let refused = db.put("refused", "").map_err(|error| error.kind());
+        assert_eq!(refused, Err(ErrorKind::NoSpace), "{level:?}");
+        vfs.set_capacity(u64::MAX);
+        db.put("a moment", "with room").expect("puts");
+        vfs.set_capacity(0);
+        for round in 0..10 {
+            let place = format!("{level:?} round {round}");
+            // Here and there, so that each round is an edit of many parts.
+            for number in (round..3_000).step_by(100) {
+                db.delete(key(number))
+                    .unwrap_or_else(|error| panic!("{place}: deletes: {error:?}"));
+            }
+            db.flush()
+                .unwrap_or_else(|error| panic!("{place}: flushes: {error:?}"));
+        }
+        assert_eq!(db.prefix("k").count(), 2_700, "{level:?}");
+        let machine = vfs.crash(CrashMode::PowerLossNothing);
+        drop(db);
+        let db = on_full(&machine, level).open(common::DIR).expect("opens");
+        assert_eq!(db.iter().count(), 2_701, "{level:?}");
+    }
 }
 
 /// A sync fails and the kernel marks the pages clean; the process dies; the next life finds every
@@ -903,11 +938,17 @@ fn mounted(dir: &std::path::Path, megabytes: u64) -> Option<Mounted> {
 /// Real file systems of a few megabytes, with background threads.
 #[test]
 fn a_real_full_disk() {
-    for (megabytes, level) in [
+    let only = std::env::var("EVENDB_REAL_LEVEL").unwrap_or_default();
+    let rounds = number_from_env("EVENDB_REAL_ROUNDS", 1);
+    let levels = [
         (6, Durability::Process),
         (16, Durability::Sync),
         (16, Durability::Relaxed),
-    ] {
+    ];
+    let chosen = levels
+        .iter()
+        .filter(|(_, level)| format!("{level:?}").contains(&only));
+    for (megabytes, level) in (0..rounds).flat_map(|_| chosen.clone().copied()) {
         let dir = tempfile::tempdir().expect("a directory");
         let Some(_mount) = mounted(dir.path(), megabytes) else {
             return;

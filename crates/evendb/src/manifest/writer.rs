@@ -9,6 +9,16 @@
 //! A failed append or sync is terminal for this writer: the caller latches the database and
 //! nothing is appended again. A full disk is not: room is preallocated before an append, and when
 //! that fails nothing has been written.
+//!
+//! What gives room back on a full disk needs edits first, and those a page now and then. So there are
+//! blocks behind the last edit, in the order in which they are used up:
+//! ```text
+//! | edits | for the next edits        | for epochs |   a step ahead, not where the disk is full |
+//!         '- less than half: is_short -'
+//! ```
+//! The room for the next edits is replenished before the ballast is, and where it is short no put is
+//! let in ([`Manifest::reserve_ahead`]): what has been let in is one checkpoint's edit, and deletes,
+//! which need the rest, drop more than they take.
 
 use super::edit::{self, Change};
 use super::state::State;
@@ -25,6 +35,10 @@ const PREALLOCATE_BYTES: u64 = 256 << 10;
 /// Of the room that is reserved, this much only an epoch's beginning may use: on a full disk a
 /// database can be opened hundreds of times before it is gone.
 const EPOCH_RESERVE_BYTES: u64 = 32 << 10;
+/// Of the room that is reserved, so much and a part of the state's size is for the next edits: queued
+/// ones of jobs, and two checkpoints that touch each chunk.
+const EDITS_RESERVE_BYTES_MIN: u64 = 64 << 10;
+const EDITS_RESERVE_PART: u64 = 4;
 /// A new file is not worth it for less.
 const SHRINK_BYTES_MIN: u64 = 64 << 10;
 const CURRENT_MAGIC: &[u8; 8] = b"EVENCUR1";
@@ -44,8 +58,9 @@ struct Writer {
     file: Arc<dyn File>,
     id: u64,
     allocated: u64,
-    /// How much is reserved at a time, where there is room.
-    step_bytes: u64,
+    /// What is kept reserved for the next edits, and the length at which that is computed anew.
+    edits_bytes: u64,
+    measure_at: u64,
     rotate_at: u64,
     state: State,
     failed: bool,
@@ -58,6 +73,10 @@ pub(crate) struct Manifest {
     queue: Mutex<Vec<Queued>>,
     /// The disk is full: take what is needed, and no step ahead.
     sparing: AtomicBool,
+    /// The room for the next edits is not whole; less than half is left. Written under the writer's
+    /// lock, and read as hints.
+    lacking: AtomicBool,
+    short: AtomicBool,
     writer: Mutex<Writer>,
 }
 
@@ -203,6 +222,8 @@ impl Manifest {
             dir: dir.to_owned(),
             queue: Mutex::new(Vec::new()),
             sparing: AtomicBool::new(false),
+            lacking: AtomicBool::new(true),
+            short: AtomicBool::new(false),
             writer: Mutex::new(writer),
         }
     }
@@ -298,12 +319,13 @@ impl Manifest {
             }
         }
         let edits = || pending.iter().map(|edit| &edit.changes).chain([&last]);
-        let step_bytes = match self.sparing.load(Ordering::Relaxed) {
-            true => 0,
-            false => PREALLOCATE_BYTES,
-        };
-        writer.step_bytes = step_bytes;
-        match writer.append(keep_bytes, edits().filter(|changes| !changes.is_empty())) {
+        let ahead = !self.sparing.load(Ordering::Relaxed);
+        let appended = writer.append(
+            keep_bytes,
+            ahead,
+            edits().filter(|changes| !changes.is_empty()),
+        );
+        match appended {
             Ok(bytes) => {
                 for change in edits().flatten() {
                     // An edit that contradicts the state is a bug, not an input.
@@ -312,6 +334,8 @@ impl Manifest {
                     }
                 }
                 let rotated = writer.rotate_if_large(&*self.vfs, &self.dir);
+                writer.measure();
+                self.note_reserve(&writer);
                 drop(writer);
                 for after in pending.into_iter().filter_map(|edit| edit.after) {
                     after();
@@ -338,7 +362,38 @@ impl Manifest {
         if writer.log.end() < 2 * least + SHRINK_BYTES_MIN {
             return Ok(false);
         }
-        writer.rotate(&*self.vfs, &self.dir).map(|()| true)
+        let rotated = writer.rotate(&*self.vfs, &self.dir).map(|()| true);
+        self.note_reserve(&writer);
+        rotated
+    }
+
+    /// Reserves what is kept for the next edits, if it is not whole. The error is a full disk; a part
+    /// may have been reserved.
+    pub(crate) fn reserve_ahead(&self) -> Result<()> {
+        if !self.lacking.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut writer = self.writer.lock();
+        if writer.failed {
+            return Ok(());
+        }
+        let reserved = writer.reserve_for_edits();
+        self.note_reserve(&writer);
+        reserved
+    }
+
+    /// Whether so little is reserved for the next edits that only what gives room back may add some.
+    pub(crate) fn is_short(&self) -> bool {
+        self.short.load(Ordering::Relaxed)
+    }
+
+    fn note_reserve(&self, writer: &Writer) {
+        let ahead = writer.allocated.saturating_sub(writer.log.end());
+        let edits = ahead.saturating_sub(EPOCH_RESERVE_BYTES);
+        self.lacking
+            .store(edits < writer.edits_bytes, Ordering::Relaxed);
+        self.short
+            .store(edits < writer.edits_bytes / 2, Ordering::Relaxed);
     }
 
     /// Reads the state as of the last flush.
@@ -358,15 +413,28 @@ impl Writer {
     fn new(log: FramedLogWriter, file: Arc<dyn File>, id: u64, state: State) -> Writer {
         let end = log.end();
         let rotate_at = (end * 2).max(ROTATE_BYTES_MIN);
-        Writer {
+        let mut writer = Writer {
             log,
             file,
             id,
             allocated: end,
-            step_bytes: PREALLOCATE_BYTES,
+            edits_bytes: 0,
+            measure_at: 0,
             rotate_at,
             state,
             failed: false,
+        };
+        writer.measure();
+        writer
+    }
+
+    /// Computes what is kept for the next edits, now and then: it takes a look at the whole state.
+    fn measure(&mut self) {
+        let end = self.log.end();
+        if end >= self.measure_at {
+            let state_bytes = edit::encode(&self.state.to_changes()).len() as u64;
+            self.edits_bytes = EDITS_RESERVE_BYTES_MIN + state_bytes / EDITS_RESERVE_PART;
+            self.measure_at = end + state_bytes.max(EDITS_RESERVE_BYTES_MIN);
         }
     }
 
@@ -384,6 +452,7 @@ impl Writer {
     fn append<'a>(
         &mut self,
         keep_bytes: u64,
+        ahead: bool,
         edits: impl Iterator<Item = &'a Vec<Change>>,
     ) -> Result<u64> {
         let payloads: Vec<Vec<u8>> = edits.map(|changes| edit::encode(changes)).collect();
@@ -391,7 +460,7 @@ impl Writer {
             .iter()
             .map(|payload| payload.len() as u64 + 8)
             .sum();
-        self.reserve(self.log.end() + bytes + keep_bytes)?;
+        self.reserve(self.log.end() + bytes + keep_bytes, ahead)?;
         // From here a failure leaves bytes whose fate is unknown behind the last good edit.
         self.failed = true;
         let mut append = || {
@@ -405,17 +474,41 @@ impl Writer {
         Ok(bytes)
     }
 
-    /// Reserves the file's blocks up to `end`, and some more if there is room. What an earlier life
-    /// reserved is there still, so that this finds room on a full disk.
-    fn reserve(&mut self, end: u64) -> Result<()> {
-        if end <= self.allocated {
-            return Ok(());
+    /// Reserves the file's blocks up to `end`, and `ahead` what is kept for the next edits and a step
+    /// more, if there is room. What an earlier life reserved is there still, so that this finds room on
+    /// a full disk.
+    fn reserve(&mut self, end: u64, ahead: bool) -> Result<()> {
+        let kept = end + self.edits_bytes;
+        if ahead && kept > self.allocated {
+            let _ = self
+                .reserve_up_to(kept + PREALLOCATE_BYTES)
+                .or_else(|_| self.reserve_up_to(kept));
         }
-        let from = self.allocated;
-        let up_to = |end: u64| self.file.preallocate(from, end - from).map(|()| end);
-        self.allocated = up_to(end + self.step_bytes)
-            .or_else(|_| up_to(end))
-            .map_err(io(self.file.path(), "reserve room for the manifest"))?;
+        self.reserve_up_to(end)
+    }
+
+    /// Reserves what is kept for the next edits and for epochs, or what part of it there is room for.
+    fn reserve_for_edits(&mut self) -> Result<()> {
+        let least = self.log.end() + EPOCH_RESERVE_BYTES;
+        let whole = self.reserve_up_to(least + self.edits_bytes);
+        if whole.is_err() {
+            // Of what is missing: the smaller parts are there the sooner.
+            let missing = (least + self.edits_bytes).saturating_sub(self.allocated);
+            let mut parts = [2, 4, 8, 16]
+                .map(|part| self.allocated + missing / part)
+                .into_iter();
+            let _ = parts.find(|end| self.reserve_up_to(*end).is_ok());
+        }
+        whole
+    }
+
+    fn reserve_up_to(&mut self, end: u64) -> Result<()> {
+        if end > self.allocated {
+            self.file
+                .preallocate(self.allocated, end - self.allocated)
+                .map_err(io(self.file.path(), "reserve room for the manifest"))?;
+            self.allocated = end;
+        }
         Ok(())
     }
 
@@ -451,8 +544,8 @@ impl Writer {
                 *self = writer;
                 // A leftover is removed by the next opening.
                 let _ = vfs.remove(&old);
-                // What the next openings need, before others take the room. Without it they need some.
-                let _ = self.reserve(self.log.end() + EPOCH_RESERVE_BYTES);
+                // What the next edits and openings need, before others take the room.
+                let _ = self.reserve_for_edits();
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::NoSpace => {
