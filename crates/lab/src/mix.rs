@@ -12,7 +12,7 @@
 //!
 //! Puts overwrite records of the data set (the paper's put-only test too); only D grows it.
 //! Every get must find its record and every scan must yield exactly the consecutive records. A get
-//! whose value is older than one that the same thread put lately is an error too ([`OwnPuts`]).
+//! whose value is older than one that the same thread put lately is an error too (`OwnPuts`).
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! The stores' order, kinds and looks, the same everywhere in a report and from report to report.
 //!
-//! A store that is known has its place in [`KNOWN`], and by that its colour and marker; others come
+//! A store that is known has its place in `KNOWN`, and by that its colour and marker; others come
 //! after them in the order of their names.
 
 use super::results::Cell;
