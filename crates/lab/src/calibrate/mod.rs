@@ -565,12 +565,11 @@ mod tests {
             assert!(sliced.min > 0.0 && sliced.max.is_finite(), "{figures:?}");
             assert!((sliced.min..=sliced.max).contains(&sliced.median));
         }
-        assert!(
-            std::fs::read_dir(directory.path())
-                .unwrap()
-                .next()
-                .is_none()
-        );
+        assert!(is_empty(directory.path()));
+    }
+
+    fn is_empty(directory: &Path) -> bool {
+        std::fs::read_dir(directory).unwrap().next().is_none()
     }
 
     #[test]
@@ -588,12 +587,7 @@ mod tests {
             };
             let error = run(&settings, &raised, &step).unwrap_err();
             assert!(matches!(error, CalibrateError::Interrupted), "{error}");
-            assert!(
-                std::fs::read_dir(directory.path())
-                    .unwrap()
-                    .next()
-                    .is_none()
-            );
+            assert!(is_empty(directory.path()));
         }
     }
 

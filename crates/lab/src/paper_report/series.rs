@@ -280,65 +280,51 @@ fn is_wide(series: &[Series]) -> bool {
 #[must_use]
 pub fn courses(cells: &[&Cell]) -> Vec<Panel> {
     let plots = cells.iter().map(|cell| {
-        let series: Vec<Series> = cell
-            .stores
-            .iter()
-            .filter_map(|one| {
-                let points = course(&one.finished().next()?.phase["course"])?;
-                Some(Series {
-                    name: one.store.clone(),
-                    points,
-                })
-            })
-            .collect();
-        let ends = series
-            .iter()
-            .filter_map(|one| one.points.last())
-            .map(|p| p.place);
-        let name = named(cell);
-        Panel {
-            title: format!(
-                "{} over time, {}",
-                name.workload,
-                name.data.unwrap_or_default()
-            ),
-            vertical: Quantity::Throughput.axis(),
-            horizontal: "seconds".to_owned(),
-            shape: Shape::Course,
-            places: Places::Upto(ends.fold(0.0, f64::max)),
-            logarithmic: false,
-            series,
-        }
+        over_time(cell, " over time", Quantity::Throughput.axis(), |phase| {
+            course(&phase["course"])
+        })
     });
     plots.filter(|plot| !plot.series.is_empty()).collect()
+}
+
+/// A plot of something over time: what its first finished round noted of each store.
+fn over_time(
+    cell: &Cell,
+    what: &str,
+    vertical: String,
+    points_of: impl Fn(&serde_json::Value) -> Option<Vec<Point>>,
+) -> Panel {
+    let series = cell.stores.iter().filter_map(|one| {
+        let points = points_of(&one.finished().next()?.phase)?;
+        Some(Series {
+            name: one.store.clone(),
+            points,
+        })
+    });
+    let series: Vec<Series> = series.collect();
+    let ends = series
+        .iter()
+        .filter_map(|one| one.points.last())
+        .map(|p| p.place);
+    let name = named(cell);
+    Panel {
+        title: format!("{}{what}, {}", name.workload, name.data.unwrap_or_default()),
+        vertical,
+        horizontal: "seconds".to_owned(),
+        shape: Shape::Course,
+        places: Places::Upto(ends.fold(0.0, f64::max)),
+        logarithmic: false,
+        series,
+    }
 }
 
 /// The bytes on the disk over time, a plot for each cell whose run noted them.
 #[must_use]
 pub fn space_courses(cells: &[&Cell]) -> Vec<Panel> {
     let plots = cells.iter().map(|cell| {
-        let series = cell.stores.iter().filter_map(|one| {
-            let points = space_course(&one.finished().next()?.phase["space_course"])?;
-            Some(Series {
-                name: one.store.clone(),
-                points,
-            })
-        });
-        let series: Vec<Series> = series.collect();
-        let ends = series
-            .iter()
-            .filter_map(|one| one.points.last())
-            .map(|p| p.place);
-        let name = named(cell);
-        Panel {
-            title: format!("{}, {}", name.workload, name.data.unwrap_or_default()),
-            vertical: "GiB on the disk".to_owned(),
-            horizontal: "seconds".to_owned(),
-            shape: Shape::Course,
-            places: Places::Upto(ends.fold(0.0, f64::max)),
-            logarithmic: false,
-            series,
-        }
+        over_time(cell, "", "GiB on the disk".to_owned(), |phase| {
+            space_course(&phase["space_course"])
+        })
     });
     plots.filter(|plot| !plot.series.is_empty()).collect()
 }

@@ -56,6 +56,20 @@ pub enum Work {
     Analytics,
 }
 
+impl Work {
+    /// What it is called in results, and the order in which it goes through the records.
+    pub fn names(self) -> (String, &'static str) {
+        match self {
+            Work::Load => ("load".to_owned(), "key order"),
+            Work::Mix {
+                mix, distribution, ..
+            } => (mix.to_string(), distribution.name()),
+            Work::Ingest => ("ingest".to_owned(), "event-log"),
+            Work::Analytics => ("scans".to_owned(), "event-log"),
+        }
+    }
+}
+
 /// One phase of one experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {

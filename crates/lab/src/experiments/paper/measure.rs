@@ -149,8 +149,9 @@ impl Measurement<'_> {
         let population = Arc::new(Population::new(0));
         let cell = self.cells.first().ok_or("a family without cells")?;
         let mut load = phase(cell, Some(self.method.load_max.as_secs_f64()), true);
-        load.name = "load".to_owned();
-        load.distribution = "key order".to_owned();
+        let (name, distribution) = Work::Load.names();
+        load.name = name;
+        load.distribution = distribution.to_owned();
         let result = run(store, &load, &|_| {
             Box::new(LoadWorker::new(dataset.clone(), Arc::clone(&population)))
         })?;
@@ -253,14 +254,7 @@ impl Measurement<'_> {
 }
 
 fn phase(cell: &Cell, seconds: Option<f64>, settle: bool) -> Phase {
-    let (name, distribution) = match cell.work {
-        Work::Load => ("load".to_owned(), "key order"),
-        Work::Mix {
-            mix, distribution, ..
-        } => (mix.to_string(), distribution.name()),
-        Work::Ingest => ("ingest".to_owned(), "event-log"),
-        Work::Analytics => ("scans".to_owned(), "event-log"),
-    };
+    let (name, distribution) = cell.work.names();
     Phase {
         name,
         distribution: distribution.to_owned(),

@@ -10,7 +10,7 @@
 //! last line that was cut off is no result, and is replaced by starting a new line. A finished cell
 //! is not run again; a skipped one is.
 
-use super::cells::Cell;
+use super::cells::{Cell, Work};
 use crate::experiments::Failure;
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -97,16 +97,10 @@ impl Results {
 
 /// The fields that say which cell a line is about.
 pub fn identity(kind: &str, cell: &Cell, store: &str, round: usize) -> Value {
-    use super::cells::Work;
-    let (mix, distribution, theta) = match cell.work {
-        Work::Mix {
-            mix,
-            distribution,
-            theta,
-        } => (mix.to_string(), distribution.name(), Some(theta)),
-        Work::Load => ("load".to_owned(), "key order", None),
-        Work::Ingest => ("ingest".to_owned(), "event-log", None),
-        Work::Analytics => ("scans".to_owned(), "event-log", None),
+    let (mix, distribution) = cell.work.names();
+    let theta = match cell.work {
+        Work::Mix { theta, .. } => Some(theta),
+        Work::Load | Work::Ingest | Work::Analytics => None,
     };
     json!({
         "kind": kind,
@@ -131,7 +125,6 @@ pub fn key(cell: &Cell, store: &str, round: usize) -> (String, String, String, u
 
 #[cfg(test)]
 mod tests {
-    use super::super::cells::Work;
     use super::*;
 
     #[test]
