@@ -39,8 +39,9 @@ pub(super) struct Blocks {
     memory: Vec<u8>,
     /// The bytes before `end`, up to its block's start.
     rest: Vec<u8>,
-    /// Where the last group ended, if the file still holds what was written then.
-    end: Option<u64>,
+    /// Where the last group ended. A group that begins there follows it: groups only go on, so none
+    /// was written in between in another way.
+    end: u64,
 }
 
 impl Blocks {
@@ -74,14 +75,12 @@ impl Blocks {
         let aligned = self.memory.as_ptr().align_offset(BLOCK_BYTES);
         let whole = &mut self.memory[aligned..aligned + len];
         let (before, at) = whole.split_at_mut((lsn - start) as usize);
-        if self.end == Some(lsn) {
+        if self.end == lsn {
             before.copy_from_slice(&self.rest);
         } else {
             read_exact_at(file, before, start % capacity)?;
         }
         at[..bytes.len()].copy_from_slice(bytes);
-        // Until it is known to be there, nothing is.
-        self.end = None;
         match direct.write_at_durable(whole, start % capacity) {
             Ok(()) => {}
             // As when there is no such way.
@@ -95,15 +94,10 @@ impl Blocks {
         self.rest.clear();
         self.rest
             .extend_from_slice(&whole[used - used % BLOCK_BYTES..used]);
-        self.end = Some(end);
+        self.end = end;
         if self.memory.len() > SPARE_BYTES_MAX {
             self.memory = Vec::new();
         }
         Ok(true)
-    }
-
-    /// The file was written to in another way.
-    pub(super) fn forget(&mut self) {
-        self.end = None;
     }
 }

@@ -274,10 +274,8 @@ impl CommitLog {
             {
                 return Ok(());
             }
-            leader.blocks.forget();
             return self.file.write_at_durable(bytes, lsn % self.capacity);
         }
-        leader.blocks.forget();
         let mut end = gathered.bytes.len();
         let mut writes = Vec::new();
         for &(lsn, start) in gathered.pieces.iter().rev() {
