@@ -304,7 +304,12 @@ impl Engine {
                 let sources = delta_sources(&run.deltas, &run.chunk, last.as_deref(), &pin);
                 let mut merge = Merge::new(sources, dropping)?;
                 match merge.current() {
-                    Some(_) => Some(self.build_table(&mut merge, bytes_max)?),
+                    // What lies above all that there is joins the base, in a table of its own.
+                    Some(entry) => {
+                        let joins = greatest.as_deref().filter(|_| run.may_join_base);
+                        let up_to = joins.filter(|key| *entry.key <= **key);
+                        Some(self.build_table(&mut merge, bytes_max, up_to)?)
+                    }
                     None => None,
                 }
             };
@@ -355,16 +360,17 @@ impl Engine {
     /// Whether a run that lies above all others may join the base: data that arrives in key order
     /// is written once. Many small runs would make a long base, so those go the ordinary way.
     fn appends_in_order(&self, funk: &Funk) -> bool {
-        let small = self.options.chunk_bytes_max() / 64;
+        let small = self.options.chunk_bytes_max() / 256;
         let small_tables = funk
             .base
             .iter()
             .filter(|table| table.part_len() < small)
             .count();
-        small_tables < 16
+        small_tables < 16 && funk.base.len() < 128
     }
 
-    /// One table of the merge's next records, at least one and about `bytes_max` bytes.
+    /// One table of the merge's next records, at least one, about `bytes_max` bytes, and with `up_to`
+    /// no greater keys.
     #[expect(
         clippy::type_complexity,
         reason = "the parts of one table, taken apart at once"
@@ -373,6 +379,7 @@ impl Engine {
         &self,
         merge: &mut Merge<'_>,
         bytes_max: u64,
+        up_to: Option<&[u8]>,
     ) -> Result<(TableId, Vec<u8>, TableMeta, Vec<(u64, usize)>)> {
         let id = self.new_table_id();
         let mut writer = TableWriter::new(RunBytes::default(), id, self.options.table_options());
@@ -381,7 +388,9 @@ impl Engine {
         while let Some(entry) = merge.current() {
             let new_key = keys.is_empty() || *last_key != *entry.key;
             // All versions of a key stay in one table.
-            if new_key && writer.bytes_estimate() >= bytes_max {
+            let ends = writer.bytes_estimate() >= bytes_max
+                || up_to.is_some_and(|greatest| *entry.key > *greatest);
+            if new_key && ends {
                 break;
             }
             writer.add(entry)?;
@@ -445,6 +454,11 @@ impl Engine {
         writer.run_pending = false;
         drop(writer);
         self.run_was_cleared();
+        let joined = |table: &NewTable| table.part.role == Role::Base;
+        if let Some(table) = run.tables.iter().find(|table| joined(table)) {
+            let checkpoint = table.part.checkpoint;
+            chunk.joined_at.store(checkpoint, Ordering::Relaxed);
+        }
         match absorbs {
             true => self.work.push_absorb(chunk),
             false => self.work.push_maintenance(chunk),

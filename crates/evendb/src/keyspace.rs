@@ -10,7 +10,7 @@ use crate::options::Durability;
 use crate::read::cursor::{Cursor, Iter, limits, prefix_end};
 use crate::read::snapshot::{Moment, Snapshot};
 use crate::rebalance::compact::{Compaction, Span};
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::epoch::ArcCell;
 use crate::sync::{Arc, Mutex};
 use crate::value::Value;
@@ -19,6 +19,9 @@ use crate::write::{Op, check_limits};
 use evendb_storage::Kind;
 use evendb_storage::codec::hash_key;
 use std::ops::RangeBounds;
+
+/// Longer scans count as this long.
+const SCAN_NOTED_MAX: u64 = 4096;
 
 /// What the engine keeps of a keyspace.
 pub(crate) struct KeyspaceState {
@@ -29,6 +32,8 @@ pub(crate) struct KeyspaceState {
     /// Serializes replacements of the root; memory only.
     pub(crate) root_lock: Mutex<()>,
     dropped: AtomicBool,
+    /// Sixteenths of records that a scan takes as a rule; 0 while none has ended.
+    scan_length: AtomicU32,
 }
 
 impl KeyspaceState {
@@ -39,6 +44,27 @@ impl KeyspaceState {
             index: ArcCell::new(Arc::new(index)),
             root_lock: Mutex::new(()),
             dropped: AtomicBool::new(false),
+            scan_length: AtomicU32::new(0),
+        }
+    }
+
+    /// How many records a scan takes as a rule, if any has ended.
+    pub(crate) fn usual_scan(&self) -> Option<usize> {
+        let length = self.scan_length.load(Ordering::Relaxed);
+        (length > 0).then(|| (length as usize).div_ceil(16))
+    }
+
+    /// A scan ended that took so many records.
+    pub(crate) fn note_scan(&self, records: u64) {
+        let records = records.min(SCAN_NOTED_MAX) as u32 * 16;
+        let old = self.scan_length.load(Ordering::Relaxed);
+        let new = match old {
+            0 => records,
+            _ => old - old / 8 + records / 8,
+        };
+        // Relaxed, and a lost one does no harm. Not written while it is about right: all scans share it.
+        if new.abs_diff(old) > old / 16 {
+            self.scan_length.store(new, Ordering::Relaxed);
         }
     }
 

@@ -197,6 +197,10 @@ pub(crate) struct Chunk {
     pub(crate) damaged: AtomicBool,
     /// Live bytes at which a split last found nothing to cut; 0 for never.
     pub(crate) whole_at_bytes: AtomicU64,
+    /// The last checkpoint of which the base holds everything, as far as is known; for deciding only.
+    pub(crate) based_at: AtomicU64,
+    /// The last checkpoint at which a run joined the base, or the chunk began as a stream.
+    pub(crate) joined_at: AtomicU64,
     pub(crate) heat: Heat,
     /// Tables of which a deletion of the whole chunk has left nothing. A leaf.
     pub(crate) covered: Mutex<Option<Covered>>,
@@ -235,6 +239,8 @@ impl Chunk {
             token: AtomicBool::new(false),
             damaged: AtomicBool::new(false),
             whole_at_bytes: AtomicU64::new(0),
+            based_at: AtomicU64::new(0),
+            joined_at: AtomicU64::new(0),
             heat: Heat::default(),
             covered: Mutex::new(None),
             _charge: Charge::new(ledger, Use::Metadata, bytes),

@@ -253,11 +253,25 @@ impl Limits {
 /// Runs of a chunk's log, whatever the memory.
 const RUNS_MAX: u32 = 64;
 const RUNS_MIN: u32 = 24;
-/// Merged from this many on, or from fewer while metadata is large.
+/// Merged from this many on, or from fewer while metadata is large: of chunks that are scanned, of
+/// others, and of chunks that are hardly read.
+const RUNS_MERGE_SCANNED: u32 = 4;
 const RUNS_MERGE: u32 = 16;
+const RUNS_MERGE_UNREAD: u32 = 48;
 
 /// Tables that a chunk has in any case.
 const RUNS_USUAL: usize = 8;
+
+/// Who reads a chunk's log, as far as counts tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LogReaders {
+    /// Hardly anybody: it is written much more often, or the chunk has a munk.
+    None,
+    /// Gets, which the log's index leads to one run.
+    Gets,
+    /// Scans, which read all runs.
+    Scans,
+}
 
 impl Engine {
     fn limits(&self) -> Limits {
@@ -292,9 +306,14 @@ impl Engine {
     }
 
     /// Runs of a chunk's log from which on the newest are merged into one.
-    pub(crate) fn log_runs_merge(&self) -> u32 {
+    pub(crate) fn log_runs_merge(&self, readers: LogReaders) -> u32 {
+        let most = match readers {
+            LogReaders::None => RUNS_MERGE_UNREAD,
+            LogReaders::Gets => RUNS_MERGE,
+            LogReaders::Scans => RUNS_MERGE_SCANNED,
+        };
         // Small chunks are rewritten at little cost, so their logs are short.
-        let most = (self.options.chunk_bytes_max() / 256).clamp(4, u64::from(RUNS_MERGE)) as u32;
+        let most = (self.options.chunk_bytes_max() / 256).clamp(4, u64::from(most)) as u32;
         self.by_metadata(most, 4)
     }
 

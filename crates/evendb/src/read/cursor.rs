@@ -25,8 +25,10 @@ use crate::sync::epoch;
 use crate::value::Value;
 use std::ops::{Bound, RangeBounds};
 
-/// A refill takes this many records at first, then four times as many each time.
+/// The first refill takes as many records as a scan does as a rule, so many while that is not known;
+/// each further one what is left of those, or half of what came before.
 const FIRST_RECORDS: usize = 32;
+const RECORDS_MIN: usize = 16;
 const RECORDS_MAX: usize = 512;
 /// A refill from tables takes about so many bytes of blocks at most, and so many while the buffers of
 /// all cursors take more than a 32nd of the budget.
@@ -41,20 +43,26 @@ struct End {
     /// Forward: where the next refill begins. Backward: below what.
     position: Option<Vec<u8>>,
     exhausted: bool,
+    /// Records to take by the next refill, and those that a scan takes as a rule.
     records: usize,
+    usual: usize,
+    /// Records that were given out before the buffer was last refilled.
+    given: u64,
     /// Where the last fill left a funk.
     scan: Option<FunkScan>,
     charge: Option<Charge>,
 }
 
 impl End {
-    fn new(position: Option<Vec<u8>>) -> End {
+    fn new(position: Option<Vec<u8>>, records: usize) -> End {
         End {
             buffer: Buffer::default(),
             last: None,
             position,
             exhausted: false,
-            records: FIRST_RECORDS,
+            records,
+            usual: records,
+            given: 0,
             scan: None,
             charge: None,
         }
@@ -149,11 +157,13 @@ impl Cursor {
             Err(error) => (None, Some(error)),
         };
         let empty = high.as_ref().is_some_and(|high| *high <= low);
+        let records = keyspace.usual_scan().unwrap_or(FIRST_RECORDS);
+        let records = records.clamp(RECORDS_MIN, RECORDS_MAX);
         let mut cursor = Cursor {
             moment,
             keyspace,
-            front: End::new(Some(low.clone())),
-            back: End::new(high.clone()),
+            front: End::new(Some(low.clone()), records),
+            back: End::new(high.clone(), records),
             low,
             high,
             error,
@@ -234,6 +244,7 @@ impl Cursor {
         if let Some(last) = end.buffer.taken_key() {
             end.last = Some(last.to_vec());
         }
+        end.given += end.buffer.taken_count() as u64;
         end.buffer.clear();
         let guard = epoch::pin();
         let index = self.keyspace.index.load(&guard);
@@ -285,8 +296,20 @@ impl Cursor {
         }
         end.count(engine.ledger());
         engine.metrics.scanned_records.add(end.buffer.len() as u64);
-        end.records = (end.records * 4).min(RECORDS_MAX);
+        let seen = end.given as usize + end.buffer.len();
+        let left = end.usual.saturating_sub(seen);
+        end.records = left.max(seen / 2).clamp(RECORDS_MIN, RECORDS_MAX);
         Ok(())
+    }
+}
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        let given = |end: &End| end.given + end.buffer.taken_count() as u64;
+        if self.moment.is_some() {
+            self.keyspace
+                .note_scan(given(&self.front) + given(&self.back));
+        }
     }
 }
 
@@ -299,7 +322,7 @@ fn fill_unpinned(
 ) -> Result<Filled> {
     let mut scan = match end.scan.take() {
         Some(scan) if scan.is_of(funk) => scan,
-        _ => FunkScan::seek(funk, span)?,
+        _ => FunkScan::seek(funk, span, span.records_max)?,
     };
     let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span)?;
     if matches!(filled, Filled::UpTo(_)) {

@@ -18,6 +18,7 @@ use crate::funk::Funk;
 use crate::munk::{Munk, MunkCursor, PageArc};
 use crate::sync::epoch::Guard;
 use crate::value::{Owner, Value};
+use evendb_storage::table::ReadAhead;
 use evendb_storage::{Kind, Version};
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -79,6 +80,11 @@ impl Buffer {
     pub(crate) fn peek_key(&self) -> Option<&[u8]> {
         let slot = self.slots.get(self.taken)?;
         Some(self.owners[slot.key_owner as usize].slice(&slot.key))
+    }
+
+    /// How many have been taken.
+    pub(crate) fn taken_count(&self) -> usize {
+        self.taken
     }
 
     /// The key last taken, if one has been.
@@ -435,16 +441,34 @@ pub(crate) struct FunkScan {
     /// Newest first.
     runs: Vec<TableKeys>,
     base: BaseKeys,
+    /// Memory of the blocks it holds, about.
+    block_bytes: usize,
 }
 
-/// Blocks of the base that are read at once when a scan moves on.
+/// Blocks that are read at once when a scan moves on; twice as many each time, up to the most.
 const READAHEAD_BLOCKS: usize = 8;
+const READAHEAD_BLOCKS_MAX: usize = 32;
 /// What a block takes as a rule.
-const RUN_BLOCK_BYTES: usize = 4096;
+const BLOCK_BYTES: usize = 4096;
 
 impl FunkScan {
-    /// At the start of a span.
-    pub(crate) fn seek(funk: &Arc<Funk>, span: &Span<'_>) -> Result<FunkScan> {
+    /// At the start of a span of which about `records` are wanted, spread over the tables as all
+    /// records are: each is read by one read, if that is right.
+    pub(crate) fn seek(funk: &Arc<Funk>, span: &Span<'_>, records: usize) -> Result<FunkScan> {
+        let entries: u64 = funk.tables().map(|table| table.part.meta.entries).sum();
+        let max = (span.block_bytes_max / BLOCK_BYTES).clamp(1, READAHEAD_BLOCKS_MAX);
+        let mut block_bytes = 0;
+        let mut readahead = |bytes: u64| {
+            let wanted = records as u64 * bytes / entries.max(1);
+            let seek = (1 + wanted as usize / BLOCK_BYTES).min(max);
+            let readahead = ReadAhead {
+                seek,
+                next: (seek / 2).clamp(1, max),
+                max,
+            };
+            block_bytes += seek * BLOCK_BYTES;
+            readahead
+        };
         let mut runs = Vec::with_capacity(funk.runs.len());
         for run in funk.runs.iter().rev() {
             // A run wholly on the other side of the span's start has nothing.
@@ -465,29 +489,34 @@ impl FunkScan {
                     span.from,
                     span.direction,
                     span.at,
-                    1,
+                    readahead(meta.data_bytes),
                 )?);
             }
         }
+        let base_bytes = funk.base.iter().map(|table| table.part.meta.data_bytes);
+        let of_base = readahead(base_bytes.sum());
         let base = BaseKeys::seek(
             funk.clone(),
             span.from,
             span.direction,
             span.at,
-            READAHEAD_BLOCKS,
+            ReadAhead {
+                next: of_base.next.max(READAHEAD_BLOCKS).min(max),
+                ..of_base
+            },
         )?;
         Ok(FunkScan {
             funk: funk.clone(),
             runs,
             base,
+            // The base's window grows.
+            block_bytes: block_bytes + max * BLOCK_BYTES,
         })
     }
 
     /// Memory of the blocks it holds.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<FunkScan>()
-            + self.runs.len() * (size_of::<TableKeys>() + RUN_BLOCK_BYTES)
-            + READAHEAD_BLOCKS * RUN_BLOCK_BYTES
+        size_of::<FunkScan>() + self.runs.len() * size_of::<TableKeys>() + self.block_bytes
     }
 
     /// Whether it scans this very funk.

@@ -6,7 +6,7 @@
 use crate::error::Result;
 use crate::funk::Funk;
 use crate::sync::Arc;
-use evendb_storage::table::{Block, Table, TableCursor};
+use evendb_storage::table::{Block, ReadAhead, Table, TableCursor};
 use evendb_storage::{Kind, Version};
 use std::ops::Range;
 
@@ -43,9 +43,9 @@ impl TableKeys {
         from: Option<&[u8]>,
         direction: Direction,
         at: Version,
-        readahead_blocks: usize,
+        readahead: ReadAhead,
     ) -> Result<TableKeys> {
-        let mut cursor = TableCursor::new(table, readahead_blocks);
+        let mut cursor = TableCursor::new(table, readahead);
         match (direction, from) {
             (Direction::Forward, Some(key)) => cursor.seek(key)?,
             (Direction::Forward, None) => cursor.seek_first()?,
@@ -122,7 +122,7 @@ pub(crate) struct BaseKeys {
     current: Option<TableKeys>,
     direction: Direction,
     at: Version,
-    readahead_blocks: usize,
+    readahead: ReadAhead,
 }
 
 impl BaseKeys {
@@ -131,7 +131,7 @@ impl BaseKeys {
         from: Option<&[u8]>,
         direction: Direction,
         at: Version,
-        readahead_blocks: usize,
+        readahead: ReadAhead,
     ) -> Result<BaseKeys> {
         let tables = &funk.base;
         let index = match (direction, from) {
@@ -150,7 +150,7 @@ impl BaseKeys {
             current: None,
             direction,
             at,
-            readahead_blocks,
+            readahead,
         };
         if let Some(index) = index {
             keys.index = index;
@@ -166,7 +166,7 @@ impl BaseKeys {
                 from,
                 self.direction,
                 self.at,
-                self.readahead_blocks,
+                self.readahead,
             )?),
             None => None,
         };
@@ -193,7 +193,7 @@ impl BaseKeys {
                 None,
                 self.direction,
                 self.at,
-                self.readahead_blocks,
+                self.readahead,
             )?);
         }
         Ok(())

@@ -13,9 +13,16 @@ use crate::manifest::edit::Place;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Weak};
 use crate::trace;
+use crate::version::clock::checkpoint_of;
 
 /// Edits that may wait for upkeep to make them durable.
 const QUEUED_EDITS_MAX: usize = 64;
+
+/// A log of no more than this part of the base is rewritten with it only when there is another reason.
+const LOG_PART_SMALL: u64 = 32;
+
+/// A chunk to whose base nothing was added for so many checkpoints does not grow any more.
+const GROWS_CHECKPOINTS: u64 = 16;
 
 impl Engine {
     /// Makes queued edits durable. A full disk is no error: they stay queued.
@@ -121,7 +128,9 @@ impl Engine {
         }
         // The first phase of the paper's split: a munk is cut in RAM, the tables are shared until
         // the halves' next rebalance, which comes before they split again.
+        // Unless it grows in one place: it is cut around that then.
         if let Some(munk) = &view.munk
+            && self.growth(chunk, &view)?.streams().is_empty()
             && let Some(middle) = munk.middle_key()
             && chunk.range.contains(&middle)
             && *middle > *chunk.range.low
@@ -140,7 +149,8 @@ impl Engine {
                 let meta = &run.table.part.meta;
                 *meta.min_key < *key && *key <= *meta.max_key
             };
-            chunk.range.contains(key) && !view.funk.runs.iter().any(cuts)
+            let runs = &view.funk.runs;
+            chunk.range.contains(key) && (log_is_small(view) || !runs.iter().any(cuts))
         };
         let mut lows = vec![chunk.range.low.to_vec()];
         let mut group = 0;
@@ -235,10 +245,20 @@ impl Engine {
         };
         let stats = ChunkStats {
             // Only the right neighbour is merged with: every pair has one left member.
-            next_bytes: neighbour(root.next(&chunk.range.low)),
+            next_bytes: neighbour(
+                root.next(&chunk.range.low)
+                    .filter(|(_, next)| !self.grows(chunk) && !self.grows(next)),
+            ),
             ..self.own_figures(chunk, view)
         };
         (stats, self.picker_limits())
+    }
+
+    /// Whether data arrives in order at the chunk's end: in one chunk with a neighbour it would be
+    /// rewritten with that one's.
+    fn grows(&self, chunk: &Chunk) -> bool {
+        let joined_at = chunk.joined_at.load(Ordering::Relaxed);
+        joined_at > 0 && joined_at + GROWS_CHECKPOINTS >= checkpoint_of(self.clock.now())
     }
 
     /// A chunk's figures without its neighbours'.
@@ -251,8 +271,11 @@ impl Engine {
             live_bytes_estimate: live_bytes(chunk, view),
             has_munk: view.munk.is_some(),
             update_rate: self.space.update_rate(chunk),
-            shares_tables: funk.tables().any(|table| !inside(chunk, table)),
-            appended_in_order: funk.runs.is_empty() && funk.base.len() > 1,
+            shares_tables: match log_is_small(view) {
+                true => funk.base.iter().any(|table| !inside(chunk, table)),
+                false => funk.tables().any(|table| !inside(chunk, table)),
+            },
+            appended_in_order: funk.base.len() > 1 && log_is_small(view),
             records: records(view),
             // A snapshot keeps tombstones alive: rewriting would not get rid of them.
             tombstones: match self.clock.snapshot_count() {
@@ -337,6 +360,13 @@ pub(crate) fn output_bytes(view: &View) -> u64 {
             bytes / entries.max(1) * entries.saturating_sub(2 * deletes)
         }
     }
+}
+
+/// Whether the log is next to nothing beside the base: records that came late into data that arrives
+/// in order.
+fn log_is_small(view: &View) -> bool {
+    let base_bytes: u64 = view.funk.base.iter().map(|table| table.part_len()).sum();
+    view.funk.log_bytes() * LOG_PART_SMALL <= base_bytes
 }
 
 /// Whether a table lies within the chunk, or was left to it and a neighbour by a split.

@@ -19,6 +19,7 @@ use crate::manifest::ChunkId;
 use crate::manifest::edit::{Change, ChunkRecord, Part, Role};
 use crate::munk::Munk;
 use crate::plant::planted;
+use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, MutexGuard};
 use crate::version::clock::checkpoint_of;
 
@@ -267,6 +268,13 @@ impl Engine {
             writer.retired = true;
             for new_chunk in &chunks {
                 new_chunk.heat.inherit(&chunk.heat, chunks.len());
+                // Relaxed: for deciding only.
+                for (new, old) in [
+                    (&new_chunk.based_at, &chunk.based_at),
+                    (&new_chunk.joined_at, &chunk.joined_at),
+                ] {
+                    new.fetch_max(old.load(Ordering::Relaxed), Ordering::Relaxed);
+                }
             }
         }
         Ok(chunks)

@@ -17,12 +17,13 @@
 
 use super::layout::chunk_record;
 use super::merge::{Dropping, Merge, Source, TableSource};
-use crate::chunk::{Chunk, Token, View};
+use crate::chunk::{Chunk, Heat, Token, View};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::{Funk, Run};
 use crate::keyspace::KeyspaceState;
 use crate::manifest::edit::{Change, Part, Place, Role};
+use crate::memory::LogReaders;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Weak};
 use evendb_storage::vfs::WriteBehind;
@@ -60,11 +61,28 @@ fn first_to_merge(sizes: &[u64], runs_min: usize, bytes_max: u64) -> Option<usiz
     (sizes.len() - first >= runs_min).then_some(first)
 }
 
+/// Who reads the chunk's log.
+fn readers_of(chunk: &Chunk, view: &View) -> LogReaders {
+    if view.munk.is_some() {
+        return LogReaders::None;
+    }
+    let heat = &chunk.heat;
+    let [gets, scans, puts] =
+        [&heat.get_heat, &heat.scan_heat, &heat.write_heat].map(|sum| Heat::load(sum));
+    if scans > puts {
+        LogReaders::Scans
+    } else if gets + scans > puts / 64.0 {
+        LogReaders::Gets
+    } else {
+        LogReaders::None
+    }
+}
+
 impl Engine {
     /// The first run to merge, if the chunk's log has too many.
-    fn log_merge_of(&self, view: &View) -> Option<usize> {
+    fn log_merge_of(&self, chunk: &Chunk, view: &View) -> Option<usize> {
         let runs = &view.funk.runs;
-        let many = self.log_runs_merge() as usize;
+        let many = self.log_runs_merge(readers_of(chunk, view)) as usize;
         if runs.len() < many {
             return None;
         }
@@ -75,7 +93,7 @@ impl Engine {
     /// Notes a chunk whose runs should be merged; whether so many are noted that it is time.
     pub(crate) fn note_log_merge(&self, chunk: &Arc<Chunk>, view: &View) {
         // On a full disk it would only take room for a while that deletes count on.
-        if !self.ballast.is_owed() && self.log_merge_of(view).is_some() {
+        if !self.ballast.is_owed() && self.log_merge_of(chunk, view).is_some() {
             self.log_merges.lock().push(Arc::downgrade(chunk));
         }
     }
@@ -125,7 +143,7 @@ impl Engine {
             return None;
         }
         let view = chunk.view.load_full();
-        let first = self.log_merge_of(&view)?;
+        let first = self.log_merge_of(chunk, &view)?;
         let runs = &view.funk.runs[first..];
         let written = self.write_run_of(chunk, runs, behind);
         let (part, keys) = match written {
@@ -176,7 +194,7 @@ impl Engine {
         if merge.current().is_none() {
             return Ok((None, Vec::new()));
         }
-        let (id, bytes, meta, keys) = self.build_table(&mut merge, u64::MAX)?;
+        let (id, bytes, meta, keys) = self.build_table(&mut merge, u64::MAX, None)?;
         let offset = self.container.allocate(meta.len)?;
         if let Err(error) = self.container.write(behind, &bytes, offset) {
             self.container.free(offset, meta.len);

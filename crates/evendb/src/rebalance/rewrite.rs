@@ -8,6 +8,7 @@
 //! was. Records are counted in and out by the merge; a read error aborts.
 
 use super::breath::Breath;
+use super::growth::{Growth, Stream};
 use super::layout::{Munks, NewChunk};
 use super::merge::{Dropping, Merge, MunkSource, Source, TableSource};
 use crate::chunk::{Chunk, View};
@@ -17,10 +18,12 @@ use crate::funk::tables::table_path;
 use crate::keyspace::KeyspaceState;
 use crate::manifest::edit::{Part, Place, Role};
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
 use crate::trace;
-use evendb_storage::TableId;
+use crate::version::clock::checkpoint_of;
 use evendb_storage::table::{TableMeta, TableSink, TableWriter};
 use evendb_storage::vfs::{File, WriteBehind};
+use evendb_storage::{Kind, TableId};
 
 /// A new SSTable's file.
 struct FileSink {
@@ -69,7 +72,7 @@ impl Engine {
         let _rebalancing = Rebalancing(chunks);
         let ordinals: Vec<u32> = views.iter().map(|view| view.funk.run_end).collect();
         let written = self.write_tables(chunks, &views);
-        let parts = written.inspect_err(|error| {
+        let (parts, streams) = written.inspect_err(|error| {
             if matches!(error.kind(), ErrorKind::Corruption) {
                 chunks.iter().for_each(|chunk| self.note_damage(chunk));
             }
@@ -81,6 +84,7 @@ impl Engine {
         {
             self.replace_tables(keyspace, chunk, parts.clone(), ordinals[0])
                 .inspect_err(|_| remove(&parts))?;
+            note_base(chunk, &views);
             self.metrics.rebalances.add(1);
             trace::event!(
                 DEBUG,
@@ -112,6 +116,13 @@ impl Engine {
         };
         let replaced = self.replace_chunks(keyspace, chunks, new, Some(&ordinals), Munks::Keep);
         let replaced = replaced.inspect_err(|_| remove(&parts))?;
+        for new in &replaced {
+            note_base(new, &views);
+            if streams.iter().any(|stream| *stream.low == *new.range.low) {
+                let now = checkpoint_of(self.clock.now());
+                new.joined_at.store(now, Ordering::Relaxed);
+            }
+        }
         self.metrics.rebalances.add(1);
         counter.add(1);
         match chunks.len() {
@@ -157,23 +168,66 @@ impl Engine {
         }
     }
 
-    /// Merges and writes; the tables are synced, their names with the edit. On an error nothing is left.
-    fn write_tables(&self, chunks: &[Arc<Chunk>], views: &[Arc<View>]) -> Result<Vec<Part>> {
+    /// Where the chunk grows, and how much it holds. Reads everything, if there is no munk.
+    pub(super) fn growth(&self, chunk: &Chunk, view: &View) -> Result<Growth> {
+        let horizon = self.clock.horizon();
+        let dropping = Dropping {
+            horizon: &horizon,
+            // At the bottom versions become zero.
+            bottom: false,
+        };
+        let mut merge = Merge::new(sources_of(chunk, view)?, dropping)?;
+        let mut growth = Growth::since(chunk.based_at.load(Ordering::Relaxed));
+        let mut last_key: Option<Vec<u8>> = None;
+        let mut breath = Breath::new(self);
+        while let Some(entry) = merge.current() {
+            if last_key.as_deref() != Some(entry.key) {
+                if entry.kind == Kind::Put {
+                    let bytes = (entry.key.len() + entry.value.len()) as u64;
+                    growth.add(entry.key, bytes, checkpoint_of(entry.version));
+                }
+                let last = last_key.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(entry.key);
+            }
+            merge.advance()?;
+            breath.take_sometimes(self, self.reorganisation_rest());
+        }
+        Ok(growth)
+    }
+
+    /// Merges and writes; the tables are synced, their names with the edit. On an error nothing is
+    /// left. Beside the tables the streams around which they were cut.
+    fn write_tables(
+        &self,
+        chunks: &[Arc<Chunk>],
+        views: &[Arc<View>],
+    ) -> Result<(Vec<Part>, Vec<Stream>)> {
         let total: u64 = views.iter().map(|view| data_bytes(view)).sum();
         let bytes_max = self.options.chunk_bytes_max();
-        // How much of the log overwrites the base is known only at the end: cut at 7/10 of the
-        // limit if it might not fit one chunk.
-        let piece_bytes = if total <= bytes_max {
-            u64::MAX / 2
-        } else {
-            bytes_max * 7 / 10
-        };
         let horizon = self.clock.horizon();
         let mut parts = Vec::new();
+        let mut streams = Vec::new();
         // Tombstones that hide nothing, and nothing else: there is no need to read them.
         if horizon.snapshots.is_empty() && views.iter().all(|view| tombstones_only(view)) {
-            return Ok(parts);
+            return Ok((parts, streams));
         }
+        // How much of the log overwrites the base only a look at all of it tells.
+        let mut piece_bytes = u64::MAX / 2;
+        if let ([chunk], [view]) = (chunks, views)
+            && total > bytes_max
+        {
+            let growth = self.growth(chunk, view)?;
+            if growth.live_bytes() > bytes_max {
+                piece_bytes = bytes_max * 7 / 10;
+                streams = growth.streams();
+            }
+        } else if total > bytes_max {
+            piece_bytes = bytes_max * 7 / 10;
+        }
+        let ends = |stream: &Stream| [Some(stream.low.clone()), stream.end.clone()];
+        let mut cuts: Vec<Vec<u8>> = streams.iter().flat_map(ends).flatten().collect();
+        cuts.reverse();
         // Sources of two chunks have disjoint keys, so their order does not matter.
         let mut sources = Vec::new();
         for (chunk, view) in chunks.iter().zip(views) {
@@ -184,24 +238,27 @@ impl Engine {
             bottom: true,
         };
         let result = Merge::new(sources, dropping)
-            .and_then(|mut merge| self.write_pieces(&mut merge, piece_bytes, &mut parts));
+            .and_then(|mut merge| self.write_pieces(&mut merge, piece_bytes, cuts, &mut parts));
         if let Err(error) = result {
             self.remove_tables(&parts);
             return Err(error);
         }
-        Ok(parts)
+        Ok((parts, streams))
     }
 
     fn write_pieces(
         &self,
         merge: &mut Merge<'_>,
         piece_bytes: u64,
+        mut cuts: Vec<Vec<u8>>,
         parts: &mut Vec<Part>,
     ) -> Result<()> {
-        while merge.current().is_some() {
+        while let Some(entry) = merge.current() {
+            while cuts.pop_if(|cut| **cut <= *entry.key).is_some() {}
             let id = self.new_table_id();
             let path = table_path(&self.dir, id);
-            let written = self.write_table(merge, id, piece_bytes);
+            let end = cuts.last().map(|cut| &**cut);
+            let written = self.write_table(merge, id, piece_bytes, end);
             match written {
                 Ok(part) => parts.push(part),
                 Err(error) => {
@@ -215,7 +272,14 @@ impl Engine {
         Ok(())
     }
 
-    fn write_table(&self, merge: &mut Merge<'_>, id: TableId, bytes_max: u64) -> Result<Part> {
+    /// A table of about `bytes_max` bytes, of keys below `end`.
+    fn write_table(
+        &self,
+        merge: &mut Merge<'_>,
+        id: TableId,
+        bytes_max: u64,
+        end: Option<&[u8]>,
+    ) -> Result<Part> {
         let path = table_path(&self.dir, id);
         let io = |what| {
             let path = path.clone();
@@ -235,7 +299,8 @@ impl Engine {
             if new_key {
                 // A record too large for the rest gets a table of its own.
                 let size = (entry.key.len() + entry.value.len()) as u64;
-                if last_key.is_some() && writer.bytes_estimate() + size > bytes_max {
+                let full = writer.bytes_estimate() + size > bytes_max;
+                if last_key.is_some() && (full || end.is_some_and(|end| *entry.key >= *end)) {
                     break;
                 }
                 let last = last_key.get_or_insert_default();
@@ -261,6 +326,14 @@ impl Engine {
             meta: Arc::new(meta),
         })
     }
+}
+
+/// The chunk's base holds what the funks of `views` had.
+fn note_base(chunk: &Chunk, views: &[Arc<View>]) {
+    let runs = views.iter().flat_map(|view| &view.funk.runs);
+    let checkpoints = runs.map(|run| run.table.part.checkpoint);
+    let based_at = checkpoints.max().unwrap_or(0);
+    chunk.based_at.fetch_max(based_at, Ordering::Relaxed);
 }
 
 /// Whether there is no value in any table.

@@ -1,8 +1,8 @@
 //! A cursor over one table, in both directions.
 //!
-//! It holds one block, a [`Walk`] within it, and a window of blocks read ahead. A seek reads the
-//! one block it needs; moving out of that block reads `readahead_blocks` at once, towards where
-//! the cursor moves. A step within a block neither allocates nor reads.
+//! It holds one block, a [`Walk`] within it, and a window of blocks read ahead, by one read for as many
+//! as [`ReadAhead`] says, towards where the cursor moves. A step within a block neither allocates nor
+//! reads.
 //!
 //! Belongs to one thread at a time. Sees the whole table: versions are the caller's to filter.
 
@@ -15,13 +15,35 @@ use crate::{EntryRef, Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// How many data blocks a cursor fetches by one read, each at least 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReadAhead {
+    /// When it seeks.
+    pub seek: usize,
+    /// When it first moves on from there; then twice as many each time.
+    pub next: usize,
+    /// At most.
+    pub max: usize,
+}
+
+impl From<usize> for ReadAhead {
+    /// One block for a seek, so many when it moves on.
+    fn from(blocks: usize) -> ReadAhead {
+        ReadAhead {
+            seek: 1,
+            next: blocks,
+            max: blocks,
+        }
+    }
+}
+
 /// A cursor over a table's records, in both directions; owns the table.
 ///
 /// Errors leave the cursor invalid; the caller stops.
 #[derive(Debug)]
 pub struct TableCursor {
     table: Arc<Table>,
-    readahead_blocks: usize,
+    readahead: ReadAhead,
     window: Window,
     block: Option<Block>,
     ordinal: usize,
@@ -29,12 +51,11 @@ pub struct TableCursor {
 }
 
 impl TableCursor {
-    /// An unpositioned cursor. `readahead_blocks` data blocks (at least 1) are fetched by one read
-    /// when the cursor moves on in its direction.
-    pub fn new(table: Arc<Table>, readahead_blocks: usize) -> TableCursor {
+    /// An unpositioned cursor.
+    pub fn new(table: Arc<Table>, readahead: impl Into<ReadAhead>) -> TableCursor {
         TableCursor {
             table,
-            readahead_blocks: readahead_blocks.max(1),
+            readahead: readahead.into(),
             window: Window::default(),
             block: None,
             ordinal: 0,
@@ -51,14 +72,14 @@ impl TableCursor {
     /// To the first record with key `>= key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         let ordinal = self.table.first_block_at(key);
-        if !self.load(ordinal, Reach::Forward(1))? {
+        if !self.load(ordinal, Reach::Forward(self.readahead.seek))? {
             return Ok(());
         }
         if self.walk_in_block(|walk, block| walk.seek(block, key))? {
             return Ok(());
         }
         // Behind the block's last key, but not behind its separator: the next block's first key.
-        self.first_of(ordinal + 1, self.readahead_blocks)
+        self.next_block()
     }
 
     /// To the last record with key `< key`.
@@ -67,7 +88,7 @@ impl TableCursor {
         if ordinal == self.table.block_count() {
             return self.seek_last();
         }
-        if !self.load(ordinal, Reach::Backward(1))? {
+        if !self.load(ordinal, Reach::Backward(self.readahead.seek))? {
             return Ok(());
         }
         if self.walk_in_block(|walk, block| walk.seek(block, key))? {
@@ -79,14 +100,14 @@ impl TableCursor {
 
     /// To the first record.
     pub fn seek_first(&mut self) -> Result<()> {
-        self.first_of(0, 1)
+        self.first_of(0, self.readahead.seek)
     }
 
     /// To the last record.
     pub fn seek_last(&mut self) -> Result<()> {
         match self.table.block_count() {
             0 => self.clear(),
-            count => self.last_of(count - 1, 1)?,
+            count => self.last_of(count - 1, self.readahead.seek)?,
         }
         Ok(())
     }
@@ -101,7 +122,7 @@ impl TableCursor {
         if !self.valid() || self.walk_in_block(Walk::advance)? {
             return Ok(());
         }
-        self.first_of(self.ordinal + 1, self.readahead_blocks)
+        self.next_block()
     }
 
     /// To the record before. Stays invalid if it is.
@@ -112,7 +133,10 @@ impl TableCursor {
         }
         match self.ordinal {
             0 => self.clear(),
-            ordinal => self.last_of(ordinal - 1, self.readahead_blocks)?,
+            ordinal => {
+                let blocks = self.blocks_ahead(ordinal - 1);
+                self.last_of(ordinal - 1, blocks)?;
+            }
         }
         Ok(())
     }
@@ -142,6 +166,20 @@ impl TableCursor {
 
     fn clear(&mut self) {
         self.walk.clear();
+    }
+
+    fn next_block(&mut self) -> Result<()> {
+        let blocks = self.blocks_ahead(self.ordinal + 1);
+        self.first_of(self.ordinal + 1, blocks)
+    }
+
+    /// How many blocks to read when the cursor moves on to block `ordinal`.
+    fn blocks_ahead(&mut self, ordinal: usize) -> usize {
+        let blocks = self.readahead.next;
+        if !self.window.holds(ordinal) {
+            self.readahead.next = (2 * blocks).min(self.readahead.max).max(blocks);
+        }
+        blocks
     }
 
     fn first_of(&mut self, ordinal: usize, blocks: usize) -> Result<()> {

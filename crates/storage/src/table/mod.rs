@@ -31,7 +31,7 @@ mod window;
 mod writer;
 
 pub use block::{Block, KEY_BYTES_MAX};
-pub use cursor::TableCursor;
+pub use cursor::{ReadAhead, TableCursor};
 pub use examine::{
     BlockFacts, Examined, FOOTER_LEN, FOOTER_MAGIC, TableDamage, TableFacts, TablePart,
     TableVisitor, examine, identify_footer,

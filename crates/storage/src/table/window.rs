@@ -35,13 +35,18 @@ impl Window {
     /// Block `ordinal`, from the window or after moving the window there. A block that is not
     /// compressed shares the window's buffer, which is used again once nobody else has it.
     pub(super) fn block(&mut self, table: &Table, ordinal: usize, reach: Reach) -> Result<Block> {
-        if !self.blocks.contains(&ordinal) {
+        if !self.holds(ordinal) {
             self.fetch(table, ordinal, reach)?;
         }
         let place = table.place(ordinal);
         let start = (place.start - self.start) as usize;
         let end = (place.end - self.start) as usize;
         table.block_in(&self.buffer, start..end, place.start)
+    }
+
+    /// Whether a block is in the window.
+    pub(super) fn holds(&self, ordinal: usize) -> bool {
+        self.blocks.contains(&ordinal)
     }
 
     /// The stored checksum of a block in the window.
