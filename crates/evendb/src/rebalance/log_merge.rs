@@ -67,8 +67,7 @@ fn readers_of(chunk: &Chunk, view: &View) -> LogReaders {
         return LogReaders::None;
     }
     let heat = &chunk.heat;
-    let [gets, scans, puts] =
-        [&heat.get_heat, &heat.scan_heat, &heat.write_heat].map(|sum| Heat::load(sum));
+    let [gets, scans, puts] = [&heat.get_heat, &heat.scan_heat, &heat.write_heat].map(Heat::load);
     if scans > puts {
         LogReaders::Scans
     } else if gets + scans > puts / 64.0 {

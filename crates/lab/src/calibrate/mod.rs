@@ -503,7 +503,7 @@ fn check(interrupted: &AtomicBool) -> Result<(), CalibrateError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn settings(directory: &Path) -> Settings {
@@ -516,7 +516,8 @@ mod tests {
         }
     }
 
-    fn calibration() -> Calibration {
+    /// Round figures.
+    pub(crate) fn calibration() -> Calibration {
         let same = |value: f64| Sliced {
             median: value,
             min: value / 2.0,

@@ -197,8 +197,7 @@ fn run() -> String {
             "value_bytes": 800, "durability": "process", "seed": 1 },
         "machine": { "cpu": "A <CPU> & more", "cores": 2, "memory_bytes": 24u64 << 30,
             "kernel": "6.1", "filesystem": "ext4" },
-        "limits": { "disk": { "write_mib_per_second": 800.5, "fdatasync_per_second": 8900 },
-            "memory_copy_gib_per_second": 9.5 },
+        "limits": crate::calibrate::tests::calibration().to_json(),
         "stores": settings,
     })
     .to_string()

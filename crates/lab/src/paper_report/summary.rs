@@ -6,11 +6,12 @@ use serde_json::{Map, Value};
 use super::arrangement;
 use super::document::{Block, Document, Entry, Section, Table, Tone};
 use super::gap::{self, Gap, Place};
-use super::quantity::{Quantity, figure};
+use super::quantity::{Percentile, Quantity, figure};
 use super::results::{Cell, Results};
 use super::series::{named, size};
 use super::stores::{self, Looks};
 use super::tables::{full_label, ratio_entry};
+use crate::calibrate::{self, Calibration};
 
 /// Experiments that vary something else than the workload and its size: not in the summary.
 const VARYING: [&str; 5] = ["figure-10", "figure-11", "figure-12", "table-4", "load"];
@@ -364,7 +365,6 @@ fn method(results: &Results) -> Section {
     for (caption, entries) in [
         ("Settings of the stores", named("stores").cloned()),
         ("The machine", named("machine").cloned()),
-        ("Limits of the machine, measured", named("limits").cloned()),
         ("The run", Some(rest(run))),
     ] {
         let table = pairs(caption, &entries.unwrap_or_default());
@@ -372,7 +372,9 @@ fn method(results: &Results) -> Section {
             blocks.push(Block::Table(table));
         }
     }
-    if named("limits").is_none() {
+    if let Some(limits) = limits(results) {
+        blocks.push(Block::Table(limits));
+    } else {
         blocks.push(Block::Text(
             "The limits of the machine (disk, memory, CPU) were not measured in this run."
                 .to_owned(),
@@ -383,6 +385,98 @@ fn method(results: &Results) -> Section {
         short: "Method".to_owned(),
         blocks,
     }
+}
+
+/// What the machine can do at most, and how much of it EvenDB's best cell reached.
+fn limits(results: &Results) -> Option<Table> {
+    let calibration = Calibration::from_json(results.run.get("limits")?)?;
+    let rows = calibrate::limits(&calibration).into_iter().map(|limit| {
+        let reached = reached(results, limit.name);
+        let (place, measured, share) = match reached {
+            Some((cell, measured)) => (
+                cell,
+                limit.unit.show(measured),
+                format!("{:.2}", limit.share(measured)),
+            ),
+            None => (
+                "not measured in this run".to_owned(),
+                String::new(),
+                String::new(),
+            ),
+        };
+        [
+            limit.of.to_owned(),
+            limit.by.to_owned(),
+            limit.unit.show(limit.value),
+            place,
+            measured,
+            share,
+        ]
+        .map(|text| Entry::toned(text, Tone::Words))
+        .to_vec()
+    });
+    let heading = [
+        "what",
+        "bound by",
+        "limit",
+        "EvenDB's best",
+        "",
+        "of the limit",
+    ];
+    Some(Table {
+        caption: "Limits of the machine, measured before the run".to_owned(),
+        heading: heading.map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+    })
+}
+
+/// EvenDB's best figure for a limit, in the limit's unit, with the cell's name.
+fn reached(results: &Results, limit: &str) -> Option<(String, f64)> {
+    let (mixes, largest) = match limit {
+        "get_ram" => (&["C"][..], false),
+        "scan_ram" => (&["E100", "E1000"][..], false),
+        "gets_cold" => (&["C"][..], true),
+        "ingest" => (&["ingest"][..], true),
+        _ => return None,
+    };
+    let own = |cell: &&Cell| {
+        let mix = cell.mix.as_deref().unwrap_or_default();
+        mixes.contains(&mix) && cell.data_bytes.is_some()
+    };
+    let sizes = results.cells.iter().filter(own).map(|cell| cell.data_bytes);
+    // In RAM: what is smallest. Cold: what is largest.
+    let size = match largest {
+        true => sizes.max(),
+        false => sizes.min(),
+    }?;
+    let cells = results
+        .cells
+        .iter()
+        .filter(own)
+        .filter(|cell| cell.data_bytes == size);
+    let value = |cell: &Cell| {
+        let rate = cell.spread(stores::OWN, Quantity::Throughput)?.median;
+        let rounds = cell.stores.iter().find(|one| one.store == stores::OWN)?;
+        let phase = &rounds.finished().next()?.phase;
+        Some(match limit {
+            "get_ram" => {
+                cell.spread(stores::OWN, Quantity::Latency("get", Percentile::P50))?
+                    .median
+            }
+            "scan_ram" => {
+                let threads = cell.threads.unwrap_or(1).max(1) as f64;
+                phase["user_bytes_read"].as_f64()? / phase["seconds"].as_f64()? / threads
+            }
+            "ingest" => phase["user_bytes_written"].as_f64()? / phase["seconds"].as_f64()?,
+            _ => rate,
+        })
+    };
+    let found = cells.filter_map(|cell| Some((cell.name.clone(), value(cell)?)));
+    let less_is_better = limit == "get_ram";
+    found.reduce(|best, next| match (next.1 < best.1) == less_is_better {
+        true => next,
+        false => best,
+    })
 }
 
 /// What the other tables do not say.

@@ -29,6 +29,22 @@ fn made_up_results_become_a_report() {
 }
 
 #[test]
+fn figures_stand_beside_what_the_machine_can_do() {
+    let (_, text) = written(&fixture::lines()).unwrap();
+    let line = |what: &str| {
+        let mut lines = text.lines().filter(|line| line.contains(what));
+        lines.next().expect("a limit").to_owned()
+    };
+    // 100,000 random reads a second in the made-up calibration.
+    let cold = line("reads of 4 KiB by 16 threads");
+    assert!(cold.contains("100,000/s") && cold.contains("C/"), "{cold}");
+    let recovery = line("recovery, of the commit log");
+    assert!(recovery.contains("not measured in this run"), "{recovery}");
+    let ram = line("two dependent cache misses");
+    assert!(ram.contains("300 ns"), "{ram}");
+}
+
+#[test]
 fn names_are_text_everywhere() {
     let (page, text) = written(&fixture::lines()).unwrap();
     assert!(page.contains(&html::escape(fixture::HOSTILE)));

@@ -17,6 +17,7 @@ mod measure;
 mod results;
 
 use super::{Failure, isolated};
+use crate::calibrate;
 use crate::distribution::DistributionKind;
 use crate::memory_limit::{self, MemoryLimit};
 use crate::mix::Mix;
@@ -29,6 +30,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Its arguments.
@@ -265,6 +267,11 @@ impl Arguments {
             );
             return Err(message.into());
         }
+        let first = results.first_run()?.unwrap_or_default();
+        let limits = match &first["limits"] {
+            Value::Null => self.calibrate(),
+            limits => limits.clone(),
+        };
         results.append(&json!({
             "kind": "run",
             "version": 1,
@@ -273,8 +280,26 @@ impl Arguments {
             "stores": stores,
             "memory_limit": self.limit().map_or_else(|why| format!("none: {why}"), |limit| limit.kind().to_owned()),
             "machine": machine::machine(&self.out),
+            "limits": limits,
         }))?;
         self.run_plan(&plan, &results)
+    }
+
+    /// What the machine can do, to be put beside; null, and said so, where that cannot be measured.
+    fn calibrate(&self) -> Value {
+        eprintln!("what the machine can do, half a minute");
+        let mut settings = calibrate::Settings::new(self.out.clone());
+        if self.quick {
+            (settings.time, settings.file_bytes) = (Duration::from_millis(300), 256 << 20);
+        }
+        let never = AtomicBool::new(false);
+        match calibrate::run(&settings, &never, &|_| ()) {
+            Ok(calibration) => calibration.to_json(),
+            Err(error) => {
+                eprintln!("  not measured: {error}");
+                Value::Null
+            }
+        }
     }
 
     fn run_plan(&self, plan: &[Step], results: &Results) -> Result<(), Failure> {
