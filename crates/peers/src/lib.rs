@@ -10,7 +10,7 @@
 //! | `surrealkv` | surrealkv | `surreal::SurrealStore`: tuned for the memory |
 //! | `bf-tree` | bf-tree | `bftree::BfTreeStore`: tuned for the memory |
 //!
-//! `peers-bench` and `parts` open all with the durability of EvenDB's default put: an acknowledged
+//! `parts` opens all with the durability of EvenDB's default put: an acknowledged
 //! put survives the process, not the machine. Experiments ask for a level; the head of each adapter
 //! says what that is for its store. Nothing is compressed.
 
@@ -30,7 +30,6 @@ mod rest;
 pub mod rocks;
 #[cfg(feature = "surrealkv")]
 pub mod surreal;
-pub mod table;
 pub mod wrong;
 
 use evendb_lab::store::StoreError;

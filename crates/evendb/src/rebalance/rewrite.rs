@@ -328,12 +328,13 @@ impl Engine {
     }
 }
 
-/// The chunk's base holds what the funks of `views` had.
+/// The chunk's base holds what the funks of `views` had; whether it grows is to be seen again.
 fn note_base(chunk: &Chunk, views: &[Arc<View>]) {
     let runs = views.iter().flat_map(|view| &view.funk.runs);
     let checkpoints = runs.map(|run| run.table.part.checkpoint);
     let based_at = checkpoints.max().unwrap_or(0);
     chunk.based_at.fetch_max(based_at, Ordering::Relaxed);
+    chunk.joined_at.store(0, Ordering::Relaxed);
 }
 
 /// Whether there is no value in any table.
