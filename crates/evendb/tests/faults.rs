@@ -882,7 +882,7 @@ fn holes_of_the_logs_are_used_after_opening_on_a_full_disk() {
 #[test]
 fn a_merge_of_runs_without_room_does_not_latch() {
     let mut merges = 0;
-    for at in 0..60 {
+    for at in 0..100 {
         let vfs = SimVfs::new(at);
         // Logs that are never at their limit: only their runs are too many.
         let options = on_full(&vfs, Durability::Process)
@@ -894,8 +894,8 @@ fn a_merge_of_runs_without_room_does_not_latch() {
         vfs.inject(no_room_in_the_logs(at, false));
         // A failed sync does latch, whatever it says.
         let by_a_sync = |error: &Error| error.to_string().contains("sync the logs");
-        let failed = (0..40_u32).find_map(|round| {
-            let put = db.put(format!("k{:03}", round * 37 % 100), [7; 20]);
+        let failed = (0..120_u32).find_map(|round| {
+            let put = db.put(format!("k{:03}", round * 37 % 300), [7; 20]);
             let settled = put.and_then(|()| db.settle_debt());
             settled.err().filter(|e| e.kind() != ErrorKind::NoSpace)
         });
@@ -904,7 +904,7 @@ fn a_merge_of_runs_without_room_does_not_latch() {
             continue;
         }
         merges += db.stats().log_merges;
-        assert_eq!(db.prefix("k").count(), 40, "fault {at}");
+        assert_eq!(db.prefix("k").count(), 120, "fault {at}");
     }
     assert!(merges > 0, "nothing was merged");
 }
