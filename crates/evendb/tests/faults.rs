@@ -882,7 +882,7 @@ fn holes_of_the_logs_are_used_after_opening_on_a_full_disk() {
 #[test]
 fn a_merge_of_runs_without_room_does_not_latch() {
     let mut merges = 0;
-    for at in 0..100 {
+    for at in 0..300 {
         let vfs = SimVfs::new(at);
         // Logs that are never at their limit: only their runs are too many.
         let options = on_full(&vfs, Durability::Process)

@@ -24,7 +24,7 @@ use crate::funk::{Funk, Run};
 use crate::keyspace::KeyspaceState;
 use crate::manifest::edit::{Change, Part, Place, Role};
 use crate::memory::LogReaders;
-use crate::sync::atomic::Ordering;
+use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, Weak};
 use evendb_storage::vfs::WriteBehind;
 
@@ -67,7 +67,11 @@ fn readers_of(chunk: &Chunk, view: &View) -> LogReaders {
         return LogReaders::None;
     }
     let heat = &chunk.heat;
-    let [gets, scans, puts] = [&heat.get_heat, &heat.scan_heat, &heat.write_heat].map(Heat::load);
+    // What the policy has seen, and what it has not yet.
+    let count = |sum, new: &AtomicU32| Heat::load(sum) + new.load(Ordering::Relaxed) as f32;
+    let gets = count(&heat.get_heat, &heat.gets);
+    let scans = count(&heat.scan_heat, &heat.scans);
+    let puts = count(&heat.write_heat, &heat.puts);
     if scans > puts {
         LogReaders::Scans
     } else if gets + scans > puts / 64.0 {
