@@ -103,6 +103,17 @@ const fn held(name: &'static str, value: u64, description: &'static str) -> Figu
     )
 }
 
+/// So long all of them took, as the sampled ones say.
+const fn spent(name: &'static str, count: u64, mean_nanos: u64) -> Figure {
+    figure(
+        FigureKind::Counter,
+        FigureUnit::Nanoseconds,
+        name,
+        count.saturating_mul(mean_nanos),
+        "time of these gets in all, from a sample",
+    )
+}
+
 /// So long it takes.
 const fn time(name: &'static str, value: u64, description: &'static str) -> Figure {
     figure(
@@ -162,6 +173,16 @@ impl Stats {
             time("get_nanos.log", gets.log_nanos, "mean, sampled"),
             time("get_nanos.sstable", gets.sstable_nanos, "mean, sampled"),
             time("get_nanos.absent", gets.absent_nanos, "mean, sampled"),
+            spent("get_nanos_total.munk", gets.munk, gets.munk_nanos),
+            spent("get_nanos_total.delta", gets.delta, gets.delta_nanos),
+            spent(
+                "get_nanos_total.row_cache",
+                gets.row_cache,
+                gets.row_cache_nanos,
+            ),
+            spent("get_nanos_total.log", gets.log, gets.log_nanos),
+            spent("get_nanos_total.sstable", gets.sstable, gets.sstable_nanos),
+            spent("get_nanos_total.absent", gets.absent, gets.absent_nanos),
             events("puts", self.puts, "records put"),
             events("deletes", self.deletes, "records deleted"),
             events("batches", self.batches, "batches of several records"),

@@ -8,7 +8,9 @@ use super::document::{Block, Places, Section, Shape};
 use super::quantity::{Percentile, Quantity};
 use super::results::{Cell, Results};
 use super::series::{Axis, courses, named, panels, shares, space_courses};
-use super::tables::{details, quantities, resources, shares_table, skew, versus};
+use super::tables::{
+    component_latencies_table, details, quantities, resources, shares_table, skew, versus,
+};
 
 const COMPARED: &str = "Tables: medians with the range of rounds below; the best store of a row is \
                         bold; the last columns divide EvenDB's figure by the best peer's.";
@@ -282,7 +284,7 @@ impl<'a> Arranger<'a> {
         if plots.is_empty() && self.of(&["figure-9"]).is_empty() {
             return;
         }
-        let blocks = vec![
+        let mut blocks = vec![
             text(
                 "Which part of EvenDB answered the gets, as shares of all. Munk, delta and row cache \
                  are memory; log and SSTable may be reads from the disk; absent keys were in none. \
@@ -291,6 +293,10 @@ impl<'a> Arranger<'a> {
             Block::Panels(plots),
             Block::Table(shares_table(&cells)),
         ];
+        let latencies = component_latencies_table(&cells);
+        if !latencies.rows.is_empty() {
+            blocks.push(Block::Table(latencies));
+        }
         self.section("Figure 9", "who answers the gets", &cells, blocks);
     }
 

@@ -118,6 +118,10 @@ fn phase(store: &str, mix: &str, name: &str, data_bytes: u64, round: u64) -> Val
         // LMDB's reads are of mapped files; its CPU time is left out to have a gap to show.
         "read_amplification": (store != "lmdb").then_some(1.7),
         "cpu_micros_per_operation": (store != "lmdb").then_some(2e6 / rate),
+        "figures": (store == "evendb").then(|| json!({
+            "gets.munk": 70_000, "get_nanos_total.munk": 84_000_000,
+            "gets.sstable": 3_000, "get_nanos_total.sstable": 450_000_000,
+            "gets.log": 2, "get_nanos_total.log": 900_000_000 })),
         "get_shares": shares, "ram_hit_rate": (store == "evendb").then_some(0.7),
         "process_settled": (store != "fjall").then(|| json!({
             "user_seconds": 80.0, "system_seconds": 20.0, "read_bytes": 3_000_000_000u64,

@@ -424,6 +424,23 @@ pub fn share(cell: &Cell, store: &str, component: &str) -> Option<f64> {
     Spread::of(shares).map(|spread| spread.median)
 }
 
+/// The median of a store's rounds of the mean nanoseconds of the gets that a component answered.
+#[must_use]
+pub fn component_nanos(cell: &Cell, store: &str, component: &str) -> Option<f64> {
+    let rounds = cell.stores.iter().find(|one| one.store == store)?;
+    let means = rounds.finished().filter_map(|round| {
+        let figures = &round.phase["figures"];
+        let gets = number(&figures[format!("gets.{component}")])?;
+        let nanos = number(&figures[format!("get_nanos_total.{component}")])?;
+        // Of a few gets a sample tells nothing.
+        (gets >= COMPONENT_GETS_MIN && nanos > 0.0).then(|| nanos / gets)
+    });
+    Spread::of(means).map(|spread| spread.median)
+}
+
+/// Fewer gets than this say nothing of a component's latency: one in 64 is timed.
+const COMPONENT_GETS_MIN: f64 = 640.0;
+
 /// Who answered the gets: a plot of stacked bars for each workload and store that tells.
 #[must_use]
 pub fn shares(cells: &[&Cell]) -> Vec<Panel> {

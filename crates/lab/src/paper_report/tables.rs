@@ -3,10 +3,11 @@
 use super::document::{Entry, Table, Tone};
 use super::quantity::{Percentile, Quantity, figure};
 use super::results::{Cell, Results};
-use super::series::{Named, components, named, share, size};
+use super::series::{Named, component_nanos, components, named, share, size};
 use super::stores;
 use crate::dataset::Dataset;
 use crate::distribution::{Distribution, DistributionKind};
+use crate::report::duration;
 
 /// What the first column says of a cell, and the settings below it that differ among `names`.
 fn label(name: &Named, names: &[Named]) -> Entry {
@@ -266,6 +267,37 @@ pub fn shares_table(cells: &[&Cell]) -> Table {
     }
     Table {
         caption: "Shares of gets by the component that answered".to_owned(),
+        heading,
+        rows,
+    }
+}
+
+/// How long the gets took that a component answered: rows of cells and stores.
+#[must_use]
+pub fn component_latencies_table(cells: &[&Cell]) -> Table {
+    let components = components(cells);
+    let names: Vec<Named> = cells.iter().map(|cell| named(cell)).collect();
+    let mut heading = vec!["workload".to_owned(), "store".to_owned()];
+    heading.extend(components.iter().map(|name| name.replace('_', " ")));
+    let mut rows = Vec::new();
+    for (cell, name) in cells.iter().zip(&names) {
+        for one in &cell.stores {
+            let nanos: Vec<Option<f64>> = components
+                .iter()
+                .map(|name| component_nanos(cell, &one.store, name))
+                .collect();
+            if nanos.iter().any(Option::is_some) {
+                let mut row = vec![label(name, &names), Entry::toned(&one.store, Tone::Words)];
+                row.extend(nanos.into_iter().map(|nanos| match nanos {
+                    Some(nanos) => Entry::new(duration(nanos)),
+                    None => Entry::toned("-", Tone::Faint),
+                }));
+                rows.push(row);
+            }
+        }
+    }
+    Table {
+        caption: "Mean latency of gets by the component that answered".to_owned(),
         heading,
         rows,
     }

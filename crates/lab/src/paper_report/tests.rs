@@ -45,6 +45,25 @@ fn figures_stand_beside_what_the_machine_can_do() {
 }
 
 #[test]
+fn gets_have_a_latency_for_each_component() {
+    let (_, text) = written(&fixture::lines()).unwrap();
+    let (_, table) = text
+        .split_once("Mean latency of gets by the component")
+        .expect("the table");
+    let rows: Vec<&str> = table
+        .lines()
+        .filter(|line| line.contains("evendb"))
+        .collect();
+    // Two gets of the log are too few for a sample.
+    assert!(
+        rows[0].contains("1.2 us") && rows[0].contains("150.0 us"),
+        "{}",
+        rows[0]
+    );
+    assert!(!rows[0].contains("450"), "{}", rows[0]);
+}
+
+#[test]
 fn names_are_text_everywhere() {
     let (page, text) = written(&fixture::lines()).unwrap();
     assert!(page.contains(&html::escape(fixture::HOSTILE)));
