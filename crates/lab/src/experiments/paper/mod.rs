@@ -23,7 +23,7 @@ use crate::memory_limit::{self, MemoryLimit};
 use crate::mix::Mix;
 use crate::opener::{Durability, Opener, Settings};
 use cells::{Cell, FIGURES, Family, PAPER_MEMORY_BYTES, Wanted};
-use measure::{Measurement, Method};
+use measure::{Measurement, Method, warm_seconds};
 use results::{Results, key};
 use serde_json::{Value, json};
 use std::fs;
@@ -48,7 +48,7 @@ pub struct Arguments {
     /// Memory and data by those of the paper, 16 GiB and up to 256 GiB: a number, or as 1/16
     #[arg(long, value_parser = parse_scale, default_value = "1/16")]
     scale: f64,
-    /// Two sizes of data, few numbers of threads, short phases, one round, and a scale of 1/128
+    /// Two sizes of data, few numbers of threads, short phases, one round, and a scale of 1/64
     #[arg(long)]
     quick: bool,
     /// Only these mixes
@@ -92,7 +92,8 @@ pub struct Arguments {
     child: Option<String>,
 }
 
-const QUICK_SCALE: f64 = 1.0 / 128.0;
+/// RocksDB as it comes, with its write buffers, does not fit half of it.
+const QUICK_SCALE: f64 = 1.0 / 64.0;
 /// For the estimate: bytes a second, and seconds for what surrounds a phase.
 const LOAD_BYTES_PER_SECOND: f64 = 80e6;
 const PHASE_OVERHEAD_SECONDS: f64 = 1.5;
@@ -395,7 +396,8 @@ impl Arguments {
 
     /// A guess, which the run corrects.
     fn seconds_of(&self, step: &Step) -> f64 {
-        let phase = self.seconds() * 1.2 + PHASE_OVERHEAD_SECONDS;
+        let warm = warm_seconds(self.seconds(), self.memory_bytes(), step.family.data_bytes);
+        let phase = warm + self.seconds() + PHASE_OVERHEAD_SECONDS;
         step.family.data_bytes as f64 / LOAD_BYTES_PER_SECOND + step.cells.len() as f64 * phase
     }
 
