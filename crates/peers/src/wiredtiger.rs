@@ -12,15 +12,15 @@
 //! | process | `transaction_sync` with method `none`: a commit waits until the log is written |
 //! | relaxed | no `transaction_sync`: the log is written when its buffer is full or turns old |
 //!
-//! Each put is a transaction of its own, a batch is one, and a scan reads one snapshot. A write that
-//! meets another of the same key that is not committed fails with a conflict and is tried again: by
-//! the library where it is a single put or delete, here where it is a batch. That hides no error: to
-//! a plain write of a key that others write too, a conflict means nothing. Each try is part of the
-//! call's latency. There is no empty key: the library refuses it.
+//! Each put is a transaction of its own, a batch is one, and a scan reads one snapshot. A write
+//! that meets another of the same key that is not committed fails with a conflict and is tried
+//! again: by the library where it is a single put or delete, here where it is a batch. That hides
+//! no error: to a plain write of a key that others write too, a conflict means nothing. Each try is
+//! part of the call's latency. There is no empty key: the library refuses it.
 //!
 //! Thread safety: a connection serves all threads, a session (with its cursor) one at a time. So a
-//! call takes a session out of a pool, or makes one if there is none, and puts it back; there are as
-//! many in the end as there were calls at once. One store per directory.
+//! call takes a session out of a pool, or makes one if there is none, and puts it back; there are
+//! as many in the end as there were calls at once. One store per directory.
 
 #![expect(unsafe_code, reason = "a C interface")]
 

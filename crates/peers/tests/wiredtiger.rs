@@ -15,14 +15,14 @@ const DYING: &str = "EVENDB_TEST_DYING_PROCESS";
 const PUTS: u32 = 1000;
 
 fn open(directory: &Path, durability: Durability) -> WiredTigerStore {
-    WiredTigerStore::open(directory, 16 << 20, durability).unwrap()
+    WiredTigerStore::open(directory, 16 << 20, durability).expect("a directory")
 }
 
 fn value_of(store: &dyn Store, key: &[u8]) -> Option<Vec<u8>> {
     let mut value = None;
     store
         .get(key, &mut |bytes| value = Some(bytes.to_vec()))
-        .unwrap();
+        .expect("a get");
     value
 }
 
