@@ -9,6 +9,7 @@
 //! | `fjall` | fjall | [`lsm::FjallStore`]: as it comes |
 //! | `surrealkv` | surrealkv | `surreal::SurrealStore`: tuned for the memory |
 //! | `bf-tree` | bf-tree | `bftree::BfTreeStore`: tuned for the memory |
+//! | `wiredtiger` | WiredTiger | `wiredtiger::WiredTigerStore`: tuned for the memory |
 //!
 //! `parts` opens all with the durability of EvenDB's default put: an acknowledged
 //! put survives the process, not the machine. Experiments ask for a level; the head of each adapter
@@ -30,6 +31,8 @@ mod rest;
 pub mod rocks;
 #[cfg(feature = "surrealkv")]
 pub mod surreal;
+#[cfg(feature = "wiredtiger")]
+pub mod wiredtiger;
 pub mod wrong;
 
 use evendb_lab::store::StoreError;

@@ -35,6 +35,8 @@ pub fn all() -> Vec<Box<dyn Opener>> {
         Box::new(Surreal),
         #[cfg(feature = "bf-tree")]
         Box::new(Bf),
+        #[cfg(feature = "wiredtiger")]
+        Box::new(WiredTiger),
     ]
 }
 
@@ -141,6 +143,22 @@ impl Opener for Bf {
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
         let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
         let store = crate::bftree::BfTreeStore::open(directory, memory_bytes, durability)?;
+        Ok(Box::new(store))
+    }
+}
+
+#[cfg(feature = "wiredtiger")]
+struct WiredTiger;
+
+#[cfg(feature = "wiredtiger")]
+impl Opener for WiredTiger {
+    fn name(&self) -> &'static str {
+        "wiredtiger"
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
+        let store = crate::wiredtiger::WiredTigerStore::open(directory, memory_bytes, durability)?;
         Ok(Box::new(store))
     }
 }
