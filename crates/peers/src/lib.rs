@@ -5,8 +5,8 @@
 //! | always | LMDB | [`lmdb::LmdbStore`]: as it comes |
 //! | always | redb | [`redb::RedbStore`]: as it comes |
 //! | always, loaded at run time | LevelDB, PebblesDB | [`leveldb::LevelDbStore`]: tuned for the memory |
-//! | `rocksdb` | RocksDB | [`rocks::Tuning`]: as it comes, and tuned |
-//! | `fjall` | fjall | [`lsm::FjallStore`]: as it comes |
+//! | `rocksdb` | RocksDB | `rocks::Tuning`: as it comes, and tuned |
+//! | `fjall` | fjall | `lsm::FjallStore`: as it comes |
 //! | `surrealkv` | surrealkv | `surreal::SurrealStore`: tuned for the memory |
 //! | `bf-tree` | bf-tree | `bftree::BfTreeStore`: tuned for the memory |
 //! | `wiredtiger` | WiredTiger | `wiredtiger::WiredTigerStore`: tuned for the memory |

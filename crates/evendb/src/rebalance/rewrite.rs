@@ -181,9 +181,11 @@ impl Engine {
         let mut last_key: Option<Vec<u8>> = None;
         let mut breath = Breath::new(self);
         while let Some(entry) = merge.current() {
-            if last_key.as_deref() != Some(entry.key) {
+            let bytes = (entry.key.len() + entry.value.len()) as u64;
+            if last_key.as_deref() == Some(entry.key) {
+                growth.add_older(bytes);
+            } else {
                 if entry.kind == Kind::Put {
-                    let bytes = (entry.key.len() + entry.value.len()) as u64;
                     growth.add(entry.key, bytes, checkpoint_of(entry.version));
                 }
                 let last = last_key.get_or_insert_default();
