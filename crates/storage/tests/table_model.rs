@@ -217,6 +217,30 @@ fn a_get_is_one_read_and_a_seek_too() {
 }
 
 #[test]
+fn a_small_table_is_read_by_its_opening_alone() {
+    let records = numbered(100);
+    let (bytes, _) = build(&records, options(512, Codec::None));
+    assert!(bytes.len() < 16 << 10);
+    let (file, table) = open_within(&bytes, 3);
+    let table = Arc::new(table.unwrap());
+    assert_eq!(file.take_reads(), 1);
+    assert!(table.resident_bytes() > bytes.len() * 9 / 10);
+    for record in &records {
+        assert!(table.get(&record.key, Version::MAX).unwrap().is_some());
+    }
+    let mut cursor = TableCursor::new(table.clone(), 1);
+    cursor.seek_first().unwrap();
+    let mut steps = 0;
+    while cursor.valid() {
+        cursor.next().unwrap();
+        steps += 1;
+    }
+    assert_eq!(steps, 100);
+    table.verify().unwrap();
+    assert_eq!(file.take_reads(), 0);
+}
+
+#[test]
 fn a_scan_reads_ahead_in_both_directions() {
     for codec in [Codec::None, Codec::Lz4] {
         let (bytes, _) = build(&numbered(2000), options(512, codec));

@@ -1,7 +1,9 @@
 //! An open table: footer, index and filter verified and resident, data blocks read when asked for.
 //!
 //! A get costs one allocation, one read and one checksum; nothing is kept of the block. Opening a
-//! table whose tail (all behind the data) is at most [`TAIL_BYTES`] is one read.
+//! table whose tail (all behind the data) is at most [`TAIL_BYTES`] is one read. Of a table that is
+//! no larger in all that read has everything, and it is kept: a small run of a log, which every scan
+//! of its chunk looks into, is read once for as long as it is open.
 //!
 //! Immutable and shared freely between threads. No cache here: that is the caller's.
 
@@ -39,6 +41,8 @@ pub struct Table {
     data_checksum: u32,
     index: BlockIndex,
     filter: Option<BloomFilter>,
+    /// All stored blocks, of a small table that is not compressed.
+    whole: Option<Arc<[u8]>>,
     /// Dropped with the table.
     companion: Option<Box<dyn std::any::Any + Send + Sync>>,
 }
@@ -111,6 +115,9 @@ impl Table {
         debug_assert_eq!(blocks, index.len() as u64);
         meta.len = len;
         meta.checksum = footer.table_checksum(id, index_crc, parts.crc);
+        let is_whole = tail_start == 0 && len <= TAIL_BYTES && codec == Codec::None;
+        let whole = usize::try_from(footer.data_len).ok().filter(|_| is_whole);
+        let whole = whole.and_then(|data_len| tail.get(..data_len));
         Ok(Table {
             file,
             offset,
@@ -120,19 +127,24 @@ impl Table {
             data_checksum,
             index,
             filter,
+            whole: whole.map(Arc::from),
             companion: None,
         })
     }
 
-    /// Bytes that the resident index and filter take.
+    /// Bytes that index, filter, and the blocks of a small table take.
     pub fn resident_bytes(&self) -> usize {
         // A word in front of each allocation, and rounded up to 16, as allocators do.
         let allocated = |bytes: usize| (bytes + 8).next_multiple_of(16);
         let filter = self.filter.as_ref().map_or(0, BloomFilter::bytes);
+        let whole = self
+            .whole
+            .as_ref()
+            .map_or(0, |whole| allocated(whole.len() + 16));
         let keys =
             allocated(self.meta.min_key.capacity()) + allocated(self.meta.max_key.capacity());
         let counted = 2 * size_of::<usize>() + size_of::<Self>();
-        allocated(counted) + self.index.resident_bytes() + allocated(filter) + keys
+        allocated(counted) + self.index.resident_bytes() + allocated(filter) + whole + keys
     }
 
     /// The table with something that is to live as long as it does: an owner's account of it.
@@ -149,6 +161,11 @@ impl Table {
     /// Identity of the table.
     pub fn id(&self) -> TableId {
         self.id
+    }
+
+    /// All stored blocks, if they are held.
+    pub(super) fn whole(&self) -> Option<&Arc<[u8]>> {
+        self.whole.as_ref()
     }
 
     /// Data blocks.
@@ -208,6 +225,10 @@ impl Table {
     pub fn read_block(&self, ordinal: usize) -> Result<Block> {
         let place = self.index.block(ordinal);
         let len = self.memory_len(&place)?;
+        if let Some(whole) = &self.whole {
+            // The index's places lie within the data, which was checked when it was decoded.
+            return self.block_in(whole, place.start as usize..place.end as usize, place.start);
+        }
         match self.codec {
             Codec::None => {
                 let mut buffer = stored::zeroed(len);

@@ -56,6 +56,11 @@ impl Window {
     }
 
     fn fetch(&mut self, table: &Table, ordinal: usize, reach: Reach) -> Result<()> {
+        if let Some(whole) = table.whole() {
+            self.buffer = Arc::clone(whole);
+            (self.blocks, self.start) = (0..table.block_count(), 0);
+            return Ok(());
+        }
         let mut blocks = ordinal..ordinal + 1;
         let mut place = table.place(ordinal);
         let mut left = match reach {
