@@ -14,7 +14,7 @@
 //! Not done here: no retry after a failed sync (what it left behind is unknown).
 #![expect(
     unsafe_code,
-    reason = "writes into a mapping of a file are raw copies; sync_file_range"
+    reason = "writes into a mapping of a file are raw copies; sync_file_range; mlock"
 )]
 
 use std::ffi::OsString;
@@ -392,6 +392,7 @@ impl File for OsFile {
         let map = MmapOptions::new().len(len).map_raw(&*self.file)?;
         // A child must not keep the ring's pages alive, nor fault on them by accident.
         map.advise(memmap2::Advice::DontFork)?;
+        stay_in_memory(&map, len);
         Ok(Box::new(OsMapping {
             map,
             _file: Arc::clone(&self.file),
@@ -438,6 +439,22 @@ fn sync_range(file: &fs::File, offset: u64, len: u64, flags: libc::c_uint) -> io
             _ => return Err(error),
         }
     }
+}
+
+/// Locks the pages of a mapping that are there, and each other one when it comes, if the system lets
+/// this process: under pressure it would otherwise write to the disk what is about to be overwritten.
+fn stay_in_memory(map: &MmapRaw, len: usize) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the range is the mapping's own, and its end unlocks it.
+    let _ = unsafe {
+        rustix::mm::mlock_with(
+            map.as_mut_ptr().cast(),
+            len,
+            rustix::mm::MlockFlags::ONFAULT,
+        )
+    };
+    #[cfg(not(target_os = "linux"))]
+    let _ = (map, len);
 }
 
 /// A shared mapping. It is only written through, never read or lent out as a slice, so other
