@@ -23,6 +23,17 @@ use std::ops::RangeBounds;
 /// Longer scans count as this long.
 const SCAN_NOTED_MAX: u64 = 4096;
 
+/// A step towards a scan's length: up by an eighth, down by a twelfth, so that it comes to rest
+/// where six of ten are shorter. A few very long ones do not count for more than others, as they
+/// would in a mean.
+fn usual_length(old: u32, new: u32) -> u32 {
+    match old {
+        0 => new,
+        _ if new > old => (old + old / 8 + 1).min(new),
+        _ => (old - old / 12).max(new),
+    }
+}
+
 /// What the engine keeps of a keyspace.
 pub(crate) struct KeyspaceState {
     pub(crate) id: KeyspaceId,
@@ -32,7 +43,7 @@ pub(crate) struct KeyspaceState {
     /// Serializes replacements of the root; memory only.
     pub(crate) root_lock: Mutex<()>,
     dropped: AtomicBool,
-    /// Sixteenths of records that a scan takes as a rule; 0 while none has ended.
+    /// Sixteenths of records that six scans of ten do not exceed; 0 while none has ended.
     scan_length: AtomicU32,
 }
 
@@ -58,14 +69,9 @@ impl KeyspaceState {
     pub(crate) fn note_scan(&self, records: u64) {
         let records = records.min(SCAN_NOTED_MAX) as u32 * 16;
         let old = self.scan_length.load(Ordering::Relaxed);
-        let new = match old {
-            0 => records,
-            _ => old - old / 8 + records / 8,
-        };
-        // Relaxed, and a lost one does no harm. Not written while it is about right: all scans share it.
-        if new.abs_diff(old) > old / 16 {
-            self.scan_length.store(new, Ordering::Relaxed);
-        }
+        // Relaxed, and a lost one does no harm.
+        self.scan_length
+            .store(usual_length(old, records), Ordering::Relaxed);
     }
 
     pub(crate) fn is_dropped(&self) -> bool {
@@ -316,5 +322,30 @@ impl Keyspace {
 impl std::fmt::Debug for Keyspace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Keyspace({:?})", self.state.name)
+    }
+}
+
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod tests {
+    use super::usual_length;
+
+    /// Lengths in turn, until it has come to rest.
+    fn rests_at(length: impl Fn(u32) -> u32) -> u32 {
+        let scans = (0..4000u32).map(|scan| length(scan.wrapping_mul(2_654_435_761) >> 8));
+        scans.fold(0, |old, new| usual_length(old, 16 * new)) / 16
+    }
+
+    #[test]
+    fn the_usual_scan_is_what_most_are_and_few_long_ones_do_not_matter() {
+        assert_eq!(rests_at(|_| 50), 50);
+        let uniform = rests_at(|random| 1 + random % 100);
+        assert!((40..=85).contains(&uniform), "{uniform}");
+        let with_long_ones = rests_at(|random| match random % 10 {
+            0 => 4096,
+            _ => 10,
+        });
+        assert!(with_long_ones <= 14, "{with_long_ones}");
+        assert_eq!(usual_length(0, 0), 0);
+        assert_eq!(usual_length(16, 0), 15);
     }
 }
