@@ -454,10 +454,9 @@ impl Engine {
         writer.run_pending = false;
         drop(writer);
         self.run_was_cleared();
-        let joined = |table: &NewTable| table.part.role == Role::Base;
-        if let Some(table) = run.tables.iter().find(|table| joined(table)) {
-            let checkpoint = table.part.checkpoint;
-            chunk.joined_at.store(checkpoint, Ordering::Relaxed);
+        let mut parts = run.tables.iter().map(|table| &table.part);
+        if let Some(joined) = parts.find(|part| part.role == Role::Base) {
+            chunk.joined_at.store(joined.checkpoint, Ordering::Relaxed);
         }
         match absorbs {
             true => self.work.push_absorb(chunk),

@@ -4,14 +4,18 @@ use evendb::vfs::SimVfs;
 use evendb::{Db, Options};
 use std::sync::Arc;
 
-fn load(workers: usize) -> Db {
-    let db = Options::new()
+fn open(workers: usize) -> Db {
+    Options::new()
         .vfs(Arc::new(SimVfs::new(1)))
         .memory_budget(4 << 20)
         .chunk_bytes(64 << 10)
         .workers(workers)
         .open("/db")
-        .expect("opens");
+        .expect("opens")
+}
+
+fn load(workers: usize) -> Db {
+    let db = open(workers);
     for number in 0..20_000u32 {
         db.put(format!("user{number:010}"), [number as u8; 200])
             .expect("puts");
@@ -37,13 +41,7 @@ fn a_load_in_key_order_is_written_once() {
 
 /// Events of many apps in the order of time, most of them of a few: keys are app and time.
 fn many_streams(workers: usize, hot_share: u32) -> Db {
-    let db = Options::new()
-        .vfs(Arc::new(SimVfs::new(1)))
-        .memory_budget(4 << 20)
-        .chunk_bytes(64 << 10)
-        .workers(workers)
-        .open("/db")
-        .expect("opens");
+    let db = open(workers);
     let mut random = 1u32;
     for time in 0..40_000u32 {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -322,7 +322,7 @@ fn fill_unpinned(
 ) -> Result<Filled> {
     let mut scan = match end.scan.take() {
         Some(scan) if scan.is_of(funk) => scan,
-        _ => FunkScan::seek(funk, span, span.records_max)?,
+        _ => FunkScan::seek(funk, span)?,
     };
     let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span)?;
     if matches!(filled, Filled::UpTo(_)) {

@@ -452,14 +452,14 @@ const READAHEAD_BLOCKS_MAX: usize = 32;
 const BLOCK_BYTES: usize = 4096;
 
 impl FunkScan {
-    /// At the start of a span of which about `records` are wanted, spread over the tables as all
-    /// records are: each is read by one read, if that is right.
-    pub(crate) fn seek(funk: &Arc<Funk>, span: &Span<'_>, records: usize) -> Result<FunkScan> {
+    /// At the start of a span. Its records are taken to be spread over the tables as all records are:
+    /// each is read by one read, if that is right.
+    pub(crate) fn seek(funk: &Arc<Funk>, span: &Span<'_>) -> Result<FunkScan> {
         let entries: u64 = funk.tables().map(|table| table.part.meta.entries).sum();
         let max = (span.block_bytes_max / BLOCK_BYTES).clamp(1, READAHEAD_BLOCKS_MAX);
         let mut block_bytes = 0;
         let mut readahead = |bytes: u64| {
-            let wanted = records as u64 * bytes / entries.max(1);
+            let wanted = span.records_max as u64 * bytes / entries.max(1);
             let seek = (1 + wanted as usize / BLOCK_BYTES).min(max);
             let readahead = ReadAhead {
                 seek,

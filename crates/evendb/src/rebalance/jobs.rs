@@ -264,6 +264,8 @@ impl Engine {
     /// A chunk's figures without its neighbours'.
     pub(super) fn own_figures(&self, chunk: &Chunk, view: &View) -> ChunkStats {
         let funk = &view.funk;
+        let small_log = log_is_small(view);
+        let shared = |table: &Arc<TableHandle>| !inside(chunk, table);
         ChunkStats {
             data_bytes: base_data_bytes(chunk, view) + funk.log_bytes(),
             log_bytes: funk.log_bytes(),
@@ -271,11 +273,9 @@ impl Engine {
             live_bytes_estimate: live_bytes(chunk, view),
             has_munk: view.munk.is_some(),
             update_rate: self.space.update_rate(chunk),
-            shares_tables: match log_is_small(view) {
-                true => funk.base.iter().any(|table| !inside(chunk, table)),
-                false => funk.tables().any(|table| !inside(chunk, table)),
-            },
-            appended_in_order: funk.base.len() > 1 && log_is_small(view),
+            shares_tables: funk.base.iter().any(shared)
+                || (!small_log && funk.runs.iter().any(|run| shared(&run.table))),
+            appended_in_order: funk.base.len() > 1 && small_log,
             records: records(view),
             // A snapshot keeps tombstones alive: rewriting would not get rid of them.
             tombstones: match self.clock.snapshot_count() {
@@ -365,8 +365,7 @@ pub(crate) fn output_bytes(view: &View) -> u64 {
 /// Whether the log is next to nothing beside the base: records that came late into data that arrives
 /// in order.
 fn log_is_small(view: &View) -> bool {
-    let base_bytes: u64 = view.funk.base.iter().map(|table| table.part_len()).sum();
-    view.funk.log_bytes() * LOG_PART_SMALL <= base_bytes
+    view.funk.log_bytes() * LOG_PART_SMALL <= view.funk.base_bytes()
 }
 
 /// Whether a table lies within the chunk, or was left to it and a neighbour by a split.

@@ -214,19 +214,19 @@ impl Engine {
         if horizon.snapshots.is_empty() && views.iter().all(|view| tombstones_only(view)) {
             return Ok((parts, streams));
         }
-        // How much of the log overwrites the base only a look at all of it tells.
-        let mut piece_bytes = u64::MAX / 2;
-        if let ([chunk], [view]) = (chunks, views)
-            && total > bytes_max
-        {
+        let mut fits = total <= bytes_max;
+        if !fits && let ([chunk], [view]) = (chunks, views) {
+            // How much of the log overwrites the base only a look at all of it tells.
             let growth = self.growth(chunk, view)?;
-            if growth.live_bytes() > bytes_max {
-                piece_bytes = bytes_max * 7 / 10;
+            fits = growth.live_bytes() <= bytes_max;
+            if !fits {
                 streams = growth.streams();
             }
-        } else if total > bytes_max {
-            piece_bytes = bytes_max * 7 / 10;
         }
+        let piece_bytes = match fits {
+            true => u64::MAX / 2,
+            false => bytes_max * 7 / 10,
+        };
         let ends = |stream: &Stream| [Some(stream.low.clone()), stream.end.clone()];
         let mut cuts: Vec<Vec<u8>> = streams.iter().flat_map(ends).flatten().collect();
         cuts.reverse();

@@ -244,37 +244,26 @@ pub fn resources(cells: &[&Cell]) -> Table {
 /// Which component answered gets: rows of cells and stores.
 #[must_use]
 pub fn shares_table(cells: &[&Cell]) -> Table {
-    let components = components(cells);
-    let names: Vec<Named> = cells.iter().map(|cell| named(cell)).collect();
-    let mut heading = vec!["workload".to_owned(), "store".to_owned()];
-    heading.extend(components.iter().map(|name| name.replace('_', " ")));
-    let mut rows = Vec::new();
-    for (cell, name) in cells.iter().zip(&names) {
-        for one in &cell.stores {
-            let shares: Vec<Option<f64>> = components
-                .iter()
-                .map(|name| share(cell, &one.store, name))
-                .collect();
-            if shares.iter().any(Option::is_some) {
-                let mut row = vec![label(name, &names), Entry::toned(&one.store, Tone::Words)];
-                row.extend(shares.into_iter().map(|share| match share {
-                    Some(share) => Entry::new(format!("{:.1} %", share * 100.0)),
-                    None => Entry::toned("-", Tone::Faint),
-                }));
-                rows.push(row);
-            }
-        }
-    }
-    Table {
-        caption: "Shares of gets by the component that answered".to_owned(),
-        heading,
-        rows,
-    }
+    let caption = "Shares of gets by the component that answered";
+    by_component(caption, cells, share, |share| {
+        format!("{:.1} %", share * 100.0)
+    })
 }
 
 /// How long the gets took that a component answered: rows of cells and stores.
 #[must_use]
 pub fn component_latencies_table(cells: &[&Cell]) -> Table {
+    let caption = "Mean latency of gets by the component that answered";
+    by_component(caption, cells, component_nanos, duration)
+}
+
+/// A figure of each component that answers gets: rows of the cells and stores that have any.
+fn by_component(
+    caption: &str,
+    cells: &[&Cell],
+    figure: fn(&Cell, &str, &str) -> Option<f64>,
+    show: fn(f64) -> String,
+) -> Table {
     let components = components(cells);
     let names: Vec<Named> = cells.iter().map(|cell| named(cell)).collect();
     let mut heading = vec!["workload".to_owned(), "store".to_owned()];
@@ -282,14 +271,14 @@ pub fn component_latencies_table(cells: &[&Cell]) -> Table {
     let mut rows = Vec::new();
     for (cell, name) in cells.iter().zip(&names) {
         for one in &cell.stores {
-            let nanos: Vec<Option<f64>> = components
+            let figures: Vec<Option<f64>> = components
                 .iter()
-                .map(|name| component_nanos(cell, &one.store, name))
+                .map(|name| figure(cell, &one.store, name))
                 .collect();
-            if nanos.iter().any(Option::is_some) {
+            if figures.iter().any(Option::is_some) {
                 let mut row = vec![label(name, &names), Entry::toned(&one.store, Tone::Words)];
-                row.extend(nanos.into_iter().map(|nanos| match nanos {
-                    Some(nanos) => Entry::new(duration(nanos)),
+                row.extend(figures.into_iter().map(|figure| match figure {
+                    Some(figure) => Entry::new(show(figure)),
                     None => Entry::toned("-", Tone::Faint),
                 }));
                 rows.push(row);
@@ -297,7 +286,7 @@ pub fn component_latencies_table(cells: &[&Cell]) -> Table {
         }
     }
     Table {
-        caption: "Mean latency of gets by the component that answered".to_owned(),
+        caption: caption.to_owned(),
         heading,
         rows,
     }

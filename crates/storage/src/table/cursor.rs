@@ -29,10 +29,11 @@ pub struct ReadAhead {
 impl From<usize> for ReadAhead {
     /// One block for a seek, so many when it moves on.
     fn from(blocks: usize) -> ReadAhead {
+        let next = blocks.max(1);
         ReadAhead {
             seek: 1,
-            next: blocks,
-            max: blocks,
+            next,
+            max: next,
         }
     }
 }

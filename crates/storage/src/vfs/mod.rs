@@ -142,7 +142,8 @@ pub trait File: Send + Sync + Debug + 'static {
     /// system cannot, does nothing.
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Maps the first `len` bytes, shared and writable. The file must be that long, its blocks
-    /// written once, and nobody may shorten it while the mapping lives.
+    /// written once, and nobody may shorten it while the mapping lives. Its pages stay in memory
+    /// where the system lets this process lock them.
     fn map(&self, len: usize) -> io::Result<Box<dyn Mapping>>;
 }
 

@@ -23,7 +23,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Seconds of warming before a phase of `seconds`.
+/// Disks that a store is used with read about so much, at random.
+const WARM_BYTES_PER_SECOND: f64 = (256 << 20) as f64;
+
+/// Seconds of warming before a phase of `seconds`: with data beyond the memory until that has been
+/// filled once, roughly.
 pub fn warm_seconds(seconds: f64, memory_bytes: u64, data_bytes: u64) -> f64 {
     let fill = memory_bytes as f64 / WARM_BYTES_PER_SECOND;
     let least = seconds / 5.0;
@@ -32,9 +36,6 @@ pub fn warm_seconds(seconds: f64, memory_bytes: u64, data_bytes: u64) -> f64 {
         false => least,
     }
 }
-
-/// Disks that a store is used with read about so much, at random.
-const WARM_BYTES_PER_SECOND: f64 = (256 << 20) as f64;
 
 /// The paper's events a minute, with its memory.
 const PAPER_EVENTS_PER_MINUTE: f64 = 13e6;
@@ -147,7 +148,9 @@ impl Measurement<'_> {
             };
             // Warmed by reads alone: a warm-up that wrote would leave a debt that is not the phase's.
             if mix != Mix::P {
-                let warm = phase(cell, Some(self.warm_seconds()), false);
+                let data_bytes = self.family.data_bytes;
+                let seconds = warm_seconds(method.seconds, method.memory_bytes, data_bytes);
+                let warm = phase(cell, Some(seconds), false);
                 run(store, &warm, &worker_of(Mix::C, stream ^ 1))?;
             }
             let measured = phase(cell, Some(method.seconds), mix.writes());
@@ -156,12 +159,6 @@ impl Measurement<'_> {
             *done += 1;
         }
         Ok(())
-    }
-
-    /// How long a phase is warmed: data beyond the memory until that has been filled once, roughly.
-    fn warm_seconds(&self) -> f64 {
-        let method = self.method;
-        warm_seconds(method.seconds, method.memory_bytes, self.family.data_bytes)
     }
 
     fn load(&self, store: &dyn Store, dataset: &Dataset) -> Result<PhaseResult, Failure> {

@@ -257,7 +257,8 @@ impl Arguments {
         fs::create_dir_all(&self.out)?;
         let _owner = Owner::lock(&self.out)?;
         let results = Results::in_directory(&self.out);
-        if let Some(first) = results.first_run()?
+        let first = results.first_run()?;
+        if let Some(first) = &first
             && first["settings"] != self.settings()
         {
             let message = format!(
@@ -268,10 +269,10 @@ impl Arguments {
             );
             return Err(message.into());
         }
-        let first = results.first_run()?.unwrap_or_default();
-        let limits = match &first["limits"] {
-            Value::Null => self.calibrate(),
-            limits => limits.clone(),
+        let measured = first.and_then(|mut first| Some(first.get_mut("limits")?.take()));
+        let limits = match measured {
+            None | Some(Value::Null) => self.calibrate(),
+            Some(limits) => limits,
         };
         results.append(&json!({
             "kind": "run",
