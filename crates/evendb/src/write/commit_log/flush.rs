@@ -1,30 +1,34 @@
 //! Making durable what was appended: group commit without a thread of its own.
 //!
 //! Whoever waits for durability and finds nobody syncing becomes the **leader** and syncs, for all
-//! who have appended by then; the others wait, each on a slot of its own. A leader that is done
-//! tells those whose records are durable, and hands the lead to one that is left, if any. So a
-//! lone writer makes one system call and no thread switch, and no thread is woken for nothing.
+//! who have appended by then, the **group**; they wait, and so do those who come during the sync,
+//! apart from them, as the next group. A leader that is done wakes its group with one call, all of
+//! whom are done, and one of the next group, who leads unless somebody comes earlier. So a lone
+//! writer makes one system call and no thread switch, and no thread is woken for nothing.
 //!
 //! ```text
-//!    wait_durable --nobody leads--> lead: form a group, write, sync --+--> told: durable
-//!         |                           ^                               |    (returns without a lock)
-//!         +------somebody leads--> slot <---handed the lead-----------+--> told: failed
+//!    wait_durable --nobody leads--> lead: form a group, write, sync ---> wake the group
+//!         |                           ^                             `--> wake one of the next
+//!         +------somebody leads--> wait in the next group --woken--+--> durable, or failed
+//!                                     ^----------------------------+--> nobody leads: lead
 //! ```
 //!
 //! Invariants: at most one thread leads (of two syncs at once, only one would hear of a failure).
-//! While anybody waits, somebody leads or has been told to. `durable` is raised, and waiters come
-//! and go, under the sync mutex: no wake-up is lost. After an error no write or sync begins and
-//! `durable` is not raised by a sync any more (I16); what is durable is asked before the error. A
-//! leader that unwinds leaves an error behind, since what it had taken may not be in the file.
+//! A leader closes the group before it looks how far the log goes: who counts among the group has
+//! appended before, so the sync covers it. While anybody waits, somebody leads or has been woken to.
+//! `durable` is raised, and waiters come and go, under the sync mutex: no wake-up is lost. After an
+//! error no write or sync begins and `durable` is not raised by a sync any more (I16); what is
+//! durable is asked before the error. A leader that unwinds leaves an error behind, since what it
+//! had taken may not be in the file.
 //!
-//! Locks: the sync mutex and the slots are leaves; the leader's mutex is taken before the ring
-//! latch and held over the I/O. Not here: what a record is, and when the tail may move.
+//! Locks: the sync mutex is a leaf; the leader's mutex is taken before the ring latch and held over
+//! the I/O. Not here: what a record is, and when the tail may move.
 
 use super::append::{CommitLog, Gathered, Writing};
 use super::blocks::Blocks;
 use super::{Lsn, Plant};
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Condvar, Mutex, MutexGuard, thread};
+use crate::sync::{Arc, Mutex, crowd, thread};
 use evendb_storage::{Error, ErrorKind};
 use std::io;
 use std::time::{Duration, Instant};
@@ -38,60 +42,32 @@ const PATIENCE_MAX: Duration = Duration::from_millis(1);
 /// Who syncs, and who waits for it.
 #[derive(Default)]
 pub(super) struct Syncing {
-    state: Mutex<SyncState>,
+    state: crowd::Mutex<SyncState>,
+    /// Where the members of two groups wait, the one that is synced and the next, by parity.
+    groups: [crowd::Condvar; 2],
     /// What the leader needs; held while it leads.
     leader: Mutex<Leader>,
     /// Nobody leads: for the end of the log.
-    rested: Condvar,
+    rested: crowd::Condvar,
 }
 
 #[derive(Default)]
 struct SyncState {
-    /// Somebody leads, or has been told to.
+    /// Somebody leads.
     leading: bool,
-    /// Who waits, in order of arrival; of these none has been told anything.
-    waiters: Vec<Waiter>,
+    /// The last group that was closed; who comes belongs to the next.
+    group: u64,
+    /// How many wait in the closed group and in the next, by parity.
+    waiting: [usize; 2],
     /// Writers that were there at the end of the last sync.
     writers: usize,
     /// The first failure; set once.
     error: Option<Arc<Error>>,
 }
 
-struct Waiter {
-    lsn: Lsn,
-    slot: Arc<Slot>,
-}
-
-/// Where one waiter waits.
-#[derive(Default)]
-struct Slot {
-    told: Mutex<Option<Told>>,
-    changed: Condvar,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
-    Durable,
-    Failed,
-    /// Nobody else will sync: it is the waiter's turn.
-    Lead,
-}
-
-impl Slot {
-    fn tell(&self, what: Told) {
-        *self.told.lock() = Some(what);
-        self.changed.notify_one();
-    }
-
-    fn wait(&self) -> Told {
-        let mut told = self.told.lock();
-        loop {
-            if let Some(told) = *told {
-                return told;
-            }
-            self.changed.wait(&mut told);
-        }
-    }
+/// Where members of a group wait.
+fn place(group: u64) -> usize {
+    (group % 2) as usize
 }
 
 /// What passes from leader to leader.
@@ -161,25 +137,41 @@ impl CommitLog {
             return settled;
         }
         if state.leading {
-            let slot = Arc::new(Slot::default());
-            state.waiters.push(Waiter {
-                lsn,
-                slot: slot.clone(),
-            });
-            drop(state);
-            match slot.wait() {
-                Told::Durable => return Ok(()),
-                Told::Failed => {}
-                Told::Lead => self.lead(),
+            let group = state.group + 1;
+            state.waiting[place(group)] += 1;
+            let settled = loop {
+                self.syncing.groups[place(group)].wait(&mut state);
+                let settled = self.settled(&state, lsn);
+                if settled.is_some() || !state.leading {
+                    break settled;
+                }
+            };
+            // The members of a closed group are not counted one by one any more, nor are they woken
+            // to lead.
+            if state.group < group {
+                state.waiting[place(group)] -= 1;
+                if settled.is_some() {
+                    self.pass_on(&state);
+                }
             }
-        } else {
-            state.leading = true;
-            drop(state);
-            self.lead();
+            if let Some(settled) = settled {
+                return settled;
+            }
         }
+        state.leading = true;
+        drop(state);
+        self.lead();
         let state = self.syncing.state.lock();
         self.settled(&state, lsn)
             .expect("the sync covered what was appended before it, or failed")
+    }
+
+    /// Wakes one of the next group if nobody leads: the caller may be whom that was meant for.
+    fn pass_on(&self, state: &SyncState) {
+        let next = place(state.group + 1);
+        if !state.leading && state.waiting[next] > 0 {
+            self.syncing.groups[next].notify_one();
+        }
     }
 
     /// The answer to who waits for `lsn`, if there is one.
@@ -218,19 +210,20 @@ impl CommitLog {
         drop(lead);
     }
 
-    /// Waits a little for those whom the last sync served: one that begins at once takes only half
-    /// of them along. Measured with 4 to 64 threads: a third to a half more puts. A lone writer
-    /// never waits.
+    /// Closes the group, after it has waited a little for those whom the last sync served: one that
+    /// begins at once takes only half of them along. Measured with 4 to 64 threads: a third to a
+    /// half more puts. A lone writer never waits.
     fn form_group(&self, sync_time: Duration) {
-        // A model has no time.
-        if cfg!(any(evendb_loom, evendb_shuttle)) {
-            return;
-        }
         let patience = (sync_time / 2).min(PATIENCE_MAX);
         let started = Instant::now();
         loop {
-            let state = self.syncing.state.lock();
-            if state.waiters.len() + 1 >= state.writers || started.elapsed() >= patience {
+            let mut state = self.syncing.state.lock();
+            let next = state.group + 1;
+            let is_whole = state.waiting[place(next)] + 1 >= state.writers;
+            // A model has no time.
+            let has_no_time = cfg!(any(evendb_loom, evendb_shuttle));
+            if is_whole || has_no_time || started.elapsed() >= patience {
+                state.group = next;
                 return;
             }
             drop(state);
@@ -289,7 +282,7 @@ impl CommitLog {
         self.file.sync_data()
     }
 
-    /// Gives the lead up, or on: what a sync covered is durable unless anything failed meanwhile.
+    /// Gives the lead up: what a sync covered is durable unless anything failed meanwhile.
     fn hand_over(&self, synced: Option<Lsn>) {
         let mut state = self.syncing.state.lock();
         if let Some(target) = synced
@@ -297,44 +290,45 @@ impl CommitLog {
         {
             self.durable.fetch_max(target.0, Ordering::AcqRel);
         }
-        let durable = self.take_durable(&mut state);
-        state.writers = durable.len() + 1 + state.waiters.len();
-        // After an error nobody waits.
-        let next = match state.waiters.is_empty() || self.is_planted(Plant::NoHandOver) {
-            true => None,
-            false => Some(state.waiters.remove(0)),
-        };
-        state.leading = next.is_some();
-        if !state.leading {
+        let group = place(state.group);
+        let members = std::mem::take(&mut state.waiting[group]);
+        state.writers = members + 1 + state.waiting[place(state.group + 1)];
+        state.leading = false;
+        // The next leader first: the disk rests.
+        if !self.is_planted(Plant::NoHandOver) {
+            self.pass_on(&state);
+        }
+        let has_ended = state.error.is_some();
+        drop(state);
+        // Each is a system call. A group that comes in between may have left a call to lead with one
+        // of these members, who does not: then this wakes who is to lead.
+        if members > 0 {
+            self.syncing.groups[group].notify_all();
+        }
+        if has_ended {
             self.syncing.rested.notify_all();
         }
-        drop(state);
-        // The next leader first: the disk rests.
-        if let Some(next) = next {
-            next.slot.tell(Told::Lead);
-        }
-        for waiter in durable {
-            waiter.slot.tell(Told::Durable);
-        }
-    }
-
-    /// Takes out those who wait for what is durable.
-    fn take_durable(&self, state: &mut MutexGuard<'_, SyncState>) -> Vec<Waiter> {
-        let durable = self.durable();
-        state
-            .waiters
-            .extract_if(.., |waiter| waiter.lsn <= durable)
-            .collect()
     }
 
     /// A checkpoint holds everything below `lsn`.
     pub(super) fn raise_durable(&self, lsn: Lsn) {
-        let mut state = self.syncing.state.lock();
+        let state = self.syncing.state.lock();
         self.durable.fetch_max(lsn.0, Ordering::AcqRel);
-        let durable = self.take_durable(&mut state);
+        self.wake_all(state);
+    }
+
+    /// Wakes all who wait, to look whether that was for them.
+    fn wake_all(&self, state: crowd::MutexGuard<'_, SyncState>) {
+        let waiting = state.waiting;
         drop(state);
-        for waiter in durable {
-            waiter.slot.tell(Told::Durable);
+        for (group, _) in self
+            .syncing
+            .groups
+            .iter()
+            .zip(waiting)
+            .filter(|at| at.1 > 0)
+        {
+            group.notify_all();
         }
     }
 
@@ -345,11 +339,7 @@ impl CommitLog {
         if state.error.is_none() {
             state.error = Some(cause.into());
         }
-        let waiters = std::mem::take(&mut state.waiters);
-        drop(state);
-        for waiter in waiters {
-            waiter.slot.tell(Told::Failed);
-        }
+        self.wake_all(state);
     }
 
     /// Ends the log: makes durable what it can, and returns when nobody writes to the file any
