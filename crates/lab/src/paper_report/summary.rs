@@ -455,7 +455,6 @@ fn reached(results: &Results, limit: &str) -> Option<(String, f64)> {
         .filter(own)
         .filter(|cell| cell.data_bytes == size);
     let value = |cell: &Cell| {
-        let rate = cell.spread(stores::OWN, Quantity::Throughput)?.median;
         let rounds = cell.stores.iter().find(|one| one.store == stores::OWN)?;
         let phase = &rounds.finished().next()?.phase;
         Some(match limit {
@@ -468,7 +467,12 @@ fn reached(results: &Results, limit: &str) -> Option<(String, f64)> {
                 phase["user_bytes_read"].as_f64()? / phase["seconds"].as_f64()? / threads
             }
             "ingest" => phase["user_bytes_written"].as_f64()? / phase["seconds"].as_f64()?,
-            _ => rate,
+            // Only those that had to be read: the others cost the disk nothing.
+            _ => {
+                let read = ["gets.log", "gets.sstable"].map(|name| phase["figures"][name].as_f64());
+                let read: f64 = read.into_iter().flatten().sum();
+                read / phase["seconds"].as_f64()?
+            }
         })
     };
     let found = cells.filter_map(|cell| Some((cell.name.clone(), value(cell)?)));
