@@ -146,12 +146,17 @@ impl Measurement<'_> {
                     ))
                 }
             };
-            // Warmed by reads alone: a warm-up that wrote would leave a debt that is not the phase's.
+            // Warmed by reads of the phase's kind, since a store may keep other things for gets than for
+            // scans; not by writes, whose debt would not be the phase's (but for the few of E).
             if mix != Mix::P {
+                let reads = match mix {
+                    Mix::E(_) => mix,
+                    _ => Mix::C,
+                };
                 let data_bytes = self.family.data_bytes;
                 let seconds = warm_seconds(method.seconds, method.memory_bytes, data_bytes);
                 let warm = phase(cell, Some(seconds), false);
-                run(store, &warm, &worker_of(Mix::C, stream ^ 1))?;
+                run(store, &warm, &worker_of(reads, stream ^ 1))?;
             }
             let measured = phase(cell, Some(method.seconds), mix.writes());
             let result = run(store, &measured, &worker_of(mix, stream))?;
