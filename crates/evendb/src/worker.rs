@@ -14,6 +14,7 @@ use crate::manifest::ChunkId;
 use crate::memory::heap::HeapTrim;
 use crate::observe;
 use crate::rebalance::log_merge::CHUNKS_MERGED_MAX;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, Weak, epoch, thread};
 use crate::trace;
 use crate::write::commit_log::CommitLog;
@@ -100,6 +101,8 @@ pub(crate) struct Work {
     /// Stop, for who only waits for time to pass.
     stopping: Condvar,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
+    /// A put found half of its room used, and upkeep has not looked since.
+    half_full: AtomicBool,
 }
 
 impl Work {
@@ -140,7 +143,10 @@ impl Work {
     /// Whether any job or checkpoint waits, or a job runs.
     pub(crate) fn is_busy(&self) -> bool {
         let queue = self.queue.lock();
-        queue.running > 0 || !queue.is_empty() || queue.checkpoint_wanted
+        queue.running > 0
+            || !queue.is_empty()
+            || queue.checkpoint_wanted
+            || self.half_full.load(Ordering::Relaxed)
     }
 
     fn take(&self, queue: &mut Queue) -> Option<Job> {
@@ -324,7 +330,8 @@ fn upkeep(engine: &Engine) {
             if queue.stop {
                 return;
             }
-            if !queue.checkpoint_wanted && queue.checkpoint_awaited == 0 {
+            let is_wanted = queue.checkpoint_wanted || queue.checkpoint_awaited > 0;
+            if !is_wanted && !engine.work.half_full.load(Ordering::Relaxed) {
                 let tick = match engine.admission.is_waited_for() {
                     true => TICK_WAITING,
                     false => TICK,
@@ -339,8 +346,10 @@ fn upkeep(engine: &Engine) {
                 std::mem::take(&mut queue.checkpoint_awaited),
             )
         };
+        // Who noted it during the last checkpoint may have found room that came free since.
+        let is_full = engine.work.half_full.swap(false, Ordering::Relaxed) && engine.is_half_full();
         // Those who came before the last one moved the version are served by it.
-        let wanted = wanted || awaited > *engine.completed.lock();
+        let wanted = wanted || is_full || awaited > *engine.completed.lock();
         if engine.failure().is_some() {
             engine.work.wait_for_stop(TICK);
             continue;
@@ -465,6 +474,29 @@ impl Engine {
         let mut queue = self.work.queue.lock();
         if !queue.checkpoint_wanted {
             queue.checkpoint_wanted = true;
+            self.work.upkeep.notify_one();
+        }
+    }
+
+    /// Whether puts have used half of the room they have for new records.
+    fn is_half_full(&self) -> bool {
+        // Relaxed: a checkpoint more or less does no harm.
+        self.admission
+            .half_full(self.carried_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Asks for a checkpoint if half of the room is used. Each put calls this.
+    pub(crate) fn checkpoint_if_half_full(&self) {
+        if !self.is_half_full() {
+            return;
+        }
+        if self.manual() {
+            self.relieve();
+        } else if !self.work.half_full.load(Ordering::Relaxed)
+            && !self.work.half_full.swap(true, Ordering::Relaxed)
+        {
+            // Under the lock: upkeep saw the note before it began to wait, or waits now.
+            let _queue = self.work.queue.lock();
             self.work.upkeep.notify_one();
         }
     }

@@ -19,7 +19,6 @@ use crate::keyspace::KeyspaceState;
 use crate::metrics::sample;
 use crate::options::Durability;
 use crate::plant::planted;
-use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, MutexGuard, epoch};
 use crate::trace;
 use crate::version::clock::checkpoint_of;
@@ -335,13 +334,7 @@ impl Engine {
                 duration_micros = waited_micros
             );
         }
-        // Relaxed: a checkpoint more or less does no harm.
-        if self
-            .admission
-            .half_full(self.carried_bytes.load(Ordering::Relaxed))
-        {
-            self.request_checkpoint();
-        }
+        self.checkpoint_if_half_full();
         Ok(())
     }
 
