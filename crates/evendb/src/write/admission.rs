@@ -472,21 +472,25 @@ mod pace {
     const SLEEP_NANOS_MAX: u64 = 1_000_000;
 
     std::thread_local! {
-        /// Delay this thread owes. Collected over puts, since one alone owes less than the
-        /// shortest sleep.
-        static DEBT_NANOS: Cell<u64> = const { Cell::new(0) };
+        /// The moment up to which this thread's puts have paid. It comes by itself while the thread
+        /// waits for a sync or does other things: who puts no faster than that is not held up.
+        static PAID_UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
     }
 
-    /// Delays this thread by up to a microsecond per byte, with the cube of the pressure (0..=256).
+    /// Holds this thread to a microsecond per byte at most, with the cube of the pressure (0..=256).
     #[cold]
     pub(super) fn slow_down(bytes: u64, pressure: u64, waits: &Waits) {
         let nanos = bytes.saturating_mul(1000).saturating_mul(pressure.pow(3)) >> 24;
-        let owed = DEBT_NANOS.try_with(|debt| {
-            let owed = debt.get().saturating_add(nanos);
-            debt.set(if owed < SLEEP_NANOS_MIN { owed } else { 0 });
-            owed
-        });
-        let owed = owed.unwrap_or(nanos);
+        let now = Instant::now();
+        let cost = Duration::from_nanos(nanos.min(SLEEP_NANOS_MAX));
+        let pay = |paid: &Cell<Option<Instant>>| {
+            let until = paid.get().map_or(now, |paid| paid.max(now)) + cost;
+            paid.set(Some(until));
+            until
+        };
+        // A thread that ends has no such place any more.
+        let until = PAID_UNTIL.try_with(pay).unwrap_or(now + cost);
+        let owed = until.duration_since(now).as_nanos() as u64;
         if owed >= SLEEP_NANOS_MIN {
             waits.time(|| thread::sleep(Duration::from_nanos(owed.min(SLEEP_NANOS_MAX))));
         }
