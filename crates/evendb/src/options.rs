@@ -260,7 +260,8 @@ impl Options {
     }
 
     /// Size of the commit log in bytes, fixed when the database is created. Default: an eighth of
-    /// the memory budget, at most 256 MiB.
+    /// the memory budget, but at most 256 MiB; at [`Durability::Sync`] half of it, if that is less
+    /// than 128 MiB, since there it takes no memory.
     pub fn commit_log_bytes(mut self, bytes: u64) -> Self {
         self.commit_log_bytes = Some(bytes);
         self
@@ -382,9 +383,16 @@ impl Options {
     }
 
     pub(crate) fn ring_bytes(&self) -> u64 {
+        let eighth = self.memory_budget / 8;
+        // Where the ring is in RAM it is as large as the deltas. Else it only takes disk, and the larger
+        // it is, the more writes of a key go into a delta before a checkpoint writes one of them.
+        let default = match self.commit_log_writing() {
+            Writing::Gathered => eighth.max((self.memory_budget / 2).min(128 << 20)),
+            Writing::Mapped | Writing::Written => eighth,
+        };
         let bytes = self
             .commit_log_bytes
-            .unwrap_or((self.memory_budget / 8).clamp(64 << 10, 256 << 20));
+            .unwrap_or(default.clamp(64 << 10, 256 << 20));
         bytes.next_multiple_of(4096)
     }
 
