@@ -29,6 +29,7 @@ use crate::plant::planted;
 use crate::rebalance::breath::Breath;
 use crate::rebalance::merge::{Dropping, Merge, RecordSource, Source};
 use crate::sync::atomic::Ordering;
+use crate::sync::turn::Turn;
 use crate::sync::{Arc, Weak, epoch};
 use crate::trace;
 use crate::version::clock::checkpoint_of;
@@ -300,9 +301,11 @@ impl Engine {
             // One table at a time is in RAM: built under a pin, written without, because no pin is held
             // across I/O. The deltas are frozen, so the next one goes on behind the last key.
             let built = {
+                let gives_way = self.keeps_up();
                 let pin = epoch::pin();
-                let sources = delta_sources(&run.deltas, &run.chunk, last.as_deref(), &pin);
-                let mut merge = Merge::new(sources, dropping)?;
+                let sources =
+                    delta_sources(&run.deltas, &run.chunk, last.as_deref(), &pin, gives_way);
+                let mut merge = Merge::new(sources, dropping)?.in_turns(gives_way);
                 match merge.current() {
                     // What lies above all that there is joins the base, in a table of its own.
                     Some(entry) => {
@@ -576,7 +579,9 @@ pub(crate) fn delta_sources<'g>(
     chunk: &Chunk,
     after: Option<&[u8]>,
     pin: &'g epoch::Guard,
+    gives_way: bool,
 ) -> Vec<Box<dyn Source + 'g>> {
+    let mut turn = Turn::new(gives_way);
     deltas
         .iter()
         .map(|frozen| {
@@ -591,6 +596,7 @@ pub(crate) fn delta_sources<'g>(
                 if chunk.range.contains(cursor.key()) {
                     records.extend(cursor.versions());
                 }
+                turn.give_way_sometimes();
                 cursor.next();
             }
             Box::new(RecordSource { records, at: 0 }) as Box<dyn Source + 'g>

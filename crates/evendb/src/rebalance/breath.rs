@@ -1,5 +1,6 @@
 //! Background work makes way for the foreground: after some work it rests, if there are operations
-//! that could use the processor, and the work is not urgent.
+//! that could use the processor, and the work is not urgent. In between, while it keeps up, it gives
+//! way to threads that wait at that moment ([`Turn`](crate::sync::turn::Turn)).
 //!
 //! A thread of lower priority would be simpler, but it keeps its priority while it holds a latch, or
 //! a lock of the kernel's memory management, that a put waits for.
@@ -60,6 +61,11 @@ impl Engine {
     /// Counts up with every operation of the foreground.
     fn operations(&self) -> u64 {
         self.metrics.operations()
+    }
+
+    /// Whether background work can give way to others at any moment: puts have room, and no debt.
+    pub(crate) fn keeps_up(&self) -> bool {
+        self.admission.fullness() < 0.6 && self.admission.debt_share() == 0.0
     }
 
     /// How much a checkpoint rests: as long as it works while puts have plenty of room, not at all

@@ -4,11 +4,15 @@
 //! Sources are newest first; of equal (key, version) the newer source wins. Versions that no
 //! reader can need go (I14). A tombstone goes only where the caller says that everything older of
 //! the chunk is among the sources (I15), and only if every reader reads at or above it.
+//!
+//! All long work of the background steps through one of these, which gives way, if told to, to whoever
+//! waits for the processor: [`Turn`].
 
 use crate::chunk::record::Record;
 use crate::error::Result;
 use crate::munk::{MunkEntries, MunkInput};
 use crate::sync::Arc;
+use crate::sync::turn::Turn;
 use crate::version::horizon::Horizon;
 use evendb_storage::table::{Table, TableCursor};
 use evendb_storage::{EntryRef, Kind, Version};
@@ -111,6 +115,7 @@ pub(crate) struct Merge<'s> {
     /// Last record kept or dropped for good, of the key `key`.
     key: Vec<u8>,
     newer: Option<Version>,
+    turn: Turn,
     /// Records taken in and given out, for the caller to check.
     pub(crate) records_in: u64,
     pub(crate) records_out: u64,
@@ -131,6 +136,7 @@ impl<'s> Merge<'s> {
             bottom: dropping.bottom,
             key: Vec::new(),
             newer: None,
+            turn: Turn::new(false),
             records_in: 0,
             records_out: 0,
         };
@@ -139,6 +145,12 @@ impl<'s> Merge<'s> {
         }
         merge.find()?;
         Ok(merge)
+    }
+
+    /// Gives way to others while it goes on, or does not: at first it does not.
+    pub(crate) fn in_turns(mut self, gives_way: bool) -> Merge<'s> {
+        self.turn = Turn::new(gives_way);
+        self
     }
 
     /// The current record; at the bottom its version is zero where no reader can tell the difference.
@@ -152,6 +164,7 @@ impl<'s> Merge<'s> {
 
     pub(crate) fn advance(&mut self) -> Result<()> {
         if !self.heap.is_empty() {
+            self.turn.give_way_sometimes();
             self.advance_least()?;
             self.find()?;
         }

@@ -9,6 +9,7 @@
 pub(crate) mod crowd;
 pub(crate) mod epoch;
 pub(crate) mod lazy;
+pub(crate) mod turn;
 
 pub(crate) use std::sync::{Arc, OnceLock, Weak};
 
