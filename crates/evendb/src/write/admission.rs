@@ -427,7 +427,7 @@ mod pace {
     /// Bytes of a quarter that is too small to last at all, and of one that lasts so long.
     pub(super) const QUARTERS: (f64, f64) = ((256 << 10) as f64, (1 << 20) as f64);
     /// No put is held up longer by this; what it does not pay, those behind it do.
-    const PAUSE_NANOS_MAX: u64 = 12_000_000;
+    const PAUSE_NANOS_MAX: u64 = 6_000_000;
 
     /// The moment up to which puts have paid for their bytes, shared by all: so their rate does not
     /// depend on how many threads put.
