@@ -24,6 +24,7 @@ pub mod relaxed;
 pub mod reopen;
 pub mod space;
 pub mod split;
+mod stops;
 pub mod sync;
 pub mod table;
 

@@ -8,7 +8,9 @@
 //! than a millisecond its thread asks the system how long it was ready to run and did not, and the
 //! pause without that is reported beside. (Waiting behind the store's own threads for a core is in
 //! the first figure only.) The ticker sleeps a millisecond at a time and notes by how much it wakes
-//! too late; before the run, a thread that only spins notes its longest gap on the idle store.
+//! too late; before the run, a thread that only spins notes its longest gap on the idle store. And
+//! where the system allows it the stops of whole processors are noted (`stops.rs`): "rest" is the
+//! longest pause without the time at which one stood still.
 
 use std::fmt;
 use std::path::Path;
@@ -28,10 +30,13 @@ use crate::opener::{Durability, Opener};
 use crate::recorder::{OperationKind, Recorder, RunError};
 use crate::store::{Figure, Store};
 
+use super::stops::{Stops, Watch};
 use super::{Common, Failure, Measure, Measured};
 
 /// A step longer than this is looked at.
 const LONG: Duration = Duration::from_millis(1);
+/// One longer than this is remembered, to be held against the machine's stops.
+const REMEMBERED: Duration = Duration::from_millis(5);
 /// Steps after which a thread reads its waiting time anew, so that little of it is older.
 const REFRESH_STEPS: u64 = 512;
 
@@ -168,6 +173,8 @@ pub struct Pauses {
     pub percentiles: [u64; 5],
     /// The longest without the time in which the thread was ready and not running.
     pub longest_own_nanos: u64,
+    /// The longest without the time at which the machine stood still, if that was watched.
+    pub longest_rest_nanos: Option<u64>,
     /// Pauses above 5 and 20 ms, whatever the reason.
     pub above: [u64; 2],
     /// The same, without the time in which the thread was ready and not running.
@@ -188,6 +195,9 @@ pub struct Report {
     /// Longest gap of a spinning thread before the run, and the ticker's p99.9 and longest delay in
     /// the run, in nanoseconds.
     pub noise: [u64; 3],
+    /// How often a processor stood still in the run, and the longest time in nanoseconds; `None` where
+    /// the system does not let us watch.
+    pub stops: Option<(usize, u64)>,
     /// The store's own figures over both phases.
     pub figures: Vec<Figure>,
 }
@@ -206,8 +216,9 @@ pub fn run(store: &dyn Store, settings: &Settings) -> Result<Report, RunError> {
     let left = AtomicU64::new((dataset.records as f64 * settings.times) as u64);
     let total = left.load(Ordering::Relaxed);
     let started = Instant::now();
-    let (outcomes, ticks) = thread::scope(|scope| {
+    let (outcomes, ticks, stops) = thread::scope(|scope| {
         let ticker = scope.spawn(|| tick(&stop));
+        let watch = Watch::start(scope, &stop);
         let limiter = scope.spawn(|| {
             while !stop.load(Ordering::Relaxed)
                 && started.elapsed().as_secs_f64() < settings.seconds_max
@@ -238,7 +249,7 @@ pub fn run(store: &dyn Store, settings: &Settings) -> Result<Report, RunError> {
             .collect();
         stop.store(true, Ordering::Relaxed);
         drop(limiter.join());
-        (outcomes, ticker.join())
+        (outcomes, ticker.join(), watch.finish())
     });
     let seconds = started.elapsed().as_secs_f64();
     let ticks = ticks.map_err(|_| RunError::Panicked)?;
@@ -248,10 +259,14 @@ pub fn run(store: &dyn Store, settings: &Settings) -> Result<Report, RunError> {
     }
     Ok(Report {
         store: store.name(),
-        pauses: all.pauses(),
+        pauses: all.pauses(stops.as_ref()),
         bytes_overwritten: all.recorder.user_bytes_written,
         seconds: [loaded, seconds],
         noise: [spun, ticks.value_at_quantile(0.999), ticks.max()],
+        stops: stops.as_ref().map(|stops| {
+            let (count, longest) = stops.count_and_longest();
+            (count, longest.as_nanos() as u64)
+        }),
         figures: store.stats(),
     })
 }
@@ -359,6 +374,8 @@ struct Notes {
     waited_nanos: u64,
     /// Long steps without the time spent ready and not running, by kind.
     own: [Histogram<u64>; OperationKind::ALL.len()],
+    /// Very long steps: when, how long, and of which kind.
+    remembered: Vec<(Instant, Duration, OperationKind)>,
 }
 
 impl Notes {
@@ -368,6 +385,7 @@ impl Notes {
             steps: 0,
             waited_nanos: 0,
             own: std::array::from_fn(|_| histogram()),
+            remembered: Vec::new(),
         }
     }
 
@@ -389,6 +407,9 @@ impl Notes {
         for (kind, before) in OperationKind::ALL.into_iter().zip(before) {
             if self.count(kind) > before {
                 self.own[kind as usize].saturating_record(own.max(1));
+                if took >= REMEMBERED {
+                    self.remembered.push((started, took, kind));
+                }
             }
         }
         Ok(())
@@ -403,9 +424,23 @@ impl Notes {
         for (own, theirs) in self.own.iter_mut().zip(&other.own) {
             own.add(theirs).expect("the same bounds");
         }
+        self.remembered.extend_from_slice(&other.remembered);
     }
 
-    fn pauses(&self) -> Vec<Pauses> {
+    /// The longest of a kind without what the machine stood still.
+    fn longest_rest(&self, kind: OperationKind, stops: &Stops) -> u64 {
+        let of_kind = self.remembered.iter().filter(|step| step.2 == kind);
+        let rest = of_kind.map(|&(start, took, _)| took - stops.within(start, start + took));
+        // What is not remembered is shorter.
+        let all = self.recorder.histogram(kind).map_or(0, Histogram::max);
+        let least = all.min(REMEMBERED.as_nanos() as u64);
+        rest.map(|rest| rest.as_nanos() as u64)
+            .max()
+            .unwrap_or(0)
+            .max(least)
+    }
+
+    fn pauses(&self, stops: Option<&Stops>) -> Vec<Pauses> {
         let above = |histogram: &Histogram<u64>| {
             [5_000_000, 20_000_000].map(|nanos| histogram.count_between(nanos, u64::MAX))
         };
@@ -420,6 +455,7 @@ impl Notes {
                     count: all.len(),
                     percentiles: [at(0.5), at(0.99), at(0.999), at(0.9999), all.max()],
                     longest_own_nanos: own.max(),
+                    longest_rest_nanos: stops.map(|stops| self.longest_rest(kind, stops)),
                     above: above(all),
                     above_own: above(own),
                 })
@@ -480,6 +516,7 @@ impl Report {
                     "p99.99_nanos": pauses.percentiles[3],
                     "longest_nanos": pauses.percentiles[4],
                     "longest_own_nanos": pauses.longest_own_nanos,
+                    "longest_rest_nanos": pauses.longest_rest_nanos,
                     "above_5_ms": pauses.above[0],
                     "above_20_ms": pauses.above[1],
                     "above_5_ms_own": pauses.above_own[0],
@@ -501,6 +538,8 @@ impl Report {
             "spinner_longest_nanos": self.noise[0],
             "ticker_p99.9_nanos": self.noise[1],
             "ticker_longest_nanos": self.noise[2],
+            "stops": self.stops.map(|stops| stops.0),
+            "stop_longest_nanos": self.stops.map(|stops| stops.1),
             "figures": figures,
         })
     }
@@ -525,9 +564,20 @@ impl fmt::Display for Report {
             ms(self.noise[1]),
             ms(self.noise[2])
         )?;
+        match self.stops {
+            Some((count, longest)) => writeln!(
+                f,
+                "processors stood still {count} times, at most {:.2} ms",
+                ms(longest)
+            )?,
+            None => writeln!(
+                f,
+                "stops of processors: not watched, for want of the right to"
+            )?,
+        }
         writeln!(
             f,
-            "  {:<6} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>12} {:>12}   (ms)",
+            "  {:<6} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>12} {:>12}   (ms)",
             "kind",
             "count",
             "p50",
@@ -535,6 +585,7 @@ impl fmt::Display for Report {
             "p99.9",
             "p99.99",
             "longest",
+            "rest",
             "own",
             ">5 (own)",
             ">20 (own)"
@@ -544,9 +595,12 @@ impl fmt::Display for Report {
             let above = |at: usize| format!("{} ({})", pauses.above[at], pauses.above_own[at]);
             writeln!(
                 f,
-                "  {:<6} {:>10} {p50:>9.4} {p99:>9.3} {p999:>9.3} {p9999:>9.2} {max:>9.2} {:>9.2} {:>12} {:>12}",
+                "  {:<6} {:>10} {p50:>9.4} {p99:>9.3} {p999:>9.3} {p9999:>9.2} {max:>9.2} {:>9} {:>9.2} {:>12} {:>12}",
                 pauses.kind,
                 pauses.count,
+                pauses
+                    .longest_rest_nanos
+                    .map_or("-".to_owned(), |nanos| format!("{:.2}", ms(nanos))),
                 ms(pauses.longest_own_nanos),
                 above(0),
                 above(1)
