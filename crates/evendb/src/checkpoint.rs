@@ -301,11 +301,11 @@ impl Engine {
             // One table at a time is in RAM: built under a pin, written without, because no pin is held
             // across I/O. The deltas are frozen, so the next one goes on behind the last key.
             let built = {
-                let gives_way = self.keeps_up();
+                let mut turn = self.turn();
                 let pin = epoch::pin();
                 let sources =
-                    delta_sources(&run.deltas, &run.chunk, last.as_deref(), &pin, gives_way);
-                let mut merge = Merge::new(sources, dropping)?.in_turns(gives_way);
+                    delta_sources(&run.deltas, &run.chunk, last.as_deref(), &pin, &mut turn);
+                let mut merge = Merge::new(sources, dropping)?.in_turns(turn);
                 match merge.current() {
                     // What lies above all that there is joins the base, in a table of its own.
                     Some(entry) => {
@@ -579,9 +579,8 @@ pub(crate) fn delta_sources<'g>(
     chunk: &Chunk,
     after: Option<&[u8]>,
     pin: &'g epoch::Guard,
-    gives_way: bool,
+    turn: &mut Turn,
 ) -> Vec<Box<dyn Source + 'g>> {
-    let mut turn = Turn::new(gives_way);
     deltas
         .iter()
         .map(|frozen| {
@@ -596,7 +595,7 @@ pub(crate) fn delta_sources<'g>(
                 if chunk.range.contains(cursor.key()) {
                     records.extend(cursor.versions());
                 }
-                turn.give_way_sometimes();
+                turn.give_way();
                 cursor.next();
             }
             Box::new(RecordSource { records, at: 0 }) as Box<dyn Source + 'g>

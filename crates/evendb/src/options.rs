@@ -260,8 +260,8 @@ impl Options {
     }
 
     /// Size of the commit log in bytes, fixed when the database is created. Default: an eighth of
-    /// the memory budget, but at most 256 MiB; at [`Durability::Sync`] half of it, if that is less
-    /// than 128 MiB, since there it takes no memory.
+    /// the memory budget, but at most 256 MiB; at [`Durability::Sync`], where it takes no memory, half
+    /// of the budget up to 128 MiB, if that is more.
     pub fn commit_log_bytes(mut self, bytes: u64) -> Self {
         self.commit_log_bytes = Some(bytes);
         self

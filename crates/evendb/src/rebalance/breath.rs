@@ -1,11 +1,12 @@
 //! Background work makes way for the foreground: after some work it rests, if there are operations
 //! that could use the processor, and the work is not urgent. In between, while it keeps up, it gives
-//! way to threads that wait at that moment ([`Turn`](crate::sync::turn::Turn)).
+//! way to threads that wait at that moment ([`Turn`]).
 //!
 //! A thread of lower priority would be simpler, but it keeps its priority while it holds a latch, or
 //! a lock of the kernel's memory management, that a put waits for.
 
 use crate::engine::Engine;
+use crate::sync::turn::Turn;
 use std::time::{Duration, Instant};
 
 /// Work between two looks.
@@ -63,9 +64,10 @@ impl Engine {
         self.metrics.operations()
     }
 
-    /// Whether background work can give way to others at any moment: puts have room, and no debt.
-    pub(crate) fn keeps_up(&self) -> bool {
-        self.admission.fullness() < 0.6 && self.admission.debt_share() == 0.0
+    /// For a piece of background work that begins: it gives way to others at any moment if puts have
+    /// room, and there is no debt.
+    pub(crate) fn turn(&self) -> Turn {
+        Turn::new(self.admission.fullness() < 0.6 && self.admission.debt_share() == 0.0)
     }
 
     /// How much a checkpoint rests: as long as it works while puts have plenty of room, not at all

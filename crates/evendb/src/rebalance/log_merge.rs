@@ -193,7 +193,7 @@ impl Engine {
             horizon: &horizon,
             bottom: false,
         };
-        let mut merge = Merge::new(sources, dropping)?.in_turns(self.keeps_up());
+        let mut merge = Merge::new(sources, dropping)?.in_turns(self.turn());
         if merge.current().is_none() {
             return Ok((None, Vec::new()));
         }

@@ -147,9 +147,9 @@ impl<'s> Merge<'s> {
         Ok(merge)
     }
 
-    /// Gives way to others while it goes on, or does not: at first it does not.
-    pub(crate) fn in_turns(mut self, gives_way: bool) -> Merge<'s> {
-        self.turn = Turn::new(gives_way);
+    /// Goes on in these turns; without them it does not give way.
+    pub(crate) fn in_turns(mut self, turn: Turn) -> Merge<'s> {
+        self.turn = turn;
         self
     }
 
@@ -164,7 +164,7 @@ impl<'s> Merge<'s> {
 
     pub(crate) fn advance(&mut self) -> Result<()> {
         if !self.heap.is_empty() {
-            self.turn.give_way_sometimes();
+            self.turn.give_way();
             self.advance_least()?;
             self.find()?;
         }

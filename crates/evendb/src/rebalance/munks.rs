@@ -74,7 +74,7 @@ impl Engine {
             horizon: &horizon,
             bottom: true,
         };
-        let mut merge = Merge::new(funk_sources(chunk, view)?, dropping)?.in_turns(self.keeps_up());
+        let mut merge = Merge::new(funk_sources(chunk, view)?, dropping)?.in_turns(self.turn());
         let mut builder = MunkBuilder::new(PAGE_BYTES, self.ledger());
         let mut breath = Breath::new(self);
         while let Some(entry) = merge.current() {
@@ -101,15 +101,16 @@ impl Engine {
         let job = trace::job!("absorb", chunk = chunk.id.0);
         let horizon = self.clock.horizon();
         let absorbed = {
-            let gives_way = self.keeps_up();
+            let mut turn = self.turn();
             let pin = epoch::pin();
-            let sources = delta_sources(&deltas, chunk, None, &pin, gives_way);
+            let sources = delta_sources(&deltas, chunk, None, &pin, &mut turn);
             let dropping = Dropping {
                 horizon: &horizon,
                 bottom: false,
             };
-            let merge = Merge::new(sources, dropping).expect("sources in RAM do not fail");
-            let merge = merge.in_turns(gives_way);
+            let merge = Merge::new(sources, dropping)
+                .expect("sources in RAM do not fail")
+                .in_turns(turn);
             Arc::new(munk.absorb(&mut RamMerge(merge), &horizon, true))
         };
         let writer = chunk.latch.lock();

@@ -176,7 +176,7 @@ impl Engine {
             // At the bottom versions become zero.
             bottom: false,
         };
-        let mut merge = Merge::new(sources_of(chunk, view)?, dropping)?.in_turns(self.keeps_up());
+        let mut merge = Merge::new(sources_of(chunk, view)?, dropping)?.in_turns(self.turn());
         let mut growth = Growth::since(chunk.based_at.load(Ordering::Relaxed));
         let mut last_key: Option<Vec<u8>> = None;
         let mut breath = Breath::new(self);
@@ -240,7 +240,7 @@ impl Engine {
             bottom: true,
         };
         let result = Merge::new(sources, dropping)
-            .map(|merge| merge.in_turns(self.keeps_up()))
+            .map(|merge| merge.in_turns(self.turn()))
             .and_then(|mut merge| self.write_pieces(&mut merge, piece_bytes, cuts, &mut parts));
         if let Err(error) = result {
             self.remove_tables(&parts);

@@ -4,7 +4,7 @@
 //! interrupted holds a latch meanwhile, and behind that wait all who want it: at sync level the whole
 //! group. Giving the processor up every so often costs a system call if nobody waits. If somebody does
 //! who computes without end, it costs the thread a slice of its share: work that is behind must not
-//! ([`Engine::keeps_up`](crate::engine::Engine::keeps_up), decision 0022).
+//! ([`Engine::turn`](crate::engine::Engine::turn), decision 0022).
 //!
 //! Not here: resting ([`Breath`](crate::rebalance::breath::Breath)), which leaves the processor to
 //! those who come later, too.
@@ -33,21 +33,16 @@ impl Turn {
         }
     }
 
-    /// Gives way if it is time to. The caller holds nothing that others wait for; a pin is no harm,
-    /// it is held no longer than if the thread were interrupted.
+    /// For every record: gives way if it is time to, and looks at the clock at every 16th call only. The
+    /// caller holds nothing that others wait for; a pin is no harm, it is held no longer than if the
+    /// thread were interrupted.
+    #[inline]
     pub(crate) fn give_way(&mut self) {
-        if self.gives_way && self.since.elapsed() >= TURN {
+        self.calls = self.calls.wrapping_add(1);
+        let looks = self.gives_way && self.calls.is_multiple_of(16);
+        if looks && self.since.elapsed() >= TURN {
             thread::yield_now();
             self.since = Instant::now();
-        }
-    }
-
-    /// The same for every record: looks at the clock at every 16th call only.
-    #[inline]
-    pub(crate) fn give_way_sometimes(&mut self) {
-        self.calls = self.calls.wrapping_add(1);
-        if self.calls.is_multiple_of(16) {
-            self.give_way();
         }
     }
 }
