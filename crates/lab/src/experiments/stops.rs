@@ -77,10 +77,12 @@ impl<'s> Watch<'s> {
 fn watch(processor: usize, stop: &AtomicBool) -> Option<Stops> {
     bind(processor)?;
     let mut stops = Vec::new();
+    let mut woke = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        let due = Instant::now() + SLEEP;
+        // From the last time on, so that a stop while this thread runs itself counts too.
+        let due = woke + SLEEP;
         thread::sleep(SLEEP);
-        let woke = Instant::now();
+        woke = Instant::now();
         if woke.saturating_duration_since(due) >= LATE {
             stops.push((due, woke));
         }
