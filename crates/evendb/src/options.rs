@@ -268,8 +268,9 @@ impl Options {
     }
 
     /// Whether the commit log is written through a mapping or by system calls. Default: mapped at
-    /// [`Durability::Process`], where a put then makes no system call; not at [`Durability::Sync`],
-    /// where the thread that syncs writes for all who wait, and a mapped page takes longer to sync.
+    /// [`Durability::Process`], where a put then makes no system call, unless puts are few or somebody
+    /// has just synced; not at [`Durability::Sync`], where the thread that syncs writes for all who
+    /// wait, and a mapped page takes longer to sync.
     pub fn commit_log_mapped(mut self, yes: bool) -> Self {
         self.commit_log_mapped = Some(yes);
         self

@@ -239,7 +239,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
         ("evendb-reaper".into(), reaper),
     ];
     if engine.commit_log.as_ref().is_some_and(CommitLog::is_mapped) {
-        bodies.push(("evendb-prefault".into(), prefault));
+        bodies.push(("evendb-log".into(), tend));
     }
     if !engine.options.stats_interval.is_zero() {
         bodies.push(("evendb-stats".into(), observe::run));
@@ -269,13 +269,15 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
     Ok(())
 }
 
-fn prefault(engine: &Engine) {
+/// Looks after the mapped commit log.
+fn tend(engine: &Engine) {
     let Some(log) = &engine.commit_log else {
         return;
     };
+    let mut tending = log.tending(Instant::now());
     loop {
-        log.prefault_ahead();
-        if engine.work.wait_for_stop(TICK) {
+        let pause = log.tend(&mut tending, Instant::now());
+        if engine.work.wait_for_stop(pause) {
             return;
         }
     }

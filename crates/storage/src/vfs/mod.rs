@@ -143,7 +143,9 @@ pub trait File: Send + Sync + Debug + 'static {
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Maps the first `len` bytes, shared and writable. The file must be that long, its blocks
     /// written once, and nobody may shorten it while the mapping lives. Its pages stay in memory
-    /// where the system lets this process lock them.
+    /// where the system lets this process lock them, and are huge where it has such: a byte
+    /// written through the mapping may make the next sync write two MiB, one that
+    /// [`write_at`](File::write_at) wrote does not.
     fn map(&self, len: usize) -> io::Result<Box<dyn Mapping>>;
 }
 
@@ -154,8 +156,9 @@ pub trait Mapping: Send + Sync + Debug {
     /// (the ring latch does). Panics if out of bounds: a programming error.
     fn write(&self, offset: usize, data: &[u8]);
     /// Touches the pages of `[offset, offset + len)` so that a later write does not fault. Changes
-    /// no byte.
-    fn prefault(&self, offset: usize, len: usize);
+    /// no byte. Whether any of them faulted now, as those do that the system has written back since
+    /// they were touched; where that cannot be told, `false`.
+    fn prefault(&self, offset: usize, len: usize) -> bool;
 }
 
 /// Reads exactly `buf.len()` bytes at `offset`; `UnexpectedEof` if the file ends before.

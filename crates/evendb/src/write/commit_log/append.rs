@@ -12,14 +12,20 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 
-/// Bytes ahead of the head that [`CommitLog::prefault_ahead`] touches.
-const PREFAULT_BYTES: u64 = 1 << 20;
+/// The largest page by which a file may be mapped: what a byte written through the mapping makes the
+/// next sync write, at worst.
+pub(super) const HUGE_PAGE_BYTES: u64 = 2 << 20;
+
+/// What is kept of the memory for one record.
+const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
 /// How records reach the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Writing {
     /// Copied into a shared mapping: the kernel has them when the append returns, without a system
-    /// call. Syncing a mapped page costs the kernel more than twice what a written one does.
+    /// call. Syncing mapped bytes costs more than written ones, and takes whole pages, which may be
+    /// huge; so what follows a sync is written by system calls for the length of such a page, and so is
+    /// a log that is slow.
     Mapped,
     /// By a system call in each append.
     Written,
@@ -33,7 +39,7 @@ pub(crate) struct CommitLog {
     pub(super) file: Arc<dyn File>,
     pub(super) writing: Writing,
     /// There if records are copied into it.
-    mapping: Option<Box<dyn Mapping>>,
+    pub(super) mapping: Option<Box<dyn Mapping>>,
     pub(super) capacity: u64,
     epoch: u64,
     seed: u64,
@@ -48,8 +54,9 @@ pub(crate) struct CommitLog {
     pub(super) ring: CachePadded<Mutex<Ring>>,
     /// Who syncs, and who waits for it.
     pub(super) syncing: Syncing,
-    /// LSN up to which pages were touched; only the thread that prefaults uses it.
-    prefaulted: AtomicU64,
+    /// Records that begin below it are not copied into the mapping, but written
+    /// ([`Self::write_from`]). A hint, Relaxed: either way is right.
+    pub(super) written_below: AtomicU64,
     #[cfg(test)]
     pub(super) plant: Plant,
 }
@@ -125,7 +132,8 @@ pub(crate) fn create_file(
     check_capacity(capacity);
     let failed = |error| Error::io(path, "create the commit log", error);
     let file = vfs.create(path).map_err(failed)?;
-    let zeros = vec![0; capacity.min(1 << 20) as usize];
+    // As long as that, since the system may keep what one call writes in one page.
+    let zeros = vec![0; capacity.min(HUGE_PAGE_BYTES) as usize];
     let mut at = 0;
     while at < capacity {
         let len = (capacity - at).min(zeros.len() as u64);
@@ -177,7 +185,7 @@ impl CommitLog {
             durable: CachePadded::new(AtomicU64::new(tail.0)),
             ring: CachePadded::new(Mutex::new(Ring::default())),
             syncing: Syncing::default(),
-            prefaulted: AtomicU64::new(start.0),
+            written_below: AtomicU64::new(0),
             #[cfg(test)]
             plant: Plant::Nothing,
         })
@@ -206,10 +214,11 @@ impl CommitLog {
         // Outside of the latch: the longer part of the checksum.
         let checksum = payload_checksum(self.seed, parts);
         let mut ring = self.ring.lock();
-        if self.writing == Writing::Written {
+        let head = self.head.load(Ordering::Relaxed);
+        let mapping = self.mapping_at(head);
+        if mapping.is_none() && self.writing != Writing::Gathered {
             self.check_error()?;
         }
-        let head = self.head.load(Ordering::Relaxed);
         let tail = self.tail.load(Ordering::Acquire);
         let rest = self.capacity - head % self.capacity;
         let start = if rest < total { head + rest } else { head };
@@ -222,7 +231,7 @@ impl CommitLog {
             self.head.store(end, Ordering::Release);
         }
         if start != head {
-            self.fill(&mut ring, head, rest, tail)
+            self.fill(&mut ring, mapping, head, rest, tail)
                 .map_err(|error| self.write_failed(error))?;
         }
         let header = Header {
@@ -234,7 +243,7 @@ impl CommitLog {
             tail: Lsn(tail),
         }
         .encode(checksum);
-        self.copy(&mut ring, start, &header, parts)
+        self.copy(&mut ring, mapping, start, &header, parts)
             .map_err(|error| self.write_failed(error))?;
         if start != head {
             ring.fillers.push_back((start, rest));
@@ -243,8 +252,21 @@ impl CommitLog {
         Ok(Lsn(end))
     }
 
+    /// The mapping, if what begins at `lsn` is copied into it.
+    fn mapping_at(&self, lsn: u64) -> Option<&dyn Mapping> {
+        let mapping = self.mapping.as_deref()?;
+        (lsn >= self.written_below.load(Ordering::Relaxed)).then_some(mapping)
+    }
+
     /// Covers the rest of the lap.
-    fn fill(&self, ring: &mut Ring, head: u64, rest: u64, tail: u64) -> io::Result<()> {
+    fn fill(
+        &self,
+        ring: &mut Ring,
+        mapping: Option<&dyn Mapping>,
+        head: u64,
+        rest: u64,
+        tail: u64,
+    ) -> io::Result<()> {
         let Some(payload_len) = rest.checked_sub(HEADER_BYTES as u64) else {
             return Ok(());
         };
@@ -257,7 +279,7 @@ impl CommitLog {
             tail: Lsn(tail),
         }
         .encode(payload_checksum(self.seed, &[]));
-        self.copy(ring, head, &header, &[])
+        self.copy(ring, mapping, head, &header, &[])
     }
 
     /// Copies a record to its place, in a mapping the header last: until it is there, nothing
@@ -265,12 +287,13 @@ impl CommitLog {
     fn copy(
         &self,
         ring: &mut Ring,
+        mapping: Option<&dyn Mapping>,
         lsn: u64,
         header: &[u8; HEADER_BYTES],
         parts: &[&[u8]],
     ) -> io::Result<()> {
         let offset = lsn % self.capacity;
-        if let Some(mapping) = &self.mapping {
+        if let Some(mapping) = mapping {
             let mut at = offset as usize + HEADER_BYTES;
             for part in parts {
                 mapping.write(at, part);
@@ -289,7 +312,9 @@ impl CommitLog {
         for part in parts {
             scratch.extend_from_slice(part);
         }
-        self.file.write_at(scratch, offset)
+        let written = self.file.write_at(scratch, offset);
+        scratch.shrink_to(SCRATCH_BYTES_MAX);
+        written
     }
 
     fn write_failed(&self, error: io::Error) -> Error {
@@ -340,22 +365,14 @@ impl CommitLog {
         freed
     }
 
-    /// Touches the pages ahead of the head, so that no appender takes a page fault while it holds
-    /// the latch. For one background thread; changes no byte.
-    pub(crate) fn prefault_ahead(&self) {
-        let Some(mapping) = &self.mapping else {
-            return;
-        };
-        let head = self.head.load(Ordering::Relaxed);
-        let end = head + PREFAULT_BYTES.min(self.capacity);
-        let mut at = self.prefaulted.load(Ordering::Relaxed).max(head);
-        while at < end {
-            let offset = at % self.capacity;
-            let len = (end - at).min(self.capacity - offset);
-            mapping.prefault(offset as usize, len as usize);
-            at += len;
+    /// Has records written, not copied, for the length of a huge page from `head` on: what is copied
+    /// makes the sync that runs, the next one, or the kernel write whole pages for it. For who is about
+    /// to sync what lies below `head`, and for a log that is slow.
+    pub(super) fn write_from(&self, head: u64) {
+        if self.mapping.is_some() {
+            let end = head + HUGE_PAGE_BYTES.min(self.capacity / 8);
+            self.written_below.store(end, Ordering::Relaxed);
         }
-        self.prefaulted.store(at, Ordering::Relaxed);
     }
 
     /// Whether a fault is switched on: never outside of tests.

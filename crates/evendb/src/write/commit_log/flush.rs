@@ -241,7 +241,9 @@ impl CommitLog {
             self.head.load(Ordering::Relaxed)
         } else {
             // Acquire: the copies of all records below the target are done.
-            self.head.load(Ordering::Acquire)
+            let head = self.head.load(Ordering::Acquire);
+            self.write_from(head);
+            head
         };
         let result = self.write_and_sync(leader);
         self.plant_ack(result)?;

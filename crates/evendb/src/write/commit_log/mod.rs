@@ -15,12 +15,13 @@
 //! under the ring latch and after the copy; a panic in the middle leaves it where it was, and the
 //! next append overwrites the rest. Head never passes tail + capacity (I10): admission lets in at
 //! most 7/8 of the ring, no record is longer than 1/8, and the live part holds one filler at most.
-//! Appending cannot fail but where each append writes (I12). After an error no write or sync begins, and
+//! Appending cannot fail but where the append itself writes (I12). After an error no write or sync begins, and
 //! nothing becomes durable that was not (I16).
 //!
-//! Thread safety: any number of appenders and waiters; [`flush`] says who syncs. Locks: the leader's
-//! mutex (held over the sync), the ring latch (it parks), the sync mutex (a leaf, memory only). Not
-//! here: when the tail may move, what a payload means, and syncing value extents before the ring.
+//! Thread safety: any number of appenders and waiters; [`flush`] says who syncs, [`tend`] what one
+//! more thread does for a mapped ring. Locks: the leader's mutex (held over the sync), the ring latch
+//! (it parks), the sync mutex (a leaf, memory only). Not here: when the tail may move, what a payload
+//! means, and syncing value extents before the ring.
 
 mod append;
 mod blocks;
@@ -28,6 +29,7 @@ mod flush;
 mod record;
 mod recover;
 mod survey;
+mod tend;
 
 pub(crate) use append::{CommitLog, Writing, create_file};
 pub(crate) use record::LogRecord;

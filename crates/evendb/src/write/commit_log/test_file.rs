@@ -3,6 +3,7 @@
 
 use evendb_storage::vfs::{BLOCK_BYTES, File, Mapping};
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +23,14 @@ pub(super) struct State {
     /// Panics in the next sync.
     pub(super) panic_in_sync: bool,
     pub(super) syncs: usize,
+    /// Pieces that were copied into the mapping.
+    pub(super) copies: usize,
+    /// How often pages were touched.
+    pub(super) touched: usize,
+    /// Pages that may be written without a fault.
+    pub(super) writable: BTreeSet<usize>,
+    /// What somebody started to write: offsets and lengths.
+    pub(super) written_back: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -111,6 +120,10 @@ impl File for TestFile {
         Ok(())
     }
 
+    fn start_writing(&self, offset: u64, len: u64) {
+        self.0.lock().written_back.push((offset, len));
+    }
+
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.lock().bytes.len() as u64)
     }
@@ -145,10 +158,17 @@ impl Mapping for TestFile {
             }
             *left -= 1;
         }
+        state.copies += 1;
         state.bytes[offset..offset + data.len()].copy_from_slice(data);
     }
 
-    fn prefault(&self, offset: usize, len: usize) {
-        assert!(offset + len <= self.0.lock().bytes.len());
+    fn prefault(&self, offset: usize, len: usize) -> bool {
+        let mut state = self.0.lock();
+        assert!(offset + len <= state.bytes.len());
+        state.touched += 1;
+        let pages = offset / BLOCK_BYTES..(offset + len).div_ceil(BLOCK_BYTES);
+        let before = state.writable.len();
+        state.writable.extend(pages);
+        state.writable.len() > before
     }
 }

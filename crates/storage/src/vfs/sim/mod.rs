@@ -526,7 +526,8 @@ impl Mapping for SimMapping {
         handle.vfs.state().write_mapped(event, handle.id, data);
     }
 
-    fn prefault(&self, offset: usize, len: usize) {
+    fn prefault(&self, offset: usize, len: usize) -> bool {
         self.check_bounds(offset, len);
+        false
     }
 }
