@@ -11,7 +11,7 @@
 //! comparing keys. An error is sticky: it is returned again by every later call.
 
 use super::fill::{
-    Buffer, Filled, FunkScan, Gathered, Span, fill_from_funk, fill_from_munk, gather,
+    Buffer, Filled, FunkScan, Gathered, SMALL_BYTES, Span, fill_from_funk, fill_from_munk, gather,
 };
 use super::snapshot::Moment;
 use super::tables::Direction;
@@ -74,7 +74,7 @@ impl End {
         // Small ones are not worth an addition that all cursors share.
         match &mut self.charge {
             Some(charge) => charge.set(bytes),
-            None if bytes >= 16 << 10 => {
+            None if bytes >= SMALL_BYTES => {
                 self.charge = Some(Charge::new(ledger, Use::Buffers, bytes));
             }
             None => {}
@@ -245,7 +245,10 @@ impl Cursor {
             end.last = Some(last.to_vec());
         }
         end.given += end.buffer.taken_count() as u64;
-        end.buffer.clear();
+        match end.buffer.is_new() {
+            true => end.buffer = Buffer::spare(),
+            false => end.buffer.clear(),
+        }
         let guard = epoch::pin();
         let index = self.keyspace.index.load(&guard);
         let found = match (direction, &end.position) {
@@ -309,6 +312,11 @@ impl Drop for Cursor {
         if self.moment.is_some() {
             self.keyspace
                 .note_scan(given(&self.front) + given(&self.back));
+        }
+        for end in [&mut self.front, &mut self.back] {
+            if !end.buffer.is_new() {
+                std::mem::take(&mut end.buffer).done();
+            }
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::sync::epoch::Guard;
 use crate::value::{Owner, Value};
 use evendb_storage::table::ReadAhead;
 use evendb_storage::{Kind, Version};
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
@@ -48,13 +49,40 @@ pub(crate) struct Buffer {
 /// Stands for the arena until it has its owner.
 const ARENA: u32 = u32::MAX;
 
+/// Memory of a buffer that is small: not counted, and kept for the thread's next scan.
+pub(crate) const SMALL_BYTES: usize = 16 << 10;
+
+std::thread_local! {
+    /// Empty: only its memory. The allocator's locks took a tenth of the time of short scans.
+    static SPARE: Cell<Buffer> = Cell::default();
+}
+
 impl Buffer {
+    /// An empty buffer, by the memory of one that this thread has done with.
+    pub(crate) fn spare() -> Buffer {
+        SPARE.try_with(Cell::take).unwrap_or_default()
+    }
+
+    /// Gives its memory to the thread's next scan.
+    pub(crate) fn done(mut self) {
+        self.clear();
+        if self.bytes() < SMALL_BYTES {
+            // A thread that ends has no use for it.
+            let _ = SPARE.try_with(|spare| spare.set(self));
+        }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.owners.clear();
         self.slots.clear();
         self.arena.clear();
         self.taken = 0;
         self.block_bytes = 0;
+    }
+
+    /// Whether it has never held anything.
+    pub(crate) fn is_new(&self) -> bool {
+        self.slots.capacity() == 0
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -31,8 +31,10 @@ use std::ptr::{self, NonNull};
 pub(super) const SLOTS_MAX: usize = if cfg!(evendb_loom) { 16 } else { 128 };
 /// Slots of a delta's first page.
 pub(super) const SLOTS_MIN: usize = 8;
-/// Slots that a cursor sorts for itself before it renews the page's order.
-const UNSORTED_MAX: usize = 16;
+/// Slots that a cursor inserts into the page's order; more of them, and it sorts all.
+const INSERTED_MAX: usize = 16;
+/// Slots that it inserts for itself alone, each for some 50 ns, before it renews the order for all.
+const UNSORTED_MAX: usize = 2;
 
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
@@ -248,9 +250,9 @@ impl<'g> PageRef<'g> {
         // The order may be newer than our length: it then has slots which `len` does not count,
         // and which are published all the same.
         let len = len.max(known.len());
-        if len - known.len() > UNSORTED_MAX || (known.is_empty() && len > 1) {
+        let unsorted = len - known.len();
+        if unsorted > INSERTED_MAX || (known.is_empty() && len > 1) {
             self.sort_all(&mut slots[..len]);
-            self.publish_order(&slots[..len], guard);
         } else {
             for slot in known.len()..len {
                 let key = self.head(slot).key();
@@ -258,6 +260,9 @@ impl<'g> PageRef<'g> {
                 slots.copy_within(at..slot, at + 1);
                 slots[at] = slot as u8;
             }
+        }
+        if unsorted > UNSORTED_MAX {
+            self.publish_order(&slots[..len], guard);
         }
         (slots, len)
     }
