@@ -6,6 +6,7 @@ use crate::chunk::record::RecordRef;
 use crate::db::Handle;
 use crate::error::Result;
 use crate::manifest::KeyspaceId;
+use crate::manifest::state::Properties;
 use crate::options::Durability;
 use crate::read::cursor::{Cursor, Iter, limits, prefix_end};
 use crate::read::snapshot::{Moment, Snapshot};
@@ -42,18 +43,26 @@ pub(crate) struct KeyspaceState {
     pub(crate) index: ArcCell<Index<Chunk>>,
     /// Serializes replacements of the root; memory only.
     pub(crate) root_lock: Mutex<()>,
+    /// As the manifest has them; replaced under the catalog mutex, once the edit is durable.
+    pub(crate) properties: Mutex<Properties>,
     dropped: AtomicBool,
     /// Sixteenths of records that six scans of ten do not exceed; 0 while none has ended.
     scan_length: AtomicU32,
 }
 
 impl KeyspaceState {
-    pub(crate) fn new(id: KeyspaceId, name: String, index: Index<Chunk>) -> KeyspaceState {
+    pub(crate) fn new(
+        id: KeyspaceId,
+        name: String,
+        properties: Properties,
+        index: Index<Chunk>,
+    ) -> KeyspaceState {
         KeyspaceState {
             id,
             name,
             index: ArcCell::new(Arc::new(index)),
             root_lock: Mutex::new(()),
+            properties: Mutex::new(properties),
             dropped: AtomicBool::new(false),
             scan_length: AtomicU32::new(0),
         }

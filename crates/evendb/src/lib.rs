@@ -24,6 +24,7 @@ mod observe;
 mod options;
 mod pauses;
 mod plant;
+mod property;
 mod read;
 mod rebalance;
 mod recovery;

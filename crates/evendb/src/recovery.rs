@@ -24,7 +24,7 @@ use crate::funk::tables::{Tables, table_path};
 use crate::funk::{Funk, Run, SearchSettings};
 use crate::keyspace::KeyspaceState;
 use crate::manifest::edit::{Change, ChunkRecord, EpochRecord, Place, Role};
-use crate::manifest::state::State;
+use crate::manifest::state::{Properties, State};
 use crate::manifest::writer::{self, Manifest};
 use crate::manifest::{ChunkId, KeyspaceId};
 use crate::memory::{Ledger, LedgerOwner};
@@ -615,7 +615,8 @@ impl Opening {
                 let chunk = Chunk::new(record.id, id, range, view, ledger);
                 entries.push((Box::from(&record.low[..]), Arc::new(chunk)));
             }
-            let state = KeyspaceState::new(id, name.clone(), Index::new(entries));
+            let properties = self.state.properties.get(&id).cloned().unwrap_or_default();
+            let state = KeyspaceState::new(id, name.clone(), properties, Index::new(entries));
             catalog.insert(id, Arc::new(state));
         }
         Ok(catalog)
@@ -785,7 +786,12 @@ pub(crate) fn new_keyspace(engine: &Engine, name: &str) -> (Arc<KeyspaceState>, 
     let ledger = engine.ledger();
     let chunk = Arc::new(Chunk::new(chunk_id, id, range, view, ledger));
     let index = Index::new(vec![(Box::default(), chunk)]);
-    let state = Arc::new(KeyspaceState::new(id, name.to_owned(), index));
+    let state = Arc::new(KeyspaceState::new(
+        id,
+        name.to_owned(),
+        Properties::new(),
+        index,
+    ));
     let record = ChunkRecord {
         id: chunk_id,
         keyspace: id,

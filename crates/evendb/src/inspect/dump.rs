@@ -266,6 +266,22 @@ impl Dumper<'_> {
             Change::DropKeyspace { id } => {
                 (item("drop-keyspace").number("id", id.0.into()), &[][..])
             }
+            Change::SetProperty {
+                keyspace,
+                name,
+                value,
+            } => {
+                let what = match value {
+                    Some(_) => "set-property",
+                    None => "remove-property",
+                };
+                let item = item(what).number("keyspace", keyspace.0.into());
+                let item = item.text("name", name);
+                match value {
+                    Some(value) => (item.bytes("value", value), &[][..]),
+                    None => (item, &[][..]),
+                }
+            }
             Change::SetChunk(chunk) => {
                 let item = item("set-chunk")
                     .number("id", chunk.id.0)

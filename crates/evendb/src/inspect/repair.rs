@@ -501,6 +501,12 @@ impl Repairer<'_, '_> {
                 Err(error) if error.kind() == ErrorKind::InvalidArgument => continue,
                 Err(error) => return Err(error),
             };
+            for (name, value) in loaded.state.properties.get(id).into_iter().flatten() {
+                match keyspace.set_property(name, value) {
+                    Err(error) if error.kind() != ErrorKind::InvalidArgument => return Err(error),
+                    _ => {}
+                }
+            }
             let mut chunks: Vec<&ChunkRecord> = loaded.state.chunks.values().collect();
             chunks.retain(|chunk| chunk.keyspace == *id);
             chunks.sort_by(|a, b| a.low.cmp(&b.low));

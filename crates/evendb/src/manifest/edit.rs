@@ -83,6 +83,12 @@ pub(crate) enum Change {
     DropKeyspace {
         id: KeyspaceId,
     },
+    /// Sets a property of a keyspace, or takes it away.
+    SetProperty {
+        keyspace: KeyspaceId,
+        name: String,
+        value: Option<Vec<u8>>,
+    },
     SetChunk(ChunkRecord),
     RemoveChunk {
         id: ChunkId,
@@ -230,12 +236,26 @@ impl Change {
                 put_varint(out, *number);
                 put_varint(out, replay_from.0);
             }
+            Change::SetProperty {
+                keyspace,
+                name,
+                value,
+            } => {
+                put_varint(out, 9);
+                put_varint(out, u64::from(keyspace.0));
+                put_slice(out, name.as_bytes());
+                put_varint(out, u64::from(value.is_some()));
+                if let Some(value) = value {
+                    put_slice(out, value);
+                }
+            }
         }
     }
 
     fn decode(input: &mut &[u8]) -> Option<Change> {
         let keyspace =
             |input: &mut &[u8]| Some(KeyspaceId(u32::try_from(get_varint(input)?).ok()?));
+        let text = |input: &mut &[u8]| String::from_utf8(get_slice(input)?.to_vec()).ok();
         Some(match get_varint(input)? {
             1 => Change::Format {
                 ring_bytes: get_varint(input)?,
@@ -249,7 +269,7 @@ impl Change {
             }),
             3 => Change::CreateKeyspace {
                 id: keyspace(input)?,
-                name: String::from_utf8(get_slice(input)?.to_vec()).ok()?,
+                name: text(input)?,
             },
             4 => Change::DropKeyspace {
                 id: keyspace(input)?,
@@ -270,6 +290,15 @@ impl Change {
             8 => Change::Checkpoint {
                 number: get_varint(input)?,
                 replay_from: Lsn(get_varint(input)?),
+            },
+            9 => Change::SetProperty {
+                keyspace: keyspace(input)?,
+                name: text(input)?,
+                value: match get_varint(input)? {
+                    0 => None,
+                    1 => Some(get_slice(input)?.to_vec()),
+                    _ => return None,
+                },
             },
             _ => return None,
         })
@@ -329,6 +358,16 @@ pub(crate) mod tests {
                 id: KeyspaceId(1),
                 name: "events".into(),
             },
+            Change::SetProperty {
+                keyspace: KeyspaceId(1),
+                name: "merge".into(),
+                value: Some(b"add".to_vec()),
+            },
+            Change::SetProperty {
+                keyspace: KeyspaceId(1),
+                name: "order".into(),
+                value: Some(Vec::new()),
+            },
             Change::SetChunk(ChunkRecord {
                 id: ChunkId(9),
                 keyspace: KeyspaceId(1),
@@ -346,6 +385,11 @@ pub(crate) mod tests {
             Change::Checkpoint {
                 number: 7,
                 replay_from: Lsn(1024),
+            },
+            Change::SetProperty {
+                keyspace: KeyspaceId(1),
+                name: "merge".into(),
+                value: None,
             },
             Change::RemoveChunk { id: ChunkId(9) },
             Change::DropKeyspace { id: KeyspaceId(1) },

@@ -33,6 +33,14 @@ ff ff ff ff ff ff ff ff ff 01   # seed
 03                          # 3 CreateKeyspace
 01                          #   keyspace 1
 06 65 76 65 6e 74 73        #   length, events
+09                          # 9 SetProperty
+01                          #   keyspace 1
+05 6d 65 72 67 65           #   length, merge
+01 03 61 64 64              #   a value: length, add
+09                          # 9 SetProperty
+01                          #   keyspace 1
+05 6f 72 64 65 72           #   length, order
+01 00                       #   a value, which is empty
 05                          # 5 SetChunk
 09                          #   chunk 9
 01                          #   keyspace 1
@@ -61,6 +69,10 @@ ef fd b6 f5 0d              #     checksum of the table: 0xdeadbeef
 08                          # 8 Checkpoint
 07                          #   number 7
 80 08                       #   replay from 1024
+09                          # 9 SetProperty
+01                          #   keyspace 1
+05 6d 65 72 67 65           #   length, merge
+00                          #   no value: taken away
 06                          # 6 RemoveChunk
 09                          #   chunk 9
 04                          # 4 DropKeyspace

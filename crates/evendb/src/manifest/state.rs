@@ -8,6 +8,9 @@ use super::{ChunkId, KeyspaceId};
 use crate::write::commit_log::Lsn;
 use std::collections::BTreeMap;
 
+/// What a keyspace remembers beside its records.
+pub(crate) type Properties = BTreeMap<String, Vec<u8>>;
+
 /// The structure of a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
@@ -18,6 +21,8 @@ pub(crate) struct State {
     pub(crate) completed: u64,
     pub(crate) replay_from: Lsn,
     pub(crate) keyspaces: BTreeMap<KeyspaceId, String>,
+    /// None of them is empty.
+    pub(crate) properties: BTreeMap<KeyspaceId, Properties>,
     /// All ids below were given out once.
     pub(crate) next_keyspace: u32,
     pub(crate) chunks: BTreeMap<ChunkId, ChunkRecord>,
@@ -49,8 +54,14 @@ impl State {
                     .remove(id)
                     .ok_or("unknown keyspace dropped")?;
                 self.next_keyspace = self.next_keyspace.max(id.0.saturating_add(1));
+                self.properties.remove(id);
                 self.chunks.retain(|_, chunk| chunk.keyspace != *id);
             }
+            Change::SetProperty {
+                keyspace,
+                name,
+                value,
+            } => self.set_property(*keyspace, name, value.as_ref())?,
             Change::SetChunk(chunk) => {
                 if !self.keyspaces.contains_key(&chunk.keyspace) {
                     return Err("chunk of an unknown keyspace");
@@ -82,6 +93,29 @@ impl State {
         Ok(())
     }
 
+    fn set_property(
+        &mut self,
+        keyspace: KeyspaceId,
+        name: &str,
+        value: Option<&Vec<u8>>,
+    ) -> Result<(), &'static str> {
+        if !self.keyspaces.contains_key(&keyspace) {
+            return Err("property of an unknown keyspace");
+        }
+        let properties = self.properties.entry(keyspace).or_default();
+        let known = match value {
+            Some(value) => {
+                properties.insert(name.to_owned(), value.clone());
+                true
+            }
+            None => properties.remove(name).is_some(),
+        };
+        if properties.is_empty() {
+            self.properties.remove(&keyspace);
+        }
+        known.then_some(()).ok_or("unknown property taken away")
+    }
+
     /// Drops epochs whose records lie wholly before the replay position, but for the last.
     fn forget_closed_epochs(&mut self) {
         while self.epochs.len() > 1 && self.epochs[1].start <= self.replay_from {
@@ -111,6 +145,13 @@ impl State {
                 id: *id,
                 name: name.clone(),
             });
+        }
+        for (id, properties) in &self.properties {
+            changes.extend(properties.iter().map(|(name, value)| Change::SetProperty {
+                keyspace: *id,
+                name: name.clone(),
+                value: Some(value.clone()),
+            }));
         }
         changes.extend(self.chunks.values().cloned().map(Change::SetChunk));
         changes.push(Change::Checkpoint {
@@ -145,12 +186,12 @@ mod tests {
     #[test]
     fn a_rewritten_state_is_the_same_state() {
         let mut state = State::default();
-        for change in samples().iter().take(6) {
+        for change in samples().iter().take(8) {
             state.apply(change).expect("samples are consistent");
         }
         for full in [false, true] {
             if full {
-                for change in samples().iter().skip(6) {
+                for change in samples().iter().skip(8) {
                     state.apply(change).expect("samples are consistent");
                 }
             }
@@ -183,5 +224,18 @@ mod tests {
                 })
                 .is_err()
         );
+        let set = |value| Change::SetProperty {
+            keyspace: KeyspaceId(1),
+            name: "merge".into(),
+            value,
+        };
+        assert!(state.apply(&set(Some(b"add".to_vec()))).is_err());
+        let create = Change::CreateKeyspace {
+            id: KeyspaceId(1),
+            name: "events".into(),
+        };
+        state.apply(&create).expect("it is new");
+        assert!(state.apply(&set(None)).is_err());
+        assert!(state.properties.is_empty());
     }
 }
