@@ -2,7 +2,7 @@
 
 use crate::chunk::record::RecordRef;
 use crate::db::Handle;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::keyspace::{Keyspace, KeyspaceState};
 use crate::options::Durability;
 use crate::sync::Arc;
@@ -42,7 +42,8 @@ impl Batch {
         }
     }
 
-    /// Adds a put. A key or value over the limits makes [`commit`](Self::commit) fail.
+    /// Adds a put. A key or value over the limits, or a keyspace that is not of the batch's database (or
+    /// of an earlier opening of it), makes [`commit`](Self::commit) fail.
     pub fn put(
         &mut self,
         keyspace: &Keyspace,
@@ -58,15 +59,11 @@ impl Batch {
     }
 
     fn add(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8], kind: Kind) -> &mut Self {
-        let foreign = !Arc::ptr_eq(&self.handle.engine, &keyspace.handle.engine);
-        let checked = match foreign {
-            true => Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "a batch takes keyspaces of its own database only",
-            )),
-            false => check_limits(key, value)
-                .and_then(|()| self.handle.engine.check_value_size(value.len())),
-        };
+        let checked = self
+            .handle
+            .check_own(keyspace, "batch")
+            .and_then(|()| check_limits(key, value))
+            .and_then(|()| self.handle.engine.check_value_size(value.len()));
         match checked {
             Ok(()) => {
                 let record = RecordRef::new(key, value, kind, hash_key(key));

@@ -28,6 +28,35 @@ pub(crate) struct Handle {
     pub(crate) engine: Arc<Engine>,
 }
 
+impl Handle {
+    /// Refuses a keyspace that is not of this opening of this database: its chunks and versions mean
+    /// nothing here. `what` is what the caller holds: a batch, a snapshot.
+    #[inline]
+    pub(crate) fn check_own(&self, keyspace: &Keyspace, what: &str) -> Result<()> {
+        // An engine as a whole cannot be taken for one that is gone: the keyspace keeps its own.
+        match Arc::ptr_eq(&self.engine, &keyspace.handle.engine) {
+            true => Ok(()),
+            false => Err(self.stranger(keyspace, what)),
+        }
+    }
+
+    #[cold]
+    fn stranger(&self, keyspace: &Keyspace, what: &str) -> Error {
+        let (own, other) = (&self.engine.dir, &keyspace.handle.engine.dir);
+        let whose = match own == other {
+            true => "of another opening of the same database".to_owned(),
+            false => format!("of the database in {}", other.display()),
+        };
+        let message = format!(
+            "this {what} is of the database in {}, and the keyspace {:?} is {whose}; ask the database \
+             of the {what} for its keyspace",
+            own.display(),
+            keyspace.name()
+        );
+        Error::new(ErrorKind::InvalidArgument, message)
+    }
+}
+
 /// An open database. Cheap to clone, `Send + Sync + 'static`.
 ///
 /// It is closed by [`close`](Self::close), or silently when the last handle, keyspace, snapshot
@@ -110,8 +139,14 @@ impl Db {
     }
 
     /// Removes a keyspace and all it holds. Everything put earlier, into any keyspace, is durable
-    /// before the removal is: copying A to B and dropping A never loses both. Snapshots and
-    /// iterators that look at it go on. The default keyspace cannot be dropped.
+    /// before the removal is: copying A to B and dropping A never loses both. The default keyspace
+    /// cannot be dropped.
+    ///
+    /// When this has returned, every new call through a handle of the keyspace is refused with
+    /// `KeyspaceDropped`, reading or writing, and so is a snapshot taken since. Snapshots, iterators
+    /// and cursors of before go on and keep what they see, and its files with them. A keyspace made
+    /// under the same name is another one: old handles stay refused. If this returns an error,
+    /// nothing was dropped.
     ///
     /// # Errors
     /// `InvalidArgument` for the default keyspace or one that is not there, and as for writes.
@@ -343,6 +378,7 @@ impl Engine {
             keyspace.set_dropped(false);
         })?;
         self.metrics.bytes_manifest.add(bytes);
+        keyspace.end_reading(self.clock.now());
         let mut dirty = self.dirty.lock();
         dirty.retain(|(chunk, _)| {
             chunk

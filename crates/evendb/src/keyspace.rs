@@ -4,21 +4,21 @@ use crate::chunk::Chunk;
 use crate::chunk::index::Index;
 use crate::chunk::record::RecordRef;
 use crate::db::Handle;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::KeyspaceId;
 use crate::manifest::state::Properties;
 use crate::options::Durability;
 use crate::read::cursor::{Cursor, Iter, limits, prefix_end};
 use crate::read::snapshot::{Moment, Snapshot};
 use crate::rebalance::compact::{Compaction, Span};
-use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::epoch::ArcCell;
 use crate::sync::{Arc, Mutex};
 use crate::value::Value;
 use crate::write::payload::OP_HEADER_BYTES;
 use crate::write::{Op, check_limits};
-use evendb_storage::Kind;
 use evendb_storage::codec::hash_key;
+use evendb_storage::{Kind, Version};
 use std::ops::RangeBounds;
 
 /// Longer scans count as this long.
@@ -45,7 +45,11 @@ pub(crate) struct KeyspaceState {
     pub(crate) root_lock: Mutex<()>,
     /// As the manifest has them; replaced under the catalog mutex, once the edit is durable.
     pub(crate) properties: Mutex<Properties>,
+    /// No write begins any more, unless the edit that drops it cannot be written.
     dropped: AtomicBool,
+    /// The last version that may be read here: that of a snapshot taken before the keyspace was
+    /// dropped, and the greatest there is before that.
+    readable_until: AtomicU64,
     /// Sixteenths of records that six scans of ten do not exceed; 0 while none has ended.
     scan_length: AtomicU32,
 }
@@ -64,6 +68,7 @@ impl KeyspaceState {
             root_lock: Mutex::new(()),
             properties: Mutex::new(properties),
             dropped: AtomicBool::new(false),
+            readable_until: AtomicU64::new(u64::MAX),
             scan_length: AtomicU32::new(0),
         }
     }
@@ -92,12 +97,40 @@ impl KeyspaceState {
     pub(crate) fn set_dropped(&self, dropped: bool) {
         self.dropped.store(dropped, Ordering::Release);
     }
+
+    /// Its removal is durable: from here on only snapshots of a version below `now` may read it. No
+    /// sooner, because a removal that fails has not happened for anybody.
+    pub(crate) fn end_reading(&self, now: Version) {
+        self.readable_until.store(now.0 - 1, Ordering::Release);
+    }
+
+    /// Whether a reader at version `at` may look: [`Version::MAX`] for whoever wants the newest.
+    #[inline]
+    pub(crate) fn check_readable_at(&self, at: Version) -> Result<()> {
+        // Pairs with the Release of `end_reading`: who knows that the keyspace was dropped sees it.
+        if at.0 > self.readable_until.load(Ordering::Acquire) {
+            return Err(self.dropped_error());
+        }
+        Ok(())
+    }
+
+    /// The refusal of calls after [`crate::Db::drop_keyspace`].
+    #[cold]
+    pub(crate) fn dropped_error(&self) -> Error {
+        let message = format!(
+            "the keyspace {:?} was dropped; a keyspace of that name made since is another one: ask \
+             the database for it",
+            self.name
+        );
+        Error::new(ErrorKind::KeyspaceDropped, message)
+    }
 }
 
 /// A handle to a keyspace (what others call a column family): an ordered map of its own that
 /// shares batches, snapshots, memory and files with the others.
 ///
-/// Cheap to clone; it keeps the database open.
+/// Cheap to clone; it keeps the database open. After [`Db::drop_keyspace`](crate::Db::drop_keyspace)
+/// every call is refused with `KeyspaceDropped`.
 #[doc(alias = "column family")]
 #[derive(Clone)]
 pub struct Keyspace {
@@ -149,7 +182,7 @@ impl Keyspace {
     /// The value of `key`. Wait-free until it must read from disk.
     ///
     /// # Errors
-    /// `Io` or `Corruption` if a table cannot be read, `Closed`.
+    /// `Io` or `Corruption` if a table cannot be read, `Closed`, `KeyspaceDropped`.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.handle.engine.get(&self.state, key.as_ref())
     }
@@ -176,7 +209,8 @@ impl Keyspace {
         .multi_get(self, keys)
     }
 
-    /// The records of a key range, as of now. An inverted range is empty.
+    /// The records of a key range, as of now. An inverted range is empty. What [`get`](Self::get)
+    /// would return as an error is the first item.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
         Iter::new(self.cursor(range))
     }
@@ -261,6 +295,8 @@ impl Keyspace {
     }
 
     fn compact_between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Result<Compaction> {
+        self.handle.engine.check_writable()?;
+        self.state.check_readable_at(Version::MAX)?;
         let span = Span {
             keyspace: self.state.clone(),
             low,
@@ -271,6 +307,8 @@ impl Keyspace {
 
     fn delete_between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Result<u64> {
         let engine = &self.handle.engine;
+        engine.check_writable()?;
+        self.state.check_readable_at(Version::MAX)?;
         let bytes_max = engine.options.memory_budget / 16;
         // A batch that fits the commit log needs no file of its own, for which a full disk has no
         // room.

@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::{Keyspace, KeyspaceState};
 use crate::manifest::edit::Change;
 use crate::manifest::state::Properties;
+use evendb_storage::Version;
 
 /// The longest name.
 const NAME_BYTES_MAX: usize = 255;
@@ -24,7 +25,7 @@ impl Keyspace {
     /// `Closed`, `KeyspaceDropped`.
     pub fn property(&self, name: &str) -> Result<Option<Vec<u8>>> {
         engine(&self.handle).check_readable()?;
-        check_not_dropped(&self.state)?;
+        self.state.check_readable_at(Version::MAX)?;
         Ok(self.state.properties.lock().get(name).cloned())
     }
 
@@ -71,16 +72,6 @@ fn engine(handle: &Handle) -> &Engine {
     &handle.engine
 }
 
-fn check_not_dropped(keyspace: &KeyspaceState) -> Result<()> {
-    match keyspace.is_dropped() {
-        true => {
-            let message = format!("the keyspace {:?} was dropped", keyspace.name);
-            Err(Error::new(ErrorKind::KeyspaceDropped, message))
-        }
-        false => Ok(()),
-    }
-}
-
 fn check_limits(properties: &Properties) -> Result<()> {
     let refuse = |message: String| Err(Error::new(ErrorKind::InvalidArgument, message));
     let sizes = properties
@@ -113,7 +104,7 @@ impl Engine {
         self.check_ballast()?;
         // Held through the edit: it orders changes of one keyspace, and keeps it from being dropped.
         let _catalog = self.catalog.lock();
-        check_not_dropped(keyspace)?;
+        keyspace.check_readable_at(Version::MAX)?;
         let mut changed = keyspace.properties.lock().clone();
         let same = match &value {
             Some(value) => changed.insert(name.to_owned(), value.clone()).as_ref() == Some(value),

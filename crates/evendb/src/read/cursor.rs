@@ -8,7 +8,8 @@
 //! An end keeps a key and a bounded buffer, no view and no root: a refill looks the key up in the
 //! current root, so splits, merges and evictions in between do not matter. Only where that leads to
 //! the same funk as before does the scan of its tables go on without seeking. The ends meet by
-//! comparing keys. An error is sticky: it is returned again by every later call.
+//! comparing keys. A cursor's error is sticky: it is returned again by every later call, at either end. An
+//! iterator gives it once, and then nothing more, so that what collects or counts comes to an end.
 
 use super::fill::{
     Buffer, Filled, FunkScan, Gathered, SMALL_BYTES, Span, fill_from_funk, fill_from_munk, gather,
@@ -23,6 +24,7 @@ use crate::memory::{Charge, Ledger, Use};
 use crate::sync::Arc;
 use crate::sync::epoch;
 use crate::value::Value;
+use std::iter::FusedIterator;
 use std::ops::{Bound, RangeBounds};
 
 /// The first refill takes as many records as a scan does as a rule, so many while that is not known;
@@ -93,6 +95,10 @@ impl End {
 /// kept until it is dropped. No reference is counted per record, so it is the fastest way to
 /// scan.
 ///
+/// A cursor that failed stays where it is: both ends return the same error from then on. A loop over
+/// it leaves at an error, as `?` does; one that goes on after errors would never end. ([`Iter`] gives
+/// an error once, and ends.)
+///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// let db = evendb::Db::open(dir.path()).unwrap();
@@ -149,7 +155,11 @@ impl Cursor {
         low: Vec<u8>,
         high: Option<Vec<u8>>,
     ) -> Cursor {
-        let (moment, error) = match moment {
+        let checked = moment.and_then(|moment| {
+            keyspace.check_readable_at(moment.version())?;
+            Ok(moment)
+        });
+        let (moment, error) = match checked {
             Ok(moment) => {
                 moment.engine().metrics.scans.add(1);
                 (Some(moment), None)
@@ -177,7 +187,9 @@ impl Cursor {
     ///
     /// # Errors
     /// Of kind `Io` or `Corruption` if a table cannot be read, `Closed` after the database was
-    /// closed. Sticky.
+    /// closed; and from the first call on what kept the cursor from being made (`KeyspaceDropped`, or
+    /// `InvalidArgument` for a keyspace that is not of the snapshot's database). Sticky: later calls,
+    /// of [`next_back`](Self::next_back) too, return the same error.
     #[expect(
         clippy::should_implement_trait,
         reason = "a lending iterator cannot be an Iterator"
@@ -362,6 +374,10 @@ fn chunk_limit(
 ///
 /// Items are handles that share the store's memory; they may be kept.
 ///
+/// An error is the last item: after it both ends return `None`, whichever met it, so that `count`,
+/// `collect` and the like end. What was given before the error is right; what lies between the two
+/// ends was not read. To go on behind a damaged block, begin a new range there.
+///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
 /// let db = evendb::Db::open(dir.path()).unwrap();
@@ -370,20 +386,33 @@ fn chunk_limit(
 /// let keys: Vec<_> = db.iter().rev().map(|item| item.unwrap().0.to_vec()).collect();
 /// assert_eq!(keys, [b"b", b"a"]);
 /// ```
-pub struct Iter(Cursor);
+pub struct Iter {
+    cursor: Cursor,
+    /// It gave an error, and nothing more is to come.
+    failed: bool,
+}
 
 impl Iter {
     pub(crate) fn new(cursor: Cursor) -> Iter {
-        Iter(cursor)
+        Iter {
+            cursor,
+            failed: false,
+        }
     }
 
     fn step(&mut self, direction: Direction) -> Option<Result<(Value, Value)>> {
-        match self.0.advance(direction) {
-            Err(error) => Some(Err(error)),
+        if self.failed {
+            return None;
+        }
+        match self.cursor.advance(direction) {
+            Err(error) => {
+                self.failed = true;
+                Some(Err(error))
+            }
             Ok(false) => None,
             Ok(true) => Some(Ok(match direction {
-                Direction::Forward => self.0.front.buffer.current_values(),
-                Direction::Backward => self.0.back.buffer.current_values(),
+                Direction::Forward => self.cursor.front.buffer.current_values(),
+                Direction::Backward => self.cursor.back.buffer.current_values(),
             })),
         }
     }
@@ -401,6 +430,10 @@ impl DoubleEndedIterator for Iter {
         self.step(Direction::Backward)
     }
 }
+
+// An end that returned `None` is exhausted or has met the other, which does not move back; or an error
+// was given, after which both ends return nothing else.
+impl FusedIterator for Iter {}
 
 impl std::fmt::Debug for Cursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -72,6 +72,7 @@ impl Engine {
         at: Version,
     ) -> Result<Option<Value>> {
         self.check_readable()?;
+        keyspace.check_readable_at(at)?;
         let started = sample();
         let hash = hash_key(key);
         let guard = epoch::pin();

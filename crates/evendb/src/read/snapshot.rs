@@ -64,8 +64,11 @@ impl Snapshot {
     /// The value of `key` at this moment.
     ///
     /// # Errors
-    /// Of kind `Io` or `Corruption` if a table cannot be read, `Closed` after a close.
+    /// Of kind `Io` or `Corruption` if a table cannot be read, `Closed` after a close,
+    /// `KeyspaceDropped` if the keyspace was dropped before the snapshot was taken, `InvalidArgument`
+    /// if it is not of the snapshot's database, or of an earlier opening of it.
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.check_own(keyspace)?;
         self.moment
             .engine()
             .get_at(&keyspace.state, key.as_ref(), self.moment.version())
@@ -88,27 +91,30 @@ impl Snapshot {
         keyspace: &Keyspace,
         keys: &[K],
     ) -> Result<Vec<Option<Value>>> {
+        self.check_own(keyspace)?;
+        self.moment.engine().check_readable()?;
+        keyspace.state.check_readable_at(self.moment.version())?;
         keys.iter().map(|key| self.get(keyspace, key)).collect()
     }
 
-    /// The records of a key range.
+    /// The records of a key range. What [`get`](Self::get) would return as an error is the first item.
     pub fn range<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, range: impl RangeBounds<K>) -> Iter {
         Iter::new(self.cursor(keyspace, range))
     }
 
-    /// The records whose keys begin with `prefix`.
+    /// The records whose keys begin with `prefix`; errors as of [`range`](Self::range).
     pub fn prefix(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Iter {
         let low = prefix.as_ref().to_vec();
         let high = prefix_end(&low);
         Iter::new(self.cursor_between(keyspace, low, high))
     }
 
-    /// All records.
+    /// All records; errors as of [`range`](Self::range).
     pub fn iter(&self, keyspace: &Keyspace) -> Iter {
         self.range::<&[u8]>(keyspace, ..)
     }
 
-    /// A lending cursor over a key range.
+    /// A lending cursor over a key range; its calls return what [`get`](Self::get) would as an error.
     pub fn cursor<K: AsRef<[u8]>>(
         &self,
         keyspace: &Keyspace,
@@ -119,7 +125,13 @@ impl Snapshot {
     }
 
     fn cursor_between(&self, keyspace: &Keyspace, low: Vec<u8>, high: Option<Vec<u8>>) -> Cursor {
-        Cursor::new(Ok(self.moment.clone()), keyspace.state.clone(), low, high)
+        let moment = self.check_own(keyspace).map(|()| self.moment.clone());
+        Cursor::new(moment, keyspace.state.clone(), low, high)
+    }
+
+    #[inline]
+    fn check_own(&self, keyspace: &Keyspace) -> Result<()> {
+        self.moment.handle.check_own(keyspace, "snapshot")
     }
 }
 

@@ -139,10 +139,7 @@ impl Engine {
         loop {
             self.check_writable()?;
             if keyspace.is_dropped() {
-                return Err(Error::new(
-                    ErrorKind::KeyspaceDropped,
-                    "the keyspace was dropped",
-                ));
+                return Err(keyspace.dropped_error());
             }
             let chunk = keyspace.index.load_full().find(low).clone();
             let Some(_token) = chunk.try_token() else {

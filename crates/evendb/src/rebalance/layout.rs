@@ -11,7 +11,7 @@
 
 use crate::chunk::{ChargedDelta, Chunk, Frozen, KeyRange, View, Writer};
 use crate::engine::Engine;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::funk::tables::TableHandle;
 use crate::funk::{Funk, Run};
 use crate::keyspace::KeyspaceState;
@@ -86,10 +86,7 @@ impl Engine {
             let guards: Vec<_> = chunks.iter().map(|chunk| chunk.latch.lock()).collect();
             // Under the latches: a drop takes each once after it has set its mark.
             if keyspace.is_dropped() {
-                return Err(Error::new(
-                    ErrorKind::KeyspaceDropped,
-                    "the keyspace was dropped",
-                ));
+                return Err(keyspace.dropped_error());
             }
             assert!(
                 guards.iter().all(|writer| !writer.retired),

@@ -218,11 +218,8 @@ impl Engine {
             }
             let announcement = self.clock.announce();
             self.check_writable()?;
-            if ops.iter().any(|op| op.keyspace.is_dropped()) {
-                return Err(Error::new(
-                    ErrorKind::KeyspaceDropped,
-                    "the keyspace was dropped",
-                ));
+            if let Some(op) = ops.iter().find(|op| op.keyspace.is_dropped()) {
+                return Err(op.keyspace.dropped_error());
             }
             let checkpoint = checkpoint_of(announcement.version());
             if guards
