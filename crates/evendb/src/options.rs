@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::write::commit_log::Writing;
 use evendb_storage::table::{Codec, TableOptions};
 use evendb_storage::vfs::{OsVfs, Vfs};
+use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +44,7 @@ pub enum LogSearch {
     /// The paper's partitioned Bloom filter: the log in `split_factor` sections, each with a
     /// filter; a section that may hold the key is searched.
     Bloom {
-        /// Number of sections; the paper's default is 16.
+        /// Number of sections, from 1 to 1,024; the paper's default is 16.
         split_factor: usize,
     },
 }
@@ -82,6 +83,29 @@ pub struct Options {
     pub(crate) vfs: Arc<dyn Vfs>,
     #[cfg(test)]
     pub(crate) plant: crate::plant::Plant,
+}
+
+/// Limits of the memory budget: below, its parts are too small to work; above, it is no size of a
+/// machine's memory but a mistake.
+const MEMORY_BUDGET_LIMITS: (u64, u64) = (1 << 20, 16 << 40);
+/// Threads of one database. Each takes address space and mappings, of which a process has some ten
+/// thousand; when those run out the process is aborted, not told.
+const WORKERS_MAX: u64 = 256;
+/// Limits of how often figures are written.
+const STATS_INTERVAL_LIMITS: (Duration, Duration) =
+    (Duration::from_millis(1), Duration::from_secs(24 * 60 * 60));
+
+/// Refuses a number outside of its limits, both of which are allowed.
+fn within(name: &str, given: u64, (min, max): (u64, u64)) -> Result<()> {
+    match (min..=max).contains(&given) {
+        true => Ok(()),
+        false => refuse(name, &given, &min, &max),
+    }
+}
+
+fn refuse(name: &str, given: &dyn Debug, min: &dyn Debug, max: &dyn Debug) -> Result<()> {
+    let message = format!("{name} must be between {min:?} and {max:?}, and {given:?} was given");
+    Err(Error::new(ErrorKind::InvalidArgument, message))
 }
 
 /// Average space amplification, if none is asked for.
@@ -129,7 +153,8 @@ impl Options {
         }
     }
 
-    /// Memory for everything the store keeps, in bytes; at least 1 MiB. The rest scales with it:
+    /// Memory for everything the store keeps, in bytes; from 1 MiB to 16 TiB. Not looked at is how much
+    /// the machine has. The rest scales with it:
     ///
     /// | budget | chunk | commit log | deltas | reserve | tables and log searches | munks and rows |
     /// |---|---|---|---|---|---|---|
@@ -172,6 +197,7 @@ impl Options {
 
     /// Greatest size of a chunk's live data in bytes. Default: a 64th of the memory budget,
     /// for small ones a 16th up to 4 MiB; at least 64 KiB and at most 10 MiB (the paper's limit).
+    /// From 256 to 1 GiB.
     pub fn chunk_bytes(mut self, bytes: u64) -> Self {
         self.chunk_bytes = Some(bytes);
         self
@@ -184,7 +210,7 @@ impl Options {
     }
 
     /// Bits per key of each SSTable's filter for absent keys; 0 (default) for none. Worth it only
-    /// where many gets ask for keys that are not there.
+    /// where many gets ask for keys that are not there. At most 64.
     pub fn filter_bits_per_key(mut self, bits: u32) -> Self {
         self.filter_bits_per_key = bits;
         self
@@ -211,14 +237,14 @@ impl Options {
 
     /// Fixed limits of a chunk's log in bytes, without and with a munk, as in the paper (2 MiB and
     /// 20 MiB), instead of a share of what [`space_amplification`](Self::space_amplification)
-    /// allows for all.
+    /// allows for all. From 256 bytes to 1 TiB each.
     pub fn log_bytes_limits(mut self, without_munk: u64, with_munk: u64) -> Self {
         self.log_bytes_limits = Some((without_munk, with_munk));
         self
     }
 
     /// Threads for reorganisation, beside one for checkpoints. Default: one for each two cores, at
-    /// most 4. 0: no threads at all; checkpoints
+    /// most 4; no more than 256 are allowed. 0: no threads at all; checkpoints
     /// and reorganisation run inside the calls that need them (for deterministic tests).
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
@@ -253,7 +279,7 @@ impl Options {
         self
     }
 
-    /// Target size of an SSTable block in bytes.
+    /// Target size of an SSTable block in bytes, from 64 to 1 MiB.
     pub fn block_bytes(mut self, bytes: usize) -> Self {
         self.block_bytes = bytes;
         self
@@ -261,7 +287,7 @@ impl Options {
 
     /// Size of the commit log in bytes, fixed when the database is created. Default: an eighth of
     /// the memory budget, but at most 256 MiB; at [`Durability::Sync`], where it takes no memory, half
-    /// of the budget up to 128 MiB, if that is more.
+    /// of the budget up to 128 MiB, if that is more. From 64 KiB to 1 TiB.
     pub fn commit_log_bytes(mut self, bytes: u64) -> Self {
         self.commit_log_bytes = Some(bytes);
         self
@@ -277,14 +303,15 @@ impl Options {
     }
 
     /// SSTables that are kept open at once; others are opened when they are read. Default: half of
-    /// what the process may have open, at most 8,192.
+    /// what the process may have open, at most 8,192. At least 1, and at most what the process may have
+    /// open; all other files of the process count there too.
     pub fn open_files_max(mut self, files: u64) -> Self {
         self.open_files_max = Some(files);
         self
     }
 
     /// How often the database writes its figures for other processes (default: every second; zero:
-    /// never): into a small file in its directory that is never synced, and that
+    /// never; else from a millisecond to a day): into a small file in its directory that is never synced, and that
     /// [`LiveStats::read`](crate::LiveStats::read) and `evendb stats --watch` read. With the feature
     /// `metrics` they are published as often, too. Not with [`read_only`](Self::read_only), nor
     /// without [`workers`](Self::workers).
@@ -307,47 +334,56 @@ impl Options {
     /// # Errors
     /// [`ErrorKind::Locked`] if somebody else has it open, [`ErrorKind::NotFound`],
     /// [`ErrorKind::AlreadyExists`], [`ErrorKind::Corruption`], [`ErrorKind::Unsupported`],
-    /// [`ErrorKind::Io`], [`ErrorKind::NoSpace`], [`ErrorKind::InvalidArgument`].
+    /// [`ErrorKind::Io`] (also if a thread cannot be started; nothing is left running then),
+    /// [`ErrorKind::NoSpace`], and [`ErrorKind::InvalidArgument`] for an option outside of its limits,
+    /// which the message names.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         self.check()?;
         Db::open_with(path.as_ref(), self)
     }
 
+    /// Refuses what no database can work with, naming the limit.
     fn check(&self) -> Result<()> {
-        let bad = |what: &str| Err(Error::new(ErrorKind::InvalidArgument, what));
-        if self.memory_budget < 1 << 20 {
-            return bad("memory_budget must be at least 1 MiB");
+        within("memory_budget", self.memory_budget, MEMORY_BUDGET_LIMITS)?;
+        within("workers", self.workers as u64, (0, WORKERS_MAX))?;
+        within("block_bytes", self.block_bytes as u64, (64, 1 << 20))?;
+        let filter_bits = u64::from(self.filter_bits_per_key);
+        within("filter_bits_per_key", filter_bits, (0, 64))?;
+        if let Some(bytes) = self.chunk_bytes {
+            within("chunk_bytes", bytes, (256, 1 << 30))?;
         }
-        if self.chunk_bytes.is_some_and(|bytes| bytes < 256) {
-            return bad("chunk_bytes must be at least 256");
+        if let LogSearch::Bloom { split_factor } = self.log_search {
+            within("split_factor", split_factor as u64, (1, 1024))?;
         }
-        if !(64..=1 << 20).contains(&self.block_bytes) {
-            return bad("block_bytes must be between 64 and 1 MiB");
+        if let Some((without_munk, with_munk)) = self.log_bytes_limits {
+            within("log_bytes_limits", without_munk, (256, 1 << 40))?;
+            within("log_bytes_limits", with_munk, (256, 1 << 40))?;
         }
-        if let LogSearch::Bloom { split_factor } = self.log_search
-            && !(1..=1024).contains(&split_factor)
-        {
-            return bad("split_factor must be between 1 and 1024");
+        if let Some(bytes) = self.commit_log_bytes {
+            within("commit_log_bytes", bytes, (64 << 10, 1 << 40))?;
+        }
+        if let Some(files) = self.open_files_max {
+            // More than the process may have open would fail when it is read, not here.
+            let all = self.vfs.open_files_max().unwrap_or(u64::MAX);
+            within("open_files_max", files, (1, all))?;
+        }
+        if !self.stats_interval.is_zero() {
+            let (min, max) = STATS_INTERVAL_LIMITS;
+            if !(min..=max).contains(&self.stats_interval) {
+                let given = self.stats_interval;
+                return refuse("stats_interval", &given, &min, &max);
+            }
         }
         if !(1.01..=10.0).contains(&self.space_amplification) {
-            return bad("space_amplification must be between 1.01 and 10");
+            let given = self.space_amplification;
+            return refuse("space_amplification", &given, &1.01, &10);
         }
-        if self
-            .row_cache_share
-            .is_some_and(|share| !(0.0..=1.0).contains(&share))
-        {
-            return bad("row_cache_share must be between 0 and 1");
+        match self.row_cache_share {
+            Some(share) if !(0.0..=1.0).contains(&share) => {
+                refuse("row_cache_share", &share, &0, &1)
+            }
+            _ => Ok(()),
         }
-        if self.filter_bits_per_key > 64 {
-            return bad("filter_bits_per_key must be at most 64");
-        }
-        if self
-            .commit_log_bytes
-            .is_some_and(|bytes| !(64 << 10..=1 << 40).contains(&bytes))
-        {
-            return bad("commit_log_bytes must be between 64 KiB and 1 TiB");
-        }
-        Ok(())
     }
 
     pub(crate) fn chunk_bytes_max(&self) -> u64 {
@@ -360,7 +396,7 @@ impl Options {
 
     pub(crate) fn open_files_limit(&self) -> u64 {
         let half = self.vfs.open_files_max().unwrap_or(u64::MAX) / 2;
-        self.open_files_max.unwrap_or(half.min(8192)).max(1)
+        self.open_files_max.unwrap_or(half.clamp(1, 8192))
     }
 
     /// The target for logs, unless their limits are fixed.

@@ -249,6 +249,10 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
     }
     for (name, body) in bodies {
         let own = engine.clone();
+        let what = format!(
+            "start the thread {name} (the process, its user or its container may have no more, or there is \
+             no memory for its stack: raise that limit, or ask for fewer workers)"
+        );
         let started = thread::Builder::new().name(name).spawn(move || {
             if catch_unwind(AssertUnwindSafe(|| body(&own))).is_err() {
                 own.latch_error(Error::new(
@@ -261,7 +265,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
             Ok(thread) => engine.work.threads.lock().push(thread),
             Err(source) => {
                 engine.work.stop();
-                let error = evendb_storage::Error::io(&engine.dir, "start a thread", source);
+                let error = evendb_storage::Error::io(&engine.dir, &what, source);
                 return Err(error.into());
             }
         }

@@ -5,12 +5,13 @@ mod common;
 
 use common::{DIR, on_sim, tiny};
 use evendb::vfs::{Fault, FaultKind, FaultOn, SimVfs};
-use evendb::{Db, Durability, ErrorKind, Options};
+use evendb::{Db, Durability, ErrorKind, LogSearch, Options};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 const ROLE_VARIABLE: &str = "EVENDB_HOSTILE_ROLE";
 const DIR_VARIABLE: &str = "EVENDB_HOSTILE_DIR";
@@ -29,6 +30,7 @@ fn in_another_process(role: &str, dir: &Path) {
         .args(["other_process", "--exact", "--nocapture"])
         .env(ROLE_VARIABLE, role)
         .env(DIR_VARIABLE, dir)
+        .env("RUST_MIN_STACK", STACK_BYTES.to_string())
         .status()
         .expect("runs");
     assert!(status.success(), "{role}");
@@ -64,6 +66,7 @@ fn other_process() {
             db.close().expect("closes");
             assert!(!Path::new("/relative").exists());
         }
+        "threads that cannot be started" => threads_that_cannot_be_started(Path::new(&dir)),
         role => panic!("no such role: {role}"),
     }
 }
@@ -156,6 +159,247 @@ fn readers_write_nothing() {
     }
 }
 
+/// Stacks for which the address space, made small, has room for a few only.
+const STACK_BYTES: u64 = 256 << 20;
+
+fn threads_that_cannot_be_started(dir: &Path) {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let threads = || std::fs::read_dir("/proc/self/task").expect("lists").count();
+    let (limit, before) = (getrlimit(Resource::As), threads());
+    let sizes = std::fs::read_to_string("/proc/self/statm").expect("reads");
+    let pages = sizes.split(' ').next().expect("a size").parse::<u64>();
+    let used = pages.expect("a number") * rustix::param::page_size() as u64;
+    let little = rustix::process::Rlimit {
+        current: Some(used + 6 * STACK_BYTES),
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::As, little).expect("sets the limit");
+    let error = small()
+        .workers(12)
+        .open(dir)
+        .expect_err("no room for stacks");
+    setrlimit(Resource::As, limit).expect("takes the limit back");
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    let message = error.to_string();
+    assert!(message.contains("evendb-"), "{message}");
+    assert!(message.contains("workers"), "{message}");
+    // Nothing runs on, and nothing is held.
+    assert_eq!(threads(), before);
+    let db = small().workers(2).open(dir).expect("opens now");
+    assert_eq!(db.get("key").expect("gets").as_deref(), Some(&b"value"[..]));
+    db.close().expect("closes");
+}
+
+#[test]
+fn threads_that_cannot_be_started_are_an_error_of_opening() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = small().open(dir.path()).expect("opens");
+    db.put("key", "value").expect("puts");
+    db.close().expect("closes");
+    in_another_process("threads that cannot be started", dir.path());
+}
+
+#[test]
+fn absurd_options_are_refused_by_name_and_limit() {
+    let day = Duration::from_secs(86_400);
+    let bloom = |split_factor| small().log_search(LogSearch::Bloom { split_factor });
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let files = files.current.expect("a limit of open files");
+    let many = usize::MAX;
+    let refused = [
+        ("memory_budget", "1048576", small().memory_budget(0)),
+        (
+            "memory_budget",
+            "1048576",
+            small().memory_budget((1 << 20) - 1),
+        ),
+        (
+            "memory_budget",
+            "17592186044416",
+            small().memory_budget((16 << 40) + 1),
+        ),
+        (
+            "memory_budget",
+            "17592186044416",
+            small().memory_budget(1 << 60),
+        ),
+        (
+            "memory_budget",
+            "17592186044416",
+            small().memory_budget(u64::MAX),
+        ),
+        ("workers", "256", small().workers(257)),
+        ("workers", "256", small().workers(100_000)),
+        ("workers", "256", small().workers(many)),
+        ("chunk_bytes", "256", small().chunk_bytes(0)),
+        ("chunk_bytes", "256", small().chunk_bytes(255)),
+        (
+            "chunk_bytes",
+            "1073741824",
+            small().chunk_bytes((1 << 30) + 1),
+        ),
+        ("chunk_bytes", "1073741824", small().chunk_bytes(u64::MAX)),
+        ("block_bytes", "64", small().block_bytes(0)),
+        ("block_bytes", "1048576", small().block_bytes((1 << 20) + 1)),
+        ("block_bytes", "1048576", small().block_bytes(many)),
+        ("filter_bits_per_key", "64", small().filter_bits_per_key(65)),
+        (
+            "filter_bits_per_key",
+            "64",
+            small().filter_bits_per_key(u32::MAX),
+        ),
+        ("split_factor", "1024", bloom(0)),
+        ("split_factor", "1024", bloom(1025)),
+        ("split_factor", "1024", bloom(many)),
+        (
+            "log_bytes_limits",
+            "256",
+            small().log_bytes_limits(0, 1 << 20),
+        ),
+        (
+            "log_bytes_limits",
+            "256",
+            small().log_bytes_limits(1 << 20, 0),
+        ),
+        (
+            "log_bytes_limits",
+            "1099511627776",
+            small().log_bytes_limits(1 << 20, 1 << 60),
+        ),
+        (
+            "log_bytes_limits",
+            "1099511627776",
+            small().log_bytes_limits(u64::MAX, 1 << 20),
+        ),
+        (
+            "space_amplification",
+            "1.01",
+            small().space_amplification(f64::NAN),
+        ),
+        (
+            "space_amplification",
+            "1.01",
+            small().space_amplification(1.0),
+        ),
+        (
+            "space_amplification",
+            "10",
+            small().space_amplification(f64::INFINITY),
+        ),
+        (
+            "space_amplification",
+            "10",
+            small().space_amplification(-2.0),
+        ),
+        (
+            "row_cache_share",
+            "1",
+            small().row_cache_share(Some(f64::NAN)),
+        ),
+        ("row_cache_share", "1", small().row_cache_share(Some(1.5))),
+        ("row_cache_share", "0", small().row_cache_share(Some(-0.1))),
+        ("commit_log_bytes", "65536", small().commit_log_bytes(0)),
+        (
+            "commit_log_bytes",
+            "1099511627776",
+            small().commit_log_bytes(1 << 60),
+        ),
+        (
+            "commit_log_bytes",
+            "1099511627776",
+            small().commit_log_bytes(u64::MAX),
+        ),
+        ("open_files_max", "1", small().open_files_max(0)),
+        (
+            "open_files_max",
+            &files.to_string(),
+            small().open_files_max(files + 1),
+        ),
+        (
+            "open_files_max",
+            &files.to_string(),
+            small().open_files_max(u64::MAX),
+        ),
+        (
+            "stats_interval",
+            "1ms",
+            small().stats_interval(Duration::from_nanos(1)),
+        ),
+        (
+            "stats_interval",
+            "86400s",
+            small().stats_interval(day + Duration::from_nanos(1)),
+        ),
+        (
+            "stats_interval",
+            "86400s",
+            small().stats_interval(Duration::MAX),
+        ),
+    ];
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut wrong = Vec::new();
+    for (name, limit, options) in refused {
+        let absurd = dir.path().join("none");
+        match options.create_if_missing(false).open(absurd) {
+            Err(error) if error.kind() == ErrorKind::InvalidArgument => {
+                let message = error.to_string();
+                if !message.starts_with(name) || !message.contains(limit) {
+                    wrong.push(message);
+                }
+            }
+            outcome => wrong.push(format!("{name}, limit {limit}: {:?}", kind_of(outcome))),
+        }
+    }
+    assert!(wrong.is_empty(), "not refused, or not well: {wrong:#?}");
+    // A disk for it is not at hand, but it is no error of the argument.
+    let greatest = small().memory_budget(16 << 40).create_if_missing(false);
+    let error = greatest
+        .open(dir.path().join("none"))
+        .expect_err("is not there");
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    let accepted = [
+        ("memory_budget", small().memory_budget(1 << 20)),
+        ("memory_budget", small().memory_budget(64 << 20)),
+        ("workers", small().workers(256)),
+        ("chunk_bytes", small().chunk_bytes(256)),
+        ("chunk_bytes", small().chunk_bytes(1 << 30)),
+        ("block_bytes", small().block_bytes(64)),
+        ("block_bytes", small().block_bytes(1 << 20)),
+        ("filter_bits_per_key", small().filter_bits_per_key(64)),
+        ("split_factor", bloom(1)),
+        ("split_factor", bloom(1024)),
+        ("log_bytes_limits", small().log_bytes_limits(256, 256)),
+        (
+            "log_bytes_limits",
+            small().log_bytes_limits(1 << 40, 1 << 40),
+        ),
+        ("space_amplification", small().space_amplification(1.01)),
+        ("space_amplification", small().space_amplification(10.0)),
+        ("row_cache_share", small().row_cache_share(Some(0.0))),
+        ("row_cache_share", small().row_cache_share(Some(1.0))),
+        ("open_files_max", small().open_files_max(1)),
+        ("open_files_max", small().open_files_max(files)),
+        (
+            "stats_interval",
+            small().stats_interval(Duration::from_millis(1)),
+        ),
+        ("stats_interval", small().stats_interval(day)),
+    ];
+    for (name, options) in accepted {
+        // Values at the limits work: records in tables and in memory, read from both.
+        let dir = tempfile::tempdir().expect("a directory");
+        let db = options.open(dir.path()).expect(name);
+        for number in 0..300 {
+            db.put(format!("{number:03}"), [7; 100]).expect(name);
+        }
+        db.compact().expect(name);
+        db.put("new", "value").expect(name);
+        assert_eq!(db.get("123").expect(name).as_deref(), Some(&[7; 100][..]));
+        assert_eq!(db.iter().flatten().count(), 301, "{name}");
+        db.close().expect(name);
+    }
+}
+
 #[test]
 fn opening_modes() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -169,16 +413,6 @@ fn opening_modes() {
         kind_of(small().error_if_exists(true).open(&path)),
         Some(ErrorKind::AlreadyExists)
     );
-    for options in [
-        small().memory_budget(1),
-        small().chunk_bytes(1),
-        small().block_bytes(1),
-    ] {
-        assert_eq!(
-            kind_of(options.open(&path)),
-            Some(ErrorKind::InvalidArgument)
-        );
-    }
     let file = dir.path().join("file");
     std::fs::write(&file, "not a directory").expect("writes");
     assert_eq!(kind_of(small().open(&file)), Some(ErrorKind::Io));
