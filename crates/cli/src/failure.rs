@@ -1,8 +1,12 @@
 //! How a command ends, and the exit code that says so.
 
+use std::error::Error;
 use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
+
+use evendb::ErrorKind;
+use evendb_lab::store::StoreError;
 
 /// A command that did what it was asked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +38,8 @@ impl Success {
 pub enum Failure {
     /// Something failed; the text says what.
     Message(String),
+    /// Bytes of the database do not verify, or are missing.
+    Corrupt(String),
     /// The arguments make no sense together.
     Usage(String),
     /// The reader of our output went away, which is its right.
@@ -44,14 +50,30 @@ pub enum Failure {
 
 impl Failure {
     /// A failure with a text about what was being done.
-    pub fn new(doing: impl Display, error: impl Display) -> Self {
-        Self::Message(format!("{doing}: {error}"))
+    pub fn new(doing: impl Display, error: impl Error + 'static) -> Self {
+        Self::caused(format!("{doing}: {error}"), &error)
+    }
+
+    /// A failure with this text. The one place where an error of the store becomes an exit code: its
+    /// kind is looked for in the whole chain of causes, for the laboratory wraps errors of the store,
+    /// and the error latch wraps the first one.
+    pub fn caused(text: String, error: &(dyn Error + 'static)) -> Self {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            match error.downcast_ref().map(evendb::Error::kind) {
+                Some(ErrorKind::Corruption) => return Self::Corrupt(text),
+                Some(ErrorKind::InvalidArgument) => return Self::Usage(text),
+                _ => cause = error.source(),
+            }
+        }
+        Self::Message(text)
     }
 
     /// The process's exit code.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Message(_) => ExitCode::FAILURE,
+            Self::Corrupt(_) => Success::Corrupt.exit_code(),
             Self::Usage(_) => ExitCode::from(2),
             Self::BrokenPipe => ExitCode::SUCCESS,
             Self::Interrupted => ExitCode::from(130),
@@ -61,7 +83,7 @@ impl Failure {
     /// What to tell the user.
     pub fn message(&self) -> Option<&str> {
         match self {
-            Self::Message(text) | Self::Usage(text) => Some(text),
+            Self::Message(text) | Self::Corrupt(text) | Self::Usage(text) => Some(text),
             Self::BrokenPipe | Self::Interrupted => None,
         }
     }
@@ -69,7 +91,13 @@ impl Failure {
 
 impl From<evendb::Error> for Failure {
     fn from(error: evendb::Error) -> Self {
-        Self::Message(error.to_string())
+        Self::caused(error.to_string(), &error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::caused(error.to_string(), &error)
     }
 }
 

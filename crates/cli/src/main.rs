@@ -37,8 +37,9 @@ Exit codes:
   2    wrong usage
   3    some input lines were bad (the good ones were imported)
   4    key not found
-  5    corruption found, or not everything could be saved
-  130  interrupted; what was done is reported, the database is closed cleanly";
+  5    corruption found, by whichever subcommand; of repair: not everything could be saved
+  130  interrupted: import, scan, verify-import, stats --watch, bench and calibrate say what was done
+       and close the database; the others end at once, and the next opening finds what they wrote";
 
 #[derive(Subcommand)]
 enum Command {

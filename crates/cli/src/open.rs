@@ -1,6 +1,6 @@
 //! Opening the database and the keyspace that a command's arguments name.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use evendb::{Db, Durability, ErrorKind, Keyspace, Options};
@@ -42,7 +42,7 @@ impl From<DurabilityArgument> for Durability {
     }
 }
 
-/// What the command is going to do.
+/// What a command that writes is going to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// The database and the keyspace must be there.
@@ -52,37 +52,97 @@ pub enum Access {
 }
 
 impl DatabaseArguments {
-    /// Opens the database and the keyspace.
+    /// Opens the database and the keyspace for writing.
     pub fn open(
         &self,
         access: Access,
         durability: DurabilityArgument,
     ) -> Result<(Db, Keyspace), Failure> {
-        let mut options = Options::new()
+        let options = Options::new()
             .create_if_missing(access == Access::Create)
             .durability(durability.into());
-        if let Some(bytes) = self.memory {
-            options = options.memory_budget(bytes);
-        }
-        let database = options.open(&self.db).map_err(|error| {
-            let place = self.db.display();
-            match error.kind() {
-                ErrorKind::NotFound => Failure::Message(format!("no database in {place}")),
-                ErrorKind::Locked => {
-                    Failure::new(format!("{place} is in use by another process"), error)
-                }
-                _ => Failure::new(format!("cannot open {place}"), error),
-            }
-        })?;
-        let keyspace = match &self.keyspace {
-            None => database.default_keyspace().clone(),
-            Some(name) => {
-                if access == Access::Existing && !database.keyspace_names().contains(name) {
-                    return Err(Failure::Message(format!("there is no keyspace `{name}`")));
-                }
-                database.keyspace(name)?
-            }
+        let database = self
+            .with_memory(options)
+            .open(&self.db)
+            .map_err(|error| self.not_opened(Purpose::Writing, &error))?;
+        let keyspace = match access {
+            Access::Existing => self.existing_keyspace(&database)?,
+            Access::Create => match &self.keyspace {
+                None => database.default_keyspace().clone(),
+                Some(name) => database.keyspace(name)?,
+            },
         };
         Ok((database, keyspace))
     }
+
+    /// Opens both for reading only: beside other readers, on media that cannot be written, and for
+    /// users that may not write. Nothing on the disk changes.
+    pub fn open_for_reading(&self) -> Result<(Db, Keyspace), Failure> {
+        let database = self
+            .try_reading()
+            .map_err(|error| self.not_opened(Purpose::Reading, &error))?;
+        let keyspace = self.existing_keyspace(&database)?;
+        Ok((database, keyspace))
+    }
+
+    /// The database for reading only, or the store's own error.
+    pub fn try_reading(&self) -> evendb::Result<Db> {
+        let options = Options::new().read_only(true);
+        self.with_memory(options).open(&self.db)
+    }
+
+    fn with_memory(&self, options: Options) -> Options {
+        match self.memory {
+            Some(bytes) => options.memory_budget(bytes),
+            None => options,
+        }
+    }
+
+    /// Why it was not opened. Of one that is not there the store says with which option it would make
+    /// one, and that is none of the command's.
+    pub fn not_opened(&self, purpose: Purpose, error: &evendb::Error) -> Failure {
+        if error.kind() == ErrorKind::NotFound && !self.db.join("UNFINISHED-COPY").exists() {
+            let place = self.db.display();
+            return Failure::Message(format!("there is no database in {place}"));
+        }
+        refused(&self.db, purpose, error)
+    }
+
+    /// The keyspace, which must be there.
+    pub fn existing_keyspace(&self, database: &Db) -> Result<Keyspace, Failure> {
+        let Some(name) = &self.keyspace else {
+            return Ok(database.default_keyspace().clone());
+        };
+        if !database.keyspace_names().contains(name) {
+            return Err(Failure::Message(format!("there is no keyspace `{name}`")));
+        }
+        Ok(database.keyspace(name)?)
+    }
+}
+
+/// What a database was to be opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Only to be read.
+    Reading,
+    /// Also to be written.
+    Writing,
+}
+
+/// Why the database in `db` was not opened, and what works instead.
+pub fn refused(db: &Path, purpose: Purpose, error: &evendb::Error) -> Failure {
+    let place = db.display();
+    let text = match (error.kind(), purpose) {
+        (ErrorKind::NotFound, _) => error.to_string(),
+        // Readers keep out writers alone.
+        (ErrorKind::Locked, Purpose::Reading) => format!(
+            "{error}. Meanwhile `evendb stats {place} --watch` shows its figures, and the process \
+             that has it open can make a copy of it that opens beside it, by Db::checkpoint"
+        ),
+        (ErrorKind::Locked, Purpose::Writing) => {
+            format!("{error}. One process at a time writes, and only while none reads")
+        }
+        _ => format!("cannot open {place}: {error}"),
+    };
+    Failure::caused(text, error)
 }

@@ -310,6 +310,85 @@ fn missing_input_is_a_failure() {
     );
 }
 
+/// Input that cannot be read is refused before anything is created.
+#[test]
+fn input_that_is_no_file_is_refused_first() {
+    let place = Place::new();
+    fs::create_dir(place.path("dir")).unwrap();
+    let told = place
+        .run("import", &["dir"])
+        .complains(1, "cannot read dir: it is a directory; give a file");
+    assert!(!told.error.contains("line 1"), "{told:?}");
+    assert!(!place.path("db").exists());
+    place.file("in.tsv", "a\t1\nbad\n");
+    place
+        .run("import", &["in.tsv", "--value-column", "2"])
+        .expect_code(3);
+    place
+        .run("import", &["db"])
+        .complains(1, "it is a database: `evendb scan`");
+    place
+        .run("verify-import", &["dir"])
+        .complains(1, "it is a directory");
+    // The file of bad lines must not take the place of the input.
+    place
+        .run("import", &["in.tsv", "--bad-lines", "./in.tsv"])
+        .complains(2, "--bad-lines names the input");
+    let kept = fs::read_to_string(place.path("in.tsv")).unwrap();
+    assert_eq!(kept, "a\t1\nbad\n");
+}
+
+/// A variable that is not set must not delete everything.
+#[test]
+fn deleting_everything_takes_all() {
+    let place = Place::new();
+    place.file("in.tsv", "a\t1\nb\t2\n");
+    place.run("import", &["in.tsv"]).complains(0, "2 records");
+    for arguments in [
+        &["--prefix", ""][..],
+        &["--prefix="],
+        &["--prefix", "", "--hex"],
+        // One text column ends nothing, so that its prefix is empty, too.
+        &["--prefix", "", "--key-types", "str"],
+    ] {
+        place
+            .run("delete", arguments)
+            .complains(2, "give --all if you want that");
+    }
+    place.run("delete", &[]).complains(2, "required");
+    place
+        .run("delete", &["--all", "--prefix", "a"])
+        .complains(2, "leave out --prefix");
+    place
+        .run("delete", &["a", "--all"])
+        .complains(2, "cannot be used");
+    place.run("scan", &["--count"]).expect(0, "2\n");
+    place
+        .run("delete", &["--all"])
+        .complains(0, "deleted 2 keys");
+    place.run("import", &["in.tsv"]).complains(0, "2 records");
+    place
+        .run("delete", &["--all", "--prefix", ""])
+        .complains(0, "deleted 2 keys");
+    place.run("scan", &["--count"]).expect(0, "0\n");
+}
+
+#[test]
+fn no_database_is_created_among_other_files() {
+    let place = Place::new();
+    place.file("in.tsv", "a\t1\n");
+    fs::create_dir(place.path("db")).unwrap();
+    fs::write(place.path("db").join("thesis.tex"), "").unwrap();
+    for arguments in [&["put", "a", "1"][..], &["import", "in.tsv"]] {
+        place
+            .run(arguments[0], &arguments[1..])
+            .complains(1, "\"thesis.tex\"")
+            .complains(1, "empty or not there");
+    }
+    let names = fs::read_dir(place.path("db")).unwrap();
+    assert_eq!(names.count(), 1, "nothing stays behind");
+}
+
 #[test]
 fn verification_passes_and_finds_every_kind_of_difference() {
     let place = Place::new();

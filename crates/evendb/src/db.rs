@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::tables::TableHandle;
 use crate::keyspace::{Keyspace, KeyspaceState};
+use crate::manifest::KeyspaceId;
 use crate::manifest::edit::Change;
 use crate::metrics::Stats;
 use crate::options::Options;
@@ -89,6 +90,14 @@ impl Db {
         let known = handle.engine.catalog.lock().get(DEFAULT_KEYSPACE).cloned();
         let state = match known {
             Some(state) => state,
+            // Its creator died between the first edit and this keyspace's. Nothing is in it.
+            None if handle.engine.options.read_only => {
+                let id = KeyspaceId(u32::MAX);
+                let (state, _) = recovery::empty_keyspace(&handle.engine, DEFAULT_KEYSPACE, id);
+                let mut catalog = handle.engine.catalog.lock();
+                catalog.insert(DEFAULT_KEYSPACE.to_owned(), state.clone());
+                state
+            }
             None => handle.engine.create_keyspace(DEFAULT_KEYSPACE)?,
         };
         worker::start(&handle.engine)?;

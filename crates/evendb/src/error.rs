@@ -15,7 +15,7 @@ pub enum ErrorKind {
     Io,
     /// The disk is full. Nothing of the operation took effect; reads go on.
     NoSpace,
-    /// Bytes on disk do not verify. The message names file and offset.
+    /// Bytes on disk do not verify, or a file is missing. The message names file and offset.
     Corruption,
     /// The database is of a newer or foreign format.
     Unsupported,
@@ -31,7 +31,7 @@ pub enum ErrorKind {
     ReadOnly,
     /// There is no database at the path.
     NotFound,
-    /// There is already a database at the path.
+    /// There is already a database at the path, or a directory with other files.
     AlreadyExists,
     /// The database has been closed.
     Closed,

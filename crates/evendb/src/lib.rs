@@ -10,6 +10,7 @@ mod checkpoint;
 mod chunk;
 mod copy;
 mod db;
+mod directory;
 mod engine;
 mod error;
 mod full_disk;

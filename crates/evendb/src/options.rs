@@ -178,6 +178,10 @@ impl Options {
     }
 
     /// Whether a missing database is created (default) or refused with [`ErrorKind::NotFound`].
+    ///
+    /// None is created among files of somebody else: a directory that holds any is refused with
+    /// [`ErrorKind::AlreadyExists`]. Names that begin with a dot, and `lost+found`, do not count, nor
+    /// does what a creation that was cut short leaves.
     pub fn create_if_missing(mut self, yes: bool) -> Self {
         self.create_if_missing = yes;
         self
@@ -189,7 +193,10 @@ impl Options {
         self
     }
 
-    /// Opens for reading only, beside other readers; nothing is written, created or deleted.
+    /// Opens for reading only, beside other readers and while no writer has the database open;
+    /// nothing is written or deleted, and permission to read is enough. What the last writer left in
+    /// the commit log is replayed in memory, also where that is more than the memory budget. A missing
+    /// `LOCK` is made where it can be.
     pub fn read_only(mut self, yes: bool) -> Self {
         self.read_only = yes;
         self

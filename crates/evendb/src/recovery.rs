@@ -16,6 +16,7 @@ use crate::ballast::{Ballast, Need};
 use crate::chunk::index::Index;
 use crate::chunk::record::RecordRef;
 use crate::chunk::{ChargedDelta, Chunk, KeyRange, View};
+use crate::directory::{self, Wish};
 use crate::engine::{Assembly, Engine, value_extent_path};
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::container::{Container, extent_of};
@@ -55,16 +56,6 @@ fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Error {
     move |source| StorageError::io(&path, &what, source).into()
 }
 
-/// The refusal of a directory in which a copy was begun and not finished.
-fn unfinished_copy(dir: &Path) -> Error {
-    let message = format!(
-        "there is no database in {}: a checkpoint into it was not finished; delete the directory \
-         and make the checkpoint again",
-        dir.display()
-    );
-    Error::new(ErrorKind::NotFound, message)
-}
-
 /// A number nobody can guess from the outside; it seeds checksums, so that bytes of an earlier
 /// epoch do not verify.
 fn random_seed() -> u64 {
@@ -88,21 +79,13 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         );
         return Err(Error::new(ErrorKind::AlreadyExists, message));
     }
-    if !exists && options.read_only {
-        let mark = dir.join(UNFINISHED_COPY);
-        if vfs.exists(&mark).map_err(io(&mark, "look for a copy"))? {
-            return Err(unfinished_copy(&dir));
-        }
-    }
-    if !exists && (options.read_only || !options.create_if_missing) {
-        let what = match options.read_only {
-            true => "a read-only opening creates none",
-            false => "create_if_missing is off",
-        };
-        let message = format!("there is no database in {}, and {what}", dir.display());
-        return Err(Error::new(ErrorKind::NotFound, message));
-    }
     if !exists {
+        let wish = match (options.read_only, options.create_if_missing) {
+            (true, _) => Wish::Read,
+            (false, false) => Wish::Write,
+            (false, true) => Wish::Create,
+        };
+        directory::check_vacant(&*vfs, &dir, wish)?;
         vfs.create_dir_all(&dir)
             .map_err(io(&dir, "create the directory"))?;
     }
@@ -152,7 +135,7 @@ fn lock(vfs: &dyn Vfs, dir: &Path, shared: bool) -> Result<Option<Box<dyn LockGu
 }
 
 /// The refusal of a second opener: who the first is, as far as is known, and what to do.
-fn open_elsewhere(dir: &Path, holder: LockHolder, own: u32) -> Error {
+pub(crate) fn open_elsewhere(dir: &Path, holder: LockHolder, own: u32) -> Error {
     let who = match holder.process {
         _ if holder.shared => {
             "for reading elsewhere (readers leave no name); close them before writing".to_owned()
@@ -175,36 +158,12 @@ fn open_elsewhere(dir: &Path, holder: LockHolder, own: u32) -> Error {
 
 /// Creates the files of a new database; `CURRENT` comes last and makes it one.
 fn create(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Manifest> {
+    // Asked again under the lock: a copy may be being made here by now.
+    directory::check_vacant(vfs, dir, Wish::Create)?;
     let names = vfs.list(dir).map_err(io(dir, "list the directory"))?;
-    let names: Vec<String> = names
-        .into_iter()
-        .filter_map(|name| name.into_string().ok())
-        .collect();
-    if names.iter().any(|name| name == UNFINISHED_COPY) {
-        return Err(unfinished_copy(dir));
-    }
-    // A creation that was cut short leaves some of these, never data.
-    if names
-        .iter()
-        .any(|name| name.ends_with(".sst") || name.ends_with(".val"))
-    {
-        let detail = "CURRENT is missing, but there are files of a database";
-        return Err(StorageError::corruption(&dir.join("CURRENT"), 0, detail).into());
-    }
-    for name in &names {
-        if name.starts_with("MANIFEST-")
-            || [COMMIT_LOG, CONTAINER, "CURRENT.tmp"].contains(&&**name)
-        {
+    for name in names.iter().filter_map(|name| name.to_str()) {
+        if name.starts_with("MANIFEST-") || [COMMIT_LOG, CONTAINER, "CURRENT.tmp"].contains(&name) {
             let path = dir.join(name);
-            if name == CONTAINER {
-                let file = vfs
-                    .open(&path, false)
-                    .map_err(io(&path, "open a leftover"))?;
-                if holds_data(&*file).map_err(io(&path, "read a leftover"))? {
-                    let detail = "CURRENT is missing, but the chunks' logs hold data";
-                    return Err(StorageError::corruption(&dir.join("CURRENT"), 0, detail).into());
-                }
-            }
             vfs.remove(&path).map_err(io(&path, "remove a leftover"))?;
         }
     }
@@ -227,13 +186,6 @@ fn create(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Manifest> {
         ..State::default()
     };
     Ok(Manifest::create(options.vfs.clone(), dir, 1, state)?)
-}
-
-/// Whether any of the file's first bytes is not zero: preallocated room is, data is not.
-fn holds_data(file: &dyn File) -> std::io::Result<bool> {
-    let mut first = [0; 512];
-    let n = file.read_at(&mut first, 0)?;
-    Ok(first[..n].iter().any(|&byte| byte != 0))
 }
 
 /// The commit log as recovery found it.
@@ -275,7 +227,7 @@ impl Opening {
                 let path = dir.join(COMMIT_LOG);
                 let file = vfs
                     .open(&path, !options.read_only)
-                    .map_err(io(&path, "open the commit log"))?;
+                    .map_err(|source| StorageError::open(&path, "open the commit log", source))?;
                 let len = file.len().map_err(io(&path, "look at the commit log"))?;
                 if len < bytes {
                     let detail = format!("the commit log has {len} bytes instead of {bytes}");
@@ -550,7 +502,7 @@ impl Opening {
         let file = self
             .vfs
             .open(&path, !self.options.read_only)
-            .map_err(io(&path, "open the chunks' logs"))?;
+            .map_err(|source| StorageError::open(&path, "open the chunks' logs", source))?;
         let len = file.len().map_err(io(&path, "look at the chunks' logs"))?;
         let mut extents = Extents::new(0);
         let mut seen = HashSet::new();
@@ -772,6 +724,29 @@ pub(crate) fn is_own_name(name: &str) -> bool {
 /// A keyspace with one chunk that covers everything, and the edit that makes it known.
 pub(crate) fn new_keyspace(engine: &Engine, name: &str) -> (Arc<KeyspaceState>, Vec<Change>) {
     let id = KeyspaceId(engine.manifest().with_state(|state| state.next_keyspace));
+    let (state, chunk_id) = empty_keyspace(engine, name, id);
+    let record = ChunkRecord {
+        id: chunk_id,
+        keyspace: id,
+        low: Vec::new(),
+        parts: Vec::new(),
+    };
+    let changes = vec![
+        Change::CreateKeyspace {
+            id,
+            name: name.to_owned(),
+        },
+        Change::SetChunk(record),
+    ];
+    (state, changes)
+}
+
+/// A keyspace with one empty chunk, and that chunk's id; in memory only.
+pub(crate) fn empty_keyspace(
+    engine: &Engine,
+    name: &str,
+    id: KeyspaceId,
+) -> (Arc<KeyspaceState>, ChunkId) {
     let chunk_id = ChunkId(engine.new_id());
     let view = View {
         active: ChargedDelta::new(checkpoint_of(engine.clock.now()), &engine.admission),
@@ -792,18 +767,5 @@ pub(crate) fn new_keyspace(engine: &Engine, name: &str) -> (Arc<KeyspaceState>, 
         Properties::new(),
         index,
     ));
-    let record = ChunkRecord {
-        id: chunk_id,
-        keyspace: id,
-        low: Vec::new(),
-        parts: Vec::new(),
-    };
-    let changes = vec![
-        Change::CreateKeyspace {
-            id,
-            name: name.to_owned(),
-        },
-        Change::SetChunk(record),
-    ];
-    (state, changes)
+    (state, chunk_id)
 }

@@ -7,6 +7,7 @@ use common::oracle::contents;
 use common::{DIR, on_sim, tiny};
 use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
 use evendb::{Db, Durability, Error, ErrorKind, Options};
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -228,6 +229,212 @@ fn readers_after_a_crash() {
     }
     drop(readers);
     assert_eq!(vfs.op_count(), before, "a reader changed something");
+}
+
+/// A database is not made among files of somebody else, and nothing is left there by trying.
+#[test]
+fn no_database_is_created_among_foreign_files() {
+    let foreign = ["notes.txt", "a.sst", "MANIFEST-old", "data"];
+    let tolerated = [
+        ".DS_Store",
+        ".Trash-1000",
+        "lost+found",
+        // What a creation that was cut short leaves.
+        "LOCK",
+        "CURRENT.tmp",
+        "MANIFEST-000001",
+        "CHUNK-LOGS",
+        "COMMIT-LOG",
+        "BALLAST",
+        "STATS",
+    ];
+    let dir = tempfile::tempdir().expect("a directory");
+    let list = |place: &Path| -> BTreeSet<String> {
+        let entries = std::fs::read_dir(place).expect("lists");
+        let name = |entry: std::io::Result<std::fs::DirEntry>| {
+            entry.expect("an entry").file_name().into_string().ok()
+        };
+        entries.filter_map(name).collect()
+    };
+    for (number, name) in foreign.iter().enumerate() {
+        let place = dir.path().join(number.to_string());
+        std::fs::create_dir(&place).expect("creates");
+        std::fs::write(place.join(name), "").expect("writes");
+        let text = place.display().to_string();
+        let error = refused(small(), &place);
+        says(
+            &error,
+            ErrorKind::AlreadyExists,
+            &[&text, name, "empty or not there"],
+        );
+        let error = refused(small().read_only(true), &place);
+        says(&error, ErrorKind::NotFound, &["no database"]);
+        let error = refused(small().create_if_missing(false), &place);
+        says(&error, ErrorKind::NotFound, &["no database"]);
+        assert_eq!(list(&place), BTreeSet::from([(*name).to_owned()]));
+    }
+    let place = dir.path().join("many");
+    std::fs::create_dir(&place).expect("creates");
+    for number in 0..5 {
+        std::fs::write(place.join(number.to_string()), "").expect("writes");
+    }
+    let error = refused(small(), &place);
+    says(
+        &error,
+        ErrorKind::AlreadyExists,
+        &["\"0\", \"1\", \"2\" and 2 more"],
+    );
+
+    let place = dir.path().join("tolerated");
+    std::fs::create_dir_all(place.join("lost+found")).expect("creates");
+    for name in tolerated {
+        if name != "lost+found" {
+            std::fs::write(place.join(name), "").expect("writes");
+        }
+    }
+    let db = small().open(&place).expect("it is created");
+    db.put("a", "1").expect("puts");
+    // What comes later is the user's own affair.
+    std::fs::write(place.join("notes.txt"), "").expect("writes");
+    db.close().expect("closes");
+    assert!(small().open(&place).is_ok());
+}
+
+/// A database whose `CURRENT` is gone is damaged, whoever asks and wherever its data lies.
+#[test]
+fn a_database_without_current_is_damaged() {
+    for flushed in [false, true] {
+        for id in [1, 2] {
+            let vfs = SimVfs::new(1);
+            let db = on_sim(&vfs, Durability::Process, 0)
+                .open(DIR)
+                .expect("opens");
+            db.put("a", "1").expect("puts");
+            if flushed {
+                db.flush().expect("flushes");
+            }
+            let vfs = vfs.crash(CrashMode::Process);
+            let path = |name: &str| Path::new(DIR).join(name);
+            vfs.remove_file(&path("CURRENT"));
+            if id == 2 {
+                // Only the manifest's number tells.
+                vfs.remove_file(&path("COMMIT-LOG"));
+                vfs.remove_file(&path("CHUNK-LOGS"));
+                let manifest = vfs.read_file(&path("MANIFEST-000001"));
+                vfs.remove_file(&path("MANIFEST-000001"));
+                vfs.write_file(&path("MANIFEST-000002"), manifest);
+            }
+            let before = vfs.file_names(Path::new(DIR));
+            let options = || on_sim(&vfs, Durability::Process, 0);
+            for options in [
+                options(),
+                options().create_if_missing(false),
+                options().read_only(true),
+            ] {
+                says(
+                    &refused(options, Path::new(DIR)),
+                    ErrorKind::Corruption,
+                    &["/db/CURRENT", "CURRENT is missing"],
+                );
+            }
+            assert_eq!(vfs.file_names(Path::new(DIR)), before);
+        }
+    }
+}
+
+/// A file that opening needs is missing: that is damage, and the file is named.
+#[test]
+fn missing_files_are_damage() {
+    for name in ["COMMIT-LOG", "CHUNK-LOGS", "MANIFEST-000001"] {
+        let vfs = SimVfs::new(1);
+        let db = on_sim(&vfs, Durability::Process, 0)
+            .open(DIR)
+            .expect("opens");
+        fill(&db);
+        db.close().expect("closes");
+        vfs.remove_file(&Path::new(DIR).join(name));
+        for read_only in [false, true] {
+            let options = on_sim(&vfs, Durability::Process, 0).read_only(read_only);
+            let error = refused(options, Path::new(DIR));
+            says(&error, ErrorKind::Corruption, &[name, "missing"]);
+        }
+    }
+    let vfs = SimVfs::new(1);
+    let db = on_sim(&vfs, Durability::Process, 0)
+        .open(DIR)
+        .expect("opens");
+    fill(&db);
+    db.close().expect("closes");
+    let names = vfs.file_names(Path::new(DIR));
+    let table = names.iter().find(|name| name.ends_with(".sst"));
+    let table = table.expect("there is a table");
+    vfs.remove_file(&Path::new(DIR).join(table));
+    let options = on_sim(&vfs, Durability::Process, 0).read_only(true);
+    let db = options.open(DIR).expect("no table is read by opening");
+    let error = db.iter().find_map(Result::err).expect("it is missing");
+    says(&error, ErrorKind::Corruption, &[table, "missing"]);
+}
+
+/// Whatever moment of a database's creation a crash leaves, a reader finds no database or an empty
+/// one, and changes nothing.
+#[test]
+fn readers_of_a_creation_cut_short() {
+    let mut outcomes = BTreeSet::new();
+    for level in [Durability::Relaxed, Durability::Process] {
+        for op in 1.. {
+            let vfs = SimVfs::new(1);
+            vfs.set_crash_at(op);
+            let created = on_sim(&vfs, level, 0).open(DIR);
+            if !vfs.crashed() {
+                break;
+            }
+            drop(created);
+            let vfs = vfs.crash(CrashMode::Process);
+            let before = vfs.op_count();
+            match on_sim(&vfs, level, 0).read_only(true).open(DIR) {
+                Ok(db) => {
+                    assert_eq!(db.iter().count(), 0);
+                    assert_eq!(db.keyspace_names(), ["default"]);
+                    let error = db.put("a", "1").expect_err("a reader");
+                    assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
+                    outcomes.insert("empty");
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::NotFound, "{op}: {error}");
+                    outcomes.insert("none");
+                }
+            }
+            // The lock's file is made where it is missing, and nothing else.
+            assert!(vfs.op_count() <= before + 1, "{op}: a reader wrote");
+            on_sim(&vfs, level, 0).open(DIR).expect("a writer goes on");
+        }
+    }
+    assert_eq!(outcomes, BTreeSet::from(["empty", "none"]));
+}
+
+/// What a writer with much memory left in its commit log is replayed by a reader with little: it can
+/// run no checkpoint, so it takes the memory.
+#[test]
+fn a_reader_with_less_memory_than_it_must_replay() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let writer = || Options::new().memory_budget(64 << 20).workers(0);
+    let db = writer().open(dir.path()).expect("opens");
+    let value = vec![7; 1 << 10];
+    for number in 0..6_000 {
+        db.put(format!("{number:05}"), &value).expect("puts");
+    }
+    let copied = tempfile::tempdir().expect("a directory");
+    // As a crash would leave it.
+    copy_dir(dir.path(), copied.path());
+    let options = Options::new().memory_budget(1 << 20).read_only(true);
+    let reader = options.open(copied.path()).expect("opens");
+    assert_eq!(reader.iter().count(), 6_000);
+    assert_eq!(
+        *reader.get("05999").expect("gets").expect("is there"),
+        value
+    );
+    let held = reader.stats().memory.deltas;
+    assert!(held > 1 << 20, "{held} bytes: replayed from the log");
 }
 
 #[test]

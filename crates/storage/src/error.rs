@@ -15,7 +15,7 @@ pub enum ErrorKind {
     Io,
     /// The device has no room left.
     NoSpace,
-    /// Bytes on disk do not verify.
+    /// Bytes on disk do not verify, or a file is missing.
     Corruption,
     /// The bytes are of a newer or foreign format.
     Unsupported,
@@ -44,6 +44,20 @@ impl Error {
             offset: None,
             detail: what.to_owned(),
             source: Some(source),
+        }
+    }
+
+    /// A file of the database that could not be opened. That it is missing is damage.
+    pub fn open(path: &Path, what: &str, source: io::Error) -> Error {
+        let missing = source.kind() == io::ErrorKind::NotFound;
+        let error = Error::io(path, what, source);
+        match missing {
+            true => Error {
+                kind: ErrorKind::Corruption,
+                detail: "the file is missing, or its directory was moved while it was open".into(),
+                ..error
+            },
+            false => error,
         }
     }
 

@@ -227,12 +227,7 @@ fn check_header(file: &dyn File, id: u64, header: &[u8]) -> Result<()> {
             let detail = format!("log format {version}, this build reads {FORMAT_VERSION}");
             return Err(Error::unsupported(file.path(), detail));
         }
-        (Some(_), Some(_)) => {
-            return Err(Error::unsupported(
-                file.path(),
-                "not a framed log: wrong magic",
-            ));
-        }
+        (Some(_), Some(_)) => return corrupt("not a framed log: wrong magic"),
         _ => return corrupt("log header cut short"),
     }
     let expected = encode_header(id);

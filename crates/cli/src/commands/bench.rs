@@ -134,8 +134,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     if let Some(budget) = arguments.memory {
         options = options.memory_budget(budget);
     }
-    let store = EvenDbStore::open(place.path(), options, &description(arguments))
-        .map_err(|error| Failure::Message(error.to_string()))?;
+    let store = EvenDbStore::open(place.path(), options, &description(arguments))?;
     let mut bench = Bench {
         arguments,
         store: Box::new(store),
@@ -169,7 +168,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             .map_err(|error| Failure::new(format!("cannot write {}", path.display()), error))?;
     }
     outcome?;
-    closed.map_err(|error| Failure::Message(error.to_string()))?;
+    closed?;
     if interrupt.raised() {
         output::complain(&format!(
             "interrupted; {} phases were reported",
@@ -333,9 +332,8 @@ impl Bench<'_> {
             Some(arrivals) => driver::run_open(store, phase, arrivals, flag, &bar, worker_of),
         };
         bar.0.finish_and_clear();
-        result.map_err(|error| {
-            Failure::Message(format!("{} {}: {error}", phase.name, phase.distribution))
-        })
+        result
+            .map_err(|error| Failure::new(format!("{} {}", phase.name, phase.distribution), error))
     }
 
     pub fn report(&mut self, result: PhaseResult) -> Result<(), Failure> {

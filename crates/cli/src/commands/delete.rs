@@ -1,27 +1,34 @@
-//! `evendb delete`: removes one key or all keys with a prefix.
+//! `evendb delete`: removes one key, all keys with a prefix, or all keys.
+//!
+//! An empty prefix is every key's: a script's variable that is not set must not delete everything, so
+//! that takes `--all`.
 
 use crate::commands::key_arguments::KeyForm;
 use crate::failure::{Failure, Success};
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 use crate::output;
 
-/// Remove a key, or all keys with a prefix
+/// Remove a key, all keys with a prefix, or all keys of a keyspace
 ///
-/// Removing a key that is not there is no error. The number of keys removed by a prefix is told on
-/// standard error.
+/// Removing a key that is not there is no error. Of several keys the number removed is told on
+/// standard error. An empty prefix is refused unless --all is given.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb delete files.db usr/bin/env
-  evendb delete files.db --prefix usr/share/doc/")]
+  evendb delete files.db --prefix usr/share/doc/
+  evendb delete files.db --keyspace sizes --all")]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
     /// The key
-    #[arg(required_unless_present = "prefix")]
+    #[arg(required_unless_present_any = ["prefix", "all"])]
     key: Option<String>,
     /// Remove every key that starts with this
     #[arg(long, conflicts_with = "key")]
     prefix: Option<String>,
+    /// Remove every key of the keyspace
+    #[arg(long, conflicts_with = "key")]
+    all: bool,
     #[command(flatten)]
     form: KeyForm,
     /// What the deletion survives when the command returns
@@ -36,11 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         .as_ref()
         .map(|key| arguments.form.key(key))
         .transpose()?;
-    let prefix = arguments
-        .prefix
-        .as_ref()
-        .map(|text| arguments.form.bound(text))
-        .transpose()?;
+    let prefix = prefix(arguments)?;
     let (database, keyspace) = arguments
         .database
         .open(Access::Existing, arguments.durability)?;
@@ -54,4 +57,22 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     drop(keyspace);
     database.close()?;
     Ok(Success::Done)
+}
+
+/// The prefix of the keys to remove: empty with `--all`, and only then.
+fn prefix(arguments: &Arguments) -> Result<Option<Vec<u8>>, Failure> {
+    let Some(text) = &arguments.prefix else {
+        return Ok(arguments.all.then(Vec::new));
+    };
+    let prefix = arguments.form.bound(text)?;
+    match (prefix.is_empty(), arguments.all) {
+        (true, false) => Err(Failure::Usage(
+            "--prefix is empty, so every key would be removed; give --all if you want that"
+                .to_owned(),
+        )),
+        (false, true) => Err(Failure::Usage(
+            "--all removes every key; leave out --prefix, or --all".to_owned(),
+        )),
+        _ => Ok(Some(prefix)),
+    }
 }

@@ -9,11 +9,12 @@ use evendb::inspect::{self, Dump, DumpItem, DumpOptions, DumpValue, InspectOptio
 use serde_json::{Map, Value};
 
 use crate::failure::{Failure, Success};
+use crate::open::{Purpose, refused};
 use crate::output;
 
 /// Print a part of the database in readable form
 ///
-/// The database must be closed; nothing is written. Bytes that do not verify appear as `damage`
+/// No process may have the database open for writing; nothing is written. Bytes that do not verify appear as `damage`
 /// where they lie, and what can be found behind them is printed all the same.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -86,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let mut damaged = false;
     let mut outcome = Ok(());
     let inspect = InspectOptions::new();
-    inspect::dump(&arguments.db, &what, &options, inspect, &mut |item| {
+    let told = inspect::dump(&arguments.db, &what, &options, inspect, &mut |item| {
         damaged |= item.kind == "damage";
         outcome = match arguments.json {
             true => writeln!(target, "{}", json(&item)),
@@ -96,7 +97,8 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         }
-    })?;
+    });
+    told.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;
     outcome?;
     target.flush()?;
     match damaged {

@@ -4,12 +4,13 @@ use std::io::{self, Write};
 
 use crate::commands::key_arguments::KeyForm;
 use crate::failure::{Failure, Success};
-use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::open::DatabaseArguments;
 use crate::output::{self, Form};
 
 /// Print the value of a key
 ///
-/// Prints the value and a line feed; exit code 4 and no output if the key is not there.
+/// Prints the value and a line feed; exit code 4 and no output if the key is not there. Opens the
+/// database for reading only, beside other readers.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb get files.db usr/bin/env
@@ -33,9 +34,7 @@ pub struct Arguments {
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let key = arguments.form.key(&arguments.key)?;
-    let (database, keyspace) = arguments
-        .database
-        .open(Access::Existing, DurabilityArgument::Process)?;
+    let (database, keyspace) = arguments.database.open_for_reading()?;
     let found = keyspace.get(&key)?;
     let success = if let Some(value) = &found {
         let mut target = io::stdout().lock();

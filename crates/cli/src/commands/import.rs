@@ -40,7 +40,8 @@ const PROGRESS_RECORDS: u64 = 1024;
   evendb import events.db events.csv --format csv --key-columns app,time:u64 --value-column payload
   zcat log.jsonl.gz | evendb import events.db - --format jsonl --key-columns app,time:i64
 
-Exit codes: 0 all lines imported, 3 some lines were bad, 130 interrupted, 1 failure")]
+Exit codes: 0 all lines imported, 3 some lines were bad, 5 the database is damaged, 130 interrupted,
+1 failure")]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
@@ -61,7 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let interrupt = Interrupt::install()?;
     let (file, size) = source::open(&arguments.file, &interrupt)?;
     let mut reader = PairReader::new(file, &arguments.input)?;
-    let mut bad = BadLines::new(arguments.bad_lines.as_ref())?;
+    let mut bad = BadLines::new(arguments)?;
     let (database, keyspace) = arguments
         .database
         .open(Access::Create, DurabilityArgument::Process)?;
@@ -162,7 +163,17 @@ struct BadLines {
 }
 
 impl BadLines {
-    fn new(path: Option<&PathBuf>) -> Result<Self, Failure> {
+    fn new(arguments: &Arguments) -> Result<Self, Failure> {
+        let path = arguments.bad_lines.as_ref();
+        let real = |path: &PathBuf| path.canonicalize().ok();
+        if path
+            .and_then(real)
+            .is_some_and(|path| Some(path) == real(&arguments.file))
+        {
+            return Err(Failure::Usage(
+                "--bad-lines names the input, which it would overwrite".to_owned(),
+            ));
+        }
         let create = |path: &PathBuf| {
             File::create(path)
                 .map_err(|error| Failure::new(format!("cannot create {}", path.display()), error))

@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 
 use crate::commands::import::progress_bar;
 use crate::failure::{Failure, Success};
+use crate::open::{Purpose, refused};
 use crate::output;
 
 /// Save what can be read of a damaged database into a new one
 ///
-/// The damaged one must be closed and is left as it is. Each stretch that could not be read is told
+/// No process may have the damaged one open for writing; it is left as it is. Each stretch that could not be read is told
 /// with the keys that it may have held, and whether older values of such keys may have come to
 /// light. Where the manifest is lost, tables do not say which keyspace they are of: each goes to a
 /// keyspace `recovered-ID` of its own, or all into one with --one-keyspace.
@@ -50,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let inspect = InspectOptions::new().progress(&mut tell);
     let report = inspect::repair(&arguments.db, &arguments.into, options, inspect);
     bar.finish_and_clear();
-    let report = report?;
+    let report = report.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;
     let mut target = io::stdout().lock();
     for loss in &report.losses {
         match arguments.json {

@@ -7,13 +7,13 @@ use crate::commands::key_arguments::KeyForm;
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
 use crate::keys::prefix_end;
-use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::open::DatabaseArguments;
 use crate::output::{self, Form};
 
 /// Print or count records in key order
 ///
 /// --prefix, --from (inclusive) and --to (exclusive) may be combined; with --key-types they may
-/// leave out the last columns.
+/// leave out the last columns. Opens the database for reading only, beside other readers.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb scan files.db --prefix usr/share/doc/ --count
@@ -53,9 +53,7 @@ pub struct Arguments {
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let range = range(arguments)?;
-    let (database, keyspace) = arguments
-        .database
-        .open(Access::Existing, DurabilityArgument::Process)?;
+    let (database, keyspace) = arguments.database.open_for_reading()?;
     let interrupt = Interrupt::install()?;
     let mut target = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut records = 0;

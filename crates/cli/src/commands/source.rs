@@ -31,6 +31,17 @@ pub fn open(
     let failed = |error| Failure::new(format!("cannot read {}", path.display()), error);
     let file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        // Opening a directory works; only the first read of it would fail.
+        let what = match path.join("CURRENT").exists() {
+            true => "a database: `evendb scan` prints its records",
+            false => "a directory",
+        };
+        return Err(Failure::Message(format!(
+            "cannot read {}: it is {what}; give a file, or - for standard input",
+            path.display()
+        )));
+    }
     let size = metadata.is_file().then_some(metadata.len());
     Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, file)), size))
 }

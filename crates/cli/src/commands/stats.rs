@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use evendb::{Db, ErrorKind, LiveStats, Options};
+use evendb::{Db, ErrorKind, LiveStats};
 use serde_json::{Map, Value};
 
 use crate::commands::stats_watch;
 use crate::failure::{Failure, Success};
-use crate::open::DatabaseArguments;
+use crate::open::{DatabaseArguments, Purpose};
 use crate::output;
 
 /// Print the database's figures
@@ -59,36 +59,17 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     if let Some(seconds) = arguments.watch {
         return stats_watch::run(dir, seconds, arguments.count, arguments.json);
     }
-    match open(&arguments.database)? {
-        Some(database) => print(&database, arguments.json)?,
-        None => print_live(dir, &read_live(dir)?, arguments.json)?,
+    match arguments.database.try_reading() {
+        Ok(database) => {
+            arguments.database.existing_keyspace(&database)?;
+            print(&database, arguments.json)?;
+        }
+        Err(error) if error.kind() == ErrorKind::Locked => {
+            print_live(dir, &read_live(dir)?, arguments.json)?;
+        }
+        Err(error) => return Err(arguments.database.not_opened(Purpose::Reading, &error)),
     }
     Ok(Success::Done)
-}
-
-/// Opens for reading only; `None` if somebody has the database open for writing.
-fn open(arguments: &DatabaseArguments) -> Result<Option<Db>, Failure> {
-    let mut options = Options::new().read_only(true);
-    if let Some(bytes) = arguments.memory {
-        options = options.memory_budget(bytes);
-    }
-    let place = arguments.db.display();
-    let database = match options.open(&arguments.db) {
-        Ok(database) => database,
-        Err(error) => {
-            return match error.kind() {
-                ErrorKind::Locked => Ok(None),
-                ErrorKind::NotFound => Err(Failure::Message(format!("no database in {place}"))),
-                _ => Err(Failure::new(format!("cannot open {place}"), error)),
-            };
-        }
-    };
-    if let Some(name) = &arguments.keyspace
-        && !database.keyspace_names().contains(name)
-    {
-        return Err(Failure::Message(format!("there is no keyspace `{name}`")));
-    }
-    Ok(Some(database))
 }
 
 fn print(database: &Db, json: bool) -> Result<(), Failure> {
@@ -120,7 +101,7 @@ pub(super) fn read_live(dir: &Path) -> Result<LiveStats, Failure> {
         None if dir.join("CURRENT").exists() => Err(Failure::Message(format!(
             "no figures in {place}: no process has the database open, or it writes none"
         ))),
-        None => Err(Failure::Message(format!("no database in {place}"))),
+        None => Err(Failure::Message(format!("there is no database in {place}"))),
         Some(live) if is_dead(&live) => Err(Failure::Message(stale(&live))),
         Some(live) => Ok(live),
     }

@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 
 use crate::commands::import::progress_bar;
 use crate::failure::{Failure, Success};
+use crate::open::{Purpose, refused};
 use crate::output;
 
 /// Check every checksum and invariant on disk
 ///
-/// The database must be closed; nothing is written. Each finding names the file, the byte and, where
+/// No process may have the database open for writing; nothing is written. Each finding names the file, the byte and, where
 /// it is known, the chunk. Warnings are leftovers, and ends of logs that a crash leaves just so.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -42,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let options = InspectOptions::new().progress(&mut tell);
     let report = inspect::verify(&arguments.db, options);
     bar.finish_and_clear();
-    let report = report?;
+    let report = report.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;
     let mut target = io::stdout().lock();
     let corrupt = |finding: &&Finding| finding.severity == Severity::Corruption;
     let corruptions = report.findings.iter().filter(corrupt).count();

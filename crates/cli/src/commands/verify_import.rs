@@ -16,7 +16,7 @@ use crate::commands::source;
 use crate::failure::{Failure, Success};
 use crate::input::{InputArguments, PairReader, Step};
 use crate::interrupt::Interrupt;
-use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::open::DatabaseArguments;
 
 /// Records between two gets of the sample.
 const GET_EVERY: usize = 97;
@@ -24,8 +24,8 @@ const GET_EVERY: usize = 97;
 /// Compare a keyspace with the input it was imported from
 ///
 /// Give the same options as for the import. Compares every pair forward and backward, those of a
-/// prefix, and gets of every 97th key; exit code 1 at the first difference. Needs memory for the
-/// whole input.
+/// prefix, and gets of every 97th key; exit code 1 at the first difference, 5 where the database is
+/// damaged. Opens the database for reading only. Needs memory for the whole input.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   evendb verify-import files.db paths.tsv --check-prefix usr/share/doc/")]
@@ -51,9 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     if let Some(prefix) = &arguments.without_prefix {
         expected.remove_prefix(prefix.as_bytes());
     }
-    let (database, keyspace) = arguments
-        .database
-        .open(Access::Existing, DurabilityArgument::Process)?;
+    let (database, keyspace) = arguments.database.open_for_reading()?;
     forward(&expected, &keyspace, &interrupt)?;
     backward(&expected, &keyspace, &interrupt)?;
     gets(&expected, &keyspace, &interrupt)?;

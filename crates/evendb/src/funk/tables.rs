@@ -152,7 +152,7 @@ impl TableHandle {
             epoch::collect();
             opened = vfs.open(path, false);
         }
-        let file = opened.map_err(|source| Error::io(path, "open an SSTable", source))?;
+        let file = opened.map_err(|source| Error::open(path, "open an SSTable", source))?;
         // Scans and rewrites read many blocks at once by themselves.
         file.expect_random_reads();
         Ok(file)

@@ -19,7 +19,7 @@ use evendb_storage::table::{
     self, BlockFacts, Codec, TableDamage, TableFacts, TableMeta, TableVisitor,
 };
 use evendb_storage::vfs::File;
-use evendb_storage::{EntryRef, Kind, TableId, Version};
+use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Version};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -201,7 +201,10 @@ impl Dumper<'_> {
 
     fn manifest(&mut self) -> Result<ControlFlow<()>> {
         let id = self.loaded.manifest;
-        let id = id.ok_or_else(|| not_found("no manifest can be read".to_owned()))?;
+        let id = id.ok_or_else(|| {
+            let path = self.directory.dir.join("CURRENT");
+            StorageError::corruption(&path, 0, "no manifest can be read")
+        })?;
         let path = manifest_path(&self.directory.dir, id);
         let bytes = self.directory.read(&path).map_err(not_found)?;
         let header = match header_id(&bytes) {
@@ -417,6 +420,10 @@ impl Dumper<'_> {
 
     fn commit_log(&mut self) -> Result<ControlFlow<()>> {
         let state = &self.loaded.state;
+        if state.ring_bytes == 0 && self.loaded.edits_lost {
+            // Where the log begins and how its records are sealed only the manifest knows.
+            return Ok(self.give(damage(0, 0, 0, "the manifest cannot be read")));
+        }
         if state.ring_bytes == 0 {
             let item = DumpItem::new("commit-log", 0).text("what", "there is none");
             return Ok(self.give(item));
@@ -430,7 +437,8 @@ impl Dumper<'_> {
         }
         let path = self.directory.dir.join(COMMIT_LOG);
         let file = self.directory.vfs.open(&path, false);
-        let file = file.map_err(io(&path, "open the commit log"))?;
+        let file =
+            file.map_err(|source| StorageError::open(&path, "open the commit log", source))?;
         let mut flow = ControlFlow::Continue(());
         let below = last_version_of(state.completed);
         let lives = segments(state);

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::edit::{self, Change};
 use crate::manifest::state::State;
 use crate::manifest::writer::{self, manifest_path};
-use crate::recovery::LOCK;
+use crate::recovery::{LOCK, open_elsewhere};
 use crate::sync::Arc;
 use evendb_storage::framed_log::{
     FRAME_HEADER_BYTES, HEADER_BYTES, Surveyed, header_id, survey_frames,
@@ -75,8 +75,8 @@ impl Place {
             Ok(lock) => Some(lock),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                let message = format!("the database in {} is open elsewhere", dir.display());
-                return Err(Error::new(ErrorKind::Locked, message));
+                let holder = vfs.lock_holder(&lock_path);
+                return Err(open_elsewhere(&dir, holder, std::process::id()));
             }
             Err(error) => return Err(io(&lock_path, "lock the database")(error)),
         };

@@ -178,7 +178,7 @@ pub(crate) fn load(vfs: &dyn Vfs, dir: &Path) -> Result<(State, u64, u64)> {
     let path = manifest_path(dir, id);
     let file = vfs
         .open(&path, false)
-        .map_err(io(&path, "open the manifest"))?;
+        .map_err(|source| Error::open(&path, "open the manifest", source))?;
     let mut state = State::default();
     let end = read_frames(&*file, id, verified, &mut |offset, payload| {
         let changes = edit::decode(payload)

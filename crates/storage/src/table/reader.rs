@@ -63,8 +63,8 @@ impl Table {
     /// Opens the table at `[offset, offset + len)` of `file`: reads footer, index, filter and
     /// properties (one read for small tables), verifies them against `id`.
     ///
-    /// Fails with `Unsupported` on a wrong magic or another format version, with `Corruption` on
-    /// whatever else does not verify.
+    /// Fails with `Unsupported` on another format version, with `Corruption` on whatever else does
+    /// not verify.
     pub fn open(file: Arc<dyn File>, offset: u64, len: u64, id: TableId) -> Result<Table> {
         let corrupt = |relative: u64, malformed: Malformed| {
             Error::corruption(file.path(), offset.saturating_add(relative), malformed.0)

@@ -1,0 +1,265 @@
+//! Exit codes of damage: every subcommand that reads a database, over every kind of damage.
+//!
+//! Each kind is planted in a copy of one database whose records lie in tables, in runs of the chunks'
+//! logs and in the commit log. A subcommand that meets the damage ends with 5; one that does not need
+//! the damaged bytes does its work. Which of the two is in the table: nothing is left open.
+#![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
+
+use evendb::{Durability, Options};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Subcommands with their arguments behind the database.
+const SUBCOMMANDS: &[&[&str]] = &[
+    &["get", "key00003"],
+    &["scan"],
+    &["scan", "--reverse", "--count"],
+    &["stats"],
+    &["put", "key00003", "new"],
+    &["delete", "key00003"],
+    &["delete", "--prefix", "key"],
+    &["import", "in.tsv"],
+    &["verify-import", "in.tsv"],
+    &["compact"],
+    &["verify"],
+    &["dump", "manifest"],
+    &["dump", "commit-log"],
+    &["repair", "--into", "saved"],
+];
+
+/// What a subcommand is to end with: 5, or 0 for those that are named.
+struct Damage {
+    name: &'static str,
+    plant: fn(&Path),
+    /// Subcommands that do not need the damaged bytes.
+    unmoved: &'static [&'static str],
+}
+
+const DAMAGES: &[Damage] = &[
+    Damage {
+        name: "a byte of CURRENT",
+        plant: |db| flip(&db.join("CURRENT"), 12),
+        // The newest manifest stands in, and is whole.
+        unmoved: &["dump commit-log", "dump manifest", "repair"],
+    },
+    Damage {
+        name: "CURRENT is missing",
+        plant: |db| fs::remove_file(db.join("CURRENT")).unwrap(),
+        unmoved: &["dump commit-log", "dump manifest", "repair"],
+    },
+    Damage {
+        name: "a byte of the manifest",
+        plant: |db| flip(&file(db, "MANIFEST-"), 80),
+        unmoved: &["dump commit-log"],
+    },
+    Damage {
+        name: "the manifest's header",
+        plant: |db| flip(&file(db, "MANIFEST-"), 2),
+        unmoved: &["dump commit-log"],
+    },
+    Damage {
+        name: "the manifest is missing",
+        plant: |db| fs::remove_file(file(db, "MANIFEST-")).unwrap(),
+        unmoved: &[],
+    },
+    Damage {
+        name: "the manifest is empty",
+        plant: |db| fs::write(file(db, "MANIFEST-"), "").unwrap(),
+        unmoved: &[],
+    },
+    Damage {
+        name: "a byte of a table's first block",
+        plant: |db| flip(&file(db, ".sst"), 100),
+        unmoved: &[
+            "stats",
+            "put",
+            "delete key00003",
+            "import",
+            "dump manifest",
+            "dump commit-log",
+        ],
+    },
+    Damage {
+        name: "a table's end",
+        plant: |db| {
+            let file = file(db, ".sst");
+            flip(&file, fs::metadata(&file).unwrap().len() as usize - 9);
+        },
+        // `repair` finds the records without the index that lies there.
+        unmoved: &[
+            "repair",
+            "stats",
+            "put",
+            "delete key00003",
+            "import",
+            "dump manifest",
+            "dump commit-log",
+        ],
+    },
+    Damage {
+        name: "a table is missing",
+        plant: |db| fs::remove_file(file(db, ".sst")).unwrap(),
+        unmoved: &[
+            "stats",
+            "put",
+            "delete key00003",
+            "import",
+            "dump manifest",
+            "dump commit-log",
+        ],
+    },
+    Damage {
+        name: "a byte of a run in the chunks' logs",
+        plant: |db| flip(&db.join("CHUNK-LOGS"), place_of_a_run(db) + 10),
+        // The key's record lies in the table.
+        unmoved: &[
+            "get",
+            "stats",
+            "put",
+            "delete key00003",
+            "import",
+            "dump manifest",
+            "dump commit-log",
+        ],
+    },
+    Damage {
+        name: "the chunks' logs are missing",
+        plant: |db| fs::remove_file(db.join("CHUNK-LOGS")).unwrap(),
+        unmoved: &["dump manifest", "dump commit-log"],
+    },
+    Damage {
+        name: "the chunks' logs are cut short",
+        plant: |db| fs::write(db.join("CHUNK-LOGS"), "").unwrap(),
+        unmoved: &["dump manifest", "dump commit-log"],
+    },
+    Damage {
+        name: "the commit log is missing",
+        plant: |db| fs::remove_file(db.join("COMMIT-LOG")).unwrap(),
+        unmoved: &["dump manifest"],
+    },
+    Damage {
+        name: "the commit log is cut short",
+        plant: |db| fs::write(db.join("COMMIT-LOG"), "").unwrap(),
+        unmoved: &["dump manifest"],
+    },
+];
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 0x40;
+    fs::write(path, bytes).unwrap();
+}
+
+/// Where the newest run begins that the manifest names.
+fn place_of_a_run(db: &Path) -> usize {
+    let output = run(db.parent().unwrap(), &["dump", "manifest", "--json"]);
+    let parts = std::str::from_utf8(&output.stdout).unwrap().lines();
+    let mut parts = parts.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let run = parts.rfind(|part| part["file"] == "CHUNK-LOGS");
+    run.unwrap()["offset"].as_u64().unwrap() as usize
+}
+
+/// The one file with this in its name.
+fn file(db: &Path, part: &str) -> PathBuf {
+    let entries = fs::read_dir(db).unwrap().map(|entry| entry.unwrap().path());
+    let named: Vec<PathBuf> = entries
+        .filter(|path| path.file_name().unwrap().to_str().unwrap().contains(part))
+        .collect();
+    assert_eq!(named.len(), 1, "{part}: {named:?}");
+    named[0].clone()
+}
+
+/// One table, one run in the chunks' log, and records in the commit log alone.
+fn make(db: &Path, input: &Path) {
+    let options = Options::new().memory_budget(2 << 20).workers(0);
+    let open = options.durability(Durability::Process).open(db).unwrap();
+    let mut lines = String::new();
+    let mut put = |numbers: std::ops::Range<u32>| {
+        for number in numbers {
+            open.put(format!("key{number:05}"), format!("value {number}"))
+                .unwrap();
+            lines += &format!("key{number:05}\tvalue {number}\n");
+        }
+    };
+    put(0..200);
+    open.flush().unwrap();
+    put(200..300);
+    open.compact().unwrap();
+    put(300..310);
+    open.flush().unwrap();
+    put(310..320);
+    copy(db, &db.with_extension("live"));
+    fs::write(input, lines).unwrap();
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap();
+        // The owner's figures and its mark are not of the database.
+        if name != "STATS" && name != "LOCK" {
+            fs::copy(&path, to.join(name)).unwrap();
+        }
+    }
+}
+
+fn run(dir: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evendb"));
+    command.current_dir(dir).arg(arguments[0]).arg("db");
+    let memory = !matches!(arguments[0], "verify" | "dump" | "repair");
+    command.args(memory.then_some("--memory=2MiB"));
+    command.args(&arguments[1..]).output().unwrap()
+}
+
+#[test]
+fn every_subcommand_tells_every_kind_of_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, input) = (dir.path().join("first"), dir.path().join("in.tsv"));
+    make(&first, &input);
+    let live = dir.path().join("first.live");
+    let db = dir.path().join("db");
+    let mut wrong = Vec::new();
+    let mut cells = 0;
+    let sound = Damage {
+        name: "nothing",
+        plant: |_| (),
+        unmoved: &[""],
+    };
+    for damage in [&sound].into_iter().chain(DAMAGES) {
+        for arguments in SUBCOMMANDS {
+            copy(&live, &db);
+            (damage.plant)(&db);
+            let what = arguments.join(" ");
+            let unmoved = damage.unmoved.iter().any(|name| what.starts_with(name));
+            let expected = if unmoved { 0 } else { 5 };
+            let output = run(dir.path(), arguments);
+            let told = String::from_utf8_lossy(&output.stderr);
+            if output.status.code() != Some(expected) {
+                let code = output.status.code();
+                wrong.push(format!(
+                    "{}: {what}: {code:?}, not {expected}: {told}",
+                    damage.name
+                ));
+            }
+            // Inspections print what they find; the others say why they stop.
+            let silent = output.stderr.is_empty() && output.stdout.is_empty();
+            assert!(
+                expected == 0 || !silent,
+                "{}: {what} says nothing",
+                damage.name
+            );
+            cells += 1;
+            fs::remove_dir_all(&db).unwrap();
+            let _ = fs::remove_dir_all(dir.path().join("saved"));
+        }
+    }
+    println!("{cells} cells");
+    assert!(
+        wrong.is_empty(),
+        "{} of {cells}:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
