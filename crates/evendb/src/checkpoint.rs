@@ -129,6 +129,7 @@ impl Engine {
             self.with_ballast(Need::Deletes, || self.try_checkpoint())
         })?;
         self.tend_ballast();
+        self.unstick_log();
         Ok(())
     }
 

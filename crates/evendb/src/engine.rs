@@ -94,6 +94,8 @@ pub(crate) struct Engine {
     pub(crate) epoch_start: Lsn,
     /// Capacity of the commit log; 0 without one.
     ring_bytes: u64,
+    /// The commit log found no room to grow, since the last checkpoint or look.
+    pub(crate) log_is_stuck: AtomicBool,
     /// The commit log holds records of an earlier life that no checkpoint has. What of them is in
     /// the page cache may be marked clean by a sync that failed then, so that syncing again would
     /// not write it: nothing is called durable before a checkpoint has them.
@@ -177,6 +179,7 @@ impl Engine {
             disk_room: AtomicU64::new(0),
             epoch: parts.epoch,
             ring_bytes: parts.ring_bytes,
+            log_is_stuck: AtomicBool::new(false),
             epoch_start: parts.epoch_start,
             inherits: AtomicBool::new(parts.inherits),
             next_id: AtomicU64::new(parts.first_id),
@@ -362,6 +365,14 @@ impl Engine {
 
     pub(crate) fn ring_capacity(&self) -> u64 {
         self.ring_bytes
+    }
+
+    /// Bytes of the commit log's file that have blocks.
+    pub(crate) fn ring_room(&self) -> u64 {
+        match &self.commit_log {
+            Some(log) => log.room(),
+            None => self.ring_bytes,
+        }
     }
 
     /// Writes the operations of a batch that does not fit the ring into a file of its own, synced

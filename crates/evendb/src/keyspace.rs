@@ -312,10 +312,7 @@ impl Keyspace {
         let bytes_max = engine.options.memory_budget / 16;
         // A batch that fits the commit log needs no file of its own, for which a full disk has no
         // room.
-        let logged_max = match engine.ring_capacity() {
-            0 => u64::MAX,
-            _ => engine.ring_record_bytes_max(),
-        };
+        let logged_max = engine.log_payload_max();
         // Before the cursor: what these tables hold is older than what it sees.
         let tables = engine.tables_inside(&self.state, &low, high.as_deref());
         let mut cursor = Some(self.cursor_between(low.clone(), high.clone()));

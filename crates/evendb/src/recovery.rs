@@ -35,7 +35,7 @@ use crate::sync::{Arc, Weak};
 use crate::trace;
 use crate::version::clock::{CHECKPOINT_SHIFT, Clock, checkpoint_of};
 use crate::write::admission::Admission;
-use crate::write::commit_log::{self, CommitLog, LogRecord, Lsn, Segment};
+use crate::write::commit_log::{self, CommitLog, LivePart, LogRecord, Lsn, Segment};
 use crate::write::payload::{self, Decoded, DecodedOp};
 use evendb_storage::codec::{checksum, hash_key};
 use evendb_storage::vfs::{File, LockGuard, LockHolder, Vfs, read_exact_at};
@@ -196,6 +196,8 @@ struct Replay {
     checkpoint_max: u64,
     /// Value extents that valid records name, with the ends of those records.
     extents: Vec<(Lsn, u64)>,
+    /// Where a filler begins, which no put reserved, and where it ends.
+    filler: Option<(Lsn, Lsn)>,
 }
 
 /// What opening works on.
@@ -280,10 +282,11 @@ impl Opening {
         let mut commit_log = None;
         if !self.options.read_only {
             self.begin_epoch(&epoch, &ballast)?;
-            commit_log = self.start_commit_log(&epoch)?;
+            commit_log = self.start_commit_log(&epoch, &replay, &ballast)?;
         }
         let ring_bytes = commit_log.as_ref().map_or(0, |_| self.state.ring_bytes);
-        let admission = Arc::new(Admission::new(ring_bytes, self.options.delta_bytes_max()));
+        let usable = commit_log.as_ref().map_or(0, CommitLog::usable);
+        let admission = Arc::new(Admission::new(usable, self.options.delta_bytes_max()));
         let search_settings = SearchSettings {
             search: self.options.log_search,
             log_bytes_max: self.options.chunk_bytes_max() / 5,
@@ -293,7 +296,8 @@ impl Opening {
         let catalog = self.build_catalog(&tables, &admission, ledger, checkpoint)?;
         let dirty = self.apply(&replay, version, &catalog, &admission)?;
         if !self.options.read_only {
-            let live = replay.end.0 - self.state.replay_from.0.min(replay.end.0);
+            let filler = replay.filler.map_or(0, |(start, end)| end.0 - start.0);
+            let live = replay.end.0 - self.state.replay_from.0.min(replay.end.0) - filler;
             admission.adopt(if ring_bytes > 0 { live } else { 0 }, 0);
             self.remove_orphans(&replay)?;
         }
@@ -373,6 +377,14 @@ impl Opening {
     fn scan_commit_log(&self) -> Result<Replay> {
         let mut checkpoint_max = self.state.completed;
         let mut extents = Vec::new();
+        // A record that does not begin where the one before ended has a filler before it.
+        let (mut last_end, mut filler) = (self.state.replay_from, None);
+        let mut note_gap = |start: Lsn, end: Lsn| {
+            if start > last_end {
+                filler = Some((last_end, start));
+            }
+            last_end = end;
+        };
         let end = self.for_each_record(&mut |record| {
             if record.tail > self.state.replay_from {
                 let path = self.dir.join(COMMIT_LOG);
@@ -389,14 +401,17 @@ impl Opening {
             };
             if valid {
                 checkpoint_max = checkpoint_max.max(checkpoint_of(record.version));
+                note_gap(record.lsn, record.end);
             }
             Ok(valid)
         })?;
+        note_gap(end, end);
         extents.retain(|(record_end, _)| *record_end <= end);
         Ok(Replay {
             end,
             checkpoint_max,
             extents,
+            filler,
         })
     }
 
@@ -478,22 +493,55 @@ impl Opening {
         Ok(())
     }
 
-    fn start_commit_log(&self, epoch: &EpochRecord) -> Result<Option<CommitLog>> {
+    fn start_commit_log(
+        &self,
+        epoch: &EpochRecord,
+        replay: &Replay,
+        ballast: &Ballast,
+    ) -> Result<Option<CommitLog>> {
         let Some(ring) = &self.ring else {
             return Ok(None);
         };
         if self.options.durability == Durability::Relaxed {
             return Ok(None);
         }
+        let path = self.dir.join(COMMIT_LOG);
+        let capacity = self.state.ring_bytes;
+        let live = LivePart {
+            tail: self.state.replay_from,
+            end: epoch.start,
+            filler: replay.filler.map(|(start, _)| start),
+        };
+        let allocated = ring
+            .allocated_bytes()
+            .map_err(io(&path, "look at the commit log"))?;
+        let grower = self
+            .vfs
+            .open(&path, true)
+            .map_err(io(&path, "open the commit log"))?;
         let log = CommitLog::start(
             ring.clone(),
-            self.state.ring_bytes,
+            capacity,
             self.options.commit_log_writing(),
             epoch.epoch,
             epoch.seed,
             epoch.start,
             self.state.replay_from,
-        )?;
+        )?
+        .with_room(commit_log::room_found(live, allocated, capacity), grower)
+        .with_filler(replay.filler);
+        match log.back() {
+            // A full disk must not keep a database from opening: what is put asks again.
+            Err(error) if error.kind() == StorageErrorKind::NoSpace => {
+                if ballast.release(Need::Jobs)
+                    && let Err(error) = log.back()
+                    && error.kind() != StorageErrorKind::NoSpace
+                {
+                    return Err(error.into());
+                }
+            }
+            backed => backed?,
+        }
         Ok(Some(log))
     }
 

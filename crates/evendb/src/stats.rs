@@ -21,7 +21,7 @@ impl Engine {
             .as_ref()
             .map_or(0, |rows| rows.bytes() as u64);
         memory.commit_log = match (&self.commit_log, self.options.commit_log_writing()) {
-            (Some(_), Writing::Mapped) => self.ring_capacity(),
+            (Some(_), Writing::Mapped) => self.ring_room(),
             _ => 0,
         };
         let ledger = self.ledger();

@@ -352,6 +352,7 @@ fn upkeep(engine: &Engine) {
                 std::mem::take(&mut queue.checkpoint_awaited),
             )
         };
+        engine.grow_log_ahead();
         // Who noted it during the last checkpoint may have found room that came free since.
         let is_full = engine.work.half_full.swap(false, Ordering::Relaxed) && engine.is_half_full();
         // Those who came before the last one moved the version are served by it.
@@ -497,7 +498,10 @@ impl Engine {
             return;
         }
         if self.manual() {
-            self.relieve();
+            self.grow_log_ahead();
+            if self.is_half_full() {
+                self.relieve();
+            }
         } else if !self.work.half_full.load(Ordering::Relaxed)
             && !self.work.half_full.swap(true, Ordering::Relaxed)
         {

@@ -86,7 +86,8 @@ struct Queue {
 /// One limit and how much of it is reserved.
 struct Side {
     used: CachePadded<AtomicU64>,
-    limit: u64,
+    /// The ring's goes up when the ring gets more room. Relaxed: an old one is smaller.
+    limit: AtomicU64,
     /// Whether a request above the limit is admitted alone.
     alone: bool,
 }
@@ -95,7 +96,7 @@ impl Side {
     fn new(limit: u64, alone: bool) -> Side {
         Side {
             used: CachePadded::new(AtomicU64::new(0)),
-            limit,
+            limit: AtomicU64::new(limit),
             alone,
         }
     }
@@ -106,9 +107,10 @@ impl Side {
         if bytes == 0 {
             return true;
         }
+        let limit = self.limit();
         let fits = |used: u64| {
             let sum = used.checked_add(bytes)?;
-            (sum <= self.limit || (self.alone && used == 0)).then_some(sum)
+            (sum <= limit || (self.alone && used == 0)).then_some(sum)
         };
         // AcqRel: whoever gets room comes after those who gave it back.
         self.used
@@ -124,14 +126,23 @@ impl Side {
     fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
+
+    fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+}
+
+/// What of a ring of which so much is usable is let in: the eighth left over is for the filler at the
+/// end of a lap.
+fn ring_limit(usable: u64) -> u64 {
+    usable - usable / 8
 }
 
 impl Admission {
-    /// A ledger for a ring of this capacity (0: there is none) and this much delta memory.
-    pub(crate) fn new(ring_capacity: u64, delta_bytes_max: u64) -> Admission {
+    /// A ledger for a ring of which so much is usable (0: there is none) and this much delta memory.
+    pub(crate) fn new(ring_usable: u64, delta_bytes_max: u64) -> Admission {
         Admission {
-            // The eighth left over is for the filler at the end of a lap.
-            ring: Side::new(ring_capacity - ring_capacity / 8, false),
+            ring: Side::new(ring_limit(ring_usable), false),
             delta: Side::new(delta_bytes_max, true),
             waiters: CachePadded::new(AtomicUsize::new(0)),
             cancelled: AtomicBool::new(false),
@@ -168,7 +179,7 @@ impl Admission {
     ) -> Result<(), Refused> {
         let ring_bytes = if self.has_ring() { ring_bytes } else { 0 };
         assert!(
-            ring_bytes <= self.ring.limit,
+            ring_bytes <= self.ring.limit(),
             "a record this long goes to a value extent"
         );
         if self.cancelled.load(Ordering::Acquire) {
@@ -318,6 +329,20 @@ impl Admission {
         self.ring.used()
     }
 
+    /// The ring has grown: so much of it is usable now.
+    pub(crate) fn ring_has_grown(&self, usable: u64) {
+        self.ring
+            .limit
+            .fetch_max(ring_limit(usable), Ordering::Relaxed);
+        // Who waits may fit.
+        self.give_back(0, 0);
+    }
+
+    /// Whether more than `eighths` of the ring are reserved, with so many bytes more.
+    pub(crate) fn ring_fuller_than(&self, eighths: u64, bytes: u64) -> bool {
+        self.has_ring() && (self.ring.used() + bytes) * 8 > self.ring.limit() * eighths
+    }
+
     /// Whether anybody waits for room.
     pub(crate) fn is_waited_for(&self) -> bool {
         self.waiters.load(Ordering::Relaxed) != 0
@@ -328,14 +353,14 @@ impl Admission {
     /// their readers; a checkpoint would not free those, so a quarter must be new.
     pub(crate) fn half_full(&self, carried: u64) -> bool {
         let delta = self.delta.used();
-        let limit = self.delta.limit;
+        let limit = self.delta.limit();
         (delta > limit / 2 && delta.saturating_sub(carried) > limit / 4)
-            || (self.has_ring() && self.ring.used() > self.ring.limit / 2)
+            || (self.has_ring() && self.ring.used() > self.ring.limit() / 2)
     }
 
     /// How much of the fuller side is reserved, as a share.
     pub(crate) fn fullness(&self) -> f64 {
-        let of = |side: &Side| side.used() as f64 / side.limit.max(1) as f64;
+        let of = |side: &Side| side.used() as f64 / side.limit().max(1) as f64;
         of(&self.delta).max(if self.has_ring() { of(&self.ring) } else { 0.0 })
     }
 
@@ -345,7 +370,7 @@ impl Admission {
     }
 
     fn has_ring(&self) -> bool {
-        self.ring.limit != 0
+        self.ring.limit() != 0
     }
 
     /// Takes both or none. `undo` gives ring bytes back that were taken for a moment.
@@ -385,12 +410,13 @@ impl Admission {
     /// less where the quarter is small, down to nothing: puts would crawl at every checkpoint.
     fn nanos_per_byte(&self) -> Option<f64> {
         let of = |side: &Side| {
-            let quarter = side.limit / 4;
+            let limit = side.limit();
+            let quarter = limit / 4;
             let used = side.used();
-            if used <= side.limit - quarter {
+            if used <= limit - quarter {
                 return 0.0;
             }
-            let free = side.limit.saturating_sub(used).max(1) as f64;
+            let free = limit.saturating_sub(used).max(1) as f64;
             let quarter = quarter.max(1) as f64;
             let (none, all) = pace::QUARTERS;
             let part = ((quarter - none) / (all - none)).clamp(0.0, 1.0);

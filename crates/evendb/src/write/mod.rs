@@ -9,6 +9,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod commit_log;
+mod log_room;
 pub(crate) mod payload;
 
 use crate::chunk::record::{RecordRef, Stamp};
@@ -166,7 +167,7 @@ impl Engine {
         let Some(_) = &self.commit_log else {
             return Ok(Encoded::empty());
         };
-        if payload_bytes <= self.ring_record_bytes_max() {
+        if self.log_takes(payload_bytes) {
             return Ok(Encoded::inline(ops));
         }
         self.write_value_extent(ops)
@@ -310,6 +311,7 @@ impl Engine {
     fn admit(&self, ring_bytes: u64, delta_bytes: u64, deletes: bool) -> Result<()> {
         let watch = trace::Stopwatch::start();
         self.reserve_disk(delta_bytes, deletes)?;
+        self.grow_log_for(ring_bytes, deletes)?;
         let reserve = || {
             self.admission
                 .reserve(ring_bytes, delta_bytes, &|| self.relieve())

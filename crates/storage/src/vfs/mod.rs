@@ -129,6 +129,10 @@ pub trait File: Send + Sync + Debug + 'static {
     }
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;
+    /// Bytes that the file's blocks take on the device, reserved ones included and holes not.
+    fn allocated_bytes(&self) -> io::Result<u64> {
+        self.len()
+    }
     /// Whether the file has no bytes.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
@@ -141,8 +145,8 @@ pub trait File: Send + Sync + Debug + 'static {
     /// Gives the blocks of `[offset, offset + len)` back; reads there give zeros. Where the file
     /// system cannot, does nothing.
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()>;
-    /// Maps the first `len` bytes, shared and writable. The file must be that long, its blocks
-    /// written once, and nobody may shorten it while the mapping lives. Its pages stay in memory
+    /// Maps the first `len` bytes, shared and writable. The file must be that long, the blocks of what is
+    /// touched reserved, and nobody may shorten it while the mapping lives. Its pages stay in memory
     /// where the system lets this process lock them, and are huge where it has such: a byte
     /// written through the mapping may make the next sync write two MiB, one that
     /// [`write_at`](File::write_at) wrote does not.

@@ -354,6 +354,11 @@ impl File for OsFile {
         Ok(self.file.metadata()?.len())
     }
 
+    fn allocated_bytes(&self) -> io::Result<u64> {
+        // In units of 512 bytes, whatever the file system's block is.
+        Ok(self.file.metadata()?.blocks() * 512)
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
     }

@@ -2,15 +2,15 @@
 
 use super::flush::Syncing;
 use super::record::{ALIGN, HEADER_BYTES, Header, HeaderKind, payload_checksum, record_bytes};
-use super::{CAPACITY_MIN, CAPACITY_UNIT, Lsn, Plant, record_bytes_max};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use super::room::record_bytes_max_of;
+use super::{CAPACITY_MIN, CAPACITY_UNIT, Lsn, Plant};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use crossbeam_utils::CachePadded;
-use evendb_storage::vfs::{File, Mapping, Vfs};
+use evendb_storage::vfs::{File, Mapping};
 use evendb_storage::{Error, Version};
 use std::collections::VecDeque;
 use std::io;
-use std::path::Path;
 
 /// The largest page by which a file may be mapped: what a byte written through the mapping makes the
 /// next sync write, at worst.
@@ -57,6 +57,12 @@ pub(crate) struct CommitLog {
     /// Records that begin below it are not copied into the mapping, but written
     /// ([`Self::write_from`]). A hint, Relaxed: either way is right.
     pub(super) written_below: AtomicU64,
+    /// Bytes of the file that have blocks ([`super::room`]). Moves under the ring latch.
+    pub(super) room: AtomicU64,
+    /// The blocks of the room are there for sure.
+    pub(super) backed: AtomicBool,
+    /// By what it grows, if it may; held while it does.
+    pub(super) grower: Mutex<Option<Arc<dyn File>>>,
     #[cfg(test)]
     pub(super) plant: Plant,
 }
@@ -65,7 +71,7 @@ pub(crate) struct CommitLog {
 #[derive(Default)]
 pub(super) struct Ring {
     /// End and length of each filler in the live part: nobody reserved these bytes.
-    fillers: VecDeque<(u64, u64)>,
+    pub(super) fillers: VecDeque<(u64, u64)>,
     /// One record on its way to `write_at`.
     scratch: Vec<u8>,
     /// Records that no sync has taken yet, where they are gathered.
@@ -122,29 +128,7 @@ impl Gathered {
     }
 }
 
-/// Creates the file of a ring: every block is written once, so that a sync later changes no block
-/// map. The caller syncs the directory.
-pub(crate) fn create_file(
-    vfs: &dyn Vfs,
-    path: &Path,
-    capacity: u64,
-) -> Result<Arc<dyn File>, Error> {
-    check_capacity(capacity);
-    let failed = |error| Error::io(path, "create the commit log", error);
-    let file = vfs.create(path).map_err(failed)?;
-    // As long as that, since the system may keep what one call writes in one page.
-    let zeros = vec![0; capacity.min(HUGE_PAGE_BYTES) as usize];
-    let mut at = 0;
-    while at < capacity {
-        let len = (capacity - at).min(zeros.len() as u64);
-        file.write_at(&zeros[..len as usize], at).map_err(failed)?;
-        at += len;
-    }
-    file.sync_data().map_err(failed)?;
-    Ok(file)
-}
-
-fn check_capacity(capacity: u64) {
+pub(super) fn check_capacity(capacity: u64) {
     assert!(
         capacity >= CAPACITY_MIN && capacity.is_multiple_of(CAPACITY_UNIT),
         "commit log of {capacity} bytes"
@@ -154,7 +138,8 @@ fn check_capacity(capacity: u64) {
 impl CommitLog {
     /// Starts appending at `start` in a new epoch. `tail..start` is what recovery found and no
     /// checkpoint holds yet; it counts as durable only after the next flush, because what survived
-    /// the death of a process need not have reached the disk.
+    /// the death of a process need not have reached the disk. All of the ring has its blocks, unless
+    /// [`with_room`](Self::with_room) says otherwise.
     pub(crate) fn start(
         file: Arc<dyn File>,
         capacity: u64,
@@ -186,6 +171,9 @@ impl CommitLog {
             ring: CachePadded::new(Mutex::new(Ring::default())),
             syncing: Syncing::default(),
             written_below: AtomicU64::new(0),
+            room: AtomicU64::new(capacity),
+            backed: AtomicBool::new(true),
+            grower: Mutex::new(None),
             #[cfg(test)]
             plant: Plant::Nothing,
         })
@@ -207,10 +195,6 @@ impl CommitLog {
     pub(crate) fn append(&self, version: Version, parts: &[&[u8]]) -> Result<Lsn, Error> {
         let payload_len: usize = parts.iter().map(|part| part.len()).sum();
         let total = record_bytes(payload_len);
-        assert!(
-            total <= record_bytes_max(self.capacity),
-            "a record this long goes to a value extent"
-        );
         // Outside of the latch: the longer part of the checksum.
         let checksum = payload_checksum(self.seed, parts);
         let mut ring = self.ring.lock();
@@ -220,8 +204,17 @@ impl CommitLog {
             self.check_error()?;
         }
         let tail = self.tail.load(Ordering::Acquire);
-        let rest = self.capacity - head % self.capacity;
-        let start = if rest < total { head + rest } else { head };
+        let usable = self.usable();
+        assert!(
+            total <= record_bytes_max_of(usable),
+            "a record this long goes to a value extent"
+        );
+        let place = head % self.capacity;
+        let rest = self.capacity - place;
+        let start = match place + total > usable {
+            true => head + rest,
+            false => head,
+        };
         let end = start + total;
         assert!(
             end - tail <= self.capacity,

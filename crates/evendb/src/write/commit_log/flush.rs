@@ -355,6 +355,8 @@ impl CommitLog {
         while state.leading {
             self.syncing.rested.wait(&mut state);
         }
+        drop(state);
+        self.wait_for_growth();
     }
 
     /// Latches `error` unless an earlier one is there; returns what is latched.

@@ -1,4 +1,4 @@
-//! The commit log: one preallocated file, written round and round (a ring).
+//! The commit log: one file, written round and round (a ring), that grows up to its capacity.
 //!
 //! ```text
 //!   tail                       durable           head        tail + capacity
@@ -14,12 +14,13 @@
 //! Invariants (docs/concurrency.md): head is the end of the complete prefix, because it moves
 //! under the ring latch and after the copy; a panic in the middle leaves it where it was, and the
 //! next append overwrites the rest. Head never passes tail + capacity (I10): admission lets in at
-//! most 7/8 of the ring, no record is longer than 1/8, and the live part holds one filler at most.
+//! most 7/8 of what of the ring is usable, no record is longer than 1/8 of that, and the live part holds
+//! one filler at most ([`room`] has the proof).
 //! Appending cannot fail but where the append itself writes (I12). After an error no write or sync begins, and
 //! nothing becomes durable that was not (I16).
 //!
 //! Thread safety: any number of appenders and waiters; [`flush`] says who syncs, [`tend`] what one
-//! more thread does for a mapped ring. Locks: the leader's mutex (held over the sync), the ring latch
+//! more thread does for a mapped ring, [`room`] who grows it. Locks: the leader's mutex (held over the sync), the ring latch
 //! (it parks), the sync mutex (a leaf, memory only). Not here: when the tail may move, what a payload
 //! means, and syncing value extents before the ring.
 
@@ -28,12 +29,14 @@ mod blocks;
 mod flush;
 mod record;
 mod recover;
+mod room;
 mod survey;
 mod tend;
 
-pub(crate) use append::{CommitLog, Writing, create_file};
+pub(crate) use append::{CommitLog, Writing};
 pub(crate) use record::LogRecord;
 pub(crate) use recover::{Segment, recover};
+pub(crate) use room::{LivePart, create_file, room_found};
 pub(crate) use survey::{Surveyed, survey};
 
 /// Position in the commit log in bytes; only grows, over restarts too.
@@ -45,9 +48,9 @@ pub(crate) const CAPACITY_UNIT: u64 = 4096;
 /// The smallest ring.
 pub(crate) const CAPACITY_MIN: u64 = 64 << 10;
 
-/// The longest record that a ring takes, header included. What is longer goes to a value extent.
+/// The longest record that a ring takes that is whole, header included. What is longer goes to a value extent.
 pub(crate) fn record_bytes_max(capacity: u64) -> u64 {
-    (capacity / 8).min(record::PAYLOAD_BYTES_MAX)
+    room::record_bytes_max_of(capacity)
 }
 
 /// Faults that the models must notice.

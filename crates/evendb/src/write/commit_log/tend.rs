@@ -17,7 +17,7 @@
 //! its records are written by system calls ([`CommitLog::write_from`]), as they are after a sync, and
 //! there is no probe before as much was appended as makes one worth it.
 //!
-//! Invariants: no byte is changed, and nobody waits for this thread. All of it is a hint; where the kernel
+//! Invariants: no byte is changed, none without a block is touched, and nobody waits for this thread. All of it is a hint; where the kernel
 //! goes by other times its visits are missed, and after [`MISSED_MAX`] misses nothing is written
 //! back here any more.
 //!
@@ -111,7 +111,8 @@ impl CommitLog {
             // A sync may have protected the probes.
             tending.armed = false;
         }
-        if self.capacity < BURST_BYTES || tending.missed >= MISSED_MAX {
+        // Nor is there any of a ring that is small yet.
+        if self.room() < BURST_BYTES || tending.missed >= MISSED_MAX {
             return TICK;
         }
         let age = now.saturating_duration_since(tending.dirty.0);
@@ -139,16 +140,23 @@ impl CommitLog {
 
     /// Touches the probes; whether the kernel has written them back since the last time.
     fn probe(&self, mapping: &dyn Mapping, tending: &mut Tending) -> bool {
+        let room = self.room();
         let faulted = self
             .probes()
-            .map(|at| mapping.prefault(at as usize, 1))
+            .map(|at| at < room && mapping.prefault(at as usize, 1))
             .contains(&true);
         std::mem::replace(&mut tending.armed, true) && faulted
     }
 
     /// Touches what lies ahead of the head.
     fn touch_ahead(&self, mapping: &dyn Mapping, tending: &mut Tending) {
-        let end = tending.head + AHEAD_BYTES.min(self.capacity);
+        let mut end = tending.head + AHEAD_BYTES.min(self.capacity);
+        let room = self.room();
+        if room < self.capacity {
+            // Beyond it there is nothing to be touched; what comes after that was, a lap ago.
+            let lap = tending.head - tending.head % self.capacity;
+            end = end.min(lap + room);
+        }
         let mut at = tending.touched.max(tending.head);
         while at < end {
             let offset = at % self.capacity;

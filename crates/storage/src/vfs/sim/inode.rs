@@ -296,6 +296,12 @@ impl Inode {
         true
     }
 
+    /// Whether every page of the range has its block.
+    pub(super) fn has_blocks(&self, offset: u64, len: u64) -> bool {
+        page_ranges(offset, len)
+            .all(|(page, ..)| self.slots.get(page).is_some_and(|slot| slot.allocated))
+    }
+
     /// Zeros the range as pending writes and gives whole pages back.
     pub(super) fn punch_hole(&mut self, offset: u64, len: u64, rng: &mut Rng) {
         let end = offset.saturating_add(len).min(self.visible_len);

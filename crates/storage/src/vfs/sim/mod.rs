@@ -449,6 +449,13 @@ impl File for SimFile {
         Ok(state.inode(self.handle.id).visible_len)
     }
 
+    fn allocated_bytes(&self) -> io::Result<u64> {
+        let mut state = self.state();
+        state.observe(FaultOn::Lookup, &self.handle.path)?;
+        let inode = state.inode(self.handle.id);
+        Ok(inode.allocated_pages * BLOCK_BYTES as u64)
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.check_writable()?;
         if len > i64::MAX as u64 {
@@ -528,6 +535,8 @@ impl Mapping for SimMapping {
 
     fn prefault(&self, offset: usize, len: usize) -> bool {
         self.check_bounds(offset, len);
+        let state = self.handle.vfs.state();
+        state.assert_backed(self.handle.id, offset as u64, len as u64);
         false
     }
 }

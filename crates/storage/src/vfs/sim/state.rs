@@ -253,9 +253,22 @@ impl State {
             offset + data.len() as u64 <= self.inode(id).visible_len,
             "a mapped file was shortened"
         );
+        self.assert_backed(id, offset, data.len() as u64);
         self.edit(id, |inode, _, rng| {
             inode.write(&data[..len], offset, u64::MAX, rng);
         });
+    }
+
+    /// A mapped page without a block is a signal where the disk is full: none may be touched.
+    pub(super) fn assert_backed(&self, id: InodeId, offset: u64, len: u64) {
+        let backed = self
+            .inodes
+            .get(&id)
+            .is_none_or(|inode| inode.has_blocks(offset, len));
+        assert!(
+            backed,
+            "{len} bytes at {offset} of a mapping have no blocks"
+        );
     }
 
     /// How much of a write gets done when the machine stops in it: half of the time nothing, else
