@@ -559,6 +559,99 @@ fn json_of(path: &Path) -> serde_json::Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
+/// A reader of the output needs no other page: what was measured with how much memory, what each line
+/// means, and what was shown.
+#[test]
+fn bench_explains_its_figures() {
+    let place = Place::new();
+    let json = place.path("result.json");
+    let arguments = ["--mixes", "A,E10", "--distributions", "uniform"];
+    let more = ["--json", json.to_str().unwrap()];
+    let outcome = bench(&place.path("small"), &[&arguments[..], &more].concat());
+    outcome.expect_code(0);
+    let text = String::from_utf8_lossy(&outcome.out).into_owned();
+    for words in [
+        "99.97 KiB in all",
+        "memory budget 512.00 MiB, the default; the data is 0 % of it and fits",
+        "What the figures mean:",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    let (head, blocks) = text.split_once("\n\nload ").unwrap();
+    let explained = |label: &str| head.contains(&format!("\n  {label}"));
+    let labels = blocks.lines().filter_map(|line| line.strip_prefix("  "));
+    let labels: Vec<&str> = labels.map(|line| line[..18].trim()).collect();
+    assert!(labels.contains(&"gets served by"), "{labels:?}");
+    for label in labels {
+        let operation = ["get", "put", "scan"].contains(&label);
+        assert!(operation || explained(label), "{label} in {head}");
+    }
+    let last = text.lines().last().unwrap();
+    assert!(
+        last.starts_with("Shown: ") && last.contains("every answer checked and right"),
+        "{last}"
+    );
+    assert!(
+        last.contains("of the gets were answered from RAM"),
+        "{last}"
+    );
+    assert_eq!(json_of(&json)["settings"]["memory_bytes"], 512 << 20);
+    // Where nobody looks at a terminal, lines say how far it is, and nothing moves a cursor.
+    assert!(
+        outcome.error.starts_with("[1/3] load key order\n"),
+        "{}",
+        outcome.error
+    );
+    assert!(
+        outcome.error.ends_with("[3/3] E10 uniform\n"),
+        "{}",
+        outcome.error
+    );
+    let plain = |text: &str| {
+        text.chars()
+            .all(|letter| letter == '\n' || !letter.is_control())
+    };
+    assert!(plain(&text) && plain(&outcome.error), "{outcome:?}");
+
+    let tight = ["--mixes", "C", "--memory", "1MiB", "--size", "4MiB"];
+    let tight = bench(&place.path("tight"), &[&arguments[2..], &tight].concat());
+    let text = String::from_utf8_lossy(&tight.out).into_owned();
+    assert!(
+        text.contains("the data is 400 % of it and does not all fit"),
+        "{text}"
+    );
+}
+
+/// On a terminal every phase shows how far it is, the first one and settling too.
+#[cfg(unix)]
+#[test]
+fn bench_shows_progress_on_a_terminal() {
+    let place = Place::new();
+    let line = format!(
+        "{} bench --dir {} --size 4MiB --ops 200 --mixes C --distributions uniform",
+        env!("CARGO_BIN_EXE_evendb"),
+        place.path("bench").display()
+    );
+    let shown = place.path("shown");
+    let mut script = Command::new("script");
+    script.args(["-q", "-e", "-c", &line]).arg(&shown);
+    script.stdin(Stdio::null()).stdout(Stdio::null());
+    if !script.status().is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: no pseudo-terminal (it takes `script` of util-linux)");
+        return;
+    }
+    let shown = fs::read(shown).unwrap();
+    let text = String::from_utf8_lossy(&shown);
+    for words in [
+        "\u{1b}[",
+        "[1/2] load key order",
+        ", settling",
+        "[2/2] C uniform",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+}
+
 #[test]
 fn bench_at_a_rate_states_it() {
     let place = Place::new();

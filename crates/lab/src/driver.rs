@@ -200,6 +200,7 @@ fn run_paced(
     let usage_after = ProcessUsage::now();
     let settle_start = Instant::now();
     if phase.settle {
+        progress.update(sum(&counters), Some(1.0));
         store.settle_debt()?;
     }
     let settle_seconds = if phase.settle {

@@ -29,6 +29,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::bench_log::LogArguments;
+use super::bench_words;
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
 use crate::open::DurabilityArgument;
@@ -145,8 +146,10 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         ),
         interrupt: &interrupt,
         results: Vec::new(),
+        planned: 0,
         replayed: None,
     };
+    let memory_bytes = bench.memory_bytes();
     let outcome = match arguments.log.given() {
         true => arguments.log.run(&mut bench),
         false => bench.all_phases(),
@@ -162,13 +165,22 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     if let Some(path) = &arguments.json {
         let text = format!(
             "{:#}\n",
-            report(arguments, &dataset, &results, replayed.as_ref())
+            report(
+                arguments,
+                memory_bytes,
+                &dataset,
+                &results,
+                replayed.as_ref()
+            )
         );
         fs::write(path, text)
             .map_err(|error| Failure::new(format!("cannot write {}", path.display()), error))?;
     }
     outcome?;
     closed?;
+    if let Some(sentence) = bench_words::shown(&results).filter(|_| !interrupt.raised()) {
+        writeln!(io::stdout(), "{sentence}")?;
+    }
     if interrupt.raised() {
         output::complain(&format!(
             "interrupted; {} phases were reported",
@@ -189,34 +201,61 @@ pub struct Bench<'a> {
     dataset: Dataset,
     pub interrupt: &'a Interrupt,
     results: Vec<PhaseResult>,
+    /// Phases that there will be, for the display of progress only.
+    pub planned: usize,
     /// What a replay found in its file.
     pub replayed: Option<ReplayedLog>,
 }
 
 impl Bench<'_> {
     fn all_phases(&mut self) -> Result<(), Failure> {
-        self.print(&format!(
-            "{}, {} records of {}, {} in all, {} threads\n",
+        let phases = self.mixes();
+        self.planned = 1 + phases.len();
+        let text = format!(
+            "{}, {} records of {}, {} in all, {} threads",
             self.store.name(),
             grouped(self.dataset.records),
             bytes(self.dataset.record_bytes()),
             bytes(self.dataset.data_bytes()),
             self.arguments.threads
-        ))?;
+        );
+        self.begin(&text, Some(self.dataset.data_bytes()))?;
         self.load()?;
         let population = Arc::new(Population::new(self.dataset.records));
-        let mut latest_done = false;
-        for &wanted in &self.arguments.distributions {
-            for &mix in &self.arguments.mixes {
-                let kind = mix.distribution(wanted);
-                if self.interrupt.raised() || (mix == Mix::D && latest_done) {
-                    continue;
-                }
-                latest_done |= mix == Mix::D;
-                self.mix(mix, kind, &population)?;
+        for (mix, kind) in phases {
+            if self.interrupt.raised() {
+                break;
             }
+            self.mix(mix, kind, &population)?;
         }
         Ok(())
+    }
+
+    /// Every mix with every distribution; D, which has its own, once.
+    fn mixes(&self) -> Vec<(Mix, DistributionKind)> {
+        let mut phases = Vec::new();
+        for &wanted in &self.arguments.distributions {
+            for &mix in &self.arguments.mixes {
+                if mix != Mix::D || phases.iter().all(|(done, _)| *done != Mix::D) {
+                    phases.push((mix, mix.distribution(wanted)));
+                }
+            }
+        }
+        phases
+    }
+
+    /// Says what is going to be measured, and what the figures mean.
+    pub fn begin(&self, what: &str, data_bytes: Option<u64>) -> Result<(), Failure> {
+        let given = self.arguments.memory.is_some();
+        let memory = bench_words::memory(self.memory_bytes(), given, data_bytes);
+        self.print(&format!("{what}\n{memory}\n\n{}", bench_words::LEGEND))
+    }
+
+    /// The budget that the store has.
+    fn memory_bytes(&self) -> u64 {
+        let figures = self.store.stats();
+        let budget = figures.iter().find(|figure| figure.name == "memory.budget");
+        budget.map_or(0, |figure| figure.value)
     }
 
     fn load(&mut self) -> Result<(), Failure> {
@@ -247,7 +286,8 @@ impl Bench<'_> {
         // not the phase's.
         let warm_mix = if mix == Mix::P { None } else { Some(Mix::C) };
         if let Some(warm_mix) = warm_mix {
-            let warm = self.phase("warm-up", "", warm_limit(limit), false);
+            let name = format!("warm-up for {mix}");
+            let warm = self.phase(&name, kind.name(), warm_limit(limit), false);
             self.run(&warm, &|thread| {
                 let workers = (&distribution, &self.dataset, population);
                 let (distribution, dataset, population) = workers;
@@ -325,7 +365,7 @@ impl Bench<'_> {
         arrivals: Option<Arrivals>,
         worker_of: &dyn Fn(usize) -> Box<dyn driver::Worker>,
     ) -> Result<PhaseResult, Failure> {
-        let bar = Bar::new(phase);
+        let bar = Bar::new(&self.title(phase));
         let (store, flag) = (&*self.store, self.interrupt.flag());
         let result = match arrivals {
             None => driver::run(store, phase, flag, &bar, worker_of),
@@ -334,6 +374,13 @@ impl Bench<'_> {
         bar.0.finish_and_clear();
         result
             .map_err(|error| Failure::new(format!("{} {}", phase.name, phase.distribution), error))
+    }
+
+    /// The phase's name and number. A warm-up belongs to the phase after it.
+    fn title(&self, phase: &Phase) -> String {
+        let (number, planned) = (self.results.len() + 1, self.planned);
+        let name = format!("{} {}", phase.name, phase.distribution);
+        format!("[{number}/{planned}] {}", name.trim_end())
     }
 
     pub fn report(&mut self, result: PhaseResult) -> Result<(), Failure> {
@@ -349,20 +396,22 @@ impl Bench<'_> {
     }
 }
 
-/// Progress on a terminal; nothing elsewhere.
+/// Progress: a bar on a terminal, elsewhere a line that says what begins.
 struct Bar(ProgressBar);
 
 impl Bar {
-    fn new(phase: &Phase) -> Self {
-        let bar = ProgressBar::new(1000);
-        if io::stderr().is_terminal() {
-            bar.set_draw_target(ProgressDrawTarget::stderr());
-        } else {
-            bar.set_draw_target(ProgressDrawTarget::hidden());
+    fn new(title: &str) -> Self {
+        if !io::stderr().is_terminal() {
+            output::complain(title);
+            return Self(ProgressBar::hidden());
         }
+        let bar = ProgressBar::new(1000);
+        bar.set_draw_target(ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template("{prefix:<32} {wide_bar} {msg} {elapsed}");
         bar.set_style(style.expect("the template is a constant"));
-        bar.set_prefix(format!("{} {}", phase.name, phase.distribution));
+        bar.set_prefix(title.to_owned());
+        // Settling and the creation of distributions do not tell how far they are.
+        bar.enable_steady_tick(Duration::from_millis(200));
         Self(bar)
     }
 }
@@ -442,6 +491,7 @@ fn description(arguments: &Arguments) -> String {
 
 fn report(
     arguments: &Arguments,
+    memory_bytes: u64,
     dataset: &Dataset,
     results: &[PhaseResult],
     replayed: Option<&ReplayedLog>,
@@ -453,7 +503,7 @@ fn report(
             "records": dataset.map(|dataset| dataset.records),
             "value_bytes": arguments.value_bytes,
             "data_bytes": dataset.map(Dataset::data_bytes),
-            "memory_bytes": arguments.memory,
+            "memory_bytes": memory_bytes,
             "threads": arguments.threads,
             "operations": arguments.ops,
             "seconds": limit(arguments).duration.map(|duration| duration.as_secs_f64()),

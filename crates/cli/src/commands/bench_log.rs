@@ -66,15 +66,17 @@ impl LogArguments {
         let events = (arguments.size / event_bytes).max(1);
         let in_a_minute = self.events_per_minute.unwrap_or(events.div_ceil(16));
         let log = EventLog::new(in_a_minute, value_bytes, arguments.seed);
-        bench.print(&format!(
-            "{}, {} events of {}, {} in all, {} a minute, {} threads\n",
+        bench.planned = 2;
+        let text = format!(
+            "{}, {} events of {}, {} in all, {} a minute, {} threads",
             bench.store.name(),
             grouped(events),
             bytes(event_bytes),
             bytes(events * event_bytes),
             grouped(in_a_minute),
             arguments.threads
-        ))?;
+        );
+        bench.begin(&text, Some(events * event_bytes))?;
         let mut ingest = bench.phase("ingest", "event-log", Limit::default(), true);
         ingest.expected_operations = Some(events);
         let population = Arc::new(Population::new(0));
@@ -105,12 +107,14 @@ fn replay(bench: &mut Bench<'_>, path: &Path) -> Result<(), Failure> {
     let log = LogReplay::open(path, threads, value_bytes, arguments.ops, arguments.seed)
         .map_err(|error| Failure::new(format!("cannot read {}", path.display()), error))?;
     let log = Arc::new(log);
-    bench.print(&format!(
-        "{}, the events of {} ({}), {threads} threads\n",
+    bench.planned = 1;
+    let text = format!(
+        "{}, the events of {} ({}), {threads} threads",
         bench.store.name(),
         path.display(),
         bytes(log.file_bytes())
-    ))?;
+    );
+    bench.begin(&text, None)?;
     let limit = Limit {
         operations: None,
         duration: bench::limit(arguments)

@@ -3,6 +3,7 @@
 
 pub mod bench;
 mod bench_log;
+mod bench_words;
 pub mod calibrate;
 pub mod compact;
 pub mod delete;
