@@ -1,34 +1,51 @@
 //! Keys made of typed columns, in an encoding whose byte order is the order of the columns.
 //!
 //! ```text
-//!   one text column:      the bytes as they are
-//!   several columns, each:
-//!     text   bytes, 0x00 written as 0x00 0xFF, then the end mark 0x00 0x01
-//!     u64    8 bytes, big endian
-//!     i64    8 bytes, big endian, sign bit flipped
+//!   one column of text or bytes:  the bytes as they are
+//!   else, each column:
+//!     str     bytes, 0x00 written as 0x00 0xFF, then the end mark 0x00 0x01
+//!     bytes   the same; written in hexadecimal where it is text
+//!     u64     8 bytes, big endian
+//!     i64     8 bytes, big endian, sign bit flipped
+//!     f64     8 bytes, big endian; sign bit flipped, or all bits if it is set; f32: 4 bytes
 //! ```
 //! Why it sorts: the end mark is less than any continuation of the text (0x00 0xFF or a byte above
-//! zero), so a text sorts before its extensions; numbers have a fixed width. A key is decoded only
-//! with the types it was made with; bytes that do not fit them decode to nothing.
+//! zero), so a text sorts before its extensions; numbers have a fixed width. Floats are in the total
+//! order of IEEE 754: -inf, negative numbers, -0, 0, positive numbers, inf, NaN. -0 and 0 are two
+//! keys; NaN is one key, whatever its bits were. A key is decoded only with the types it was made
+//! with; bytes that do not fit them decode to nothing.
 #![expect(clippy::big_endian_bytes, reason = "numbers must sort by their bytes")]
 
 use std::fmt;
 use std::str::FromStr;
 
+use crate::float::{self, Float};
+use crate::text::{hex, unhex};
+
 const ESCAPE: u8 = 0x00;
 const ESCAPED_ZERO: u8 = 0xFF;
 const END: u8 = 0x01;
 const SIGN: u64 = 1 << 63;
+const SHORT_SIGN: u32 = 1 << 31;
+
+/// The types there are, as messages list them.
+pub const TYPES: &str = "str, u64, i64, f32, f64, bytes";
 
 /// The type of one column of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnType {
-    /// Any bytes.
+    /// Any bytes, written as they are.
     Text,
     /// A whole number from 0.
     Unsigned,
     /// A whole number that may be negative.
     Signed,
+    /// A float of 32 bits.
+    Single,
+    /// A float of 64 bits.
+    Double,
+    /// Any bytes, written in hexadecimal.
+    Bytes,
 }
 
 impl FromStr for ColumnType {
@@ -39,22 +56,42 @@ impl FromStr for ColumnType {
             "str" | "text" => Ok(Self::Text),
             "u64" => Ok(Self::Unsigned),
             "i64" => Ok(Self::Signed),
-            _ => Err(format!(
-                "unknown key type `{text}`; known are str, u64 and i64"
-            )),
+            "f32" => Ok(Self::Single),
+            "f64" => Ok(Self::Double),
+            "bytes" => Ok(Self::Bytes),
+            _ => Err(format!("no such type `{text}`; there are {TYPES}")),
         }
     }
 }
 
+impl fmt::Display for ColumnType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text => "str",
+            Self::Unsigned => "u64",
+            Self::Signed => "i64",
+            Self::Single => "f32",
+            Self::Double => "f64",
+            Self::Bytes => "bytes",
+        })
+    }
+}
+
 /// One decoded column.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Column {
-    /// Bytes.
+    /// Bytes to be written as they are.
     Text(Vec<u8>),
     /// An unsigned number.
     Unsigned(u64),
     /// A signed number.
     Signed(i64),
+    /// A float of 32 bits.
+    Single(f32),
+    /// A float of 64 bits.
+    Double(f64),
+    /// Bytes to be written in hexadecimal.
+    Bytes(Vec<u8>),
 }
 
 impl fmt::Display for Column {
@@ -63,6 +100,10 @@ impl fmt::Display for Column {
             Self::Text(bytes) => f.write_str(&String::from_utf8_lossy(bytes)),
             Self::Unsigned(number) => number.fmt(f),
             Self::Signed(number) => number.fmt(f),
+            // The shortest text that is read back as the same float.
+            Self::Single(float) => write!(f, "{float:?}"),
+            Self::Double(float) => write!(f, "{float:?}"),
+            Self::Bytes(bytes) => f.write_str(&hex(bytes)),
         }
     }
 }
@@ -86,7 +127,18 @@ impl<'a> KeyEncoder<'a> {
     /// Appends a column written as text.
     pub fn push(&mut self, kind: ColumnType, text: &[u8]) -> Result<(), String> {
         match kind {
-            ColumnType::Text => self.push_text(text),
+            ColumnType::Text => self.push_bytes(text),
+            ColumnType::Bytes => self.push_bytes(&unhex(text)?),
+            ColumnType::Single => {
+                let bits = float::read::<f32>(text)?.to_bits();
+                self.key
+                    .extend_from_slice(&single_in_order(bits).to_be_bytes());
+            }
+            ColumnType::Double => {
+                let bits = float::read::<f64>(text)?.to_bits();
+                self.key
+                    .extend_from_slice(&double_in_order(bits).to_be_bytes());
+            }
             ColumnType::Unsigned => {
                 self.key
                     .extend_from_slice(&number::<u64>(text)?.to_be_bytes());
@@ -99,18 +151,44 @@ impl<'a> KeyEncoder<'a> {
         Ok(())
     }
 
-    fn push_text(&mut self, text: &[u8]) {
+    /// Appends a column of text or bytes.
+    pub fn push_bytes(&mut self, bytes: &[u8]) {
         if self.single {
-            self.key.extend_from_slice(text);
+            self.key.extend_from_slice(bytes);
             return;
         }
-        for (index, piece) in text.split(|&byte| byte == ESCAPE).enumerate() {
+        for (index, piece) in bytes.split(|&byte| byte == ESCAPE).enumerate() {
             if index > 0 {
                 self.key.extend_from_slice(&[ESCAPE, ESCAPED_ZERO]);
             }
             self.key.extend_from_slice(piece);
         }
         self.key.extend_from_slice(&[ESCAPE, END]);
+    }
+}
+
+/// Bits whose order as a whole number is the total order of the floats, and back.
+fn double_in_order(bits: u64) -> u64 {
+    if bits & SIGN == 0 { bits ^ SIGN } else { !bits }
+}
+
+fn double_of_order(bits: u64) -> u64 {
+    if bits & SIGN == 0 { !bits } else { bits ^ SIGN }
+}
+
+fn single_in_order(bits: u32) -> u32 {
+    if bits & SHORT_SIGN == 0 {
+        bits ^ SHORT_SIGN
+    } else {
+        !bits
+    }
+}
+
+fn single_of_order(bits: u32) -> u32 {
+    if bits & SHORT_SIGN == 0 {
+        !bits
+    } else {
+        bits ^ SHORT_SIGN
     }
 }
 
@@ -126,14 +204,38 @@ fn number<T: FromStr>(text: &[u8]) -> Result<T, String> {
 
 /// The columns of a key of these types, or `None` where the bytes do not fit them.
 pub fn decode(types: &[ColumnType], key: &[u8]) -> Option<Vec<Column>> {
-    if let [ColumnType::Text] = types {
-        return Some(vec![Column::Text(key.to_vec())]);
+    match types {
+        [ColumnType::Text] => return Some(vec![Column::Text(key.to_vec())]),
+        [ColumnType::Bytes] => return Some(vec![Column::Bytes(key.to_vec())]),
+        _ => {}
     }
     let mut rest = key;
     let mut columns = Vec::with_capacity(types.len());
     for kind in types {
         let (column, after) = match kind {
-            ColumnType::Text => take_text(rest)?,
+            ColumnType::Text => {
+                let (bytes, after) = take_bytes(rest)?;
+                (Column::Text(bytes), after)
+            }
+            ColumnType::Bytes => {
+                let (bytes, after) = take_bytes(rest)?;
+                (Column::Bytes(bytes), after)
+            }
+            ColumnType::Single => {
+                let (bytes, after) = rest.split_first_chunk::<4>()?;
+                let bits = single_of_order(u32::from_be_bytes(*bytes));
+                let float = f32::from_bits(bits);
+                // Another NaN than the one there is was not made here.
+                let known = !float.is_nan() || bits == <f32 as Float>::NAN.to_bits();
+                known.then_some((Column::Single(float), after))?
+            }
+            ColumnType::Double => {
+                let (bytes, after) = rest.split_first_chunk::<8>()?;
+                let bits = double_of_order(u64::from_be_bytes(*bytes));
+                let float = f64::from_bits(bits);
+                let known = !float.is_nan() || bits == <f64 as Float>::NAN.to_bits();
+                known.then_some((Column::Double(float), after))?
+            }
             ColumnType::Unsigned => {
                 let (bytes, after) = rest.split_first_chunk::<8>()?;
                 (Column::Unsigned(u64::from_be_bytes(*bytes)), after)
@@ -152,7 +254,7 @@ pub fn decode(types: &[ColumnType], key: &[u8]) -> Option<Vec<Column>> {
     rest.is_empty().then_some(columns)
 }
 
-fn take_text(mut rest: &[u8]) -> Option<(Column, &[u8])> {
+fn take_bytes(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut text = Vec::new();
     loop {
         let zero = rest.iter().position(|&byte| byte == ESCAPE)?;
@@ -160,7 +262,7 @@ fn take_text(mut rest: &[u8]) -> Option<(Column, &[u8])> {
         let mark = *rest.get(zero + 1)?;
         rest = &rest[zero + 2..];
         match mark {
-            END => return Some((Column::Text(text), rest)),
+            END => return Some((text, rest)),
             ESCAPED_ZERO => text.push(0),
             _ => return None,
         }
@@ -177,6 +279,8 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::cmp::Ordering;
+
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -187,15 +291,66 @@ mod tests {
         let mut encoder = KeyEncoder::new(&mut key, columns.len());
         let mut types = Vec::new();
         for column in columns {
-            let (kind, text) = match column {
-                Column::Text(bytes) => (ColumnType::Text, bytes.clone()),
-                Column::Unsigned(number) => (ColumnType::Unsigned, number.to_string().into()),
-                Column::Signed(number) => (ColumnType::Signed, number.to_string().into()),
+            let kind = match column {
+                Column::Text(_) => ColumnType::Text,
+                Column::Unsigned(_) => ColumnType::Unsigned,
+                Column::Signed(_) => ColumnType::Signed,
+                Column::Single(_) => ColumnType::Single,
+                Column::Double(_) => ColumnType::Double,
+                Column::Bytes(_) => ColumnType::Bytes,
             };
-            encoder.push(kind, &text).unwrap();
+            match column {
+                Column::Text(bytes) => encoder.push(kind, bytes).unwrap(),
+                other => encoder.push(kind, other.to_string().as_bytes()).unwrap(),
+            }
             types.push(kind);
         }
         (types, key)
+    }
+
+    /// The order that keys of such columns must have.
+    fn order(first: &[Column], second: &[Column]) -> Ordering {
+        let pairs = first.iter().zip(second);
+        let one = |(first, second): (&Column, &Column)| match (first, second) {
+            (Column::Text(a) | Column::Bytes(a), Column::Text(b) | Column::Bytes(b)) => a.cmp(b),
+            (Column::Unsigned(a), Column::Unsigned(b)) => a.cmp(b),
+            (Column::Signed(a), Column::Signed(b)) => a.cmp(b),
+            (Column::Single(a), Column::Single(b)) => a.total_cmp(b),
+            (Column::Double(a), Column::Double(b)) => a.total_cmp(b),
+            _ => panic!("columns of different types"),
+        };
+        pairs.map(one).fold(Ordering::Equal, Ordering::then)
+    }
+
+    /// Floats of all kinds, but one NaN.
+    fn double() -> impl Strategy<Value = f64> {
+        let special = [
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            0.0,
+            -0.0,
+            1.5,
+            -1.5,
+            f64::MIN_POSITIVE,
+            5e-324,
+            -5e-324,
+            f64::MAX,
+            f64::MIN,
+        ];
+        prop_oneof![
+            proptest::sample::select(special.to_vec()),
+            any::<u64>()
+                .prop_map(f64::from_bits)
+                .prop_map(|float| if float.is_nan() { f64::NAN } else { float }),
+        ]
+    }
+
+    fn single() -> impl Strategy<Value = f32> {
+        double().prop_map(|float| {
+            let float = float as f32;
+            if float.is_nan() { f32::NAN } else { float }
+        })
     }
 
     /// Texts of few different bytes, so that zeros, prefixes and equal columns are common.
@@ -207,13 +362,18 @@ mod tests {
     }
 
     fn row() -> impl Strategy<Value = Vec<Column>> {
-        (text(), any::<i64>(), text(), 0u64..4, text()).prop_map(|(a, b, c, d, e)| {
+        let first = (text(), any::<i64>(), text(), 0u64..4);
+        let second = (single(), text(), double(), text());
+        (first, second).prop_map(|((a, b, c, d), (e, f, g, h))| {
             vec![
-                Column::Text(a),
+                Column::Bytes(a),
                 Column::Signed(b % 3),
                 Column::Text(c),
                 Column::Unsigned(d),
-                Column::Text(e),
+                Column::Single(e),
+                Column::Bytes(f),
+                Column::Double(g),
+                Column::Text(h),
             ]
         })
     }
@@ -222,12 +382,24 @@ mod tests {
         #[test]
         fn composite_keys_decode_to_their_columns(columns in row()) {
             let (types, key) = encode(&columns);
-            prop_assert_eq!(decode(&types, &key), Some(columns));
+            let decoded = decode(&types, &key).unwrap();
+            prop_assert_eq!(order(&decoded, &columns), Ordering::Equal);
+            prop_assert_eq!(encode(&decoded).1, key);
         }
 
         #[test]
         fn byte_order_is_column_order(first in row(), second in row()) {
-            prop_assert_eq!(encode(&first).1.cmp(&encode(&second).1), first.cmp(&second));
+            prop_assert_eq!(encode(&first).1.cmp(&encode(&second).1), order(&first, &second));
+        }
+
+        #[test]
+        fn floats_sort_by_their_value(
+            first in double(), second in double(), third in single(), fourth in single(),
+        ) {
+            let double = |float| encode(&[Column::Double(float)]).1;
+            prop_assert_eq!(double(first).cmp(&double(second)), first.total_cmp(&second));
+            let single = |float| encode(&[Column::Single(float)]).1;
+            prop_assert_eq!(single(third).cmp(&single(fourth)), third.total_cmp(&fourth));
         }
 
         #[test]
@@ -241,7 +413,13 @@ mod tests {
         #[test]
         fn any_bytes_decode_without_panic(bytes in text(), more in text()) {
             let key = [bytes, more].concat();
-            let types = [ColumnType::Text, ColumnType::Signed, ColumnType::Text];
+            let types = [
+                ColumnType::Single,
+                ColumnType::Text,
+                ColumnType::Signed,
+                ColumnType::Bytes,
+                ColumnType::Double,
+            ];
             for count in 0..=types.len() {
                 if let Some(columns) = decode(&types[..count], &key) {
                     prop_assert_eq!(encode(&columns).1, key.clone());
@@ -270,6 +448,14 @@ mod tests {
         let expected = b"a\x00\xFFb\x00\x01\x7F\xFF\xFF\xFF\xFF\xFF\xFF\xFF\0\0\0\0\0\0\0\x02";
         assert_eq!(encode(&columns).1, expected);
         assert_eq!(encode(&[Column::Text(b"a\0b".to_vec())]).1, b"a\0b");
+        assert_eq!(encode(&[Column::Bytes(b"a\0b".to_vec())]).1, b"a\0b");
+        let columns = [
+            Column::Bytes(b"\0".to_vec()),
+            Column::Double(-0.0),
+            Column::Single(1.0),
+        ];
+        let expected = b"\x00\xFF\x00\x01\x7F\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xBF\x80\0\0";
+        assert_eq!(encode(&columns).1, expected);
     }
 
     #[test]
@@ -282,6 +468,11 @@ mod tests {
             (ColumnType::Signed, "9223372036854775808"),
             (ColumnType::Signed, "1.5"),
             (ColumnType::Unsigned, ""),
+            (ColumnType::Unsigned, "1.0"),
+            (ColumnType::Double, "12345678901234567890123"),
+            (ColumnType::Single, "16777217"),
+            (ColumnType::Bytes, "0"),
+            (ColumnType::Bytes, "0g"),
         ] {
             assert!(encoder.push(kind, text.as_bytes()).is_err(), "{text}");
         }

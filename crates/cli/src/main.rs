@@ -6,12 +6,17 @@
 mod commands;
 mod csv;
 mod failure;
+mod float;
 mod input;
 mod interrupt;
+mod json_text;
+mod key_types;
 mod keys;
 mod open;
 mod output;
+mod scanned;
 mod size;
+mod text;
 
 use std::process::ExitCode;
 

@@ -1,12 +1,15 @@
 //! How records and messages are written.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
 use evendb::inspect::ChunkName;
 use serde_json::{Value, json};
 
 use crate::keys::{self, Column, ColumnType};
+use crate::scanned::{self, WHOLE_KEY};
+pub use crate::text::escaped;
+use crate::text::{hex, write_escaped};
 
 /// The form of a record in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -15,10 +18,23 @@ pub enum Form {
     Raw,
     /// Key and value in hexadecimal
     Hex,
-    /// Like raw, with tab, line feed, carriage return and backslash written \t \n \r \\
+    /// One line of text: the key's columns, tab, value; control characters, backslashes and bytes
+    /// that are no UTF-8 are escapes as \\t or \\xNN. `import --format scan-tsv` reads it back
     Tsv,
-    /// One JSON object a line; bytes that are no UTF-8 appear as {"hex": "..."}
+    /// One JSON object a line; bytes that are no UTF-8 appear as {"hex": "..."}.
+    /// `import --format scan-json` reads it back
     Json,
+}
+
+impl Form {
+    /// The form asked for; else what a terminal can bear, and raw for everything else.
+    pub fn chosen(asked: Option<Form>) -> Form {
+        Form::suited(asked, io::stdout().is_terminal())
+    }
+
+    fn suited(asked: Option<Form>, terminal: bool) -> Form {
+        asked.unwrap_or(if terminal { Form::Tsv } else { Form::Raw })
+    }
 }
 
 /// Writes one record. With `types` the key is shown as its columns in the forms tsv and json.
@@ -29,18 +45,17 @@ pub fn write_record(
     key: &[u8],
     value: Option<&[u8]>,
 ) -> io::Result<()> {
-    let columns = || {
-        if types.is_empty() {
-            None
-        } else {
-            keys::decode(types, key)
-        }
-    };
+    let columns = || keys::decode(types, key).filter(|_| !scanned::is_plain(types));
     match form {
         Form::Raw => target.write_all(key)?,
         Form::Hex => write_hex(target, key)?,
         Form::Tsv => match columns() {
-            None => write_escaped(target, key)?,
+            None => {
+                if !scanned::is_plain(types) {
+                    target.write_all(WHOLE_KEY)?;
+                }
+                write_escaped(target, key)?;
+            }
             Some(columns) => {
                 for (index, column) in columns.iter().enumerate() {
                     if index > 0 {
@@ -48,7 +63,7 @@ pub fn write_record(
                     }
                     match column {
                         Column::Text(bytes) => write_escaped(target, bytes)?,
-                        number => write!(target, "{number}")?,
+                        other => write!(target, "{other}")?,
                     }
                 }
             }
@@ -89,14 +104,24 @@ pub fn complain(message: &str) {
 }
 
 fn columns_json(columns: &[Column]) -> Value {
-    columns
-        .iter()
-        .map(|column| match column {
-            Column::Text(bytes) => text_or_hex(bytes),
-            Column::Unsigned(number) => json!(number),
-            Column::Signed(number) => json!(number),
-        })
-        .collect()
+    columns.iter().map(column_json).collect()
+}
+
+fn column_json(column: &Column) -> Value {
+    match column {
+        Column::Text(bytes) => text_or_hex(bytes),
+        Column::Unsigned(number) => json!(number),
+        Column::Signed(number) => json!(number),
+        Column::Bytes(bytes) => json!(hex(bytes)),
+        // By way of its text: a wider float would have other digits. What is no number is a text.
+        Column::Single(_) | Column::Double(_) => {
+            let text = column.to_string();
+            match text.parse::<f64>() {
+                Ok(float) if float.is_finite() => json!(float),
+                _ => json!(text),
+            }
+        }
+    }
 }
 
 /// A chunk as the inspections name it.
@@ -109,31 +134,11 @@ pub fn chunk_json(chunk: &ChunkName) -> Value {
     })
 }
 
-/// Bytes as one line of text: what is no printable UTF-8, and backslashes, as escapes.
-pub fn escaped(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for letter in chunk.valid().chars() {
-            match letter {
-                '\\' => text.push_str("\\\\"),
-                _ if letter.is_control() => text.extend(letter.escape_default()),
-                _ => text.push(letter),
-            }
-        }
-        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
-    }
-    text
-}
-
 /// UTF-8 as a string, other bytes as `{"hex": "..."}`.
 pub fn text_or_hex(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => json!(text),
-        Err(_) => {
-            let mut hex = Vec::with_capacity(bytes.len() * 2);
-            write_hex(&mut hex, bytes).expect("writing to memory cannot fail");
-            json!({ "hex": String::from_utf8_lossy(&hex) })
-        }
+        Err(_) => json!({ "hex": hex(bytes) }),
     }
 }
 
@@ -141,24 +146,6 @@ fn write_hex(target: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     bytes
         .iter()
         .try_for_each(|byte| write!(target, "{byte:02x}"))
-}
-
-fn write_escaped(target: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-    let mut rest = bytes;
-    while let Some(place) = rest
-        .iter()
-        .position(|byte| matches!(byte, b'\t' | b'\n' | b'\r' | b'\\'))
-    {
-        target.write_all(&rest[..place])?;
-        target.write_all(match rest[place] {
-            b'\t' => b"\\t",
-            b'\n' => b"\\n",
-            b'\r' => b"\\r",
-            _ => b"\\\\",
-        })?;
-        rest = &rest[place + 1..];
-    }
-    target.write_all(rest)
 }
 
 #[cfg(test)]
@@ -192,6 +179,27 @@ mod tests {
             shown(Form::Json, &types, key, b"v"),
             "{\"key\":[\"app\",7],\"value\":\"v\"}\n"
         );
-        assert_eq!(shown(Form::Tsv, &types, b"short", b"v"), "short\tv\n");
+        assert_eq!(shown(Form::Tsv, &types, b"short", b"v"), "\\kshort\tv\n");
+        assert_eq!(
+            shown(Form::Json, &types, b"short", b"v"),
+            "{\"key\":\"short\",\"value\":\"v\"}\n"
+        );
+        let float = [ColumnType::Single];
+        assert_eq!(
+            shown(Form::Tsv, &float, b"\xBD\xCC\xCC\xCD", b""),
+            "0.1\t\n"
+        );
+        assert_eq!(
+            shown(Form::Json, &float, b"\xBD\xCC\xCC\xCD", b""),
+            "{\"key\":[0.1],\"value\":\"\"}\n"
+        );
+    }
+
+    #[test]
+    fn a_terminal_gets_escapes_unless_another_form_is_asked_for() {
+        assert_eq!(Form::suited(None, true), Form::Tsv);
+        assert_eq!(Form::suited(None, false), Form::Raw);
+        assert_eq!(Form::suited(Some(Form::Raw), true), Form::Raw);
+        assert_eq!(Form::suited(Some(Form::Json), false), Form::Json);
     }
 }

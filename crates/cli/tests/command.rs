@@ -1,91 +1,13 @@
 //! The built `evendb` command: what it prints and which exit codes it ends with.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
+mod common;
+
+use common::{Outcome, Place, evendb};
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
-        fs::write(self.path(name), text).unwrap();
-        self.path(name)
-    }
-
-    /// Runs `evendb COMMAND DB ARGUMENTS...`.
-    fn run(&self, command: &str, arguments: &[&str]) -> Outcome {
-        self.run_with_input(command, arguments, b"")
-    }
-
-    fn run_with_input(&self, command: &str, arguments: &[&str], input: &[u8]) -> Outcome {
-        let mut child = evendb();
-        child
-            .arg(command)
-            .arg(self.path("db"))
-            .args(arguments)
-            .current_dir(self.0.path());
-        child
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = child.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input).unwrap();
-        Outcome::of(child.wait_with_output().unwrap())
-    }
-}
-
-fn evendb() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_evendb"))
-}
-
-#[derive(Debug)]
-struct Outcome {
-    code: Option<i32>,
-    out: Vec<u8>,
-    error: String,
-}
-
-impl Outcome {
-    fn of(output: Output) -> Self {
-        Self {
-            code: output.status.code(),
-            out: output.stdout,
-            error: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
-    }
-
-    #[track_caller]
-    fn expect(self, code: i32, out: impl AsRef<[u8]>) -> Self {
-        assert_eq!(self.code, Some(code), "{self:?}");
-        assert_eq!(
-            String::from_utf8_lossy(&self.out),
-            String::from_utf8_lossy(out.as_ref())
-        );
-        self
-    }
-
-    #[track_caller]
-    fn expect_code(&self, code: i32) {
-        assert_eq!(self.code, Some(code), "{self:?}");
-    }
-
-    #[track_caller]
-    fn complains(self, code: i32, words: &str) -> Self {
-        assert_eq!(self.code, Some(code), "{self:?}");
-        assert!(self.error.contains(words), "`{words}` in {}", self.error);
-        self
-    }
-}
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 #[test]
 fn put_get_delete_across_processes() {

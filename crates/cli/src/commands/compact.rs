@@ -34,14 +34,15 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let prefix = arguments
-        .prefix
-        .as_ref()
-        .map(|text| arguments.form.bound(text))
-        .transpose()?;
     let (database, keyspace) = arguments
         .database
         .open(Access::Existing, DurabilityArgument::Process)?;
+    let keys = arguments.form.agreed(&keyspace)?;
+    let prefix = arguments
+        .prefix
+        .as_ref()
+        .map(|text| keys.bound(text))
+        .transpose()?;
     let done = match (prefix, &arguments.database.keyspace) {
         (Some(prefix), _) => keyspace.compact_prefix(&prefix)?,
         (None, Some(_)) => keyspace.compact()?,

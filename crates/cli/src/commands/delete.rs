@@ -3,7 +3,7 @@
 //! An empty prefix is every key's: a script's variable that is not set must not delete everything, so
 //! that takes `--all`.
 
-use crate::commands::key_arguments::KeyForm;
+use crate::commands::key_arguments::{KeyForm, Keys};
 use crate::failure::{Failure, Success};
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 use crate::output;
@@ -38,15 +38,16 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let key = arguments
-        .key
-        .as_ref()
-        .map(|key| arguments.form.key(key))
-        .transpose()?;
-    let prefix = prefix(arguments)?;
     let (database, keyspace) = arguments
         .database
         .open(Access::Existing, arguments.durability)?;
+    let keys = arguments.form.agreed(&keyspace)?;
+    let key = arguments
+        .key
+        .as_ref()
+        .map(|key| keys.key(key))
+        .transpose()?;
+    let prefix = prefix(arguments, &keys)?;
     if let Some(key) = key {
         keyspace.delete(&key)?;
     }
@@ -60,11 +61,11 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 }
 
 /// The prefix of the keys to remove: empty with `--all`, and only then.
-fn prefix(arguments: &Arguments) -> Result<Option<Vec<u8>>, Failure> {
+fn prefix(arguments: &Arguments, keys: &Keys<'_>) -> Result<Option<Vec<u8>>, Failure> {
     let Some(text) = &arguments.prefix else {
         return Ok(arguments.all.then(Vec::new));
     };
-    let prefix = arguments.form.bound(text)?;
+    let prefix = keys.bound(text)?;
     match (prefix.is_empty(), arguments.all) {
         (true, false) => Err(Failure::Usage(
             "--prefix is empty, so every key would be removed; give --all if you want that"

@@ -15,7 +15,9 @@ use crate::output::{self, Form};
 #[command(after_help = "Examples:
   evendb get files.db usr/bin/env
   evendb get files.db 75737200 --hex --output hex
-  evendb get events.db app7,1700000000 --key-types str,u64")]
+  evendb get events.db app7,1700000000
+
+The keyspace remembers the types of an import's keys; --key-types raw takes keys as they are.")]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
@@ -23,9 +25,9 @@ pub struct Arguments {
     key: String,
     #[command(flatten)]
     form: KeyForm,
-    /// How to write the value
-    #[arg(long, value_enum, default_value = "raw")]
-    output: Form,
+    /// How to write the value: tsv if not given and the output is a terminal, else raw
+    #[arg(long, value_enum)]
+    output: Option<Form>,
     /// Write no line feed after the value
     #[arg(long)]
     no_newline: bool,
@@ -33,12 +35,12 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let key = arguments.form.key(&arguments.key)?;
     let (database, keyspace) = arguments.database.open_for_reading()?;
+    let key = arguments.form.agreed(&keyspace)?.key(&arguments.key)?;
     let found = keyspace.get(&key)?;
     let success = if let Some(value) = &found {
         let mut target = io::stdout().lock();
-        output::write_value(&mut target, arguments.output, value)?;
+        output::write_value(&mut target, Form::chosen(arguments.output), value)?;
         if !arguments.no_newline {
             target.write_all(b"\n")?;
         }

@@ -19,6 +19,7 @@ use crate::commands::source;
 use crate::failure::{Failure, Success};
 use crate::input::{InputArguments, PairReader, Step};
 use crate::interrupt::Interrupt;
+use crate::key_types;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 use crate::output;
 use crate::size::parse_size;
@@ -32,13 +33,20 @@ const PROGRESS_RECORDS: u64 = 1024;
 /// Import records from TSV, CSV or JSON Lines; creates the database if there is none
 ///
 /// One key column makes the key as it is. Several make a composite key that sorts by its columns;
-/// numbers sort as numbers if they are typed (`time:u64`, `delta:i64`). A later line with the same
-/// key replaces the earlier one. Bad lines are counted and told (the first 10) with their numbers.
+/// numbers sort as numbers if they are typed (`time:u64`, `delta:i64`, `weight:f64`). The keyspace
+/// remembers the types, and the other commands use them. A later line with the same key replaces the
+/// earlier one. Bad lines are counted and told (the first 10) with their numbers, empty lines are
+/// skipped and counted. A byte-order mark and carriage returns at line ends are left out.
+///
+/// A number fits its type or makes a bad line: it is never another number. In JSON a number without
+/// a type is its digits as they are written; null, booleans, arrays and objects are no keys, nor is a
+/// member that is there twice.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb import files.db paths.tsv
   evendb import events.db events.csv --format csv --key-columns app,time:u64 --value-column payload
   zcat log.jsonl.gz | evendb import events.db - --format jsonl --key-columns app,time:i64
+  evendb scan events.db --output tsv | evendb import copy.db - --format scan-tsv --key-types str,u64
 
 Exit codes: 0 all lines imported, 3 some lines were bad, 5 the database is damaged, 130 interrupted,
 1 failure")]
@@ -66,6 +74,8 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let (database, keyspace) = arguments
         .database
         .open(Access::Create, DurabilityArgument::Process)?;
+    let types = key_types::of_import(&keyspace, reader.wanted())?;
+    reader.set_types(types);
     let bar = progress_bar(size);
     let start = Instant::now();
     let mut pending = Pending {
@@ -114,7 +124,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     bar.finish_and_clear();
     let seconds = start.elapsed().as_secs_f64();
     output::complain(&format!(
-        "{} {} records, {} of input, in {seconds:.2} s ({} records/s); {} bad lines",
+        "{} {} records, {} of input, in {seconds:.2} s ({} records/s); {} bad lines{}",
         if closed.is_ok() {
             "imported"
         } else {
@@ -123,7 +133,8 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         grouped(written),
         bytes(reader.bytes()),
         grouped((written as f64 / seconds.max(1e-9)) as u64),
-        grouped(bad.count)
+        grouped(bad.count),
+        blank_lines(&reader)
     ));
     outcome = outcome.and(closed.map_err(Failure::from)).and(bad.finish());
     outcome?;
@@ -136,6 +147,14 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     } else {
         Success::Done
     })
+}
+
+/// What to tell of the lines that were skipped.
+pub fn blank_lines(reader: &PairReader) -> String {
+    match reader.blank() {
+        0 => String::new(),
+        count => format!(", {} empty lines skipped", grouped(count)),
+    }
 }
 
 /// A bar over the input's bytes, or a counter where their number is not known; hidden unless

@@ -1,32 +1,69 @@
 //! Keys as they are written on the command line: text, hexadecimal, or typed columns.
 
 use clap::Args;
+use evendb::Keyspace;
 
 use crate::failure::Failure;
+use crate::key_types::{self, KeyTypes, Untyped};
 use crate::keys::{ColumnType, KeyEncoder};
+use crate::text::unhex;
 
 /// How keys in the arguments are written.
 #[derive(Args)]
 pub struct KeyForm {
-    /// Keys are written in hexadecimal
+    /// Keys are written as the hexadecimal digits of their bytes
     #[arg(long, conflicts_with = "key_types")]
     pub hex: bool,
-    /// Keys are columns of these types (str, u64, i64), as `evendb import` makes them
-    #[arg(long, value_name = "TYPES", value_delimiter = ',')]
-    pub key_types: Vec<ColumnType>,
+    /// Keys are columns of these types (str, u64, i64, f32, f64, bytes), as `evendb import` makes
+    /// them; what the keyspace remembers if not given. `raw`: keys are text, whatever it remembers
+    #[arg(long, value_name = "TYPES")]
+    pub key_types: Option<KeyTypes>,
     /// What stands between the columns of a key; the last column may contain it
     #[arg(long, value_name = "TEXT", default_value = ",")]
     pub key_separator: String,
 }
 
+/// How keys in the arguments become keys of one keyspace.
+pub struct Keys<'a> {
+    form: &'a KeyForm,
+    /// None where keys are their own bytes.
+    pub types: Vec<ColumnType>,
+}
+
 impl KeyForm {
+    /// The form for keys of this keyspace, whose types it remembers unless they are given.
+    pub fn agreed(&self, keyspace: &Keyspace) -> Result<Keys<'_>, Failure> {
+        let types = key_types::agreed(keyspace, self.key_types.as_ref())?;
+        Ok(Keys { form: self, types })
+    }
+
+    /// The same for a key that is about to be put: an empty keyspace remembers the types given.
+    pub fn agreed_for_put(&self, keyspace: &Keyspace) -> Result<Keys<'_>, Failure> {
+        if let Some(KeyTypes::Columns(types)) = &self.key_types {
+            key_types::remember(keyspace, types, Untyped::Keep)?;
+        }
+        self.agreed(keyspace)
+    }
+
+    /// Refuses what no keyspace could make a key of.
+    pub fn check(&self, text: &str) -> Result<(), Failure> {
+        let types = match &self.key_types {
+            Some(KeyTypes::Columns(types)) => types.clone(),
+            _ => Vec::new(),
+        };
+        Keys { form: self, types }.key(text).map(drop)
+    }
+}
+
+impl Keys<'_> {
     /// The bytes of a whole key.
     pub fn key(&self, text: &str) -> Result<Vec<u8>, Failure> {
         let (key, columns) = self.encode(text)?;
-        if !self.key_types.is_empty() && columns != self.key_types.len() {
-            let expected = self.key_types.len();
+        let expected = self.types.len();
+        if !self.form.hex && expected > 0 && columns != expected {
             return Err(Failure::Usage(format!(
-                "the key `{text}` has {columns} columns, --key-types has {expected}"
+                "the key `{text}` has {columns} columns, the key types `{}` have {expected}",
+                key_types::shown(&self.types)
             )));
         }
         Ok(key)
@@ -34,27 +71,30 @@ impl KeyForm {
 
     /// The bytes that a range starts or ends with; of the columns the last ones may be missing.
     pub fn bound(&self, text: &str) -> Result<Vec<u8>, Failure> {
-        self.encode(text).map(|(key, _)| key)
+        match text.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.encode(text).map(|(key, _)| key),
+        }
     }
 
     fn encode(&self, text: &str) -> Result<(Vec<u8>, usize), Failure> {
-        if self.hex {
-            return Ok((unhex(text).map_err(Failure::Usage)?, 1));
+        if self.form.hex {
+            return Ok((unhex(text.as_bytes()).map_err(Failure::Usage)?, 1));
         }
-        if self.key_types.is_empty() {
+        if self.types.is_empty() {
             return Ok((text.as_bytes().to_vec(), 1));
         }
-        if self.key_separator.is_empty() {
+        if self.form.key_separator.is_empty() {
             return Err(Failure::Usage(
                 "--key-separator must not be empty".to_owned(),
             ));
         }
         let mut key = Vec::new();
-        let mut encoder = KeyEncoder::new(&mut key, self.key_types.len());
+        let mut encoder = KeyEncoder::new(&mut key, self.types.len());
         let mut columns = 0;
         for (column, kind) in text
-            .splitn(self.key_types.len(), &self.key_separator)
-            .zip(&self.key_types)
+            .splitn(self.types.len(), &self.form.key_separator)
+            .zip(&self.types)
         {
             encoder
                 .push(*kind, column.as_bytes())
@@ -65,46 +105,46 @@ impl KeyForm {
     }
 }
 
-fn unhex(text: &str) -> Result<Vec<u8>, String> {
-    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    if !rest.is_empty() {
-        return Err(format!("`{text}` has an odd number of hexadecimal digits"));
-    }
-    pairs
-        .iter()
-        .map(|&[high, low]| Some((digit(high)? << 4) | digit(low)?))
-        .collect::<Option<_>>()
-        .ok_or_else(|| format!("`{text}` is no hexadecimal number"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn form(hex: bool, key_types: &[ColumnType]) -> KeyForm {
+    fn form(hex: bool) -> KeyForm {
         KeyForm {
             hex,
-            key_types: key_types.to_vec(),
+            key_types: None,
             key_separator: ",".to_owned(),
         }
     }
 
+    fn keys<'a>(form: &'a KeyForm, types: &[ColumnType]) -> Keys<'a> {
+        Keys {
+            form,
+            types: types.to_vec(),
+        }
+    }
+
+    const TYPES: [ColumnType; 2] = [ColumnType::Text, ColumnType::Unsigned];
+
     #[test]
     fn keys_are_read_in_every_form() {
-        assert_eq!(form(false, &[]).key("a,b").unwrap(), b"a,b");
-        assert_eq!(form(true, &[]).key("00fF").unwrap(), b"\x00\xFF");
-        let typed = form(false, &[ColumnType::Text, ColumnType::Unsigned]);
+        let (text, hex) = (form(false), form(true));
+        assert_eq!(keys(&text, &[]).key("a,b").unwrap(), b"a,b");
+        assert_eq!(keys(&hex, &[]).key("00fF").unwrap(), b"\x00\xFF");
+        assert_eq!(keys(&hex, &TYPES).key("00fF").unwrap(), b"\x00\xFF");
+        let typed = keys(&text, &TYPES);
         assert_eq!(typed.key("a,1").unwrap(), b"a\x00\x01\0\0\0\0\0\0\0\x01");
         assert_eq!(typed.bound("a").unwrap(), b"a\x00\x01");
+        assert_eq!(typed.bound("").unwrap(), b"");
     }
 
     #[test]
     fn what_is_no_key_is_wrong_usage() {
-        let typed = form(false, &[ColumnType::Text, ColumnType::Unsigned]);
+        let (text, hex) = (form(false), form(true));
+        let typed = keys(&text, &TYPES);
         for outcome in [
-            form(true, &[]).key("0"),
-            form(true, &[]).key("0g"),
+            keys(&hex, &[]).key("0"),
+            keys(&hex, &[]).key("0g"),
             typed.key("a"),
             typed.key("a,b"),
         ] {

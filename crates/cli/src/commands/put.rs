@@ -11,7 +11,10 @@ use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 #[command(after_help = "Examples:
   evendb put files.db greeting hello
   evendb put files.db greeting - < value.bin
-  evendb put events.db app7,1700000000 started --key-types str,u64 --durability sync")]
+  evendb put events.db app7,1700000000 started --key-types str,u64 --durability sync
+
+An empty keyspace remembers the --key-types of its first key; without them a key is what the
+keyspace remembers, or the text as it is.")]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
@@ -29,7 +32,7 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let key = arguments.form.key(&arguments.key)?;
+    arguments.form.check(&arguments.key)?;
     let mut value = arguments.value.clone().into_bytes();
     if arguments.value == "-" {
         value.clear();
@@ -41,6 +44,10 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let (database, keyspace) = arguments
         .database
         .open(Access::Create, arguments.durability)?;
+    let key = arguments
+        .form
+        .agreed_for_put(&keyspace)?
+        .key(&arguments.key)?;
     keyspace.put(&key, &value)?;
     drop(keyspace);
     database.close()?;

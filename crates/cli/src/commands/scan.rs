@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::ops::Bound;
 
-use crate::commands::key_arguments::KeyForm;
+use crate::commands::key_arguments::{KeyForm, Keys};
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
 use crate::keys::prefix_end;
@@ -12,13 +12,17 @@ use crate::output::{self, Form};
 
 /// Print or count records in key order
 ///
-/// --prefix, --from (inclusive) and --to (exclusive) may be combined; with --key-types they may
-/// leave out the last columns. Opens the database for reading only, beside other readers.
+/// --prefix, --from (inclusive) and --to (exclusive) may be combined; of keys of several columns
+/// they may leave out the last ones. The keyspace remembers the types of an import's keys.
+/// `import` reads the forms tsv and json back to the same bytes, as scan-tsv and scan-json; give it
+/// the --key-types if the new database is empty. Opens the database for reading only, beside other
+/// readers.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb scan files.db --prefix usr/share/doc/ --count
   evendb scan files.db --from usr/ --to usr/c --limit 10 --output tsv
-  evendb scan events.db --prefix app7 --key-types str,u64 --reverse --limit 1 --output json")]
+  evendb scan events.db --prefix app7 --reverse --limit 1 --output json
+  evendb scan events.db --output json | evendb import copy.db - --format scan-json")]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
@@ -45,15 +49,17 @@ pub struct Arguments {
     /// Print only the keys
     #[arg(long, conflicts_with = "count")]
     keys_only: bool,
-    /// How to write the records
-    #[arg(long, value_enum, default_value = "raw")]
-    output: Form,
+    /// How to write the records: tsv if not given and the output is a terminal, else raw
+    #[arg(long, value_enum)]
+    output: Option<Form>,
 }
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let range = range(arguments)?;
     let (database, keyspace) = arguments.database.open_for_reading()?;
+    let keys = arguments.form.agreed(&keyspace)?;
+    let range = range(arguments, &keys)?;
+    let form = Form::chosen(arguments.output);
     let interrupt = Interrupt::install()?;
     let mut target = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut records = 0;
@@ -70,8 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             records += 1;
             if !arguments.count {
                 let value = (!arguments.keys_only).then_some(value);
-                let types = &arguments.form.key_types;
-                output::write_record(&mut target, arguments.output, types, key, value)?;
+                output::write_record(&mut target, form, &keys.types, key, value)?;
             }
         }
     }
@@ -91,12 +96,8 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The intersection of the prefix's range and that from `--from` to `--to`.
-fn range(arguments: &Arguments) -> Result<Range, Failure> {
-    let bound = |text: &Option<String>| {
-        text.as_ref()
-            .map(|text| arguments.form.bound(text))
-            .transpose()
-    };
+fn range(arguments: &Arguments, keys: &Keys<'_>) -> Result<Range, Failure> {
+    let bound = |text: &Option<String>| text.as_ref().map(|text| keys.bound(text)).transpose();
     let (prefix, from, to) = (
         bound(&arguments.prefix)?,
         bound(&arguments.from)?,

@@ -11,11 +11,12 @@ use std::time::Instant;
 use evendb::Keyspace;
 use evendb_lab::report::{bytes, grouped};
 
-use crate::commands::import::progress_bar;
+use crate::commands::import::{blank_lines, progress_bar};
 use crate::commands::source;
 use crate::failure::{Failure, Success};
 use crate::input::{InputArguments, PairReader, Step};
 use crate::interrupt::Interrupt;
+use crate::key_types;
 use crate::open::DatabaseArguments;
 
 /// Records between two gets of the sample.
@@ -47,11 +48,14 @@ pub struct Arguments {
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let interrupt = Interrupt::install()?;
-    let mut expected = Expected::read(arguments, &interrupt)?;
+    let (file, size) = source::open(&arguments.file, &interrupt)?;
+    let mut reader = PairReader::new(file, &arguments.input)?;
+    let (database, keyspace) = arguments.database.open_for_reading()?;
+    reader.set_types(key_types::of_imported(&keyspace, reader.wanted())?);
+    let mut expected = Expected::read(reader, size, &interrupt)?;
     if let Some(prefix) = &arguments.without_prefix {
         expected.remove_prefix(prefix.as_bytes());
     }
-    let (database, keyspace) = arguments.database.open_for_reading()?;
     forward(&expected, &keyspace, &interrupt)?;
     backward(&expected, &keyspace, &interrupt)?;
     gets(&expected, &keyspace, &interrupt)?;
@@ -78,9 +82,11 @@ struct Place {
 }
 
 impl Expected {
-    fn read(arguments: &Arguments, interrupt: &Interrupt) -> Result<Self, Failure> {
-        let (file, size) = source::open(&arguments.file, interrupt)?;
-        let mut reader = PairReader::new(file, &arguments.input)?;
+    fn read(
+        mut reader: PairReader,
+        size: Option<u64>,
+        interrupt: &Interrupt,
+    ) -> Result<Self, Failure> {
         let bar = progress_bar(size);
         let start = Instant::now();
         let mut expected = Self::default();
@@ -105,9 +111,10 @@ impl Expected {
         expected.sort();
         let distinct = expected.records.len();
         say(&format!(
-            "input         {} pairs, {} keys, {bad} bad lines, {}, read and sorted in {:.2} s",
+            "input         {} pairs, {} keys, {bad} bad lines{}, {}, read and sorted in {:.2} s",
             grouped(pairs as u64),
             grouped(distinct as u64),
+            blank_lines(&reader),
             bytes(reader.bytes()),
             start.elapsed().as_secs_f64()
         ))?;

@@ -1,0 +1,182 @@
+//! What the arguments say of an input: its format, its columns, their types.
+
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+
+use crate::failure::Failure;
+use crate::key_types::KeyTypes;
+use crate::keys::ColumnType;
+
+/// The input's format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Fields between tabs, without escapes
+    Tsv,
+    /// RFC 4180
+    Csv,
+    /// One JSON object a line
+    Jsonl,
+    /// What `scan --output tsv` prints
+    ScanTsv,
+    /// What `scan --output json` prints
+    ScanJson,
+}
+
+impl Format {
+    /// Whether a line is a record by itself, without columns to choose.
+    pub fn is_scanned(self) -> bool {
+        matches!(self, Self::ScanTsv | Self::ScanJson)
+    }
+}
+
+/// How to read the input.
+#[derive(Args, Clone, Debug)]
+pub struct InputArguments {
+    /// The input's format
+    #[arg(long, value_enum, default_value = "tsv")]
+    pub format: Format,
+    /// Columns that make up the key: numbers from 1, or names; a type may follow as in `time:u64`.
+    /// The first column if not given (jsonl has no first one)
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub key_columns: Vec<ColumnArgument>,
+    /// Types of the key columns, in their order: str, u64, i64, f32, f64, bytes (hexadecimal).
+    /// Those that the keyspace remembers if not given, else str. `raw`: the one column's bytes as
+    /// they are, whatever it remembers
+    #[arg(long, value_name = "TYPES")]
+    pub key_types: Option<KeyTypes>,
+    /// The column that is the value; what is left beside the key if not given
+    #[arg(long, value_name = "COLUMN")]
+    pub value_column: Option<String>,
+    /// Leave out the first line (names in --key-columns or --value-column imply it)
+    #[arg(long)]
+    pub skip_header: bool,
+}
+
+/// A column as written in the arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnArgument {
+    pub name: String,
+    kind: Option<ColumnType>,
+}
+
+impl FromStr for ColumnArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // A name may itself hold a colon; only a known type behind the last one is a type.
+        let (name, kind) = match text.rsplit_once(':') {
+            Some((name, kind)) if kind.parse::<ColumnType>().is_ok() => (name, kind.parse().ok()),
+            _ => (text, None),
+        };
+        if name.is_empty() {
+            return Err("a column needs a number or a name".to_owned());
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            kind,
+        })
+    }
+}
+
+impl InputArguments {
+    pub fn key_columns(&self) -> Result<Vec<ColumnArgument>, Failure> {
+        match (self.key_columns.is_empty(), self.format) {
+            (true, Format::ScanTsv | Format::ScanJson) => Ok(Vec::new()),
+            (false, _) => Ok(self.key_columns.clone()),
+            (true, Format::Jsonl) => Err(Failure::Usage(
+                "jsonl needs --key-columns, its members' names".to_owned(),
+            )),
+            (true, _) => Ok(vec![ColumnArgument {
+                name: "1".to_owned(),
+                kind: None,
+            }]),
+        }
+    }
+
+    /// What is said of the types of the key's columns, in both places where it may be said.
+    pub fn types(&self, key_columns: &[ColumnArgument]) -> Result<Wanted, Failure> {
+        let given = match &self.key_types {
+            Some(KeyTypes::Columns(types)) if self.format.is_scanned() => {
+                return Ok(Wanted::Columns(types.iter().copied().map(Some).collect()));
+            }
+            Some(KeyTypes::Columns(types)) => &types[..],
+            Some(KeyTypes::Raw) if key_columns.len() > 1 => {
+                let message = "--key-types raw is for one key column".to_owned();
+                return Err(Failure::Usage(message));
+            }
+            Some(KeyTypes::Raw) => return Ok(Wanted::Raw),
+            None if self.format.is_scanned() => return Ok(Wanted::Any),
+            None => &[],
+        };
+        if !given.is_empty() && given.len() != key_columns.len() {
+            let (given, columns) = (given.len(), key_columns.len());
+            return Err(Failure::Usage(format!(
+                "{given} key types for {columns} key columns"
+            )));
+        }
+        let typed = |(index, column): (usize, &ColumnArgument)| match (
+            column.kind,
+            given.get(index).copied(),
+        ) {
+            (Some(one), Some(other)) if one != other => Err(Failure::Usage(format!(
+                "two different types are given for key column `{}`",
+                column.name
+            ))),
+            (one, other) => Ok(one.or(other)),
+        };
+        let types = key_columns.iter().enumerate().map(typed);
+        Ok(Wanted::Columns(types.collect::<Result<_, _>>()?))
+    }
+
+    pub fn check_scanned(&self) -> Result<(), Failure> {
+        let columns = !self.key_columns.is_empty() || self.value_column.is_some();
+        if self.format.is_scanned() && (columns || self.skip_header) {
+            return Err(Failure::Usage(
+                "what scan prints has no columns to choose and no header; only --key-types goes \
+                 with it"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    pub fn needs_header(&self) -> bool {
+        let mut names = self
+            .key_columns
+            .iter()
+            .map(|column| &column.name)
+            .chain(&self.value_column);
+        self.format != Format::Jsonl && names.any(|name| name.parse::<usize>().is_err())
+    }
+}
+
+/// What the arguments say of the key's types.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The key's bytes as they are.
+    Raw,
+    /// One for each column, where it is given.
+    Columns(Vec<Option<ColumnType>>),
+    /// Those that the keyspace remembers, if any.
+    Any,
+}
+
+impl Wanted {
+    /// The types, given what the keyspace remembers; none are the key's bytes as they are.
+    pub fn resolve(&self, remembered: Option<&[ColumnType]>) -> Vec<ColumnType> {
+        match self {
+            Self::Raw => Vec::new(),
+            Self::Any => remembered.unwrap_or_default().to_vec(),
+            Self::Columns(columns) => {
+                let known = remembered.filter(|known| known.len() == columns.len());
+                let known =
+                    |index| known.and_then(|known: &[ColumnType]| known.get(index).copied());
+                let types = columns.iter().enumerate();
+                types
+                    .map(|(index, given)| given.or(known(index)).unwrap_or(ColumnType::Text))
+                    .collect()
+            }
+        }
+    }
+}

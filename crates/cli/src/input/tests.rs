@@ -1,0 +1,243 @@
+//! Lines in, pairs out.
+
+use clap::Parser;
+
+use super::*;
+
+#[derive(Parser)]
+struct Wrapper {
+    #[command(flatten)]
+    input: InputArguments,
+}
+
+fn read(arguments: &str, text: &str) -> Vec<Result<(String, String), (u64, String)>> {
+    let arguments = Wrapper::parse_from(format!("x {arguments}").split_whitespace()).input;
+    let source = Box::new(io::Cursor::new(text.to_owned()));
+    let mut reader = PairReader::new(source, &arguments).unwrap();
+    let mut found = Vec::new();
+    loop {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match reader.step().unwrap() {
+            Step::End => return found,
+            Step::Bad(why) => found.push(Err((reader.line(), why))),
+            Step::Pair => found.push(Ok((text(&reader.key), text(&reader.value)))),
+        }
+    }
+}
+
+fn good(arguments: &str, text: &str) -> Vec<(String, String)> {
+    read(arguments, text)
+        .into_iter()
+        .map(Result::unwrap)
+        .collect()
+}
+
+fn pairs<const N: usize>(pairs: [(&str, &str); N]) -> Vec<(String, String)> {
+    pairs
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into()
+}
+
+#[test]
+fn tsv_columns_become_key_and_value() {
+    assert_eq!(
+        good("", "a\tb\tc\nd\te"),
+        pairs([("a", "b\tc"), ("d", "e")])
+    );
+    assert_eq!(good("--value-column 3", "a\tb\tc\n"), pairs([("a", "c")]));
+    assert_eq!(good("--key-columns 2", "a\tb\tc\n"), pairs([("b", "a\tc")]));
+    assert_eq!(good("--skip-header", "k\tv\na\tb\n"), pairs([("a", "b")]));
+    assert_eq!(good("--key-columns k", "v\tk\nb\ta\n"), pairs([("a", "b")]));
+    assert_eq!(
+        good("--key-columns 1,2", "a\tb\tc\n"),
+        pairs([("a\0\u{1}b\0\u{1}", "c")])
+    );
+    assert_eq!(good("", "only\n"), pairs([("only", "")]));
+}
+
+#[test]
+fn csv_records_span_lines() {
+    let text = "k,v,w\r\n\"a,1\",\"x\ny\",z\r\nb,\"q\"\"\",\r\n";
+    assert_eq!(
+        good("--format csv --skip-header", text),
+        pairs([("a,1", "\"x\ny\",z"), ("b", "\"q\"\"\",")])
+    );
+    assert_eq!(
+        good("--format csv --key-columns k --value-column v", text),
+        pairs([("a,1", "x\ny"), ("b", "q\"")])
+    );
+}
+
+#[test]
+fn json_members_become_key_and_value() {
+    let text = "{\"app\":\"x\",\"time\":-5,\"v\":{\"a\":1}}\n";
+    assert_eq!(
+        good("--format jsonl --key-columns app --value-column v", text),
+        pairs([("x", "{\"a\":1}")])
+    );
+    assert_eq!(
+        good("--format jsonl --key-columns app", text)[0].1,
+        text.trim()
+    );
+    let wrong = read("--format jsonl --key-columns app,time:u64", text);
+    assert!(wrong[0].as_ref().unwrap_err().1.contains("`-5` is no u64"));
+}
+
+#[test]
+fn bad_lines_are_told_with_their_numbers_and_reading_goes_on() {
+    let numbers = |arguments: &str, text: &str| {
+        read(arguments, text)
+            .into_iter()
+            .filter_map(Result::err)
+            .map(|bad| bad.0)
+            .collect::<Vec<u64>>()
+    };
+    assert_eq!(numbers("--value-column 2", "a\tb\nbad\n\nc\td\n"), [2]);
+    assert_eq!(
+        numbers("--key-columns 1:u64", "1\ta\nx\tb\n2\tc\n-3\td\n"),
+        [2, 4]
+    );
+    assert_eq!(
+        numbers("--format csv", "a,b\nc\nd,\"e\nf\"\ng\"h,i\nj,k\n"),
+        [2, 5]
+    );
+    assert_eq!(numbers("--format csv", "a,b\nc,\"d\ne,f\n"), [2]);
+    let stray = read("--format csv", "a,b\nc\"d,e\nf,g\n");
+    assert!(
+        stray[1].is_err() && stray[2].is_ok(),
+        "a stray quote costs only its line"
+    );
+    assert_eq!(
+        numbers(
+            "--format jsonl --key-columns k",
+            "{\"k\":1}\n{\n[]\n{}\n{\"k\":\"\"}\n"
+        ),
+        [2, 3, 4, 5]
+    );
+    let long = "k".repeat(KEY_BYTES_MAX);
+    assert!(numbers("", &format!("{long}\tv\n")).is_empty());
+    assert_eq!(numbers("", &format!("{long}k\tv\n")), [1]);
+}
+
+#[test]
+fn marks_returns_and_empty_lines_are_no_part_of_records() {
+    let inputs = [
+        ("--format tsv", "k\tv\r\n\r\na\tb\r\n\n", "k"),
+        ("--format csv", "k,v\r\n\r\na,b\r\n\n", "k"),
+        (
+            "--format jsonl",
+            "{\"k\":\"k\",\"v\":\"v\"}\r\n \r\n{\"k\":\"a\",\"v\":\"b\"}\r\n",
+            "k",
+        ),
+        ("--format scan-tsv", "k\tv\r\n\r\na\tb\r\n", ""),
+        (
+            "--format scan-json",
+            "{\"key\":\"k\",\"value\":\"v\"}\r\n\n{\"key\":\"a\",\"value\":\"b\"}\r\n",
+            "",
+        ),
+    ];
+    for (format, text, key) in inputs {
+        for mark in ["", "\u{feff}"] {
+            let text = format!("{mark}{text}");
+            let found = match key {
+                "" => good(format, &text),
+                _ if format.contains("jsonl") => {
+                    good(&format!("{format} --key-columns k --value-column v"), &text)
+                }
+                _ => {
+                    let named = format!("{format} --key-columns k --value-column v");
+                    assert_eq!(good(&named, &text), pairs([("a", "b")]), "{format}");
+                    good(format, &text)
+                }
+            };
+            assert_eq!(found, pairs([("k", "v"), ("a", "b")]), "{format} {mark:?}");
+        }
+    }
+    // Only those of the line's end: what a quoted field has inside stays.
+    assert_eq!(
+        good("--format csv", "a,\"x\r\n\r\ny\r\"\r\n"),
+        pairs([("a", "x\r\n\r\ny\r")])
+    );
+    assert_eq!(good("", "a\tx\ry\r\r\n"), pairs([("a", "x\ry\r")]));
+    assert_eq!(
+        good("--format scan-tsv", "a\\t\tx\\r\n"),
+        pairs([("a\t", "x\r")])
+    );
+    assert_eq!(
+        good("--format csv", "a\n\nb\n"),
+        pairs([("a", ""), ("b", "")])
+    );
+    assert_eq!(good("--format scan-tsv", "\tv\n"), pairs([("", "v")]));
+}
+
+#[test]
+fn what_is_no_key_in_json_is_a_bad_line() {
+    let key = |arguments: &str, value: &str| {
+        let text = format!("{{\"k\":{value},\"v\":{value}}}");
+        let arguments = format!("--format jsonl --value-column v --key-columns {arguments}");
+        read(&arguments, &text).remove(0)
+    };
+    for (arguments, value, expected) in [
+        ("k", "12345678901234567890123", "12345678901234567890123"),
+        ("k", "12345678901234567890124", "12345678901234567890124"),
+        ("k", "1.10", "1.10"),
+        ("k", "1E+2", "1E+2"),
+        ("k", "\"\\u0041\\n\"", "A\n"),
+        ("k:bytes", "\"4142\"", "AB"),
+    ] {
+        assert_eq!(
+            key(arguments, value).unwrap().0,
+            expected,
+            "{arguments} {value}"
+        );
+    }
+    for (arguments, value, words) in [
+        ("k", "null", "`k` is null"),
+        ("k", "true", "`k` is a boolean"),
+        ("k", "{\"a\":1}", "`k` is an object"),
+        ("k", "[1]", "`k` is an array"),
+        ("k", "\"\"", "the key is empty"),
+        ("k", "\"\\ud800\"", "is no text"),
+        ("k", "1,\"k\":1", "`k` is there twice"),
+        ("k", "1,\"v\":1", "`v` is there twice"),
+        ("j", "1", "there is no member `j`"),
+        ("k:u65", "1", "no such type `u65`"),
+        ("k:u64", "18446744073709551616", "is no u64"),
+        ("k:i64", "1.0", "is no i64"),
+        ("k:f64", "12345678901234567890123", "does not fit f64"),
+        ("k:f64", "1e400", "does not fit f64"),
+        ("k:bytes", "12", "`k` is a number"),
+        ("k:bytes", "\"1g\"", "hexadecimal"),
+    ] {
+        let (_, why) = key(arguments, value).unwrap_err();
+        assert!(why.contains(words), "{arguments} {value}: {why}");
+    }
+    // A value is its text, or its JSON as it is written; twice is bad only where it matters.
+    let value = |text: &str| good("--format jsonl --key-columns k --value-column v", text);
+    let text = "{\"k\":\"a\",\"x\":1,\"x\":2,\"v\":{ \"b\" : 1.10,\"b\":2 }}";
+    assert_eq!(value(text), pairs([("a", "{ \"b\" : 1.10,\"b\":2 }")]));
+    assert_eq!(value("{\"k\":\"a\",\"v\":null}"), pairs([("a", "null")]));
+}
+
+#[test]
+fn contradictory_arguments_are_refused() {
+    for arguments in [
+        "--key-columns 1,2 --key-types raw",
+        "--format scan-tsv --key-columns 1",
+        "--format scan-json --value-column v",
+        "--format scan-json --skip-header",
+        "--format jsonl",
+        "--key-types u64,str",
+        "--key-columns 1:u64 --key-types i64",
+        "--key-columns 0",
+    ] {
+        let parsed = Wrapper::parse_from(format!("x {arguments}").split_whitespace()).input;
+        let outcome = PairReader::new(Box::new(io::empty()), &parsed);
+        assert!(
+            matches!(outcome.err(), Some(Failure::Usage(_))),
+            "{arguments}"
+        );
+    }
+    let named = Wrapper::parse_from(["x", "--key-columns", "nope"]).input;
+    assert!(PairReader::new(Box::new(io::Cursor::new("a\tb\n")), &named).is_err());
+}

@@ -1,0 +1,134 @@
+//! What `evendb scan` prints, read back to the same bytes.
+//!
+//! ```text
+//! scan-tsv    key TAB value                  without types, or of one type `str`
+//!             column TAB ... column TAB value
+//!             \k key TAB value               a key that is not of the types (no space behind \k)
+//! scan-json   {"key":KEY,"value":VALUE}
+//!             VALUE, and KEY as bytes:       "text", or {"hex":"00ff"} where it is no UTF-8
+//!             KEY of columns:                [column, ...]
+//! ```
+//! Fields of the first are escaped as `text.rs` says. In an array `str` is as VALUE, `bytes` a text of
+//! hexadecimal digits, a number a number, and what JSON has no number for (NaN, infinities) a text.
+
+use std::borrow::Cow;
+
+use crate::json_text::{Json, Kind};
+use crate::keys::{ColumnType, KeyEncoder};
+use crate::text::{unescape, unhex};
+
+/// What a field of a key begins with that is not of the types.
+pub const WHOLE_KEY: &[u8] = b"\\k";
+
+/// Whether keys of these types are their own bytes.
+pub fn is_plain(types: &[ColumnType]) -> bool {
+    matches!(types, [] | [ColumnType::Text])
+}
+
+/// Reads a line that was printed with `--output tsv`.
+pub fn read_tsv(
+    line: &[u8],
+    types: &[ColumnType],
+    key: &mut Vec<u8>,
+    value: &mut Vec<u8>,
+) -> Result<(), String> {
+    let fields: Vec<&[u8]> = line.split(|&byte| byte == b'\t').collect();
+    let (last, columns) = fields.split_last().ok_or("the line is empty")?;
+    let whole = match columns {
+        [only] if only.starts_with(WHOLE_KEY) => Some(&only[WHOLE_KEY.len()..]),
+        [only] if is_plain(types) => Some(*only),
+        _ => None,
+    };
+    if let Some(whole) = whole {
+        key.clear();
+        key.extend_from_slice(&unescape(whole)?);
+    } else {
+        let (found, expected) = (fields.len(), types.len().max(1) + 1);
+        if found != expected {
+            return Err(format!(
+                "{found} fields instead of {expected}, which the key's types and the value make"
+            ));
+        }
+        let mut encoder = KeyEncoder::new(key, types.len());
+        for (kind, field) in types.iter().zip(columns) {
+            encoder.push(*kind, &unescape(field)?)?;
+        }
+    }
+    value.clear();
+    value.extend_from_slice(&unescape(last)?);
+    Ok(())
+}
+
+/// Reads a line that was printed with `--output json`.
+pub fn read_json(
+    line: &[u8],
+    types: &[ColumnType],
+    key: &mut Vec<u8>,
+    value: &mut Vec<u8>,
+) -> Result<(), String> {
+    let object = Json::parse(line)?;
+    let (mut found_key, mut found_value) = (None, None);
+    for (name, member) in object.members() {
+        let place = match &*name.string()? {
+            "key" => &mut found_key,
+            "value" => &mut found_value,
+            other => return Err(format!("member `{other}` is neither `key` nor `value`")),
+        };
+        if place.replace(member).is_some() {
+            return Err(format!("member {} is there twice", name.text()));
+        }
+    }
+    let found_key = found_key.ok_or("there is no member `key`")?;
+    let found_value = found_value.ok_or("there is no member `value`")?;
+    if found_key.kind() == Kind::Array {
+        read_columns(found_key, types, key)?;
+    } else {
+        key.clear();
+        key.extend_from_slice(&bytes(found_key)?);
+    }
+    value.clear();
+    value.extend_from_slice(&bytes(found_value)?);
+    Ok(())
+}
+
+fn read_columns(array: Json<'_>, types: &[ColumnType], key: &mut Vec<u8>) -> Result<(), String> {
+    let (found, expected) = (array.elements().count(), types.len());
+    if found != expected {
+        return Err(format!(
+            "the key has {found} columns where the key types have {expected}"
+        ));
+    }
+    let mut encoder = KeyEncoder::new(key, expected);
+    for (kind, element) in types.iter().zip(array.elements()) {
+        match (kind, element.kind()) {
+            (ColumnType::Text, _) => encoder.push_bytes(&bytes(element)?),
+            (_, Kind::Text) => encoder.push(*kind, element.string()?.as_bytes())?,
+            (ColumnType::Bytes, _) => return Err(format!("{} is no `bytes`", element.text())),
+            (_, Kind::Number) => encoder.push(*kind, element.text().as_bytes())?,
+            (_, other) => return Err(format!("{} is no {kind}", other.name())),
+        }
+    }
+    Ok(())
+}
+
+/// A text's bytes, or those of `{"hex": "..."}`.
+fn bytes(json: Json<'_>) -> Result<Cow<'_, [u8]>, String> {
+    let wrong = || format!("{} is neither a text nor {{\"hex\": ...}}", json.text());
+    match json.kind() {
+        Kind::Text => Ok(match json.string()? {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        }),
+        Kind::Object => {
+            let mut members = json.members();
+            match (members.next(), members.next()) {
+                (Some((name, digits)), None) if name.string()? == "hex" => match digits.kind() {
+                    Kind::Text => Ok(Cow::Owned(unhex(digits.string()?.as_bytes())?)),
+                    _ => Err(wrong()),
+                },
+                _ => Err(wrong()),
+            }
+        }
+        _ => Err(wrong()),
+    }
+}
