@@ -11,6 +11,8 @@
 use std::fmt::{Debug, Display, LowerExp};
 use std::str::FromStr;
 
+use crate::text::shown;
+
 /// More digits than any float has.
 const DIGITS_MAX: usize = 800;
 
@@ -58,9 +60,9 @@ float!(f64, 0x7ff8_0000_0000_0000);
 
 /// The float that a text means: digits, `inf`, `-inf`, `NaN`.
 pub fn read<F: Float>(text: &[u8]) -> Result<F, String> {
-    let shown = String::from_utf8_lossy(text).into_owned();
-    let trimmed = shown.trim();
+    let shown = shown(text);
     let name = F::NAME;
+    let trimmed = std::str::from_utf8(text).unwrap_or_default().trim();
     let float: F = trimmed
         .parse()
         .map_err(|_| format!("`{shown}` is no {name}"))?;

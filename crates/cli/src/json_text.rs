@@ -7,6 +7,8 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use crate::text::shown;
+
 /// A valid JSON value, as it is written, without space around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Json<'a>(&'a str);
@@ -51,6 +53,11 @@ impl<'a> Json<'a> {
         Ok(Json(raw.get().trim_ascii()))
     }
 
+    /// The value for a message.
+    pub fn shown(self) -> String {
+        shown(self.0.as_bytes())
+    }
+
     /// The value as it is written.
     pub fn text(self) -> &'a str {
         self.0
@@ -75,7 +82,7 @@ impl<'a> Json<'a> {
             Some(inside) if !inside.contains('\\') => Ok(Cow::Borrowed(inside)),
             _ => serde_json::from_str(self.0)
                 .map(Cow::Owned)
-                .map_err(|error| format!("{} is no text: {error}", self.0)),
+                .map_err(|error| format!("{} is no text: {error}", self.shown())),
         }
     }
 

@@ -20,7 +20,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::float::{self, Float};
-use crate::text::{hex, unhex};
+use crate::text::{hex, shown, unhex};
 
 const ESCAPE: u8 = 0x00;
 const ESCAPED_ZERO: u8 = 0xFF;
@@ -197,7 +197,7 @@ fn number<T: FromStr>(text: &[u8]) -> Result<T, String> {
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .ok_or_else(|| {
-            let shown = String::from_utf8_lossy(text);
+            let shown = shown(text);
             format!("`{shown}` is no {}", std::any::type_name::<T>())
         })
 }

@@ -72,10 +72,13 @@ pub fn read_json(
         let place = match &*name.string()? {
             "key" => &mut found_key,
             "value" => &mut found_value,
-            other => return Err(format!("member `{other}` is neither `key` nor `value`")),
+            _ => {
+                let name = name.shown();
+                return Err(format!("member {name} is neither `key` nor `value`"));
+            }
         };
         if place.replace(member).is_some() {
-            return Err(format!("member {} is there twice", name.text()));
+            return Err(format!("member {} is there twice", name.shown()));
         }
     }
     let found_key = found_key.ok_or("there is no member `key`")?;
@@ -103,7 +106,7 @@ fn read_columns(array: Json<'_>, types: &[ColumnType], key: &mut Vec<u8>) -> Res
         match (kind, element.kind()) {
             (ColumnType::Text, _) => encoder.push_bytes(&bytes(element)?),
             (_, Kind::Text) => encoder.push(*kind, element.string()?.as_bytes())?,
-            (ColumnType::Bytes, _) => return Err(format!("{} is no `bytes`", element.text())),
+            (ColumnType::Bytes, _) => return Err(format!("{} is no `bytes`", element.shown())),
             (_, Kind::Number) => encoder.push(*kind, element.text().as_bytes())?,
             (_, other) => return Err(format!("{} is no {kind}", other.name())),
         }
@@ -113,7 +116,7 @@ fn read_columns(array: Json<'_>, types: &[ColumnType], key: &mut Vec<u8>) -> Res
 
 /// A text's bytes, or those of `{"hex": "..."}`.
 fn bytes(json: Json<'_>) -> Result<Cow<'_, [u8]>, String> {
-    let wrong = || format!("{} is neither a text nor {{\"hex\": ...}}", json.text());
+    let wrong = || format!("{} is neither a text nor {{\"hex\": ...}}", json.shown());
     match json.kind() {
         Kind::Text => Ok(match json.string()? {
             Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),

@@ -47,6 +47,14 @@ pub fn write_escaped(target: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     target.write_all(escaped(bytes).as_bytes())
 }
 
+/// Bytes of an input for a message: escaped, and no more than a line of them.
+pub fn shown(bytes: &[u8]) -> String {
+    match bytes.len() {
+        0..=100 => escaped(bytes),
+        _ => escaped(&bytes[..100]) + "...",
+    }
+}
+
 /// The bytes that escaped text stands for.
 pub fn unescape(text: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     if !text.contains(&b'\\') {
@@ -88,18 +96,17 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// The bytes that hexadecimal digits stand for.
 pub fn unhex(text: &[u8]) -> Result<Vec<u8>, String> {
-    let shown = || String::from_utf8_lossy(text).into_owned();
     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
     let (pairs, rest) = text.as_chunks::<2>();
     if !rest.is_empty() {
-        let shown = shown();
+        let shown = shown(text);
         return Err(format!("`{shown}` has an odd number of hexadecimal digits"));
     }
     pairs
         .iter()
         .map(|&[high, low]| Some((digit(high)? << 4) | digit(low)?))
         .collect::<Option<_>>()
-        .ok_or_else(|| format!("`{}` is no hexadecimal number", shown()))
+        .ok_or_else(|| format!("`{}` is no hexadecimal number", shown(text)))
 }
 
 #[cfg(test)]

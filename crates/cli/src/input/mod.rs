@@ -423,8 +423,15 @@ fn missing(column: usize) -> String {
 }
 
 fn column_index(name: &String, header: &[String]) -> Result<usize, Failure> {
-    if let Some(index) = header.iter().position(|title| title == name) {
-        return Ok(index);
+    let mut found = (0..header.len()).filter(|&index| header[index] == *name);
+    match (found.next(), found.next()) {
+        (Some(_), Some(_)) => {
+            return Err(Failure::Usage(format!(
+                "the header has two columns `{name}`; give the column's number"
+            )));
+        }
+        (Some(index), None) => return Ok(index),
+        (None, _) => {}
     }
     match name.parse::<usize>() {
         Ok(number) if number > 0 => Ok(number - 1),

@@ -238,6 +238,8 @@ fn contradictory_arguments_are_refused() {
             "{arguments}"
         );
     }
+    let twice = Wrapper::parse_from(["x", "--key-columns", "a"]).input;
+    assert!(PairReader::new(Box::new(io::Cursor::new("a\ta\n")), &twice).is_err());
     let named = Wrapper::parse_from(["x", "--key-columns", "nope"]).input;
     assert!(PairReader::new(Box::new(io::Cursor::new("a\tb\n")), &named).is_err());
 }
