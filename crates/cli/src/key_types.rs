@@ -106,12 +106,13 @@ pub fn remember(
     if known.as_deref() == Some(types) {
         return Ok(());
     }
-    if !is_empty(keyspace)? {
-        match (known, untyped) {
-            (Some(known), _) => return Err(contradiction(keyspace, types, &known)),
-            (None, Untyped::Keep) => return Ok(()),
-            (None, Untyped::Remember) => {}
+    // Whether there are keys is only asked where it matters: it may read from a damaged table.
+    match (known, untyped) {
+        (Some(known), _) if !is_empty(keyspace)? => {
+            return Err(contradiction(keyspace, types, &known));
         }
+        (None, Untyped::Keep) if !is_empty(keyspace)? => return Ok(()),
+        _ => {}
     }
     let text = shown(types);
     keyspace.set_property(PROPERTY, &text)?;
