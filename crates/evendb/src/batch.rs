@@ -3,6 +3,7 @@
 use crate::chunk::record::RecordRef;
 use crate::db::Handle;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::keyspace::{Keyspace, KeyspaceState};
 use crate::options::Durability;
 use crate::sync::Arc;
@@ -59,9 +60,9 @@ impl Batch {
     }
 
     fn add(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8], kind: Kind) -> &mut Self {
-        let checked = self
-            .handle
-            .check_own(keyspace, "batch")
+        // Before the record takes memory, which takes a lock.
+        let checked = fork::check()
+            .and_then(|()| self.handle.check_own(keyspace, "batch"))
             .and_then(|()| check_limits(key, value))
             .and_then(|()| self.handle.engine.check_value_size(value.len()));
         match checked {
@@ -99,6 +100,7 @@ impl Batch {
     /// # Errors
     /// As [`Keyspace::put`], and `BatchTooLarge`, `InvalidArgument`.
     pub fn commit(mut self) -> Result<()> {
+        fork::check()?;
         if let Some(error) = self.error.take() {
             return Err(error);
         }

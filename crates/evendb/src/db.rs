@@ -4,6 +4,7 @@ use crate::ballast::Need;
 use crate::batch::Batch;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fork;
 use crate::funk::tables::TableHandle;
 use crate::keyspace::{Keyspace, KeyspaceState};
 use crate::manifest::KeyspaceId;
@@ -62,6 +63,14 @@ impl Handle {
 ///
 /// It is closed by [`close`](Self::close), or silently when the last handle, keyspace, snapshot
 /// and iterator of it are gone. The operations without a keyspace are those of the default one.
+///
+/// Handles belong to the process that opened the database. In a child that it forks, every call on
+/// them, and on keyspaces, batches, snapshots, iterators and cursors, fails with
+/// [`ErrorKind::Forked`] and touches nothing; [`stats`](Self::stats) and
+/// [`keyspace_names`](Self::keyspace_names), which cannot fail, are empty. Dropping them there does
+/// nothing, and the parent keeps the database open. Values that were read before keep their bytes. A child
+/// can open databases if its parent had none open when it forked; the same is true after `exec`, and of
+/// [`std::process::Command`], always.
 #[derive(Clone)]
 pub struct Db {
     handle: Arc<Handle>,
@@ -85,7 +94,9 @@ impl Db {
 
     pub(crate) fn open_with(path: &Path, options: Options) -> Result<Db> {
         let job = trace::job!("open", directory = &*path.to_string_lossy());
+        let resident = fork::enter()?;
         let engine = Arc::new(recovery::open(path, options)?);
+        *engine.resident.lock() = Some(resident);
         let handle = Arc::new(Handle { engine });
         let known = handle.engine.catalog.lock().get(DEFAULT_KEYSPACE).cloned();
         let state = match known {
@@ -142,8 +153,11 @@ impl Db {
         })
     }
 
-    /// Names of all keyspaces, sorted.
+    /// Names of all keyspaces, sorted. None in a forked child (see [`Db`]).
     pub fn keyspace_names(&self) -> Vec<String> {
+        if fork::is_child() {
+            return Vec::new();
+        }
         self.engine().catalog.lock().keys().cloned().collect()
     }
 
@@ -295,9 +309,13 @@ impl Db {
         self.engine().idle_pass()
     }
 
-    /// What the database did since it was opened, and what it holds.
+    /// What the database did since it was opened, and what it holds. All zero in a forked child (see
+    /// [`Db`]).
     pub fn stats(&self) -> Stats {
-        self.engine().stats()
+        match fork::is_child() {
+            true => Stats::default(),
+            false => self.engine().stats(),
+        }
     }
 
     /// Gives all of [`stats`](Self::stats) to the recorder of the `metrics` facade that this thread
@@ -307,7 +325,9 @@ impl Db {
     /// their own.
     #[cfg(feature = "metrics")]
     pub fn publish_metrics(&self) {
-        self.engine().publish_metrics();
+        if !fork::is_child() {
+            self.engine().publish_metrics();
+        }
     }
 
     /// Makes the database as small as it can be: runs a checkpoint and all reorganisation that is

@@ -14,6 +14,7 @@ use crate::cache::sample::Sampler;
 use crate::cache::split::Split;
 use crate::chunk::Chunk;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fork::{self, Resident};
 use crate::full_disk::FullDisk;
 use crate::funk::SearchSettings;
 use crate::funk::container::Container;
@@ -115,6 +116,8 @@ pub(crate) struct Engine {
     pub(crate) idle: Idle,
     /// Held for the life of the engine.
     pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
+    /// Counted as open, until it is closed.
+    pub(crate) resident: Mutex<Option<Resident>>,
 }
 
 /// What [`Engine::assemble`] is given by recovery.
@@ -192,6 +195,7 @@ impl Engine {
             space: Space::default(),
             idle: Idle::default(),
             lock: Mutex::new(parts.lock),
+            resident: Mutex::new(None),
             options,
         }
     }
@@ -230,7 +234,10 @@ impl Engine {
         self.failure.get()
     }
 
+    /// The first thing that every public call does, before it takes a lock or allocates.
+    #[inline]
     pub(crate) fn check_readable(&self) -> Result<()> {
+        fork::check()?;
         if self.is_closed() {
             return Err(Error::closed());
         }

@@ -42,6 +42,9 @@ pub enum ErrorKind {
     KeyspaceDropped,
     /// An argument makes no sense; the message says which.
     InvalidArgument,
+    /// This process was forked from one that had a database open. Its copies of handles cannot be
+    /// used; nothing was read or written, and the parent goes on.
+    Forked,
 }
 
 /// A failure of the store.
@@ -94,6 +97,24 @@ impl Error {
 
     pub(crate) fn closed() -> Error {
         Error::new(ErrorKind::Closed, "the database is closed; open it again")
+    }
+
+    /// What a forked child gets from its copies of the parent's handles.
+    #[cold]
+    pub(crate) fn forked() -> Error {
+        let message = "this process was forked while the database was open: handles work in the \
+                       process that opened it only, and nothing was read or written here; use the \
+                       database there, or fork before opening it";
+        Error::new(ErrorKind::Forked, message)
+    }
+
+    /// The same when it wants to open one.
+    #[cold]
+    pub(crate) fn forked_opening() -> Error {
+        let message = "this process was forked while its parent had a database open, and threads that \
+                       are not here may have held locks then: no database can be opened; fork before \
+                       the first is opened, or start a program anew (exec)";
+        Error::new(ErrorKind::Forked, message)
     }
 
     /// What kind of failure this is.

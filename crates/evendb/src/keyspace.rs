@@ -5,6 +5,7 @@ use crate::chunk::index::Index;
 use crate::chunk::record::RecordRef;
 use crate::db::Handle;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fork;
 use crate::manifest::KeyspaceId;
 use crate::manifest::state::Properties;
 use crate::options::Durability;
@@ -126,6 +127,15 @@ impl KeyspaceState {
     }
 }
 
+impl Drop for KeyspaceState {
+    fn drop(&mut self) {
+        if fork::is_child() {
+            // What hangs on it would be taken from lists that others may have locked.
+            std::mem::forget(self.index.load_full());
+        }
+    }
+}
+
 /// A handle to a keyspace (what others call a column family): an ordered map of its own that
 /// shares batches, snapshots, memory and files with the others.
 ///
@@ -169,6 +179,8 @@ impl Keyspace {
     }
 
     fn write(&self, key: &[u8], value: &[u8], kind: Kind) -> Result<()> {
+        // Before the record takes memory, which takes a lock.
+        fork::check()?;
         check_limits(key, value)?;
         self.handle.engine.check_value_size(value.len())?;
         let record = RecordRef::new(key, value, kind, hash_key(key));

@@ -13,6 +13,7 @@ mod db;
 mod directory;
 mod engine;
 mod error;
+mod fork;
 mod full_disk;
 mod funk;
 pub mod inspect;

@@ -10,6 +10,7 @@ use crate::chunk::Chunk;
 use crate::db::Handle;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fork;
 use crate::manifest::ChunkId;
 use crate::memory::heap::HeapTrim;
 use crate::observe;
@@ -617,6 +618,7 @@ impl Engine {
 
     /// Closes: no more writes; waits for those under way; checkpoint; seals the manifest; unlocks.
     pub(crate) fn close(&self) -> Result<()> {
+        fork::check()?;
         if !self.set_closed() {
             return Ok(());
         }
@@ -650,6 +652,7 @@ impl Engine {
         self.collect_for_room();
         self.wake_all();
         drop(self.lock.lock().take());
+        drop(self.resident.lock().take());
         let result = match self.failure() {
             Some(cause) if result.is_ok() => Err(Error::latched(cause)),
             _ => result,
@@ -666,6 +669,11 @@ impl Engine {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if fork::is_child() {
+            // The parent has it open. What it is made of stays, with locks that nobody gives back.
+            std::mem::forget(self.engine.clone());
+            return;
+        }
         // The last handle closes silently; `Db::close` tells of errors.
         let _ = self.engine.close();
     }

@@ -114,6 +114,7 @@ pub(crate) fn trim(slack_max: u64) {
 #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
 mod slabs {
     use super::{CLASSES, class_bytes};
+    use crate::fork;
     use parking_lot::Mutex;
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
     use std::ptr::{self, NonNull};
@@ -246,6 +247,10 @@ mod slabs {
     /// # Safety
     /// As [`super::free`].
     pub(super) unsafe fn free(object: NonNull<u8>, class: usize) {
+        if fork::is_child() {
+            // A value of the parent's; the lock may be held by a thread that is not here.
+            return;
+        }
         let slab = slab_of(object);
         let mut list = BY_CLASS[class].lock();
         count(&USED, -(class_bytes(class) as i64));

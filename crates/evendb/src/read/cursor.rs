@@ -18,6 +18,7 @@ use super::snapshot::Moment;
 use super::tables::Direction;
 use crate::chunk::{Chunk, Heat};
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::funk::Funk;
 use crate::keyspace::KeyspaceState;
 use crate::memory::{Charge, Ledger, Use};
@@ -218,6 +219,7 @@ impl Cursor {
         if let Some(error) = &self.error {
             return Err(error.clone());
         }
+        fork::check()?;
         self.try_advance(direction)
             .inspect_err(|error| self.error = Some(error.clone()))
     }
@@ -320,6 +322,13 @@ impl Cursor {
 
 impl Drop for Cursor {
     fn drop(&mut self) {
+        if fork::is_child() {
+            // Tables and blocks are left where they are, with whatever locks guard them.
+            for end in [&mut self.front, &mut self.back] {
+                std::mem::forget(std::mem::replace(end, End::new(None, 0)));
+            }
+            return;
+        }
         let given = |end: &End| end.given + end.buffer.taken_count() as u64;
         if self.moment.is_some() {
             self.keyspace

@@ -4,6 +4,7 @@ use super::cursor::{Cursor, Iter, limits, prefix_end};
 use crate::db::Handle;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::fork;
 use crate::keyspace::Keyspace;
 use crate::sync::Arc;
 use crate::value::Value;
@@ -37,7 +38,10 @@ impl Moment {
 
 impl Drop for Moment {
     fn drop(&mut self) {
-        self.handle.engine.clock.unregister(self.version);
+        // In a child nobody waits for it, and who held the registry may not be here.
+        if !fork::is_child() {
+            self.handle.engine.clock.unregister(self.version);
+        }
     }
 }
 

@@ -64,6 +64,7 @@ impl Span {
 impl Engine {
     /// Compacts every keyspace.
     pub(crate) fn compact_all(&self) -> Result<Compaction> {
+        self.check_writable()?;
         let whole = |keyspace| Span {
             keyspace,
             low: Vec::new(),

@@ -1,0 +1,138 @@
+#![expect(
+    unsafe_code,
+    reason = "a page of its own, which the kernel wipes in a forked child"
+)]
+//! Whether this process is a forked child of the one that opened a database.
+//!
+//! A child has a copy of the parent's memory and none of its threads: a lock that another thread held
+//! at that moment is never given back, checkpoints never come, the mapping of the commit log is not
+//! there, and what it wrote to files that it shares would damage the parent's. So every public call asks
+//! [`check`] before it takes a lock or allocates from a slab, and what a child drops it leaks: nothing is
+//! waited for, no file is touched, and the parent's lock of the directory stays.
+//!
+//! ```text
+//! word   OWNER  the process that opened
+//!        CHILD  zero: what the kernel makes of the page in a child (MADV_WIPEONFORK)
+//!        ASK    the kernel cannot do that: compare process ids, a system call
+//! ```
+//!
+//! So the question costs two loads, and no way to fork is overlooked, `clone` without the C library
+//! included. A child may open databases of its own if its parent had none open when it forked: then no
+//! thread that it lacks can have been inside of the store ([`enter`] counts).
+//!
+//! Thread safety: atomics that change only when a process opens its first database, and by a fork. No
+//! lock is taken here. Not in the models, in which nobody forks.
+
+use crate::error::{Error, Result};
+// Not the seam's: nothing is ordered by these, so they are no steps of a schedule.
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+const CHILD: u32 = 0;
+const OWNER: u32 = 1;
+const ASK: u32 = 2;
+
+/// The word while no database has been opened.
+static BEFORE: AtomicU32 = AtomicU32::new(OWNER);
+/// The word; never freed. Published with Release.
+static WORD: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const BEFORE).cast_mut());
+/// The process that opened, where ids are compared.
+static OWNER_PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Databases open in this process, or, in a child, in its parent when it forked.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether this process was forked from one that had a database open.
+#[inline]
+pub(crate) fn is_child() -> bool {
+    let word = word().load(Ordering::Relaxed);
+    word != OWNER && !cfg!(any(evendb_loom, evendb_shuttle)) && is_child_by(word)
+}
+
+/// Refuses what a child asks of its parent's database.
+#[inline]
+pub(crate) fn check() -> Result<()> {
+    match is_child() {
+        true => Err(Error::forked()),
+        false => Ok(()),
+    }
+}
+
+#[inline]
+fn word() -> &'static AtomicU32 {
+    // SAFETY: points to a static, or to what `make_word` made and nobody frees; what it holds was
+    // written before it was published.
+    unsafe { &*WORD.load(Ordering::Acquire) }
+}
+
+#[cold]
+fn is_child_by(word: u32) -> bool {
+    word == CHILD || OWNER_PROCESS.load(Ordering::Relaxed) != std::process::id()
+}
+
+/// Counts a database as open until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Resident(());
+
+/// Before a database is opened.
+///
+/// # Errors
+/// `Forked` in a child whose parent had one open.
+pub(crate) fn enter() -> Result<Resident> {
+    publish_word();
+    if is_child() {
+        if OPEN.load(Ordering::Relaxed) != 0 {
+            return Err(Error::forked_opening());
+        }
+        // Its own life begins.
+        OWNER_PROCESS.store(std::process::id(), Ordering::Relaxed);
+        let _ = word().compare_exchange(CHILD, OWNER, Ordering::Relaxed, Ordering::Relaxed);
+    }
+    OPEN.fetch_add(1, Ordering::Relaxed);
+    Ok(Resident(()))
+}
+
+impl Drop for Resident {
+    fn drop(&mut self) {
+        if !is_child() {
+            OPEN.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn publish_word() {
+    let before = (&raw const BEFORE).cast_mut();
+    if WORD.load(Ordering::Acquire) != before {
+        return;
+    }
+    OWNER_PROCESS.store(std::process::id(), Ordering::Relaxed);
+    let made = wiped_word().unwrap_or_else(|| Box::leak(Box::new(AtomicU32::new(ASK))));
+    let made = std::ptr::from_ref(made).cast_mut();
+    // Of two that come at once one publishes; the other's word is lost, a page at most.
+    let _ = WORD.compare_exchange(before, made, Ordering::AcqRel, Ordering::Acquire);
+}
+
+/// A word in a page that a child finds wiped.
+#[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+fn wiped_word() -> Option<&'static AtomicU32> {
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+    let bytes = rustix::param::page_size();
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping, at no address in particular.
+    let page = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::PRIVATE) };
+    let page = page.ok()?;
+    // SAFETY: the whole of the mapping just made, which nobody else knows.
+    unsafe {
+        if madvise(page, bytes, Advice::LinuxWipeOnFork).is_err() {
+            let _ = munmap(page, bytes);
+            return None;
+        }
+    }
+    // SAFETY: the page is aligned, zero, which is a valid value, and never unmapped from here on.
+    let word = unsafe { &*page.cast::<AtomicU32>() };
+    word.store(OWNER, Ordering::Relaxed);
+    Some(word)
+}
+
+#[cfg(not(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri)))))]
+fn wiped_word() -> Option<&'static AtomicU32> {
+    None
+}

@@ -1,0 +1,405 @@
+#![expect(unsafe_code, reason = "fork, alarm and _exit")]
+//! Forked children: what they ask of their parent's database is refused, at once and by every call; what
+//! they drop harms nobody; the parent goes on. The children are real ones. One that hangs, in a lock
+//! that nobody gives back, is ended by an alarm and fails the test.
+
+use evendb::{Batch, Db, Durability, ErrorKind, Iter, Keyspace, Options, Result, Snapshot};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One test at a time: each must know how many databases its process has open.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A child that hangs is ended after so many seconds; one that does not needs a fraction of one.
+const HANGING_SECONDS: u32 = 120;
+
+/// The parent's end of a child.
+struct Child {
+    process: libc::pid_t,
+    complaints: std::io::PipeReader,
+}
+
+/// Who returns from [`fork`].
+enum Who {
+    Parent(Child),
+    Child(std::io::PipeWriter),
+}
+
+fn fork() -> Who {
+    let (complaints, sink) = std::io::pipe().expect("a pipe");
+    // SAFETY: the child calls the store, the allocator (which the C library makes safe to use) and
+    // `_exit`; nothing of the test's harness.
+    match unsafe { libc::fork() } {
+        -1 => panic!("cannot fork: {}", std::io::Error::last_os_error()),
+        0 => {
+            drop(complaints);
+            // SAFETY: takes a number.
+            unsafe { libc::alarm(HANGING_SECONDS) };
+            Who::Child(sink)
+        }
+        process => Who::Parent(Child {
+            process,
+            complaints,
+        }),
+    }
+}
+
+/// What a child says last.
+const END: &str = "end";
+
+/// The end of a child: tells the parent what was wrong.
+fn leave(mut sink: std::io::PipeWriter, complaints: &[String]) -> ! {
+    let _ = sink.write_all(complaints.join("\n").as_bytes());
+    // One that panics does not come here.
+    let _ = sink.write_all(END.as_bytes());
+    drop(sink);
+    // SAFETY: ends the process without its destructors, which are the parent's.
+    unsafe { libc::_exit(0) }
+}
+
+impl Child {
+    /// Waits for its end; whatever it complained of is the parent's failure.
+    fn expect_content(mut self) {
+        let mut text = String::new();
+        self.complaints.read_to_string(&mut text).expect("reads");
+        let mut status = 0;
+        // SAFETY: writes to `status` only.
+        let waited = unsafe { libc::waitpid(self.process, &raw mut status, 0) };
+        assert_eq!(waited, self.process);
+        assert_eq!(text, END, "what the child complained of");
+        assert_eq!(status, 0, "how the child ended: hung, or crashed");
+    }
+}
+
+fn options() -> Options {
+    Options::new()
+        .memory_budget(4 << 20)
+        .chunk_bytes(4096)
+        .block_bytes(256)
+        .stats_interval(std::time::Duration::ZERO)
+}
+
+type Calls = Vec<(&'static str, Result<()>)>;
+
+fn first(mut iter: Iter) -> Result<()> {
+    iter.next().map_or(Ok(()), |item| item.map(drop))
+}
+
+/// Every public call of a database that can fail.
+fn calls_of_db(db: &Db, copy: &Path) -> Calls {
+    let mut cursor = db.cursor::<&str>(..);
+    vec![
+        ("keyspace", db.keyspace("edges").map(drop)),
+        ("new keyspace", db.keyspace("new").map(drop)),
+        ("drop_keyspace", db.drop_keyspace("edges")),
+        ("db.put", db.put("k", "child")),
+        ("db.get", db.get("k").map(drop)),
+        ("db.delete", db.delete("k")),
+        ("db.contains_key", db.contains_key("k").map(drop)),
+        ("db.multi_get", db.multi_get(&["k", "l"]).map(drop)),
+        ("db.range", first(db.range("a".."z"))),
+        ("db.prefix", first(db.prefix("k"))),
+        ("db.iter", first(db.iter())),
+        ("db.cursor", cursor.next().map(drop)),
+        ("db.delete_range", db.delete_range("a".."z").map(drop)),
+        ("db.delete_prefix", db.delete_prefix("k").map(drop)),
+        ("snapshot", db.snapshot().map(drop)),
+        ("persist", db.persist()),
+        ("flush", db.flush()),
+        ("settle_debt", db.settle_debt()),
+        ("idle_pass", db.idle_pass().map(drop)),
+        ("db.compact", db.compact().map(drop)),
+        ("checkpoint", db.checkpoint(copy).map(drop)),
+        ("empty batch", db.batch().commit()),
+        ("close", db.clone().close()),
+    ]
+}
+
+/// Of a keyspace.
+fn calls_of_keyspace(db: &Db, keyspace: &Keyspace) -> Calls {
+    let mut cursor = keyspace.cursor::<&str>(..);
+    let commit = |fill: &dyn Fn(&mut Batch)| {
+        let mut batch = db.batch();
+        fill(&mut batch);
+        batch.commit()
+    };
+    let none: [&str; 0] = [];
+    vec![
+        ("put", keyspace.put("k", "child")),
+        ("put of a large value", keyspace.put("k", vec![7; 100_000])),
+        ("delete", keyspace.delete("k")),
+        ("get", keyspace.get("k").map(drop)),
+        ("contains_key", keyspace.contains_key("k").map(drop)),
+        ("multi_get", keyspace.multi_get(&["k", "l"]).map(drop)),
+        ("multi_get of nothing", keyspace.multi_get(&none).map(drop)),
+        ("range", first(keyspace.range("a".."z"))),
+        ("prefix", first(keyspace.prefix("k"))),
+        ("iter", first(keyspace.iter())),
+        ("cursor", cursor.next().map(drop)),
+        ("cursor, backward", cursor.next_back().map(drop)),
+        ("delete_range", keyspace.delete_range("a".."z").map(drop)),
+        ("delete_prefix", keyspace.delete_prefix("k").map(drop)),
+        ("compact", keyspace.compact().map(drop)),
+        ("compact_range", keyspace.compact_range("a".."z").map(drop)),
+        ("compact_prefix", keyspace.compact_prefix("k").map(drop)),
+        ("property", keyspace.property("p").map(drop)),
+        ("set_property", keyspace.set_property("p", "v")),
+        ("remove_property", keyspace.remove_property("p")),
+        (
+            "batch put",
+            commit(&|batch| _ = batch.put(keyspace, "k", "child")),
+        ),
+        (
+            "batch delete",
+            commit(&|batch| _ = batch.delete(keyspace, "k")),
+        ),
+    ]
+}
+
+/// Of a snapshot.
+fn calls_of_snapshot(snapshot: &Snapshot, keyspace: &Keyspace) -> Calls {
+    let mut cursor = snapshot.cursor::<&str>(keyspace, ..);
+    let none: [&str; 0] = [];
+    vec![
+        ("snapshot.get", snapshot.get(keyspace, "k").map(drop)),
+        (
+            "snapshot.contains_key",
+            snapshot.contains_key(keyspace, "k").map(drop),
+        ),
+        (
+            "snapshot.multi_get",
+            snapshot.multi_get(keyspace, &["k", "l"]).map(drop),
+        ),
+        (
+            "snapshot.multi_get of nothing",
+            snapshot.multi_get(keyspace, &none).map(drop),
+        ),
+        ("snapshot.range", first(snapshot.range(keyspace, "a".."z"))),
+        ("snapshot.prefix", first(snapshot.prefix(keyspace, "k"))),
+        ("snapshot.iter", first(snapshot.iter(keyspace))),
+        ("snapshot.cursor", cursor.next().map(drop)),
+    ]
+}
+
+/// What was not refused as it should be.
+fn not_refused(calls: Calls) -> Vec<String> {
+    let wrong = calls.into_iter().filter_map(|(call, answer)| match answer {
+        Err(error) if error.kind() == ErrorKind::Forked => None,
+        Err(error) => Some(format!("{call}: {error:?}")),
+        Ok(()) => Some(format!("{call}: took effect")),
+    });
+    wrong.collect()
+}
+
+/// Every file of a directory.
+fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(dir).expect("lists");
+    let read = entries.map(|entry| {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy();
+        (name.into_owned(), std::fs::read(&path).expect("reads"))
+    });
+    read.collect()
+}
+
+/// Records in tables and in memory, in two keyspaces.
+fn fill(db: &Db) -> Keyspace {
+    let edges = db.keyspace("edges").expect("a keyspace");
+    for keyspace in [db.default_keyspace(), &edges] {
+        for number in 0..500 {
+            keyspace
+                .put(format!("k{number:03}"), [1; 100])
+                .expect("puts");
+        }
+    }
+    db.compact().expect("compacts");
+    db.put("k", "parent").expect("puts");
+    edges.put("k", "parent").expect("puts");
+    edges
+}
+
+#[test]
+fn a_childs_calls_are_refused_and_its_drops_touch_nothing() {
+    let _alone = ALONE.lock();
+    for durability in [Durability::Relaxed, Durability::Process, Durability::Sync] {
+        for workers in [0, 2] {
+            let dir = tempfile::tempdir().expect("a directory");
+            let options = || options().durability(durability).workers(workers);
+            let db = options().open(dir.path()).expect("opens");
+            let edges = fill(&db);
+            // All that can be begun before and gone on with in the child.
+            let gone = db.keyspace("gone").expect("a keyspace");
+            gone.put("k", "parent").expect("puts");
+            let gone_iter = gone.iter();
+            db.drop_keyspace("gone").expect("drops");
+            let snapshot = db.snapshot().expect("a snapshot");
+            let (mut iter, mut cursor) = (db.iter(), edges.cursor::<&str>(..));
+            iter.next().expect("a record").expect("reads");
+            cursor.next_back().expect("reads").expect("a record");
+            let mut batch = db.batch();
+            batch.put(&edges, "k", "child").put(&edges, "l", "child");
+            let values = [edges.get("k"), edges.get("k123")];
+            let values = values.map(|value| value.expect("gets").expect("is there"));
+            let before = files(dir.path());
+
+            let child = match fork() {
+                Who::Child(sink) => {
+                    let mut wrong = not_refused(calls_of_db(&db, &dir.path().join("copy")));
+                    wrong.extend(not_refused(calls_of_keyspace(&db, db.default_keyspace())));
+                    wrong.extend(not_refused(calls_of_keyspace(&db, &edges)));
+                    wrong.extend(not_refused(calls_of_snapshot(&snapshot, &edges)));
+                    wrong.extend(not_refused(vec![
+                        ("iterator begun", first(iter)),
+                        ("cursor begun", cursor.next().map(drop)),
+                        ("cursor begun, backward", cursor.next_back().map(drop)),
+                        ("batch begun", batch.commit()),
+                        ("open", options().open(dir.path()).map(drop)),
+                        ("open another", Db::open(dir.path().join("other")).map(drop)),
+                    ]));
+                    if !db.keyspace_names().is_empty() || db.stats().puts != 0 {
+                        wrong.push("figures in the child".to_owned());
+                    }
+                    if values[0] != "parent" || values[1] != [1; 100][..] {
+                        wrong.push("values lost their bytes".to_owned());
+                    }
+                    // The last of each goes here.
+                    drop((cursor, gone_iter, gone, values, snapshot, edges, db));
+                    leave(sink, &wrong);
+                }
+                Who::Parent(child) => child,
+            };
+            child.expect_content();
+            if workers == 0 {
+                assert!(files(dir.path()) == before, "the child touched files");
+            }
+            // Still the parent's, and only its.
+            let again = options().open(dir.path()).expect_err("the lock is held");
+            assert_eq!(again.kind(), ErrorKind::Locked);
+            drop((iter, cursor, gone_iter, gone, values, snapshot, batch));
+            db.put("after", "parent").expect("puts");
+            edges.put("after", "parent").expect("puts");
+            db.close().expect("closes");
+            let db = options().open(dir.path()).expect("opens again");
+            assert_eq!(db.iter().flatten().count(), 502);
+            assert_eq!(db.get("k").expect("gets").expect("is there"), "parent");
+            let edges = db.keyspace("edges").expect("a keyspace");
+            assert_eq!(edges.iter().flatten().count(), 502);
+            assert_eq!(edges.get("k").expect("gets").expect("is there"), "parent");
+            db.close().expect("closes");
+        }
+    }
+}
+
+/// Stops threads when it is dropped.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whatever locks the parent's threads hold at the moment of the fork.
+#[test]
+fn a_child_of_a_busy_parent_never_waits() {
+    let _alone = ALONE.lock();
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = options().workers(2).open(dir.path()).expect("opens");
+    let edges = fill(&db);
+    let stop = AtomicBool::new(false);
+    let until_stopped = |work: &dyn Fn(u64)| {
+        (0..)
+            .take_while(|_| !stop.load(Ordering::Relaxed))
+            .for_each(work);
+    };
+    std::thread::scope(|scope| {
+        // Also when something fails here.
+        let stopping = Stop(&stop);
+        scope.spawn(|| {
+            until_stopped(&|turn| {
+                let key = format!("k{:03}", turn % 500);
+                let value = vec![3; (turn % 300) as usize];
+                edges.put(key, value).expect("puts");
+            });
+        });
+        scope.spawn(|| {
+            until_stopped(&|turn| {
+                let key = format!("k{:03}", turn % 500);
+                let mut batch = db.batch();
+                batch.put(db.default_keyspace(), &key, [2; 100]);
+                batch.put(db.default_keyspace(), "k", "parent");
+                batch.commit().expect("commits");
+                drop(db.get(key).expect("gets"));
+            });
+        });
+        scope.spawn(|| {
+            until_stopped(&|_| {
+                let snapshot = db.snapshot().expect("a snapshot");
+                assert!(snapshot.iter(db.default_keyspace()).flatten().count() >= 501);
+                _ = db.stats();
+            });
+        });
+        for _ in 0..60 {
+            // As old as the fork: what it holds is freed in the child.
+            let held = (db.iter(), db.snapshot().expect("a snapshot"), db.get("k"));
+            match fork() {
+                Who::Child(sink) => {
+                    let mut wrong = not_refused(calls_of_db(&db, &dir.path().join("copy")));
+                    wrong.extend(not_refused(calls_of_keyspace(&db, db.default_keyspace())));
+                    drop((held, db.clone()));
+                    leave(sink, &wrong);
+                }
+                Who::Parent(child) => child.expect_content(),
+            }
+        }
+        drop(stopping);
+    });
+    assert_eq!(db.get("k").expect("gets").expect("is there"), "parent");
+    db.close().expect("closes");
+}
+
+#[test]
+fn a_child_opens_a_database_of_its_own_when_its_parent_has_none_open() {
+    let _alone = ALONE.lock();
+    let dirs = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+    let db = options().open(dirs[0].path()).expect("opens");
+    db.put("k", "parent").expect("puts");
+    let old = db.default_keyspace().clone();
+    db.close().expect("closes");
+    let child = match fork() {
+        Who::Child(sink) => {
+            let mut wrong = Vec::new();
+            let closed = old.get("k").map_err(|error| error.kind());
+            if !matches!(closed, Err(ErrorKind::Forked | ErrorKind::Closed)) {
+                wrong.push("a handle of before works".to_owned());
+            }
+            for dir in &dirs {
+                let work = || -> Result<()> {
+                    let db = options().workers(2).open(dir.path())?;
+                    db.put("k", "child")?;
+                    db.flush()?;
+                    // A grandchild is a child like any other.
+                    match fork() {
+                        Who::Child(sink) => {
+                            leave(sink, &not_refused(vec![("put", db.put("k", "2"))]))
+                        }
+                        Who::Parent(child) => child.expect_content(),
+                    }
+                    db.close()
+                };
+                wrong.extend(work().err().map(|error| format!("{error:?}")));
+            }
+            leave(sink, &wrong);
+        }
+        Who::Parent(child) => child,
+    };
+    child.expect_content();
+    for dir in &dirs {
+        let db = options().open(dir.path()).expect("opens");
+        assert_eq!(db.get("k").expect("gets").expect("is there"), "child");
+        db.close().expect("closes");
+    }
+}
