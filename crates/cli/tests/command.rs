@@ -535,8 +535,12 @@ fn bench_explains_its_figures() {
     };
     assert!(plain(&text) && plain(&outcome.error), "{outcome:?}");
 
-    let tight = ["--mixes", "C", "--memory", "1MiB", "--size", "4MiB"];
-    let tight = bench(&place.path("tight"), &[&arguments[2..], &tight].concat());
+    let mut tight = evendb();
+    tight.args(["bench", "--memory", "1MiB", "--size", "4MiB", "--ops", "9"]);
+    tight
+        .args(["--mixes", "C", "--dir"])
+        .arg(place.path("tight"));
+    let tight = Outcome::of(tight.output().unwrap());
     let text = String::from_utf8_lossy(&tight.out).into_owned();
     assert!(
         text.contains("the data is 400 % of it and does not all fit"),
