@@ -80,7 +80,7 @@ pub fn agreed(keyspace: &Keyspace, given: Option<&KeyTypes>) -> Result<Vec<Colum
 fn contradiction(keyspace: &Keyspace, types: &[ColumnType], remembered: &[ColumnType]) -> Failure {
     Failure::Usage(format!(
         "the keys of keyspace `{}` have the types `{}`, not `{}`; leave the types out to use \
-         those, or give --key-types raw to take the keys' bytes as they are",
+         those, take another --keyspace, or give --key-types raw to take keys as they are",
         keyspace.name(),
         shown(remembered),
         shown(types)

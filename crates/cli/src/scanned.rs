@@ -45,9 +45,11 @@ pub fn read_tsv(
     } else {
         let (found, expected) = (fields.len(), types.len().max(1) + 1);
         if found != expected {
-            return Err(format!(
-                "{found} fields instead of {expected}, which the key's types and the value make"
-            ));
+            let hint = match types {
+                [] => "a key and a value; if the key has columns, give --key-types",
+                _ => "the key's columns and the value",
+            };
+            return Err(format!("{found} fields instead of {expected}: {hint}"));
         }
         let mut encoder = KeyEncoder::new(key, types.len());
         for (kind, field) in types.iter().zip(columns) {
@@ -97,9 +99,10 @@ pub fn read_json(
 fn read_columns(array: Json<'_>, types: &[ColumnType], key: &mut Vec<u8>) -> Result<(), String> {
     let (found, expected) = (array.elements().count(), types.len());
     if found != expected {
-        return Err(format!(
-            "the key has {found} columns where the key types have {expected}"
-        ));
+        return Err(match expected {
+            0 => format!("the key has {found} columns; give their types with --key-types"),
+            _ => format!("the key has {found} columns where the key types have {expected}"),
+        });
     }
     let mut encoder = KeyEncoder::new(key, expected);
     for (kind, element) in types.iter().zip(array.elements()) {

@@ -196,6 +196,18 @@ fn the_database_remembers_the_types_of_an_import() {
         .run("delete", &["c,18446744073709551615"])
         .expect(0, "");
     place.run("verify-import", &untyped).expect_code(0);
+    let stats = place.run("stats", &[]);
+    let stats = String::from_utf8(stats.out).unwrap();
+    assert!(
+        stats.contains("keyspaces: default (key types str,u64)"),
+        "{stats}"
+    );
+    let json = place.run("stats", &["--json"]);
+    let json = String::from_utf8(json.out).unwrap();
+    assert!(
+        json.contains("\"key_types\":{\"default\":\"str,u64\"}"),
+        "{json}"
+    );
     // Each keyspace has its own.
     place
         .run("put", &["a,2", "plain", "--keyspace", "other"])

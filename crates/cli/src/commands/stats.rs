@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::commands::stats_watch;
 use crate::failure::{Failure, Success};
+use crate::key_types;
 use crate::open::{DatabaseArguments, Purpose};
 use crate::output;
 
@@ -81,16 +82,37 @@ fn print(database: &Db, json: bool) -> Result<(), Failure> {
             .iter()
             .map(|figure| (figure.name.to_owned(), figure.value.into()))
             .collect();
+        let types = key_types(database)?;
+        let known = types.iter().filter_map(|(name, types)| {
+            let types = Value::from(types.as_deref()?);
+            Some((name.clone(), types))
+        });
+        object.insert("key_types".to_owned(), Value::Object(known.collect()));
         object.insert("keyspaces".to_owned(), database.keyspace_names().into());
         writeln!(target, "{}", Value::Object(object))?;
     } else {
         let text = stats.to_string();
         writeln!(target, "{}", text.trim_end())?;
-        let names = database.keyspace_names().join(", ");
-        writeln!(target, "keyspaces: {names}")?;
+        let names: Vec<String> = key_types(database)?
+            .into_iter()
+            .map(|(name, types)| match types {
+                Some(types) => format!("{name} (key types {types})"),
+                None => name,
+            })
+            .collect();
+        writeln!(target, "keyspaces: {}", names.join(", "))?;
     }
     target.flush()?;
     Ok(())
+}
+
+/// The names of the keyspaces, and the key types that they remember.
+fn key_types(database: &Db) -> Result<Vec<(String, Option<String>)>, Failure> {
+    let types = |name: String| {
+        let types = key_types::remembered(&database.keyspace(&name)?)?;
+        Ok((name, types.map(|types| key_types::shown(&types))))
+    };
+    database.keyspace_names().into_iter().map(types).collect()
 }
 
 /// The figures of the process that has the database open.

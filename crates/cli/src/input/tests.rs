@@ -1,6 +1,7 @@
 //! Lines in, pairs out.
 
 use clap::Parser;
+use proptest::prelude::*;
 
 use super::*;
 
@@ -242,4 +243,43 @@ fn contradictory_arguments_are_refused() {
     assert!(PairReader::new(Box::new(io::Cursor::new("a\ta\n")), &twice).is_err());
     let named = Wrapper::parse_from(["x", "--key-columns", "nope"]).input;
     assert!(PairReader::new(Box::new(io::Cursor::new("a\tb\n")), &named).is_err());
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_without_panic(
+        pieces in proptest::collection::vec(prop_oneof![
+            proptest::sample::select(vec![
+                &b"{\"key\":"[..], b"\"value\":", b"{\"hex\":\"", b"[", b"]", b"}", b",", b"\"", b"\\",
+                b"\\x", b"\\k", b"\\u00", b"\t", b"\n", b"\r\n", b"1.5e", b"-", b"null", b"\xEF\xBB\xBF",
+                b"\xFF", b"a", b"0", b" ",
+            ]).prop_map(<[u8]>::to_vec),
+            proptest::collection::vec(any::<u8>(), 0..3),
+        ], 0..30),
+        valid in 0..3,
+    ) {
+        let mut text = pieces.concat();
+        if valid == 0 {
+            text.splice(0..0, *b"{\"key\":[\"a\",1],\"value\":\"b\"}\n");
+        }
+        for arguments in [
+            "--format tsv --key-columns 1,2:f64",
+            "--format csv --key-columns 1:bytes",
+            "--format jsonl --key-columns key",
+            "--format jsonl --key-columns key:u64,value:f32 --value-column value",
+            "--format scan-tsv",
+            "--format scan-tsv --key-types str,f64",
+            "--format scan-json",
+            "--format scan-json --key-types str,f64",
+        ] {
+            let parsed = Wrapper::parse_from(format!("x {arguments}").split_whitespace()).input;
+            let source = Box::new(io::Cursor::new(text.clone()));
+            let mut reader = PairReader::new(source, &parsed).unwrap();
+            let mut steps = 0;
+            while reader.step().unwrap() != Step::End {
+                steps += 1;
+                prop_assert!(steps <= text.len());
+            }
+        }
+    }
 }
