@@ -14,7 +14,8 @@ use evendb_storage::codec::hash_key;
 /// Writes to any keys of any keyspaces that take effect together, at [`commit`](Self::commit).
 ///
 /// Gets, scans, snapshots and recovery see all of them or none. Of several writes to one key the
-/// last counts. Its records in memory may take at most a quarter of the memory budget.
+/// last counts. A batch may count a quarter of the memory budget at most: of each key that it writes the
+/// key, the last value, and 64 bytes.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -64,7 +65,7 @@ impl Batch {
         let checked = fork::check()
             .and_then(|()| self.handle.check_own(keyspace, "batch"))
             .and_then(|()| check_limits(key, value))
-            .and_then(|()| self.handle.engine.check_value_size(value.len()));
+            .and_then(|()| self.handle.engine.check_value_size(key.len(), value.len()));
         match checked {
             Ok(()) => {
                 let record = RecordRef::new(key, value, kind, hash_key(key));

@@ -347,18 +347,6 @@ impl Engine {
         chunk.damaged.store(true, Ordering::Relaxed);
     }
 
-    /// Values above a quarter of the budget could never be held.
-    pub(crate) fn check_value_size(&self, len: usize) -> Result<()> {
-        if len as u64 > self.options.memory_budget / 4 {
-            let message = format!(
-                "a value of {len} bytes; a quarter of the memory budget, {}, is the limit",
-                self.options.memory_budget / 4
-            );
-            return Err(Error::new(ErrorKind::ValueTooLarge, message));
-        }
-        Ok(())
-    }
-
     /// Rows above this are not worth a place in the row cache.
     pub(crate) fn row_bytes_max(&self) -> usize {
         (self.options.memory_budget / 640) as usize

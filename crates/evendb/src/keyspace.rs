@@ -159,8 +159,8 @@ impl Keyspace {
 
     /// Sets the value of `key`.
     ///
-    /// Key: at most 65,535 bytes. Value: at most 4 GiB - 1 and a quarter of the memory budget. On
-    /// return the put survives what the database's [`Durability`] says. Waits, a little at first,
+    /// Key: at most 65,535 bytes. Value: at most 4 GiB - 1; and with its key a quarter of the memory budget
+    /// less 64 bytes. On return the put survives what the database's [`Durability`] says. Waits, a little at first,
     /// when reorganisation cannot keep up; never for a scan.
     ///
     /// # Errors
@@ -182,7 +182,9 @@ impl Keyspace {
         // Before the record takes memory, which takes a lock.
         fork::check()?;
         check_limits(key, value)?;
-        self.handle.engine.check_value_size(value.len())?;
+        self.handle
+            .engine
+            .check_value_size(key.len(), value.len())?;
         let record = RecordRef::new(key, value, kind, hash_key(key));
         let mut ops = [Op {
             keyspace: &self.state,

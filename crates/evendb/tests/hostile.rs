@@ -511,6 +511,107 @@ fn values_at_the_limits() {
     );
 }
 
+/// What each record counts beside its key and value.
+const COUNTED: usize = 64;
+
+/// The writes that are refused, and those that are the largest: as keys with lengths of values.
+type Writes = Vec<(String, usize)>;
+
+fn commit(db: &Db, writes: &Writes, byte: u8) -> evendb::Result<()> {
+    let mut batch = db.batch();
+    for (key, len) in writes {
+        batch.put(db.default_keyspace(), key, vec![byte; *len]);
+    }
+    batch.commit()
+}
+
+/// Batches that count exactly `counted`: of many equal records and a last one that fills them up, of two,
+/// and of tiny ones and one large.
+fn batches_of(counted: usize) -> [Writes; 3] {
+    let many = |number: usize, len: usize| {
+        let key = |at: usize| format!("many{at:06}");
+        let mut writes: Writes = (1..number).map(|at| (key(at), len)).collect();
+        let used = (number - 1) * (key(0).len() + len + COUNTED);
+        writes.push((key(0), counted - used - key(0).len() - COUNTED));
+        writes
+    };
+    [
+        many(100, counted / 100 - 200),
+        many(2, counted / 2),
+        many(counted / 200, 1),
+    ]
+}
+
+#[test]
+fn the_largest_writes_are_accepted_and_one_byte_more_is_refused() {
+    let longest_key = "k".repeat(65_535);
+    for budget in [1 << 20, (1 << 20) + 12_345, 8 << 20, 24 << 20] {
+        for (level, workers) in [
+            (Durability::Relaxed, 0),
+            (Durability::Process, 1),
+            (Durability::Sync, 0),
+        ] {
+            let vfs = SimVfs::new(1);
+            let open = || {
+                let options = on_sim(&vfs, level, workers);
+                options.memory_budget(budget).open(DIR).expect("opens")
+            };
+            let db = open();
+            let counted = budget as usize / 4;
+            let largest = counted - COUNTED;
+            let mut expected: BTreeMap<String, (u8, usize)> = BTreeMap::new();
+            for (number, key) in ["", "key", &longest_key].into_iter().enumerate() {
+                let (value, byte) = (largest - key.len(), number as u8);
+                let too_large = vec![0; value + 1];
+                let mut batch = db.batch();
+                batch.put(db.default_keyspace(), key, &too_large);
+                for refused in [db.put(key, &too_large), batch.commit()] {
+                    let error = refused.expect_err("one byte too many");
+                    assert_eq!(error.kind(), ErrorKind::ValueTooLarge, "{error}");
+                    let text = error.to_string();
+                    assert!(text.contains(&format!(" {largest},")), "{text}");
+                    assert!(text.contains(&format!(" {} bytes", value + 1)), "{text}");
+                }
+                db.put(key, vec![9; value]).expect("the largest value");
+                let alone = vec![(key.to_owned(), value)];
+                commit(&db, &alone, byte).expect("the largest alone in a batch");
+                expected.insert(key.to_owned(), (byte, value));
+            }
+            for (number, mut writes) in batches_of(counted).into_iter().enumerate() {
+                let byte = 10 + number as u8;
+                // A longer value of a key that is written again does not count.
+                writes.insert(0, (writes[0].0.clone(), largest / 2));
+                writes.last_mut().expect("one").1 += 1;
+                let error = commit(&db, &writes, 0).expect_err("one byte too many");
+                assert_eq!(error.kind(), ErrorKind::BatchTooLarge, "{error}");
+                let text = error.to_string();
+                assert!(text.contains(&format!("; {counted}, a quarter")), "{text}");
+                assert!(text.contains(&format!(" {} bytes", counted + 1)), "{text}");
+                writes.last_mut().expect("one").1 -= 1;
+                commit(&db, &writes, byte).expect("the largest batch");
+                expected.extend(writes.into_iter().map(|(key, len)| (key, (byte, len))));
+            }
+            db.close().expect("closes");
+            let db = open();
+            let held: BTreeMap<_, _> = db
+                .iter()
+                .map(|item| {
+                    let (key, value) = item.expect("reads");
+                    let byte = value.first().copied().unwrap_or(0);
+                    assert!(value.iter().all(|&other| other == byte));
+                    let key = String::from_utf8(key.to_vec()).expect("text");
+                    (key, (byte, value.len()))
+                })
+                .collect();
+            assert!(
+                held == expected,
+                "budget {budget}, {level:?}: other records than put"
+            );
+            db.close().expect("closes");
+        }
+    }
+}
+
 #[test]
 fn odd_ranges() {
     let vfs = SimVfs::new(1);

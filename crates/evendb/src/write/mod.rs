@@ -32,6 +32,10 @@ use smallvec::SmallVec;
 /// Longest key, in bytes.
 pub(crate) const KEY_BYTES_MAX: usize = 65_535;
 
+/// What a record counts beside its key and value towards the largest write: about what is kept with it in
+/// memory. A number of the interface, said in its documentation; what is reserved is counted exactly.
+const COUNTED_BYTES: u64 = 64;
+
 /// One record to write.
 pub(crate) struct Op<'a> {
     pub(crate) keyspace: &'a KeyspaceState,
@@ -113,18 +117,7 @@ impl Engine {
             .iter()
             .map(|op| op.record.memory_bytes() as u64 + 64)
             .sum();
-        if delta_bytes > self.options.memory_budget / 4 {
-            let kind = match ops.len() {
-                1 => ErrorKind::ValueTooLarge,
-                _ => ErrorKind::BatchTooLarge,
-            };
-            let message = format!(
-                "a write of {delta_bytes} bytes in memory; at most a quarter of the budget, {}, is \
-                 allowed",
-                self.options.memory_budget / 4
-            );
-            return Err(Error::new(kind, message));
-        }
+        self.check_batch_size(ops)?;
         let encoded = self.encode(ops, payload_bytes)?;
         let ring_bytes = match &self.commit_log {
             Some(_) => CommitLog::record_bytes(encoded.len()),
@@ -141,6 +134,40 @@ impl Engine {
         let (end, version) = written.inspect_err(|_| self.discard_value_extent(&encoded))?;
         self.count_written(ops, ring_bytes);
         self.wait_for_durability(end, version, durability)
+    }
+
+    /// Refuses a record that could not be written even alone.
+    pub(crate) fn check_value_size(&self, key_len: usize, value_len: usize) -> Result<()> {
+        let bytes_max = self.options.memory_budget / 4 - COUNTED_BYTES;
+        if (key_len + value_len) as u64 <= bytes_max {
+            return Ok(());
+        }
+        let message = format!(
+            "a value of {value_len} bytes with a key of {key_len}; together they may have {bytes_max}, which is \
+             a quarter of the memory budget less {COUNTED_BYTES}: cut the value, or raise the budget"
+        );
+        Err(Error::new(ErrorKind::ValueTooLarge, message))
+    }
+
+    /// Refuses what is too much at once. Each record alone was checked.
+    fn check_batch_size(&self, ops: &[Op<'_>]) -> Result<()> {
+        if ops.len() == 1 {
+            return Ok(());
+        }
+        let counted =
+            |op: &Op<'_>| (op.record.key().len() + op.record.value().len()) as u64 + COUNTED_BYTES;
+        let bytes: u64 = ops.iter().map(counted).sum();
+        let bytes_max = self.options.memory_budget / 4;
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        let message = format!(
+            "a batch that counts {bytes} bytes, for each of its {} records key, value and {COUNTED_BYTES}; \
+             {bytes_max}, a quarter of the memory budget, is the most: commit it in parts, or raise the \
+             budget",
+            ops.len()
+        );
+        Err(Error::new(ErrorKind::BatchTooLarge, message))
     }
 
     fn count_written(&self, ops: &[Op<'_>], ring_bytes: u64) {
