@@ -19,7 +19,7 @@ pub enum Form {
     /// Key and value in hexadecimal
     Hex,
     /// One line of text: the key's columns, tab, value; control characters, backslashes and bytes
-    /// that are no UTF-8 are escapes as \\t or \\xNN. `import --format scan-tsv` reads it back
+    /// that are no UTF-8 are escapes as \t or \xNN. `import --format scan-tsv` reads it back
     Tsv,
     /// One JSON object a line; bytes that are no UTF-8 appear as {"hex": "..."}.
     /// `import --format scan-json` reads it back

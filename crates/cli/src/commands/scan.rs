@@ -22,7 +22,8 @@ use crate::output::{self, Form};
   evendb scan files.db --prefix usr/share/doc/ --count
   evendb scan files.db --from usr/ --to usr/c --limit 10 --output tsv
   evendb scan events.db --prefix app7 --reverse --limit 1 --output json
-  evendb scan events.db --output json | evendb import copy.db - --format scan-json")]
+  evendb scan files.db --output json | evendb import copy.db - --format scan-json
+  evendb scan events.db --output tsv | evendb import copy.db - --format scan-tsv --key-types str,u64")]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,

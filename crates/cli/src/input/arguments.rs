@@ -11,13 +11,13 @@ use crate::keys::ColumnType;
 /// The input's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Fields between tabs, without escapes
+    /// Fields between tabs, without escapes; a carriage return that ends a line is left out
     Tsv,
     /// RFC 4180
     Csv,
     /// One JSON object a line
     Jsonl,
-    /// What `scan --output tsv` prints
+    /// What `scan --output tsv` prints: the key's columns, the value, with escapes \t \n \r \\ \xNN
     ScanTsv,
     /// What `scan --output json` prints
     ScanJson,
