@@ -133,7 +133,11 @@ pub enum Purpose {
 pub fn refused(db: &Path, purpose: Purpose, error: &evendb::Error) -> Failure {
     let place = db.display();
     let text = match (error.kind(), purpose) {
-        (ErrorKind::NotFound, _) => error.to_string(),
+        // Of repair's target, or of the directory itself: the text says which.
+        (ErrorKind::NotFound | ErrorKind::AlreadyExists, _) => error.to_string(),
+        (ErrorKind::Io, _) if db.is_file() => {
+            format!("{place} is a file, and a database is a directory")
+        }
         // Readers keep out writers alone.
         (ErrorKind::Locked, Purpose::Reading) => format!(
             "{error}. Meanwhile `evendb stats {place} --watch` shows its figures, and the process \

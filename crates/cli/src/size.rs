@@ -1,7 +1,7 @@
 //! Sizes as people write them: `4096`, `64KiB`, `256MiB`, `1.5GiB`.
 
-/// Parses a number of bytes with an optional unit: B, KiB, MiB, GiB, TiB (powers of 1024) or KB,
-/// MB, GB, TB (powers of 1000); upper or lower case; a fraction is allowed before a unit.
+/// Parses a number of bytes with an optional unit: B, KiB, MiB, GiB, TiB, PiB, EiB (powers of 1024) or
+/// KB, MB, GB, TB, PB, EB (powers of 1000); upper or lower case; a fraction is allowed before a unit.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text
@@ -14,10 +14,14 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "mib" | "m" => 1 << 20,
         "gib" | "g" => 1 << 30,
         "tib" | "t" => 1 << 40,
+        "pib" | "p" => 1 << 50,
+        "eib" | "e" => 1 << 60,
         "kb" => 1000,
         "mb" => 1_000_000,
         "gb" => 1_000_000_000,
         "tb" => 1_000_000_000_000,
+        "pb" => 1_000_000_000_000_000,
+        "eb" => 1_000_000_000_000_000_000,
         _ => {
             return Err(format!(
                 "unknown unit in `{text}`; write for example 64KiB or 1.5GiB"
@@ -53,6 +57,7 @@ mod tests {
             ("1.5GiB", 3 << 29),
             ("2MB", 2_000_000),
             ("1T", 1 << 40),
+            ("1EiB", 1 << 60),
         ] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
@@ -68,6 +73,7 @@ mod tests {
             "1..5KiB",
             "12XB",
             "99999999TiB",
+            "16EiB",
             "1e9",
             "NaN",
         ] {

@@ -260,6 +260,45 @@ fn input_that_is_no_file_is_refused_first() {
     assert_eq!(kept, "a\t1\nbad\n");
 }
 
+/// Mistakes with paths and sizes are told as what they are.
+#[test]
+fn mistakes_are_called_by_their_names() {
+    let place = Place::new();
+    place.file("db", "this is a file");
+    for arguments in [
+        &["get", "a"][..],
+        &["put", "a", "1"],
+        &["scan"],
+        &["stats"],
+        &["verify"],
+        &["dump", "current"],
+        &["repair", "--into", "saved"],
+    ] {
+        place
+            .run(arguments[0], &arguments[1..])
+            .complains(1, "is a file, and a database is a directory");
+    }
+    fs::remove_file(place.path("db")).unwrap();
+    place.run("put", &["a", "1"]).expect(0, "");
+    fs::create_dir(place.path("full")).unwrap();
+    place.file("full/of", "");
+    let told = place
+        .run("repair", &["--into", "full"])
+        .complains(1, "full is not empty");
+    assert!(!told.error.contains("cannot open"), "{told:?}");
+    for memory in ["1EiB", "1KiB"] {
+        place
+            .run("get", &["a", "--memory", memory])
+            .complains(2, "memory_budget must be between");
+    }
+    fs::create_dir(place.path("log")).unwrap();
+    let log = place.path("log");
+    let replay = ["bench", "--replay", log.to_str().unwrap()];
+    Outcome::of(evendb().args(replay).output().unwrap())
+        .complains(1, "it is a directory")
+        .expect(1, "");
+}
+
 /// A variable that is not set must not delete everything.
 #[test]
 fn deleting_everything_takes_all() {

@@ -11,6 +11,7 @@ use evendb_lab::report::{bytes, grouped};
 use serde_json::{Value, json};
 
 use super::bench::{self, Bench};
+use super::source;
 use crate::failure::Failure;
 use crate::output;
 
@@ -103,6 +104,7 @@ fn replay(bench: &mut Bench<'_>, path: &Path) -> Result<(), Failure> {
     let arguments = bench.arguments;
     let threads = usize::from(arguments.threads);
     let value_bytes = arguments.value_bytes as usize;
+    source::refuse_directory(path)?;
     // The count ends the reading, not the workers: their shares of the file are not alike.
     let log = LogReplay::open(path, threads, value_bytes, arguments.ops, arguments.seed)
         .map_err(|error| Failure::new(format!("cannot read {}", path.display()), error))?;

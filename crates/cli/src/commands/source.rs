@@ -28,22 +28,27 @@ pub fn open(
             None,
         ));
     }
+    refuse_directory(path)?;
     let failed = |error| Failure::new(format!("cannot read {}", path.display()), error);
     let file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
-    if metadata.is_dir() {
-        // Opening a directory works; only the first read of it would fail.
-        let what = match path.join("CURRENT").exists() {
-            true => "a database: `evendb scan` prints its records",
-            false => "a directory",
-        };
-        return Err(Failure::Message(format!(
-            "cannot read {}: it is {what}; give a file, or - for standard input",
-            path.display()
-        )));
-    }
     let size = metadata.is_file().then_some(metadata.len());
     Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, file)), size))
+}
+
+/// Opening a directory works; only the first read of it would fail.
+pub fn refuse_directory(path: &Path) -> Result<(), Failure> {
+    if !path.is_dir() {
+        return Ok(());
+    }
+    let what = match path.join("CURRENT").exists() {
+        true => "a database: `evendb scan` prints its records",
+        false => "a directory",
+    };
+    Err(Failure::Message(format!(
+        "cannot read {}: it is {what}; give a file",
+        path.display()
+    )))
 }
 
 struct ChannelReader {
