@@ -256,6 +256,12 @@ fn types_that_do_not_match_are_refused() {
             &["61000100000000000000 02".replace(' ', "").as_str(), "--hex"],
         )
         .expect(0, "z\n");
+    let line = b"more\tw\n";
+    place
+        .run_with_input("import", &with(&["-"], &raw), line)
+        .expect_code(0);
+    place.run("get", &with(&["more"], &raw)).expect(0, "w\n");
+    place.run("delete", &with(&["more"], &raw)).expect(0, "");
     // Without keys there is nothing to contradict.
     place.run("delete", &with(&["plain"], &raw)).expect(0, "");
     place.run("delete", &["--prefix", "a"]).expect_code(0);
