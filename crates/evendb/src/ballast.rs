@@ -14,6 +14,12 @@
 //! use what the container has free beyond the deletes' part; if they need new room, it is laid down
 //! again first, or they are refused. Deletes that need new room lay the jobs' part down first.
 //!
+//! It is as large as the data asks for: jobs need no more than twice the largest chunk, which has no more
+//! than there is, and no more can be deleted than there is. So each part follows the bytes in tables and
+//! in deltas, the **covered** ones, up to its limit. Invariant: what puts may take of the container
+//! without asking is covered (`Engine::note_disk_room`); before more is promised to them the ballast
+//! grows, or they are refused.
+//!
 //! Nothing rests on it: a missing, short or damaged ballast is made anew when there is room, and
 //! an error other than a full disk is as if it were not needed. Its name is not synced.
 //!
@@ -21,7 +27,7 @@
 //! Not here: other processes may take the blocks in the moment in which they are free.
 
 use crate::engine::Engine;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use evendb_storage::vfs::Vfs;
 use evendb_storage::{Error, ErrorKind, Result};
@@ -34,6 +40,8 @@ pub(crate) const BALLAST: &str = "BALLAST";
 /// Least and most of each part.
 const PART_BYTES_MIN: u64 = 256 << 10;
 const PART_BYTES_MAX: u64 = 16 << 20;
+/// The least of all of it.
+pub(crate) const BYTES_MIN: u64 = 2 * PART_BYTES_MIN;
 
 /// Who may use what is kept back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,8 +56,11 @@ pub(crate) enum Need {
 pub(crate) struct Ballast {
     vfs: Arc<dyn Vfs>,
     path: PathBuf,
-    jobs_bytes: u64,
-    deletes_bytes: u64,
+    /// Greatest size of a chunk, and an eighth of the delta memory: more is never needed.
+    chunk_bytes: u64,
+    tombstone_bytes: u64,
+    /// Bytes of data for which it is large enough. Moves under the mutex, read as a hint.
+    covered: AtomicU64,
     /// All of it is reserved. Both marks are written under the mutex, and read as hints.
     whole: AtomicBool,
     /// It was given up, or there was no room for it.
@@ -65,15 +76,101 @@ impl Ballast {
         chunk_bytes: u64,
         delta_bytes: u64,
     ) -> Ballast {
-        let part = |bytes: u64| bytes.clamp(PART_BYTES_MIN, PART_BYTES_MAX);
         Ballast {
             vfs,
             path: dir.join(BALLAST),
-            jobs_bytes: part(chunk_bytes.saturating_mul(2)),
-            deletes_bytes: part(delta_bytes / 8),
+            chunk_bytes,
+            tombstone_bytes: delta_bytes / 8,
+            covered: AtomicU64::new(0),
             whole: AtomicBool::new(false),
             owed: AtomicBool::new(false),
             changing: Mutex::new(()),
+        }
+    }
+
+    /// What jobs need, and the runs of tombstones, where there are `data` bytes in tables and on the way
+    /// to them: no chunk has more, and no more can be deleted.
+    fn parts_for(&self, data: u64) -> (u64, u64) {
+        let part = |bytes: u64| bytes.clamp(PART_BYTES_MIN, PART_BYTES_MAX);
+        (
+            part(self.chunk_bytes.min(data).saturating_mul(2)),
+            part(self.tombstone_bytes.min(data)),
+        )
+    }
+
+    fn jobs_bytes(&self) -> u64 {
+        self.parts_for(self.covered()).0
+    }
+
+    /// Bytes of data for which it is large enough.
+    pub(crate) fn covered(&self) -> u64 {
+        self.covered.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is large enough however much data there is.
+    pub(crate) fn covers_any(&self) -> bool {
+        self.parts_for(self.covered()) == self.parts_for(u64::MAX)
+    }
+
+    /// There is so much data when the database is opened.
+    pub(crate) fn begin_with(&self, data: u64) {
+        self.covered.store(data, Ordering::Relaxed);
+    }
+
+    /// Makes it large enough for `data` bytes, before they come to be. The error is a full disk, on which
+    /// it stays as it is.
+    pub(crate) fn cover(&self, data: u64) -> Result<()> {
+        let _one_at_a_time = self.changing.lock();
+        let (jobs, deletes) = self.parts_for(data);
+        let covered = self.covered();
+        if data <= covered {
+            return Ok(());
+        }
+        // What is not laid down yet is laid down as a whole.
+        if (jobs, deletes) != self.parts_for(covered) && self.whole.load(Ordering::Relaxed) {
+            let full = |error: &io::Error| {
+                matches!(
+                    error.kind(),
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+                )
+            };
+            match self.lay(jobs + deletes) {
+                // As when it is laid down: any other failure is as if it were not needed.
+                Err(error) if full(&error) => {
+                    return Err(Error::io(&self.path, "keep room back for deletes", error));
+                }
+                _ => {}
+            }
+        }
+        self.covered.store(data, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// There are `data` bytes, whatever was expected: it is whole again when it is laid down for those.
+    fn expect(&self, data: u64) {
+        let _one_at_a_time = self.changing.lock();
+        let covered = self.covered();
+        if data > covered {
+            if self.parts_for(data) != self.parts_for(covered) {
+                self.whole.store(false, Ordering::Relaxed);
+            }
+            self.covered.store(data, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives back what it has more than `data` bytes need.
+    pub(crate) fn shrink_to(&self, data: u64) {
+        let _one_at_a_time = self.changing.lock();
+        let (jobs, deletes) = self.parts_for(data);
+        let shorten = || {
+            let file = self.vfs.open(&self.path, true)?;
+            match file.len()? > jobs + deletes {
+                true => file.set_len(jobs + deletes),
+                false => Ok(()),
+            }
+        };
+        if self.whole.load(Ordering::Relaxed) && shorten().is_ok() {
+            self.covered.store(data, Ordering::Relaxed);
         }
     }
 
@@ -93,7 +190,7 @@ impl Ballast {
             return Ok(());
         }
         let own = self
-            .lay(self.jobs_bytes + self.deletes_bytes)
+            .lay(self.jobs_bytes() + self.deletes_bytes())
             .map_err(|source| Error::io(&self.path, "keep room back for deletes", source));
         let own_laid = own.is_ok();
         let laid = edits.and(own);
@@ -109,7 +206,7 @@ impl Ballast {
             return laid;
         }
         // Better a part than nothing, or jobs that need no help would take all there is.
-        let parts = [1, 2, 4, 8].map(|part| self.jobs_bytes / part);
+        let parts = [1, 2, 4, 8].map(|part| self.jobs_bytes() / part);
         let _ = parts.iter().find(|bytes| self.lay(**bytes).is_ok());
         laid
     }
@@ -120,13 +217,13 @@ impl Ballast {
             return Ok(());
         }
         let _one_at_a_time = self.changing.lock();
-        self.lay(self.jobs_bytes)
+        self.lay(self.jobs_bytes())
             .map_err(|source| Error::io(&self.path, "keep room back for deletes", source))
     }
 
     /// Room that deletes should find in the container, where the ballast is not whole.
     pub(crate) fn deletes_bytes(&self) -> u64 {
-        self.deletes_bytes
+        self.parts_for(self.covered()).1
     }
 
     fn lay(&self, bytes: u64) -> io::Result<()> {
@@ -159,9 +256,9 @@ impl Ballast {
 
     fn cut(&self) -> io::Result<bool> {
         let file = self.vfs.open(&self.path, true)?;
-        let longer = file.len()? > self.jobs_bytes;
+        let longer = file.len()? > self.jobs_bytes();
         if longer {
-            file.set_len(self.jobs_bytes)?;
+            file.set_len(self.jobs_bytes())?;
         }
         Ok(longer)
     }
@@ -203,6 +300,10 @@ impl Engine {
             // As if some had been given up: what is left has to last, and puts look again.
             self.set_sparing(true);
             self.disk_room.store(0, Ordering::Relaxed);
+        }
+        if !self.ballast.covers_any() {
+            let data = self.table_bytes() + self.admission.delta_used();
+            self.ballast.expect(data);
         }
         Ok(self.ballast.restore(edits)?)
     }

@@ -23,7 +23,7 @@ use std::ops::RangeBounds;
 use std::path::Path;
 
 /// Name of the keyspace that is always there.
-const DEFAULT_KEYSPACE: &str = "default";
+pub(crate) const DEFAULT_KEYSPACE: &str = "default";
 
 /// Keeps the database open; the last one to go closes it.
 pub(crate) struct Handle {
@@ -332,7 +332,8 @@ impl Db {
 
     /// Makes the database as small as it can be: runs a checkpoint and all reorganisation that is
     /// owed, and rewrites every chunk of every keyspace that has a log or garbage. See
-    /// [`Keyspace::compact`].
+    /// [`Keyspace::compact`]. What is reserved for puts to come (most of the commit log, free room of the
+    /// logs, what is kept back for more data than there is) goes when the database is closed.
     ///
     /// # Errors
     /// As there.

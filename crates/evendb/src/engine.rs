@@ -97,6 +97,8 @@ pub(crate) struct Engine {
     ring_bytes: u64,
     /// The commit log found no room to grow, since the last checkpoint or look.
     pub(crate) log_is_stuck: AtomicBool,
+    /// Somebody asked for the least: at its end it gives back what it kept for puts to come.
+    pub(crate) shrinks_at_end: AtomicBool,
     /// The commit log holds records of an earlier life that no checkpoint has. What of them is in
     /// the page cache may be marked clean by a sync that failed then, so that syncing again would
     /// not write it: nothing is called durable before a checkpoint has them.
@@ -183,6 +185,7 @@ impl Engine {
             epoch: parts.epoch,
             ring_bytes: parts.ring_bytes,
             log_is_stuck: AtomicBool::new(false),
+            shrinks_at_end: AtomicBool::new(false),
             epoch_start: parts.epoch_start,
             inherits: AtomicBool::new(parts.inherits),
             next_id: AtomicU64::new(parts.first_id),

@@ -129,6 +129,10 @@ impl Engine {
             return Ok(());
         }
         self.check_ballast()?;
+        // First what is kept back for so much more data, then the data's own room.
+        if self.cover_data(need + self.room_step()).is_err() {
+            self.cover_data(need)?;
+        }
         self.ensure_disk_room(need)
     }
 
@@ -142,8 +146,10 @@ impl Engine {
     }
 
     fn ensure_disk_room(&self, need: u64) -> Result<()> {
-        let step = (self.options.delta_bytes_max() / 4).max(64 << 10);
-        let step = if self.ballast.is_owed() { 0 } else { step };
+        let step = match self.ballast.is_owed() {
+            true => 0,
+            false => self.room_step(),
+        };
         let wanted = need + step;
         match self
             .container
@@ -160,7 +166,7 @@ impl Engine {
 
     /// The room that puts have without asking: on a full disk not what deletes will need.
     pub(crate) fn note_disk_room(&self) {
-        let free = self.container.free_bytes();
+        let free = self.container.free_bytes().min(self.covered_room());
         let owed_room = || match self.manifest().is_short() {
             true => 0,
             false => free.saturating_sub(self.ballast.deletes_bytes()),
@@ -174,6 +180,32 @@ impl Engine {
         if self.ballast.is_owed() {
             self.disk_room.fetch_min(owed_room(), Ordering::Relaxed);
         }
+    }
+
+    /// Has enough kept back for `delta_bytes` that are on their way to tables, beside the tables there
+    /// are. The error is a full disk.
+    pub(crate) fn cover_data(&self, delta_bytes: u64) -> Result<()> {
+        if self.ballast.covers_any() {
+            return Ok(());
+        }
+        Ok(self.ballast.cover(self.table_bytes() + delta_bytes)?)
+    }
+
+    /// Bytes of deltas for which enough is kept back.
+    fn covered_room(&self) -> u64 {
+        match self.ballast.covers_any() {
+            true => u64::MAX,
+            false => self.ballast.covered().saturating_sub(self.table_bytes()),
+        }
+    }
+
+    /// Bytes in tables; those that chunks share count for each. Of a small database.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        let bytes = |chunk: &Arc<Chunk>| -> u64 {
+            let view = chunk.view.load_full();
+            view.funk.tables().map(|table| table.part_len()).sum()
+        };
+        self.chunks().iter().map(|(_, chunk)| bytes(chunk)).sum()
     }
 
     /// A delete on a full disk that has used up what was kept for deletes: does what frees space,

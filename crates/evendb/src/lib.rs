@@ -9,6 +9,7 @@ mod cache;
 mod checkpoint;
 mod chunk;
 mod copy;
+mod creation;
 mod db;
 mod directory;
 mod engine;

@@ -335,10 +335,19 @@ pub struct SpaceStats {
     pub container_punched_bytes: u64,
     /// Files and extents that nobody names any more and that wait to be deleted.
     pub deletion_pending_bytes: u64,
-    /// Blocks of the database's files: SSTables, log container, commit log, manifest.
+    /// Blocks of all of the database's files, those that are reserved and those of what waits to be
+    /// deleted included: what `du` says of its directory, but for the directory itself and for what a
+    /// file system needs to find the blocks of SSTables.
     pub disk_bytes: u64,
-    /// Bytes of the commit log within that, which is of fixed size.
+    /// Of these, the commit log's: from 16 KiB to its capacity, as much as was needed between two
+    /// checkpoints so far.
     pub commit_log_bytes: u64,
+    /// What is kept back for deletes on a full disk: 512 KiB to 32 MiB, by the data there is.
+    pub ballast_bytes: u64,
+    /// The container of all chunks' logs, with what is free in it and reserved for the next puts.
+    pub container_bytes: u64,
+    /// The manifest, with what is reserved for the next edits.
+    pub manifest_bytes: u64,
 }
 
 /// What a database did since it was opened, and what it holds.
@@ -503,7 +512,7 @@ impl fmt::Display for Stats {
         writeln!(
             f,
             "MiB on disk {:.1}: live {:.1}  garbage in logs {:.1}, in SSTables {:.1}  free in the \
-             container {:.1} ({:.1} punched)  to be deleted {:.1}  commit log {:.1}",
+             container {:.1} ({:.1} punched)  to be deleted {:.1}  commit log {:.1}  kept for deletes {:.1}",
             mib(space.disk_bytes),
             mib(space.live_bytes),
             mib(space.garbage_log_bytes),
@@ -511,7 +520,8 @@ impl fmt::Display for Stats {
             mib(space.container_free_bytes),
             mib(space.container_punched_bytes),
             mib(space.deletion_pending_bytes),
-            mib(space.commit_log_bytes)
+            mib(space.commit_log_bytes),
+            mib(space.ballast_bytes)
         )?;
         let written = &self.bytes_written;
         writeln!(

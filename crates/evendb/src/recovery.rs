@@ -16,6 +16,8 @@ use crate::ballast::{Ballast, Need};
 use crate::chunk::index::Index;
 use crate::chunk::record::RecordRef;
 use crate::chunk::{ChargedDelta, Chunk, KeyRange, View};
+use crate::creation::{Creation, Locked, room_needed};
+use crate::db::DEFAULT_KEYSPACE;
 use crate::directory::{self, Wish};
 use crate::engine::{Assembly, Engine, value_extent_path};
 use crate::error::{Error, ErrorKind, Result};
@@ -79,6 +81,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
         );
         return Err(Error::new(ErrorKind::AlreadyExists, message));
     }
+    let mut creation = None;
     if !exists {
         let wish = match (options.read_only, options.create_if_missing) {
             (true, _) => Wish::Read,
@@ -86,19 +89,39 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
             (false, true) => Wish::Create,
         };
         directory::check_vacant(&*vfs, &dir, wish)?;
-        vfs.create_dir_all(&dir)
-            .map_err(io(&dir, "create the directory"))?;
+        creation = Some(Creation::begin(&vfs, &dir)?);
     }
-    let lock = lock(&*vfs, &dir, options.read_only)?;
+    let mut locked = None;
+    let opened = open_locked(vfs, dir, options, &mut locked);
+    match (opened, creation) {
+        (Err(error), Some(creation)) => Err(creation.undo(locked, error)),
+        (opened, _) => opened,
+    }
+}
+
+/// Locks the directory, and opens what is there or creates it. What goes wrong leaves the lock with the
+/// caller.
+fn open_locked(
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    options: Options,
+    locked: &mut Option<Locked>,
+) -> Result<Engine> {
+    let guard = lock(&*vfs, &dir, options.read_only)?;
     // Asked again under the lock: somebody may have created it meanwhile.
     let exists = vfs
         .exists(&dir.join("CURRENT"))
         .map_err(io(&dir, "look for the database"))?;
+    let locked = locked.insert(Locked {
+        guard,
+        creates: !exists,
+        needs: room_needed(&options),
+    });
     let manifest = match exists {
         true => None,
         false => Some(create(&*vfs, &dir, &options)?),
     };
-    Opening::new(vfs, dir, options, manifest)?.run(lock)
+    Opening::new(vfs, dir, options, manifest)?.run(&mut locked.guard)
 }
 
 /// Locks the directory. A reader of a directory that has no lock file, and in which none can be
@@ -174,17 +197,25 @@ fn create(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Manifest> {
     if ring_bytes > 0 {
         commit_log::create_file(vfs, &dir.join(COMMIT_LOG), ring_bytes)?;
     }
+    // It has no bytes: its name is all that is to be made durable, with those of the others, before
+    // `CURRENT` is written.
     let container = dir.join(CONTAINER);
-    let file = vfs
-        .create(&container)
+    vfs.create(&container)
         .map_err(io(&container, "create the chunks' logs"))?;
-    file.sync_data()
-        .map_err(io(&container, "sync the chunks' logs"))?;
-    vfs.sync_dir(dir).map_err(io(dir, "sync the directory"))?;
-    let state = State {
+    let mut state = State {
         ring_bytes,
         ..State::default()
     };
+    // The keyspace that is always there, in the first edit. Its chunk's id is of no epoch.
+    for change in keyspace_changes(
+        KeyspaceId(state.next_keyspace),
+        DEFAULT_KEYSPACE,
+        ChunkId(1),
+    ) {
+        state
+            .apply(&change)
+            .map_err(|what| StorageError::corruption(dir, 0, what))?;
+    }
     Ok(Manifest::create(options.vfs.clone(), dir, 1, state)?)
 }
 
@@ -250,7 +281,8 @@ impl Opening {
         })
     }
 
-    fn run(mut self, lock: Option<Box<dyn LockGuard>>) -> Result<Engine> {
+    /// Takes the lock when nothing can fail any more.
+    fn run(mut self, lock: &mut Option<Box<dyn LockGuard>>) -> Result<Engine> {
         let replay = self.scan_commit_log()?;
         let last_epoch = self.state.epochs.last().map_or(0, |epoch| epoch.epoch);
         let epoch = EpochRecord {
@@ -279,6 +311,7 @@ impl Opening {
             self.options.chunk_bytes_max(),
             self.options.delta_bytes_max(),
         );
+        ballast.begin_with(self.table_bytes());
         let mut commit_log = None;
         if !self.options.read_only {
             self.begin_epoch(&epoch, &ballast)?;
@@ -333,12 +366,19 @@ impl Opening {
             inherits: replay.end > self.state.replay_from,
             search_settings,
             ledger: ledger_owner,
-            lock,
+            lock: lock.take(),
         }))
     }
 
     fn segments(&self) -> Vec<Segment> {
         segments(&self.state)
+    }
+
+    /// Bytes in tables; those that chunks share count for each.
+    fn table_bytes(&self) -> u64 {
+        let chunks = self.state.chunks.values();
+        let parts = chunks.flat_map(|chunk| &chunk.parts);
+        parts.map(|part| part.meta.len).sum()
     }
 
     /// Hands out the valid records above the replay position. `each` says whether to go on; the
@@ -578,8 +618,7 @@ impl Opening {
                     })?;
             }
         }
-        let grow_bytes = self.options.delta_bytes_max() / 4;
-        Ok(Arc::new(Container::new(file, extents, len, grow_bytes)))
+        Ok(Arc::new(Container::new(file, extents, len)))
     }
 
     fn build_catalog(
@@ -773,20 +812,21 @@ pub(crate) fn is_own_name(name: &str) -> bool {
 pub(crate) fn new_keyspace(engine: &Engine, name: &str) -> (Arc<KeyspaceState>, Vec<Change>) {
     let id = KeyspaceId(engine.manifest().with_state(|state| state.next_keyspace));
     let (state, chunk_id) = empty_keyspace(engine, name, id);
+    (state, keyspace_changes(id, name, chunk_id))
+}
+
+fn keyspace_changes(id: KeyspaceId, name: &str, chunk: ChunkId) -> Vec<Change> {
     let record = ChunkRecord {
-        id: chunk_id,
+        id: chunk,
         keyspace: id,
         low: Vec::new(),
         parts: Vec::new(),
     };
-    let changes = vec![
-        Change::CreateKeyspace {
-            id,
-            name: name.to_owned(),
-        },
+    let name = name.to_owned();
+    vec![
+        Change::CreateKeyspace { id, name },
         Change::SetChunk(record),
-    ];
-    (state, changes)
+    ]
 }
 
 /// A keyspace with one empty chunk, and that chunk's id; in memory only.

@@ -1,10 +1,14 @@
 //! Gathering [`Stats`] from the counters and from the chunks.
 
 use crate::engine::Engine;
+use crate::funk::tables::file_blocks;
+use crate::manifest::edit::Place;
 use crate::memory::Use;
 use crate::metrics::Stats;
 use crate::pauses::Waits;
 use crate::write::commit_log::Writing;
+use evendb_storage::TableId;
+use std::collections::HashMap;
 
 impl Engine {
     pub(crate) fn stats(&self) -> Stats {
@@ -12,7 +16,6 @@ impl Engine {
         let admission = &self.admission;
         let waits = [&admission.room, &admission.pace, &admission.debt].map(Waits::stats);
         self.metrics.fill(&mut stats, waits);
-        self.fill_space(&mut stats.space);
         let memory = &mut stats.memory;
         memory.budget = self.options.memory_budget;
         memory.deltas = self.admission.delta_used();
@@ -34,6 +37,8 @@ impl Engine {
         for keyspace in self.keyspaces() {
             stats.memory.metadata += keyspace.index.load_full().bytes() as u64;
         }
+        // Chunks may share a table.
+        let mut files: HashMap<TableId, u64> = HashMap::new();
         for (keyspace, chunk) in self.chunks() {
             let view = chunk.view.load_full();
             stats.chunks += 1;
@@ -49,7 +54,11 @@ impl Engine {
                 .map(|table| table.part.meta.data_bytes)
                 .sum::<u64>();
             stats.debt_bytes += self.debt_of(&keyspace, &chunk, &view);
+            let tables = view.funk.tables().map(|table| &table.part);
+            let in_files = tables.filter(|part| part.place == Place::File);
+            files.extend(in_files.map(|part| (part.table, file_blocks(part.meta.len))));
         }
+        self.fill_space(&mut stats.space, files.values().sum());
         // Pages outlive their munks until nobody reads them, or a user drops its value.
         let pages = self.ledger().bytes(Use::Munks);
         stats.memory.unreclaimed =

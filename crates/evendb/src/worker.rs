@@ -631,7 +631,12 @@ impl Engine {
         if let Some(manifest) = &self.manifest
             && self.failure().is_none()
         {
-            result = self.checkpoint().and_then(|()| match manifest.seal() {
+            let shrinks = self.shrinks_at_end.load(Ordering::Relaxed);
+            result = match shrinks {
+                true => self.checkpoint_at_lap(),
+                false => self.checkpoint(),
+            };
+            result = result.and_then(|()| match manifest.seal() {
                 // What it would have recorded only helps to tell damage from a torn end.
                 Err(error) if error.kind() == evendb_storage::ErrorKind::NoSpace => Ok(()),
                 sealed => sealed.map_err(|error| self.latch_error(error.into())),
@@ -644,6 +649,10 @@ impl Engine {
         if let Some(log) = &self.commit_log {
             // Before the lock goes: nobody writes to the file after that.
             log.close();
+        }
+        if self.failure().is_none() && result.is_ok() && self.shrinks_at_end.load(Ordering::Relaxed)
+        {
+            self.give_all_back();
         }
         for _ in 0..4 {
             self.collect();

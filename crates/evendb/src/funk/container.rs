@@ -19,7 +19,7 @@
 //! apart ([`Container::find_punched`]).
 
 use super::extents::{Extent, Extents};
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use evendb_storage::vfs::{File, WriteBehind};
 use evendb_storage::{Error, Result};
@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// How much the file grows at a time, at least.
-const GROW_BYTES_MIN: u64 = 256 << 10;
+pub(crate) const GROW_BYTES_MIN: u64 = 64 << 10;
 
 struct Space {
     extents: Extents,
@@ -84,7 +84,8 @@ const PUNCHED_BYTES_MAX: u64 = 16 << 20;
 pub(crate) struct Container {
     file: Arc<dyn File>,
     space: Mutex<Space>,
-    grow_bytes: u64,
+    /// How much it grows at a time: more where there is more data.
+    grow_bytes: AtomicU64,
     /// The disk is full: take what is needed, and no step ahead.
     sparing: AtomicBool,
     /// No hole of the allocator's is without blocks.
@@ -97,13 +98,7 @@ fn sectors(len: u64) -> u64 {
 
 impl Container {
     /// `extents` holds what the manifest names; `allocated` is the file's length.
-    pub(crate) fn new(
-        file: Arc<dyn File>,
-        extents: Extents,
-        allocated: u64,
-        grow_bytes: u64,
-    ) -> Container {
-        let grow_bytes = grow_bytes.max(GROW_BYTES_MIN);
+    pub(crate) fn new(file: Arc<dyn File>, extents: Extents, allocated: u64) -> Container {
         file.expect_random_reads();
         Container {
             file,
@@ -113,7 +108,7 @@ impl Container {
                 punched: BTreeMap::new(),
                 punched_bytes: 0,
             }),
-            grow_bytes,
+            grow_bytes: AtomicU64::new(GROW_BYTES_MIN),
             sparing: AtomicBool::new(false),
             punched_found: AtomicBool::new(allocated == 0),
         }
@@ -124,11 +119,18 @@ impl Container {
         self.sparing.store(yes, Ordering::Relaxed);
     }
 
+    /// Has the file grow by so much at a time, at least.
+    pub(crate) fn set_grow_bytes(&self, bytes: u64) {
+        // Relaxed: a hint.
+        self.grow_bytes
+            .store(bytes.max(GROW_BYTES_MIN), Ordering::Relaxed);
+    }
+
     /// How much more than is needed the file grows.
     fn step_bytes(&self) -> u64 {
         match self.sparing.load(Ordering::Relaxed) {
             true => PUNCH_BYTES_MIN,
-            false => self.grow_bytes,
+            false => self.grow_bytes.load(Ordering::Relaxed),
         }
     }
 
@@ -392,11 +394,13 @@ mod tests {
     use evendb_storage::vfs::{SimVfs, Vfs};
     use std::path::Path;
 
-    const STEP: u64 = GROW_BYTES_MIN;
+    const STEP: u64 = 256 << 10;
 
     fn container(vfs: &SimVfs) -> Container {
         let file = vfs.create(Path::new("/logs")).unwrap();
-        Container::new(file, Extents::new(0), 0, STEP)
+        let container = Container::new(file, Extents::new(0), 0);
+        container.set_grow_bytes(STEP);
+        container
     }
 
     #[test]

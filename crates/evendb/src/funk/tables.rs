@@ -20,7 +20,7 @@ use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use crate::sync::lazy::LazyArc;
 use crate::sync::{Arc, Mutex, Weak, epoch};
 use evendb_storage::table::Table;
-use evendb_storage::vfs::{File, Vfs};
+use evendb_storage::vfs::{BLOCK_BYTES, File, Vfs};
 use evendb_storage::{Error, TableId};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -39,6 +39,8 @@ struct Reaper {
     leaving: Mutex<Vec<(Arc<Table>, u64)>>,
     /// Bytes of tables that no chunk names any more and that are still there.
     bytes: AtomicU64,
+    /// Blocks of those that are files.
+    file_bytes: AtomicU64,
 }
 
 impl Reaper {
@@ -46,6 +48,17 @@ impl Reaper {
     fn gone(&self, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
+
+    fn file_is_gone(&self, bytes: u64) {
+        self.file_bytes
+            .fetch_sub(file_blocks(bytes), Ordering::Relaxed);
+        self.gone(bytes);
+    }
+}
+
+/// What the blocks of a file of this length take, as far as file systems agree.
+pub(crate) fn file_blocks(len: u64) -> u64 {
+    len.next_multiple_of(BLOCK_BYTES as u64)
 }
 
 /// One table on disk.
@@ -101,8 +114,13 @@ impl Registry {
             if entry.1 == 0 {
                 known.remove(&id);
                 drop(known);
-                let reaper = &table.shared.reaper.bytes;
-                reaper.fetch_add(table.part.meta.len, Ordering::Relaxed);
+                let (reaper, len) = (&table.shared.reaper, table.part.meta.len);
+                reaper.bytes.fetch_add(len, Ordering::Relaxed);
+                if table.part.place == Place::File {
+                    reaper
+                        .file_bytes
+                        .fetch_add(file_blocks(len), Ordering::Relaxed);
+                }
                 table.released.store(true, Ordering::Release);
             }
         }
@@ -363,6 +381,11 @@ impl Tables {
         self.shared.reaper.bytes.load(Ordering::Relaxed)
     }
 
+    /// The same of files alone, in blocks: extents are the container's.
+    pub(crate) fn pending_file_bytes(&self) -> u64 {
+        self.shared.reaper.file_bytes.load(Ordering::Relaxed)
+    }
+
     /// Frees the extents of tables that are no longer needed. No I/O.
     pub(crate) fn free_extents(&self) {
         while let Some((offset, len)) = self.shared.reaper.extents.pop() {
@@ -381,7 +404,7 @@ impl Tables {
         let _ = self.shared.vfs.remove(&table_path(&self.shared.dir, id));
         match table {
             Some(table) => self.shared.reaper.leaving.lock().push((table, len)),
-            None => self.shared.reaper.gone(len),
+            None => self.shared.reaper.file_is_gone(len),
         }
         true
     }
@@ -395,7 +418,7 @@ impl Tables {
         reaper.leaving.lock().extend(keep);
         for (table, len) in done {
             drop(table);
-            reaper.gone(len);
+            reaper.file_is_gone(len);
         }
     }
 }

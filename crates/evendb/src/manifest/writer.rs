@@ -31,7 +31,9 @@ use evendb_storage::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
 const ROTATE_BYTES_MIN: u64 = 4 << 20;
-const PREALLOCATE_BYTES: u64 = 256 << 10;
+/// A step ahead is as long as the file, within these.
+const PREALLOCATE_BYTES_MIN: u64 = 32 << 10;
+const PREALLOCATE_BYTES_MAX: u64 = 256 << 10;
 /// Of the room that is reserved, this much only an epoch's beginning may use: on a full disk a
 /// database can be opened hundreds of times before it is gone.
 const EPOCH_RESERVE_BYTES: u64 = 32 << 10;
@@ -39,6 +41,9 @@ const EPOCH_RESERVE_BYTES: u64 = 32 << 10;
 /// ones of jobs, and two checkpoints that touch each chunk.
 const EDITS_RESERVE_BYTES_MIN: u64 = 64 << 10;
 const EDITS_RESERVE_PART: u64 = 4;
+/// What a small manifest has reserved.
+pub(crate) const RESERVE_BYTES_MIN: u64 =
+    EDITS_RESERVE_BYTES_MIN + EPOCH_RESERVE_BYTES + PREALLOCATE_BYTES_MIN;
 /// A new file is not worth it for less.
 const SHRINK_BYTES_MIN: u64 = 64 << 10;
 const CURRENT_MAGIC: &[u8; 8] = b"EVENCUR1";
@@ -480,8 +485,9 @@ impl Writer {
     fn reserve(&mut self, end: u64, ahead: bool) -> Result<()> {
         let kept = end + self.edits_bytes;
         if ahead && kept > self.allocated {
+            let step = end.clamp(PREALLOCATE_BYTES_MIN, PREALLOCATE_BYTES_MAX);
             let _ = self
-                .reserve_up_to(kept + PREALLOCATE_BYTES)
+                .reserve_up_to(kept + step)
                 .or_else(|_| self.reserve_up_to(kept));
         }
         self.reserve_up_to(end)

@@ -459,6 +459,21 @@ impl Stats {
                 space.commit_log_bytes,
                 "the commit log's file",
             ),
+            held(
+                "space.ballast_bytes",
+                space.ballast_bytes,
+                "kept back for deletes on a full disk",
+            ),
+            held(
+                "space.container_bytes",
+                space.container_bytes,
+                "the file of the chunks' logs",
+            ),
+            held(
+                "space.manifest_bytes",
+                space.manifest_bytes,
+                "the manifest's file",
+            ),
         ]
     }
 }

@@ -71,7 +71,9 @@ impl Engine {
             high: None,
         };
         let spans: Vec<Span> = self.keyspaces().into_iter().map(whole).collect();
-        self.compact(&spans)
+        let done = self.compact(&spans)?;
+        self.shrinks_at_end.store(true, Ordering::Relaxed);
+        Ok(done)
     }
 
     /// Compacts the chunks of the spans. A chunk that cannot be read does not keep the others from

@@ -24,7 +24,7 @@
 //! acting on it a moment too late does no harm.
 
 use super::picker::{Shrinking, pick_idle};
-use super::space::{expected_live_bytes, room_step};
+use super::space::expected_live_bytes;
 use crate::chunk::Chunk;
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result};
@@ -131,9 +131,7 @@ impl Engine {
                     return;
                 }
                 // What is in memory keeps room in the container: a checkpoint first, if it is much.
-                if self.admission.delta_used() > room_step(&self.options)
-                    && !self.dirty.lock().is_empty()
-                {
+                if self.admission.delta_used() > self.room_step() && !self.dirty.lock().is_empty() {
                     drop(state);
                     self.request_checkpoint();
                     return;
@@ -377,7 +375,7 @@ mod tests {
         drop(snapshot);
         assert!(db.idle_pass().unwrap() > 0);
         assert!(db.engine().is_idle());
-        let step = room_step(&db.engine().options);
+        let step = db.engine().room_step();
         assert_eq!(db.engine().room_kept(), (step / 2, step));
         db.put("again", "busy").unwrap();
         db.engine().room_ahead();

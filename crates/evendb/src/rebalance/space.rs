@@ -15,11 +15,15 @@
 //! through atomics, at worst of two rounds mixed, which does no harm.
 
 use super::picker::{ChunkStats, Limits, LogBudget, log_bytes_max, log_weight};
+use crate::ballast::BALLAST;
 use crate::chunk::{Chunk, Heat};
-use crate::engine::Engine;
-use crate::manifest::edit::Place;
+use crate::engine::{Engine, value_extent_path};
+use crate::funk::container::GROW_BYTES_MIN;
+use crate::manifest::writer;
 use crate::metrics::SpaceStats;
+use crate::observe;
 use crate::options::Options;
+use crate::recovery::{COMMIT_LOG, CONTAINER, LOCK};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -48,13 +52,14 @@ pub(crate) struct Space {
     stats: Mutex<SpaceStats>,
     /// Bytes of a record, on average.
     record_bytes: AtomicU64,
+    /// Keys and values in tables, obsolete ones included.
+    data_bytes: AtomicU64,
     chunks: AtomicU64,
 }
 
-/// Room on the disk that puts may ask for before the next look: so that they find it there,
-/// and do not wait for a file system that is busy with a checkpoint's writes.
-pub(super) fn room_step(options: &Options) -> u64 {
-    (options.delta_bytes_max() / 4).max(64 << 10)
+/// The most of [`Engine::room_step`].
+fn room_step_max(options: &Options) -> u64 {
+    (options.delta_bytes_max() / 4).max(GROW_BYTES_MIN)
 }
 
 /// Sums over chunks.
@@ -71,7 +76,6 @@ struct Sums {
     records: u64,
     rate: f64,
     weight: f64,
-    tables: u64,
     /// Log bytes beyond the limits, and all limits together.
     overdue: u64,
     limits: u64,
@@ -161,13 +165,6 @@ impl Engine {
             let view = chunk.view.load_full();
             let stats = self.own_figures(chunk, &view);
             sums.add(&stats, &limits);
-            // Tables in the container are counted with it.
-            let files = view
-                .funk
-                .tables()
-                .filter(|table| table.part.place == Place::File);
-            let bytes: u64 = files.map(|table| table.part_len()).sum();
-            sums.tables += bytes / if stats.shares_tables { 2 } else { 1 };
             // Limits move with what the others hold, so a chunk comes above its own by itself.
             if !stats.appended_in_order && stats.log_bytes > log_bytes_max(&stats, &limits) {
                 self.work.push_maintenance(chunk);
@@ -192,9 +189,19 @@ impl Engine {
             .store(sums.weight.to_bits(), Ordering::Relaxed);
     }
 
+    /// Room on the disk that puts may ask for before the next look: so that they find it there,
+    /// and do not wait for a file system that is busy with a checkpoint's writes. In proportion to what
+    /// there is: a small database takes little ahead.
+    pub(crate) fn room_step(&self) -> u64 {
+        let there = self.admission.delta_used() + self.space.data_bytes.load(Ordering::Relaxed) / 4;
+        let step = there.clamp(GROW_BYTES_MIN, room_step_max(&self.options));
+        self.container.set_grow_bytes(step);
+        step
+    }
+
     /// Room that is kept beyond what the deltas need: at least, and at most.
     pub(super) fn room_kept(&self) -> (u64, u64) {
-        let step = room_step(&self.options);
+        let step = self.room_step();
         match self.is_idle() {
             true => (step / 2, step),
             false => (2 * step, 3 * step),
@@ -208,7 +215,11 @@ impl Engine {
             return;
         }
         let wanted = self.admission.delta_used() + self.room_kept().0;
-        if self.container.free_bytes() < wanted && self.container.ensure_room(wanted).is_ok() {
+        // What is kept back for so much data first.
+        if self.container.free_bytes() < wanted
+            && self.cover_data(wanted).is_ok()
+            && self.container.ensure_room(wanted).is_ok()
+        {
             self.note_disk_room();
         }
     }
@@ -233,25 +244,28 @@ impl Engine {
 
     fn note_space(&self, sums: &Sums) {
         self.space.chunks.store(sums.chunks, Ordering::Relaxed);
-        let (free, punched, allocated) = self.container.space();
+        self.space.data_bytes.store(sums.data, Ordering::Relaxed);
+        *self.space.stats.lock() = self.space_stats(sums);
+        let record_bytes = sums.live / sums.records.max(1);
+        self.space
+            .record_bytes
+            .store(record_bytes, Ordering::Relaxed);
+    }
+
+    /// What a look at the chunks tells; the blocks of files are for who asks.
+    fn space_stats(&self, sums: &Sums) -> SpaceStats {
+        let (free, punched, _) = self.container.space();
         let garbage = sums.data.saturating_sub(sums.live);
         let log_garbage = sums.log_garbage.min(garbage);
-        let stats = SpaceStats {
+        SpaceStats {
             live_bytes: sums.live,
             garbage_log_bytes: log_garbage,
             garbage_sstable_bytes: garbage - log_garbage,
             tombstones: sums.tombstones,
             container_free_bytes: free,
             container_punched_bytes: punched,
-            deletion_pending_bytes: 0,
-            disk_bytes: sums.tables + allocated - punched + self.ring_capacity(),
-            commit_log_bytes: self.ring_capacity(),
-        };
-        *self.space.stats.lock() = stats;
-        let record_bytes = sums.live / sums.records.max(1);
-        self.space
-            .record_bytes
-            .store(record_bytes, Ordering::Relaxed);
+            ..SpaceStats::default()
+        }
     }
 
     /// Whether so many deletions in RAM would free enough on the disk for a checkpoint of their own.
@@ -260,12 +274,46 @@ impl Engine {
         bytes > (self.space.stats.lock().live_bytes / 32).max(self.options.chunk_bytes_max())
     }
 
-    /// For [`crate::metrics::Stats`].
-    pub(crate) fn fill_space(&self, stats: &mut SpaceStats) {
-        *stats = *self.space.stats.lock();
-        stats.commit_log_bytes = self.ring_capacity();
+    /// For [`crate::metrics::Stats`]; the SSTables take `table_bytes`.
+    pub(crate) fn fill_space(&self, stats: &mut SpaceStats, table_bytes: u64) {
+        *stats = match self.manifest {
+            Some(_) => *self.space.stats.lock(),
+            // A reader has no rounds.
+            None => {
+                let limits = self.picker_limits();
+                let mut sums = Sums::default();
+                for (_, chunk) in self.chunks() {
+                    let view = chunk.view.load_full();
+                    sums.add(&self.own_figures(&chunk, &view), &limits);
+                }
+                self.space_stats(&sums)
+            }
+        };
         stats.deletion_pending_bytes = self.tables.pending_bytes();
-        stats.disk_bytes += stats.deletion_pending_bytes;
+        // The file system knows. What cannot be asked is not counted.
+        let blocks = |name: &str| {
+            let bytes = self.vfs.allocated_bytes(&self.dir.join(name));
+            bytes.unwrap_or(0)
+        };
+        stats.commit_log_bytes = blocks(COMMIT_LOG);
+        stats.ballast_bytes = blocks(BALLAST);
+        stats.container_bytes = blocks(CONTAINER);
+        stats.manifest_bytes = match writer::read_current(&*self.vfs, &self.dir) {
+            Ok((id, _)) => blocks(&format!("MANIFEST-{id:06}")),
+            Err(_) => 0,
+        };
+        let extents = self.value_extents.lock().clone();
+        let path = |id: u64| self.vfs.allocated_bytes(&value_extent_path(&self.dir, id));
+        let values = extents.iter().map(|&(_, id)| path(id).unwrap_or(0));
+        let small = ["CURRENT", LOCK, observe::live::NAME].map(blocks);
+        stats.disk_bytes = table_bytes
+            + self.tables.pending_file_bytes()
+            + stats.commit_log_bytes
+            + stats.ballast_bytes
+            + stats.container_bytes
+            + stats.manifest_bytes
+            + values.sum::<u64>()
+            + small.iter().sum::<u64>();
     }
 }
 

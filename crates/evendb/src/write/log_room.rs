@@ -106,6 +106,28 @@ impl Engine {
         }
     }
 
+    /// The last checkpoint of a database that is to be as small as it can be: it leaves the ring empty at
+    /// the start of a lap. All writes have ended.
+    pub(crate) fn checkpoint_at_lap(&self) -> Result<()> {
+        let begins = |engine: &Engine| engine.commit_log.as_ref().is_none_or(CommitLog::begin_lap);
+        if !begins(self) {
+            // The live part goes from one lap to the next: not after this.
+            self.checkpoint()?;
+            begins(self);
+        }
+        self.checkpoint()
+    }
+
+    /// At the end: what was kept ahead for puts, and what more is kept back than the data asks for. The
+    /// log has ended.
+    pub(crate) fn give_all_back(&self) {
+        if let Some(log) = &self.commit_log {
+            log.give_back();
+        }
+        self.ballast.shrink_to(self.table_bytes());
+        while self.container.give_excess_back(0, usize::MAX, &|_| true) > 0 {}
+    }
+
     /// Room may have come back.
     pub(crate) fn unstick_log(&self) {
         self.log_is_stuck.store(false, Ordering::Relaxed);

@@ -56,6 +56,10 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     ///
     /// An exclusive owner leaves its process id in the file while it holds the lock.
     fn lock(&self, path: &Path, shared: bool) -> io::Result<Box<dyn LockGuard>>;
+    /// Bytes that the blocks of the file `path` take on the device ([`File::allocated_bytes`]).
+    fn allocated_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.open(path, false)?.allocated_bytes()
+    }
     /// How many files the process may have open at once, where there is a limit.
     fn open_files_max(&self) -> Option<u64> {
         None

@@ -136,6 +136,10 @@ impl Vfs for OsVfs {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
+    fn allocated_bytes(&self, path: &Path) -> io::Result<u64> {
+        Ok(fs::metadata(path)?.blocks() * 512)
+    }
+
     fn open_files_max(&self) -> Option<u64> {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         limit.current

@@ -246,13 +246,13 @@ impl CommitLog {
     }
 
     /// The mapping, if what begins at `lsn` is copied into it.
-    fn mapping_at(&self, lsn: u64) -> Option<&dyn Mapping> {
+    pub(super) fn mapping_at(&self, lsn: u64) -> Option<&dyn Mapping> {
         let mapping = self.mapping.as_deref()?;
         (lsn >= self.written_below.load(Ordering::Relaxed)).then_some(mapping)
     }
 
     /// Covers the rest of the lap.
-    fn fill(
+    pub(super) fn fill(
         &self,
         ring: &mut Ring,
         mapping: Option<&dyn Mapping>,
@@ -310,7 +310,7 @@ impl CommitLog {
         written
     }
 
-    fn write_failed(&self, error: io::Error) -> Error {
+    pub(super) fn write_failed(&self, error: io::Error) -> Error {
         let error = Error::io(self.file.path(), "write the commit log", error);
         self.latch(error)
     }

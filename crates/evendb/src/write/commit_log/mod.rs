@@ -36,7 +36,7 @@ mod tend;
 pub(crate) use append::{CommitLog, Writing};
 pub(crate) use record::LogRecord;
 pub(crate) use recover::{Segment, recover};
-pub(crate) use room::{LivePart, create_file, room_found};
+pub(crate) use room::{LivePart, create_file, first_room, room_found};
 pub(crate) use survey::{Surveyed, survey};
 
 /// Position in the commit log in bytes; only grows, over restarts too.

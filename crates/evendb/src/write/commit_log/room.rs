@@ -249,6 +249,46 @@ impl CommitLog {
         Ok(may_grow)
     }
 
+    /// Has the next record begin a new lap, so that a checkpoint leaves the ring empty at its start.
+    /// Nobody appends any more but who calls. Whether it could.
+    pub(crate) fn begin_lap(&self) -> bool {
+        if self.capacity > GROWING_CAPACITY_MAX || self.check_error().is_err() {
+            return false;
+        }
+        let mut ring = self.ring.lock();
+        let head = self.head().0;
+        let rest = self.capacity - head % self.capacity;
+        if rest == self.capacity {
+            return true;
+        }
+        // As an append that goes there: it must not come to the tail.
+        if !self.is_in_one_lap() || !self.is_backed() {
+            return false;
+        }
+        let tail = self.tail().0;
+        let filled = self.fill(&mut ring, self.mapping_at(head), head, rest, tail);
+        if filled.map_err(|error| self.write_failed(error)).is_err() {
+            return false;
+        }
+        ring.fillers.push_back((head + rest, rest));
+        self.head.store(head + rest, Ordering::Release);
+        true
+    }
+
+    /// Gives back all blocks but those of a new ring's room, of a ring that is empty at the start of a lap
+    /// and has ended. What the file system does not take back is there for the next life.
+    pub(crate) fn give_back(&self) {
+        let grower = self.grower.lock();
+        let (head, first) = (self.head().0, first_room(self.capacity));
+        let is_empty = head == self.tail().0 && head.is_multiple_of(self.capacity);
+        if let Some(file) = &*grower
+            && is_empty
+            && self.room() > first
+        {
+            let _ = file.punch_hole(first, self.capacity - first);
+        }
+    }
+
     /// Whether head and tail are in one lap: then what lies between has no filler, and the live part
     /// ends below the room.
     fn is_in_one_lap(&self) -> bool {
