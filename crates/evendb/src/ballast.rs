@@ -102,6 +102,13 @@ impl Ballast {
         self.parts_for(self.covered()).0
     }
 
+    /// So much data makes it as large as it gets.
+    pub(crate) fn data_bytes_max(&self) -> u64 {
+        self.chunk_bytes
+            .max(self.tombstone_bytes)
+            .min(PART_BYTES_MAX)
+    }
+
     /// Bytes of data for which it is large enough.
     pub(crate) fn covered(&self) -> u64 {
         self.covered.load(Ordering::Relaxed)
@@ -147,13 +154,14 @@ impl Ballast {
     }
 
     /// There are `data` bytes, whatever was expected: it is whole again when it is laid down for those.
+    /// Of less data only what is owed takes note: puts look again before they rely on it.
     fn expect(&self, data: u64) {
         let _one_at_a_time = self.changing.lock();
         let covered = self.covered();
-        if data > covered {
-            if self.parts_for(data) != self.parts_for(covered) {
-                self.whole.store(false, Ordering::Relaxed);
-            }
+        if data > covered && self.parts_for(data) != self.parts_for(covered) {
+            self.whole.store(false, Ordering::Relaxed);
+        }
+        if data > covered || self.is_owed() {
             self.covered.store(data, Ordering::Relaxed);
         }
     }
@@ -301,9 +309,13 @@ impl Engine {
             self.set_sparing(true);
             self.disk_room.store(0, Ordering::Relaxed);
         }
-        if !self.ballast.covers_any() {
+        let is_whole = self.ballast.whole.load(Ordering::Relaxed);
+        if !(is_whole && self.ballast.covers_any()) {
             let data = self.table_bytes() + self.admission.delta_used();
             self.ballast.expect(data);
+            if self.ballast.is_owed() {
+                self.disk_room.store(0, Ordering::Relaxed);
+            }
         }
         Ok(self.ballast.restore(edits)?)
     }

@@ -30,13 +30,11 @@ pub(crate) struct Locked {
     pub(crate) guard: Option<Box<dyn LockGuard>>,
     /// There was no database when it was taken.
     pub(crate) creates: bool,
-    /// What a new one takes on the disk.
-    pub(crate) needs: u64,
 }
 
 /// What a new database takes on the disk, with a first record: its ring, what it keeps back, room for
 /// runs and edits, and a few small files.
-pub(crate) fn room_needed(options: &Options) -> u64 {
+fn room_needed(options: &Options) -> u64 {
     let ring = match options.durability {
         Durability::Relaxed => 0,
         _ => commit_log::first_room(options.ring_bytes()),
@@ -54,10 +52,13 @@ pub(crate) struct Creation {
     /// Directories that were missing, the innermost first.
     missing: Vec<PathBuf>,
     names: Vec<OsString>,
+    /// What a new database takes on the disk.
+    needs: u64,
 }
 
 impl Creation {
-    pub(crate) fn begin(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Creation> {
+    pub(crate) fn begin(options: &Options, dir: &Path) -> Result<Creation> {
+        let vfs = &options.vfs;
         let mut missing = Vec::new();
         for ancestor in dir.ancestors() {
             if vfs
@@ -79,6 +80,7 @@ impl Creation {
             dir: dir.to_owned(),
             missing,
             names,
+            needs: room_needed(options),
         };
         match vfs.create_dir_all(dir) {
             Ok(()) => Ok(creation),
@@ -92,7 +94,6 @@ impl Creation {
     /// Removes what was created, as far as the disk lets it, and says why, and of a full disk how much
     /// room it takes. The lock is held until its file is gone.
     pub(crate) fn undo(&self, locked: Option<Locked>, error: Error) -> Error {
-        let needs = locked.as_ref().map(|locked| locked.needs);
         match locked {
             // Somebody else created it meanwhile: theirs, whatever went wrong with it here.
             Some(locked) if !locked.creates => return error,
@@ -114,8 +115,8 @@ impl Creation {
         for dir in &self.missing {
             let _ = self.vfs.remove_dir(dir);
         }
-        match (error.kind(), needs) {
-            (ErrorKind::NoSpace, Some(bytes)) => self.no_room(bytes, &error),
+        match error.kind() {
+            ErrorKind::NoSpace => self.no_room(&error),
             _ => error,
         }
     }
@@ -133,7 +134,7 @@ impl Creation {
         }
     }
 
-    fn no_room(&self, bytes: u64, error: &Error) -> Error {
+    fn no_room(&self, error: &Error) -> Error {
         let source =
             std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
         let message = format!(
@@ -141,7 +142,7 @@ impl Creation {
              of free space with this memory budget, and less with a smaller one (memory_budget, \
              --memory)",
             self.dir.display(),
-            bytes.div_ceil(1 << 10)
+            self.needs.div_ceil(1 << 10)
         );
         Error::new(ErrorKind::NoSpace, message)
     }

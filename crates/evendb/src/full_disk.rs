@@ -195,17 +195,30 @@ impl Engine {
     fn covered_room(&self) -> u64 {
         match self.ballast.covers_any() {
             true => u64::MAX,
+            // Where there is much data it covers any.
             false => self.ballast.covered().saturating_sub(self.table_bytes()),
         }
     }
 
-    /// Bytes in tables; those that chunks share count for each. Of a small database.
+    /// Bytes in tables, as far as it matters for what is kept back: of much data only that it is much.
+    /// Tables that chunks share count for each.
     pub(crate) fn table_bytes(&self) -> u64 {
-        let bytes = |chunk: &Arc<Chunk>| -> u64 {
-            let view = chunk.view.load_full();
-            view.funk.tables().map(|table| table.part_len()).sum()
-        };
-        self.chunks().iter().map(|(_, chunk)| bytes(chunk)).sum()
+        let much = self.ballast.data_bytes_max();
+        let mut sum = 0;
+        for keyspace in self.keyspaces() {
+            for (_, chunk) in keyspace.index.load_full().iter() {
+                let view = chunk.view.load_full();
+                sum += view
+                    .funk
+                    .tables()
+                    .map(|table| table.part_len())
+                    .sum::<u64>();
+                if sum > much {
+                    return sum;
+                }
+            }
+        }
+        sum
     }
 
     /// A delete on a full disk that has used up what was kept for deletes: does what frees space,

@@ -164,6 +164,8 @@ impl Options {
     /// | 8 GiB | 10 MiB | 256 MiB | 1 GiB | 512 MiB | up to 2.1 GiB | 4.2 GiB and more |
     /// | 64 GiB | 10 MiB | 256 MiB | 8 GiB | 4 GiB | up to 17 GiB | 34 GiB and more |
     ///
+    /// On disk the commit log takes only as much of that as was needed so far, from 16 to 256 KiB on.
+    ///
     /// What chunks, closed tables and buffers take comes off the last two. A chunk's log may have 35 %
     /// of a chunk without a munk, and twice a chunk with one.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
@@ -292,7 +294,8 @@ impl Options {
         self
     }
 
-    /// Size of the commit log in bytes, fixed when the database is created. Default: an eighth of
+    /// Greatest size of the commit log in bytes, fixed when the database is created; it grows up to that
+    /// as it is needed (more than 256 MiB are taken at once). Default: an eighth of
     /// the memory budget, but at most 256 MiB; at [`Durability::Sync`], where it takes no memory, half
     /// of the budget up to 128 MiB, if that is more. From 64 KiB to 1 TiB.
     pub fn commit_log_bytes(mut self, bytes: u64) -> Self {

@@ -16,7 +16,7 @@ use crate::ballast::{Ballast, Need};
 use crate::chunk::index::Index;
 use crate::chunk::record::RecordRef;
 use crate::chunk::{ChargedDelta, Chunk, KeyRange, View};
-use crate::creation::{Creation, Locked, room_needed};
+use crate::creation::{Creation, Locked};
 use crate::db::DEFAULT_KEYSPACE;
 use crate::directory::{self, Wish};
 use crate::engine::{Assembly, Engine, value_extent_path};
@@ -89,7 +89,7 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
             (false, true) => Wish::Create,
         };
         directory::check_vacant(&*vfs, &dir, wish)?;
-        creation = Some(Creation::begin(&vfs, &dir)?);
+        creation = Some(Creation::begin(&options, &dir)?);
     }
     let mut locked = None;
     let opened = open_locked(vfs, dir, options, &mut locked);
@@ -115,7 +115,6 @@ fn open_locked(
     let locked = locked.insert(Locked {
         guard,
         creates: !exists,
-        needs: room_needed(&options),
     });
     let manifest = match exists {
         true => None,

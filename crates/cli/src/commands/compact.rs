@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use evendb::Compaction;
+use evendb::{Compaction, Options, SpaceStats};
 use serde_json::json;
 
 use crate::commands::key_arguments::KeyForm;
@@ -12,8 +12,9 @@ use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 /// Rewrite what has garbage, so that the database is as small as it can be
 ///
 /// Does all reorganisation that is owed, then rewrites each chunk that has a log, tombstones,
-/// several tables or old versions. Without --keyspace and --prefix: all keyspaces. Sizes are those
-/// of tables and logs before and after.
+/// several tables or old versions. Without --keyspace and --prefix: all keyspaces, and what is reserved
+/// for puts to come is given back. Sizes are those of tables and logs before and after, then those of all
+/// files, as du counts them.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb compact files.db
@@ -43,6 +44,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         .as_ref()
         .map(|text| keys.bound(text))
         .transpose()?;
+    let before = database.stats().space.disk_bytes;
     let done = match (prefix, &arguments.database.keyspace) {
         (Some(prefix), _) => keyspace.compact_prefix(&prefix)?,
         (None, Some(_)) => keyspace.compact()?,
@@ -50,23 +52,32 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     };
     drop(keyspace);
     database.close()?;
+    // What is there now: closing gave back the rest.
+    let options = Options::new().read_only(true);
+    let left = options.open(&arguments.database.db)?.stats().space;
     let mut target = io::stdout().lock();
     if arguments.json {
-        writeln!(target, "{}", as_json(&done))?;
+        writeln!(target, "{}", as_json(&done, before, &left))?;
     } else {
         writeln!(target, "{}", as_text(&done))?;
+        writeln!(target, "{}", on_disk(before, &left))?;
     }
     target.flush()?;
     Ok(Success::Done)
 }
 
-fn as_json(done: &Compaction) -> serde_json::Value {
+fn as_json(done: &Compaction, before: u64, left: &SpaceStats) -> serde_json::Value {
     json!({
         "chunks": done.chunks,
         "rewritten": done.rewritten,
         "bytes_before": done.bytes_before,
         "bytes_after": done.bytes_after,
         "seconds": done.duration.as_secs_f64(),
+        "disk_bytes_before": before,
+        "disk_bytes_after": left.disk_bytes,
+        "commit_log_bytes": left.commit_log_bytes,
+        "ballast_bytes": left.ballast_bytes,
+        "manifest_bytes": left.manifest_bytes,
     })
 }
 
@@ -79,5 +90,19 @@ fn as_text(done: &Compaction) -> String {
         done.duration.as_secs_f64(),
         done.rewritten,
         done.chunks
+    )
+}
+
+/// What is left, and what of it is no data.
+fn on_disk(before: u64, left: &SpaceStats) -> String {
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    format!(
+        "{:.1} MiB on disk before, {:.1} MiB after; of these, the commit log {:.1}, kept back for deletes \
+         on a full disk {:.1}, the manifest {:.1}",
+        mib(before),
+        mib(left.disk_bytes),
+        mib(left.commit_log_bytes),
+        mib(left.ballast_bytes),
+        mib(left.manifest_bytes)
     )
 }
