@@ -75,7 +75,7 @@ fn what_was_kept_for_much_data_goes_with_it() {
             for part in 0..100 {
                 let key = (number * 100 + part)
                     .wrapping_mul(2_654_435_761)
-                    .to_be_bytes();
+                    .to_le_bytes();
                 batch.put(db.default_keyspace(), key, [7; 1_000]);
             }
             batch.commit().expect("commits");
@@ -96,7 +96,7 @@ fn what_was_kept_for_much_data_goes_with_it() {
         assert_eq!(db.get("left").expect("gets").as_deref(), Some(&b"over"[..]));
         assert_eq!(db.iter().count(), 1);
         for number in 0..20_000_u32 {
-            db.put(number.to_be_bytes(), [8; 500]).expect("puts");
+            db.put(number.to_le_bytes(), [8; 500]).expect("puts");
         }
         drop(db);
         assert_eq!(open().iter().count(), 20_001, "{level:?}");
@@ -256,7 +256,7 @@ fn what_is_kept_back_is_enough_for_the_data_there_is() {
             let db = open().expect("opens");
             let mut count = 0;
             let full = (0..200_000_u32).find_map(|number| {
-                let key = number.wrapping_mul(2_654_435_761).to_be_bytes();
+                let key = number.wrapping_mul(2_654_435_761).to_le_bytes();
                 let put = db.put(key, [number as u8; 100]);
                 count += u32::from(put.is_ok());
                 put.err()
