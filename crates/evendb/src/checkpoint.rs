@@ -562,6 +562,7 @@ impl Engine {
             dirty.push((Arc::downgrade(&run.chunk), checkpoint.unwrap_or(0)));
         }
         self.dirty.lock().extend(dirty);
+        self.work.stir();
         self.run_was_cleared();
         self.disk_room.store(0, Ordering::Relaxed);
         if out_of_room {

@@ -418,6 +418,8 @@ impl Engine {
         drop(dirty);
         catalog.remove(name);
         self.tables.registry().release(tables);
+        drop(keyspace);
+        self.work.stir();
         Ok(())
     }
 

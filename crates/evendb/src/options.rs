@@ -320,10 +320,11 @@ impl Options {
         self
     }
 
-    /// How often the database writes its figures for other processes (default: every second; zero:
-    /// never; else from a millisecond to a day): into a small file in its directory that is never synced, and that
+    /// How often the database writes its figures for other processes while it is used (default: every
+    /// second; zero: never; else from a millisecond to a day): into a small file in its directory that is never synced, and that
     /// [`LiveStats::read`](crate::LiveStats::read) and `evendb stats --watch` read. With the feature
-    /// `metrics` they are published as often, too. Not with [`read_only`](Self::read_only), nor
+    /// `metrics` they are published as often, too. A while after the last call they are written once
+    /// more, and then not before the next call. Not with [`read_only`](Self::read_only), nor
     /// without [`workers`](Self::workers).
     pub fn stats_interval(mut self, interval: Duration) -> Self {
         self.stats_interval = interval;

@@ -1,10 +1,19 @@
-//! Background work: one thread for checkpoints and upkeep, one that touches the pages of a mapped
-//! commit log ahead of its head, one that removes files and gives room back, and a small pool that
-//! reorganises chunks.
+//! Background work: the queue of jobs, and who empties it.
+//!
+//! * [`staff`]: the threads of an open database. One is always there; others come when there is
+//!   something for them to do, and go.
+//! * [`upkeep`]: what that one does, and when it may wait until it is woken.
 //!
 //! The queue holds each chunk at most once per kind of job. A panic in a worker latches the
 //! database; nothing is called complete that was not. With no workers nothing here runs, and the
 //! calls that need a checkpoint or a reorganisation do it themselves.
+
+#[cfg(all(test, evendb_loom))]
+mod models;
+mod staff;
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod tests;
+mod upkeep;
 
 use crate::chunk::Chunk;
 use crate::db::Handle;
@@ -12,28 +21,21 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork;
 use crate::manifest::ChunkId;
-use crate::memory::heap::HeapTrim;
 use crate::observe;
 use crate::rebalance::log_merge::CHUNKS_MERGED_MAX;
-use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Arc, Condvar, Mutex, Weak, epoch, thread};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Arc, Condvar, Mutex, Weak};
 use crate::trace;
-use crate::write::commit_log::CommitLog;
+use crossbeam_utils::CachePadded;
+use staff::{ROLES, Role, Staff};
 use std::collections::{HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// How often upkeep looks around.
+pub(crate) use staff::start;
+
+/// How often those look around that have something to do.
 const TICK: Duration = Duration::from_millis(50);
-/// The same while puts wait for memory that readers may still have pinned.
-const TICK_WAITING: Duration = Duration::from_millis(1);
-/// A checkpoint comes at the latest this long after a put. At relaxed level it bounds what a crash
-/// loses; with a commit log it only bounds what the next opening replays, and each one costs every
-/// chunk that was put to a run.
-const CHECKPOINT_INTERVAL_RELAXED: Duration = Duration::from_secs(5);
-const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
-/// Much that is deleted does not wait longer than this for a checkpoint.
-const DELETION_INTERVAL: Duration = Duration::from_secs(1);
 
 enum Job {
     Maintain(Named),
@@ -80,12 +82,25 @@ struct Queue {
     checkpoint_wanted: bool,
     /// The greatest checkpoint that a write waits for and nobody has begun.
     checkpoint_awaited: u64,
+    /// Something happened while upkeep rested.
+    stirred: bool,
+    /// When its rest ends if nobody stirs; none if never.
+    rests_until: Option<Instant>,
+    /// Threads of each role; those that were called since they began their turn; and workers that wait
+    /// for a job.
+    present: [usize; ROLES],
+    called: [bool; ROLES],
+    waiting: usize,
     stop: bool,
 }
 
 impl Queue {
     fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.absorbs.is_empty()
+        self.len() == 0
+    }
+
+    fn len(&self) -> usize {
+        self.jobs.len() + self.absorbs.len()
     }
 }
 
@@ -99,46 +114,74 @@ pub(crate) struct Work {
     upkeep: Condvar,
     /// The queue ran empty.
     idle: Condvar,
-    /// Stop, for who only waits for time to pass.
+    /// Stop, for who only waits for time to pass; and that upkeep rests.
     stopping: Condvar,
-    threads: Mutex<Vec<thread::JoinHandle<()>>>,
     /// A put found half of its room used, and upkeep has not looked since.
     half_full: AtomicBool,
+    /// Upkeep waits until somebody stirs it, or until something is due. A line of its own: every
+    /// call reads it.
+    resting: CachePadded<AtomicBool>,
+    /// Times that a thread of the database began a turn of its work.
+    turns: AtomicU64,
+    staff: Staff,
 }
 
 impl Work {
     /// Has somebody look at the chunk.
     pub(crate) fn push_maintenance(&self, chunk: &Arc<Chunk>) {
-        let mut queue = self.queue.lock();
-        if queue.queued.insert(chunk.id) {
-            queue.jobs.push_back(Job::Maintain(Named::new(chunk)));
-            self.jobs.notify_one();
-        }
+        self.push(|queue| {
+            let new = queue.queued.insert(chunk.id);
+            if new {
+                queue.jobs.push_back(Job::Maintain(Named::new(chunk)));
+            }
+            new
+        });
     }
 
     /// The same for a chunk whose munk has deltas to absorb: that is done before anything else.
     pub(crate) fn push_absorb(&self, chunk: &Arc<Chunk>) {
-        let mut queue = self.queue.lock();
-        if queue.queued.insert(chunk.id) {
-            queue.absorbs.push_back(Named::new(chunk));
-            self.jobs.notify_one();
-        }
+        self.push(|queue| {
+            let new = queue.queued.insert(chunk.id);
+            if new {
+                queue.absorbs.push_back(Named::new(chunk));
+            }
+            new
+        });
     }
 
     /// Has the chunk's munk loaded.
     pub(crate) fn push_load(&self, chunk: &Arc<Chunk>) {
-        let mut queue = self.queue.lock();
-        if queue.loading.insert(chunk.id) {
-            queue.jobs.push_back(Job::Load(Named::new(chunk)));
-            self.jobs.notify_one();
-        }
+        self.push(|queue| {
+            let new = queue.loading.insert(chunk.id);
+            if new {
+                queue.jobs.push_back(Job::Load(Named::new(chunk)));
+            }
+            new
+        });
     }
 
     /// Has the chunk made smaller. There is one such job at a time.
     pub(crate) fn push_shrink(&self, chunk: &Arc<Chunk>) {
+        self.push(|queue| {
+            queue.jobs.push_back(Job::Shrink(Named::new(chunk)));
+            true
+        });
+    }
+
+    /// Adds a job, if `add` has one, and sees to it that somebody does it: a worker that waits, a new
+    /// one, or one that is at work; and, where no thread can be started, upkeep.
+    fn push(&self, add: impl FnOnce(&mut Queue) -> bool) {
         let mut queue = self.queue.lock();
-        queue.jobs.push_back(Job::Shrink(Named::new(chunk)));
+        if !add(&mut queue) {
+            return;
+        }
         self.jobs.notify_one();
+        self.rouse(&mut queue);
+        let short = queue.len() > queue.waiting;
+        if short && queue.present[Role::Worker as usize] < self.staff.workers_max() {
+            drop(queue);
+            self.call(Role::Worker);
+        }
     }
 
     /// Whether any job or checkpoint waits, or a job runs.
@@ -166,6 +209,12 @@ impl Work {
         !self.queue.lock().jobs.is_empty()
     }
 
+    /// Whether jobs wait and there is nobody who does them.
+    fn lacks_worker(&self) -> bool {
+        let queue = self.queue.lock();
+        !queue.is_empty() && queue.present[Role::Worker as usize] == 0
+    }
+
     fn done(&self) {
         let mut queue = self.queue.lock();
         queue.running -= 1;
@@ -175,7 +224,7 @@ impl Work {
     }
 
     pub(crate) fn wake_all(&self) {
-        drop(self.queue.lock());
+        self.rouse(&mut self.queue.lock());
         self.jobs.notify_all();
         self.upkeep.notify_all();
         self.idle.notify_all();
@@ -215,231 +264,109 @@ impl Work {
         waited
     }
 
+    /// Whether upkeep waits until it is woken.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.resting.load(Ordering::Relaxed)
+    }
+
+    /// From now on upkeep is to be woken by whoever leaves something for it. It looks once more for
+    /// what was left before this, and then calls [`Work::rest`].
+    fn begin_rest(&self) {
+        let queue = self.queue.lock();
+        self.resting.store(true, Ordering::Relaxed);
+        drop(queue);
+        // Helpers that wait for a long time may go.
+        self.stopping.notify_all();
+    }
+
+    /// Waits until somebody stirs, a checkpoint is wanted, the time comes, or the threads are to stop.
+    fn rest(&self, until: Option<Instant>) {
+        let mut queue = self.queue.lock();
+        queue.rests_until = until;
+        while !queue.stop && !queue.stirred && !self.is_wanted(&queue) {
+            let Some(until) = until else {
+                self.upkeep.wait(&mut queue);
+                continue;
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.upkeep.wait_for(&mut queue, left).timed_out() {
+                break;
+            }
+        }
+        queue.stirred = false;
+        self.resting.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether a checkpoint is asked for.
+    fn is_wanted(&self, queue: &Queue) -> bool {
+        queue.checkpoint_wanted
+            || queue.checkpoint_awaited > 0
+            || self.half_full.load(Ordering::Relaxed)
+    }
+
+    /// Ends upkeep's rest, if it rests: something was left that it has to look at, now or later.
+    ///
+    /// It is not missed, whatever it is: the lock was taken either after upkeep began to rest, and
+    /// this wakes it; or before, and then upkeep finds what was left. [L11]
+    pub(crate) fn stir(&self) {
+        self.rouse(&mut self.queue.lock());
+    }
+
+    /// The same for calls that wait for nobody and leave nothing that must not wait: where upkeep
+    /// begins to rest at this moment, or the lock is taken, it is left to the next call.
+    #[inline]
+    pub(crate) fn stir_gently(&self) {
+        if self.is_resting() {
+            self.try_stir();
+        }
+    }
+
+    #[cold]
+    fn try_stir(&self) {
+        if let Some(mut queue) = self.queue.try_lock() {
+            self.rouse(&mut queue);
+        }
+    }
+
+    fn rouse(&self, queue: &mut Queue) {
+        // Only ever written under the lock.
+        if self.resting.swap(false, Ordering::Relaxed) {
+            queue.stirred = true;
+            self.upkeep.notify_one();
+        }
+    }
+
     /// Tells the threads to stop and waits for them.
     pub(crate) fn stop(&self) {
         self.queue.lock().stop = true;
         self.wake_all();
-        let threads = std::mem::take(&mut *self.threads.lock());
-        for thread in threads {
-            // A worker's panic has latched the database already.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// What a thread does until the work is stopped.
-type Body = fn(&Engine);
-
-/// Starts the threads of a newly opened database.
-pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
-    if engine.manual() || engine.manifest.is_none() {
-        return Ok(());
-    }
-    let mut bodies: Vec<(String, Body)> = vec![
-        ("evendb-upkeep".into(), upkeep),
-        ("evendb-reaper".into(), reaper),
-    ];
-    if engine.commit_log.as_ref().is_some_and(CommitLog::is_mapped) {
-        bodies.push(("evendb-log".into(), tend));
-    }
-    if !engine.options.stats_interval.is_zero() {
-        bodies.push(("evendb-stats".into(), observe::run));
-    }
-    for number in 0..engine.options.workers {
-        bodies.push((format!("evendb-work-{number}"), worker));
-    }
-    for (name, body) in bodies {
-        let own = engine.clone();
-        let what = format!(
-            "start the thread {name} (the process, its user or its container may have no more, or there is \
-             no memory for its stack: raise that limit, or ask for fewer workers)"
-        );
-        let started = thread::Builder::new().name(name).spawn(move || {
-            if catch_unwind(AssertUnwindSafe(|| body(&own))).is_err() {
-                own.latch_error(Error::new(
-                    ErrorKind::Io,
-                    "a background thread panicked; its message is on standard error",
-                ));
-            }
-        });
-        match started {
-            Ok(thread) => engine.work.threads.lock().push(thread),
-            Err(source) => {
-                engine.work.stop();
-                let error = evendb_storage::Error::io(&engine.dir, &what, source);
-                return Err(error.into());
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Looks after the mapped commit log.
-fn tend(engine: &Engine) {
-    let Some(log) = &engine.commit_log else {
-        return;
-    };
-    let mut tending = log.tending(Instant::now());
-    loop {
-        let pause = log.tend(&mut tending, Instant::now());
-        if engine.work.wait_for_stop(pause) {
-            return;
-        }
-    }
-}
-
-/// Makes queued edits durable, removes the files that they drop, and gives room back: what waits for
-/// the disk and for which nobody waits. A thread of its own, because behind the writes of
-/// reorganisation each of these may take from milliseconds to a second.
-fn reaper(engine: &Engine) {
-    let mut last_flush = Instant::now();
-    let mut more = false;
-    let mut heap = HeapTrim::new();
-    loop {
-        // First of all: until an edit is durable it holds the tables that it drops, in memory too.
-        if last_flush.elapsed() >= TICK && engine.failure().is_none() {
-            last_flush = Instant::now();
-            if engine.manifest().queued() > 0 {
-                // A failure latches; without room the edits wait.
-                let _ = engine.flush_manifest();
-            }
-            more |= engine.space.takes_give_back();
-        }
-        heap.tend(engine);
-        let removed = engine.may_remove() && engine.tables.remove_file();
-        engine.tables.let_go();
-        if more && !removed {
-            more = engine.give_back_room() > 0;
-        }
-        let rest = if removed || more {
-            Duration::ZERO
-        } else {
-            TICK
-        };
-        if engine.work.wait_for_stop(rest) {
-            return;
-        }
-    }
-}
-
-fn upkeep(engine: &Engine) {
-    let mut last_checkpoint = Instant::now();
-    let mut last_round = Instant::now();
-    let mut deletes_before = 0;
-    let mut last_munk_round = Instant::now();
-    let interval = match engine.commit_log {
-        Some(_) => CHECKPOINT_INTERVAL,
-        None => CHECKPOINT_INTERVAL_RELAXED,
-    };
-    loop {
-        let (wanted, awaited) = {
-            let mut queue = engine.work.queue.lock();
-            if queue.stop {
-                return;
-            }
-            let is_wanted = queue.checkpoint_wanted || queue.checkpoint_awaited > 0;
-            if !is_wanted && !engine.work.half_full.load(Ordering::Relaxed) {
-                let tick = match engine.admission.is_waited_for() {
-                    true => TICK_WAITING,
-                    false => TICK,
-                };
-                engine.work.upkeep.wait_for(&mut queue, tick);
-            }
-            if queue.stop {
-                return;
-            }
-            (
-                std::mem::take(&mut queue.checkpoint_wanted),
-                std::mem::take(&mut queue.checkpoint_awaited),
-            )
-        };
-        engine.grow_log_ahead();
-        // Who noted it during the last checkpoint may have found room that came free since.
-        let is_full = engine.work.half_full.swap(false, Ordering::Relaxed) && engine.is_half_full();
-        // Those who came before the last one moved the version are served by it.
-        let wanted = wanted || is_full || awaited > *engine.completed.lock();
-        if engine.failure().is_some() {
-            engine.work.wait_for_stop(TICK);
-            continue;
-        }
-        // What was deleted is given back soon, not with the next checkpoint that puts ask for.
-        let deletes = engine.metrics.deletes.get();
-        let deleted = last_checkpoint.elapsed() >= DELETION_INTERVAL
-            && engine.worth_deleting(deletes - deletes_before);
-        let due = deleted || last_checkpoint.elapsed() >= interval;
-        if wanted || (due && !engine.dirty.lock().is_empty()) {
-            deletes_before = deletes;
-            // A failure has latched; a full disk is tried again, after those have been told that wait.
-            if let Err(error) = engine.checkpoint()
-                && engine.failure().is_none()
-                && !engine.retry_checkpoint(awaited > 0)
-                && engine.failure().is_none()
-            {
-                engine.refuse_waiting(&error);
-                engine.work.wait_for_stop(TICK);
-                engine.request_checkpoint();
-            }
-            last_checkpoint = Instant::now();
-            engine.collect_memory();
-        }
-        if engine.admission.is_waited_for() {
-            epoch::collect();
-        }
-        if last_round.elapsed() >= TICK {
-            last_round = Instant::now();
-            engine.room_ahead();
-            engine.tend_memory();
-            let since = last_munk_round.elapsed();
-            if engine.munk_round_due(since) {
-                last_munk_round = Instant::now();
-                engine.munk_round();
-            }
-            engine.space_round(false);
-            engine.idle_round();
-            engine.collect_memory();
-            if engine.ballast.is_owed() {
-                engine.tend_ballast();
-            }
-        }
-    }
-}
-
-fn worker(engine: &Engine) {
-    loop {
-        let job = {
-            let mut queue = engine.work.queue.lock();
-            loop {
-                if queue.stop {
-                    return;
-                }
-                match engine.work.take(&mut queue) {
-                    Some(job) => break job,
-                    None => engine.work.jobs.wait(&mut queue),
-                }
-            }
-        };
-        // Counted as done even if it unwinds: nobody may wait for it for ever.
-        let result = catch_unwind(AssertUnwindSafe(|| engine.run_job(&job)));
-        let merged = catch_unwind(AssertUnwindSafe(|| {
-            // Many at once share a sync; the few that are left when there is nothing else to do too.
-            let noted = engine.log_merges.lock().len();
-            if noted >= CHUNKS_MERGED_MAX || (noted > 0 && !engine.work.has_jobs()) {
-                // A failure has latched; else they are noted again by the next checkpoint.
-                let _ = engine.merge_logs();
-            }
-        }));
-        engine.work.done();
-        if result.is_err() || merged.is_err() {
-            engine.latch_error(Error::new(
-                ErrorKind::Io,
-                "a reorganising thread panicked; its message is on standard error",
-            ));
-        }
-        engine.collect_memory();
+        self.staff.join();
     }
 }
 
 impl Engine {
+    /// Does one job, and what came of jobs before it. A panic latches the database.
+    fn do_job(&self, job: &Job) {
+        // Counted as done even if it unwinds: nobody may wait for it for ever.
+        let result = catch_unwind(AssertUnwindSafe(|| self.run_job(job)));
+        let merged = catch_unwind(AssertUnwindSafe(|| {
+            // Many at once share a sync; the few that are left when there is nothing else to do too.
+            let noted = self.log_merges.lock().len();
+            if noted >= CHUNKS_MERGED_MAX || (noted > 0 && !self.work.has_jobs()) {
+                // A failure has latched; else they are noted again by the next checkpoint.
+                let _ = self.merge_logs();
+            }
+        }));
+        self.work.done();
+        if result.is_err() || merged.is_err() {
+            self.latch_error(Error::new(
+                ErrorKind::Io,
+                "a reorganising thread panicked; its message is on standard error",
+            ));
+        }
+        self.collect_memory();
+    }
+
     fn run_job(&self, job: &Job) {
         if self.failure().is_some() {
             return;
@@ -627,6 +554,7 @@ impl Engine {
         // Announced writes finish; later ones see that it is closed.
         self.clock.wait_all_idle_once();
         self.work.stop();
+        observe::end(self);
         let mut result = Ok(());
         if let Some(manifest) = &self.manifest
             && self.failure().is_none()

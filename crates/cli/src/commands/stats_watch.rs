@@ -2,7 +2,8 @@
 //!
 //! Lines are appended, not redrawn, so that they can be kept and piped; the heading comes again every
 //! 20 lines. Each line covers the time from one writing of the figures to another, by the owner's
-//! clock. The owner does not notice: nothing is locked, nothing asked of it.
+//! clock, and of an idle database, whose owner writes nothing because nothing changes, the interval. The
+//! owner does not notice: nothing is locked, nothing asked of it.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -43,7 +44,7 @@ pub(super) fn run(
             }
             Next::Interrupted => return Err(Failure::Interrupted),
         };
-        if now.process_id() != last.process_id() || now.uptime() <= last.uptime() {
+        if reopened(&last, &now) {
             let process = now.process_id();
             output::complain(&format!("opened again, by process {process}"));
             last = now;
@@ -68,6 +69,14 @@ pub(super) fn run(
         last = between.now;
     }
     Ok(Success::Done)
+}
+
+/// Whether somebody opened the database anew meanwhile. An idle owner's uptime is by the file's age, which
+/// the system's clock may have moved a little.
+fn reopened(last: &LiveStats, now: &LiveStats) -> bool {
+    now.process_id() != last.process_id()
+        || now.sequence() < last.sequence()
+        || now.uptime() + Duration::from_secs(1) < last.uptime()
 }
 
 enum Next {
@@ -101,6 +110,7 @@ fn next(
             Some(now) if now.sequence() != last.sequence() => return Ok(Next::Figures(now)),
             Some(now) if now.process_id() != last.process_id() => return Ok(Next::Figures(now)),
             Some(now) if is_dead(&now) => return Err(Failure::Message(stale(&now))),
+            Some(now) if now.is_idle() => return Ok(Next::Figures(now)),
             Some(now) if now.is_stale() && !std::mem::replace(&mut late_told, true) => {
                 output::complain(&stale(&now));
             }

@@ -23,6 +23,7 @@
 use super::split::ChunkSight;
 use crate::chunk::Heat;
 // Not the seam's: they order nothing, so they are no steps of a schedule.
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Slots for each key that rows have room for and that is sampled: as many again have munks.
@@ -58,7 +59,10 @@ pub(crate) enum Served {
 
 /// See the module.
 pub(crate) struct Sampler {
-    slots: Box<[AtomicU64]>,
+    /// Made when it is turned on for the first time: a database that is hardly used has none.
+    slots: OnceLock<Box<[AtomicU64]>>,
+    /// A power of two.
+    slot_count: usize,
     /// Keys are followed if these bits of their place are all 0.
     mask: AtomicU64,
     clock: AtomicU32,
@@ -98,7 +102,8 @@ impl Sampler {
         // The power of two below.
         let slots = 1usize << slots.ilog2();
         Sampler {
-            slots: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+            slots: OnceLock::new(),
+            slot_count: slots,
             mask: AtomicU64::new(OFF),
             clock: AtomicU32::new(1),
             since: AtomicU32::new(1),
@@ -111,9 +116,9 @@ impl Sampler {
         }
     }
 
-    /// Memory held.
+    /// Memory held once it has been on.
     pub(crate) fn bytes(&self) -> u64 {
-        size_of_val(&*self.slots) as u64
+        (self.slot_count * size_of::<AtomicU64>()) as u64
     }
 
     /// Looks at a get of `hash` in a keyspace, answered by `served`, of the chunk with this heat.
@@ -154,10 +159,13 @@ impl Sampler {
     /// Sampled gets since the last one of this key; the greatest number if that is not known.
     fn distance(&self, place: u64) -> u32 {
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
-        let at = (place >> 8) as usize & (self.slots.len() - 1);
+        let Some(slots) = self.slots.get() else {
+            return u32::MAX;
+        };
+        let at = (place >> 8) as usize & (slots.len() - 1);
         let fingerprint = place >> 32;
         let entry = fingerprint << 32 | u64::from(now);
-        let pair = [&self.slots[at], &self.slots[at ^ 1]];
+        let pair = [&slots[at], &slots[at ^ 1]];
         let seen = pair.map(|slot| slot.load(Ordering::Relaxed));
         for (slot, seen) in pair.iter().zip(seen) {
             if seen >> 32 == fingerprint && seen != 0 {
@@ -189,7 +197,7 @@ impl Sampler {
         let seen = now.wrapping_sub(self.since.load(Ordering::Relaxed));
         // However long rows stay, more than so many keys are not followed.
         let enough = self.horizon.load(Ordering::Relaxed);
-        let enough = enough.min(self.slots.len() as u32);
+        let enough = enough.min(self.slot_count as u32);
         Edge {
             hits: hits * parts,
             parts,
@@ -203,7 +211,9 @@ impl Sampler {
     pub(crate) fn round(&self, on: bool, row_bytes: u64, bytes_max: u64) {
         let wanted = if on {
             let keys = bytes_max / row_bytes.max(1);
-            let parts = keys * SLOTS_PER_KEY / self.slots.len() as u64;
+            self.slots
+                .get_or_init(|| (0..self.slot_count).map(|_| AtomicU64::new(0)).collect());
+            let parts = keys * SLOTS_PER_KEY / self.slot_count as u64;
             let parts = parts.clamp(PARTS_MIN, PARTS_MAX).next_power_of_two();
             // Not for a row size that changes a little: what was seen would be lost.
             match self.parts() {

@@ -386,6 +386,12 @@ impl Tables {
         self.shared.reaper.file_bytes.load(Ordering::Relaxed)
     }
 
+    /// Whether there are files to remove, or removed ones that somebody held.
+    pub(crate) fn has_unneeded(&self) -> bool {
+        let reaper = &self.shared.reaper;
+        !reaper.files.is_empty() || !reaper.leaving.lock().is_empty()
+    }
+
     /// Frees the extents of tables that are no longer needed. No I/O.
     pub(crate) fn free_extents(&self) {
         while let Some((offset, len)) = self.shared.reaper.extents.pop() {

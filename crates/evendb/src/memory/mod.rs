@@ -51,7 +51,9 @@ pub(crate) enum Use {
 }
 
 const USES: usize = 5;
-const SLOTS: usize = 256;
+/// Databases that are open at once and have gauges of their own. Those that nobody takes are no memory
+/// but address space.
+const SLOTS: usize = 4096;
 
 #[repr(align(64))]
 struct Slot {
@@ -122,7 +124,10 @@ impl LedgerOwner {
             let ledger = Ledger(number);
             let slot = &LEDGERS[usize::from(number)];
             // What the last owner's users still hold would be charged to this one.
-            if !ledger.is_empty() || slot.taken.swap(true, Ordering::AcqRel) {
+            if slot.taken.load(Ordering::Relaxed)
+                || !ledger.is_empty()
+                || slot.taken.swap(true, Ordering::AcqRel)
+            {
                 continue;
             }
             if ledger.is_empty() {

@@ -8,14 +8,16 @@
 //! evendb live figures 1 <checksum, 8 hex digits> <length of what follows, 8 digits>\n
 //! process_id <n>\n
 //! sequence <n>\n              rises by one with each writing
-//! interval_nanos <n>\n        when the next writing is due
+//! interval_nanos <n>\n        when the next writing is due; 0: with the next call, nothing changes before
 //! uptime_nanos <n>\n
 //! failure <text>\n            only once the database has latched
 //! <name of a figure> <n>\n    ...
 //! ```
 //! Then line feeds up to a multiple of 4096 bytes, so that it never becomes shorter.
 //!
-//! How old it is the file system knows: nothing in the store asks for the wall clock.
+//! How old it is the file system knows: nothing in the store asks for the wall clock. So an owner that
+//! is late is told by the age. One that rests is never late: whether it lives is asked of `/proc`, and
+//! where it is not to be seen there (another container) of the lock that it holds.
 //!
 //! A reader that meets a writer sees a wrong checksum, and reads again. No part of the database's
 //! format: removed when the database is closed and when one is opened that was not, ignored by
@@ -25,6 +27,7 @@
 
 use super::figures::Figure;
 use crate::error::Result;
+use crate::recovery::LOCK;
 use evendb_storage::Error as StorageError;
 use evendb_storage::codec::checksum;
 use evendb_storage::vfs::{File, Vfs};
@@ -125,6 +128,8 @@ pub struct LiveStats {
     uptime: Duration,
     failure: Option<String>,
     figures: Vec<(String, u64)>,
+    /// An owner that rests, and neither is to be seen nor holds the lock.
+    owner_gone: bool,
 }
 
 impl LiveStats {
@@ -145,7 +150,10 @@ impl LiveStats {
                     return Err(StorageError::io(&path, "read the live figures", error).into());
                 }
             };
-            if let Some(live) = decode(&bytes, age) {
+            if let Some(mut live) = decode(&bytes, age) {
+                live.owner_gone = live.is_idle()
+                    && live.process_is_alive() != Some(true)
+                    && !is_locked(dir.as_ref());
                 return Ok(Some(live));
             }
             is_empty = bytes.is_empty();
@@ -179,16 +187,35 @@ impl LiveStats {
         age + read.elapsed()
     }
 
-    /// Time from one writing to the next.
+    /// Time from one writing to the next; zero if the database is idle.
     #[must_use]
     pub fn interval(&self) -> Duration {
         self.interval
     }
 
-    /// How long the database had been open.
+    /// Whether nothing is called and nothing is owed: the figures are those of now, however old they are,
+    /// and the next ones are written after the next call.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb::Db::open(dir.path()).unwrap();
+    /// while !evendb::LiveStats::read(dir.path()).unwrap().is_some_and(|live| live.is_idle()) {
+    ///     std::thread::sleep(std::time::Duration::from_millis(10));
+    /// }
+    /// # db.close().unwrap();
+    /// ```
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.interval.is_zero()
+    }
+
+    /// How long the database had been open when they were written; of an idle one, when they were read.
     #[must_use]
     pub fn uptime(&self) -> Duration {
-        self.uptime
+        match self.is_idle() {
+            true => self.uptime + self.read.1,
+            false => self.uptime,
+        }
     }
 
     /// The failure after which the database takes no more writes, if there was one.
@@ -212,9 +239,14 @@ impl LiveStats {
         )
     }
 
-    /// Whether more than a few writings are overdue: the owner was killed, or stands still.
+    /// Whether more than a few writings are overdue, or an idle owner is gone: it was killed, or stands
+    /// still. To tell whether an idle owner that cannot be seen lives, reading tries the database's lock
+    /// for a moment.
     #[must_use]
     pub fn is_stale(&self) -> bool {
+        if self.is_idle() {
+            return self.owner_gone;
+        }
         self.age() > self.interval * MISSED_MAX + Duration::from_secs(1)
     }
 
@@ -230,6 +262,15 @@ impl LiveStats {
         self.figures
             .iter()
             .map(|(name, value)| (name.as_str(), *value))
+    }
+}
+
+/// Whether somebody has the database open; one who could not look has to take it that somebody has.
+fn is_locked(dir: &Path) -> bool {
+    let lock = dir.join(LOCK);
+    match std::fs::File::open(lock) {
+        Ok(file) => file.try_lock_shared().is_err(),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     }
 }
 
@@ -263,6 +304,7 @@ fn decode(bytes: &[u8], age: Duration) -> Option<LiveStats> {
         uptime: Duration::ZERO,
         failure: None,
         figures: Vec::new(),
+        owner_gone: false,
     };
     for line in std::str::from_utf8(body).ok()?.lines() {
         let (name, value) = line.split_once(' ')?;

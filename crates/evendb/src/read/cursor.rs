@@ -251,6 +251,7 @@ impl Cursor {
         };
         let engine = moment.engine();
         engine.check_readable()?;
+        engine.work.stir_gently();
         let end = match direction {
             Direction::Forward => &mut self.front,
             Direction::Backward => &mut self.back,

@@ -73,6 +73,7 @@ impl Engine {
     ) -> Result<Option<Value>> {
         self.check_readable()?;
         keyspace.check_readable_at(at)?;
+        self.work.stir_gently();
         let started = sample();
         let hash = hash_key(key);
         let guard = epoch::pin();

@@ -40,7 +40,10 @@ impl Drop for Moment {
     fn drop(&mut self) {
         // In a child nobody waits for it, and who held the registry may not be here.
         if !fork::is_child() {
-            self.handle.engine.clock.unregister(self.version);
+            let engine = &self.handle.engine;
+            engine.clock.unregister(self.version);
+            // An idle database may have waited for it, to rewrite what it saw.
+            engine.work.stir_gently();
         }
     }
 }

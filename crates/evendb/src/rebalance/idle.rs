@@ -82,7 +82,7 @@ impl Engine {
     }
 
     /// Changes whenever reorganisation or a checkpoint has done something.
-    fn jobs_done(&self) -> u64 {
+    pub(crate) fn jobs_done(&self) -> u64 {
         let metrics = &self.metrics;
         let jobs = [
             &metrics.rebalances,
@@ -145,6 +145,19 @@ impl Engine {
         if let Some(chunk) = self.next_idle_chunk() {
             self.work.push_shrink(&chunk);
         }
+    }
+
+    /// When the next look finds more to do, if nothing happens until then: none if it will not. Once the
+    /// last snapshot goes, its end stirs.
+    pub(crate) fn idle_due(&self) -> Option<Instant> {
+        let state = self.idle.state.lock();
+        if !self.is_idle() {
+            let since = state.since.unwrap_or_else(Instant::now);
+            return Some(since + IDLE_AFTER);
+        }
+        let blocked = self.clock.snapshot_count() > 0;
+        let more = !state.planned || !state.plan.is_empty();
+        (more && !blocked).then(|| state.next.unwrap_or_else(Instant::now))
     }
 
     /// From now on it is idle, unless more than `writes` have come.

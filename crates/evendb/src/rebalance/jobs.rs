@@ -39,6 +39,8 @@ impl Engine {
             Err(error) if error.kind() == ErrorKind::NoSpace => {}
             Err(error) => return Err(self.latch_error(error)),
         }
+        // What the edits dropped may go.
+        self.work.stir();
         Ok(())
     }
 

@@ -244,6 +244,7 @@ impl Engine {
                 dirty.extend(undurable.map(named));
             }
         }
+        self.work.stir();
         let dropped = views
             .iter()
             .flat_map(|view| view.funk.tables())

@@ -87,6 +87,11 @@ impl Space {
         self.give_back.swap(false, Ordering::Relaxed)
     }
 
+    /// Whether it is time to, and nobody has begun.
+    pub(crate) fn owes_give_back(&self) -> bool {
+        self.give_back.load(Ordering::Relaxed)
+    }
+
     /// Chunks there were at the last round.
     pub(crate) fn chunks(&self) -> u64 {
         self.chunks.load(Ordering::Relaxed)
@@ -109,6 +114,11 @@ impl Space {
 }
 
 impl Engine {
+    /// When the last round ended.
+    pub(crate) fn last_space_round(&self) -> Option<Instant> {
+        self.space.last.lock().map(|(at, _)| at)
+    }
+
     /// A round if it is time for one, or in any case.
     pub(crate) fn space_round(&self, now: bool) {
         if self.failure().is_some() || self.manifest.is_none() {
@@ -128,7 +138,10 @@ impl Engine {
         // A worker's queue is never empty: what is behind by little is no debt.
         let overdue = sums.overdue.saturating_sub(sums.limits / 8);
         self.admission.set_debt(overdue, sums.limits.max(half));
-        self.space.give_back.store(true, Ordering::Relaxed);
+        let kept = self.admission.delta_used() + self.room_kept().1;
+        if self.container.free_bytes() > kept {
+            self.space.give_back.store(true, Ordering::Relaxed);
+        }
         self.note_space(&sums);
         let record_bytes = self.space.record_bytes.load(Ordering::Relaxed);
         self.earn_for_idle(sums.arrived, record_bytes, sums.live);

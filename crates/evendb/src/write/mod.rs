@@ -330,6 +330,8 @@ impl Engine {
                 .lock()
                 .push((Arc::downgrade(chunk), writer.active.checkpoint()));
             writer.queued = true;
+            // From now on a checkpoint is due.
+            self.work.stir();
         }
     }
 
@@ -361,6 +363,7 @@ impl Engine {
             );
         }
         self.checkpoint_if_half_full();
+        self.work.stir_gently();
         Ok(())
     }
 

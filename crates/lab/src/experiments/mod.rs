@@ -17,6 +17,7 @@
 //! `crates/peers`).
 
 pub mod isolated;
+pub mod many;
 pub mod memory;
 pub mod paper;
 pub mod pauses;
@@ -106,6 +107,8 @@ pub enum Experiment {
     Memory(memory::Arguments),
     /// How long opening takes after `kill -9`, and whether everything acknowledged is there
     Reopen(reopen::Arguments),
+    /// What many open databases cost one process that hardly uses them
+    Many(many::Arguments),
     /// The longest pause of a put, get and scan through a long ingest
     Pauses(pauses::Arguments),
     /// What overwrites and deletes leave on the disk, for how long, and what paying for it costs
@@ -131,6 +134,7 @@ impl Experiment {
         let measure: &dyn Measure = match self {
             Experiment::Memory(arguments) => arguments,
             Experiment::Reopen(arguments) => arguments,
+            Experiment::Many(arguments) => arguments,
             Experiment::Pauses(arguments) => arguments,
             Experiment::Space(arguments) => arguments,
             Experiment::Split(arguments) => arguments,

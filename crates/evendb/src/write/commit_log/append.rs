@@ -3,6 +3,7 @@
 use super::flush::Syncing;
 use super::record::{ALIGN, HEADER_BYTES, Header, HeaderKind, payload_checksum, record_bytes};
 use super::room::record_bytes_max_of;
+use super::tend::Tending;
 use super::{CAPACITY_MIN, CAPACITY_UNIT, Lsn, Plant};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
@@ -63,6 +64,8 @@ pub(crate) struct CommitLog {
     pub(super) backed: AtomicBool,
     /// By what it grows, if it may; held while it does.
     pub(super) grower: Mutex<Option<Arc<dyn File>>>,
+    /// What is remembered of looking after the ring while nobody does.
+    pub(super) tended: Mutex<Option<Tending>>,
     #[cfg(test)]
     pub(super) plant: Plant,
 }
@@ -174,6 +177,7 @@ impl CommitLog {
             room: AtomicU64::new(capacity),
             backed: AtomicBool::new(true),
             grower: Mutex::new(None),
+            tended: Mutex::new(None),
             #[cfg(test)]
             plant: Plant::Nothing,
         })

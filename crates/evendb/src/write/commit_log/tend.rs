@@ -52,6 +52,7 @@ const TICK: Duration = Duration::from_millis(50);
 const TICK_WRITING: Duration = Duration::from_millis(12);
 
 /// What the thread that looks after the ring remembers.
+#[derive(Clone, Copy)]
 pub(crate) struct Tending {
     /// LSN up to which pages were touched.
     touched: u64,
@@ -77,6 +78,47 @@ impl Tending {
 }
 
 impl CommitLog {
+    /// A log that nobody has appended to yet is slow, so nothing of the mapping is touched for it.
+    pub(crate) fn begin_slowly(&self) {
+        if self.is_mapped() {
+            let tending = self.tending(Instant::now());
+            self.write_from(tending.head);
+            self.keep_tending(&tending);
+        }
+    }
+
+    /// Where the last one who looked after the ring left off.
+    pub(crate) fn take_tending(&self, now: Instant) -> Tending {
+        let kept = *self.tended.lock();
+        let mut tending = kept.unwrap_or_else(|| self.tending(now));
+        // What was appended since came a moment ago: that is why somebody looks again.
+        tending.looked = now.checked_sub(TICK).unwrap_or(now);
+        tending
+    }
+
+    /// For who looks after it next.
+    pub(crate) fn keep_tending(&self, tending: &Tending) {
+        *self.tended.lock() = Some(*tending);
+    }
+
+    /// Whether anything was appended since somebody stopped looking after a mapped ring.
+    pub(crate) fn is_untended(&self) -> bool {
+        let head = self.head.load(Ordering::Relaxed);
+        self.is_mapped()
+            && self
+                .tended
+                .lock()
+                .is_none_or(|tending| tending.head != head)
+    }
+
+    /// Whether it has to be looked after though nothing is appended: what was, waits for the kernel's
+    /// visit.
+    pub(crate) fn needs_tending(&self, tending: &Tending) -> bool {
+        let head = self.head.load(Ordering::Relaxed);
+        let expects = self.room() >= BURST_BYTES && tending.missed < MISSED_MAX;
+        head != tending.head || (expects && head - tending.dirty.1 >= BURST_BYTES)
+    }
+
     /// For [`CommitLog::tend`]. A file that was created a moment ago is dirty since.
     pub(crate) fn tending(&self, now: Instant) -> Tending {
         let head = self.head().0;

@@ -1,0 +1,211 @@
+//! What a database does while it is left alone, and what ends that. Nothing is timed: waits are polled
+//! for with a deadline that only a fault reaches.
+
+use super::*;
+use crate::{Db, Durability, LiveStats, Options};
+use std::thread::sleep;
+
+const STEP: Duration = Duration::from_millis(10);
+
+#[track_caller]
+fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
+    for _ in 0..6_000 {
+        if reached() {
+            return;
+        }
+        sleep(STEP);
+    }
+    panic!("never: {what}");
+}
+
+fn small() -> Options {
+    Options::new().memory_budget(4 << 20)
+}
+
+fn present(db: &Db) -> [usize; ROLES] {
+    db.engine().work.queue.lock().present
+}
+
+fn turns(db: &Db) -> u64 {
+    db.engine().work.turns.load(Ordering::Relaxed)
+}
+
+/// Waits until only the one thread is left, which waits, and figures are written for good.
+#[track_caller]
+fn wait_for_rest(db: &Db) {
+    let work = &db.engine().work;
+    // It rests for a while at first, until it counts as idle.
+    let rests = || {
+        let queue = work.queue.lock();
+        queue.present == [1, 0, 0, 0, 0]
+            && work.is_resting()
+            && queue.rests_until.is_none()
+            && !queue.stirred
+    };
+    wait_until("rest", || rests() && observe::has_looked_last(db.engine()));
+    let dir = &db.engine().dir;
+    let live = LiveStats::read(dir).expect("reads").expect("is there");
+    assert!(live.is_idle());
+}
+
+/// Nobody takes a turn over this many looks.
+#[track_caller]
+fn stays_at_rest(db: &Db) {
+    let before = turns(db);
+    for _ in 0..200 {
+        sleep(STEP);
+        assert_eq!(turns(db), before, "a thread was woken for nothing");
+    }
+    assert_eq!(present(db), [1, 0, 0, 0, 0]);
+}
+
+#[test]
+fn left_alone_it_has_one_thread_which_nothing_wakes() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = small().open(dir.path()).unwrap();
+    wait_for_rest(&db);
+    stays_at_rest(&db);
+    for number in 0..2_000 {
+        db.put(format!("{number:05}"), [1; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    wait_for_rest(&db);
+    stays_at_rest(&db);
+    assert_eq!(db.iter().count(), 2_000);
+    wait_for_rest(&db);
+    let live = LiveStats::read(dir.path()).unwrap().unwrap();
+    assert_eq!(live.get("scanned_records"), Some(2_000), "the last figures");
+    assert!(!live.is_stale());
+    db.close().unwrap();
+    assert!(LiveStats::read(dir.path()).unwrap().is_none());
+}
+
+/// The memory policy goes by what is read: its rounds begin again, whoever answers the gets.
+#[test]
+fn reads_begin_the_rounds_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = || small().memory_budget(64 << 20);
+    let db = options().open(dir.path()).unwrap();
+    for number in 0..2_000 {
+        db.put(format!("{number:05}"), [1; 100]).unwrap();
+    }
+    db.close().unwrap();
+    let db = options().open(dir.path()).unwrap();
+    wait_for_rest(&db);
+    assert_eq!(db.stats().munk_loads, 0);
+    // From tables; the chunk is loaded for it.
+    wait_until("a munk", || {
+        assert!((0..2_000).all(|number| db.get(format!("{number:05}")).unwrap().is_some()));
+        db.stats().munk_loads > 0
+    });
+    wait_for_rest(&db);
+    let before = turns(&db);
+    db.get("00001").unwrap();
+    wait_until("a round", || turns(&db) > before);
+    wait_for_rest(&db);
+    let before = turns(&db);
+    assert_eq!(db.iter().take(1).count(), 1);
+    wait_until("a round", || turns(&db) > before);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_checkpoint_comes_when_it_is_due() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = small().durability(Durability::Relaxed);
+    let db = options.open(dir.path()).unwrap();
+    wait_for_rest(&db);
+    for round in 1..3 {
+        db.put("key", [round; 10]).unwrap();
+        wait_until("a checkpoint", || {
+            db.stats().checkpoints == u64::from(round)
+        });
+        assert!(db.engine().dirty.lock().is_empty());
+        wait_for_rest(&db);
+    }
+    stays_at_rest(&db);
+    assert_eq!(db.stats().checkpoints, 2);
+    db.close().unwrap();
+}
+
+/// Garbage is rewritten once nothing is put, also where a snapshot was in the way at first; then there
+/// is nothing more to do.
+#[test]
+fn idle_work_is_done_and_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new().memory_budget(1 << 20).munks(false);
+    let db = options.chunk_bytes(16 << 10).open(dir.path()).unwrap();
+    for every in [1, 5] {
+        for number in (0..4_000).step_by(every) {
+            db.put(format!("{number:05}"), [1; 100]).unwrap();
+        }
+        db.settle_debt().unwrap();
+    }
+    let snapshot = db.snapshot().unwrap();
+    wait_for_rest(&db);
+    let rewritten = db.stats().bytes_written.sstable;
+    let garbage = |db: &Db| {
+        let space = db.stats().space;
+        space.garbage_log_bytes + space.garbage_sstable_bytes
+    };
+    let before = garbage(&db);
+    stays_at_rest(&db);
+    drop(snapshot);
+    wait_until("a rewrite", || db.stats().bytes_written.sstable > rewritten);
+    wait_for_rest(&db);
+    let left = garbage(&db);
+    assert!(left < before, "{left} of {before}");
+    stays_at_rest(&db);
+    assert_eq!(db.iter().count(), 4_000);
+    db.close().unwrap();
+}
+
+/// A failure is told to who watches from outside, and then the threads wait for the end.
+#[test]
+fn a_failed_database_rests_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = small().open(dir.path()).unwrap();
+    db.put("key", "value").unwrap();
+    wait_until("rest", || db.engine().work.is_resting());
+    db.engine()
+        .latch_error(Error::new(ErrorKind::Io, "on purpose"));
+    wait_until("the failure", || {
+        let live = LiveStats::read(dir.path()).unwrap();
+        live.is_some_and(|live| {
+            live.failure()
+                .is_some_and(|text| text.contains("on purpose"))
+        })
+    });
+    wait_for_rest(&db);
+    stays_at_rest(&db);
+    assert_eq!(db.get("key").unwrap().unwrap(), "value");
+    assert!(db.close().is_err());
+}
+
+/// Where the system has no more threads, the one that is there does what has to be done.
+#[test]
+fn without_more_threads_nothing_stays_undone() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = small().open(dir.path()).unwrap();
+    let refuses = &db.engine().work.staff.refuses;
+    refuses.store(true, Ordering::Relaxed);
+    for round in 0..6_u8 {
+        for number in 0..8_000 {
+            db.put(format!("{number:05}"), [round; 100]).unwrap();
+        }
+        assert_eq!(present(&db), [1, 0, 0, 0, 0]);
+    }
+    db.settle_debt().unwrap();
+    let stats = db.stats();
+    assert!(stats.rebalances > 0 && stats.chunks > 1, "{stats:?}");
+    wait_until("files are removed", || {
+        db.stats().space.deletion_pending_bytes == 0
+    });
+    wait_for_rest(&db);
+    assert_eq!(db.iter().count(), 8_000);
+    // Threads are to be had again.
+    refuses.store(false, Ordering::Relaxed);
+    db.put("key", "value").unwrap();
+    wait_until("a helper", || present(&db)[Role::Stats as usize] == 1);
+    db.close().unwrap();
+}

@@ -1,0 +1,290 @@
+//! What the thread that is always there does: checkpoints when they are due, a round of everything that
+//! is looked at again and again, and resting.
+//!
+//! ```text
+//!   rounds every 50 ms     calls come, or something is owed; and QUIET_ROUNDS more
+//!   rest                   until somebody stirs, or until the first of these
+//!        a time-based checkpoint, if anything is dirty
+//!        the database counts as idle, and has something to give back (rebalance/idle.rs)
+//!        a look at tables that a reader still held
+//!      else for ever
+//! ```
+//! **Who stirs.** A put that makes a chunk dirty, a job that is queued, an edit that is queued or made
+//! durable: those must be seen ([`Work::stir`]). Every other put, get, refill of a scan and end of a
+//! snapshot only should be, since the memory policy goes by them: they look at one flag, and the first
+//! one that finds it set wakes this thread, once ([`Work::stir_gently`]). While rounds are made the flag
+//! is down, so no call wakes anybody; that calls came, the rounds see by the counters.
+//!
+//! [`Work::stir`]: super::Work::stir
+//! [`Work::stir_gently`]: super::Work::stir_gently
+
+use super::staff::{Reaping, Role};
+use super::{TICK, Work};
+use crate::engine::Engine;
+use crate::observe;
+use crate::sync::atomic::Ordering;
+use crate::sync::epoch;
+use std::time::{Duration, Instant};
+
+/// Between two looks while puts wait for memory that readers may still have pinned.
+const TICK_WAITING: Duration = Duration::from_millis(1);
+/// A checkpoint comes at the latest this long after a put. At relaxed level it bounds what a crash
+/// loses; with a commit log it only bounds what the next opening replays, and each one costs every
+/// chunk that was put to a run.
+const CHECKPOINT_INTERVAL_RELAXED: Duration = Duration::from_secs(5);
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
+/// Much that is deleted does not wait longer than this for a checkpoint.
+const DELETION_INTERVAL: Duration = Duration::from_secs(1);
+/// Rounds in a row in which nothing happened, before it rests.
+const QUIET_ROUNDS: u32 = 4;
+/// Between two looks at tables that are only waiting for a reader.
+const HELD_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What is remembered from turn to turn.
+struct Upkeep {
+    interval: Duration,
+    last_checkpoint: Instant,
+    last_round: Instant,
+    last_munk_round: Instant,
+    deletes_before: u64,
+    /// What the counters said in the last round; when they last said anything else or something was
+    /// owed, and rounds since.
+    activity: u64,
+    last_active: Instant,
+    quiet: u32,
+    /// For want of a thread that does it.
+    reaping: Reaping,
+}
+
+/// What somebody asked for.
+struct Wanted {
+    checkpoint: bool,
+    awaited: u64,
+}
+
+/// Until the work is stopped.
+pub(super) fn run(engine: &Engine) {
+    let mut upkeep = Upkeep::new(engine);
+    observe::look(engine);
+    loop {
+        if upkeep.may_rest(engine) {
+            upkeep.rest(engine);
+        }
+        let Some(wanted) = engine.work.wait_for_tick(engine) else {
+            return;
+        };
+        engine.work.turn_begins();
+        if engine.failure().is_some() {
+            upkeep.give_up(engine);
+            continue;
+        }
+        engine.grow_log_ahead();
+        upkeep.checkpoint_if_due(engine, &wanted);
+        if engine.admission.is_waited_for() {
+            epoch::collect();
+        }
+        if upkeep.last_round.elapsed() >= TICK {
+            upkeep.round(engine);
+        }
+    }
+}
+
+impl Work {
+    /// The wait between two turns: a tick, or until a checkpoint is asked for. None once the threads
+    /// are to stop.
+    fn wait_for_tick(&self, engine: &Engine) -> Option<Wanted> {
+        let mut queue = self.queue.lock();
+        if !queue.stop && !self.is_wanted(&queue) {
+            let tick = match engine.admission.is_waited_for() {
+                true => TICK_WAITING,
+                false => TICK,
+            };
+            self.upkeep.wait_for(&mut queue, tick);
+        }
+        if queue.stop {
+            return None;
+        }
+        Some(Wanted {
+            checkpoint: std::mem::take(&mut queue.checkpoint_wanted),
+            awaited: std::mem::take(&mut queue.checkpoint_awaited),
+        })
+    }
+}
+
+impl Upkeep {
+    fn new(engine: &Engine) -> Upkeep {
+        let now = Instant::now();
+        Upkeep {
+            interval: match engine.commit_log {
+                Some(_) => CHECKPOINT_INTERVAL,
+                None => CHECKPOINT_INTERVAL_RELAXED,
+            },
+            last_checkpoint: now,
+            last_round: now,
+            last_munk_round: now,
+            deletes_before: 0,
+            activity: engine.activity(),
+            last_active: now,
+            quiet: 0,
+            reaping: Reaping::new(),
+        }
+    }
+
+    fn checkpoint_if_due(&mut self, engine: &Engine, wanted: &Wanted) {
+        // Who noted it during the last checkpoint may have found room that came free since.
+        let is_full = engine.work.half_full.swap(false, Ordering::Relaxed) && engine.is_half_full();
+        // Those who came before the last one moved the version are served by it.
+        let is_wanted = wanted.checkpoint || is_full || wanted.awaited > *engine.completed.lock();
+        let deletes = engine.metrics.deletes.get();
+        if !is_wanted
+            && self
+                .checkpoint_due(engine)
+                .is_none_or(|due| Instant::now() < due)
+        {
+            return;
+        }
+        self.deletes_before = deletes;
+        // A failure has latched; a full disk is tried again, after those have been told that wait.
+        if let Err(error) = engine.checkpoint()
+            && engine.failure().is_none()
+            && !engine.retry_checkpoint(wanted.awaited > 0)
+            && engine.failure().is_none()
+        {
+            engine.refuse_waiting(&error);
+            engine.work.wait_for_stop(TICK);
+            engine.request_checkpoint();
+        }
+        self.last_checkpoint = Instant::now();
+        engine.collect_memory();
+    }
+
+    /// When time alone asks for a checkpoint; none while nothing is dirty.
+    fn checkpoint_due(&self, engine: &Engine) -> Option<Instant> {
+        if engine.dirty.lock().is_empty() {
+            return None;
+        }
+        // What was deleted is given back soon, not with the next checkpoint that puts ask for.
+        let deletes = engine.metrics.deletes.get() - self.deletes_before;
+        let interval = match engine.worth_deleting(deletes) {
+            true => self.interval.min(DELETION_INTERVAL),
+            false => self.interval,
+        };
+        Some(self.last_checkpoint + interval)
+    }
+
+    /// One look at everything.
+    fn round(&mut self, engine: &Engine) {
+        self.last_round = Instant::now();
+        engine.room_ahead();
+        engine.tend_memory();
+        let since = self.last_munk_round.elapsed();
+        if engine.munk_round_due(since) {
+            self.last_munk_round = Instant::now();
+            engine.munk_round();
+        }
+        engine.space_round(false);
+        engine.idle_round();
+        engine.collect_memory();
+        if engine.ballast.is_owed() {
+            engine.tend_ballast();
+        }
+        let activity = engine.activity();
+        let is_active = activity != self.activity || engine.owes_upkeep();
+        self.activity = activity;
+        self.quiet += 1;
+        if is_active {
+            (self.last_active, self.quiet) = (Instant::now(), 0);
+        }
+        self.call_others(engine, is_active);
+    }
+
+    /// Sees to it that those are there who have something to do, or does it for them.
+    fn call_others(&mut self, engine: &Engine, is_active: bool) {
+        let work = &engine.work;
+        if work.lacks_worker() && !work.call(Role::Worker) {
+            engine.run_queued_jobs();
+        }
+        // While calls come it also looks after the heap.
+        if (is_active || engine.owes_reaper()) && !work.call(Role::Reaper) {
+            while self.reaping.turn(engine) && !engine.work.wait_for_stop(Duration::ZERO) {}
+        }
+        let log = engine.commit_log.as_ref();
+        if log.is_some_and(|log| log.is_untended()) {
+            // Puts take its page faults then.
+            work.call(Role::Log);
+        }
+        if is_active && !engine.options.stats_interval.is_zero() {
+            // Without it the figures are those of the last rest.
+            work.call(Role::Stats);
+        }
+    }
+
+    /// The database has failed: nothing is left to do but to say so, and to wait for the end.
+    fn give_up(&mut self, engine: &Engine) {
+        engine.work.half_full.store(false, Ordering::Relaxed);
+        if !engine.options.stats_interval.is_zero() && !engine.work.call(Role::Stats) {
+            observe::last_look(engine);
+        }
+        self.quiet = QUIET_ROUNDS;
+    }
+
+    /// Whether rounds may end for now. Of a large database the rounds that look at all chunks are rarer:
+    /// they must have seen what came.
+    fn may_rest(&self, engine: &Engine) -> bool {
+        if engine.failure().is_some() {
+            return self.quiet >= QUIET_ROUNDS;
+        }
+        self.quiet >= QUIET_ROUNDS
+            && self.last_munk_round > self.last_active
+            && engine.last_space_round() > Some(self.last_active)
+            && !engine.owes_upkeep()
+    }
+
+    /// Waits, if after a last look there is nothing to do still.
+    fn rest(&mut self, engine: &Engine) {
+        engine.work.begin_rest();
+        let mut until = None;
+        if engine.failure().is_none() {
+            self.call_others(engine, false);
+            if engine.owes_upkeep() || engine.activity() != self.activity {
+                engine.work.stir();
+            }
+            until = self.next_look(engine);
+        }
+        engine.work.staff.sweep();
+        if !engine.work.has(Role::Stats) && !observe::has_looked_last(engine) {
+            observe::last_look(engine);
+        }
+        engine.work.rest(until);
+        engine.work.turn_begins();
+        // What ended it is looked at in a round, and what that begins in the next ones.
+        self.quiet = 0;
+    }
+
+    /// When something is due that nobody will stir for.
+    fn next_look(&self, engine: &Engine) -> Option<Instant> {
+        let held = (engine.tables.pending_bytes() > 0).then(|| Instant::now() + HELD_INTERVAL);
+        [self.checkpoint_due(engine), engine.idle_due(), held]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}
+
+impl Engine {
+    /// Changes with everything that is done: by calls, by jobs, by checkpoints.
+    fn activity(&self) -> u64 {
+        let metrics = &self.metrics;
+        let others = [&metrics.scans, &metrics.munk_loads, &metrics.munk_evictions];
+        let others: u64 = others.iter().map(|count| count.get()).sum();
+        metrics
+            .operations()
+            .wrapping_add(self.jobs_done())
+            .wrapping_add(others)
+    }
+
+    /// Whether there is work that the next rounds have to look after.
+    fn owes_upkeep(&self) -> bool {
+        self.work.is_busy() || self.ballast.is_owed() || self.admission.is_waited_for()
+    }
+}

@@ -1,0 +1,340 @@
+//! What many open databases cost one process that hardly uses them: memory, threads, processor, files,
+//! seconds to create, open and close.
+//!
+//! Each round creates so many databases, leaves them alone, puts one record into each, leaves them alone
+//! again, closes them, opens them once more, reads the records back, and closes. What they cost while
+//! nobody uses them is measured over a while that begins a little after the last call: what a store still
+//! has to do for it is done by then, or is a cost.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::space::disk_bytes;
+use super::table::TextTable;
+use super::{Common, Failure, Measure, Measured, texts};
+use crate::opener::{Durability, Opener, Settings};
+use crate::process::ProcessUsage;
+use crate::store::Store;
+
+/// Its arguments.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    /// Databases that are open at once
+    #[arg(long, default_value_t = 1000)]
+    databases: usize,
+    /// MiB of memory that each may plan with; the default is EvenDB's own
+    #[arg(long, default_value_t = 512)]
+    memory_mib: u64,
+    /// Seconds over which an idle process is looked at
+    #[arg(long, default_value_t = 10)]
+    idle_seconds: u64,
+    /// Seconds between the last call and that
+    #[arg(long, default_value_t = 5)]
+    settle_seconds: u64,
+}
+
+impl Arguments {
+    fn databases(&self) -> usize {
+        if self.common.quick {
+            self.databases.min(20)
+        } else {
+            self.databases
+        }
+    }
+}
+
+impl Measure for Arguments {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Value {
+        json!({
+            "databases": self.databases(),
+            "memory_bytes": self.memory_mib << 20,
+            "idle_seconds": self.idle_seconds,
+            "settle_seconds": self.settle_seconds,
+        })
+    }
+
+    fn measure(
+        &self,
+        opener: &dyn Opener,
+        directory: &Path,
+        round: usize,
+    ) -> Result<Value, Failure> {
+        let own = directory.join(round.to_string());
+        let run = Run::new(self, opener, &own)?;
+        let phases = run.phases()?;
+        fs::remove_dir_all(&own)?;
+        let mut table = TextTable::new([
+            "",
+            "seconds",
+            "ms each",
+            "idle CPU ms/s",
+            "switches/s",
+            "threads",
+            "files each",
+            "memory KiB each",
+            "disk KiB each",
+        ]);
+        for phase in &phases {
+            table.row(phase.cells(self.databases()));
+        }
+        let text = format!(
+            "{}, {} databases, round {}\n{table}",
+            opener.name(),
+            self.databases(),
+            round + 1
+        );
+        let phases: Vec<Value> = phases.iter().map(Phase::json).collect();
+        Ok(json!({ "phases": phases, "text": text }))
+    }
+
+    fn report(&self, results: &[Measured]) -> String {
+        texts(results)
+    }
+}
+
+/// What the process has at a moment, beside what it had before any database.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    resident_bytes: u64,
+    threads: u64,
+    files: u64,
+}
+
+impl Held {
+    fn now() -> Result<Held, Failure> {
+        let usage = ProcessUsage::now().ok_or("this system has no /proc/self to read from")?;
+        Ok(Held {
+            resident_bytes: usage.resident_bytes,
+            threads: fs::read_dir("/proc/self/task")?.count() as u64,
+            // The one that lists them is not counted.
+            files: fs::read_dir("/proc/self/fd")?.count() as u64 - 1,
+        })
+    }
+}
+
+/// One step: what was done to all databases, and then nothing for a while.
+#[derive(Debug)]
+struct Phase {
+    name: &'static str,
+    seconds: f64,
+    /// Milliseconds of processor time in a second, and how often a thread began to wait, while idle.
+    idle: Option<(f64, f64)>,
+    held: Held,
+    disk_bytes: u64,
+}
+
+impl Phase {
+    fn cells(&self, databases: usize) -> [String; 9] {
+        let each = |bytes: u64| format!("{:.0}", bytes as f64 / databases as f64 / 1024.0);
+        let idle = |of: fn((f64, f64)) -> f64| {
+            self.idle
+                .map_or_else(String::new, |idle| format!("{:.1}", of(idle)))
+        };
+        [
+            self.name.to_owned(),
+            format!("{:.2}", self.seconds),
+            format!("{:.2}", self.seconds * 1e3 / databases as f64),
+            idle(|idle| idle.0),
+            idle(|idle| idle.1),
+            self.held.threads.to_string(),
+            format!("{:.2}", self.held.files as f64 / databases as f64),
+            each(self.held.resident_bytes),
+            each(self.disk_bytes),
+        ]
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "seconds": self.seconds,
+            "idle_cpu_milliseconds_per_second": self.idle.map(|idle| idle.0),
+            "idle_switches_per_second": self.idle.map(|idle| idle.1),
+            "threads": self.held.threads,
+            "files": self.held.files,
+            "resident_bytes": self.held.resident_bytes,
+            "disk_bytes": self.disk_bytes,
+        })
+    }
+}
+
+struct Run<'a> {
+    arguments: &'a Arguments,
+    opener: &'a dyn Opener,
+    directories: Vec<PathBuf>,
+    place: &'a Path,
+    before: Held,
+}
+
+const KEY: &[u8] = b"the only key";
+
+impl<'a> Run<'a> {
+    fn new(
+        arguments: &'a Arguments,
+        opener: &'a dyn Opener,
+        place: &'a Path,
+    ) -> Result<Run<'a>, Failure> {
+        let directories: Vec<PathBuf> = (0..arguments.databases())
+            .map(|number| place.join(format!("{number:06}")))
+            .collect();
+        for directory in &directories {
+            fs::create_dir_all(directory)?;
+        }
+        Ok(Run {
+            arguments,
+            opener,
+            directories,
+            place,
+            before: Held::now()?,
+        })
+    }
+
+    fn phases(&self) -> Result<Vec<Phase>, Failure> {
+        let (created, stores) = self.open("created", "create")?;
+        let put = self.phase("one record put into each", true, || {
+            for (number, store) in stores.iter().enumerate() {
+                store.put(KEY, &value(number))?;
+            }
+            Ok(())
+        })?;
+        let closed = self.close("closed", stores)?;
+        let (opened, stores) = self.open("opened again", "open")?;
+        let read = self.phase("the record of each read", true, || {
+            for (number, store) in stores.iter().enumerate() {
+                let mut same = false;
+                store.get(KEY, &mut |found| same = found == value(number))?;
+                if !same {
+                    return Err(format!("database {number} has lost its record").into());
+                }
+            }
+            Ok(())
+        })?;
+        let ended = self.close("closed again", stores)?;
+        Ok(vec![created, put, closed, opened, read, ended])
+    }
+
+    fn open(
+        &self,
+        name: &'static str,
+        what: &str,
+    ) -> Result<(Phase, Vec<Box<dyn Store>>), Failure> {
+        let settings = Settings {
+            memory_bytes: self.arguments.memory_mib << 20,
+            durability: Durability::Process,
+        };
+        let mut stores = Vec::with_capacity(self.directories.len());
+        let phase = self.phase(name, true, || {
+            for (number, directory) in self.directories.iter().enumerate() {
+                let store = self.opener.open(directory, &settings).map_err(|error| {
+                    let files = self.held().map_or(0, |held| held.files);
+                    format!(
+                        "cannot {what} database {number} ({files} files are open by now; `ulimit -n` \
+                         sets how many may be): {error}"
+                    )
+                })?;
+                stores.push(store);
+            }
+            Ok(())
+        })?;
+        Ok((phase, stores))
+    }
+
+    fn close(&self, name: &'static str, stores: Vec<Box<dyn Store>>) -> Result<Phase, Failure> {
+        self.phase(name, false, || {
+            for store in stores {
+                store.close()?;
+            }
+            Ok(())
+        })
+    }
+
+    fn phase(
+        &self,
+        name: &'static str,
+        idles: bool,
+        work: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<Phase, Failure> {
+        let started = Instant::now();
+        work()?;
+        let seconds = started.elapsed().as_secs_f64();
+        let idle = match idles {
+            true => Some(self.idle()?),
+            false => None,
+        };
+        Ok(Phase {
+            name,
+            seconds,
+            idle,
+            held: self.held()?,
+            disk_bytes: disk_bytes(self.place),
+        })
+    }
+
+    /// What there is now beyond what was there before any database.
+    fn held(&self) -> Result<Held, Failure> {
+        let now = Held::now()?;
+        let before = self.before;
+        Ok(Held {
+            resident_bytes: now.resident_bytes.saturating_sub(before.resident_bytes),
+            threads: now.threads.saturating_sub(before.threads),
+            files: now.files.saturating_sub(before.files),
+        })
+    }
+
+    /// Does nothing for a while, and says what the process did meanwhile.
+    fn idle(&self) -> Result<(f64, f64), Failure> {
+        std::thread::sleep(Duration::from_secs(self.arguments.settle_seconds));
+        // Looking at a thousand threads takes processor time too: it is left out.
+        let (before, started) = (switches()?, Instant::now());
+        let cpu = cpu_seconds()?;
+        std::thread::sleep(Duration::from_secs(self.arguments.idle_seconds));
+        let seconds = started.elapsed().as_secs_f64();
+        let used = cpu_seconds()? - cpu;
+        Ok((
+            used * 1e3 / seconds,
+            // A thread that has ended took its count with it.
+            switches()?.saturating_sub(before) as f64 / seconds,
+        ))
+    }
+}
+
+fn value(number: usize) -> Vec<u8> {
+    format!("the only value of database {number}").into_bytes()
+}
+
+/// Processor time of all threads so far, finer than the ticks of /proc.
+fn cpu_seconds() -> Result<f64, Failure> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Ok(time.tv_sec as f64 + time.tv_nsec as f64 / 1e9)
+}
+
+/// How often threads of the process began to wait, but for this one.
+fn switches() -> Result<u64, Failure> {
+    let own = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let mut sum = 0;
+    for task in fs::read_dir("/proc/self/task")? {
+        let task = task?;
+        if task.file_name().to_str() == Some(&own) {
+            continue;
+        }
+        // It may end at any moment.
+        let Ok(status) = fs::read_to_string(task.path().join("status")) else {
+            continue;
+        };
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        sum += line
+            .and_then(|count| count.trim().parse::<u64>().ok())
+            .unwrap_or(0);
+    }
+    Ok(sum)
+}
