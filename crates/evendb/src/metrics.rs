@@ -110,6 +110,7 @@ pub(crate) struct Metrics {
     pub(crate) munk_loads: Counter,
     pub(crate) munk_evictions: Counter,
     pub(crate) checkpoints: Counter,
+    pub(crate) log_records_given_up: Counter,
     pub(crate) checkpoint_nanos: Counter,
     pub(crate) pauses: Pauses,
 }
@@ -174,6 +175,7 @@ impl Metrics {
         stats.munk_loads = self.munk_loads.get();
         stats.munk_evictions = self.munk_evictions.get();
         stats.checkpoints = self.checkpoints.get();
+        stats.log_records_given_up = self.log_records_given_up.get();
         stats.checkpoint_nanos_total = self.checkpoint_nanos.get();
         stats.pauses = self.pauses.stats(admission);
         stats.put_pause_nanos_max = stats.pauses.put_nanos_max;
@@ -384,6 +386,9 @@ pub struct Stats {
     pub checkpoints: u64,
     /// Time spent in them, in nanoseconds.
     pub checkpoint_nanos_total: u64,
+    /// Records behind damage in the commit log that the opening gave up, see
+    /// [`Options::accept_log_loss`](crate::Options::accept_log_loss).
+    pub log_records_given_up: u64,
     /// Longest pause of a put, in nanoseconds, without waiting for durability; see
     /// [`PauseStats::put_nanos_max`].
     pub put_pause_nanos_max: u64,

@@ -64,6 +64,7 @@ pub struct Options {
     pub(crate) create_if_missing: bool,
     pub(crate) error_if_exists: bool,
     pub(crate) read_only: bool,
+    pub(crate) accept_log_loss: bool,
     pub(crate) chunk_bytes: Option<u64>,
     pub(crate) compression: Compression,
     pub(crate) filter_bits_per_key: u32,
@@ -131,6 +132,7 @@ impl Options {
             create_if_missing: true,
             error_if_exists: false,
             read_only: false,
+            accept_log_loss: false,
             chunk_bytes: None,
             compression: Compression::None,
             filter_bits_per_key: 0,
@@ -201,6 +203,23 @@ impl Options {
     /// `LOCK` is made where it can be.
     pub fn read_only(mut self, yes: bool) -> Self {
         self.read_only = yes;
+        self
+    }
+
+    /// Whether to go on without what was written behind damage in the commit log. By default
+    /// (`false`) such a database does not open: the error is [`ErrorKind::Corruption`], names file
+    /// and offset, and nothing is changed. What lies behind the damage is best saved first, by
+    /// [`inspect::repair`](crate::inspect::repair).
+    ///
+    /// With `true` the database is as of the moment before the damaged record was written. The log as
+    /// it was stays in the directory as `COMMIT-LOG.damaged-N`, which nothing reads or removes, and of
+    /// which [`inspect::verify`](crate::inspect::verify) tells; [`Stats::log_records_given_up`]
+    /// counts. With [`read_only`](Self::read_only) nothing is kept or changed. Where nothing is damaged
+    /// this does nothing, and an end that a crash leaves is no damage.
+    ///
+    /// [`Stats::log_records_given_up`]: crate::Stats::log_records_given_up
+    pub fn accept_log_loss(mut self, yes: bool) -> Self {
+        self.accept_log_loss = yes;
         self
     }
 

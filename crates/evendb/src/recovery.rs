@@ -4,7 +4,8 @@
 //! 1. Directory lock. `CURRENT` names the manifest; its edits give the structure. No data is read.
 //! 2. The commit log is read from the manifest's replay position to the first invalid byte, over
 //!    all epochs' segments. A record whose tail lies above that position proves a lost manifest
-//!    edit: corruption.
+//!    edit: corruption. So is an end that no crash leaves (`damage`), unless the caller gives up what
+//!    lies behind it.
 //! 3. A new epoch is recorded and synced **before** any other write: a record beyond the end that
 //!    was found must not come back to life behind a new one.
 //! 4. The records of checkpoints not completed are applied to deltas, in order, at one new version.
@@ -45,6 +46,10 @@ use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind, Versi
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
+
+mod damage;
+
+pub(crate) use damage::DAMAGED_LOG;
 
 pub(crate) const COMMIT_LOG: &str = "COMMIT-LOG";
 pub(crate) const CONTAINER: &str = "CHUNK-LOGS";
@@ -222,6 +227,8 @@ fn create(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Manifest> {
 struct Replay {
     /// Where the valid records end.
     end: Lsn,
+    /// What lies behind the end was lost by damage, and the caller gave it up.
+    given_up: Option<damage::Damage>,
     /// Highest checkpoint number seen in any record or in the manifest.
     checkpoint_max: u64,
     /// Value extents that valid records name, with the ends of those records.
@@ -239,6 +246,8 @@ struct Opening {
     manifest: Option<Manifest>,
     manifest_id: u64,
     manifest_end: u64,
+    /// The end was clean: the commit log holds nothing.
+    closed: bool,
     ring: Option<Arc<dyn File>>,
 }
 
@@ -249,11 +258,16 @@ impl Opening {
         options: Options,
         created: Option<Manifest>,
     ) -> Result<Opening> {
-        let (state, manifest_id, manifest_end) = match &created {
-            Some(manifest) => (manifest.with_state(State::clone), 1, 0),
+        let found = match &created {
+            Some(manifest) => writer::Found {
+                state: manifest.with_state(State::clone),
+                id: 1,
+                end: 0,
+                closed: true,
+            },
             None => writer::load(&*vfs, &dir)?,
         };
-        let ring = match state.ring_bytes {
+        let ring = match found.state.ring_bytes {
             0 => None,
             bytes => {
                 let path = dir.join(COMMIT_LOG);
@@ -272,10 +286,11 @@ impl Opening {
             vfs,
             dir,
             options,
-            state,
+            state: found.state,
             manifest: created,
-            manifest_id,
-            manifest_end,
+            manifest_id: found.id,
+            manifest_end: found.end,
+            closed: found.closed,
             ring,
         })
     }
@@ -290,6 +305,7 @@ impl Opening {
             start: replay.end,
             previous_closed_at: replay.end,
             completed_before: self.state.completed,
+            boot: self.vfs.boot_id(),
         };
         let version = Version((replay.checkpoint_max + 1) << CHECKPOINT_SHIFT);
         let clock = Clock::new(version);
@@ -313,6 +329,9 @@ impl Opening {
         ballast.begin_with(self.table_bytes());
         let mut commit_log = None;
         if !self.options.read_only {
+            if replay.given_up.is_some() {
+                self.keep_damaged_log(epoch.epoch)?;
+            }
             self.begin_epoch(&epoch, &ballast)?;
             commit_log = self.start_commit_log(&epoch, &replay, &ballast)?;
         }
@@ -340,7 +359,8 @@ impl Opening {
             replayed_bytes = replay.end.0.saturating_sub(self.state.replay_from.0),
             dirty_chunks = dirty.len()
         );
-        Ok(Engine::assemble(Assembly {
+        let given_up = replay.given_up.map_or(0, |damage| damage.records);
+        let engine = Engine::assemble(Assembly {
             options: self.options,
             dir: self.dir,
             clock,
@@ -366,7 +386,9 @@ impl Opening {
             search_settings,
             ledger: ledger_owner,
             lock: lock.take(),
-        }))
+        });
+        engine.metrics.log_records_given_up.add(given_up);
+        Ok(engine)
     }
 
     fn segments(&self) -> Vec<Segment> {
@@ -424,18 +446,22 @@ impl Opening {
             }
             last_end = end;
         };
+        let mut bad_extent = None;
         let end = self.for_each_record(&mut |record| {
             if record.tail > self.state.replay_from {
                 let path = self.dir.join(COMMIT_LOG);
+                let offset = record.lsn.0 % self.state.ring_bytes.max(1);
                 let detail = "the commit log was recycled further than the manifest knows";
-                return Err(StorageError::corruption(&path, record.lsn.0, detail).into());
+                return Err(StorageError::corruption(&path, offset, detail).into());
             }
             let valid = match payload::decode(record.payload) {
                 None => return Err(self.bad_record(record)),
                 Some(Decoded::Inline(_)) => true,
                 Some(Decoded::Extent { id, len, checksum }) => {
                     extents.push((record.end, id));
-                    self.read_extent(id, len, checksum)?.is_some()
+                    let whole = self.read_extent(id, len, checksum)?.is_some();
+                    bad_extent = (!whole).then_some(id);
+                    whole
                 }
             };
             if valid {
@@ -446,8 +472,13 @@ impl Opening {
         })?;
         note_gap(end, end);
         extents.retain(|(record_end, _)| *record_end <= end);
+        let given_up = self.find_damage(end, bad_extent)?;
+        if let Some(damage) = &given_up {
+            self.refuse_damage(damage)?;
+        }
         Ok(Replay {
             end,
+            given_up,
             checkpoint_max,
             extents,
             filler,
@@ -558,6 +589,12 @@ impl Opening {
             .vfs
             .open(&path, true)
             .map_err(io(&path, "open the commit log"))?;
+        let manifest = self.manifest.as_ref().expect("the epoch is in it");
+        match manifest.seal(false) {
+            // What it records only helps to tell damage from a torn end.
+            Err(error) if error.kind() == StorageErrorKind::NoSpace => {}
+            sealed => sealed?,
+        }
         let log = CommitLog::start(
             ring.clone(),
             capacity,
@@ -752,7 +789,7 @@ impl Opening {
                 .iter()
                 .map(|(_, id)| value_extent_path(&self.dir, *id)),
         );
-        let (manifest_id, _) = writer::read_current(&*self.vfs, &self.dir)?;
+        let manifest_id = writer::read_current(&*self.vfs, &self.dir)?.id;
         named.insert(self.dir.join(format!("MANIFEST-{manifest_id:06}")));
         let names = self
             .vfs
@@ -772,6 +809,13 @@ impl Opening {
         }
         Ok(())
     }
+}
+
+/// Whether the machine has run all the time since the last life began: what processes wrote since
+/// then is there, synced or not.
+pub(crate) fn same_boot(state: &State, vfs: &dyn Vfs) -> bool {
+    let boot = state.epochs.last().and_then(|epoch| epoch.boot);
+    boot.is_some() && boot == vfs.boot_id()
 }
 
 /// Each epoch ends where the first later one begins that found it shorter: a power loss can cut

@@ -564,7 +564,7 @@ impl Engine {
                 true => self.checkpoint_at_lap(),
                 false => self.checkpoint(),
             };
-            result = result.and_then(|()| match manifest.seal() {
+            result = result.and_then(|()| match manifest.seal(true) {
                 // What it would have recorded only helps to tell damage from a torn end.
                 Err(error) if error.kind() == evendb_storage::ErrorKind::NoSpace => Ok(()),
                 sealed => sealed.map_err(|error| self.latch_error(error.into())),

@@ -1,6 +1,7 @@
-//! A whole database of format version 1, as bytes, that every later version must open and read.
+//! A whole database of format version 2, as bytes, that every later version must open and read.
+//! One of version 1, which was never released, is refused by its version's number.
 //!
-//! `tests/golden/database_v1.txt` holds the files of a database whose process was killed: tables of
+//! `tests/golden/database_v2.txt` holds the files of a database whose process was killed: tables of
 //! both kinds, a commit log that is still needed, a value extent. The text is a dump of 16-byte
 //! rows; `*` repeats the row before, and rows left out are zeros. If the format changes on purpose,
 //! keep the file and add another; only a mistake in the fixture itself is a reason for
@@ -11,7 +12,7 @@ mod common;
 use common::oracle::{Map, contents};
 use common::{DIR, on_sim};
 use evendb::vfs::{CrashMode, SimVfs};
-use evendb::{Db, Durability};
+use evendb::{Db, Durability, ErrorKind};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -88,7 +89,7 @@ fn make() -> SimVfs {
 }
 
 fn dump(vfs: &SimVfs) -> String {
-    let mut text = String::from("# A database of format version 1; see tests/golden.rs.\n");
+    let mut text = String::from("# A database of format version 2; see tests/golden.rs.\n");
     for name in vfs.file_names(Path::new(DIR)) {
         let bytes = vfs.read_file(&Path::new(DIR).join(&name));
         writeln!(text, "file {name} {}", bytes.len()).expect("writes to memory");
@@ -164,8 +165,20 @@ fn check(vfs: &SimVfs, read_only: bool) {
 }
 
 #[test]
-fn version_1_opens() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/database_v1.txt");
+fn version_1_is_refused() {
+    let vfs = load(include_str!("golden/database_v1.txt"));
+    for read_only in [true, false] {
+        let options = on_sim(&vfs, Durability::Process, 0).read_only(read_only);
+        let refused = options
+            .open(DIR)
+            .expect_err("its commit log cannot be read");
+        assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+    }
+}
+
+#[test]
+fn version_2_opens() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/database_v2.txt");
     if std::env::var_os("EVENDB_BLESS").is_some() {
         std::fs::write(&path, dump(&make())).expect("writes the fixture");
     }

@@ -281,7 +281,7 @@ fn a_hole_in_the_commit_log_is_no_end() {
     assert_eq!(hole.offset, Some(longest.start));
 }
 
-/// Whatever a crash leaves is sound: at most it has a hole where pages were never synced.
+/// Whatever a crash leaves is sound, a hole where pages were never synced included.
 #[test]
 fn no_false_alarm_after_a_crash() {
     let all = steps(31, 200);
@@ -306,16 +306,9 @@ fn no_false_alarm_after_a_crash() {
             for mode in modes {
                 let disk = vfs.crash(mode);
                 let report = verified(&disk);
-                let allowed = |kind| {
-                    let hole = kind == FindingKind::CommitLogHole;
-                    hole && matches!(mode, CrashMode::PowerLossRandom(_))
-                };
                 for finding in &report.findings {
                     let warning = finding.severity == Severity::Warning;
-                    assert!(
-                        warning || allowed(finding.kind),
-                        "{level:?}, crash {number}, {mode:?}: {finding}"
-                    );
+                    assert!(warning, "{level:?}, crash {number}, {mode:?}: {finding}");
                 }
             }
             runner.abandon();

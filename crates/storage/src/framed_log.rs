@@ -216,6 +216,36 @@ pub fn read_frames(
     Ok(offset)
 }
 
+/// Where behind `end`, up to which [`read_frames`] read, a frame of log `id` verifies. Not every log
+/// is appended to so that this is damage: a writer that syncs each frame before the next is.
+pub fn find_frame(file: &dyn File, id: u64, end: u64) -> Result<Option<u64>> {
+    let failed = |error| Error::io(file.path(), "read log", error);
+    let len = file.len().map_err(failed)?;
+    let mut tail = vec![0; len.saturating_sub(end) as usize];
+    read_exact_at(file, &mut tail, end).map_err(failed)?;
+    Ok(next_frame(&tail, 0, id, end).map(|at| end + at as u64))
+}
+
+/// The payload of the frame at `at` of `bytes`, which are at `offset` of log `id`.
+fn frame_at(bytes: &[u8], at: usize, id: u64, offset: u64) -> Option<&[u8]> {
+    // No frame is empty, so zeros need no checksum to be told apart.
+    decode_frame(bytes.get(at..)?, id, offset + at as u64).filter(|payload| !payload.is_empty())
+}
+
+/// The first place behind `from`, where no frame verifies, where one does.
+fn next_frame(bytes: &[u8], from: usize, id: u64, offset: u64) -> Option<usize> {
+    let mut rest = bytes.get(from..)?;
+    // Reserved room reads as zeros.
+    let used_end = from + rest.iter().rposition(|&byte| byte != 0)? + 1;
+    let there = |at: &usize| frame_at(bytes, *at, id, offset).is_some();
+    // A frame whose payload alone is damaged still says where the next one starts.
+    let told = codec::get_u32(&mut rest).map_or(0, |len| len as usize);
+    let told = from.saturating_add(FRAME_HEADER_BYTES).saturating_add(told);
+    Some(told)
+        .filter(|at| *at < used_end && there(at))
+        .or_else(|| (from + 1..used_end).find(there))
+}
+
 fn check_header(file: &dyn File, id: u64, header: &[u8]) -> Result<()> {
     let mut input = header;
     let magic = codec::get_u64(&mut input);
@@ -288,13 +318,8 @@ pub enum Surveyed<'a> {
 /// frame verifies only in its own place, so those behind damage are found again.
 pub fn survey_frames<'a>(bytes: &'a [u8], id: u64, each: &mut dyn FnMut(Surveyed<'a>)) {
     let mut offset = (HEADER_BYTES as usize).min(bytes.len());
-    let frame_at = |at: usize| {
-        // No frame is empty, so zeros need no checksum to be told apart.
-        let rest = bytes.get(at..)?;
-        decode_frame(rest, id, at as u64).filter(|payload| !payload.is_empty())
-    };
     while offset < bytes.len() {
-        if let Some(payload) = frame_at(offset) {
+        if let Some(payload) = frame_at(bytes, offset, id, 0) {
             let start = offset as u64;
             each(Surveyed::Frame {
                 offset: start,
@@ -303,16 +328,11 @@ pub fn survey_frames<'a>(bytes: &'a [u8], id: u64, each: &mut dyn FnMut(Surveyed
             offset += FRAME_HEADER_BYTES + payload.len();
             continue;
         }
-        let used = bytes[offset..].iter().rposition(|&byte| byte != 0);
-        let used_end = used.map_or(offset, |last| offset + last + 1);
-        // A frame whose payload alone is damaged still says where the next one starts.
         let told = codec::get_u32(&mut &bytes[offset..]).map_or(0, |len| len as usize);
         let told = offset
             .saturating_add(FRAME_HEADER_BYTES)
             .saturating_add(told);
-        let next = Some(told)
-            .filter(|&at| at < used_end && frame_at(at).is_some())
-            .or_else(|| (offset + 1..used_end).find(|&at| frame_at(at).is_some()));
+        let next = next_frame(bytes, offset, id, 0);
         let end = next.unwrap_or(bytes.len());
         let used = bytes[offset..end].iter().rposition(|&byte| byte != 0);
         let used = used.map_or(0, |last| (last + 1).max(told.min(end) - offset));

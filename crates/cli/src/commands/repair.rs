@@ -1,8 +1,9 @@
 //! `evendb repair`: saves what can be read of a damaged database into a new one.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use evendb::Options;
 use evendb::inspect::{self, InspectOptions, Loss, Progress, RepairOptions};
 use evendb_lab::report::grouped;
 use serde_json::{Value, json};
@@ -18,18 +19,30 @@ use crate::output;
 /// with the keys that it may have held, and whether older values of such keys may have come to
 /// light. Where the manifest is lost, tables do not say which keyspace they are of: each goes to a
 /// keyspace `recovered-ID` of its own, or all into one with --one-keyspace.
+///
+/// With --accept-log-loss no new database is made: a database that does not open because its commit log
+/// is damaged goes on as of the moment before the damaged record was written, without what was
+/// written after it. The damaged log is kept beside it. --into saves more: use it first.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb repair files.db --into saved.db
   evendb repair files.db --into saved.db --json > losses.jsonl
+  evendb repair files.db --accept-log-loss
 
 Exit codes: 0 everything was saved, 5 something was lost, 1 failure")]
 pub struct Arguments {
     /// The damaged database's directory
     db: PathBuf,
     /// Where the new database goes: a directory that is empty or not there
-    #[arg(long, value_name = "NEWDIR")]
-    into: PathBuf,
+    #[arg(
+        long,
+        value_name = "NEWDIR",
+        required_unless_present = "accept_log_loss"
+    )]
+    into: Option<PathBuf>,
+    /// Go on in place, without what was written behind damage in the commit log
+    #[arg(long, conflicts_with_all = ["into", "one_keyspace", "json"])]
+    accept_log_loss: bool,
     /// The database had one keyspace: merge into it what nothing names
     #[arg(long)]
     one_keyspace: bool,
@@ -40,6 +53,38 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    match &arguments.into {
+        Some(into) => save(arguments, into),
+        None => accept_log_loss(arguments),
+    }
+}
+
+/// Opens the database without what lies behind the damage.
+fn accept_log_loss(arguments: &Arguments) -> Result<Success, Failure> {
+    let options = Options::new()
+        .create_if_missing(false)
+        .accept_log_loss(true);
+    let database = options
+        .open(&arguments.db)
+        .map_err(|error| refused(&arguments.db, Purpose::Writing, &error))?;
+    let records = database.stats().log_records_given_up;
+    database.close()?;
+    let mut target = io::stdout().lock();
+    if records == 0 {
+        writeln!(target, "no record of the commit log was given up")?;
+        return Ok(Success::Done);
+    }
+    writeln!(
+        target,
+        "{} records of the commit log were given up, the damaged one aside; the log as it was is kept \
+         as COMMIT-LOG.damaged-N",
+        grouped(records)
+    )?;
+    target.flush()?;
+    Ok(Success::Corrupt)
+}
+
+fn save(arguments: &Arguments, into: &Path) -> Result<Success, Failure> {
     let bar = progress_bar(Some(0));
     let mut tell = |progress: Progress| {
         bar.set_length(progress.total);
@@ -49,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         one_keyspace: arguments.one_keyspace,
     };
     let inspect = InspectOptions::new().progress(&mut tell);
-    let report = inspect::repair(&arguments.db, &arguments.into, options, inspect);
+    let report = inspect::repair(&arguments.db, into, options, inspect);
     bar.finish_and_clear();
     let report = report.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;
     let mut target = io::stdout().lock();

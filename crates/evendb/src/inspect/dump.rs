@@ -9,9 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::funk::tables::table_path;
 use crate::manifest::ChunkId;
 use crate::manifest::edit::{self, Change, ChunkRecord, Part, Role};
-use crate::manifest::writer::{self, manifest_path};
+use crate::manifest::writer::{self, CURRENT_LEN, manifest_path};
 use crate::recovery::{COMMIT_LOG, segments};
-use crate::version::clock::last_version_of;
 use crate::write::commit_log::{self, Surveyed};
 use crate::write::payload::{self, Decoded, DecodedOp};
 use evendb_storage::framed_log::{self, header_id, survey_frames};
@@ -190,12 +189,13 @@ impl Dumper<'_> {
     fn current(&mut self) -> ControlFlow<()> {
         let item = DumpItem::new("current", 0);
         match writer::read_current(&*self.directory.vfs, &self.directory.dir) {
-            Ok((id, verified)) => self.give(
-                item.at(0, 28)
-                    .text("manifest", super::load::file_name(id))
-                    .number("verified-up-to", verified),
+            Ok(current) => self.give(
+                item.at(0, CURRENT_LEN as u64)
+                    .text("manifest", super::load::file_name(current.id))
+                    .number("verified-up-to", current.verified)
+                    .number("closed", current.closed.into()),
             ),
-            Err(error) => self.give(damage(0, 0, 28, error.to_string())),
+            Err(error) => self.give(damage(0, 0, CURRENT_LEN as u64, error.to_string())),
         }
     }
 
@@ -260,6 +260,12 @@ impl Dumper<'_> {
                     .number("start", epoch.start.0)
                     .number("previous-closed-at", epoch.previous_closed_at.0)
                     .number("completed-before", epoch.completed_before);
+                let item = match epoch.boot {
+                    Some(boot) => {
+                        item.text("boot", boot.map(|byte| format!("{byte:02x}")).concat())
+                    }
+                    None => item,
+                };
                 (item, &[][..])
             }
             Change::CreateKeyspace { id, name } => {
@@ -440,10 +446,10 @@ impl Dumper<'_> {
         let file =
             file.map_err(|source| StorageError::open(&path, "open the commit log", source))?;
         let mut flow = ControlFlow::Continue(());
-        let below = last_version_of(state.completed);
         let lives = segments(state);
-        let (capacity, from) = (state.ring_bytes, state.replay_from);
-        let outcome = commit_log::survey(&*file, capacity, from, below, &lives, &mut |found| {
+        let how = self.loaded.survey(self.directory, &lives);
+        let capacity = how.capacity;
+        let outcome = commit_log::survey(&*file, &how, &mut |found| {
             if flow.is_continue() {
                 flow = self.log_stretch(found, capacity);
             }
@@ -462,12 +468,12 @@ impl Dumper<'_> {
                     .at(lsn.0 % capacity, end.0.saturating_sub(lsn.0))
                     .number("lsn", lsn.0),
             ),
-            Surveyed::Hole { lsn, end } => {
+            Surveyed::Hole { lsn, end, .. } => {
                 let what = "nothing verifies here, but the log goes on behind";
                 let item = damage(0, lsn.0 % capacity, end.0.saturating_sub(lsn.0), what);
                 self.give(item.number("lsn", lsn.0))
             }
-            Surveyed::End { lsn, torn } => {
+            Surveyed::End { lsn, torn, .. } => {
                 let what = match torn {
                     Some(_) => "the log ends at a record that does not verify",
                     None => "the log ends",
@@ -485,7 +491,8 @@ impl Dumper<'_> {
                     .number("lsn", record.lsn.0)
                     .number("epoch", epoch)
                     .text("version", shown_version(record.version))
-                    .number("tail", record.tail.0);
+                    .number("tail", record.tail.0)
+                    .number("durable", record.durable.0);
                 let item = match beyond {
                     true => item.text("note", "behind a hole: opening does not read it"),
                     false => item,

@@ -9,9 +9,11 @@ use super::{Finding, FindingKind, Severity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::edit::{self, Change};
 use crate::manifest::state::State;
-use crate::manifest::writer::{self, manifest_path};
-use crate::recovery::{LOCK, open_elsewhere};
+use crate::manifest::writer::{self, CURRENT_LEN, manifest_path};
+use crate::recovery::{LOCK, open_elsewhere, same_boot};
 use crate::sync::Arc;
+use crate::version::clock::last_version_of;
+use crate::write::commit_log::{Segment, Survey};
 use evendb_storage::framed_log::{
     FRAME_HEADER_BYTES, HEADER_BYTES, Surveyed, header_id, survey_frames,
 };
@@ -162,6 +164,19 @@ impl Loaded {
         loaded
     }
 
+    /// How to look through the commit log.
+    pub(super) fn survey<'s>(&self, place: &Place, segments: &'s [Segment]) -> Survey<'s> {
+        let state = &self.state;
+        Survey {
+            capacity: state.ring_bytes,
+            from: state.replay_from,
+            start: state.replay_from,
+            checkpointed: last_version_of(state.completed),
+            segments,
+            same_boot: same_boot(state, &*place.vfs),
+        }
+    }
+
     fn corrupt(
         &mut self,
         kind: FindingKind,
@@ -176,14 +191,14 @@ impl Loaded {
 
     fn current(&mut self, place: &Place) -> (Option<u64>, Option<u64>) {
         match writer::read_current(&*place.vfs, &place.dir) {
-            Ok((id, verified)) => (Some(id), Some(verified)),
+            Ok(current) => (Some(current.id), Some(current.verified)),
             Err(error) => {
                 let what = error.to_string();
                 let kind = match place.has("CURRENT") {
                     true => FindingKind::Current,
                     false => FindingKind::Missing,
                 };
-                self.corrupt(kind, "CURRENT", Some(0..28), what);
+                self.corrupt(kind, "CURRENT", Some(0..CURRENT_LEN as u64), what);
                 (None, None)
             }
         }

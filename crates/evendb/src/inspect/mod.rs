@@ -114,7 +114,8 @@ pub enum FindingKind {
     Table,
     /// A table that verifies, but is not the one the manifest names, or in the wrong place.
     WrongTable,
-    /// The commit log has valid records behind bytes that do not verify.
+    /// The commit log has valid records behind bytes that do not verify: corruption, or a warning where
+    /// a power loss explains it, or of the copy of a damaged log that an opening left.
     CommitLogHole,
     /// Where the commit log ends: a record that was cut short, or damage.
     CommitLogEnd,

@@ -24,8 +24,8 @@ use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
 use crate::options::{Durability, Options};
 use crate::recovery::{COMMIT_LOG, CONTAINER, segments};
 use crate::sync::Arc;
-use crate::version::clock::{checkpoint_of, last_version_of};
-use crate::write::commit_log::{self, LogRecord, Surveyed};
+use crate::version::clock::checkpoint_of;
+use crate::write::commit_log::{self, LogRecord, Lsn, Surveyed};
 use crate::write::payload::{self, Decoded, DecodedOp};
 use evendb_storage::codec::checksum;
 use evendb_storage::table::{
@@ -299,9 +299,8 @@ impl Repairer<'_, '_> {
                 return Ok(());
             }
         };
-        let below = last_version_of(state.completed);
         let lives = segments(state);
-        let from = state.replay_from;
+        let how = self.loaded.survey(self.directory, &lives);
         let padded: Arc<dyn File> = Arc::new(Padded(file.clone(), capacity));
         let len = file.len().map_err(io(&path, "look at the commit log"))?;
         if len < capacity {
@@ -310,48 +309,65 @@ impl Repairer<'_, '_> {
                 .losses
                 .push(Loss::new(COMMIT_LOG, Some(len..capacity), what));
         }
-        let outcome = commit_log::survey(&*padded, capacity, from, below, &lives, &mut |found| {
-            self.log_stretch(found, capacity);
+        // Whether a hole is damage is known only when all was seen: then the losses are told.
+        let mut ends = Vec::new();
+        let outcome = commit_log::survey(&*padded, &how, &mut |found| {
+            match found {
+                Surveyed::Record { record, .. } => self.log_record(&record, capacity),
+                Surveyed::Hole { lsn, end, sealed } => ends.push((lsn, Some(end), sealed, true)),
+                Surveyed::End { lsn, torn, sealed } => ends.push((lsn, torn, sealed, false)),
+                Surveyed::Filler { .. } => {}
+            }
             Ok(())
         });
-        if let Err(error) = outcome {
-            let what = error.to_string();
-            self.report.losses.push(Loss::new(COMMIT_LOG, None, what));
+        match outcome {
+            Ok(proof) => {
+                for (lsn, end, sealed, followed) in ends {
+                    let certain = proof.is_damage(lsn, sealed);
+                    self.log_end(capacity, lsn, end, followed, certain);
+                }
+            }
+            Err(error) => {
+                let what = error.to_string();
+                self.report.losses.push(Loss::new(COMMIT_LOG, None, what));
+            }
         }
         self.advance(capacity);
         Ok(())
     }
 
-    fn log_stretch(&mut self, found: Surveyed<'_>, capacity: u64) {
-        match found {
-            Surveyed::Filler { .. } | Surveyed::End { torn: None, .. } => {}
-            Surveyed::Hole { lsn, end } => {
-                let start = lsn.0 % capacity;
-                let what = format!(
-                    "records between LSN {} and {} do not verify; those behind were taken, which \
-                     opening would not do",
-                    lsn.0, end.0
-                );
-                let place = Some(start..start.saturating_add(end.0.saturating_sub(lsn.0)));
-                self.report.losses.push(Loss::new(COMMIT_LOG, place, what));
+    /// Bytes of the log that do not verify. `certain`: they did once.
+    fn log_end(
+        &mut self,
+        capacity: u64,
+        lsn: Lsn,
+        end: Option<Lsn>,
+        followed: bool,
+        certain: bool,
+    ) {
+        let Some(end) = end else { return };
+        let start = lsn.0 % capacity;
+        let what = match (followed, certain) {
+            (true, true) => format!(
+                "records between LSN {} and {} do not verify; those behind were taken",
+                lsn.0, end.0
+            ),
+            (true, false) => format!(
+                "records between LSN {} and {} do not verify, as after a power loss that took what was \
+                 not synced yet; those behind were taken, which opening would not do",
+                lsn.0, end.0
+            ),
+            (false, true) => "the last record does not verify, though it was complete".to_owned(),
+            (false, false) => {
+                "the last record does not verify: a crash in the middle of a write, or \
+                               damage"
+                    .to_owned()
             }
-            Surveyed::End {
-                lsn,
-                torn: Some(end),
-            } => {
-                let start = lsn.0 % capacity;
-                let what = "the last record does not verify: a crash in the middle of a write, \
-                            or damage";
-                let mut loss = Loss::new(
-                    COMMIT_LOG,
-                    Some(start..start.saturating_add(end.0.saturating_sub(lsn.0))),
-                    what,
-                );
-                loss.certain = false;
-                self.report.losses.push(loss);
-            }
-            Surveyed::Record { record, .. } => self.log_record(&record, capacity),
-        }
+        };
+        let place = Some(start..start.saturating_add(end.0.saturating_sub(lsn.0)));
+        let mut loss = Loss::new(COMMIT_LOG, place, what);
+        loss.certain = certain || followed;
+        self.report.losses.push(loss);
     }
 
     fn log_record(&mut self, record: &LogRecord<'_>, capacity: u64) {

@@ -61,6 +61,7 @@ fn database(ring_bytes: u64, replay_from: u64, changes: Vec<Change>) -> SimVfs {
             start: Lsn(0),
             previous_closed_at: Lsn(0),
             completed_before: 0,
+            boot: None,
         }),
         Change::CreateKeyspace {
             id: KeyspaceId(0),

@@ -14,9 +14,10 @@ use crate::error::Result;
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
 use crate::manifest::state::State;
-use crate::recovery::{COMMIT_LOG, CONTAINER, LOCK, is_own_name, segments};
+use crate::manifest::writer::CURRENT_LEN;
+use crate::recovery::{COMMIT_LOG, CONTAINER, DAMAGED_LOG, LOCK, is_own_name, segments};
 use crate::sync::Arc;
-use crate::version::clock::{checkpoint_of, last_version_of};
+use crate::version::clock::checkpoint_of;
 use crate::write::commit_log::{self, LogRecord, Lsn, Surveyed};
 use crate::write::payload::{self, Decoded, DecodedOp};
 use evendb_storage::codec::checksum;
@@ -56,7 +57,7 @@ pub fn verify(path: impl AsRef<Path>, mut options: InspectOptions<'_>) -> Result
     verifier.chunks(&loaded);
     verifier.container_places(&named)?;
     verifier.tables(&named)?;
-    verifier.commit_log()?;
+    verifier.commit_log(&loaded)?;
     verifier.names(&loaded, &named);
     Ok(verifier.report)
 }
@@ -118,13 +119,13 @@ impl Verifier<'_, '_> {
         let live = loaded.live.iter().map(|range| range.end - range.start);
         self.report.checked = Checked {
             files: 1 + u64::from(loaded.manifest.is_some()),
-            bytes: live.sum::<u64>() + 28,
+            bytes: live.sum::<u64>() + CURRENT_LEN as u64,
             edits: loaded.edits,
             keyspaces: loaded.state.keyspaces.len() as u64,
             chunks: loaded.state.chunks.len() as u64,
             ..Checked::default()
         };
-        self.live("CURRENT", 0..28);
+        self.live("CURRENT", 0..CURRENT_LEN as u64);
         if let Some(id) = loaded.manifest {
             for range in &loaded.live {
                 self.live(&super::load::file_name(id), range.clone());
@@ -291,7 +292,7 @@ impl Verifier<'_, '_> {
         }
     }
 
-    fn commit_log(&mut self) -> Result<()> {
+    fn commit_log(&mut self, loaded: &Loaded) -> Result<()> {
         let capacity = self.state.ring_bytes;
         if capacity == 0 {
             return Ok(());
@@ -328,78 +329,98 @@ impl Verifier<'_, '_> {
                 return Ok(());
             }
         }
-        let from = self.state.replay_from;
-        let below = last_version_of(self.state.completed);
         let lives = segments(self.state);
-        let outcome = commit_log::survey(&*file, capacity, from, below, &lives, &mut |found| {
-            self.log_stretch(found);
+        let how = loaded.survey(self.directory, &lives);
+        // Whether a hole is damage is known only when all was seen.
+        let mut ends = Vec::new();
+        let outcome = commit_log::survey(&*file, &how, &mut |found| {
+            match found {
+                Surveyed::Hole { .. } | Surveyed::End { .. } => ends.push(LogEnd::new(found)),
+                Surveyed::Record { record, .. } => self.log_record(&record),
+                Surveyed::Filler { lsn, .. } => {
+                    self.live(COMMIT_LOG, self.log_place(lsn, Lsn(lsn.0 + 40)));
+                }
+            }
             Ok(())
         });
-        if let Err(error) = outcome {
-            let kind = FindingKind::CommitLogHole;
-            self.find(
-                Severity::Corruption,
-                kind,
-                COMMIT_LOG,
-                None,
-                error.to_string(),
-            );
+        match outcome {
+            Ok(proof) => {
+                for end in ends.into_iter().flatten() {
+                    self.log_end(&end, proof.is_damage(end.lsn, end.sealed));
+                }
+            }
+            Err(error) => {
+                let kind = FindingKind::CommitLogHole;
+                let what = error.to_string();
+                self.find(Severity::Corruption, kind, COMMIT_LOG, None, what);
+            }
         }
         self.advance(capacity);
         Ok(())
     }
 
-    fn log_stretch(&mut self, found: Surveyed<'_>) {
-        let capacity = self.state.ring_bytes.max(1);
-        let file_place = |lsn: Lsn, end: Lsn| {
-            let start = lsn.0 % capacity;
-            start..start.saturating_add(end.0.saturating_sub(lsn.0))
-        };
-        match found {
-            Surveyed::Record { record, .. } => {
-                self.report.checked.commit_log_records += 1;
-                // The padding is not covered.
-                let covered = Lsn(record.lsn.0 + 40 + record.payload.len() as u64);
-                self.live(COMMIT_LOG, file_place(record.lsn, covered));
-                for what in self.log_record(&record) {
-                    let kind = FindingKind::CommitLogRecord;
-                    let place = Some(file_place(record.lsn, record.end));
-                    let what = format!("{what} (LSN {})", record.lsn.0);
-                    self.find(Severity::Corruption, kind, COMMIT_LOG, place, what);
-                }
-            }
-            Surveyed::Filler { lsn, .. } => {
-                self.live(COMMIT_LOG, file_place(lsn, Lsn(lsn.0 + 40)));
-            }
-            Surveyed::Hole { lsn, end } => {
-                let what = format!(
-                    "LSN {} to {} do not verify, with the log going on behind: opening takes \
-                     this for the log's end and drops what follows; damage, or a power loss \
-                     that took pages never synced",
-                    lsn.0, end.0
-                );
-                let kind = FindingKind::CommitLogHole;
-                let place = Some(file_place(lsn, end));
-                self.find(Severity::Corruption, kind, COMMIT_LOG, place, what);
-            }
-            Surveyed::End { lsn, torn } => {
-                if let Some(end) = torn {
-                    let what = format!(
-                        "the record at LSN {} does not verify and none follows: the end of a \
-                         log that a power loss cut in the middle of a write, or damage to its \
-                         last record",
-                        lsn.0
-                    );
-                    let kind = FindingKind::CommitLogEnd;
-                    let place = Some(file_place(lsn, end));
-                    self.find(Severity::Warning, kind, COMMIT_LOG, place, what);
-                }
-            }
+    /// Where a stretch of the log is in its file.
+    fn log_place(&self, lsn: Lsn, end: Lsn) -> Range<u64> {
+        let start = lsn.0 % self.state.ring_bytes.max(1);
+        start..start.saturating_add(end.0.saturating_sub(lsn.0))
+    }
+
+    fn log_record(&mut self, record: &LogRecord<'_>) {
+        self.report.checked.commit_log_records += 1;
+        // The padding is not covered.
+        let covered = Lsn(record.lsn.0 + 40 + record.payload.len() as u64);
+        self.live(COMMIT_LOG, self.log_place(record.lsn, covered));
+        for what in self.wrong_in_record(record) {
+            let kind = FindingKind::CommitLogRecord;
+            let place = Some(self.log_place(record.lsn, record.end));
+            let what = format!("{what} (LSN {})", record.lsn.0);
+            self.find(Severity::Corruption, kind, COMMIT_LOG, place, what);
         }
     }
 
+    /// Bytes of the log that do not verify. `damage`: they did once.
+    fn log_end(&mut self, end: &LogEnd, damage: bool) {
+        let (from, to) = (end.lsn.0, end.end.0);
+        let (kind, what) = match (end.followed, damage) {
+            (true, true) => (
+                FindingKind::CommitLogHole,
+                format!(
+                    "LSN {from} to {to} do not verify, with the log going on behind: damage; opening \
+                     refuses this, repair saves what is before and behind"
+                ),
+            ),
+            (true, false) => (
+                FindingKind::CommitLogHole,
+                format!(
+                    "LSN {from} to {to} do not verify, with the log going on behind: a power loss took \
+                     bytes that were not synced yet; opening takes this for the log's end"
+                ),
+            ),
+            (false, true) => (
+                FindingKind::CommitLogEnd,
+                format!(
+                    "the last record, at LSN {from}, does not verify though it was complete: damage; \
+                     opening refuses this"
+                ),
+            ),
+            (false, false) => (
+                FindingKind::CommitLogEnd,
+                format!(
+                    "the record at LSN {from} does not verify and none follows: the end of a log that \
+                     a crash cut in the middle of a write, or damage to its last record"
+                ),
+            ),
+        };
+        let severity = match damage {
+            true => Severity::Corruption,
+            false => Severity::Warning,
+        };
+        let place = Some(self.log_place(end.lsn, end.end));
+        self.find(severity, kind, COMMIT_LOG, place, what);
+    }
+
     /// What is wrong with a record that verifies.
-    fn log_record(&mut self, record: &LogRecord<'_>) -> Vec<String> {
+    fn wrong_in_record(&mut self, record: &LogRecord<'_>) -> Vec<String> {
         let mut wrong = Vec::new();
         if record.tail > self.state.replay_from {
             wrong.push(format!(
@@ -459,7 +480,7 @@ impl Verifier<'_, '_> {
         };
         if let Some((kind, what)) = wrong {
             let what = format!(
-                "{what}; named by the commit log at LSN {}, where opening ends the log",
+                "{what}; named by the commit log at LSN {}: opening refuses this",
                 lsn.0
             );
             self.find(Severity::Corruption, kind, &name, Some(0..len), what);
@@ -475,6 +496,17 @@ impl Verifier<'_, '_> {
         known.extend(self.extents_named.iter().map(|id| format!("{id:016x}.val")));
         known.extend(loaded.manifest.map(super::load::file_name));
         for name in &self.directory.names {
+            if name.starts_with(DAMAGED_LOG) {
+                let what = "a commit log that was found damaged, as it was when somebody gave up what \
+                            was behind the damage; nothing reads it, delete it when nobody needs it";
+                self.find(
+                    Severity::Warning,
+                    FindingKind::CommitLogHole,
+                    name,
+                    None,
+                    what,
+                );
+            }
             let other = [LOCK, "CURRENT", COMMIT_LOG, CONTAINER].contains(&name.as_str());
             if !other && is_own_name(name) && !known.contains(name) {
                 let what = match loaded.whole {
@@ -487,6 +519,31 @@ impl Verifier<'_, '_> {
                 self.find(Severity::Warning, FindingKind::Orphan, name, None, what);
             }
         }
+    }
+}
+
+/// Where the log's records end, or are interrupted.
+struct LogEnd {
+    lsn: Lsn,
+    end: Lsn,
+    sealed: bool,
+    followed: bool,
+}
+
+impl LogEnd {
+    /// `None` where nothing looks as if it should verify.
+    fn new(found: Surveyed<'_>) -> Option<LogEnd> {
+        let (lsn, end, sealed, followed) = match found {
+            Surveyed::Hole { lsn, end, sealed } => (lsn, end, sealed, true),
+            Surveyed::End { lsn, torn, sealed } => (lsn, torn?, sealed, false),
+            Surveyed::Record { .. } | Surveyed::Filler { .. } => return None,
+        };
+        Some(LogEnd {
+            lsn,
+            end,
+            sealed,
+            followed,
+        })
     }
 }
 

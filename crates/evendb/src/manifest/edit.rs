@@ -6,6 +6,7 @@ use crate::sync::Arc;
 use crate::write::commit_log::Lsn;
 use evendb_storage::codec::{get_slice, get_varint, put_slice, put_varint};
 use evendb_storage::table::TableMeta;
+use evendb_storage::vfs::BootId;
 use evendb_storage::{TableId, Version};
 
 /// Where a table's bytes are.
@@ -66,6 +67,8 @@ pub(crate) struct EpochRecord {
     pub(crate) previous_closed_at: Lsn,
     /// Last completed checkpoint when the epoch began (a row of the recovery table).
     pub(crate) completed_before: u64,
+    /// The start of the machine in which it began, where that can be told.
+    pub(crate) boot: Option<BootId>,
 }
 
 /// One change. An edit is a list of them, applied together.
@@ -202,6 +205,7 @@ impl Change {
                 put_varint(out, epoch.start.0);
                 put_varint(out, epoch.previous_closed_at.0);
                 put_varint(out, epoch.completed_before);
+                put_slice(out, epoch.boot.as_ref().map_or(&[], |boot| &boot[..]));
             }
             Change::CreateKeyspace { id, name } => {
                 put_varint(out, 3);
@@ -266,6 +270,10 @@ impl Change {
                 start: Lsn(get_varint(input)?),
                 previous_closed_at: Lsn(get_varint(input)?),
                 completed_before: get_varint(input)?,
+                boot: match get_slice(input)? {
+                    [] => None,
+                    boot => Some(boot.try_into().ok()?),
+                },
             }),
             3 => Change::CreateKeyspace {
                 id: keyspace(input)?,
@@ -353,6 +361,7 @@ pub(crate) mod tests {
                 start: Lsn(900),
                 previous_closed_at: Lsn(896),
                 completed_before: 6,
+                boot: Some(*b"one start of it."),
             }),
             Change::CreateKeyspace {
                 id: KeyspaceId(1),

@@ -15,9 +15,10 @@ fn bytes_of(text: &str) -> Vec<u8> {
 
 const CURRENT: &str = "
 45 56 45 4e 43 55 52        # magic EVENCUR
-31                          # format version, the digit 1
+32                          # format version, the digit 2
 2a 00 00 00 00 00 00 00     # u64 number of the manifest: MANIFEST-000042
 e8 03 00 00 00 00 00 00     # u64 length up to which it must verify: 1000
+01 00 00 00                 # u32 1: closed cleanly
 CRC                         # u32 crc32c of the bytes before
 ";
 
@@ -30,6 +31,8 @@ ff ff ff ff ff ff ff ff ff 01   # seed
 84 07                       #   first position: 900
 80 07                       #   the epoch before ends at 896
 06                          #   last completed checkpoint: 6
+10                          #   length of the machine's boot id, 0 if unknown
+6f 6e 65 20 73 74 61 72 74 20 6f 66 20 69 74 2e # it
 03                          # 3 CreateKeyspace
 01                          #   keyspace 1
 06 65 76 65 6e 74 73        #   length, events
@@ -97,10 +100,15 @@ fn current() {
     vfs.create_dir_all(dir).expect("creates");
     vfs.write_file(&dir.join("CURRENT"), bytes.clone());
     let read = writer::read_current(&vfs, dir).expect("reads");
-    assert_eq!(read, (42, 1000));
-    writer::write_current(&vfs, dir, 42, 1000).expect("writes");
+    let current = writer::Current {
+        id: 42,
+        verified: 1000,
+        closed: true,
+    };
+    assert_eq!(read, current);
+    writer::write_current(&vfs, dir, current).expect("writes");
     assert_eq!(vfs.read_file(&dir.join("CURRENT")), bytes);
 }
 
 /// Of the bytes above.
-const CURRENT_CRC: u32 = 0x951f_7de3;
+const CURRENT_CRC: u32 = 0xe495_71b3;

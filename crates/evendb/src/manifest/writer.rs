@@ -25,7 +25,7 @@ use super::state::State;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 use evendb_storage::codec::{checksum, get_u32, get_u64};
-use evendb_storage::framed_log::{FramedLogWriter, read_frames};
+use evendb_storage::framed_log::{FRAME_HEADER_BYTES, FramedLogWriter, find_frame, read_frames};
 use evendb_storage::vfs::{File, Vfs, read_exact_at};
 use evendb_storage::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
@@ -46,8 +46,10 @@ pub(crate) const RESERVE_BYTES_MIN: u64 =
     EDITS_RESERVE_BYTES_MIN + EPOCH_RESERVE_BYTES + PREALLOCATE_BYTES_MIN;
 /// A new file is not worth it for less.
 const SHRINK_BYTES_MIN: u64 = 64 << 10;
-const CURRENT_MAGIC: &[u8; 8] = b"EVENCUR1";
-const CURRENT_LEN: usize = 8 + 8 + 8 + 4;
+const CURRENT_MAGIC: &[u8; 8] = b"EVENCUR2";
+pub(crate) const CURRENT_LEN: usize = 8 + 8 + 8 + 4 + 4;
+/// Of the flags in it.
+const CURRENT_CLOSED: u32 = 1;
 
 type AfterDurable = Box<dyn FnOnce() + Send>;
 
@@ -104,8 +106,20 @@ fn terminal(path: &Path, what: &str) -> impl FnOnce(Error) -> Error {
     move |error| Error::io(&path, &what, std::io::Error::other(error.to_string()))
 }
 
-/// The manifest in force and the length up to which it must verify, as `CURRENT` tells.
-pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(u64, u64)> {
+/// What `CURRENT` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Current {
+    /// The manifest in force.
+    pub(crate) id: u64,
+    /// Up to where it must verify.
+    pub(crate) verified: u64,
+    /// The database was closed then, and the commit log held nothing that is needed. Not true any
+    /// more once the manifest goes on.
+    pub(crate) closed: bool,
+}
+
+/// Reads `CURRENT`.
+pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
     let path = dir.join("CURRENT");
     let file = vfs.open(&path, false).map_err(io(&path, "open CURRENT"))?;
     let mut bytes = [0; CURRENT_LEN + 1];
@@ -137,18 +151,23 @@ pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<(u64, u64)> {
         get_u64(&mut input),
         get_u64(&mut input),
         get_u32(&mut input),
+        get_u32(&mut input),
     );
-    let (Some(id), Some(verified), Some(crc)) = fields else {
+    let (Some(id), Some(verified), Some(flags), Some(crc)) = fields else {
         return Err(corrupt("CURRENT is cut short"));
     };
     if checksum(0, &[&bytes[..CURRENT_LEN - 4]]) != crc {
         return Err(corrupt("CURRENT does not verify"));
     }
-    Ok((id, verified))
+    Ok(Current {
+        id,
+        verified,
+        closed: flags & CURRENT_CLOSED != 0,
+    })
 }
 
 /// Replaces `CURRENT`: temporary file, sync, rename, directory sync.
-pub(super) fn write_current(vfs: &dyn Vfs, dir: &Path, id: u64, verified: u64) -> Result<()> {
+pub(super) fn write_current(vfs: &dyn Vfs, dir: &Path, current: Current) -> Result<()> {
     let path = dir.join("CURRENT");
     let temporary = dir.join("CURRENT.tmp");
     if vfs
@@ -159,8 +178,10 @@ pub(super) fn write_current(vfs: &dyn Vfs, dir: &Path, id: u64, verified: u64) -
             .map_err(io(&temporary, "remove CURRENT.tmp"))?;
     }
     let mut bytes = CURRENT_MAGIC.to_vec();
-    bytes.extend_from_slice(&id.to_le_bytes());
-    bytes.extend_from_slice(&verified.to_le_bytes());
+    bytes.extend_from_slice(&current.id.to_le_bytes());
+    bytes.extend_from_slice(&current.verified.to_le_bytes());
+    let flags = if current.closed { CURRENT_CLOSED } else { 0 };
+    bytes.extend_from_slice(&flags.to_le_bytes());
     let crc = checksum(0, &[&bytes]);
     bytes.extend_from_slice(&crc.to_le_bytes());
     let file = vfs
@@ -177,15 +198,28 @@ pub(super) fn write_current(vfs: &dyn Vfs, dir: &Path, id: u64, verified: u64) -
         .map_err(terminal(&path, "rename CURRENT for good"))
 }
 
-/// Reads the manifest that `CURRENT` names: its state, its id, and where its last edit ends.
-pub(crate) fn load(vfs: &dyn Vfs, dir: &Path) -> Result<(State, u64, u64)> {
-    let (id, verified) = read_current(vfs, dir)?;
+/// A manifest as opening found it.
+pub(crate) struct Found {
+    pub(crate) state: State,
+    pub(crate) id: u64,
+    /// Where its last edit ends.
+    pub(crate) end: u64,
+    /// The database was closed cleanly, and not opened for writing since.
+    pub(crate) closed: bool,
+}
+
+/// Reads the manifest that `CURRENT` names. Beyond the length that `CURRENT` vouches for it ends at the
+/// first edit that does not verify, unless others follow: each is synced before the next is
+/// appended, so that is damage.
+pub(crate) fn load(vfs: &dyn Vfs, dir: &Path) -> Result<Found> {
+    let current = read_current(vfs, dir)?;
+    let id = current.id;
     let path = manifest_path(dir, id);
     let file = vfs
         .open(&path, false)
         .map_err(|source| Error::open(&path, "open the manifest", source))?;
     let mut state = State::default();
-    let end = read_frames(&*file, id, verified, &mut |offset, payload| {
+    let end = read_frames(&*file, id, current.verified, &mut |offset, payload| {
         let changes = edit::decode(payload)
             .ok_or_else(|| Error::corruption(&path, offset, "an edit cannot be decoded"))?;
         for change in &changes {
@@ -195,10 +229,19 @@ pub(crate) fn load(vfs: &dyn Vfs, dir: &Path) -> Result<(State, u64, u64)> {
         }
         Ok(())
     })?;
+    if let Some(next) = find_frame(&*file, id, end)? {
+        let detail = format!("an edit does not verify, though the one at {next} behind it does");
+        return Err(Error::corruption(&path, end, detail));
+    }
     state
         .check()
         .map_err(|what| Error::corruption(&path, 0, what))?;
-    Ok((state, id, end))
+    Ok(Found {
+        state,
+        id,
+        end,
+        closed: current.closed && current.verified == end,
+    })
 }
 
 /// Writes again, and syncs, what lies beyond the length that `CURRENT` vouches for. An earlier life
@@ -206,8 +249,7 @@ pub(crate) fn load(vfs: &dyn Vfs, dir: &Path) -> Result<(State, u64, u64)> {
 /// not on the disk: syncing alone would write nothing, and a power loss would then leave a hole in
 /// front of the edits to come.
 fn rewrite_tail(vfs: &dyn Vfs, dir: &Path, file: &dyn File, end: u64) -> Result<()> {
-    let (_, verified) = read_current(vfs, dir)?;
-    let mut at = verified.min(end);
+    let mut at = read_current(vfs, dir)?.verified.min(end);
     let mut bytes = vec![0; (64 << 10).min((end - at) as usize)];
     while at < end {
         let len = bytes.len().min((end - at) as usize);
@@ -406,10 +448,23 @@ impl Manifest {
         read(&self.writer.lock().state)
     }
 
-    /// On a clean close: records in `CURRENT` up to where the manifest must verify.
-    pub(crate) fn seal(&self) -> Result<()> {
+    /// Records in `CURRENT` up to where the manifest must verify from now on, and whether the database
+    /// is `closed`. After an error of kind `NoSpace` all is as before.
+    pub(crate) fn seal(&self, closed: bool) -> Result<()> {
         let writer = self.writer.lock();
-        write_current(&*self.vfs, &self.dir, writer.id, writer.log.end())
+        let current = Current {
+            id: writer.id,
+            verified: writer.log.end(),
+            closed,
+        };
+        let sealed = write_current(&*self.vfs, &self.dir, current);
+        if sealed
+            .as_ref()
+            .is_err_and(|error| error.kind() == ErrorKind::NoSpace)
+        {
+            let _ = self.vfs.remove(&self.dir.join("CURRENT.tmp"));
+        }
+        sealed
     }
 }
 
@@ -450,7 +505,12 @@ impl Writer {
         let end = log.append(&edit::encode(&state.to_changes()))?;
         log.sync()?;
         vfs.sync_dir(dir).map_err(io(dir, "sync directory"))?;
-        write_current(vfs, dir, id, end)?;
+        let current = Current {
+            id,
+            verified: end,
+            closed: false,
+        };
+        write_current(vfs, dir, current)?;
         Ok(Writer::new(log, file, id, state))
     }
 
@@ -460,18 +520,15 @@ impl Writer {
         ahead: bool,
         edits: impl Iterator<Item = &'a Vec<Change>>,
     ) -> Result<u64> {
-        let payloads: Vec<Vec<u8>> = edits.map(|changes| edit::encode(changes)).collect();
-        let bytes: u64 = payloads
-            .iter()
-            .map(|payload| payload.len() as u64 + 8)
-            .sum();
+        // One frame, so that none is appended before the one ahead of it is synced: a frame that
+        // verifies behind one that does not proves damage.
+        let payload: Vec<u8> = edits.flat_map(|changes| edit::encode(changes)).collect();
+        let bytes = (FRAME_HEADER_BYTES + payload.len()) as u64;
         self.reserve(self.log.end() + bytes + keep_bytes, ahead)?;
         // From here a failure leaves bytes whose fate is unknown behind the last good edit.
         self.failed = true;
         let mut append = || {
-            for payload in &payloads {
-                self.log.append(payload)?;
-            }
+            self.log.append(&payload)?;
             self.log.sync()
         };
         append().map_err(terminal(self.file.path(), "append to the manifest"))?;

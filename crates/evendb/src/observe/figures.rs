@@ -231,6 +231,11 @@ impl Stats {
             events("munk_evictions", self.munk_evictions, "munks dropped"),
             events("checkpoints", self.checkpoints, "checkpoints completed"),
             checkpoint_time,
+            events(
+                "log_records_given_up",
+                self.log_records_given_up,
+                "records behind damage in the commit log that the opening gave up",
+            ),
         ]
     }
 

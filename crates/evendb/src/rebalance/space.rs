@@ -312,7 +312,7 @@ impl Engine {
         stats.ballast_bytes = blocks(BALLAST);
         stats.container_bytes = blocks(CONTAINER);
         stats.manifest_bytes = match writer::read_current(&*self.vfs, &self.dir) {
-            Ok((id, _)) => blocks(&format!("MANIFEST-{id:06}")),
+            Ok(current) => blocks(&format!("MANIFEST-{:06}", current.id)),
             Err(_) => 0,
         };
         let extents = self.value_extents.lock().clone();

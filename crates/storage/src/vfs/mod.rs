@@ -64,10 +64,19 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     fn open_files_max(&self) -> Option<u64> {
         None
     }
+    /// What names the time since the machine was started: while it stays the same, nothing that any
+    /// process wrote into a file of this machine's kernel is lost. `None` where the system does not
+    /// tell (anything but Linux, or no `/proc`); power may then have failed at any time.
+    fn boot_id(&self) -> Option<BootId> {
+        None
+    }
     /// What can be told, after a refusal, of who holds the lock on `path`; a moment later it may
     /// be somebody else. Never fails: what cannot be told is left out.
     fn lock_holder(&self, path: &Path) -> LockHolder;
 }
+
+/// One start of a machine, told from all others by chance. See [`Vfs::boot_id`].
+pub type BootId = [u8; 16];
 
 /// Who holds a lock, as far as can be told from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

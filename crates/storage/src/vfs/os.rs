@@ -33,7 +33,7 @@ use rustix::io::Errno;
 #[cfg(target_os = "linux")]
 use rustix::io::ReadWriteFlags;
 
-use super::{File, LockGuard, LockHolder, Mapping, Vfs};
+use super::{BootId, File, LockGuard, LockHolder, Mapping, Vfs};
 
 /// How often a lock is tried anew because the lock file was replaced meanwhile.
 const LOCK_ATTEMPTS: usize = 8;
@@ -145,6 +145,13 @@ impl Vfs for OsVfs {
         limit.current
     }
 
+    fn boot_id(&self) -> Option<BootId> {
+        #[cfg(target_os = "linux")]
+        return parse_boot_id(&fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?);
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+
     fn lock_holder(&self, path: &Path) -> LockHolder {
         let Ok(file) = open_lock_file(path, true) else {
             return LockHolder::default();
@@ -173,6 +180,22 @@ impl Vfs for OsVfs {
             process_seen: process.is_some_and(seen),
         }
     }
+}
+
+/// The kernel's text: 32 hexadecimal digits with hyphens between.
+#[cfg(any(target_os = "linux", test))]
+pub(super) fn parse_boot_id(text: &str) -> Option<BootId> {
+    let digits: Vec<u8> = text
+        .trim()
+        .bytes()
+        .filter(|&byte| byte != b'-')
+        .map(|byte| (byte as char).to_digit(16).map(|digit| digit as u8))
+        .collect::<Option<_>>()?;
+    let bytes: Vec<u8> = digits
+        .chunks(2)
+        .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
+        .collect();
+    (digits.len() == 32).then(|| bytes.try_into().ok())?
 }
 
 /// A reader must leave a read-only directory as it is: it opens the existing file and no more.

@@ -407,3 +407,20 @@ fn a_full_device_keeps_its_error_kind() {
         assert_eq!(error_of(outcome), ErrorKind::StorageFull);
     }
 }
+
+#[test]
+fn the_kernels_boot_id_is_parsed() {
+    use super::os::parse_boot_id;
+    let id = parse_boot_id("01020304-0506-0708-090a-0b0c0d0e0f10\n");
+    assert_eq!(id, Some(std::array::from_fn(|at| at as u8 + 1)));
+    for bad in [
+        "",
+        "x",
+        "01020304-0506-0708-090a-0b0c0d0e0f1",
+        "+1020304050607080900b0c0d0e0f100",
+    ] {
+        assert_eq!(parse_boot_id(bad), None, "{bad}");
+    }
+    // Of one boot it is the same, whoever asks.
+    assert_eq!(OsVfs.boot_id(), OsVfs.boot_id());
+}

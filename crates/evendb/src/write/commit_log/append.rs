@@ -43,7 +43,7 @@ pub(crate) struct CommitLog {
     pub(super) mapping: Option<Box<dyn Mapping>>,
     pub(super) capacity: u64,
     epoch: u64,
-    seed: u64,
+    pub(super) seed: u64,
     /// End of the last complete record. Written Release under the ring latch, read Acquire.
     pub(super) head: CachePadded<AtomicU64>,
     /// Start of what recovery needs. Written Release by the checkpoint, read Acquire.
@@ -90,6 +90,25 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
+    /// Says in every header what is durable now: nobody has seen them yet. With that the first records
+    /// of each group prove that the group before it was synced.
+    pub(super) fn tell_durable(&mut self, seed: u64, durable: Lsn) {
+        let starts = self.pieces.iter().map(|piece| piece.1);
+        let ends = starts.clone().skip(1).chain([self.bytes.len()]);
+        for (start, end) in starts.zip(ends) {
+            let mut at = start;
+            // A filler's payload is not there: it ends its piece.
+            while let Some(bytes) = self.bytes[..end].get_mut(at..)
+                && let Some(bytes) = bytes.first_chunk_mut::<HEADER_BYTES>()
+                && let Some(mut header) = Header::decode(bytes)
+            {
+                header.durable = header.durable.max(durable.min(header.lsn));
+                *bytes = header.encode(seed);
+                at += header.total_bytes() as usize;
+            }
+        }
+    }
+
     /// Adds a record at `lsn`, which must not lie below what was added before.
     fn push(&mut self, lsn: u64, header: &[u8; HEADER_BYTES], parts: &[&[u8]], capacity: u64) {
         let expected = self
@@ -232,14 +251,20 @@ impl CommitLog {
                 .map_err(|error| self.write_failed(error))?;
         }
         let header = Header {
-            kind: HeaderKind::Record,
+            // Into a mapping the header comes last.
+            kind: match mapping {
+                Some(_) => HeaderKind::Sealed,
+                None => HeaderKind::Record,
+            },
             payload_len: payload_len as u32,
             lsn: Lsn(start),
             epoch: self.epoch,
             version,
             tail: Lsn(tail),
+            durable: self.durable_hint(),
+            payload_checksum: checksum,
         }
-        .encode(checksum);
+        .encode(self.seed);
         self.copy(&mut ring, mapping, start, &header, parts)
             .map_err(|error| self.write_failed(error))?;
         if start != head {
@@ -247,6 +272,11 @@ impl CommitLog {
         }
         self.head.store(end, Ordering::Release);
         Ok(Lsn(end))
+    }
+
+    /// A position that is durable, for a header. Relaxed: one that is a little old is as true.
+    pub(super) fn durable_hint(&self) -> Lsn {
+        Lsn(self.durable.load(Ordering::Relaxed))
     }
 
     /// The mapping, if what begins at `lsn` is copied into it.
@@ -274,8 +304,10 @@ impl CommitLog {
             epoch: self.epoch,
             version: Version::ZERO,
             tail: Lsn(tail),
+            durable: self.durable_hint(),
+            payload_checksum: payload_checksum(self.seed, &[]),
         }
-        .encode(payload_checksum(self.seed, &[]));
+        .encode(self.seed);
         self.copy(ring, mapping, head, &header, &[])
     }
 

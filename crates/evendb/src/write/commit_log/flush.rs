@@ -238,7 +238,11 @@ impl CommitLog {
         let target = if self.writing == Writing::Gathered {
             let mut ring = self.ring.lock();
             std::mem::swap(&mut ring.gathered, &mut leader.spare);
-            self.head.load(Ordering::Relaxed)
+            let target = self.head.load(Ordering::Relaxed);
+            drop(ring);
+            // The leader before has raised it: all that is not in this group.
+            leader.spare.tell_durable(self.seed, self.durable_hint());
+            target
         } else {
             // Acquire: the copies of all records below the target are done.
             let head = self.head.load(Ordering::Acquire);

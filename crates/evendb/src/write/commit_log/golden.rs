@@ -18,12 +18,14 @@ fn bytes_of(text: &str) -> Vec<u8> {
 }
 
 const RECORD: &str = "
-CRC                         # u32 crc32c of payload and header, from the epoch's seed
-23 00 00 10                 # u32 length of the payload 35, kind 1 in the high bits
-00 00 00 00 00 00 00 00     # u64 position
-03 00 00 00 00 00 00 00     # u64 epoch
+CRC                         # u32 crc32c of the rest of the header, from the epoch's seed
+23 00 00 30                 # u32 length of the payload 35, kind 3 in the high bits
+50 00 00 00 00 00 00 00     # u64 position
+03 00 00 00                 # u32 epoch
+04 00 00 00                 # u32 what is durable ends 4 * 8 bytes below
 05 04 00 00 00 00 00 00     # u64 version
-00 00 00 00 00 00 00 00     # u64 tail of the log
+0a 00 00 00                 # u32 the tail of the log is 10 * 8 bytes below
+PAYLOAD                     # u32 crc32c of the payload, from the epoch's seed
 ";
 
 const PAYLOAD: &str = "
@@ -91,13 +93,20 @@ fn a_record() {
         Lsn(0),
     )
     .expect("starts");
+    let before = log.append(Version(0x0404), &[]).expect("appends");
+    assert_eq!(before, Lsn(40));
+    log.append(Version(0x0404), &[]).expect("appends");
+    // A sync of the first record alone.
+    log.raise_durable(Lsn(48));
     log.append(Version(0x0405), &[&payload]).expect("appends");
-    let expected = bytes_of(&RECORD.replace("CRC", RECORD_CRC));
+    let record = RECORD.replace("CRC", RECORD_CRC);
+    let expected = bytes_of(&record.replace("PAYLOAD", PAYLOAD_CRC));
     let bytes = file.0.lock().bytes.clone();
-    assert_eq!(bytes[..40], expected);
-    assert_eq!(bytes[40..75], payload);
-    assert_eq!(log.head(), Lsn(80), "padded to a multiple of 8");
+    assert_eq!(bytes[80..120], expected);
+    assert_eq!(bytes[120..155], payload);
+    assert_eq!(log.head(), Lsn(160), "padded to a multiple of 8");
 }
 
 /// Of the record above.
-const RECORD_CRC: &str = "4f fe f0 8b";
+const RECORD_CRC: &str = "9e 87 32 11";
+const PAYLOAD_CRC: &str = "64 81 c7 ef";

@@ -37,7 +37,7 @@ pub(crate) use append::{CommitLog, Writing};
 pub(crate) use record::LogRecord;
 pub(crate) use recover::{Segment, recover};
 pub(crate) use room::{LivePart, create_file, first_room, room_found};
-pub(crate) use survey::{Surveyed, survey};
+pub(crate) use survey::{Survey, Surveyed, survey};
 
 /// Position in the commit log in bytes; only grows, over restarts too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -74,6 +74,9 @@ pub(crate) enum Plant {
 mod golden;
 #[cfg(all(test, evendb_loom))]
 mod models;
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod survey_tests;
 #[cfg(test)]
 mod test_file;
 #[cfg(test)]

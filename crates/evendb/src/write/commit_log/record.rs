@@ -1,18 +1,26 @@
 //! The bytes of a record, little endian.
 //!
 //! ```text
-//! 0   u32 checksum   crc32c of the payload, then of bytes 4..40; starts from the epoch's seed
+//! 0   u32 checksum   crc32c of bytes 4..40, from the epoch's seed
 //! 4   u32 length     low 28 bits: bytes of the payload; high 4 bits: kind
 //! 8   u64 LSN        where the record starts
-//! 16  u64 epoch
+//! 16  u32 epoch      its low half
+//! 20  u32 durable    everything was durable up to so many units of 8 bytes below the LSN
 //! 24  u64 version
-//! 32  u64 tail       tail of the ring when the record was written
+//! 32  u32 tail       tail of the ring when the record was written: units of 8 bytes below the LSN
+//! 36  u32 payload    crc32c of the payload, from the epoch's seed
 //! 40  payload        padded to a multiple of 8; the padding is not covered
 //! ```
 //!
-//! Kinds: 1 is a record, 2 a filler, whose payload is whatever lies there and is not covered.
-//! Payload first, so that the appender can do that part before it takes the ring latch. LSN and
-//! seed keep records of other laps and other lives of the database from passing.
+//! Kinds: 1 is a record, 2 a filler, whose payload is whatever lies there and is not covered, 3 a
+//! record whose header was written when its payload was complete. The payload's checksum is apart, so
+//! that the appender can compute it before it takes the ring latch, and so that bytes which pretend to
+//! be a header are seen through without reading what they call their payload. LSN and seed keep
+//! records of other laps and other lives of the database from passing.
+//!
+//! *Durable* is what makes damage provable after a power loss: bytes below it were on the disk once,
+//! so if they do not verify they have changed since. A distance that does not fit is all ones, and
+//! says nothing.
 
 use super::Lsn;
 use evendb_storage::{Version, codec};
@@ -45,6 +53,8 @@ pub(crate) struct LogRecord<'a> {
     /// Tail of the ring when it was written. Above the manifest's recorded LSN it proves that an
     /// edit of the manifest was lost; the caller checks.
     pub(crate) tail: Lsn,
+    /// Everything below was durable when it was written.
+    pub(crate) durable: Lsn,
     /// The appended parts, concatenated.
     pub(crate) payload: &'a [u8],
 }
@@ -54,6 +64,8 @@ pub(crate) struct LogRecord<'a> {
 pub(super) enum HeaderKind {
     Record,
     Filler,
+    /// A record, and a process that died did not die between payload and header.
+    Sealed,
 }
 
 /// A header without its checksum.
@@ -65,24 +77,36 @@ pub(super) struct Header {
     pub(super) epoch: u64,
     pub(super) version: Version,
     pub(super) tail: Lsn,
+    pub(super) durable: Lsn,
+    /// [`payload_checksum`] of the payload; of a filler's, of nothing.
+    pub(super) payload_checksum: u32,
 }
 
-/// The part of the checksum that covers the payload.
+/// The checksum of a payload.
 #[inline]
 pub(super) fn payload_checksum(seed: u64, parts: &[&[u8]]) -> u32 {
     codec::checksum(seed, parts)
 }
 
-/// The whole checksum: `payload` continued over the header's bytes.
+/// How far `below` lies below `lsn`; rounded up, which is right of what is only a limit from below.
 #[inline]
-fn header_checksum(payload: u32, covered: &[u8]) -> u32 {
-    codec::checksum(u64::from(payload), &[covered])
+fn distance(lsn: Lsn, below: Lsn) -> u32 {
+    let units = lsn.0.saturating_sub(below.0).div_ceil(ALIGN);
+    u32::try_from(units).unwrap_or(u32::MAX)
+}
+
+/// The position that [`distance`] was given, or nothing.
+fn position(lsn: Lsn, distance: u32) -> Lsn {
+    match distance {
+        u32::MAX => Lsn(0),
+        units => Lsn(lsn.0.saturating_sub(u64::from(units) * ALIGN)),
+    }
 }
 
 impl Header {
-    /// The bytes, with the checksum that continues `payload_checksum`.
+    /// The bytes.
     #[inline]
-    pub(super) fn encode(&self, payload_checksum: u32) -> [u8; HEADER_BYTES] {
+    pub(super) fn encode(&self, seed: u64) -> [u8; HEADER_BYTES] {
         assert!(
             self.payload_len <= LENGTH_MASK,
             "limited by record_bytes_max"
@@ -90,36 +114,59 @@ impl Header {
         let kind = match self.kind {
             HeaderKind::Record => 1,
             HeaderKind::Filler => 2,
+            HeaderKind::Sealed => 3,
         };
         let mut bytes = [0; HEADER_BYTES];
         bytes[4..8].copy_from_slice(&(self.payload_len | (kind << LENGTH_BITS)).to_le_bytes());
         bytes[8..16].copy_from_slice(&self.lsn.0.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes[16..20].copy_from_slice(&(self.epoch as u32).to_le_bytes());
+        bytes[20..24].copy_from_slice(&distance(self.lsn, self.durable).to_le_bytes());
         bytes[24..32].copy_from_slice(&self.version.0.to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.tail.0.to_le_bytes());
-        let checksum = header_checksum(payload_checksum, &bytes[4..]);
+        bytes[32..36].copy_from_slice(&distance(self.lsn, self.tail).to_le_bytes());
+        bytes[36..40].copy_from_slice(&self.payload_checksum.to_le_bytes());
+        let checksum = codec::checksum(seed, &[&bytes[4..]]);
         bytes[..4].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
-    /// Reads a header that may be anything. Its length is not to be believed before
-    /// [`verifies`] says so, and may reach beyond the lap.
+    /// Reads a header that may be anything. Nothing of it is to be believed before
+    /// [`verifies`] says so, and its length may reach beyond the lap even then.
     pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
         let mut rest = &bytes[4..];
         let length = codec::get_u32(&mut rest)?;
         let kind = match length >> LENGTH_BITS {
             1 => HeaderKind::Record,
             2 => HeaderKind::Filler,
+            3 => HeaderKind::Sealed,
             _ => return None,
         };
+        let lsn = Lsn(codec::get_u64(&mut rest)?);
+        let epoch = codec::get_u32(&mut rest)?;
+        let durable = codec::get_u32(&mut rest)?;
+        let version = Version(codec::get_u64(&mut rest)?);
+        let tail = codec::get_u32(&mut rest)?;
         Some(Header {
             kind,
             payload_len: length & LENGTH_MASK,
-            lsn: Lsn(codec::get_u64(&mut rest)?),
-            epoch: codec::get_u64(&mut rest)?,
-            version: Version(codec::get_u64(&mut rest)?),
-            tail: Lsn(codec::get_u64(&mut rest)?),
+            lsn,
+            epoch: u64::from(epoch),
+            version,
+            tail: position(lsn, tail),
+            durable: position(lsn, durable),
+            payload_checksum: codec::get_u32(&mut rest)?,
         })
+    }
+
+    /// As recovery hands it out.
+    pub(super) fn record<'a>(&self, payload: &'a [u8]) -> LogRecord<'a> {
+        LogRecord {
+            lsn: self.lsn,
+            end: Lsn(self.lsn.0.saturating_add(self.total_bytes())),
+            version: self.version,
+            tail: self.tail,
+            durable: self.durable,
+            payload,
+        }
     }
 
     /// Bytes of the record in the ring.
@@ -128,9 +175,8 @@ impl Header {
     }
 }
 
-/// Whether a header and its payload are what was written in the epoch with this seed.
-pub(super) fn verifies(seed: u64, header: &[u8; HEADER_BYTES], payload: &[u8]) -> bool {
+/// Whether a header is what was written in the epoch with this seed.
+pub(super) fn verifies(seed: u64, header: &[u8; HEADER_BYTES]) -> bool {
     let (stored, covered) = header.split_at(4);
-    let expected = header_checksum(payload_checksum(seed, &[payload]), covered);
-    stored == expected.to_le_bytes()
+    stored == codec::checksum(seed, &[covered]).to_le_bytes()
 }

@@ -1,6 +1,8 @@
 //! Reading the ring after a crash: the longest prefix of records that verify.
 
-use super::record::{HEADER_BYTES, Header, HeaderKind, LogRecord, verifies};
+use super::record::{
+    ALIGN, HEADER_BYTES, Header, HeaderKind, LogRecord, payload_checksum, verifies,
+};
 use super::{CAPACITY_UNIT, Lsn};
 use evendb_storage::vfs::{self, File};
 use evendb_storage::{Error, Result};
@@ -67,25 +69,36 @@ fn recover_segment(
         let Some(start) = reader.skip_short_rest(at) else {
             break;
         };
-        let Some((header, payload)) = reader.read(start, segment)? else {
+        let Found::Whole(header, payload) = reader.read(start, segment)? else {
             break;
         };
         let end = Lsn(start.0 + header.total_bytes());
         if segment.closed_at.is_some_and(|closed| end > closed) {
             break;
         }
-        if header.kind == HeaderKind::Record {
-            each(LogRecord {
-                lsn: start,
-                end,
-                version: header.version,
-                tail: header.tail,
-                payload,
-            })?;
+        if header.kind != HeaderKind::Filler {
+            each(header.record(payload))?;
         }
         at = end;
     }
     Ok(at)
+}
+
+/// What lies at a place of the ring.
+pub(super) enum Found<'a> {
+    /// Nothing that was written for this place.
+    Nothing,
+    /// A header that verifies, and a payload that does not.
+    Stump(Header),
+    /// A record or filler that verifies; a filler's payload is left out.
+    Whole(Header, &'a [u8]),
+}
+
+/// A header that this life wrote for this place.
+fn verified(bytes: &[u8; HEADER_BYTES], at: Lsn, segment: &Segment) -> Option<Header> {
+    let header = Header::decode(bytes)?;
+    let own = header.lsn == at && header.epoch == segment.epoch & u64::from(u32::MAX);
+    (own && verifies(segment.seed, bytes)).then_some(header)
 }
 
 /// Reads stretches of the ring that do not wrap.
@@ -111,11 +124,6 @@ impl<'a> RingReader<'a> {
         }
     }
 
-    /// Whether the place of `at` holds a header that says it stands there.
-    pub(super) fn has_lsn(&mut self, at: Lsn) -> Result<bool> {
-        Ok(self.header(at)?.is_some_and(|header| header.lsn == at))
-    }
-
     /// The header at `at`, verified or not; `None` if the bytes are none, or the lap has no room.
     pub(super) fn header(&mut self, at: Lsn) -> Result<Option<Header>> {
         if self.rest_of_lap(at) < HEADER_BYTES as u64 {
@@ -138,34 +146,75 @@ impl<'a> RingReader<'a> {
         self.capacity - at.0 % self.capacity
     }
 
-    /// The record or filler at `at` if it verifies; a filler's payload is left out.
-    pub(super) fn read(&mut self, at: Lsn, segment: &Segment) -> Result<Option<(Header, &[u8])>> {
+    /// What was written at `at` by this life.
+    pub(super) fn read(&mut self, at: Lsn, segment: &Segment) -> Result<Found<'_>> {
         let room = self
             .rest_of_lap(at)
             .min(self.limit.saturating_sub(at.0))
             .min(self.capacity);
         if room < HEADER_BYTES as u64 {
-            return Ok(None);
+            return Ok(Found::Nothing);
         }
         let offset = at.0 % self.capacity;
-        let Some(header_bytes) = self.bytes(offset, HEADER_BYTES)?.first_chunk().copied() else {
-            return Ok(None);
+        let header = self.bytes(offset, HEADER_BYTES)?.first_chunk();
+        let Some(header) = header.and_then(|bytes| verified(bytes, at, segment)) else {
+            return Ok(Found::Nothing);
         };
-        let Some(header) = Header::decode(&header_bytes) else {
-            return Ok(None);
-        };
-        if header.lsn != at || header.epoch != segment.epoch || header.total_bytes() > room {
-            return Ok(None);
+        if header.total_bytes() > room {
+            return Ok(Found::Nothing);
         }
-        let payload_len = match header.kind {
-            HeaderKind::Record => header.payload_len as usize,
-            HeaderKind::Filler => 0,
-        };
-        let stretch = self.bytes(offset, HEADER_BYTES + payload_len)?;
-        let Some(payload) = stretch.get(HEADER_BYTES..) else {
-            return Ok(None);
-        };
-        Ok(verifies(segment.seed, &header_bytes, payload).then_some((header, payload)))
+        if header.kind == HeaderKind::Filler {
+            return Ok(Found::Whole(header, &[]));
+        }
+        let whole = self.bytes(offset, HEADER_BYTES + header.payload_len as usize)?;
+        let payload = whole.get(HEADER_BYTES..).unwrap_or_default();
+        Ok(
+            match payload_checksum(segment.seed, &[payload]) == header.payload_checksum {
+                true => Found::Whole(header, payload),
+                false => Found::Stump(header),
+            },
+        )
+    }
+
+    /// The first header from `at` on, and below `end`, that verifies in its place. Takes time by the
+    /// bytes looked at, whatever they pretend to be: a payload is not read.
+    pub(super) fn find_header(
+        &mut self,
+        at: u64,
+        end: u64,
+        segment: &Segment,
+    ) -> Result<Option<Header>> {
+        const HEADER: u64 = HEADER_BYTES as u64;
+        let end = end.min(self.limit);
+        let mut at = at.checked_next_multiple_of(ALIGN).unwrap_or(end);
+        while at.checked_add(HEADER).is_some_and(|after| after <= end) {
+            let rest = self.rest_of_lap(Lsn(at));
+            let len = rest.min(end - at).min(READ_BYTES);
+            let len = len - len % ALIGN;
+            if len < HEADER {
+                at = at.saturating_add(rest);
+                continue;
+            }
+            let bytes = self.bytes(at % self.capacity, len as usize)?;
+            let places = bytes.windows(HEADER_BYTES).step_by(ALIGN as usize);
+            for (index, header) in places.enumerate() {
+                let lsn = at + index as u64 * ALIGN;
+                // Nearly always this word is another.
+                if header[8..16] == lsn.to_le_bytes()
+                    && let Some(header) = header
+                        .first_chunk()
+                        .and_then(|bytes| verified(bytes, Lsn(lsn), segment))
+                {
+                    return Ok(Some(header));
+                }
+            }
+            // The last places of the stretch again, with what follows them.
+            at = at.saturating_add(match len == rest {
+                true => rest,
+                false => len - HEADER + ALIGN,
+            });
+        }
+        Ok(None)
     }
 
     /// `len` bytes at `offset`, which do not wrap; fewer if the file is shorter than the ring.

@@ -1,14 +1,21 @@
 //! The ring as an inspection sees it: the records that recovery reads, and those behind the place
-//! where it stops.
+//! where it stops. And what those say about that place: whether the log was cut there by a crash, or
+//! is damaged.
 //!
-//! A damaged record and the end that a crash leaves look alike where nothing follows. Where valid
-//! records of the same life do follow, the log did not end there: the hole is damage, or a power
-//! loss that took unsynced pages in the middle. A record verifies only at its own LSN under its
-//! own life's seed, so records behind a hole are found by looking at every place where one could
-//! start.
+//! A header verifies only at its own LSN under its own life's seed, so those behind a hole are found by
+//! looking at every place where one could start. What proves that a hole was whole once ([`Proof`]):
+//!
+//! * a record behind it says that everything up to somewhere behind it was durable; or
+//! * the machine has run all the time since the last life began, so nothing that a process wrote is
+//!   lost, and: a header behind it verifies, since records are written in the order of their LSNs; or
+//!   the last life found the log whole up to somewhere behind it; or a header in its place verifies
+//!   that was written when its payload was complete.
+//!
+//! Else a power loss may have taken unsynced bytes from the middle, which is a clean end. Where nothing
+//! follows, a damaged record and one that a crash cut short look alike.
 
-use super::record::{ALIGN, HEADER_BYTES, HeaderKind, LogRecord};
-use super::recover::{RingReader, Segment};
+use super::record::{ALIGN, Header, HeaderKind, LogRecord};
+use super::recover::{Found, RingReader, Segment};
 use super::{CAPACITY_UNIT, Lsn};
 use evendb_storage::vfs::File;
 use evendb_storage::{Error, Result, Version};
@@ -24,59 +31,123 @@ pub(crate) enum Surveyed<'a> {
     },
     /// A filler, whose first bytes alone mean something.
     Filler { lsn: Lsn, end: Lsn },
-    /// Bytes that do not verify, with the end of a closed life or valid records behind them.
-    Hole { lsn: Lsn, end: Lsn },
+    /// Bytes that do not verify, with the end of a closed life or headers that do behind them.
+    /// `sealed`: a header there verifies that was written after its payload.
+    Hole { lsn: Lsn, end: Lsn, sealed: bool },
     /// Where the last life's records end. `torn`: what lies there up to this end looks like a record
     /// of this very place that does not verify.
-    End { lsn: Lsn, torn: Option<Lsn> },
+    End {
+        lsn: Lsn,
+        torn: Option<Lsn>,
+        sealed: bool,
+    },
 }
 
-/// Tells `each` what lies in the ring from `from` on, where `checkpointed` is the greatest version
-/// that lies below. Errors are those of reading and of `each`.
+/// What the ring as a whole says about any hole in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Proof {
+    /// Nothing that was written since the last life began can be lost.
+    same_boot: bool,
+    /// Everything below was durable once.
+    durable: Lsn,
+    /// Everything below was found whole when the last life began.
+    found_whole: Lsn,
+    /// The last header that verifies.
+    last: Option<Lsn>,
+}
+
+impl Proof {
+    /// Whether what does not verify at `lsn` is damage, and no end that a crash leaves.
+    pub(crate) fn is_damage(&self, lsn: Lsn, sealed: bool) -> bool {
+        let written_behind = self.last.is_some_and(|last| last > lsn) || self.found_whole > lsn;
+        self.durable > lsn || (self.same_boot && (written_behind || sealed))
+    }
+
+    fn take(&mut self, header: &Header) {
+        self.durable = self.durable.max(header.durable);
+        self.last = self.last.max(Some(header.lsn));
+    }
+}
+
+/// Where and how to look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Survey<'a> {
+    /// Bytes of the ring.
+    pub(crate) capacity: u64,
+    /// Where replay begins.
+    pub(crate) from: Lsn,
+    /// What lies below is known to the caller already; not below `from`.
+    pub(crate) start: Lsn,
+    /// The greatest version that lies below `from`.
+    pub(crate) checkpointed: Version,
+    /// The lives, in order.
+    pub(crate) segments: &'a [Segment],
+    /// The machine has run all the time since the last of them began.
+    pub(crate) same_boot: bool,
+}
+
+/// Tells `each` what lies in the ring. Errors are those of reading and of `each`.
 pub(crate) fn survey(
     file: &dyn File,
-    capacity: u64,
-    from: Lsn,
-    checkpointed: Version,
-    segments: &[Segment],
+    how: &Survey<'_>,
     each: &mut dyn FnMut(Surveyed<'_>) -> Result<()>,
-) -> Result<()> {
+) -> Result<Proof> {
+    let capacity = how.capacity;
     if capacity == 0 || !capacity.is_multiple_of(CAPACITY_UNIT) {
         let detail = format!("commit log of {capacity} bytes");
         return Err(Error::corruption(file.path(), 0, detail));
     }
-    let mut survey = Survey {
-        reader: RingReader::new(file, capacity, from),
-        limit: from.0.saturating_add(capacity),
-        at: from,
+    let mut surveyor = Surveyor {
+        reader: RingReader::new(file, capacity, how.from),
+        limit: how.from.0.saturating_add(capacity),
+        at: how.start.max(how.from),
         beyond: false,
-        version_max: checkpointed,
+        version_max: how.checkpointed,
+        proof: Proof {
+            same_boot: how.same_boot,
+            found_whole: how.segments.last().map_or(Lsn(0), |last| last.start),
+            ..Proof::default()
+        },
     };
-    for segment in segments {
-        if segment.closed_at.is_some_and(|closed| closed <= survey.at) {
+    for segment in how.segments {
+        if segment
+            .closed_at
+            .is_some_and(|closed| closed <= surveyor.at)
+        {
             continue;
         }
-        if segment.start > survey.at {
+        if segment.start > surveyor.at {
             // Nothing was written there by any life that counts.
-            let (lsn, end) = (survey.at, segment.start);
-            each(Surveyed::Hole { lsn, end })?;
-            survey.at = segment.start;
-            survey.beyond = true;
+            let (lsn, end) = (surveyor.at, segment.start);
+            let sealed = false;
+            each(Surveyed::Hole { lsn, end, sealed })?;
+            surveyor.at = segment.start;
+            surveyor.beyond = true;
         }
-        survey.segment(segment, each)?;
+        surveyor.segment(segment, each)?;
     }
-    Ok(())
+    Ok(surveyor.proof)
 }
 
-struct Survey<'a> {
+struct Surveyor<'a> {
     reader: RingReader<'a>,
     limit: u64,
     at: Lsn,
     beyond: bool,
     version_max: Version,
+    proof: Proof,
 }
 
-impl Survey<'_> {
+/// What follows a place where nothing verifies.
+enum Behind {
+    /// A record.
+    Whole(Lsn),
+    /// Headers without their payloads, the last of which says that it ends here.
+    Stumps(Lsn),
+    Nothing,
+}
+
+impl Surveyor<'_> {
     fn segment(
         &mut self,
         segment: &Segment,
@@ -89,17 +160,20 @@ impl Survey<'_> {
                 return Ok(());
             }
             let lsn = self.at;
-            let next = self.find_next(segment)?;
-            match (next, closed) {
-                (Some(end), _) => each(Surveyed::Hole { lsn, end })?,
-                (None, Some(end)) => each(Surveyed::Hole { lsn, end })?,
-                (None, None) => {
+            let sealed = self.is_sealed(segment)?;
+            let behind = self.look_behind(segment)?;
+            let end = match (behind, closed) {
+                (Behind::Whole(end), _) => end,
+                (_, Some(closed)) => closed,
+                (Behind::Stumps(end), None) => end,
+                (Behind::Nothing, None) => {
                     let torn = self.looks_torn(segment)?;
-                    return each(Surveyed::End { lsn, torn });
+                    return each(Surveyed::End { lsn, torn, sealed });
                 }
-            }
+            };
+            each(Surveyed::Hole { lsn, end, sealed })?;
             self.beyond = true;
-            self.at = next.or(closed).unwrap_or(lsn);
+            self.at = end;
         }
     }
 
@@ -112,7 +186,7 @@ impl Survey<'_> {
             let Some(start) = self.reader.skip_short_rest(self.at) else {
                 break;
             };
-            let Some((header, payload)) = self.reader.read(start, segment)? else {
+            let Found::Whole(header, payload) = self.reader.read(start, segment)? else {
                 break;
             };
             let end = Lsn(start.0 + header.total_bytes());
@@ -120,16 +194,11 @@ impl Survey<'_> {
                 break;
             }
             self.version_max = self.version_max.max(header.version);
+            self.proof.take(&header);
             each(match header.kind {
                 HeaderKind::Filler => Surveyed::Filler { lsn: start, end },
-                HeaderKind::Record => Surveyed::Record {
-                    record: LogRecord {
-                        lsn: start,
-                        end,
-                        version: header.version,
-                        tail: header.tail,
-                        payload,
-                    },
+                HeaderKind::Record | HeaderKind::Sealed => Surveyed::Record {
+                    record: header.record(payload),
                     epoch: segment.epoch,
                     beyond: self.beyond,
                 },
@@ -139,23 +208,37 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// The next place behind `at` where a record of the segment verifies.
-    fn find_next(&mut self, segment: &Segment) -> Result<Option<Lsn>> {
+    /// Whether the payload at `at` was complete once.
+    fn is_sealed(&mut self, segment: &Segment) -> Result<bool> {
+        let Some(start) = self.reader.skip_short_rest(self.at) else {
+            return Ok(false);
+        };
+        let found = self.reader.read(start, segment)?;
+        Ok(matches!(found, Found::Stump(header) if header.kind == HeaderKind::Sealed))
+    }
+
+    /// What the segment has behind `at`, where nothing verifies.
+    fn look_behind(&mut self, segment: &Segment) -> Result<Behind> {
         let limit = segment
             .closed_at
             .map_or(self.limit, |closed| closed.0.min(self.limit));
-        let mut at = (self.at.0 / ALIGN).saturating_add(1).saturating_mul(ALIGN);
-        while at.saturating_add(HEADER_BYTES as u64) <= limit {
-            let here = self.reader.has_lsn(Lsn(at))?;
-            if here && self.reader.read(Lsn(at), segment)?.is_some() {
-                return Ok(Some(Lsn(at)));
-            }
-            let Some(next) = at.checked_add(ALIGN) else {
-                break;
+        let Some(mut at) = self.reader.skip_short_rest(self.at) else {
+            return Ok(Behind::Nothing);
+        };
+        let mut behind = Behind::Nothing;
+        loop {
+            let from = at.0.saturating_add(ALIGN);
+            let Some(header) = self.reader.find_header(from, limit, segment)? else {
+                return Ok(behind);
             };
-            at = next;
+            self.proof.take(&header);
+            at = header.lsn;
+            if let Found::Whole(..) = self.reader.read(at, segment)? {
+                return Ok(Behind::Whole(at));
+            }
+            let told = header.total_bytes().min(self.reader.rest_of_lap(at));
+            behind = Behind::Stumps(Lsn(at.0.saturating_add(told).min(limit)));
         }
-        Ok(None)
     }
 
     /// Where the bytes at `at` end, if they say of themselves that they are a record of this place

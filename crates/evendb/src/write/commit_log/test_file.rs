@@ -23,6 +23,8 @@ pub(super) struct State {
     /// Panics in the next sync.
     pub(super) panic_in_sync: bool,
     pub(super) syncs: usize,
+    /// Bytes that were read.
+    pub(super) read_bytes: usize,
     /// Pieces that were copied into the mapping.
     pub(super) copies: usize,
     /// How often pages were touched.
@@ -70,7 +72,8 @@ impl File for TestFile {
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let state = self.0.lock();
+        let mut state = self.0.lock();
+        state.read_bytes += buf.len();
         let rest = state.bytes.get(offset as usize..).unwrap_or_default();
         let len = rest.len().min(buf.len());
         buf[..len].copy_from_slice(&rest[..len]);

@@ -59,11 +59,11 @@ fn golden_bytes_of_a_record() {
     assert_eq!(end, Lsn(48));
     assert_eq!(CommitLog::record_bytes(3), 48);
     let bytes = file.0.lock().bytes[..48].to_vec();
-    assert_eq!(bytes[4..8], [3, 0, 0, 0x10], "length and kind");
+    assert_eq!(bytes[4..8], [3, 0, 0, 0x30], "length and kind");
     assert_eq!(bytes[8..16], [0; 8], "LSN");
-    assert_eq!(bytes[16..24], [3, 0, 0, 0, 0, 0, 0, 0], "epoch");
+    assert_eq!(bytes[16..24], [3, 0, 0, 0, 0, 0, 0, 0], "epoch, durable");
     assert_eq!(bytes[24..32], [5, 4, 0, 0, 0, 0, 0, 0], "version");
-    assert_eq!(bytes[32..40], [0; 8], "tail");
+    assert_eq!(bytes[32..36], [0; 4], "tail");
     assert_eq!(&bytes[40..], b"abc\0\0\0\0\0");
 }
 

@@ -8,7 +8,7 @@
 //!                               state.rs   operation numbers, space, locks; all of it together
 //! ```
 //!
-//! A [`SimVfs`] is a handle on a world, one boot of a machine; clones and open files share it.
+//! A [`SimVfs`] is a handle on a world, one boot of a machine or a part of one; clones and open files share it.
 //! [`SimVfs::crash`] ends the boot and gives the next one, [`SimVfs::fork_state`] copies without
 //! ending it. Both cost about as much as the number of files and pending sectors: pages are
 //! shared until written.
@@ -38,7 +38,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 pub use fault::{CrashMode, Fault, FaultKind, FaultOn, SimEvent, SimEventKind};
 
-use super::{BLOCK_BYTES, File, LockGuard, LockHolder, Mapping, Vfs};
+use super::{BLOCK_BYTES, BootId, File, LockGuard, LockHolder, Mapping, Vfs};
 use inode::PAGE_BYTES;
 use names::InodeId;
 use state::{State, check_range, pages_in};
@@ -143,6 +143,12 @@ impl SimVfs {
     /// on another file system.
     pub fn allow_links(&self, yes: bool) {
         self.state().links_allowed = yes;
+    }
+
+    /// Whether the machine tells [`Vfs::boot_id`] (by default it does). The next boot is as this one.
+    pub fn tell_boot(&self, yes: bool) {
+        let mut state = self.state();
+        state.boot = yes.then(|| state.new_boot());
     }
 
     /// Limits the disk to `bytes`, counted in whole 4 KiB pages.
@@ -330,6 +336,12 @@ impl Vfs for SimVfs {
             id,
             path: path.to_owned(),
         }))
+    }
+
+    fn boot_id(&self) -> Option<BootId> {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&self.state().boot?.to_le_bytes());
+        Some(id)
     }
 
     fn lock_holder(&self, path: &Path) -> LockHolder {

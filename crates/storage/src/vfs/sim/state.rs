@@ -25,6 +25,8 @@ pub(super) struct State {
     pub(super) used_pages: u64,
     pub(super) capacity_pages: u64,
     pub(super) links_allowed: bool,
+    /// Names the boot, if that can be told: the death of a process leaves it, a power loss does not.
+    pub(super) boot: Option<u64>,
     rng: Rng,
     pub(super) op_count: u64,
     pub(super) read_count: u64,
@@ -63,6 +65,7 @@ impl State {
             used_pages: 0,
             capacity_pages: u64::MAX,
             links_allowed: true,
+            boot: Some(seed),
             rng: Rng::new(seed),
             op_count: 0,
             read_count: 0,
@@ -83,6 +86,7 @@ impl State {
             inode_next: self.inode_next,
             capacity_pages: self.capacity_pages,
             links_allowed: self.links_allowed,
+            boot: self.boot,
             ..State::new(self.rng.clone().next())
         };
         image.sweep();
@@ -110,12 +114,19 @@ impl State {
                 PowerLoss::Random(&mut rng)
             }
         };
+        image.boot = image.boot.map(|_| image.new_boot());
         image.sweep();
         for inode in image.inodes.values_mut() {
             Inode::lose_power(inode, &mut loss);
         }
         image.recount();
         image
+    }
+
+    /// A name that no earlier boot of this disk had.
+    pub(super) fn new_boot(&self) -> u64 {
+        // Seeds are small, so that boots of machines with other seeds are others.
+        self.boot.unwrap_or(0).wrapping_add(1 << 44)
     }
 
     /// Numbers a changing operation and decides its fate; an error if the machine is down already.

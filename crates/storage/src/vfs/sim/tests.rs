@@ -748,3 +748,20 @@ fn links_can_be_refused() {
     let refused = vfs.hard_link(Path::new("/d/a"), Path::new("/d/b"));
     assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::CrossesDevices);
 }
+
+#[test]
+fn only_a_power_loss_ends_a_boot() {
+    let vfs = new_store();
+    let first = vfs.boot_id();
+    assert!(first.is_some());
+    assert_eq!(vfs.crash(CrashMode::Process).boot_id(), first);
+    assert_eq!(vfs.fork_state().boot_id(), first);
+    for mode in POWER_LOSSES {
+        let next = vfs.crash(mode);
+        assert_ne!(next.boot_id(), first);
+        assert_ne!(next.crash(mode).boot_id(), next.boot_id());
+    }
+    vfs.tell_boot(false);
+    assert_eq!(vfs.boot_id(), None);
+    assert_eq!(vfs.crash(CrashMode::PowerLossAll).boot_id(), None);
+}
