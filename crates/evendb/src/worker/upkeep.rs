@@ -123,7 +123,8 @@ impl Upkeep {
             last_round: now,
             last_munk_round: now,
             deletes_before: 0,
-            activity: engine.activity(),
+            // A call may have come before this thread did.
+            activity: 0,
             last_active: now,
             quiet: 0,
             reaping: Reaping::new(),
