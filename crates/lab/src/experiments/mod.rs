@@ -16,6 +16,7 @@
 //! What is here: arguments, measuring, tables. What is not: adapters (see [`crate::stores`] and
 //! `crates/peers`).
 
+pub mod batches;
 pub mod isolated;
 pub mod many;
 pub mod memory;
@@ -119,6 +120,8 @@ pub enum Experiment {
     Sync(sync::Arguments),
     /// Puts that nobody syncs, and what they write
     Relaxed(relaxed::Arguments),
+    /// Whether writes in batches are ever slower, record for record, than puts one by one
+    Batches(batches::Arguments),
     /// The evaluation of the EvenDB paper: every figure and table, at any scale
     Paper(paper::Arguments),
     /// Write the report on a run of the paper's figures: report.html and report.md
@@ -140,6 +143,7 @@ impl Experiment {
             Experiment::Split(arguments) => arguments,
             Experiment::Sync(arguments) => arguments,
             Experiment::Relaxed(arguments) => arguments,
+            Experiment::Batches(arguments) => arguments,
             Experiment::Paper(arguments) => return arguments.run(openers),
             // Those that ask no store themselves.
             Experiment::Report(arguments) => return Ok(arguments.run()?),
