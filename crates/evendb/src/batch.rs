@@ -1,5 +1,6 @@
 //! Batches: several writes, seen and recovered whole or not at all.
 
+use crate::chunk::delta::key_head;
 use crate::chunk::record::RecordRef;
 use crate::db::Handle;
 use crate::error::{Error, Result};
@@ -15,7 +16,9 @@ use evendb_storage::codec::hash_key;
 ///
 /// Gets, scans, snapshots and recovery see all of them or none. Of several writes to one key the
 /// last counts. A batch may count a quarter of the memory budget at most: of each key that it writes the
-/// key, the last value, and 64 bytes.
+/// key, the last value, and 64 bytes. That is about what it takes in memory: 32 bytes of header with key and
+/// value, rounded up, and 11 to 24 in the index; until it is written 40 more a record, and its bytes once
+/// more for the commit log.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -29,16 +32,27 @@ use evendb_storage::codec::hash_key;
 #[must_use = "a batch does nothing until it is committed"]
 pub struct Batch {
     handle: Arc<Handle>,
-    ops: Vec<(Arc<KeyspaceState>, RecordRef)>,
+    /// Those that are written to, each once.
+    keyspaces: Vec<Arc<KeyspaceState>>,
+    writes: Vec<Write>,
     durability: Durability,
     error: Option<Error>,
+}
+
+/// One write, and what tells where it belongs without a look at the record, for most keys.
+struct Write {
+    key_head: u64,
+    /// Which of the batch's keyspaces.
+    keyspace: u32,
+    record: RecordRef,
 }
 
 impl Batch {
     pub(crate) fn new(handle: Arc<Handle>) -> Batch {
         Batch {
             handle,
-            ops: Vec::new(),
+            keyspaces: Vec::new(),
+            writes: Vec::new(),
             durability: Durability::Relaxed,
             error: None,
         }
@@ -68,12 +82,32 @@ impl Batch {
             .and_then(|()| self.handle.engine.check_value_size(key.len(), value.len()));
         match checked {
             Ok(()) => {
-                let record = RecordRef::new(key, value, kind, hash_key(key));
-                self.ops.push((keyspace.state.clone(), record));
+                let keyspace = self.number_of(&keyspace.state);
+                self.writes.push(Write {
+                    key_head: key_head(key),
+                    keyspace,
+                    record: RecordRef::new(key, value, kind, hash_key(key)),
+                });
             }
             Err(error) => self.error = self.error.take().or(Some(error)),
         }
         self
+    }
+
+    fn number_of(&mut self, keyspace: &Arc<KeyspaceState>) -> u32 {
+        let is_it = |number: usize| {
+            let known = self.keyspaces.get(number);
+            known.is_some_and(|known| Arc::ptr_eq(known, keyspace))
+        };
+        let last = self.writes.last().map_or(0, |write| write.keyspace);
+        if is_it(last as usize) {
+            return last;
+        }
+        let known = (0..self.keyspaces.len()).find(|&number| is_it(number));
+        known.unwrap_or_else(|| {
+            self.keyspaces.push(keyspace.clone());
+            self.keyspaces.len() - 1
+        }) as u32
     }
 
     /// Raises the durability of this batch above the database's; it is never lowered.
@@ -88,12 +122,12 @@ impl Batch {
 
     /// Writes added so far.
     pub fn len(&self) -> usize {
-        self.ops.len()
+        self.writes.len()
     }
 
     /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
-        self.ops.is_empty()
+        self.writes.is_empty()
     }
 
     /// Writes everything, or nothing.
@@ -105,18 +139,25 @@ impl Batch {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
+        let id = |write: &Write| self.keyspaces[write.keyspace as usize].id;
         // A stable sort keeps the writes of one key in order; the last of each key stays.
-        self.ops
-            .sort_by(|a, b| (a.0.id, a.1.key()).cmp(&(b.0.id, b.1.key())));
-        self.ops.reverse();
-        self.ops
-            .dedup_by(|a, b| a.0.id == b.0.id && a.1.key() == b.1.key());
-        self.ops.reverse();
-        let (keyspaces, records): (Vec<_>, Vec<_>) = self.ops.into_iter().unzip();
-        let mut ops: Vec<Op<'_>> = keyspaces
-            .iter()
-            .zip(records)
-            .map(|(keyspace, record)| Op { keyspace, record })
+        self.writes.sort_by(|a, b| {
+            (id(a), a.key_head)
+                .cmp(&(id(b), b.key_head))
+                .then_with(|| a.record.key().cmp(b.record.key()))
+        });
+        self.writes.reverse();
+        self.writes.dedup_by(|a, b| {
+            a.key_head == b.key_head && a.keyspace == b.keyspace && a.record.key() == b.record.key()
+        });
+        self.writes.reverse();
+        let mut ops: Vec<Op<'_>> = self
+            .writes
+            .into_iter()
+            .map(|write| Op {
+                keyspace: &self.keyspaces[write.keyspace as usize],
+                record: write.record,
+            })
             .collect();
         self.handle.engine.write(&mut ops, self.durability)
     }
@@ -124,6 +165,6 @@ impl Batch {
 
 impl std::fmt::Debug for Batch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Batch({} writes)", self.ops.len())
+        write!(f, "Batch({} writes)", self.writes.len())
     }
 }

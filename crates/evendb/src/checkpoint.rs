@@ -181,8 +181,6 @@ impl Engine {
         }
         // Everything an earlier life left is below the new replay position.
         self.inherits.store(false, Ordering::Release);
-        self.carried_bytes
-            .store(self.admission.delta_used(), Ordering::Relaxed);
         *self.completed.lock() = number;
         self.progress.notify_all();
         self.note_disk_room();
@@ -436,6 +434,9 @@ impl Engine {
         if !(planted!(self.options, NoRowsWithMunk) && chunk.view.load_full().munk.is_some()) {
             self.update_rows(&run);
         }
+        for frozen in &run.deltas {
+            frozen.delta.note_durable();
+        }
         let mut writer = chunk.latch.lock();
         let mut view: View = (*chunk.view.load_full()).clone();
         view.funk = new_funk;
@@ -530,7 +531,7 @@ impl Engine {
                     && let Some(record) = cursor.versions().next()
                 {
                     let value = (record.kind() == Kind::Put).then(|| record.value());
-                    rows.update_if_present(run.chunk.keyspace.0, key, record.hash(), value);
+                    rows.update_if_present(run.chunk.keyspace.0, key, hash_key(key), value);
                     if run.deltas.len() > 1 {
                         seen.push(key);
                     }

@@ -86,8 +86,6 @@ pub(crate) struct Engine {
     pub(crate) run_mutex: Mutex<()>,
     /// Value extents that the commit log names, with the end of the record that names them.
     pub(crate) value_extents: Mutex<Vec<(Lsn, u64)>>,
-    /// Delta bytes that the last checkpoint left in memory.
-    pub(crate) carried_bytes: AtomicU64,
     /// Delta bytes for which the log container surely has room.
     pub(crate) disk_room: AtomicU64,
     pub(crate) epoch: u64,
@@ -180,7 +178,6 @@ impl Engine {
             run_cleared: Condvar::new(),
             run_mutex: Mutex::new(()),
             value_extents: Mutex::new(parts.value_extents),
-            carried_bytes: AtomicU64::new(0),
             disk_room: AtomicU64::new(0),
             epoch: parts.epoch,
             ring_bytes: parts.ring_bytes,
@@ -387,23 +384,23 @@ impl Engine {
         let id = self.new_id();
         let path = value_extent_path(&self.dir, id);
         let failed = |source| evendb_storage::Error::io(&path, "write a value extent", source);
-        let inline = Encoded::inline(ops);
-        let parts = inline.parts(ops);
-        let crc = checksum(id, &parts);
         let file = self.vfs.create(&path).map_err(failed)?;
         let write = || {
-            let mut at = 0;
+            let (mut at, mut crc) = (0, checksum(id, &[]));
             let mut behind = WriteBehind::default();
-            for part in &parts {
-                behind.write_at(&*file, part, at)?;
-                at += part.len() as u64;
-            }
+            payload::in_pieces(ops, &mut |piece| -> std::io::Result<()> {
+                behind.write_at(&*file, piece, at)?;
+                at += piece.len() as u64;
+                // Continues where the last piece ended.
+                crc = checksum(u64::from(crc), &[piece]);
+                Ok(())
+            })?;
             file.sync_data()?;
             self.vfs.sync_dir(&self.dir)?;
-            Ok(at)
+            Ok((at, crc))
         };
         match write() {
-            Ok(len) => {
+            Ok((len, crc)) => {
                 self.metrics.bytes_value_extents.add(len);
                 Ok(Encoded::extent(id, len, crc))
             }

@@ -17,7 +17,7 @@ use crate::sync::epoch::ArcCell;
 use crate::sync::{Arc, Mutex};
 use crate::value::Value;
 use crate::write::payload::OP_HEADER_BYTES;
-use crate::write::{Op, check_limits};
+use crate::write::{Op, check_limits, memory_bytes};
 use evendb_storage::codec::hash_key;
 use evendb_storage::{Kind, Version};
 use std::ops::RangeBounds;
@@ -351,7 +351,7 @@ impl Keyspace {
                     left_over = Some(record);
                     break;
                 }
-                bytes += record.memory_bytes() as u64 + 64;
+                bytes += memory_bytes(&record);
                 records.push(record);
             }
             let Some(last) = left_over.as_ref().or(records.last()) else {

@@ -168,7 +168,8 @@ impl Options {
     ///
     /// On disk the commit log takes only as much of that as was needed so far, from 16 to 256 KiB on.
     ///
-    /// What chunks, closed tables and buffers take comes off the last two. A chunk's log may have 35 %
+    /// What chunks, closed tables and buffers take comes off the last two, and what batches of more than a
+    /// quarter of the deltas' memory take above it, up to as much again. A chunk's log may have 35 %
     /// of a chunk without a munk, and twice a chunk with one.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.memory_budget = bytes;

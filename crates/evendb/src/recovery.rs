@@ -36,7 +36,7 @@ use crate::observe;
 use crate::options::{Durability, Options};
 use crate::sync::{Arc, Weak};
 use crate::trace;
-use crate::version::clock::{CHECKPOINT_SHIFT, Clock, checkpoint_of};
+use crate::version::clock::{CHECKPOINT_MAX, CHECKPOINT_SHIFT, Clock, checkpoint_of};
 use crate::write::admission::Admission;
 use crate::write::commit_log::{self, CommitLog, LivePart, LogRecord, Lsn, Segment};
 use crate::write::payload::{self, Decoded, DecodedOp};
@@ -464,6 +464,9 @@ impl Opening {
                     whole
                 }
             };
+            if checkpoint_of(record.version) > CHECKPOINT_MAX {
+                return Err(self.bad_record(record));
+            }
             if valid {
                 checkpoint_max = checkpoint_max.max(checkpoint_of(record.version));
                 note_gap(record.lsn, record.end);

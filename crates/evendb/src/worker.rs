@@ -413,21 +413,14 @@ impl Engine {
         }
     }
 
-    /// Whether puts have used half of the room they have for new records.
-    fn is_half_full(&self) -> bool {
-        // Relaxed: a checkpoint more or less does no harm.
-        self.admission
-            .half_full(self.carried_bytes.load(Ordering::Relaxed))
-    }
-
     /// Asks for a checkpoint if half of the room is used. Each put calls this.
     pub(crate) fn checkpoint_if_half_full(&self) {
-        if !self.is_half_full() {
+        if !self.admission.half_full() {
             return;
         }
         if self.manual() {
             self.grow_log_ahead();
-            if self.is_half_full() {
+            if self.admission.half_full() {
                 self.relieve();
             }
         } else if !self.work.half_full.load(Ordering::Relaxed)

@@ -39,6 +39,8 @@ pub(crate) struct ChargedDelta {
     delta: Delta,
     /// What an empty one takes; that is not charged.
     empty_bytes: u64,
+    /// Bytes that the ledger knows to be durable: none before the delta is.
+    carried_bytes: AtomicU64,
     admission: Arc<Admission>,
 }
 
@@ -49,8 +51,22 @@ impl ChargedDelta {
         Arc::new(ChargedDelta {
             delta,
             empty_bytes,
+            carried_bytes: AtomicU64::new(0),
             admission: admission.clone(),
         })
+    }
+
+    /// The frozen delta is durable: from now on no checkpoint makes room of it. One checkpoint at a time
+    /// calls; of a delta that two chunks share, each.
+    pub(crate) fn note_durable(&self) {
+        let charged = self.charged();
+        if self.carried_bytes.swap(charged, Ordering::Relaxed) == 0 {
+            self.admission.carry(charged);
+        }
+    }
+
+    fn charged(&self) -> u64 {
+        self.delta.bytes() as u64 - self.empty_bytes
     }
 }
 
@@ -63,9 +79,13 @@ impl Deref for ChargedDelta {
 
 impl Drop for ChargedDelta {
     fn drop(&mut self) {
-        let charged = self.delta.bytes() as u64 - self.empty_bytes;
+        let charged = self.charged();
         if charged > 0 {
             self.admission.release_delta(charged);
+        }
+        let carried = self.carried_bytes.load(Ordering::Relaxed);
+        if carried > 0 {
+            self.admission.carry_no_more(carried);
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use super::edit::{Change, ChunkRecord, EpochRecord};
 use super::{ChunkId, KeyspaceId};
+use crate::version::clock::CHECKPOINT_MAX;
 use crate::write::commit_log::Lsn;
 use std::collections::BTreeMap;
 
@@ -84,6 +85,9 @@ impl State {
             } => {
                 if *number < self.completed {
                     return Err("checkpoints out of order");
+                }
+                if *number > CHECKPOINT_MAX {
+                    return Err("a checkpoint number that no database reaches");
                 }
                 self.completed = *number;
                 self.replay_from = *replay_from;

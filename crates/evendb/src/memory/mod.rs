@@ -293,8 +293,11 @@ impl Engine {
     pub(crate) fn cache_bytes(&self) -> u64 {
         let ledger = self.ledger();
         let others = [Use::Metadata, Use::Buffers, Use::Tables, Use::Searches];
-        self.limits()
-            .left(others.iter().map(|&of| ledger.bytes(of)).sum())
+        let others: u64 = others.iter().map(|&of| ledger.bytes(of)).sum();
+        let limits = self.limits();
+        // Large batches may take the deltas above their limit.
+        let deltas_above = self.admission.delta_used().saturating_sub(limits.deltas);
+        limits.left(others + deltas_above)
     }
 
     /// `most` while metadata is below a tenth of the budget, `least` above a fifth, evenly between.

@@ -34,6 +34,10 @@ use std::collections::BTreeMap;
 /// The low bits of a version count within a checkpoint, the high ones are its checkpoint number.
 pub(crate) const CHECKPOINT_SHIFT: u32 = 24;
 
+/// No database has so many checkpoints; a greater number on disk is damage. So a version leaves two bits free,
+/// of which records use one.
+pub(crate) const CHECKPOINT_MAX: u64 = 1 << (62 - CHECKPOINT_SHIFT);
+
 /// The checkpoint that a record of this version belongs to.
 #[inline]
 pub(crate) fn checkpoint_of(version: Version) -> u64 {

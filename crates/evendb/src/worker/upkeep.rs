@@ -133,7 +133,8 @@ impl Upkeep {
 
     fn checkpoint_if_due(&mut self, engine: &Engine, wanted: &Wanted) {
         // Who noted it during the last checkpoint may have found room that came free since.
-        let is_full = engine.work.half_full.swap(false, Ordering::Relaxed) && engine.is_half_full();
+        let is_full =
+            engine.work.half_full.swap(false, Ordering::Relaxed) && engine.admission.half_full();
         // Those who came before the last one moved the version are served by it.
         let is_wanted = wanted.checkpoint || is_full || wanted.awaited > *engine.completed.lock();
         let deletes = engine.metrics.deletes.get();

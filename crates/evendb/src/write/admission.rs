@@ -3,8 +3,9 @@
 //!
 //! The ledger has two sides: bytes of the commit log's ring, and bytes of deltas. A reservation is
 //! taken on both at once or not at all, and comes back when the checkpoint moves the ring's tail
-//! and when deltas leave memory. A side never exceeds its limit, with one exception: more delta
-//! bytes than the limit are admitted when no others are reserved.
+//! and when deltas leave memory. A side never exceeds its limit, with one exception: a batch of more than a
+//! quarter of the limit of deltas may take them to twice the limit, which caches give way to; and what is
+//! larger still is admitted when no others are reserved.
 //!
 //! Above 3/4 of either side puts are slowed down in proportion to their bytes, the more the less room
 //! is left, so that one long sync of a busy disk does not take them to the limit; there they queue,
@@ -40,6 +41,8 @@ pub(crate) enum Refused {
 pub(crate) struct Admission {
     ring: Side,
     delta: Side,
+    /// Of the bytes of deltas, those of deltas that are durable already.
+    carried: CachePadded<AtomicU64>,
     /// Requests in the queue.
     waiters: CachePadded<AtomicUsize>,
     cancelled: AtomicBool,
@@ -88,20 +91,30 @@ struct Side {
     used: CachePadded<AtomicU64>,
     /// The ring's goes up when the ring gets more room. Relaxed: an old one is smaller.
     limit: AtomicU64,
-    /// Whether a request above the limit is admitted alone.
-    alone: bool,
+    /// Whether large requests may go above the limit.
+    stretches: bool,
 }
 
 impl Side {
-    fn new(limit: u64, alone: bool) -> Side {
+    fn new(limit: u64, stretches: bool) -> Side {
         Side {
             used: CachePadded::new(AtomicU64::new(0)),
             limit: AtomicU64::new(limit),
-            alone,
+            stretches,
         }
     }
 
-    /// Never goes above the limit, not even for a moment: others would see that and queue.
+    /// Whether a request may go above the limit: a large one to twice as much, because else it would find room
+    /// only where a checkpoint had freed nearly all, and would wait for each checkpoint from its
+    /// beginning to its end; and any where there is nothing else.
+    #[cold]
+    fn stretches_for(&self, used: u64, bytes: u64) -> bool {
+        let limit = self.limit();
+        let twice = limit.saturating_mul(2);
+        used == 0 || (bytes > limit / 4 && used.saturating_add(bytes) <= twice)
+    }
+
+    /// Never goes above the limit for a moment, where it may not: others would see that and queue.
     #[inline]
     fn try_take(&self, bytes: u64) -> bool {
         if bytes == 0 {
@@ -110,7 +123,7 @@ impl Side {
         let limit = self.limit();
         let fits = |used: u64| {
             let sum = used.checked_add(bytes)?;
-            (sum <= limit || (self.alone && used == 0)).then_some(sum)
+            (sum <= limit || (self.stretches && self.stretches_for(used, bytes))).then_some(sum)
         };
         // AcqRel: whoever gets room comes after those who gave it back.
         self.used
@@ -144,6 +157,7 @@ impl Admission {
         Admission {
             ring: Side::new(ring_limit(ring_usable), false),
             delta: Side::new(delta_bytes_max, true),
+            carried: CachePadded::new(AtomicU64::new(0)),
             waiters: CachePadded::new(AtomicUsize::new(0)),
             cancelled: AtomicBool::new(false),
             debt_pressure: AtomicU64::new(0),
@@ -348,13 +362,31 @@ impl Admission {
         self.waiters.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether either side is above half: time for a checkpoint, so that puts have the other half
-    /// while it runs. Of the deltas, `carried` bytes are durable already and wait for a munk or for
-    /// their readers; a checkpoint would not free those, so a quarter must be new.
-    pub(crate) fn half_full(&self, carried: u64) -> bool {
+    /// A delta of so many bytes is durable: a checkpoint would not free it any more.
+    pub(crate) fn carry(&self, bytes: u64) {
+        self.carried.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A delta that was carried is gone.
+    pub(crate) fn carry_no_more(&self, bytes: u64) {
+        let before = self.carried.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "more is gone than was carried");
+    }
+
+    /// Whether it is time for a checkpoint, so that puts have room while it runs: either side is above
+    /// half, and of the deltas enough is new. What is durable already and waits for a munk, for its readers
+    /// or only for its grace period would not be freed; what is left is the room of new records, and of
+    /// that half is enough, or a quarter of all there is.
+    pub(crate) fn half_full(&self) -> bool {
         let delta = self.delta.used();
         let limit = self.delta.limit();
-        (delta > limit / 2 && delta.saturating_sub(carried) > limit / 4)
+        // Relaxed: a checkpoint more or less does no harm.
+        let carried = self.carried.load(Ordering::Relaxed);
+        let new_bytes = delta.saturating_sub(carried);
+        let half_of_the_rest = limit.saturating_sub(carried) / 2;
+        // Very little is not worth a run in each of its chunks.
+        let enough = half_of_the_rest.clamp(limit / 16, limit / 4);
+        (delta > limit / 2 && new_bytes > enough)
             || (self.has_ring() && self.ring.used() > self.ring.limit() / 2)
     }
 

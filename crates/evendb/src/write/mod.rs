@@ -12,7 +12,7 @@ pub(crate) mod commit_log;
 mod log_room;
 pub(crate) mod payload;
 
-use crate::chunk::record::{RecordRef, Stamp};
+use crate::chunk::record::{BatchStamp, RecordRef};
 use crate::chunk::{ChargedDelta, Chunk, Heat, Writer};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -40,6 +40,16 @@ const COUNTED_BYTES: u64 = 64;
 pub(crate) struct Op<'a> {
     pub(crate) keyspace: &'a KeyspaceState,
     pub(crate) record: RecordRef,
+}
+
+/// What a record takes of a page of its delta: 11 bytes where the page is full, 21 where a split has just
+/// halved it, and a little of the directory. The first records of a delta take more, which is charged
+/// when they are linked.
+const INDEX_BYTES: u64 = 24;
+
+/// What is reserved for a record: itself and its part of the delta's pages.
+pub(crate) fn memory_bytes(record: &RecordRef) -> u64 {
+    record.memory_bytes() as u64 + INDEX_BYTES
 }
 
 type Chunks = SmallVec<[Arc<Chunk>; 1]>;
@@ -112,12 +122,8 @@ impl Engine {
         }
         let started = sample();
         let payload_bytes = payload::bytes(ops);
-        // The index of a delta page takes up to about 64 bytes a record beside the record.
-        let delta_bytes: u64 = ops
-            .iter()
-            .map(|op| op.record.memory_bytes() as u64 + 64)
-            .sum();
         self.check_batch_size(ops)?;
+        let delta_bytes: u64 = ops.iter().map(|op| memory_bytes(&op.record)).sum();
         let encoded = self.encode(ops, payload_bytes)?;
         let ring_bytes = match &self.commit_log {
             Some(_) => CommitLog::record_bytes(encoded.len()),
@@ -268,11 +274,11 @@ impl Engine {
             }
         };
         let version = announcement.version();
-        let stamp = (ops.len() > 1).then(Stamp::new);
+        let stamp = (ops.len() > 1).then(|| BatchStamp::new(version));
         for op in ops.iter_mut() {
-            op.record.set_version(version);
-            if let Some(stamp) = &stamp {
-                op.record.set_stamp(stamp.clone());
+            match &stamp {
+                Some(stamp) => op.record.set_stamp(stamp),
+                None => op.record.set_version(version),
             }
         }
         let end = match &self.commit_log {
@@ -309,10 +315,9 @@ impl Engine {
             stamp.commit();
         }
         drop(announcement);
-        if stamp.is_some() {
-            let pin = epoch::pin();
+        if let Some(stamp) = &stamp {
             for op in ops.iter() {
-                op.record.clear_stamp(&pin);
+                op.record.settle(stamp);
             }
         }
         reserved.used(before, after);

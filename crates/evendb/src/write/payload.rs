@@ -33,13 +33,44 @@ fn op_header(op: &Op<'_>) -> [u8; OP_HEADER_BYTES] {
     header
 }
 
+/// A value extent is written in pieces of about this size.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Shows `ops` as a payload piece by piece: small records gathered, so that there are few pieces, a value
+/// that is long enough for one as it is.
+pub(crate) fn in_pieces<E>(
+    ops: &[Op<'_>],
+    show: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut gathered = Vec::with_capacity(PIECE_BYTES.min(bytes(ops) as usize));
+    for op in ops {
+        let record = &op.record;
+        gathered.extend_from_slice(&op_header(op));
+        gathered.extend_from_slice(record.key());
+        let long = record.value().len() >= PIECE_BYTES;
+        if !long {
+            gathered.extend_from_slice(record.value());
+        }
+        if long || gathered.len() >= PIECE_BYTES {
+            show(&gathered)?;
+            gathered.clear();
+        }
+        if long {
+            show(record.value())?;
+        }
+    }
+    match gathered.is_empty() {
+        true => Ok(()),
+        false => show(&gathered),
+    }
+}
+
 /// What a write copies into the commit log, ready before anything is latched.
 pub(crate) enum Encoded {
-    /// The operations themselves; headers are here, keys and values in the records.
-    Inline {
-        headers: SmallVec<[[u8; OP_HEADER_BYTES]; 1]>,
-        len: usize,
-    },
+    /// One operation: its header, and the length of the whole; key and value are in the record.
+    One([u8; OP_HEADER_BYTES], usize),
+    /// Several operations, or none, as they lie in the log.
+    Body(Vec<u8>),
     /// A value extent's name.
     Extent([u8; EXTENT_BYTES]),
 }
@@ -47,17 +78,22 @@ pub(crate) enum Encoded {
 impl Encoded {
     /// No commit log, no body.
     pub(crate) fn empty() -> Encoded {
-        Encoded::Inline {
-            headers: SmallVec::new(),
-            len: 0,
-        }
+        Encoded::Body(Vec::new())
     }
 
     pub(crate) fn inline(ops: &[Op<'_>]) -> Encoded {
-        Encoded::Inline {
-            headers: ops.iter().map(op_header).collect(),
-            len: bytes(ops) as usize,
+        let len = bytes(ops) as usize;
+        if let [op] = ops {
+            return Encoded::One(op_header(op), len);
         }
+        // Copied into one piece: three slices for each operation would take more memory than most bodies.
+        let mut body = Vec::with_capacity(len);
+        for op in ops {
+            body.extend_from_slice(&op_header(op));
+            body.extend_from_slice(op.record.key());
+            body.extend_from_slice(op.record.value());
+        }
+        Encoded::Body(body)
     }
 
     pub(crate) fn extent(id: u64, len: u64, checksum: u32) -> Encoded {
@@ -71,7 +107,8 @@ impl Encoded {
 
     pub(crate) fn len(&self) -> usize {
         match self {
-            Encoded::Inline { len, .. } => *len,
+            Encoded::One(_, len) => *len,
+            Encoded::Body(body) => body.len(),
             Encoded::Extent(body) => body.len(),
         }
     }
@@ -79,18 +116,18 @@ impl Encoded {
     /// What an extent's name says.
     pub(crate) fn decoded(&self) -> Option<Decoded<'_>> {
         match self {
-            Encoded::Inline { .. } => None,
+            Encoded::One(..) | Encoded::Body(_) => None,
             Encoded::Extent(body) => decode(body),
         }
     }
 
     pub(crate) fn parts<'a>(&'a self, ops: &'a [Op<'_>]) -> SmallVec<[&'a [u8]; 3]> {
         match self {
-            Encoded::Inline { headers, .. } => headers
+            Encoded::One(header, _) => ops
                 .iter()
-                .zip(ops)
-                .flat_map(|(header, op)| [&header[..], op.record.key(), op.record.value()])
+                .flat_map(|op| [&header[..], op.record.key(), op.record.value()])
                 .collect(),
+            Encoded::Body(body) => SmallVec::from_slice(&[&body[..]]),
             Encoded::Extent(body) => SmallVec::from_slice(&[&body[..]]),
         }
     }

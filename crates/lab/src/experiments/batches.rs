@@ -74,10 +74,11 @@ impl Arguments {
     fn key(&self, index: usize) -> [u8; 8] {
         // An odd factor permutes the numbers of 64 bits.
         match self.in_order {
-            true => (index as u64).to_be_bytes(),
+            // Big-endian, so that bytes order like numbers.
+            true => (index as u64).swap_bytes().to_le_bytes(),
             false => (index as u64)
                 .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-                .to_be_bytes(),
+                .to_le_bytes(),
         }
     }
 

@@ -26,7 +26,7 @@ pub(super) struct Directory {
 }
 
 /// The first 8 bytes as a number that orders like them; ties need the whole key.
-fn head(key: &[u8]) -> u64 {
+pub(crate) fn head(key: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let len = key.len().min(8);
     bytes[..len].copy_from_slice(&key[..len]);

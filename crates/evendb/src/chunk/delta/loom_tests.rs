@@ -2,7 +2,7 @@
 //! (commit stamps), explored by loom. Memory is not reclaimed here; order is what is tested.
 
 use super::*;
-use crate::chunk::record::Stamp;
+use crate::chunk::record::BatchStamp;
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::thread;
@@ -177,10 +177,10 @@ fn batch_scenario(readers: &[(usize, usize)], put_after: bool) {
             })
         })
         .collect();
-    let stamp = Stamp::new();
+    let stamp = BatchStamp::new(Version(1));
     let records = [0, 1].map(|_| {
         let mut record = record(b"k", 1, 1);
-        record.set_stamp(stamp.clone());
+        record.set_stamp(&stamp);
         record
     });
     for (delta, record) in deltas.iter().zip(&records) {
@@ -188,7 +188,7 @@ fn batch_scenario(readers: &[(usize, usize)], put_after: bool) {
     }
     stamp.commit();
     for record in &records {
-        record.clear_stamp(&epoch::pin());
+        record.settle(&stamp);
     }
     if put_after {
         deltas[0].insert(record(b"k", 2, 1));

@@ -45,8 +45,9 @@ mod page;
 mod tests;
 
 pub(crate) use cursor::DeltaCursor;
+pub(crate) use directory::head as key_head;
 
-use crate::chunk::record::{Record, RecordRef, allocated_bytes};
+use crate::chunk::record::{Record, RecordRef, allocated_bytes, hash_of};
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::epoch::{self, Guard};
 use directory::Directory;
@@ -126,14 +127,14 @@ impl Delta {
         guard: &'g Guard,
     ) -> Option<&'g Record> {
         let (page, _) = self.locate(key, guard)?;
-        let slot = page.find(key, hash)?;
-        chain(page.head(slot)).find(|record| record.version() <= at && record.is_committed())
+        let slot = page.find(key, hash_of(hash))?;
+        chain(page.head(slot)).find(|record| record.is_seen_at(at))
     }
 
     /// Whether there is any record of the key, pending ones included.
     pub(crate) fn contains(&self, key: &[u8], hash: u64, guard: &Guard) -> bool {
         self.locate(key, guard)
-            .is_some_and(|(page, _)| page.find(key, hash).is_some())
+            .is_some_and(|(page, _)| page.find(key, hash_of(hash)).is_some())
     }
 
     /// A cursor over the keys that are here now; it may or may not see later ones.

@@ -79,8 +79,8 @@ impl Shape {
 }
 
 /// The tag of a hash: its top byte, never zero (an empty slot's).
-fn tag(hash: u64) -> u8 {
-    ((hash >> 56) as u8).max(1)
+fn tag(hash: u32) -> u8 {
+    ((hash >> 24) as u8).max(1)
 }
 
 /// A page that stays for `'g`.
@@ -200,9 +200,9 @@ impl<'g> PageRef<'g> {
         unsafe { &*record }
     }
 
-    /// The slot of a key.
+    /// The slot of a key; of its hash as records keep it.
     #[inline]
-    pub(super) fn find(self, key: &[u8], hash: u64) -> Option<usize> {
+    pub(super) fn find(self, key: &[u8], hash: u32) -> Option<usize> {
         let len = self.len();
         let pattern = LOW_BITS.wrapping_mul(u64::from(tag(hash)));
         for (word, tags) in self.tags()[..len.div_ceil(8)].iter().enumerate() {

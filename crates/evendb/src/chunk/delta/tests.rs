@@ -1,7 +1,7 @@
 //! The delta against a model, under threads, and its accounting.
 
 use super::*;
-use crate::chunk::record::Stamp;
+use crate::chunk::record::BatchStamp;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::thread;
@@ -158,10 +158,10 @@ fn run_model(arrival: Arrival, steps: u32, seed: u64) {
         };
         let value = step.to_le_bytes();
         let mut new = record(&key, &value, version);
-        let stamp = Stamp::new();
+        let stamp = BatchStamp::new(Version(version));
         let of_batch = rng.random_range(0..4) == 0;
         if of_batch {
-            new.set_stamp(stamp.clone());
+            new.set_stamp(&stamp);
         }
         all.push(new.clone());
         delta.insert(new.clone());
@@ -172,7 +172,7 @@ fn run_model(arrival: Arrival, steps: u32, seed: u64) {
             assert_eq!(value_at(&delta, &key, u64::MAX, guard), before, "pending");
             stamp.commit();
             if rng.random() {
-                new.clear_stamp(guard);
+                new.settle(&stamp);
             }
         }
         let versions = model.entry(key).or_default();
@@ -276,12 +276,12 @@ fn batches_on_a_hot_key_do_not_grow_the_delta() {
     delta.insert(record(b"hot", b"value", 5));
     let bytes = delta.bytes();
     for _ in 0..1000 {
-        let stamp = Stamp::new();
+        let stamp = BatchStamp::new(Version(5));
         let mut new = record(b"hot", b"value", 5);
-        new.set_stamp(stamp.clone());
+        new.set_stamp(&stamp);
         delta.insert(new.clone());
         stamp.commit();
-        new.clear_stamp(&epoch::pin());
+        new.settle(&stamp);
         assert!(delta.bytes() <= bytes * 2);
     }
 }
@@ -348,19 +348,19 @@ fn a_batch_is_seen_at_once_over_two_deltas() {
         })
         .collect();
     for batch in 1..20_000_u64 {
-        let stamp = Stamp::new();
+        let version = 1 + batch / 16;
+        let stamp = BatchStamp::new(Version(version));
         let records = [0, 1].map(|_| {
-            let mut record = record(b"k", &batch.to_le_bytes(), 1 + batch / 16);
-            record.set_stamp(stamp.clone());
+            let mut record = record(b"k", &batch.to_le_bytes(), version);
+            record.set_stamp(&stamp);
             record
         });
         for (delta, record) in deltas.iter().zip(&records) {
             delta.insert(record.clone());
         }
         stamp.commit();
-        let guard = &epoch::pin();
         for record in &records {
-            record.clear_stamp(guard);
+            record.settle(&stamp);
         }
     }
     stop.store(true, Ordering::Relaxed);

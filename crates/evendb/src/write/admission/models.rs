@@ -32,14 +32,14 @@ fn check_within(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 fn take_turns(plant: Plant, threads: usize) {
     let admission = Arc::new(Admission {
         plant,
-        ..Admission::new(0, 12)
+        ..Admission::new(0, 8)
     });
     let inside = Arc::new(AtomicU64::new(0));
     let turn = |admission: &Admission, inside: &AtomicU64| {
-        admission.reserve(0, 8, &|| ()).unwrap();
+        admission.reserve(0, 9, &|| ()).unwrap();
         assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0, "too many");
         inside.fetch_sub(1, Ordering::Relaxed);
-        admission.release_delta(8);
+        admission.release_delta(9);
     };
     let others: Vec<_> = (1..threads)
         .map(|_| {
@@ -72,13 +72,13 @@ fn loom_l9_a_lost_wake_up_is_caught() {
 #[test]
 fn loom_l9_ring_bytes_taken_for_a_moment_wake_the_first_in_the_queue() {
     check(|| {
-        // Usable: 56 of the ring, 8 of delta memory, of which 8 are taken.
+        // Usable: 56 of the ring, 8 of delta memory, of which 9 are taken, alone: no other fits even twice that.
         let admission = Arc::new(Admission::new(64, 8));
-        admission.reserve(0, 8, &|| ()).unwrap();
+        admission.reserve(0, 9, &|| ()).unwrap();
         let both = {
             let admission = Arc::clone(&admission);
             // Takes the ring, fails for delta memory, gives the ring back.
-            thread::spawn(move || admission.reserve(56, 8, &|| ()))
+            thread::spawn(move || admission.reserve(56, 9, &|| ()))
         };
         let ring = {
             let admission = Arc::clone(&admission);
@@ -87,9 +87,9 @@ fn loom_l9_ring_bytes_taken_for_a_moment_wake_the_first_in_the_queue() {
                 admission.ring_tail_moved(56);
             })
         };
-        admission.release_delta(8);
+        admission.release_delta(9);
         assert!(both.join().unwrap().is_ok());
-        admission.return_unused(56, 8);
+        admission.return_unused(56, 9);
         ring.join().unwrap();
         assert_eq!((admission.ring_used(), admission.delta_used()), (0, 0));
     });
@@ -99,10 +99,10 @@ fn loom_l9_ring_bytes_taken_for_a_moment_wake_the_first_in_the_queue() {
 fn loom_l9_cancel_wakes_all() {
     check(|| {
         let admission = Arc::new(Admission::new(0, 8));
-        admission.reserve(0, 8, &|| ()).unwrap();
+        admission.reserve(0, 9, &|| ()).unwrap();
         let waiter = {
             let admission = Arc::clone(&admission);
-            thread::spawn(move || admission.reserve(0, 8, &|| ()))
+            thread::spawn(move || admission.reserve(0, 9, &|| ()))
         };
         admission.cancel();
         assert_eq!(waiter.join().unwrap(), Err(Refused::Cancelled));
@@ -116,9 +116,9 @@ fn dismissed(plant: Plant, room_comes: bool) {
         plant,
         ..Admission::new(0, 8)
     });
-    admission.reserve(0, 8, &|| ()).unwrap();
-    let turn = |admission: &Admission| match admission.reserve(0, 8, &|| admission.dismiss()) {
-        Ok(()) => admission.release_delta(8),
+    admission.reserve(0, 9, &|| ()).unwrap();
+    let turn = |admission: &Admission| match admission.reserve(0, 9, &|| admission.dismiss()) {
+        Ok(()) => admission.release_delta(9),
         Err(refused) => assert_eq!(refused, Refused::Dismissed),
     };
     let others = [(); 2].map(|()| {
@@ -126,7 +126,7 @@ fn dismissed(plant: Plant, room_comes: bool) {
         thread::spawn(move || turn(&admission))
     });
     if room_comes {
-        admission.release_delta(8);
+        admission.release_delta(9);
     }
     for other in others {
         other.join().unwrap();
@@ -134,9 +134,9 @@ fn dismissed(plant: Plant, room_comes: bool) {
     // Who comes later finds the queue in order.
     if room_comes {
         assert_eq!(admission.delta_used(), 0);
-        admission.reserve(0, 8, &|| ()).unwrap();
+        admission.reserve(0, 9, &|| ()).unwrap();
     }
-    assert_eq!(admission.delta_used(), 8);
+    assert_eq!(admission.delta_used(), 9);
 }
 
 #[test]
@@ -159,12 +159,12 @@ fn loom_l9_dismissing_in_silence_is_caught() {
 fn loom_l9_a_dismissal_by_another_thread_is_not_missed() {
     check(|| {
         let admission = Arc::new(Admission::new(0, 8));
-        admission.reserve(0, 8, &|| ()).unwrap();
+        admission.reserve(0, 9, &|| ()).unwrap();
         let asked = Arc::new((Mutex::new(false), Condvar::new()));
         let waiter = {
             let (admission, asked) = (Arc::clone(&admission), Arc::clone(&asked));
             thread::spawn(move || {
-                admission.reserve(0, 8, &|| {
+                admission.reserve(0, 9, &|| {
                     *asked.0.lock() = true;
                     asked.1.notify_one();
                 })

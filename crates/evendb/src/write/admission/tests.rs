@@ -3,22 +3,32 @@ use super::*;
 #[test]
 fn both_sides_are_taken_or_none() {
     let admission = Admission::new(800, 100);
-    admission.reserve(100, 60, &|| ()).unwrap();
-    assert!(!admission.try_take(100, 60, || admission.ring.give_back(100)));
+    admission.reserve(100, 90, &|| ()).unwrap();
+    assert!(!admission.try_take(100, 20, || admission.ring.give_back(100)));
+    admission.return_unused(0, 30);
     assert_eq!((admission.ring_used(), admission.delta_used()), (100, 60));
-    assert!(admission.half_full(0));
+    assert!(admission.half_full());
+    admission.carry(40);
     assert!(
-        !admission.half_full(40),
+        !admission.half_full(),
         "a checkpoint would not free what is durable already"
     );
-    assert!(admission.half_full(30), "30 of 100 are new");
-    admission.return_unused(50, 20);
-    assert!(!admission.half_full(0));
+    admission.carry_no_more(10);
+    assert!(admission.half_full(), "30 of 100 are new");
+    admission.adopt(0, 30);
+    admission.carry(50);
+    assert_eq!(admission.delta_used(), 90);
+    assert!(!admission.half_full(), "10 of 20 that others left are new");
+    admission.adopt(0, 1);
+    assert!(admission.half_full(), "more than half of what others left");
+    admission.carry_no_more(80);
+    admission.return_unused(50, 51);
+    assert!(!admission.half_full());
     admission.ring_tail_moved(50);
     admission.release_delta(40);
     assert_eq!((admission.ring_used(), admission.delta_used()), (0, 0));
     admission.adopt(790, 0);
-    assert!(admission.half_full(0));
+    assert!(admission.half_full());
 }
 
 #[test]
@@ -27,7 +37,7 @@ fn without_a_ring_its_bytes_do_not_count() {
     admission.reserve(1 << 40, 10, &|| ()).unwrap();
     assert_eq!(admission.ring_used(), 0);
     admission.return_unused(1 << 40, 10);
-    assert!(!admission.half_full(0));
+    assert!(!admission.half_full());
 }
 
 #[test]
@@ -49,6 +59,20 @@ fn more_than_the_limit_is_admitted_alone() {
         waiter.join().unwrap().unwrap();
     });
     assert_eq!(admission.delta_used(), 1);
+}
+
+#[test]
+fn large_requests_go_to_twice_the_limit_and_small_ones_to_the_limit() {
+    let admission = Admission::new(0, 100);
+    let take = |bytes| admission.try_take(0, bytes, || ());
+    assert!(take(60) && take(60) && take(80));
+    assert!(!take(26), "no more than twice the limit");
+    assert!(!take(1) && !take(25), "nor small ones above it");
+    admission.release_delta(140);
+    assert!(!take(141) && take(140));
+    admission.release_delta(200);
+    assert!(take(25) && take(25) && take(25) && take(25) && !take(25));
+    assert_eq!(admission.delta_used(), 100);
 }
 
 #[test]
