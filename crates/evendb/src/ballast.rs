@@ -311,7 +311,7 @@ impl Engine {
         }
         let is_whole = self.ballast.whole.load(Ordering::Relaxed);
         if !(is_whole && self.ballast.covers_any()) {
-            let data = self.table_bytes() + self.admission.delta_used();
+            let data = self.table_bytes() + self.admission.delta_to_write();
             self.ballast.expect(data);
             if self.ballast.is_owed() {
                 self.disk_room.store(0, Ordering::Relaxed);

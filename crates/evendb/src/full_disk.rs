@@ -98,7 +98,7 @@ impl Engine {
     /// Makes sure that the deltas' runs will find room on the disk, before anything is logged.
     /// A full disk refuses puts; `deletes` may use what is kept back for them.
     pub(crate) fn reserve_disk(&self, delta_bytes: u64, deletes: bool) -> Result<()> {
-        let need = self.admission.delta_used() + delta_bytes;
+        let need = self.admission.delta_to_write() + delta_bytes;
         // Relaxed: the room only shrinks at a checkpoint, which copes with finding too little.
         if need <= self.disk_room.load(Ordering::Relaxed) {
             return Ok(());
@@ -113,7 +113,8 @@ impl Engine {
         // What was deleted since the last attempt may not have been given back.
         let deletes = self.metrics.deletes.get();
         if is_full(&reserved) && self.full_disk.is_promising(deletes) {
-            let enough = || self.ensure_room_for_puts(self.admission.delta_used() + delta_bytes);
+            let enough =
+                || self.ensure_room_for_puts(self.admission.delta_to_write() + delta_bytes);
             let made = self.make_room(&enough);
             self.full_disk.note_attempt(deletes, made.is_ok());
             return made;
@@ -224,7 +225,7 @@ impl Engine {
     /// A delete on a full disk that has used up what was kept for deletes: does what frees space,
     /// until there is room.
     pub(crate) fn make_room_for(&self, delta_bytes: u64) -> Result<()> {
-        let need = || self.admission.delta_used() + delta_bytes;
+        let need = || self.admission.delta_to_write() + delta_bytes;
         let made = self.make_room(&|| self.ensure_room_for_deletes(need()));
         match is_full(&made) {
             // There is nothing left to do for jobs: whatever there is, and what is kept for them. What
@@ -275,7 +276,7 @@ impl Engine {
     /// What the container has free beyond what the deltas will need is of no use to deletes while
     /// edits and tables find no room: those make more of it. Whether there was any.
     fn lend_room(&self) -> bool {
-        let lent = self.container.lend(self.admission.delta_used()) > 0;
+        let lent = self.container.lend(self.admission.delta_to_write()) > 0;
         self.note_disk_room();
         lent
     }
@@ -380,7 +381,7 @@ impl Engine {
         self.flush_manifest()?;
         self.collect_for_room();
         if self.ballast.is_owed() {
-            let keep = self.admission.delta_used() + self.ballast.deletes_bytes();
+            let keep = self.admission.delta_to_write() + self.ballast.deletes_bytes();
             self.container.give_back(keep, 1024, &|_| true);
         }
         Ok(())

@@ -79,13 +79,15 @@ impl Deref for ChargedDelta {
 
 impl Drop for ChargedDelta {
     fn drop(&mut self) {
-        let charged = self.charged();
-        if charged > 0 {
-            self.admission.release_delta(charged);
-        }
+        // First the mark that it is durable, then its bytes: nothing that is still to be written is
+        // ever left out of `Admission::delta_to_write`.
         let carried = self.carried_bytes.load(Ordering::Relaxed);
         if carried > 0 {
             self.admission.carry_no_more(carried);
+        }
+        let charged = self.charged();
+        if charged > 0 {
+            self.admission.release_delta(charged);
         }
     }
 }

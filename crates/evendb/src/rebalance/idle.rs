@@ -131,7 +131,9 @@ impl Engine {
                     return;
                 }
                 // What is in memory keeps room in the container: a checkpoint first, if it is much.
-                if self.admission.delta_used() > self.room_step() && !self.dirty.lock().is_empty() {
+                if self.admission.delta_to_write() > self.room_step()
+                    && !self.dirty.lock().is_empty()
+                {
                     drop(state);
                     self.request_checkpoint();
                     return;

@@ -138,7 +138,7 @@ impl Engine {
         // A worker's queue is never empty: what is behind by little is no debt.
         let overdue = sums.overdue.saturating_sub(sums.limits / 8);
         self.admission.set_debt(overdue, sums.limits.max(half));
-        let kept = self.admission.delta_used() + self.room_kept().1;
+        let kept = self.admission.delta_to_write() + self.room_kept().1;
         if self.container.free_bytes() > kept {
             self.space.give_back.store(true, Ordering::Relaxed);
         }
@@ -206,7 +206,8 @@ impl Engine {
     /// and do not wait for a file system that is busy with a checkpoint's writes. In proportion to what
     /// there is: a small database takes little ahead.
     pub(crate) fn room_step(&self) -> u64 {
-        let there = self.admission.delta_used() + self.space.data_bytes.load(Ordering::Relaxed) / 4;
+        let there =
+            self.admission.delta_to_write() + self.space.data_bytes.load(Ordering::Relaxed) / 4;
         let step = there.clamp(GROW_BYTES_MIN, room_step_max(&self.options));
         self.container.set_grow_bytes(step);
         step
@@ -227,7 +228,7 @@ impl Engine {
         if self.ballast.is_owed() {
             return;
         }
-        let wanted = self.admission.delta_used() + self.room_kept().0;
+        let wanted = self.admission.delta_to_write() + self.room_kept().0;
         // What is kept back for so much data first.
         if self.container.free_bytes() < wanted
             && self.cover_data(wanted).is_ok()
@@ -240,7 +241,7 @@ impl Engine {
     /// Free room of the container that nobody will want soon goes back to the file system.
     /// The bytes that went: while it is some, there may be more.
     pub(crate) fn give_back_room(&self) -> u64 {
-        let keep = self.admission.delta_used() + self.room_kept().1;
+        let keep = self.admission.delta_to_write() + self.room_kept().1;
         // A checkpoint that writes to the file waits for a piece, and gets its turn before the next.
         let rest = |worked: Duration| self.manual() || !self.work.wait_for_stop(worked);
         let given = match self.is_idle() {

@@ -338,6 +338,16 @@ impl Admission {
         self.delta.used()
     }
 
+    /// Of those, what the next checkpoint has to write: all but what is carried. It is what needs
+    /// room on the disk; what is durable has its room already.
+    pub(crate) fn delta_to_write(&self) -> u64 {
+        // In this order, and with the order of a delta's end: what is carried counts as used for longer, so
+        // a delta that comes or goes in between is counted, not left out. Relaxed: a checkpoint copes
+        // with finding too little room.
+        let used = self.delta_used();
+        used.saturating_sub(self.carried.load(Ordering::Relaxed))
+    }
+
     /// Reserved bytes of the ring.
     pub(crate) fn ring_used(&self) -> u64 {
         self.ring.used()
@@ -382,7 +392,7 @@ impl Admission {
         let limit = self.delta.limit();
         // Relaxed: a checkpoint more or less does no harm.
         let carried = self.carried.load(Ordering::Relaxed);
-        let new_bytes = delta.saturating_sub(carried);
+        let new_bytes = self.delta_to_write();
         let half_of_the_rest = limit.saturating_sub(carried) / 2;
         // Very little is not worth a run in each of its chunks.
         let enough = half_of_the_rest.clamp(limit / 16, limit / 4);

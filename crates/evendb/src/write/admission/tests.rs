@@ -9,6 +9,11 @@ fn both_sides_are_taken_or_none() {
     assert_eq!((admission.ring_used(), admission.delta_used()), (100, 60));
     assert!(admission.half_full());
     admission.carry(40);
+    assert_eq!(
+        admission.delta_to_write(),
+        20,
+        "what is durable needs no room on the disk"
+    );
     assert!(
         !admission.half_full(),
         "a checkpoint would not free what is durable already"
