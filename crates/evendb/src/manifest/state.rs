@@ -210,6 +210,12 @@ mod tests {
     #[test]
     fn contradictions_are_refused() {
         let mut state = State::default();
+        let checkpoint = |number| Change::Checkpoint {
+            number,
+            replay_from: Lsn(0),
+        };
+        assert!(state.clone().apply(&checkpoint(CHECKPOINT_MAX)).is_ok());
+        assert!(state.apply(&checkpoint(CHECKPOINT_MAX + 1)).is_err());
         assert!(
             state
                 .apply(&Change::RemoveChunk { id: ChunkId(1) })
