@@ -11,6 +11,7 @@ use crate::sync::Arc;
 use crate::write::{Op, check_limits};
 use evendb_storage::Kind;
 use evendb_storage::codec::hash_key;
+use smallvec::SmallVec;
 
 /// Writes to any keys of any keyspaces that take effect together, at [`commit`](Self::commit).
 ///
@@ -33,11 +34,15 @@ use evendb_storage::codec::hash_key;
 pub struct Batch {
     handle: Arc<Handle>,
     /// Those that are written to, each once.
-    keyspaces: Vec<Arc<KeyspaceState>>,
-    writes: Vec<Write>,
+    keyspaces: SmallVec<[Arc<KeyspaceState>; 1]>,
+    writes: SmallVec<[Write; INLINE]>,
     durability: Durability,
     error: Option<Error>,
 }
+
+/// So many writes need no memory of their own on the way: the smallest batches are not to cost more than
+/// single puts.
+const INLINE: usize = 2;
 
 /// One write, and what tells where it belongs without a look at the record, for most keys.
 struct Write {
@@ -51,8 +56,8 @@ impl Batch {
     pub(crate) fn new(handle: Arc<Handle>) -> Batch {
         Batch {
             handle,
-            keyspaces: Vec::new(),
-            writes: Vec::new(),
+            keyspaces: SmallVec::new(),
+            writes: SmallVec::new(),
             durability: Durability::Relaxed,
             error: None,
         }
@@ -151,7 +156,7 @@ impl Batch {
             a.key_head == b.key_head && a.keyspace == b.keyspace && a.record.key() == b.record.key()
         });
         self.writes.reverse();
-        let mut ops: Vec<Op<'_>> = self
+        let mut ops: SmallVec<[Op<'_>; INLINE]> = self
             .writes
             .into_iter()
             .map(|write| Op {

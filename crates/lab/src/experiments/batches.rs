@@ -56,6 +56,8 @@ pub struct Arguments {
 const SHARE_MIN: f64 = 0.95;
 /// Batch sizes between two runs of single puts.
 const SIZES_BETWEEN: usize = 2;
+/// Records that are prepared at once, at least.
+const WINDOW_RECORDS: usize = 1000;
 /// Why a put may be held up, as the store's figures name it.
 const CAUSES: [&str; 5] = ["room", "pace", "debt", "chunk", "freeze"];
 
@@ -112,21 +114,17 @@ impl Arguments {
             }
             return Ok(());
         }
-        let mut keys = Vec::with_capacity(batch);
-        let mut first = 0;
-        while first < records {
-            let last = (first + batch).min(records);
-            keys.clear();
-            keys.extend((first..last).map(|index| self.key(index)));
-            let write = |(key, index)| BatchWrite::Put(key as &[u8], values.of(index));
-            let writes: Vec<_> = keys
-                .iter()
-                .map(|key| &key[..])
-                .zip(first..last)
-                .map(write)
-                .collect();
-            store.batch(&writes)?;
-            first = last;
+        // Lists of many batches at once: what making one costs is not the store's.
+        let window = WINDOW_RECORDS.next_multiple_of(batch);
+        for first in (0..records).step_by(window) {
+            let indexes = first..(first + window).min(records);
+            let keys: Vec<_> = indexes.clone().map(|index| self.key(index)).collect();
+            let write = |(key, index)| BatchWrite::Put(key, values.of(index));
+            let keys = keys.iter().map(|key| &key[..]);
+            let writes: Vec<_> = keys.zip(indexes).map(write).collect();
+            for batch in writes.chunks(batch) {
+                store.batch(batch)?;
+            }
         }
         Ok(())
     }
