@@ -160,7 +160,7 @@ impl Engine {
         }
         if let Some(log) = &self.commit_log {
             self.admission.ring_tail_moved(log.set_tail(replay_from));
-            self.drop_value_extents(replay_from);
+            self.value_extents.drop_below(replay_from);
         }
         trace::event!(
             DEBUG,

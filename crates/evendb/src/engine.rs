@@ -8,7 +8,7 @@
 //! chunk token, chunk latch, PO slot, ring latch, root mutex; then the leaves (dirty queue, manifest
 //! queue, snapshot registry, row shards, admission queue, extent space, work queue).
 
-use crate::ballast::{Ballast, Need};
+use crate::ballast::Ballast;
 use crate::cache::row::RowCache;
 use crate::cache::sample::Sampler;
 use crate::cache::split::Split;
@@ -34,18 +34,11 @@ use crate::version::clock::Clock;
 use crate::worker::Work;
 use crate::write::admission::{Admission, Refused};
 use crate::write::commit_log::{self, CommitLog, Lsn};
-use crate::write::payload::{self, Encoded};
-use crate::write::{Op, deletes_only};
+use crate::write::value_extents::ValueExtents;
 use evendb_storage::TableId;
-use evendb_storage::codec::checksum;
-use evendb_storage::vfs::{LockGuard, Vfs, WriteBehind};
+use evendb_storage::vfs::{LockGuard, Vfs};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
-/// The file of a value extent.
-pub(crate) fn value_extent_path(dir: &Path, id: u64) -> PathBuf {
-    dir.join(format!("{id:016x}.val"))
-}
+use std::path::PathBuf;
 
 /// Everything an open database is made of.
 pub(crate) struct Engine {
@@ -84,8 +77,8 @@ pub(crate) struct Engine {
     /// Signalled when a chunk's pending run has been published or given up.
     pub(crate) run_cleared: Condvar,
     pub(crate) run_mutex: Mutex<()>,
-    /// Value extents that the commit log names, with the end of the record that names them.
-    pub(crate) value_extents: Mutex<Vec<(Lsn, u64)>>,
+    /// The bodies of writes that are too long for the commit log.
+    pub(crate) value_extents: ValueExtents,
     /// Delta bytes for which the log container surely has room.
     pub(crate) disk_room: AtomicU64,
     pub(crate) epoch: u64,
@@ -134,7 +127,7 @@ pub(crate) struct Assembly {
     pub(crate) catalog: BTreeMap<String, Arc<KeyspaceState>>,
     pub(crate) dirty: Vec<(Weak<Chunk>, u64)>,
     pub(crate) completed: u64,
-    pub(crate) value_extents: Vec<(Lsn, u64)>,
+    pub(crate) value_extents: ValueExtents,
     pub(crate) epoch: u64,
     pub(crate) epoch_start: Lsn,
     pub(crate) ring_bytes: u64,
@@ -177,7 +170,7 @@ impl Engine {
             progress: Condvar::new(),
             run_cleared: Condvar::new(),
             run_mutex: Mutex::new(()),
-            value_extents: Mutex::new(parts.value_extents),
+            value_extents: parts.value_extents,
             disk_room: AtomicU64::new(0),
             epoch: parts.epoch,
             ring_bytes: parts.ring_bytes,
@@ -367,80 +360,6 @@ impl Engine {
         match &self.commit_log {
             Some(log) => log.room(),
             None => self.ring_bytes,
-        }
-    }
-
-    /// Writes the operations of a batch that does not fit the ring into a file of its own, synced
-    /// before the ring names it.
-    pub(crate) fn write_value_extent(&self, ops: &[Op<'_>]) -> Result<Encoded> {
-        if deletes_only(ops) {
-            return self.with_ballast(Need::Deletes, || self.try_value_extent(ops));
-        }
-        self.check_ballast()?;
-        self.try_value_extent(ops)
-    }
-
-    fn try_value_extent(&self, ops: &[Op<'_>]) -> Result<Encoded> {
-        let id = self.new_id();
-        let path = value_extent_path(&self.dir, id);
-        let failed = |source| evendb_storage::Error::io(&path, "write a value extent", source);
-        let file = self.vfs.create(&path).map_err(failed)?;
-        let write = || {
-            let (mut at, mut crc) = (0, checksum(id, &[]));
-            let mut behind = WriteBehind::default();
-            payload::in_pieces(ops, &mut |piece| -> std::io::Result<()> {
-                behind.write_at(&*file, piece, at)?;
-                at += piece.len() as u64;
-                // Continues where the last piece ended.
-                crc = checksum(u64::from(crc), &[piece]);
-                Ok(())
-            })?;
-            file.sync_data()?;
-            self.vfs.sync_dir(&self.dir)?;
-            Ok((at, crc))
-        };
-        match write() {
-            Ok((len, crc)) => {
-                self.metrics.bytes_value_extents.add(len);
-                Ok(Encoded::extent(id, len, crc))
-            }
-            // The file is not named by anything yet: a failure is this write's alone.
-            Err(source) => {
-                let _ = self.vfs.remove(&path);
-                Err(failed(source).into())
-            }
-        }
-    }
-
-    /// The extent a write did not come to name.
-    pub(crate) fn discard_value_extent(&self, encoded: &Encoded) {
-        if let Some(payload::Decoded::Extent { id, .. }) = encoded.decoded()
-            && self.failure().is_none()
-        {
-            let _ = self.vfs.remove(&value_extent_path(&self.dir, id));
-        }
-    }
-
-    /// The commit-log record that ends at `end` names an extent: it goes when the tail passes.
-    pub(crate) fn note_value_extent(&self, encoded: &Encoded, end: Lsn) {
-        if let Some(payload::Decoded::Extent { id, .. }) = encoded.decoded() {
-            self.value_extents.lock().push((end, id));
-        }
-    }
-
-    /// Removes the value extents whose records lie below the tail.
-    pub(crate) fn drop_value_extents(&self, tail: Lsn) {
-        let mut passed = Vec::new();
-        self.value_extents.lock().retain(|&(end, id)| {
-            let keep = end > tail;
-            if !keep {
-                passed.push(id);
-            }
-            keep
-        });
-        for id in passed {
-            // A leftover is removed by the next opening.
-            let _ = self.vfs.remove(&value_extent_path(&self.dir, id));
         }
     }
 

@@ -20,7 +20,7 @@ use crate::chunk::{ChargedDelta, Chunk, KeyRange, View};
 use crate::creation::{Creation, Locked};
 use crate::db::DEFAULT_KEYSPACE;
 use crate::directory::{self, Wish};
-use crate::engine::{Assembly, Engine, value_extent_path};
+use crate::engine::{Assembly, Engine};
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::container::{Container, extent_of};
 use crate::funk::extents::Extents;
@@ -40,8 +40,9 @@ use crate::version::clock::{CHECKPOINT_MAX, CHECKPOINT_SHIFT, Clock, checkpoint_
 use crate::write::admission::Admission;
 use crate::write::commit_log::{self, CommitLog, LivePart, LogRecord, Lsn, Segment};
 use crate::write::payload::{self, Decoded, DecodedOp};
-use evendb_storage::codec::{checksum, hash_key};
-use evendb_storage::vfs::{File, LockGuard, LockHolder, Vfs, read_exact_at};
+use crate::write::value_extents::{self, ValueExtents};
+use evendb_storage::codec::hash_key;
+use evendb_storage::vfs::{File, LockGuard, LockHolder, Vfs};
 use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind, Version};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{BuildHasher, Hasher};
@@ -360,6 +361,7 @@ impl Opening {
             dirty_chunks = dirty.len()
         );
         let given_up = replay.given_up.map_or(0, |damage| damage.records);
+        let value_extents = ValueExtents::new(self.vfs, &self.dir, replay.extents);
         let engine = Engine::assemble(Assembly {
             options: self.options,
             dir: self.dir,
@@ -376,7 +378,7 @@ impl Opening {
                 .collect(),
             dirty,
             completed: self.state.completed,
-            value_extents: replay.extents,
+            value_extents,
             epoch: epoch.epoch,
             ring_bytes,
             epoch_start: epoch.start,
@@ -496,18 +498,7 @@ impl Opening {
 
     /// The contents of a value extent, if they verify.
     fn read_extent(&self, id: u64, len: u64, crc: u32) -> Result<Option<Vec<u8>>> {
-        let path = value_extent_path(&self.dir, id);
-        let file = match self.vfs.open(&path, false) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(io(&path, "open a value extent")(error)),
-        };
-        if file.len().map_err(io(&path, "look at a value extent"))? != len {
-            return Ok(None);
-        }
-        let mut bytes = vec![0; len as usize];
-        read_exact_at(&*file, &mut bytes, 0).map_err(io(&path, "read a value extent"))?;
-        Ok((checksum(id, &[&bytes]) == crc).then_some(bytes))
+        Ok(value_extents::read(&*self.vfs, &self.dir, id, len, crc)?)
     }
 
     /// Step 3. A manifest that was created by this opening goes on; another is resumed.
@@ -790,7 +781,7 @@ impl Opening {
             replay
                 .extents
                 .iter()
-                .map(|(_, id)| value_extent_path(&self.dir, *id)),
+                .map(|(_, id)| value_extents::file_path(&self.dir, *id)),
         );
         let manifest_id = writer::read_current(&*self.vfs, &self.dir)?.id;
         named.insert(self.dir.join(format!("MANIFEST-{manifest_id:06}")));

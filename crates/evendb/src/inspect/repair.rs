@@ -16,7 +16,6 @@ use super::load::{Loaded, Place as Directory, io};
 use super::tables;
 use super::{ChunkName, Finding, InspectOptions, Progress, Severity, chunk_name};
 use crate::db::Db;
-use crate::engine::value_extent_path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keyspace::Keyspace;
 use crate::manifest::KeyspaceId;
@@ -27,6 +26,7 @@ use crate::sync::Arc;
 use crate::version::clock::checkpoint_of;
 use crate::write::commit_log::{self, LogRecord, Lsn, Surveyed};
 use crate::write::payload::{self, Decoded, DecodedOp};
+use crate::write::value_extents;
 use evendb_storage::codec::checksum;
 use evendb_storage::table::{
     self, FOOTER_LEN, FOOTER_MAGIC, TableDamage, TableFacts, TableVisitor,
@@ -411,10 +411,10 @@ impl Repairer<'_, '_> {
     }
 
     fn take_extent(&mut self, id: u64, len: u64, crc: u32) {
-        let name = format!("{id:016x}.val");
+        let name = value_extents::file_name(id);
         let read = self
             .directory
-            .read(&value_extent_path(&self.directory.dir, id));
+            .read(&value_extents::file_path(&self.directory.dir, id));
         let whole = read.and_then(|bytes| match checksum(id, &[&bytes]) == crc {
             true => Ok(bytes),
             false => Err("does not verify".to_owned()),

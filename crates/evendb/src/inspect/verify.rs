@@ -9,7 +9,6 @@ use super::{
     Checked, ChunkName, Finding, FindingKind, InspectOptions, Progress, Severity, VerifyReport,
     chunk_name,
 };
-use crate::engine::value_extent_path;
 use crate::error::Result;
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
@@ -20,6 +19,7 @@ use crate::sync::Arc;
 use crate::version::clock::checkpoint_of;
 use crate::write::commit_log::{self, LogRecord, Lsn, Surveyed};
 use crate::write::payload::{self, Decoded, DecodedOp};
+use crate::write::value_extents;
 use evendb_storage::codec::checksum;
 use evendb_storage::table::{self, BlockFacts, TableDamage, TableFacts, TableVisitor};
 use evendb_storage::vfs::File;
@@ -447,8 +447,8 @@ impl Verifier<'_, '_> {
     }
 
     fn value_extent(&mut self, lsn: Lsn, id: u64, len: u64, crc: u32) {
-        let name = format!("{id:016x}.val");
-        let path = value_extent_path(&self.directory.dir, id);
+        let name = value_extents::file_name(id);
+        let path = value_extents::file_path(&self.directory.dir, id);
         let wrong = if !self.directory.has(&name) {
             Some((
                 FindingKind::Missing,
@@ -493,7 +493,11 @@ impl Verifier<'_, '_> {
             .iter()
             .map(|named| tables::file_name(named.part))
             .collect();
-        known.extend(self.extents_named.iter().map(|id| format!("{id:016x}.val")));
+        known.extend(
+            self.extents_named
+                .iter()
+                .map(|&id| value_extents::file_name(id)),
+        );
         known.extend(loaded.manifest.map(super::load::file_name));
         for name in &self.directory.names {
             if name.starts_with(DAMAGED_LOG) {

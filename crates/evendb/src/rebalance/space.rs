@@ -17,7 +17,7 @@
 use super::picker::{ChunkStats, Limits, LogBudget, log_bytes_max, log_weight};
 use crate::ballast::BALLAST;
 use crate::chunk::{Chunk, Heat};
-use crate::engine::{Engine, value_extent_path};
+use crate::engine::Engine;
 use crate::funk::container::GROW_BYTES_MIN;
 use crate::manifest::writer;
 use crate::metrics::SpaceStats;
@@ -316,9 +316,6 @@ impl Engine {
             Ok(current) => blocks(&format!("MANIFEST-{:06}", current.id)),
             Err(_) => 0,
         };
-        let extents = self.value_extents.lock().clone();
-        let path = |id: u64| self.vfs.allocated_bytes(&value_extent_path(&self.dir, id));
-        let values = extents.iter().map(|&(_, id)| path(id).unwrap_or(0));
         let small = ["CURRENT", LOCK, observe::live::NAME].map(blocks);
         stats.disk_bytes = table_bytes
             + self.tables.pending_file_bytes()
@@ -326,7 +323,7 @@ impl Engine {
             + stats.ballast_bytes
             + stats.container_bytes
             + stats.manifest_bytes
-            + values.sum::<u64>()
+            + self.value_extents.allocated_bytes()
             + small.iter().sum::<u64>();
     }
 }

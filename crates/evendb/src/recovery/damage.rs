@@ -10,11 +10,11 @@
 //! Not here: what damage in other files means; each refuses it where it reads.
 
 use super::{COMMIT_LOG, Opening, io, same_boot};
-use crate::engine::value_extent_path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::trace;
 use crate::version::clock::last_version_of;
 use crate::write::commit_log::{self, Lsn, Survey, Surveyed};
+use crate::write::value_extents;
 use evendb_storage::vfs::{File, read_exact_at};
 use std::path::PathBuf;
 
@@ -70,7 +70,7 @@ impl Opening {
             Ok(())
         })?;
         let (file, offset) = match bad_extent {
-            Some(id) => (value_extent_path(&self.dir, id), 0),
+            Some(id) => (value_extents::file_path(&self.dir, id), 0),
             None if proof.is_damage(at, is_sealed) => {
                 (self.dir.join(COMMIT_LOG), at.0 % self.state.ring_bytes)
             }

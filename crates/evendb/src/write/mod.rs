@@ -11,7 +11,9 @@ pub(crate) mod admission;
 pub(crate) mod commit_log;
 mod log_room;
 pub(crate) mod payload;
+pub(crate) mod value_extents;
 
+use crate::ballast::Need;
 use crate::chunk::record::{BatchStamp, RecordRef};
 use crate::chunk::{ChargedDelta, Chunk, Heat, Writer};
 use crate::engine::Engine;
@@ -130,14 +132,14 @@ impl Engine {
             None => 0,
         };
         self.admit(ring_bytes, delta_bytes, deletes_only(ops))
-            .inspect_err(|_| self.discard_value_extent(&encoded))?;
+            .inspect_err(|_| self.discard(&encoded))?;
         let reserved = Reserved {
             engine: self,
             ring_bytes,
             delta_bytes,
         };
         let written = self.write_admitted(ops, &encoded, reserved, started);
-        let (end, version) = written.inspect_err(|_| self.discard_value_extent(&encoded))?;
+        let (end, version) = written.inspect_err(|_| self.discard(&encoded))?;
         self.count_written(ops, ring_bytes);
         self.wait_for_durability(end, version, durability)
     }
@@ -203,7 +205,27 @@ impl Engine {
         if self.log_takes(payload_bytes) {
             return Ok(Encoded::inline(ops));
         }
-        self.write_value_extent(ops)
+        let encoded = match deletes_only(ops) {
+            true => self.with_ballast(Need::Deletes, || self.write_value_extent(ops))?,
+            false => {
+                self.check_ballast()?;
+                self.write_value_extent(ops)?
+            }
+        };
+        self.metrics.bytes_value_extents.add(payload_bytes);
+        Ok(encoded)
+    }
+
+    fn write_value_extent(&self, ops: &[Op<'_>]) -> Result<Encoded> {
+        Ok(self.value_extents.write(self.new_id(), ops)?)
+    }
+
+    /// The extent, if there is one, that a write did not come to name.
+    fn discard(&self, encoded: &Encoded) {
+        // After a failure it is not known what the disk names.
+        if self.failure().is_none() {
+            self.value_extents.discard(encoded);
+        }
     }
 
     fn write_admitted(
@@ -287,7 +309,7 @@ impl Engine {
                 .map_err(|error| self.latch_error(error.into()))?,
             None => Lsn(0),
         };
-        self.note_value_extent(encoded, end);
+        self.value_extents.note(encoded, end);
         let deltas: SmallVec<[Arc<ChargedDelta>; 1]> =
             guards.iter().map(|writer| writer.active.clone()).collect();
         let before: u64 = deltas.iter().map(|delta| delta.bytes() as u64).sum();
