@@ -1,6 +1,7 @@
 //! Each store and round in a process of its own.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -8,6 +9,8 @@ use serde_json::{Value, json};
 
 use super::{Failure, Measure, Measured};
 use crate::opener::Opener;
+
+const SIGKILL: i32 = rustix::process::Signal::KILL.as_raw();
 
 /// Runs an experiment: as the parent, which starts a process for each store and round; or, where
 /// the arguments say so, as such a process.
@@ -38,7 +41,9 @@ fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
                 .arg(format!("--dir={}", directory.display()))
                 .arg(format!("--json={}", figures.display()))
                 .status()?;
-            if !status.success() {
+            // A process that kills itself has written its figures before.
+            let killed = experiment.ends_by_kill() && status.signal() == Some(SIGKILL);
+            if !(status.success() || killed && figures.exists()) {
                 // The other stores' figures are still worth having.
                 eprintln!("{store}: round {} failed: {status}", round + 1);
                 continue;
@@ -118,6 +123,9 @@ fn measure(
     let opener = opener.ok_or("no such store")?;
     let figures = experiment.measure(&**opener, directory, round)?;
     fs::write(json, figures.to_string())?;
+    if experiment.ends_by_kill() {
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)?;
+    }
     Ok(())
 }
 

@@ -97,6 +97,12 @@ pub trait Measure {
         round: usize,
     ) -> Result<Value, Failure>;
 
+    /// Whether the process of a round kills itself (`SIGKILL`) once its figures are written, instead of
+    /// ending in good order.
+    fn ends_by_kill(&self) -> bool {
+        false
+    }
+
     /// All rounds of all stores as text for a terminal.
     fn report(&self, results: &[Measured]) -> String;
 }
