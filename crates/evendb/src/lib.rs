@@ -17,6 +17,8 @@ mod error;
 mod fork;
 mod full_disk;
 mod funk;
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod golden_text;
 pub mod inspect;
 mod keyspace;
 mod manifest;

@@ -164,6 +164,130 @@ fn check(vfs: &SimVfs, read_only: bool) {
     }
 }
 
+/// Annotated hex: what is before `#` in each line.
+fn bytes_of(text: &str) -> Vec<u8> {
+    text.lines()
+        .flat_map(|line| line.split('#').next().unwrap_or("").split_whitespace())
+        .map(|hex| u8::from_str_radix(hex, 16).expect("hex"))
+        .collect()
+}
+
+/// The operations of one batch, in the order of keyspace and key; those before the long value.
+const OPERATIONS: &str = "
+01                          # u8 kind: put
+00 00 00 00                 # u32 keyspace 0, default
+01 00 00 00                 # u32 length of the key
+02 00 00 00                 # u32 length of the value
+61 76 31                    # key a, value v1
+00                          # u8 kind: delete
+00 00 00 00                 # u32 keyspace 0
+04 00 00 00                 # u32 length of the key
+00 00 00 00                 # u32 length of the value
+67 6f 6e 65                 # key gone
+01                          # u8 kind: put
+01 00 00 00                 # u32 keyspace 1, other
+01 00 00 00                 # u32 length of the key
+LENGTH                      # u32 length of the value
+6b                          # key k
+";
+
+/// Behind the long value.
+const LAST_OPERATION: &str = "
+01 01 00 00 00              # put, keyspace 1
+01 00 00 00 01 00 00 00     # lengths of key and value
+7a 21                       # key z, value !
+";
+
+/// Writes the batch of [`OPERATIONS`] and [`LAST_OPERATION`], kills the process; and those bytes.
+fn one_batch(long: &[u8]) -> (SimVfs, Vec<u8>) {
+    let len = (long.len() as u32)
+        .to_le_bytes()
+        .map(|b| format!("{b:02x}"));
+    let mut bytes = bytes_of(&OPERATIONS.replace("LENGTH", &len.join(" ")));
+    bytes.extend_from_slice(long);
+    bytes.extend(bytes_of(LAST_OPERATION));
+    let vfs = SimVfs::new(1);
+    let options = on_sim(&vfs, Durability::Process, 0).memory_budget(4 << 20);
+    let db = options.open(DIR).expect("opens");
+    let (default, other) = (
+        db.default_keyspace(),
+        db.keyspace("other").expect("creates"),
+    );
+    let mut batch = db.batch();
+    batch.put(&other, "z", "!").put(&other, "k", long);
+    batch.delete(default, "gone").put(default, "a", "v1");
+    batch.commit().expect("commits");
+    let machine = vfs.crash(CrashMode::Process);
+    drop(db);
+    (machine, bytes)
+}
+
+/// The only file whose name ends so.
+fn only_file(vfs: &SimVfs, end: &str) -> Option<(String, Vec<u8>)> {
+    let names = vfs.file_names(Path::new(DIR));
+    let mut names = names.into_iter().filter(|name| name.ends_with(end));
+    let name = names.next()?;
+    assert_eq!(names.next(), None);
+    let bytes = vfs.read_file(&Path::new(DIR).join(&name));
+    Some((name, bytes))
+}
+
+fn reads_one_batch(vfs: &SimVfs, long: &[u8]) {
+    let db = on_sim(vfs, Durability::Process, 0)
+        .open(DIR)
+        .expect("opens");
+    let wanted = |pairs: &[(&str, &[u8])]| -> Map {
+        let pair = |&(key, value): &(&str, &[u8])| (key.into(), value.to_vec());
+        pairs.iter().map(pair).collect()
+    };
+    assert!(contents(&db, "default").expect("reads") == wanted(&[("a", b"v1")]));
+    let other = wanted(&[("k", long), ("z", b"!")]);
+    assert!(contents(&db, "other").expect("reads") == other);
+}
+
+#[test]
+fn a_batch_in_the_commit_log() {
+    let long = [0xab; 3];
+    let (vfs, bytes) = one_batch(&long);
+    assert_eq!(only_file(&vfs, ".val"), None);
+    let (_, log) = only_file(&vfs, "COMMIT-LOG").expect("is there");
+    // Behind the header of the log's first record.
+    assert_eq!(log[40..40 + bytes.len()], bytes);
+    reads_one_batch(&vfs, &long);
+}
+
+/// A value extent has the bytes that the commit log would have, and its checksum goes on over the
+/// pieces in which it was written: the records before the long value, that value, and the rest.
+#[test]
+fn a_value_extent() {
+    let long = vec![0xab; (256 << 10) + 3];
+    let (vfs, bytes) = one_batch(&long);
+    let (name, extent) = only_file(&vfs, ".val").expect("is there");
+    assert_eq!(name, "0000000100000002.val");
+    assert!(extent == bytes, "{} bytes", extent.len());
+    let (_, log) = only_file(&vfs, "COMMIT-LOG").expect("is there");
+    assert_eq!(log[40..61], bytes_of(EXTENT_NAME));
+    // A bit of any piece is noticed.
+    for at in [5, 1 << 10, 200 << 10, extent.len() - 1] {
+        let damaged = vfs.fork_state();
+        let mut bytes = extent.clone();
+        bytes[at] ^= 1;
+        damaged.write_file(&Path::new(DIR).join(&name), bytes);
+        let options = on_sim(&damaged, Durability::Process, 0);
+        let refused = options.open(DIR).expect_err("a bit is wrong");
+        assert_eq!(refused.kind(), ErrorKind::Corruption, "{at}: {refused}");
+    }
+    reads_one_batch(&vfs, &long);
+}
+
+/// What the commit log says of the extent of [`a_value_extent`].
+const EXTENT_NAME: &str = "
+ff                          # u8 kind: value extent
+02 00 00 00 01 00 00 00     # u64 file: 0000000100000002.val
+41 00 04 00 00 00 00 00     # u64 length of the file
+b5 d8 47 f2                 # u32 crc32c of its contents, begun with the file's number
+";
+
 #[test]
 fn version_1_is_refused() {
     let vfs = load(include_str!("golden/database_v1.txt"));

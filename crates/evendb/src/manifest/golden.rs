@@ -1,25 +1,33 @@
-//! The manifest's formats, byte for byte. A difference is a change of format: raise the version.
+//! The manifest's formats, byte for byte and in both directions: what is written today gives these
+//! bytes, and these bytes are read as that. A difference is a change of format: raise the version.
 
-use super::edit::{self, tests::samples};
+use super::edit::{self, Change, EpochRecord, tests::samples};
 use super::writer;
-use evendb_storage::vfs::{SimVfs, Vfs};
+use crate::golden_text::{bytes_of, kept_file};
+use crate::write::commit_log::Lsn;
+use evendb_storage::ErrorKind;
+use evendb_storage::framed_log::{FramedLogWriter, read_frames};
+use evendb_storage::vfs::{File, SimVfs, Vfs};
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
-/// The bytes of annotated hex: what is before `#` in each line.
-fn bytes_of(text: &str) -> Vec<u8> {
-    text.lines()
-        .flat_map(|line| line.split('#').next().unwrap_or("").split_whitespace())
-        .map(|hex| u8::from_str_radix(hex, 16).expect("hex"))
-        .collect()
-}
-
-const CURRENT: &str = "
+const CURRENT_CLOSED: &str = "
 45 56 45 4e 43 55 52        # magic EVENCUR
 32                          # format version, the digit 2
 2a 00 00 00 00 00 00 00     # u64 number of the manifest: MANIFEST-000042
 e8 03 00 00 00 00 00 00     # u64 length up to which it must verify: 1000
 01 00 00 00                 # u32 1: closed cleanly
-CRC                         # u32 crc32c of the bytes before
+b3 71 95 e4                 # u32 crc32c of the bytes before
+";
+
+const CURRENT_OPEN: &str = "
+45 56 45 4e 43 55 52        # magic EVENCUR
+32                          # format version, the digit 2
+40 42 0f 00 00 00 00 00     # u64 number of the manifest: MANIFEST-1000000
+18 00 00 00 00 00 00 00     # u64 length up to which it must verify: 24
+00 00 00 00                 # u32 0: open, or its process died
+b8 fb 07 2b                 # u32 crc32c of the bytes before
 ";
 
 const EDIT: &str = "
@@ -82,6 +90,17 @@ ef fd b6 f5 0d              #     checksum of the table: 0xdeadbeef
 01                          #   keyspace 1
 ";
 
+/// An epoch of a machine that does not say when it started.
+const EPOCH_WITHOUT_BOOT: &str = "
+02                          # 2 Epoch
+80 80 80 80 10              #   epoch 1 << 32
+00                          #   seed
+00                          #   first position
+00                          #   no epoch before
+00                          #   no checkpoint was completed
+00                          #   length of the machine's boot id: unknown
+";
+
 #[test]
 fn an_edit() {
     let bytes = bytes_of(EDIT);
@@ -90,25 +109,134 @@ fn an_edit() {
 }
 
 #[test]
-fn current() {
-    let mut bytes = bytes_of(&CURRENT.replace("CRC", ""));
-    let crc = evendb_storage::codec::checksum(0, &[&bytes]);
-    bytes.extend_from_slice(&crc.to_le_bytes());
-    assert_eq!(crc, CURRENT_CRC, "{crc:#x}");
-    let vfs = SimVfs::new(1);
-    let dir = Path::new("/db");
-    vfs.create_dir_all(dir).expect("creates");
-    vfs.write_file(&dir.join("CURRENT"), bytes.clone());
-    let read = writer::read_current(&vfs, dir).expect("reads");
-    let current = writer::Current {
-        id: 42,
-        verified: 1000,
-        closed: true,
+fn an_epoch_of_an_unknown_start() {
+    let bytes = bytes_of(EPOCH_WITHOUT_BOOT);
+    let epoch = vec![Change::Epoch(EpochRecord {
+        epoch: 1 << 32,
+        seed: 0,
+        start: Lsn(0),
+        previous_closed_at: Lsn(0),
+        completed_before: 0,
+        boot: None,
+    })];
+    assert_eq!(edit::encode(&epoch), bytes);
+    assert_eq!(edit::decode(&bytes), Some(epoch));
+}
+
+/// Whoever adds a kind of change is led here by the compiler, and then to [`EDIT`].
+#[test]
+fn every_kind_of_change_has_golden_bytes() {
+    let tag = |change: &Change| match change {
+        Change::Format { .. } => 1,
+        Change::Epoch(_) => 2,
+        Change::CreateKeyspace { .. } => 3,
+        Change::DropKeyspace { .. } => 4,
+        Change::SetChunk(_) => 5,
+        Change::RemoveChunk { .. } => 6,
+        Change::AddParts { .. } => 7,
+        Change::Checkpoint { .. } => 8,
+        Change::SetProperty { .. } => 9,
     };
-    assert_eq!(read, current);
+    let kinds: BTreeSet<u8> = samples().iter().map(tag).collect();
+    assert_eq!(kinds, (1..=9).collect(), "a kind without golden bytes");
+    for change in samples() {
+        assert_eq!(edit::encode(std::slice::from_ref(&change))[0], tag(&change));
+    }
+    for unknown in [0, 10, 0x7f] {
+        assert_eq!(edit::decode(&[unknown, 1, 1, 1, 1]), None, "{unknown}");
+    }
+}
+
+fn simulated(name: &str, bytes: Vec<u8>) -> (SimVfs, &'static Path) {
+    let (vfs, dir) = (SimVfs::new(1), Path::new("/db"));
+    vfs.create_dir_all(dir).expect("creates");
+    vfs.write_file(&dir.join(name), bytes);
+    (vfs, dir)
+}
+
+#[test]
+fn current() {
+    for (text, id, verified, closed) in [
+        (CURRENT_CLOSED, 42, 1000, true),
+        (CURRENT_OPEN, 1_000_000, 24, false),
+    ] {
+        let bytes = bytes_of(text);
+        let (vfs, dir) = simulated("CURRENT", bytes.clone());
+        let current = writer::Current {
+            id,
+            verified,
+            closed,
+        };
+        assert_eq!(writer::read_current(&vfs, dir).expect("reads"), current);
+        vfs.remove_file(&dir.join("CURRENT"));
+        writer::write_current(&vfs, dir, current).expect("writes");
+        assert_eq!(vfs.read_file(&dir.join("CURRENT")), bytes);
+    }
+}
+
+/// Version 2 is the only one that is read. Another one is told by its number, whatever its length
+/// and its checksum are; what is no number of a version is damage.
+#[test]
+fn current_of_other_versions() {
+    for version in [b'1', b'3', b'9'] {
+        for len in [8, 28, writer::CURRENT_LEN, 40] {
+            let mut bytes = bytes_of(CURRENT_CLOSED);
+            bytes[7] = version;
+            bytes.resize(len, 0);
+            let (vfs, dir) = simulated("CURRENT", bytes);
+            let refused = writer::read_current(&vfs, dir).expect_err("another version");
+            assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+        }
+    }
+    let whole = bytes_of(CURRENT_OPEN);
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x80;
+        let (vfs, dir) = simulated("CURRENT", bytes);
+        let refused = writer::read_current(&vfs, dir).expect_err("one bit is wrong");
+        let expected = match at {
+            7 => ErrorKind::Unsupported,
+            _ => ErrorKind::Corruption,
+        };
+        assert_eq!(refused.kind(), expected, "byte {at}: {refused}");
+    }
+}
+
+/// Each edit of the kept database is read, and written again gives the bytes that were read; so does
+/// the framed log around them.
+#[test]
+fn the_manifest_of_the_kept_database() {
+    let bytes = kept_file("MANIFEST-000001");
+    let (vfs, dir) = simulated("MANIFEST-000001", bytes.clone());
+    let open = |name: &str| vfs.open(&dir.join(name), false).expect("opens");
+    let again: Arc<dyn File> = vfs.create(&dir.join("again")).expect("creates");
+    let mut log = FramedLogWriter::create(again, 1).expect("creates");
+    let mut tags = BTreeSet::new();
+    let end = read_frames(&*open("MANIFEST-000001"), 1, 0, &mut |_, frame| {
+        let changes = edit::decode(frame).expect("an edit");
+        let encoded = edit::encode(&changes);
+        assert_eq!(encoded, frame);
+        tags.extend(
+            changes
+                .iter()
+                .map(std::mem::discriminant)
+                .map(|tag| format!("{tag:?}")),
+        );
+        log.append(&encoded).map(|_| ())
+    })
+    .expect("reads");
+    assert!(tags.len() >= 6, "few kinds of change: {tags:?}");
+    let end = end as usize;
+    assert_eq!(vfs.read_file(&dir.join("again")), bytes[..end]);
+    assert!(bytes[end..].iter().all(|&byte| byte == 0), "behind {end}");
+}
+
+#[test]
+fn current_of_the_kept_database() {
+    let bytes = kept_file("CURRENT");
+    let (vfs, dir) = simulated("CURRENT", bytes.clone());
+    let current = writer::read_current(&vfs, dir).expect("reads");
+    assert_eq!((current.id, current.closed), (1, false));
     writer::write_current(&vfs, dir, current).expect("writes");
     assert_eq!(vfs.read_file(&dir.join("CURRENT")), bytes);
 }
-
-/// Of the bytes above.
-const CURRENT_CRC: u32 = 0xe495_71b3;
