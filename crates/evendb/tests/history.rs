@@ -6,6 +6,9 @@
 //! before version n + 1, and who ended before another began comes before it. The last kind of edge
 //! goes through a chain of all beginnings and ends, so that the graph, and the check, is linear.
 
+mod common;
+
+use common::number_from_env;
 use evendb::vfs::SimVfs;
 use evendb::{Db, Durability, LogSearch, Options};
 use rand::rngs::StdRng;
@@ -435,14 +438,9 @@ fn run(seed: u64, operations: usize, tune: impl FnOnce(Options) -> Options) -> e
     stats
 }
 
-fn operations() -> usize {
-    let text = std::env::var("EVENDB_HISTORY_OPERATIONS").ok();
-    text.and_then(|text| text.parse().ok()).unwrap_or(1_000_000)
-}
-
 #[test]
 fn histories_are_linearizable() {
-    let part = operations() / 5;
+    let part = number_from_env("EVENDB_HISTORY_OPERATIONS", 1_000_000) as usize / 5;
     let mut all = Vec::new();
     all.push(run(1, part, |options| options));
     all.push(run(2, part, |options| {
