@@ -53,6 +53,9 @@ fn a_run_is_gone_on_with_and_repeats_nothing() {
     // Half of it, then all of it.
     succeed(&out, "6");
     assert_eq!(lines(&out, "cell").len(), 3, "load, C and A");
+    let report = out.join("report.md");
+    let text = std::fs::read_to_string(&report).expect("there is a report");
+    assert!(text.contains("| C zipf-simple, 2 MiB | ") && !text.contains("event log: ingest"));
     let told = succeed(&out, "6,3,5");
     assert!(told.contains("1 of 2 steps were finished before"), "{told}");
     let cells = lines(&out, "cell");
@@ -76,6 +79,50 @@ fn a_run_is_gone_on_with_and_repeats_nothing() {
         .collect();
     assert_eq!(whole.len(), 5);
     assert!(!out.join("data").exists(), "the stores are removed");
+
+    // The report is made of the results alone, and again when it is asked for.
+    std::fs::remove_file(&report).expect("there is a report");
+    let output = make_report(&out);
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && told.contains("report.md"),
+        "{told}"
+    );
+    let text = std::fs::read_to_string(&report).expect("there is a report");
+    assert!(text.contains("## Figure 3") && text.contains("| event log: ingest, 2 MiB | "));
+    assert!(text.contains("| event log: scans, 2 MiB | "), "{text}");
+}
+
+fn make_report(directory: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_evendb"))
+        .args(["experiment", "report"])
+        .arg(directory)
+        .output()
+        .expect("the command starts")
+}
+
+#[test]
+fn a_report_of_nothing_says_what_to_do() {
+    let place = tempfile::tempdir().expect("a directory");
+    for (results, expected) in [
+        (None, "results.jsonl: No such file"),
+        (Some("{\"kind\":\"run\"}\n"), "has no results"),
+        (
+            Some("{}\n{}\n"),
+            "results.jsonl, line 1: an object without `kind`; mend or remove",
+        ),
+    ] {
+        if let Some(results) = results {
+            std::fs::write(place.path().join("results.jsonl"), results).expect("it can be written");
+        }
+        let output = make_report(place.path());
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && told.contains(expected),
+            "{told}"
+        );
+        assert!(!place.path().join("report.md").exists());
+    }
 }
 
 #[test]

@@ -21,9 +21,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::arrivals::{Arrivals, Clock, GRACE, Gate};
+use crate::phase_result::{PhaseResult, figures_since, latencies};
 use crate::process::ProcessUsage;
 use crate::recorder::{FinishedCounter, Recorder, RunError};
-use crate::report::{PhaseResult, figures_since, latencies};
 use crate::store::Store;
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);

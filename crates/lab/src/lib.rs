@@ -25,14 +25,14 @@ pub mod log_replay;
 pub mod memory_limit;
 pub mod mix;
 pub mod opener;
-pub mod paper_report;
 #[cfg(feature = "parts")]
 pub mod parts;
 pub mod permutation;
+pub mod phase_result;
 pub mod process;
 pub mod random;
+pub mod readable;
 pub mod recorder;
-pub mod report;
 pub mod store;
 pub mod stores;
 pub mod value;

@@ -50,7 +50,7 @@ pub enum Variant {
 impl std::fmt::Display for Variant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Variant::LogBytes(bytes) => write!(f, "log {}", crate::report::bytes(*bytes)),
+            Variant::LogBytes(bytes) => write!(f, "log {}", crate::readable::bytes(*bytes)),
             Variant::BloomSplit(sections) => write!(f, "bloom {sections}"),
         }
     }

@@ -7,7 +7,7 @@ use evendb_lab::driver::{Limit, Worker};
 use evendb_lab::event_log::{AnalyticsWorker, EventLog, IngestWorker};
 use evendb_lab::log_replay::{LogReplay, ReplayWorker, ReplayedLog};
 use evendb_lab::mix::Population;
-use evendb_lab::report::{bytes, grouped};
+use evendb_lab::readable::{bytes, grouped};
 use serde_json::{Value, json};
 
 use super::bench::{self, Bench};

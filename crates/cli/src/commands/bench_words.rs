@@ -1,7 +1,8 @@
 //! What `evendb bench` says around its figures: what is measured, what the figures mean, and in one
 //! sentence what was shown.
 
-use evendb_lab::report::{PhaseResult, bytes, grouped};
+use evendb_lab::phase_result::PhaseResult;
+use evendb_lab::readable::{bytes, grouped};
 
 /// What each line of a phase's block means; a test compares it with the blocks.
 pub const LEGEND: &str = "\

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use evendb::{Db, Durability, Error, ErrorKind, Keyspace};
-use evendb_lab::report::{bytes, grouped};
+use evendb_lab::readable::{bytes, grouped};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::commands::source;

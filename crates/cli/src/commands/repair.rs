@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use evendb::Options;
 use evendb::inspect::{self, InspectOptions, Loss, Progress, RepairOptions};
-use evendb_lab::report::grouped;
+use evendb_lab::readable::grouped;
 use serde_json::{Value, json};
 
 use crate::commands::import::progress_bar;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use evendb::inspect::{self, Finding, InspectOptions, Progress, Severity};
-use evendb_lab::report::{bytes, grouped};
+use evendb_lab::readable::{bytes, grouped};
 use serde_json::{Value, json};
 
 use crate::commands::import::progress_bar;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use evendb::Keyspace;
-use evendb_lab::report::{bytes, grouped};
+use evendb_lab::readable::{bytes, grouped};
 
 use crate::commands::import::{blank_lines, progress_bar};
 use crate::commands::source;

@@ -28,7 +28,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::experiments::table::{TextTable, median};
-use crate::report::{bytes, duration, grouped};
+use crate::readable::{bytes, duration, grouped};
 
 pub use disk::{SyncSettings, sync_rate};
 

@@ -29,7 +29,7 @@ use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::mix::{LoadWorker, Mix, MixWorker, Population};
 use crate::opener::Opener;
-use crate::report::PhaseResult;
+use crate::phase_result::PhaseResult;
 use crate::stores::evendb::EvenDbStore;
 
 const VALUE_BYTES: usize = 800;

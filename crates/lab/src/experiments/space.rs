@@ -24,8 +24,8 @@ use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::mix::{LoadWorker, Mix, MixWorker, Population};
 use crate::opener::{Durability, Opener};
+use crate::phase_result::PhaseResult;
 use crate::recorder::RunError;
-use crate::report::PhaseResult;
 use crate::store::{BatchWrite, Figure, Store};
 
 use super::{Common, Failure, Measure, Measured};

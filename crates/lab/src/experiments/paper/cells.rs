@@ -134,7 +134,7 @@ impl Cell {
 
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let size = crate::report::bytes(self.data_bytes);
+        let size = crate::readable::bytes(self.data_bytes);
         match self.work {
             Work::Load => write!(f, "load/{size}")?,
             Work::Ingest => write!(f, "ingest/{size}")?,
@@ -172,7 +172,7 @@ pub struct Family {
 impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = if self.events { "events" } else { "records" };
-        write!(f, "{} of {what}", crate::report::bytes(self.data_bytes))?;
+        write!(f, "{} of {what}", crate::readable::bytes(self.data_bytes))?;
         match self.variant {
             Some(variant) => write!(f, ", {variant}"),
             None => Ok(()),

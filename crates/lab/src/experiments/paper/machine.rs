@@ -1,8 +1,9 @@
-//! What the report says of the machine, the file system, and the time.
+//! What the report says of the machine, the file system, the program, and the time.
 
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 /// The machine that measures into this directory; what cannot be told is null.
 pub fn machine(directory: &Path) -> Value {
@@ -20,7 +21,29 @@ pub fn machine(directory: &Path) -> Value {
         "memory_bytes": memory_kib.map(|kib| kib << 10),
         "kernel": kernel.map(|text| text.trim().to_owned()),
         "filesystem": filesystem(directory),
+        "commit": commit(),
     })
+}
+
+/// The commit of the checkout in which this program was built and still lies, if it does; `-dirty` at
+/// its end says that there were changes beside.
+fn commit() -> Option<String> {
+    let program = std::env::current_exe().ok()?;
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(program.parent()?)
+        .args([
+            "describe",
+            "--always",
+            "--dirty",
+            "--abbrev=12",
+            "--exclude=*",
+        ])
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    Some(text.trim().to_owned())
 }
 
 /// Type and options of the mount that holds the directory.

@@ -6,7 +6,7 @@
 //! written. Memory is limited from outside, by the parent.
 
 use super::cells::{Cell, Family, Work};
-use super::results::{Results, identity, key};
+use super::results_file::{ResultsFile, identity, key};
 use crate::dataset::Dataset;
 use crate::distribution::Distribution;
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
@@ -15,7 +15,7 @@ use crate::experiments::Failure;
 use crate::experiments::space::disk_bytes;
 use crate::mix::{LoadWorker, Mix, MixWorker, Population, SweepWorker};
 use crate::opener::{Opener, Settings};
-use crate::report::PhaseResult;
+use crate::phase_result::PhaseResult;
 use crate::store::Store;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -59,7 +59,7 @@ pub struct Measurement<'a> {
     pub cells: Vec<Cell>,
     pub opener: &'a dyn Opener,
     pub round: usize,
-    pub results: &'a Results,
+    pub results: &'a ResultsFile,
     /// The store's own, empty.
     pub directory: &'a Path,
 }

@@ -6,15 +6,15 @@
 //!      for each family, round and store in turn: a process of its own (measure), under a limit
 //!      of memory, that appends each finished cell to DIR/results.jsonl
 //!                            |
-//!      again with the same DIR: what is finished is not run again
+//!      at the end: DIR/report.md; again with the same DIR: what is finished is not run again
 //! ```
-//! Thread safety: one run at a time in a directory, which a lock sees to. What is not here: the
-//! report (it reads `results.jsonl`), and adapters.
+//! Thread safety: one run at a time in a directory, which a lock sees to. What is not here: adapters.
 
 mod cells;
 mod machine;
 mod measure;
-mod results;
+pub mod report;
+mod results_file;
 
 use super::{Failure, isolated};
 use crate::calibrate;
@@ -24,7 +24,7 @@ use crate::mix::Mix;
 use crate::opener::{Durability, Opener, Settings};
 use cells::{Cell, FIGURES, Family, PAPER_MEMORY_BYTES, Wanted};
 use measure::{Measurement, Method, warm_seconds};
-use results::{Results, key};
+use results_file::{ResultsFile, key};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -36,7 +36,8 @@ use std::time::{Duration, Instant};
 /// Its arguments.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
-    /// Where results, and for a while the stores, are written; a run that was interrupted goes on there
+    /// Where results.jsonl (a line for each measurement), report.md (all figures as tables) and for a
+    /// while the stores are written; a run that was interrupted goes on there
     #[arg(long)]
     out: PathBuf,
     /// The paper's figures and tables; all if not given (3 to 12, table-2, table-4)
@@ -216,7 +217,7 @@ impl Arguments {
             cells: cells.clone(),
             opener,
             round,
-            results: &Results::in_directory(&self.out),
+            results: &ResultsFile::in_directory(&self.out),
             directory: &directory,
         };
         measurement.run()
@@ -256,7 +257,7 @@ impl Arguments {
         }
         fs::create_dir_all(&self.out)?;
         let _owner = Owner::lock(&self.out)?;
-        let results = Results::in_directory(&self.out);
+        let results = ResultsFile::in_directory(&self.out);
         let first = results.first_run()?;
         if let Some(first) = &first
             && first["settings"] != self.settings()
@@ -284,7 +285,10 @@ impl Arguments {
             "machine": machine::machine(&self.out),
             "limits": limits,
         }))?;
-        self.run_plan(&plan, &results)
+        let measured = self.run_plan(&plan, &results);
+        // What could not be measured is in the report too.
+        let reported = report::write(&self.out);
+        measured.and(reported)
     }
 
     /// What the machine can do, to be put beside; null, and said so, where that cannot be measured.
@@ -304,7 +308,7 @@ impl Arguments {
         }
     }
 
-    fn run_plan(&self, plan: &[Step], results: &Results) -> Result<(), Failure> {
+    fn run_plan(&self, plan: &[Step], results: &ResultsFile) -> Result<(), Failure> {
         let finished = results.finished()?;
         let is_done = |step: &&Step| {
             let mut cells = step.cells.iter();
@@ -351,7 +355,7 @@ impl Arguments {
         }
     }
 
-    fn run_step(&self, step: &Step, results: &Results) -> Result<(), Failure> {
+    fn run_step(&self, step: &Step, results: &ResultsFile) -> Result<(), Failure> {
         let directory = self.data_directory();
         remove(&directory)?;
         fs::create_dir_all(&directory)?;

@@ -1,7 +1,7 @@
 //! The file `results.jsonl` of a run: one JSON object a line, appended when a phase has ended.
 //!
 //! ```text
-//!   {"kind":"run", ...}       settings and machine; one for each start of the command
+//!   {"kind":"run", "version":1, "settings":{..}, "machine":{..}, ..}   one for each start of the command
 //!   {"kind":"cell", "experiment":.., "cell":.., "store":.., "round":.., ..., "phase":{...}}
 //!   {"kind":"skipped", "experiment":.., "cell":.., "store":.., "round":.., "why":..}
 //!   {"kind":"step", "store":.., "round":.., "family":.., "memory_peak_bytes":..}
@@ -18,17 +18,22 @@ use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// A run's results.
+/// A run's file of results.
 #[derive(Clone, Debug)]
-pub struct Results(PathBuf);
+pub struct ResultsFile(PathBuf);
 
 /// What identifies a measurement.
 pub type Finished = HashSet<(String, String, String, usize)>;
 
-impl Results {
+impl ResultsFile {
     /// Those of a directory.
-    pub fn in_directory(directory: &Path) -> Results {
-        Results(directory.join("results.jsonl"))
+    pub fn in_directory(directory: &Path) -> ResultsFile {
+        ResultsFile(directory.join("results.jsonl"))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 
     /// Appends a line.
@@ -130,7 +135,7 @@ mod tests {
     #[test]
     fn what_was_finished_is_found_again_and_a_cut_line_is_not() {
         let directory = tempfile::tempdir().unwrap();
-        let results = Results::in_directory(directory.path());
+        let results = ResultsFile::in_directory(directory.path());
         assert!(results.finished().unwrap().is_empty());
         let cell = Cell {
             experiment: "figure-3",

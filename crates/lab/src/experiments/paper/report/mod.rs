@@ -1,0 +1,70 @@
+//! The report on a run of the paper's evaluation: `report.md`, beside the `results.jsonl` it is made of.
+//!
+//! ```text
+//!   DIR/results.jsonl --> run_results --> document: summary, figures (the paper's, in its order),
+//!                          (quantity)               tables, method --> markdown
+//! ```
+//! Reading ([`run_results`], [`quantity`]), choosing what is shown ([`document`], [`figures`],
+//! [`tables`]) and writing ([`markdown`]) are apart. Text from the results is escaped
+//! in one place, by the writer.
+//!
+//! Invariants: every cell of the results is in at least one table, with the word "skipped" where it
+//! was not measured. A figure that a store does not give is missing, never zero.
+//!
+//! What is not here: measuring, and plots. A report can be written while a run goes on, and again
+//! afterwards; whoever wants to draw has every figure in `results.jsonl`.
+
+mod document;
+mod figures;
+mod markdown;
+mod quantity;
+mod run_results;
+mod stores;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use super::results_file::ResultsFile;
+use crate::experiments::Failure;
+use run_results::RunResults;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The report's file in the run's directory.
+const REPORT_FILE: &str = "report.md";
+
+/// Reads the results in `directory`, writes `report.md` beside them, prints the summary and the
+/// report's path.
+///
+/// # Errors
+/// No results, a damaged line of them, or a directory that cannot be read or written.
+pub fn write(directory: &Path) -> Result<(), Failure> {
+    let results = ResultsFile::in_directory(directory);
+    let file = results.path();
+    let bytes = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let results =
+        RunResults::parse(&bytes).map_err(|error| format!("{}{error}", file.display()))?;
+    let report = directory.join(REPORT_FILE);
+    fs::write(&report, document::text(&results))
+        .map_err(|error| format!("{}: {error}", report.display()))?;
+    println!("{}", document::summary(&results).join("\n"));
+    println!("{}", report.display());
+    Ok(())
+}
+
+/// `experiment report DIR`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    /// The --out directory of `experiment paper`: its results.jsonl is read, report.md is written there
+    dir: PathBuf,
+}
+
+impl Arguments {
+    /// Writes the report and says where it is.
+    ///
+    /// # Errors
+    /// As [`write()`].
+    pub fn run(&self) -> Result<(), Failure> {
+        write(&self.dir)
+    }
+}
