@@ -54,8 +54,8 @@ const WORDS: [&str; 12] = [
     "lib",
     "python3",
     "locale",
-    "zażółć",
-    "日本語",
+    "za\u{17c}\u{f3}\u{142}\u{107}",
+    "\u{65e5}\u{672c}\u{8a9e}",
     "fonts",
     "x86_64",
     "man",
@@ -124,7 +124,7 @@ fn jsonl() -> Input {
     );
     let mut random = Random::new(3, 1);
     for line in 0..LINES {
-        let key = format!("user/{:06}/é", random.below(KEYS));
+        let key = format!("user/{:06}/\u{e9}", random.below(KEYS));
         let value = format!("{} \"quoted\"", value(&mut random, line));
         let (id, body) = (serde_json::json!(key), serde_json::json!(value));
         writeln!(
