@@ -1,12 +1,16 @@
 //! Subcommands that only read: on media that cannot be written, as another user, several at once, and
 //! beside a writer.
 //!
-//! A read-only medium is a read-only bind mount in a mount namespace of its own (`unshare -m`), another
-//! user is `nobody` (`setpriv`); both take root. Where they cannot be had, the test says so and goes on
-//! with directories whose permission to write is taken away.
+//! A read-only medium is a read-only bind mount in a mount namespace of its own (`unshare`), another user
+//! is `nobody` (`setpriv`), which takes root. What cannot be had is listed as skipped, and the test goes
+//! on with the other ways; in each the directory's own permission to write is taken away, too.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
+#[path = "../../evendb/tests/common/skipped.rs"]
+mod skipped;
+
 use evendb::{Db, Options};
+use skipped::skipped;
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -137,26 +141,45 @@ fn ways(place: &Place) -> Vec<Way> {
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let dir = place.0.path().display().to_string();
     let mount = format!("mount --bind {dir} {dir} && mount -o remount,ro,bind {dir} && cd {dir}");
-    let mut mounted = words("unshare -m sh -c");
-    mounted.push(format!(
-        "{mount} && ! touch {dir}/db/probe 2>/dev/null && exec \"$@\""
-    ));
-    mounted.push("sh".to_owned());
+    let script = format!("{mount} && ! touch {dir}/db/probe 2>/dev/null && exec \"$@\"");
+    // Who is not root may mount in a user namespace of his own, on most systems.
+    let mounted = |unshare| {
+        [
+            words(unshare),
+            words("sh -c"),
+            vec![script.clone(), "sh".to_owned()],
+        ]
+        .concat()
+    };
+    let mounts = [
+        mounted("unshare -m"),
+        mounted("unshare -m --user --map-root-user"),
+    ];
     let nobody = words("setpriv --reuid=65534 --regid=65534 --clear-groups");
     let mut ways = vec![Way {
         name: "as the owner",
         prefix: Vec::new(),
         lock_missing: false,
     }];
-    for (name, prefix) in [("on a read-only mount", mounted), ("as nobody", nobody)] {
+    let can_be_had = |prefix: &&Vec<String>| {
         let probe = Command::new(&prefix[0])
             .args(&prefix[1..])
             .arg("true")
             .output();
-        if !probe.is_ok_and(|probe| probe.status.success()) {
-            eprintln!("SKIPPED: {name} cannot be had here (it takes root, unshare and setpriv)");
+        probe.is_ok_and(|probe| probe.status.success())
+    };
+    for (name, prefixes) in [
+        ("on a read-only mount", &mounts[..]),
+        ("as nobody", &[nobody][..]),
+    ] {
+        let Some(prefix) = prefixes.iter().find(can_be_had) else {
+            let what = format!("readers {name}");
+            skipped(
+                &what,
+                "it takes root, with unshare and setpriv of util-linux",
+            );
             continue;
-        }
+        };
         for lock_missing in [false, true] {
             ways.push(Way {
                 name,

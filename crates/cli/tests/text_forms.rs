@@ -6,11 +6,9 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
-use common::{Place, evendb};
+use common::{Place, Terminal, evendb};
 use evendb::Options;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -569,31 +567,14 @@ fn a_line_of_a_scan_that_is_cut_short_is_a_bad_line() {
 
 /// Runs the command with a terminal for its output; what it wrote there.
 fn on_a_terminal(place: &Place, command: &str, arguments: &[&str]) -> String {
-    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
-    let terminal = rustix::pty::openpt(flags).unwrap();
-    rustix::pty::grantpt(&terminal).unwrap();
-    rustix::pty::unlockpt(&terminal).unwrap();
-    let name = rustix::pty::ptsname(&terminal, Vec::new()).unwrap();
-    let other_end = File::options()
-        .read(true)
-        .write(true)
-        .open(name.to_str().unwrap())
-        .unwrap();
     let mut command_line = evendb();
     command_line
         .arg(command)
         .arg(place.path("db"))
-        .args(arguments)
-        .stdout(other_end);
-    let mut child = command_line.spawn().unwrap();
-    // What the command line holds of the terminal, which would keep it from ending.
-    drop(command_line);
-    let mut written = Vec::new();
-    // A terminal whose other end is closed ends with an error.
-    let _ = File::from(terminal).read_to_end(&mut written);
-    assert!(child.wait().unwrap().success());
-    // The terminal itself makes line feeds of the output into line ends.
-    String::from_utf8(written).unwrap().replace("\r\n", "\n")
+        .args(arguments);
+    let (status, written) = common::on_a_terminal(command_line, Terminal::Output);
+    assert!(status.success());
+    written
 }
 
 #[test]

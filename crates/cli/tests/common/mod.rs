@@ -2,10 +2,13 @@
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
-use std::fs;
-use std::io::Write;
+#[path = "../../../evendb/tests/common/skipped.rs"]
+pub mod skipped;
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 
 /// A directory of its own.
 pub struct Place(pub tempfile::TempDir);
@@ -50,6 +53,39 @@ impl Place {
 /// The command.
 pub fn evendb() -> Command {
     Command::new(env!("CARGO_BIN_EXE_evendb"))
+}
+
+/// Which of a command's outputs are a terminal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Terminal {
+    Output,
+    OutputAndErrors,
+}
+
+/// Runs a command with a terminal; what it wrote there.
+pub fn on_a_terminal(mut command: Command, of: Terminal) -> (ExitStatus, String) {
+    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+    let terminal = rustix::pty::openpt(flags).unwrap();
+    rustix::pty::grantpt(&terminal).unwrap();
+    rustix::pty::unlockpt(&terminal).unwrap();
+    let name = rustix::pty::ptsname(&terminal, Vec::new()).unwrap();
+    let other_end = || {
+        let name = name.to_str().unwrap();
+        File::options().read(true).write(true).open(name).unwrap()
+    };
+    command.stdout(other_end());
+    if of == Terminal::OutputAndErrors {
+        command.stderr(other_end());
+    }
+    let mut child = command.spawn().unwrap();
+    // What the command holds of the terminal, which would keep it from ending.
+    drop(command);
+    let mut written = Vec::new();
+    // A terminal whose other end is closed ends with an error.
+    let _ = File::from(terminal).read_to_end(&mut written);
+    // The terminal itself makes line feeds of the output into line ends.
+    let written = String::from_utf8(written).unwrap().replace("\r\n", "\n");
+    (child.wait().unwrap(), written)
 }
 
 /// How a run ended.

@@ -4,6 +4,7 @@
 
 pub mod damage;
 pub mod oracle;
+pub mod skipped;
 pub mod workload;
 
 use evendb::vfs::SimVfs;
@@ -48,6 +49,24 @@ pub fn number_from_env(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text.parse().expect("the variable holds a number"),
         Err(_) => default,
+    }
+}
+
+/// Runs `work` in a thread that may write no more than a file's permissions say, which for root would
+/// be nothing to heed; threads that it starts are like it.
+pub fn without_privileges(work: impl FnOnce() + Send + 'static) {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+    let thread = std::thread::spawn(move || {
+        let mut own = capabilities(None).expect("asks");
+        let above = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+        own.effective.remove(above);
+        own.permitted.remove(above);
+        own.inheritable.remove(above);
+        set_capabilities(None, own).expect("gives up");
+        work();
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
     }
 }
 

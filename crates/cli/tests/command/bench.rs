@@ -1,0 +1,280 @@
+//! `evendb bench` and `evendb calibrate`.
+
+use crate::common::{Outcome, Place, Terminal, evendb, on_a_terminal};
+use crate::interrupt;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+fn bench(directory: &Path, more: &[&str]) -> Outcome {
+    let mut command = evendb();
+    command.arg("bench").arg("--dir").arg(directory);
+    command
+        .args(["--size", "100KiB", "--value-bytes", "100", "--ops", "300"])
+        .args(more);
+    Outcome::of(command.output().unwrap())
+}
+
+#[test]
+fn bench_runs_every_mix_and_writes_json() {
+    let place = Place::new();
+    let json = place.path("result.json");
+    let mixes = [
+        "--mixes",
+        "P,A,B,C,D,E10,F",
+        "--distributions",
+        "zipf-composite,uniform",
+    ];
+    let outcome = bench(
+        &place.path("bench"),
+        &[&mixes[..], &["--json", json.to_str().unwrap()]].concat(),
+    );
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let text = String::from_utf8_lossy(&outcome.out).into_owned();
+    for words in [
+        "load key order",
+        "P zipf-composite",
+        "F uniform",
+        "D latest",
+        "p99.9",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    let result: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+    let phases = result["phases"].as_array().unwrap();
+    assert_eq!(phases.len(), 1 + 6 * 2 + 1, "load, six mixes twice, D once");
+    assert!(
+        phases[1..].iter().all(|phase| phase["operations"] == 300),
+        "{result:#}"
+    );
+    bench(&place.path("bench"), &[]).complains(1, "not empty");
+}
+
+fn json_of(path: &Path) -> serde_json::Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// A reader of the output needs no other page: what was measured with how much memory, what each line
+/// means, and what was shown.
+#[test]
+fn bench_explains_its_figures() {
+    let place = Place::new();
+    let json = place.path("result.json");
+    let arguments = ["--mixes", "A,E10", "--distributions", "uniform"];
+    let more = ["--json", json.to_str().unwrap()];
+    let outcome = bench(&place.path("small"), &[&arguments[..], &more].concat());
+    outcome.expect_code(0);
+    let text = String::from_utf8_lossy(&outcome.out).into_owned();
+    for words in [
+        "99.97 KiB in all",
+        "memory budget 512.00 MiB, the default; the data is 0 % of it and fits",
+        "What the figures mean:",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    let (head, blocks) = text.split_once("\n\nload ").unwrap();
+    let explained = |label: &str| head.contains(&format!("\n  {label}"));
+    let labels = blocks.lines().filter_map(|line| line.strip_prefix("  "));
+    let labels: Vec<&str> = labels.map(|line| line[..18].trim()).collect();
+    assert!(labels.contains(&"gets served by"), "{labels:?}");
+    for label in labels {
+        let operation = ["get", "put", "scan"].contains(&label);
+        assert!(operation || explained(label), "{label} in {head}");
+    }
+    let last = text.lines().last().unwrap();
+    assert!(
+        last.starts_with("Shown: ") && last.contains("every answer checked and right"),
+        "{last}"
+    );
+    assert!(
+        last.contains("of the gets were answered from RAM"),
+        "{last}"
+    );
+    assert_eq!(json_of(&json)["settings"]["memory_bytes"], 512 << 20);
+    // Where nobody looks at a terminal, lines say how far it is, and nothing moves a cursor.
+    assert!(
+        outcome.error.starts_with("[1/3] load key order\n"),
+        "{}",
+        outcome.error
+    );
+    assert!(
+        outcome.error.ends_with("[3/3] E10 uniform\n"),
+        "{}",
+        outcome.error
+    );
+    let plain = |text: &str| {
+        text.chars()
+            .all(|letter| letter == '\n' || !letter.is_control())
+    };
+    assert!(plain(&text) && plain(&outcome.error), "{outcome:?}");
+
+    let mut tight = evendb();
+    tight.args(["bench", "--memory", "1MiB", "--size", "4MiB", "--ops", "9"]);
+    tight
+        .args(["--mixes", "C", "--dir"])
+        .arg(place.path("tight"));
+    let tight = Outcome::of(tight.output().unwrap());
+    let text = String::from_utf8_lossy(&tight.out).into_owned();
+    assert!(
+        text.contains("the data is 400 % of it and does not all fit"),
+        "{text}"
+    );
+}
+
+/// On a terminal every phase shows how far it is, the first one and settling too.
+#[cfg(unix)]
+#[test]
+fn bench_shows_progress_on_a_terminal() {
+    let place = Place::new();
+    let line = "--size 4MiB --ops 200 --mixes C --distributions uniform";
+    let mut bench = evendb();
+    bench.arg("bench").arg("--dir").arg(place.path("bench"));
+    bench.args(line.split(' ')).stdin(Stdio::null());
+    let (status, text) = on_a_terminal(bench, Terminal::OutputAndErrors);
+    assert!(status.success(), "{text}");
+    for words in [
+        "\u{1b}[",
+        "[1/2] load key order",
+        ", settling",
+        "[2/2] C uniform",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+}
+
+#[test]
+fn bench_at_a_rate_states_it() {
+    let place = Place::new();
+    let json = place.path("result.json");
+    let to_json = ["--json", json.to_str().unwrap(), "--mixes", "A,F"];
+    let open = ["--rate", "20000", "--arrivals", "poisson"];
+    let outcome = bench(&place.path("open"), &[&to_json[..], &open].concat());
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let text = String::from_utf8_lossy(&outcome.out).into_owned();
+    assert!(text.contains("20,000 op/s intended (poisson)"), "{text}");
+    let result = json_of(&json);
+    let phases = result["phases"].as_array().unwrap();
+    assert!(
+        phases[0]["intended_rate"].is_null(),
+        "the load is a closed loop"
+    );
+    for phase in &phases[1..] {
+        assert_eq!(phase["intended_rate"], 20000.0);
+        assert_eq!(
+            (&phase["operations"], &phase["not_started"]),
+            (&300.into(), &0.into())
+        );
+    }
+    for wrong in [
+        &["--rate", "0"][..],
+        &["--rate", "nan"],
+        &["--arrivals", "even"],
+    ] {
+        assert_eq!(
+            bench(&place.path("wrong"), wrong).code,
+            Some(2),
+            "{wrong:?}"
+        );
+    }
+}
+
+#[test]
+fn bench_ingests_and_queries_an_event_log() {
+    let place = Place::new();
+    let json = place.path("result.json");
+    let more = ["--event-log", "--json", json.to_str().unwrap()];
+    let outcome = bench(&place.path("bench"), &more);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let result = json_of(&json);
+    let [ingest, analytics] = &result["phases"].as_array().unwrap()[..] else {
+        panic!("two phases: {result:#}");
+    };
+    // 100 KiB in events of 112 bytes.
+    assert_eq!(
+        (&ingest["phase"], &ingest["operations"]),
+        (&"ingest".into(), &914.into())
+    );
+    assert_eq!(analytics["operations"], 300);
+    assert!(
+        analytics["records_scanned"].as_u64().unwrap() > 300,
+        "{analytics:#}"
+    );
+    let both = ["--event-log", "--mixes", "A"];
+    assert_eq!(bench(&place.path("wrong"), &both).code, Some(2));
+}
+
+#[test]
+fn bench_replays_a_log_and_tells_bad_lines() {
+    let place = Place::new();
+    let json = place.path("result.json");
+    place.file("log", "app,time,bytes\n1,1,50\nwhat\n2 7\n# end\n3 8 0\n");
+    let replay = |store: &str, more: &[&str]| {
+        let mut command = evendb();
+        command.arg("bench").arg("--dir").arg(place.path(store));
+        command.arg("--replay").arg(place.path("log"));
+        command.arg("--json").arg(&json).args(more);
+        Outcome::of(command.output().unwrap())
+    };
+    replay("all", &["--threads", "3", "--rate", "1000"]).complains(3, "log:3: ");
+    let result = json_of(&json);
+    assert_eq!(result["settings"]["log"]["replay_bad_lines"], 1);
+    assert_eq!(result["phases"][0]["operations"], 3);
+    assert_eq!(result["phases"][0]["user_bytes_written"], 50 + 800 + 3 * 12);
+    assert_eq!(replay("one", &["--ops", "1"]).code, Some(0));
+    assert_eq!(json_of(&json)["phases"][0]["operations"], 1);
+    place.file("log", "1 1\n");
+    assert_eq!(replay("good", &[]).code, Some(0));
+    fs::remove_file(place.path("log")).unwrap();
+    replay("none", &[]).complains(1, "cannot read");
+}
+
+#[test]
+fn calibrate_measures_and_leaves_nothing() {
+    let place = Place::new();
+    let missing = place.path("missing");
+    let run = |dir: &Path, more: &[&str]| {
+        let mut command = evendb();
+        command
+            .args(["calibrate", "--seconds", "0.01", "--dir"])
+            .arg(dir)
+            .args(more);
+        Outcome::of(command.output().unwrap())
+    };
+    run(&missing, &[]).complains(1, "missing: No such file");
+    let outcome = run(place.0.path(), &["--json"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let result: serde_json::Value = serde_json::from_slice(&outcome.out).unwrap();
+    assert!(result["calibration"]["sync"]["per_second"]["median"].as_f64() > Some(0.0));
+    assert_eq!(result["limits"].as_array().unwrap().len(), 8);
+    assert_eq!(fs::read_dir(place.0.path()).unwrap().count(), 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_bench_reports_and_removes_its_store() {
+    let place = Place::new();
+    let mut child = evendb();
+    child.env("TMPDIR", place.0.path());
+    child.args([
+        "bench",
+        "--size",
+        "1MiB",
+        "--seconds",
+        "600",
+        "--mixes",
+        "C",
+    ]);
+    child.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    // The first line of the output comes after the signal handlers.
+    let mut first = [0; 1];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
+    interrupt(child.id());
+    Outcome::of(child.wait_with_output().unwrap()).complains(130, "interrupted");
+    assert_eq!(
+        fs::read_dir(place.0.path()).unwrap().count(),
+        0,
+        "the store is removed"
+    );
+}

@@ -1,0 +1,18 @@
+//! How a test says that it, or a part of it, is not run on this machine.
+
+use std::io::Write;
+
+/// Says so on standard error, past the test harness, which keeps to itself what tests print that pass;
+/// and as a line of the file that `EVENDB_SKIPPED` names: `./check` lists that at its end.
+pub fn skipped(what: &str, why: impl std::fmt::Display) {
+    let line = format!("{what}: {why}\n");
+    let _ = std::io::stderr().write_all(format!("SKIPPED: {line}").as_bytes());
+    if let Some(path) = std::env::var_os("EVENDB_SKIPPED") {
+        let file = std::fs::File::options()
+            .append(true)
+            .create(true)
+            .open(path);
+        file.and_then(|mut file| file.write_all(line.as_bytes()))
+            .expect("the file that EVENDB_SKIPPED names can be written");
+    }
+}

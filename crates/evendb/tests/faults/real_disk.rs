@@ -1,0 +1,153 @@
+//! Real file systems of a few megabytes that are full.
+
+use crate::common::skipped::skipped;
+use crate::common::{self, number_from_env};
+use crate::room::fill_until_full;
+use crate::waiting::in_time;
+use evendb::{Durability, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // Lazily: it goes even if a test that failed still has files open.
+        let mut umount = Command::new("umount");
+        let _ = umount.arg("-l").arg(&self.0).status();
+    }
+}
+
+/// A command's failure in words.
+fn failure(mut command: Command) -> Result<(), String> {
+    match command.output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => {
+            let told = [output.stdout, output.stderr].concat();
+            Err(String::from_utf8_lossy(&told).trim().to_owned())
+        }
+        Err(error) => Err(format!("{command:?}: {error}")),
+    }
+}
+
+fn mount(mut command: Command, dir: &Path, megabytes: u64) -> Result<(), String> {
+    let size = format!("size={megabytes}m");
+    command.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir);
+    failure(command)
+}
+
+/// A small real file system.
+fn mounted(dir: &Path, megabytes: u64) -> Mounted {
+    mount(Command::new("mount"), dir, megabytes).expect("mounts as it did before");
+    Mounted(dir.to_owned())
+}
+
+/// Who may not mount may in a namespace of his own, on most systems.
+fn in_a_namespace() -> Command {
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--user", "--map-root-user", "--mount"]);
+    unshare
+}
+
+/// Real file systems of a few megabytes, with background threads.
+#[test]
+fn a_real_full_disk() {
+    let probe = tempfile::tempdir().expect("a directory");
+    let Err(why) = mount(Command::new("mount"), probe.path(), 1) else {
+        drop(Mounted(probe.path().to_owned()));
+        return fill_real_disks();
+    };
+    let mut there = in_a_namespace();
+    there.arg("mount");
+    if mount(there, probe.path(), 1).is_err() {
+        return skipped(
+            "a_real_full_disk",
+            format!("no file system can be mounted here: {why}"),
+        );
+    }
+    let mut again = in_a_namespace();
+    again.arg(std::env::current_exe().expect("the test binary"));
+    again.args(["real_disk::a_real_full_disk", "--exact", "--nocapture"]);
+    failure(again).unwrap_or_else(|told| panic!("in a namespace of its own: {told}"));
+}
+
+fn fill_real_disks() {
+    let only = std::env::var("EVENDB_REAL_LEVEL").unwrap_or_default();
+    let rounds = number_from_env("EVENDB_REAL_ROUNDS", 1);
+    let levels = [
+        (6, Durability::Process),
+        (16, Durability::Sync),
+        (16, Durability::Relaxed),
+    ];
+    let chosen = levels
+        .iter()
+        .filter(|(_, level)| format!("{level:?}").contains(&only));
+    for (megabytes, level) in (0..rounds).flat_map(|_| chosen.clone().copied()) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let _mount = mounted(dir.path(), megabytes);
+        let dir = dir.path().to_owned();
+        let place = format!("{megabytes} MiB {level:?}");
+        in_time(&place.clone(), move || fill_and_empty(&dir, level, &place));
+    }
+}
+
+/// What lies on a real disk, for messages: names, lengths and blocks.
+fn real_files_of(dir: &Path) -> Vec<String> {
+    use std::os::unix::fs::MetadataExt;
+    let entries = std::fs::read_dir(dir.join("db"));
+    let all = entries.into_iter().flatten().filter_map(|entry| {
+        let entry = entry.ok()?;
+        let meta = entry.metadata().ok()?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        Some((meta.blocks() / 2, meta.len(), name))
+    });
+    let mut all: Vec<_> = all.collect();
+    all.sort();
+    let sum: u64 = all.iter().map(|(blocks, ..)| blocks).sum();
+    let largest = all.iter().rev().take(8);
+    let shown = largest.map(|(blocks, len, name)| format!("{name}: {len} bytes, {blocks} KiB"));
+    let sum = format!("{} files, {sum} KiB", all.len());
+    shown.chain([sum]).collect()
+}
+
+fn fill_and_empty(dir: &Path, level: Durability, place: &str) {
+    let path = dir.join("db");
+    let open = || {
+        common::tiny(level, 1)
+            .chunk_bytes(32 << 10)
+            .open(&path)
+            .expect("opens")
+    };
+    let count_of = |db: &evendb::Db| {
+        let counted = db.iter().map(|item| item.map(|_| 1_usize));
+        let counted: evendb::Result<usize> = counted.sum();
+        counted.unwrap_or_else(|error| panic!("{place}: {error:?}"))
+    };
+    let db = open();
+    fill_until_full(&db, 999_999);
+    let count = count_of(&db);
+    assert!(count > 1_000);
+    // Somebody else takes the rest, and it opens all the same.
+    let other = dir.join("other");
+    let filled = std::fs::write(&other, vec![1; 32 << 20]);
+    assert!(filled.is_err(), "{place}: the disk is full");
+    // Without room for a checkpoint, the commit log has it; without one, all is in the runs by now.
+    drop(db);
+    let db = open();
+    if level != Durability::Relaxed {
+        assert_eq!(count_of(&db), count, "{place}");
+    }
+    let error = (0..200_000).find_map(|number| db.put(format!("m{number}"), [0; 100]).err());
+    let error = error.expect("there is no room for so many");
+    assert_eq!(error.kind(), ErrorKind::NoSpace, "{place}: {error:?}");
+    std::fs::remove_file(other).expect("removes");
+    db.delete_prefix("k").unwrap_or_else(|error| {
+        let state = (db.stats().space, real_files_of(dir));
+        panic!("{place}: deleting: {error:?}; {state:#?}")
+    });
+    assert_eq!(db.prefix("k").count(), 0);
+    db.put("after", "room")
+        .unwrap_or_else(|error| panic!("{place}: putting: {error:?}"));
+    db.close()
+        .unwrap_or_else(|error| panic!("{place}: closing: {error:?}"));
+}

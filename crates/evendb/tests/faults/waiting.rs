@@ -1,0 +1,127 @@
+//! Puts that wait for room which does not come.
+
+use crate::common;
+use evendb::vfs::{Fault, FaultKind, FaultOn, SimVfs};
+use evendb::{Durability, ErrorKind};
+
+/// Fails the test if `work` is not done in time: what it does may wait for ever.
+pub fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, wait) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || drop(done.send(work())));
+    match wait.recv_timeout(std::time::Duration::from_secs(300)) {
+        Ok(outcome) => {
+            thread.join().expect("no panic");
+            outcome
+        }
+        Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => {
+            std::panic::resume_unwind(thread.join().expect_err("it panicked"))
+        }
+        Err(_) => panic!("{what}: waits for ever"),
+    }
+}
+
+pub fn no_room_in_the_logs(at: u64, sticky: bool) -> Fault {
+    Fault {
+        at,
+        on: FaultOn::Change,
+        kind: FaultKind::NoSpace,
+        sticky,
+        path_contains: Some("CHUNK-LOGS".into()),
+    }
+}
+
+/// Puts that wait for a checkpoint which finds no room: told so, all of them, and soon.
+#[test]
+fn puts_that_wait_for_a_checkpoint_without_room_are_refused() {
+    for (level, workers) in [
+        (Durability::Process, 1),
+        (Durability::Sync, 1),
+        (Durability::Relaxed, 1),
+        (Durability::Process, 0),
+    ] {
+        let place = format!("{level:?} {workers} workers");
+        let vfs = SimVfs::new(1);
+        let options = common::on_sim(&vfs, level, workers);
+        let db = options.open(common::DIR).expect("opens");
+        db.put("before", "value").expect("puts");
+        db.flush().expect("there is room");
+        // What is reserved stays, so puts are let in, until the ring or the deltas are full.
+        vfs.inject(no_room_in_the_logs(0, true));
+        let writers: Vec<_> = (0..3)
+            .map(|writer| {
+                let db = db.clone();
+                std::thread::spawn(move || {
+                    for number in 0..20_000 {
+                        if let Err(error) = db.put(format!("{writer}/{number:05}"), [7; 100]) {
+                            return (number, error);
+                        }
+                    }
+                    panic!("room without end")
+                })
+            })
+            .collect();
+        let outcomes = in_time(&place, move || {
+            let join = writers.into_iter().map(|writer| writer.join());
+            join.map(|outcome| outcome.expect("no panic"))
+                .collect::<Vec<_>>()
+        });
+        for (_, error) in &outcomes {
+            let message = error.to_string();
+            assert_eq!(error.kind(), ErrorKind::NoSpace, "{place}: {error:?}");
+            for part in ["CHUNK-LOGS", "free space"] {
+                assert!(message.contains(part), "{place}: {message}");
+            }
+        }
+        // Whoever asks for more than there is waits for nothing either.
+        let own = db.clone();
+        let raised = in_time(&place, move || {
+            let mut batch = own.batch();
+            batch.durability(Durability::Sync);
+            batch.put(own.default_keyspace(), "raised", "value");
+            batch.commit()
+        });
+        if level == Durability::Relaxed
+            && let Err(error) = &raised
+        {
+            assert_eq!(error.kind(), ErrorKind::NoSpace, "{place}: {error:?}");
+        }
+        // Reads go on, nothing latched, and with room all goes on.
+        assert!(db.get("before").expect("gets").is_some());
+        vfs.clear_faults();
+        let own = db.clone();
+        in_time(&place, move || {
+            while let Err(error) = own.put("after", "value") {
+                assert_eq!(error.kind(), ErrorKind::NoSpace, "{error:?}");
+                std::thread::yield_now();
+            }
+            own.flush().expect("there is room again");
+        });
+        for (writer, (count, _)) in outcomes.iter().enumerate() {
+            let there = db.prefix(format!("{writer}/")).count();
+            assert_eq!(there, *count, "{place}: writer {writer}");
+        }
+        db.close().expect("closes");
+    }
+}
+
+/// A disk that is short of room for one operation, which the room kept back makes good: nobody who
+/// waits is told of it.
+#[test]
+fn a_moment_without_room_refuses_nobody() {
+    for at in 0..40 {
+        for workers in [0, 1] {
+            let vfs = SimVfs::new(at);
+            let options = common::on_sim(&vfs, Durability::Process, workers);
+            let db = options.open(common::DIR).expect("opens");
+            db.put("before", "value").expect("puts");
+            db.flush().expect("lays the ballast down");
+            vfs.inject(no_room_in_the_logs(at, false));
+            in_time("puts", move || {
+                for number in 0..3_000 {
+                    db.put(format!("{number:05}"), [7; 100])
+                        .unwrap_or_else(|error| panic!("fault {at}, put {number}: {error:?}"));
+                }
+            });
+        }
+    }
+}
