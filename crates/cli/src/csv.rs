@@ -5,14 +5,14 @@
 
 use std::ops::Range;
 
-/// What became of the bytes so far.
+/// What the bytes are that were parsed so far.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// The record is complete.
     Complete,
     /// A quoted field is still open: append the next line and parse again.
     Open,
-    /// This is no CSV.
+    /// The bytes break a rule of CSV.
     Bad(String),
 }
 

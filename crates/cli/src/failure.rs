@@ -8,12 +8,12 @@ use std::process::ExitCode;
 use evendb::ErrorKind;
 use evendb_lab::store::StoreError;
 
-/// A command that did what it was asked to.
+/// How far a command did what it was asked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Success {
-    /// Everything.
+    /// It did everything.
     Done,
-    /// All but the input lines that were bad.
+    /// It did everything but the input lines that were bad.
     BadLines,
     /// It looked, and the key is not there.
     NotFound,
@@ -33,7 +33,7 @@ impl Success {
     }
 }
 
-/// A command that did not.
+/// Why a command did not do what it was asked to.
 #[derive(Debug)]
 pub enum Failure {
     /// Something failed; the text says what.
@@ -42,7 +42,7 @@ pub enum Failure {
     Corrupt(String),
     /// The arguments make no sense together.
     Usage(String),
-    /// The reader of our output went away, which is its right.
+    /// The program that reads our output closed it, as `head` does.
     BrokenPipe,
     /// The user ended it; what was done has been reported.
     Interrupted,
@@ -101,7 +101,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// Only for writing to standard output; reading reports its file with [`Failure::new`].
+/// Of an error of standard output. (An error of an input names its file, by [`Failure::new`].)
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {

@@ -34,7 +34,7 @@ impl Interrupt {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The flag itself, for code that knows nothing of signals.
+    /// The flag, for code that takes a plain flag.
     pub fn flag(&self) -> &AtomicBool {
         &self.0
     }

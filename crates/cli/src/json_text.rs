@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::text::shown;
+use crate::escapes::shown;
 
 /// A valid JSON value, as it is written, without space around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The elements of an array; none of anything else.
+    /// The elements of an array; empty for any other value.
     pub fn elements(self) -> impl Iterator<Item = Json<'a>> {
         let mut parts = match self.kind() {
             Kind::Array => Parts::of(self.0),
@@ -95,7 +95,7 @@ impl<'a> Json<'a> {
         std::iter::from_fn(move || parts.next())
     }
 
-    /// The members of an object, names as they are written; none of anything else.
+    /// The members of an object, names as they are written; empty for any other value.
     pub fn members(self) -> impl Iterator<Item = (Json<'a>, Json<'a>)> {
         let mut parts = match self.kind() {
             Kind::Object => Parts::of(self.0),

@@ -1,9 +1,9 @@
 //! The types of a keyspace's keys: as they are given, and as the keyspace remembers them.
 //!
 //! An import, and a put into an empty keyspace, note the types in a property of the keyspace. Every
-//! command takes them from there unless it is told others, and others are refused: a key made with
-//! wrong types is another key. `raw` says knowingly that keys are to be taken as they are. An empty
-//! keyspace has no keys to contradict, so it takes new types.
+//! command takes them from there. Types in the arguments that differ from them are refused: a key made
+//! with wrong types is another key. `raw` takes keys as their bytes, whatever is remembered. An empty
+//! keyspace takes new types, since it has no keys that they could contradict.
 
 use std::str::FromStr;
 
@@ -90,9 +90,9 @@ fn contradiction(keyspace: &Keyspace, types: &[ColumnType], remembered: &[Column
 /// What the types of new keys are if the keyspace already has some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untyped {
-    /// It remembers them from now on, whatever keys it has.
+    /// The keyspace remembers the new types from now on, whatever keys it has.
     Remember,
-    /// They are only this command's.
+    /// The new types hold for this command only.
     Keep,
 }
 
@@ -123,7 +123,7 @@ pub fn remember(
     Ok(())
 }
 
-/// Whether there is no key that could contradict new types.
+/// Whether the keyspace is empty, so that no key contradicts new types.
 fn is_empty(keyspace: &Keyspace) -> Result<bool, Failure> {
     Ok(keyspace.cursor::<&[u8]>(..).next()?.is_none())
 }

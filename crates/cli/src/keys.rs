@@ -19,8 +19,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::float::{self, Float};
-use crate::text::{hex, shown, unhex};
+use crate::escapes::{hex, shown, unhex};
+use crate::float_text::{self, Float};
 
 const ESCAPE: u8 = 0x00;
 const ESCAPED_ZERO: u8 = 0xFF;
@@ -130,12 +130,12 @@ impl<'a> KeyEncoder<'a> {
             ColumnType::Text => self.push_bytes(text),
             ColumnType::Bytes => self.push_bytes(&unhex(text)?),
             ColumnType::Single => {
-                let bits = float::read::<f32>(text)?.to_bits();
+                let bits = float_text::read::<f32>(text)?.to_bits();
                 self.key
                     .extend_from_slice(&single_in_order(bits).to_be_bytes());
             }
             ColumnType::Double => {
-                let bits = float::read::<f64>(text)?.to_bits();
+                let bits = float_text::read::<f64>(text)?.to_bits();
                 self.key
                     .extend_from_slice(&double_in_order(bits).to_be_bytes());
             }
@@ -225,7 +225,7 @@ pub fn decode(types: &[ColumnType], key: &[u8]) -> Option<Vec<Column>> {
                 let (bytes, after) = rest.split_first_chunk::<4>()?;
                 let bits = single_of_order(u32::from_be_bytes(*bytes));
                 let float = f32::from_bits(bits);
-                // Another NaN than the one there is was not made here.
+                // Keys hold one NaN; another one was not made by these commands.
                 let known = !float.is_nan() || bits == <f32 as Float>::NAN.to_bits();
                 known.then_some((Column::Single(float), after))?
             }

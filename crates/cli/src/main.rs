@@ -5,8 +5,9 @@
 
 mod commands;
 mod csv;
+mod escapes;
 mod failure;
-mod float;
+mod float_text;
 mod input;
 mod interrupt;
 mod json_text;
@@ -14,9 +15,8 @@ mod key_types;
 mod keys;
 mod open;
 mod output;
-mod scanned;
+mod scan_output;
 mod size;
-mod text;
 
 use std::process::ExitCode;
 

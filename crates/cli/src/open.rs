@@ -45,9 +45,9 @@ impl From<DurabilityArgument> for Durability {
 /// What a command that writes is going to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// The database and the keyspace must be there.
+    /// It needs a database and a keyspace that exist.
     Existing,
-    /// They are created where they are missing.
+    /// It creates database and keyspace where they are missing.
     Create,
 }
 
@@ -98,8 +98,8 @@ impl DatabaseArguments {
         }
     }
 
-    /// Why it was not opened. Of one that is not there the store says with which option it would make
-    /// one, and that is none of the command's.
+    /// Why the database was not opened. The store's own text for a missing database names an option of
+    /// the library, which is of no use on the command line.
     pub fn not_opened(&self, purpose: Purpose, error: &evendb::Error) -> Failure {
         if error.kind() == ErrorKind::NotFound && !self.db.join("UNFINISHED-COPY").exists() {
             let place = self.db.display();
@@ -123,9 +123,9 @@ impl DatabaseArguments {
 /// What a database was to be opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Only to be read.
+    /// For reading only.
     Reading,
-    /// Also to be written.
+    /// For reading and writing.
     Writing,
 }
 

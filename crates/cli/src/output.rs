@@ -6,10 +6,10 @@ use clap::ValueEnum;
 use evendb::inspect::ChunkName;
 use serde_json::{Value, json};
 
+pub use crate::escapes::escaped;
+use crate::escapes::{hex, write_escaped};
 use crate::keys::{self, Column, ColumnType};
-use crate::scanned::{self, WHOLE_KEY};
-pub use crate::text::escaped;
-use crate::text::{hex, write_escaped};
+use crate::scan_output::{self, WHOLE_KEY};
 
 /// The form of a record in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -27,7 +27,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form asked for; else what a terminal can bear, and raw for everything else.
+    /// The form asked for; without one, tsv on a terminal and raw everywhere else.
     pub fn chosen(asked: Option<Form>) -> Form {
         Form::suited(asked, io::stdout().is_terminal())
     }
@@ -45,13 +45,13 @@ pub fn write_record(
     key: &[u8],
     value: Option<&[u8]>,
 ) -> io::Result<()> {
-    let columns = || keys::decode(types, key).filter(|_| !scanned::is_plain(types));
+    let columns = || keys::decode(types, key).filter(|_| !scan_output::is_plain(types));
     match form {
         Form::Raw => target.write_all(key)?,
         Form::Hex => write_hex(target, key)?,
         Form::Tsv => match columns() {
             None => {
-                if !scanned::is_plain(types) {
+                if !scan_output::is_plain(types) {
                     target.write_all(WHOLE_KEY)?;
                 }
                 write_escaped(target, key)?;
@@ -98,7 +98,7 @@ pub fn write_value(target: &mut impl Write, form: Form, value: &[u8]) -> io::Res
     }
 }
 
-/// Writes a message to standard error, and does not mind if nobody listens.
+/// Writes a message to standard error; that standard error is closed is no error.
 pub fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "{message}");
 }
@@ -113,7 +113,7 @@ fn column_json(column: &Column) -> Value {
         Column::Unsigned(number) => json!(number),
         Column::Signed(number) => json!(number),
         Column::Bytes(bytes) => json!(hex(bytes)),
-        // By way of its text: a wider float would have other digits. What is no number is a text.
+        // By way of its text: a wider float would have other digits. NaN and infinities are texts.
         Column::Single(_) | Column::Double(_) => {
             let text = column.to_string();
             match text.parse::<f64>() {

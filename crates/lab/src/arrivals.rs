@@ -35,7 +35,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(5);
 /// The highest rate; above it the gate itself is the limit.
 pub const RATE_MAX: f64 = 1e7;
 
-/// An open loop is ended after so many times its duration, if it is that far behind.
+/// An open loop that is behind its schedule is ended after this many times its duration.
 pub(crate) const GRACE: u32 = 2;
 
 /// How starts are spread in time.
@@ -64,7 +64,7 @@ impl Spacing {
 pub struct Arrivals {
     /// Operations a second over all workers; above 0 and at most [`RATE_MAX`].
     pub per_second: f64,
-    /// How they are spread.
+    /// How the operations are spread in time.
     pub spacing: Spacing,
     /// Seeds the gaps of [`Spacing::Poisson`].
     pub seed: u64,
@@ -75,13 +75,13 @@ pub struct Arrivals {
 pub struct OpenLoop {
     /// Operations a second that were to be started.
     pub intended_rate: f64,
-    /// How they were spread.
+    /// How the operations were spread in time.
     pub spacing: Spacing,
-    /// Operations that were due when the phase ended, and not started: their latencies are in no
-    /// percentile. (Of a Poisson process, the expected number.)
+    /// Operations that were due and had not started when the phase ended: the percentiles leave them
+    /// out. (Of a Poisson process, the expected number.)
     pub not_started: u64,
-    /// How far behind the schedule the phase ended: how long the oldest of those had been due, or
-    /// if there are none, how late the last operation was started.
+    /// How far behind the schedule the phase ended: how long the oldest operation that had not started
+    /// was due by then; if all had started, how late the last one was.
     pub behind_seconds: f64,
     /// How late an operation was started at worst.
     pub late_seconds_max: f64,

@@ -34,7 +34,7 @@ pub fn key_of(record: u64) -> [u8; KEY_BYTES] {
     key
 }
 
-/// The record number of a key, or `None` where the bytes are not a key of ours.
+/// The record number of a key, or `None` where the bytes are no key of a data set.
 #[must_use]
 pub fn record_of(key: &[u8]) -> Option<u64> {
     let digits = key.strip_prefix(PREFIX)?;

@@ -38,7 +38,7 @@ pub trait Worker: Send {
     fn step(&mut self, store: &dyn Store, recorder: &mut Recorder) -> Result<bool, RunError>;
 }
 
-/// Watches a phase.
+/// Is told how far a phase is.
 pub trait Progress {
     /// Called a few times a second with the finished operations and the share of the phase that
     /// is done, where that is known.
@@ -52,13 +52,13 @@ impl Progress for NoProgress {
     fn update(&self, _finished: u64, _fraction: Option<f64>) {}
 }
 
-/// When a phase ends; with both, whichever comes first; with none, when the workers have nothing
-/// left to do.
+/// When a phase ends: at the number of operations or the time, whichever comes first; without both,
+/// when the workers have nothing left to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
-    /// Operations over all threads.
+    /// The number of operations over all threads.
     pub operations: Option<u64>,
-    /// Time.
+    /// The time.
     pub duration: Option<Duration>,
 }
 
@@ -71,9 +71,9 @@ pub struct Phase {
     pub distribution: String,
     /// Worker threads.
     pub threads: usize,
-    /// When it ends.
+    /// When the phase ends.
     pub limit: Limit,
-    /// Operations it will have at most, for the progress display only.
+    /// The most operations it will have, for the progress display only.
     pub expected_operations: Option<u64>,
     /// Whether to settle the store's debt afterwards and charge it to the phase.
     pub settle: bool,
@@ -140,7 +140,6 @@ fn run_paced(
     worker_of: &dyn Fn(usize) -> Box<dyn Worker>,
 ) -> Result<PhaseResult, RunError> {
     let threads = phase.threads.max(1);
-    let stop = AtomicBool::new(false);
     let counters: Vec<Arc<FinishedCounter>> = (0..threads).map(|_| Arc::default()).collect();
     let workers: Vec<_> = (0..threads).map(worker_of).collect();
     let figures_before = store.stats();
@@ -153,41 +152,16 @@ fn run_paced(
     let gate = pace
         .arrivals
         .map(|arrivals| Gate::new(arrivals, operations, duration, &pace.clock));
-
-    let (sampled, outcomes) = thread::scope(|scope| {
-        let handles: Vec<_> = workers
-            .into_iter()
-            .enumerate()
-            .map(|(index, worker)| {
-                // The gate counts for all, so that no operation waits for the thread it belongs to.
-                let operations = operations.filter(|_| gate.is_none());
-                let share = Share {
-                    quota: quota(operations, threads, index),
-                    gate: gate.as_ref(),
-                    clock: &pace.clock,
-                    stop: &stop,
-                };
-                let counter = Arc::clone(&counters[index]);
-                scope.spawn(move || work(store, worker, &share, counter))
-            })
-            .collect();
-        let mut sampler = Sampler::new(phase, &counters, start);
-        sampler.duration_max = duration.map(|duration| match gate {
-            Some(_) => duration * GRACE,
-            None => duration,
-        });
-        while handles.iter().any(|handle| !handle.is_finished()) {
-            thread::sleep(SAMPLE_INTERVAL);
-            if sampler.sample(progress) || interrupted.load(Ordering::Relaxed) {
-                stop.store(true, Ordering::Relaxed);
-            }
-        }
-        let outcomes: Vec<_> = handles
-            .into_iter()
-            .map(thread::ScopedJoinHandle::join)
-            .collect();
-        (sampler, outcomes)
-    });
+    let running = Running {
+        store,
+        phase,
+        gate: gate.as_ref(),
+        clock: &pace.clock,
+        counters: &counters,
+        interrupted,
+        stop: AtomicBool::new(false),
+    };
+    let (sampled, outcomes) = running.to_the_end(workers, start, progress);
 
     let mut all = Recorder::new(Arc::default());
     // The end of the work is when the last worker ended, not when the sampler noticed.
@@ -198,35 +172,27 @@ fn run_paced(
         end = end.max(ended);
     }
     let usage_after = ProcessUsage::now();
-    let settle_start = Instant::now();
+    let (mut settle_seconds, mut usage_settled) = (0.0, usage_after);
     if phase.settle {
+        let settle_start = Instant::now();
         progress.update(sum(&counters), Some(1.0));
         store.settle_debt()?;
+        settle_seconds = settle_start.elapsed().as_secs_f64();
+        usage_settled = ProcessUsage::now();
     }
-    let settle_seconds = if phase.settle {
-        settle_start.elapsed().as_secs_f64()
-    } else {
-        0.0
-    };
-    let usage_settled = if phase.settle {
-        ProcessUsage::now()
-    } else {
-        usage_after
-    };
-    let seconds = (end - start).as_secs_f64();
     Ok(PhaseResult {
         name: phase.name.clone(),
         distribution: phase.distribution.clone(),
         store: store.name(),
         threads,
         operations: sum(&counters),
-        seconds,
+        seconds: (end - start).as_secs_f64(),
         settle_seconds,
         interrupted: interrupted.load(Ordering::Relaxed),
-        open_loop: gate.map(|gate| gate.result(end)),
         longest_stall_seconds: sampled.longest_stall(end),
         course_interval_seconds: phase.course_interval.as_secs_f64(),
         course: sampled.course(end),
+        open_loop: gate.map(|gate| gate.result(end)),
         latencies: latencies(&all),
         user_bytes_written: all.user_bytes_written,
         user_bytes_read: all.user_bytes_read,
@@ -235,6 +201,67 @@ fn run_paced(
         usage_settled: difference(usage_settled, usage_before),
         figures: figures_since(&figures_before, &store.stats()),
     })
+}
+
+/// What one worker's thread left: its notes and when it ended, or that it panicked.
+type Outcome = thread::Result<Result<(Recorder, Instant), RunError>>;
+
+/// A phase while its workers run.
+struct Running<'a> {
+    store: &'a dyn Store,
+    phase: &'a Phase,
+    gate: Option<&'a Gate>,
+    clock: &'a Clock,
+    counters: &'a [Arc<FinishedCounter>],
+    interrupted: &'a AtomicBool,
+    stop: AtomicBool,
+}
+
+impl<'a> Running<'a> {
+    /// Runs each worker on a thread of its own, and samples them until the last has ended.
+    fn to_the_end(
+        &self,
+        workers: Vec<Box<dyn Worker>>,
+        start: Instant,
+        progress: &dyn Progress,
+    ) -> (Sampler<'a>, Vec<Outcome>) {
+        let Limit {
+            operations,
+            duration,
+        } = self.phase.limit;
+        // The gate counts for all, so that no operation waits for the thread it belongs to.
+        let operations = operations.filter(|_| self.gate.is_none());
+        let threads = workers.len();
+        thread::scope(|scope| {
+            let handles: Vec<_> = workers
+                .into_iter()
+                .enumerate()
+                .map(|(index, worker)| {
+                    let share = Share {
+                        quota: quota(operations, threads, index),
+                        gate: self.gate,
+                        clock: self.clock,
+                        stop: &self.stop,
+                    };
+                    let counter = Arc::clone(&self.counters[index]);
+                    scope.spawn(move || work(self.store, worker, &share, counter))
+                })
+                .collect();
+            let mut sampler = Sampler::new(self.phase, self.counters, start);
+            sampler.duration_max = duration.map(|duration| match self.gate {
+                Some(_) => duration * GRACE,
+                None => duration,
+            });
+            while handles.iter().any(|handle| !handle.is_finished()) {
+                thread::sleep(SAMPLE_INTERVAL);
+                if sampler.sample(progress) || self.interrupted.load(Ordering::Relaxed) {
+                    self.stop.store(true, Ordering::Relaxed);
+                }
+            }
+            let outcomes = handles.into_iter().map(thread::ScopedJoinHandle::join);
+            (sampler, outcomes.collect())
+        })
+    }
 }
 
 fn sum(counters: &[Arc<FinishedCounter>]) -> u64 {
@@ -622,7 +649,7 @@ mod tests {
             operations: Some(1000),
             duration: None,
         };
-        // The closed loop has one slow put of 1,000 and knows nothing of the other waiters.
+        // The closed loop has one slow put of 1,000: nothing else was asked meanwhile.
         let closed = stalled(false, limit);
         assert!(closed.open_loop.is_none());
         let latency = closed.latencies[0];

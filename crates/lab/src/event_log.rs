@@ -51,7 +51,7 @@ impl EventLog {
     /// A log with this many events in a minute (the paper: 13 million), evenly spaced in time.
     ///
     /// # Panics
-    /// If there are no events in a minute, or so many that they are less than a nanosecond apart.
+    /// If `a_minute` is zero, or so large that events are less than a nanosecond apart.
     #[must_use]
     pub fn new(events_per_minute: u64, value_bytes: usize, seed: u64) -> Self {
         assert!(

@@ -11,8 +11,8 @@
 //! Nothing here knows an engine except the adapters in [`stores`]. Every value that is read is
 //! checked: a benchmark of a store that answers wrongly ends with an error, not with a figure.
 //!
-//! The phases print nothing and read no arguments, and repeat no runs: [`experiments`] do, which ask
-//! one question each and are commands of `evendb` and of `crates/peers`.
+//! A phase measures once. Arguments, rounds and printing are in [`experiments`], which ask one question
+//! each and are commands of `evendb` and of `crates/peers`.
 
 pub mod arrivals;
 pub mod calibrate;

@@ -21,8 +21,8 @@
 //! ```
 //! A key's events are all in one lane, so that they are put in the order of the file, whatever the
 //! number of workers; of different keys the order is that of the file but for what is in flight.
-//! A worker whose lane is empty reads on for all. It waits while another's lane is full; lanes
-//! of workers that ended take nothing, so nobody waits for them.
+//! A worker whose lane is empty reads on for all. It waits while another's lane is full; the lane of a
+//! worker that ended takes nothing, so it is never full.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -44,19 +44,19 @@ pub const VALUE_BYTES_MAX: usize = 64 << 20;
 
 /// A longer line is a bad one.
 const LINE_BYTES_MAX: usize = 4096;
-/// So many bad lines are kept with their reasons.
+/// The number of bad lines that are kept with their reasons.
 const BAD_LINES_KEPT: usize = 5;
-/// A worker reads until its lane has an event, but so many lines in any case.
+/// A worker reads until its lane has an event, but at least this number of lines.
 const LINES_AT_ONCE: usize = 256;
-/// Events in a lane, above which nobody reads on.
+/// The number of events in a lane above which the reader waits.
 const LANE_EVENTS_MAX: usize = 16 * 1024;
 
 /// One event of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Who.
+    /// The application.
     pub app: u32,
-    /// When.
+    /// The moment, in the unit of the log.
     pub timestamp: u64,
     /// The size of the value, if the line says.
     pub bytes: Option<usize>,
@@ -70,10 +70,10 @@ impl Event {
     }
 }
 
-/// The lines that were no events.
+/// The lines that should have been events and were malformed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BadLines {
-    /// How many.
+    /// The number of bad lines.
     pub count: u64,
     /// Numbers (from 1) and reasons of the first few.
     pub first: Vec<(u64, String)>,
@@ -86,7 +86,7 @@ pub struct ReplayedLog {
     pub lines: u64,
     /// Events.
     pub events: u64,
-    /// Lines that were neither events nor comments, empty or the heading.
+    /// Lines that should have been events and were malformed.
     pub bad: BadLines,
 }
 
@@ -226,7 +226,7 @@ struct Lane {
 }
 
 impl LogReplay {
-    /// A replay of the file by so many workers. Lines that say no size get values of `value_bytes`
+    /// A replay of the file by `workers` workers. A line without a size gets a value of `value_bytes`
     /// bytes; `events_max` ends it early.
     ///
     /// # Errors
@@ -467,7 +467,7 @@ mod tests {
 
     #[test]
     fn every_byte_can_come_at_every_place() {
-        // No input may panic; what is no event is counted.
+        // Any input is read without a panic; bad lines are counted.
         let mut random = crate::random::Random::new(5, 0);
         for _ in 0..2000 {
             let alphabet = b"0123456789,  \t\r\n#\x00\xFFx-";

@@ -18,8 +18,8 @@
 //! removes groups whose maker is gone. Not thread-safe beyond what `&self` says: `add` may be
 //! called from any thread.
 //!
-//! What is not here: CPU and I/O limits, and a limit where there are no control groups: then the
-//! caller gets a text that says why, for its report, and runs without.
+//! What is not here: CPU and I/O limits. Without control groups there is no limit: the caller gets the
+//! reason as a text for its report, and runs without.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -56,7 +56,7 @@ pub struct MemoryLimit {
 /// Makes an empty group of at most `bytes` bytes.
 ///
 /// # Errors
-/// Why that is not possible here, for a report: "this run had no memory limit: ...".
+/// The reason why a limit cannot be set here, for a report: "this run had no memory limit: ...".
 pub fn limit(bytes: u64) -> Result<MemoryLimit, String> {
     let read = |path| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
     let places = Places::parse(&read("/proc/mounts")?, &read("/proc/self/cgroup")?)?;
@@ -475,7 +475,7 @@ mod tests {
         assert!(places.limit(1_000_000).is_ok());
     }
 
-    /// The real thing, where it is allowed; elsewhere the reason is printed.
+    /// Limits a real process where that is allowed; elsewhere the reason is printed.
     #[test]
     fn a_process_that_exceeds_the_limit_is_held_to_it() {
         const BYTES: u64 = 24 << 20;

@@ -46,7 +46,7 @@ pub enum Mix {
     C,
     /// Gets of what was inserted lately, and insertions.
     D,
-    /// Scans of up to so many records, and a few puts.
+    /// Scans of up to this number of records, and a few puts.
     E(u32),
     /// Read, modify, write.
     F,
@@ -116,8 +116,8 @@ impl FromStr for Mix {
 
 /// How many records exist while several threads insert at the end.
 ///
-/// `next` hands out numbers; `acknowledged` is the number of records of which all before were put
-/// successfully, so every record below it must be found.
+/// `next` hands out numbers. All records below `acknowledged` were put successfully, so each of them must
+/// be found.
 #[derive(Debug)]
 pub struct Population {
     next: AtomicU64,

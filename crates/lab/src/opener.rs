@@ -9,7 +9,7 @@ use crate::store::{Store, StoreError, StoreResult};
 pub enum Durability {
     /// Nothing for certain: no log, or one that is written when the store pleases.
     Relaxed,
-    /// The death of the process, where the store has such a level; its default otherwise.
+    /// The end of the process, where the store has such a level; the store's default otherwise.
     #[default]
     Process,
     /// Power loss.
@@ -41,9 +41,9 @@ pub struct Settings {
 /// An option of EvenDB that the paper varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// The log of a chunk that is not in RAM may take so many bytes, ten times as many in RAM.
+    /// The most bytes that the log of a chunk may take that is not in RAM; one in RAM, ten times that.
     LogBytes(u64),
-    /// Logs are searched by Bloom filters of so many sections, not by an index.
+    /// Logs are searched by Bloom filters of this number of sections instead of an index.
     BloomSplit(usize),
 }
 
@@ -73,7 +73,7 @@ pub trait Opener: Sync {
     /// The store's own, or that it does not offer what `settings` ask for.
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>>;
 
-    /// The same with an option changed.
+    /// Opens, or creates, the store in `directory` with one option changed.
     ///
     /// # Errors
     /// The store's own, or that it has no such option.
@@ -87,8 +87,8 @@ pub trait Opener: Sync {
         Err(StoreError::new("open", message))
     }
 
-    /// What it is told to plan with where a hard limit of so many bytes holds for the process and its
-    /// page cache: all of it, since most stores divide it by themselves.
+    /// The memory that the store is told to plan with where a hard limit of `limit_bytes` holds for the
+    /// process and its page cache: all of it, since most stores divide it by themselves.
     fn memory_within(&self, limit_bytes: u64) -> u64 {
         limit_bytes
     }

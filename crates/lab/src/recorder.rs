@@ -124,7 +124,7 @@ impl Recorder {
         Self::with_clock(finished, Clock::default())
     }
 
-    /// The same, timed by a clock of the caller's.
+    /// Empty notes whose finished operations are counted in `finished`, timed by a given clock.
     #[must_use]
     pub fn with_clock(finished: Arc<FinishedCounter>, clock: Clock) -> Self {
         Self {

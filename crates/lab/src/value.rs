@@ -12,9 +12,9 @@
 //! Making an 800-byte value costs some 20 ns.
 //!
 //! Checking is exact about the header and the length, and compares either some spots or the whole
-//! body. A value of another record, a torn value, or a value that was never written is found; that
-//! an *older* generation was returned is not, since concurrent writers have no common order; a worker
-//! that remembers what it put itself finds that ([`generation_of`]).
+//! body. It finds a value of another record, a torn value, and a value that was never written. It cannot
+//! find an *older* generation, since concurrent writers have no common order; a worker that remembers
+//! its own puts can ([`generation_of`]).
 
 use std::fmt;
 use std::sync::Arc;
@@ -112,8 +112,8 @@ impl Values {
         self.fill_sized(record, generation, self.value_bytes, target);
     }
 
-    /// The same with a size of its own, which may be less than the header's; the value passes the
-    /// check of values of that size.
+    /// Replaces `target` by the value of this record and generation with another size, which may be less
+    /// than the header's; it passes the check of values of that size.
     pub fn fill_sized(&self, record: u64, generation: u64, bytes: usize, target: &mut Vec<u8>) {
         let words = bytes.saturating_sub(HEADER_BYTES).div_ceil(8);
         // A buffer that is used again keeps its length, so nothing is zeroed first.

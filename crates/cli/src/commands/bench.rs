@@ -3,7 +3,7 @@
 //! The phases share one store: load in key order, then for each distribution and each mix a short
 //! warm-up with the mix's own reads and the measured phase. After a phase that writes, the store's
 //! debt is settled and charged to it. D always runs with the `latest` distribution, and once.
-//! Instead of load and mixes, an event log can be made or replayed from a file (`bench_log`).
+//! Instead of load and mixes, an event log can be made or replayed from a file (`bench_event_log.rs`).
 //!
 //! With a rate the measured phases are open loops; load and warm-up stay closed ones.
 
@@ -29,8 +29,8 @@ use evendb_lab::value::VALUE_BYTES_MIN;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::bench_log::LogArguments;
-use super::bench_words;
+use super::bench_event_log::LogArguments;
+use super::bench_text;
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
 use crate::open::DurabilityArgument;
@@ -44,7 +44,7 @@ const SECONDS_DEFAULT: f64 = 6.0;
 /// Benchmark on a fresh store, with every read checked
 ///
 /// Mixes: P 100 % put; A 50 % put, 50 % get; B 5 % put, 95 % get; C 100 % get; D 5 % insertion, 95 %
-/// get of recent records; E10, E100, E1000 5 % put, 95 % scan of up to so many records; F
+/// get of recent records; E10, E100, E1000 5 % put, 95 % scan of up to 10, 100, 1000 records; F
 /// read-modify-write. Distributions: zipf-simple, zipf-composite, zipf-composite-contiguous,
 /// zipf-composite-suffix, latest, uniform. A wrong answer ends the run with exit code 1.
 ///
@@ -130,7 +130,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             "--value-bytes must be at least {VALUE_BYTES_MIN} and at most 1GiB"
         )));
     }
-    let place = Place::new(arguments.dir.as_deref())?;
+    let place = StoreDirectory::new(arguments.dir.as_deref())?;
     let interrupt = Interrupt::install()?;
     let mut options = Options::new().durability(arguments.durability.into());
     if let Some(budget) = arguments.memory {
@@ -179,7 +179,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     }
     outcome?;
     closed?;
-    if let Some(sentence) = bench_words::shown(&results).filter(|_| !interrupt.raised()) {
+    if let Some(sentence) = bench_text::shown(&results).filter(|_| !interrupt.raised()) {
         writeln!(io::stdout(), "{sentence}")?;
     }
     if interrupt.raised() {
@@ -232,7 +232,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Every mix with every distribution; D, which has its own, once.
+    /// Every mix with every distribution; D, which always uses `latest`, once.
     fn mixes(&self) -> Vec<(Mix, DistributionKind)> {
         let mut phases = Vec::new();
         for &wanted in &self.arguments.distributions {
@@ -248,8 +248,8 @@ impl Bench<'_> {
     /// Says what is going to be measured, and what the figures mean.
     pub fn begin(&self, what: &str, data_bytes: Option<u64>) -> Result<(), Failure> {
         let given = self.arguments.memory.is_some();
-        let memory = bench_words::memory(self.memory_bytes(), given, data_bytes);
-        self.print(&format!("{what}\n{memory}\n\n{}", bench_words::LEGEND))
+        let memory = bench_text::memory(self.memory_bytes(), given, data_bytes);
+        self.print(&format!("{what}\n{memory}\n\n{}", bench_text::LEGEND))
     }
 
     /// The budget that the store has.
@@ -432,12 +432,12 @@ impl Progress for Bar {
 }
 
 /// The store's directory; a temporary one is removed when this is dropped.
-enum Place {
+enum StoreDirectory {
     Given(PathBuf),
     Temporary(tempfile::TempDir),
 }
 
-impl Place {
+impl StoreDirectory {
     fn new(given: Option<&Path>) -> Result<Self, Failure> {
         let Some(path) = given else {
             return tempfile::Builder::new()

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use evendb_lab::calibrate::{self, CalibrateError, Calibration, Settings, limits};
+use evendb_lab::calibrate::{self, CalibrateError, Calibration, CalibrationSettings, limits};
 use serde_json::{Value, json};
 
 use super::bench::parse_seconds;
@@ -39,7 +39,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let interrupt = Interrupt::install()?;
     let directory = arguments.dir.clone().unwrap_or_else(std::env::temp_dir);
-    let mut settings = Settings::new(directory);
+    let mut settings = CalibrationSettings::new(directory);
     settings.time = Duration::from_secs_f64(arguments.seconds);
     let told = io::stderr().is_terminal();
     let step = |name: &str| {

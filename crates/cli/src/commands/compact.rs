@@ -93,7 +93,7 @@ fn as_text(done: &Compaction) -> String {
     )
 }
 
-/// What is left, and what of it is no data.
+/// The bytes that are left, and how many of them hold no records.
 fn on_disk(before: u64, left: &SpaceStats) -> String {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     format!(

@@ -1,7 +1,7 @@
 //! `evendb delete`: removes one key, all keys with a prefix, or all keys.
 //!
-//! An empty prefix is every key's: a script's variable that is not set must not delete everything, so
-//! that takes `--all`.
+//! Every key starts with the empty prefix. A script whose variable is empty must not delete everything
+//! by that, so deleting everything takes `--all`.
 
 use crate::commands::key_arguments::{KeyForm, Keys};
 use crate::failure::{Failure, Success};

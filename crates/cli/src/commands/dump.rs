@@ -33,7 +33,7 @@ pub struct Arguments {
     db: PathBuf,
     #[command(subcommand)]
     what: What,
-    /// Stop after so many records (of the manifest: changes)
+    /// Stop after this number of records (of the manifest: changes)
     #[arg(long, value_name = "RECORDS", global = true)]
     limit: Option<u64>,
     /// Print no values

@@ -15,7 +15,7 @@ use evendb::{Db, Durability, Error, ErrorKind, Keyspace};
 use evendb_lab::readable::{bytes, grouped};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::commands::source;
+use crate::commands::input_stream;
 use crate::failure::{Failure, Success};
 use crate::input::{InputArguments, PairReader, Step};
 use crate::interrupt::Interrupt;
@@ -68,7 +68,7 @@ pub struct Arguments {
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let interrupt = Interrupt::install()?;
-    let (file, size) = source::open(&arguments.file, &interrupt)?;
+    let (file, size) = input_stream::open(&arguments.file, &interrupt)?;
     let mut reader = PairReader::new(file, &arguments.input)?;
     let mut bad = BadLines::new(arguments)?;
     let (database, keyspace) = arguments
@@ -78,46 +78,25 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     reader.set_types(types);
     let bar = progress_bar(size);
     let start = Instant::now();
-    let mut pending = Pending {
+    let pending = Pending {
         keep_raw: arguments.bad_lines.is_some(),
         ..Pending::default()
     };
     let mut written = 0;
-    let mut commit = |pending: &mut Pending, bad: &mut BadLines| {
+    let commit = |pending: &mut Pending, bad: &mut BadLines| {
         written += bar.suspend(|| pending.commit(&database, &keyspace, bad))?;
         Ok(())
     };
-    let mut steps = 0u64;
-    let mut outcome = loop {
-        if interrupt.raised() {
-            break commit(&mut pending, &mut bad);
-        }
-        let told = match reader.step() {
-            Ok(Step::Pair) => {
-                pending.push(&reader);
-                Ok(())
-            }
-            Ok(Step::Bad(why)) => bar.suspend(|| bad.tell(reader.line(), &why, reader.raw())),
-            Ok(Step::End) => break commit(&mut pending, &mut bad),
-            Err(error) => {
-                let failure = Failure::new(format!("line {}", reader.line() + 1), error);
-                break commit(&mut pending, &mut bad).and(Err(failure));
-            }
-        };
-        let full = pending.user_bytes >= arguments.batch_bytes;
-        let flushed = if full {
-            commit(&mut pending, &mut bad)
-        } else {
-            Ok(())
-        };
-        if let Err(failure) = told.and(flushed) {
-            break Err(failure);
-        }
-        steps += 1;
-        if steps.is_multiple_of(PROGRESS_RECORDS) {
-            bar.set_position(reader.bytes());
-        }
-    };
+    let limit = arguments.batch_bytes;
+    let mut outcome = read_all(
+        &mut reader,
+        pending,
+        &mut bad,
+        limit,
+        &interrupt,
+        &bar,
+        commit,
+    );
     // Also after a failure: what was written before it is made durable and told, if it can be.
     drop(keyspace);
     let closed = database.persist().and_then(|()| database.close());
@@ -147,6 +126,46 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     } else {
         Success::Done
     })
+}
+
+/// Reads to the end of the input, and hands each full batch to `commit`; after an interruption or an
+/// error of the input also the one at hand.
+fn read_all(
+    reader: &mut PairReader,
+    mut pending: Pending,
+    bad: &mut BadLines,
+    batch_bytes: u64,
+    interrupt: &Interrupt,
+    bar: &ProgressBar,
+    mut commit: impl FnMut(&mut Pending, &mut BadLines) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut steps = 0u64;
+    while !interrupt.raised() {
+        let told = match reader.step() {
+            Ok(Step::Pair) => {
+                pending.push(reader);
+                Ok(())
+            }
+            Ok(Step::Bad(why)) => bar.suspend(|| bad.tell(reader.line(), &why, reader.raw())),
+            Ok(Step::End) => break,
+            Err(error) => {
+                let failure = Failure::new(format!("line {}", reader.line() + 1), error);
+                return commit(&mut pending, bad).and(Err(failure));
+            }
+        };
+        let full = pending.user_bytes >= batch_bytes;
+        let flushed = if full {
+            commit(&mut pending, bad)
+        } else {
+            Ok(())
+        };
+        told.and(flushed)?;
+        steps += 1;
+        if steps.is_multiple_of(PROGRESS_RECORDS) {
+            bar.set_position(reader.bytes());
+        }
+    }
+    commit(&mut pending, bad)
 }
 
 /// What to tell of the lines that were skipped.

@@ -3,10 +3,10 @@
 use clap::Args;
 use evendb::Keyspace;
 
+use crate::escapes::unhex;
 use crate::failure::Failure;
 use crate::key_types::{self, KeyTypes, Untyped};
 use crate::keys::{ColumnType, KeyEncoder};
-use crate::text::unhex;
 
 /// How keys in the arguments are written.
 #[derive(Args)]

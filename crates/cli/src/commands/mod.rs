@@ -2,8 +2,8 @@
 //! a `run` that carries them out.
 
 pub mod bench;
-mod bench_log;
-mod bench_words;
+mod bench_event_log;
+mod bench_text;
 pub mod calibrate;
 pub mod compact;
 pub mod delete;
@@ -11,11 +11,11 @@ pub mod dump;
 pub mod experiment;
 pub mod get;
 pub mod import;
+mod input_stream;
 mod key_arguments;
 pub mod put;
 pub mod repair;
 pub mod scan;
-mod source;
 pub mod stats;
 mod stats_watch;
 pub mod verify;

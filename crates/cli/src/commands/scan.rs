@@ -41,7 +41,7 @@ pub struct Arguments {
     /// From the last key to the first
     #[arg(long)]
     reverse: bool,
-    /// Stop after so many records
+    /// Stop after this number of records
     #[arg(long, value_name = "RECORDS")]
     limit: Option<u64>,
     /// Print only the number of records

@@ -17,8 +17,8 @@ use crate::output;
 /// Opens the database for reading only: counters count from that moment, sizes are those of the
 /// whole. If a process has the database open, prints the figures that this process wrote last.
 ///
-/// With --watch: a line of rates every so many seconds, of a database that a process has open; its
-/// own interval for writing figures, a second as a rule, is the least. Columns: time since it was
+/// With --watch SECONDS: a line of rates each time, of a database that a process has open; that
+/// process's own interval for writing figures, a second as a rule, is the least. Columns: time since it was
 /// opened; operations a second; gets a second by the component that answered; MiB a second that
 /// users put and that reached the disk, and how many times more that is; MiB of memory used, and
 /// of these by munks, deltas, rows and indexes; MiB that reorganisation owes; chunks and munks;
@@ -36,11 +36,12 @@ pub struct Arguments {
     /// Print one JSON object, or with --watch one a line
     #[arg(long)]
     json: bool,
-    /// Print rates every so many seconds, until interrupted or the database is closed
+    /// Print rates each time this number of seconds has passed, until interrupted or the database is
+    /// closed
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
           value_parser = parse_seconds)]
     watch: Option<f64>,
-    /// With --watch: end after so many lines
+    /// With --watch: end after this number of lines
     #[arg(long, value_name = "LINES", requires = "watch")]
     count: Option<u64>,
 }
@@ -129,8 +130,9 @@ pub(super) fn read_live(dir: &Path) -> Result<LiveStats, Failure> {
     }
 }
 
-/// Whether the owner will write no more. Both are asked: a process that has much to do may be late,
-/// and one in another container is not to be seen.
+/// Whether the process that has the database open will write no more figures. Both the age of the
+/// figures and the process are looked at: a busy process may be late, and a process in another container
+/// cannot be seen.
 pub(super) fn is_dead(live: &LiveStats) -> bool {
     live.is_stale() && live.process_is_alive() != Some(true)
 }

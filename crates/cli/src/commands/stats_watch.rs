@@ -1,9 +1,9 @@
 //! `evendb stats --watch`: rates of a database that another process has open, line by line.
 //!
 //! Lines are appended, not redrawn, so that they can be kept and piped; the heading comes again every
-//! 20 lines. Each line covers the time from one writing of the figures to another, by the owner's
-//! clock, and of an idle database, whose owner writes nothing because nothing changes, the interval. The
-//! owner does not notice: nothing is locked, nothing asked of it.
+//! 20 lines. Each line covers the time from one writing of the figures to another, by the clock of the
+//! process that has the database open (the owner). While the database is idle its owner writes no
+//! figures, and a line covers the interval. The owner is not disturbed: only a file is read.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -22,7 +22,7 @@ const HEADING_LINES: u64 = 20;
 /// How often to look whether the owner has written again, and whether the user wants to stop.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Carries it out.
+/// Prints rates until the user, the number of lines or the end of the database stops it.
 pub(super) fn run(
     dir: &Path,
     seconds: f64,
@@ -71,8 +71,8 @@ pub(super) fn run(
     Ok(Success::Done)
 }
 
-/// Whether somebody opened the database anew meanwhile. An idle owner's uptime is by the file's age, which
-/// the system's clock may have moved a little.
+/// Whether the database was closed and opened again meanwhile. The uptime of an idle owner is computed
+/// from the age of its file, so a change of the system's clock may move it a little.
 fn reopened(last: &LiveStats, now: &LiveStats) -> bool {
     now.process_id() != last.process_id()
         || now.sequence() < last.sequence()
@@ -126,9 +126,9 @@ struct Between {
 }
 
 /// Title, width and value of each column.
-type Column = (&'static str, usize, fn(&Between) -> String);
+type WatchColumn = (&'static str, usize, fn(&Between) -> String);
 
-const COLUMNS: &[Column] = &[
+const COLUMNS: &[WatchColumn] = &[
     ("time", 8, |b| clock(b.now.uptime())),
     ("puts/s", 7, |b| short(b.rate("puts"))),
     ("dels/s", 7, |b| short(b.rate("deletes"))),
@@ -189,7 +189,7 @@ impl Between {
         self.now.get(name).unwrap_or(0) as f64
     }
 
-    /// Growth a second.
+    /// How much a counter grew in a second.
     fn rate(&self, name: &str) -> f64 {
         let of = |live: &LiveStats| live.get(name).unwrap_or(0);
         of(&self.now).saturating_sub(of(&self.last)) as f64 / self.seconds()

@@ -12,7 +12,7 @@ use evendb::Keyspace;
 use evendb_lab::readable::{bytes, grouped};
 
 use crate::commands::import::{blank_lines, progress_bar};
-use crate::commands::source;
+use crate::commands::input_stream;
 use crate::failure::{Failure, Success};
 use crate::input::{InputArguments, PairReader, Step};
 use crate::interrupt::Interrupt;
@@ -48,7 +48,7 @@ pub struct Arguments {
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let interrupt = Interrupt::install()?;
-    let (file, size) = source::open(&arguments.file, &interrupt)?;
+    let (file, size) = input_stream::open(&arguments.file, &interrupt)?;
     let mut reader = PairReader::new(file, &arguments.input)?;
     let (database, keyspace) = arguments.database.open_for_reading()?;
     reader.set_types(key_types::of_imported(&keyspace, reader.wanted())?);
@@ -71,11 +71,11 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 #[derive(Default)]
 struct Expected {
     arena: Vec<u8>,
-    records: Vec<Place>,
+    records: Vec<Span>,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct Span {
     start: usize,
     key_bytes: usize,
     value_bytes: usize,
@@ -125,7 +125,7 @@ impl Expected {
         let start = self.arena.len();
         self.arena.extend_from_slice(key);
         self.arena.extend_from_slice(value);
-        self.records.push(Place {
+        self.records.push(Span {
             start,
             key_bytes: key.len(),
             value_bytes: value.len(),
@@ -134,9 +134,9 @@ impl Expected {
 
     fn sort(&mut self) {
         let arena = &self.arena;
-        let key = |place: &Place| &arena[place.start..place.start + place.key_bytes];
-        // Of equal keys the later line, which lies further back in the arena, comes first and is
-        // the one that stays.
+        let key = |place: &Span| &arena[place.start..place.start + place.key_bytes];
+        // Of equal keys the later line, which has the higher place in the arena, comes first and
+        // stays.
         self.records
             .sort_unstable_by(|a, b| key(a).cmp(key(b)).then(b.start.cmp(&a.start)));
         self.records

@@ -156,14 +156,14 @@ impl InputArguments {
 pub enum Wanted {
     /// The key's bytes as they are.
     Raw,
-    /// One for each column, where it is given.
+    /// A type for each column that is given one.
     Columns(Vec<Option<ColumnType>>),
-    /// Those that the keyspace remembers, if any.
+    /// The types that the keyspace remembers, if any.
     Any,
 }
 
 impl Wanted {
-    /// The types, given what the keyspace remembers; none are the key's bytes as they are.
+    /// The types of the key's columns, given what the keyspace remembers; empty where a key is its bytes.
     pub fn resolve(&self, remembered: Option<&[ColumnType]>) -> Vec<ColumnType> {
         match self {
             Self::Raw => Vec::new(),

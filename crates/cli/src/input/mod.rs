@@ -7,7 +7,7 @@
 //!   is its digits as they are written; what is no key (null, booleans, arrays, objects, a member
 //!   that is not there or there twice) makes a bad line. As a value a text is what it says, and
 //!   anything else its JSON as it is written.
-//! * **scan-tsv**, **scan-json**: see `scanned.rs`; here a key may be empty.
+//! * **scan-tsv**, **scan-json**: see `scan_output.rs`; here a key may be empty.
 //!
 //! Columns are numbers from 1, or names where the input has a header (csv, tsv) or members (jsonl).
 //! The value is one named column; or, without that, what is left beside the key columns: the one
@@ -19,7 +19,7 @@
 //! file of one column too, where it could only be an empty key.
 //!
 //! A bad line is returned as such, with its reason, its number and its bytes; reading goes on with
-//! the next. Nothing is skipped silently.
+//! the next. Every line that is skipped is counted.
 
 mod arguments;
 #[cfg(test)]
@@ -32,7 +32,7 @@ use crate::csv::{self, Fields, Parsed};
 use crate::failure::Failure;
 use crate::json_text::{Json, Kind};
 use crate::keys::{ColumnType, KeyEncoder, TYPES};
-use crate::scanned;
+use crate::scan_output;
 
 /// The longest key a database takes.
 const KEY_BYTES_MAX: usize = 65_535;
@@ -130,7 +130,7 @@ impl PairReader {
         &self.wanted
     }
 
-    /// Reads keys of these types from now on; none are the key's bytes as they are.
+    /// Reads keys of these types from now on; without types a key is its bytes.
     pub fn set_types(&mut self, types: Vec<ColumnType>) {
         self.types = match types.is_empty() && !self.format.is_scanned() {
             true => vec![ColumnType::Text],
@@ -173,8 +173,8 @@ impl PairReader {
             Format::Jsonl => self.pair_of_object(),
             Format::ScanTsv | Format::ScanJson => {
                 let read = match self.format {
-                    Format::ScanTsv => scanned::read_tsv,
-                    _ => scanned::read_json,
+                    Format::ScanTsv => scan_output::read_tsv,
+                    _ => scan_output::read_json,
                 };
                 let line = without_return(&self.raw);
                 read(line, &self.types, &mut self.key, &mut self.value)

@@ -17,24 +17,25 @@ use hdrhistogram::Histogram;
 use rustix::fs::{Advice, OFlags, fadvise, statfs, statvfs};
 
 use super::{
-    BLOCK_BYTES, CalibrateError, Calibration, RANDOM_READ_THREADS, Rate, Settings, Sliced, check,
+    BLOCK_BYTES, CalibrateError, Calibration, CalibrationSettings, RANDOM_READ_THREADS, Rate,
+    Sliced, check,
 };
 use crate::random::Random;
 
 /// Bytes of one sequential read or write.
 const PIECE_BYTES: usize = 1 << 20;
-/// The file is written in so many parts, each with its fdatasync.
+/// The file is written in this number of parts, each with its fdatasync.
 const WRITE_PARTS: u64 = 16;
 /// A smaller file says nothing about a disk.
 const FILE_BYTES_MIN: u64 = 64 << 20;
-/// So much of the free space stays free.
+/// Bytes of the free space that stay free.
 const SPACE_LEFT: u64 = 64 << 20;
 /// The file that is synced.
 const SYNC_FILE_BYTES: u64 = 4 << 20;
 
 /// Measures all that concerns the disk; the figures of memory are left empty.
 pub(super) fn run(
-    settings: &Settings,
+    settings: &CalibrationSettings,
     interrupted: &AtomicBool,
     step: &dyn Fn(&str),
 ) -> Result<Calibration, CalibrateError> {
@@ -101,8 +102,8 @@ impl Drop for Scratch {
     }
 }
 
-/// What is asked for, or what fits.
-fn file_bytes(settings: &Settings) -> Result<u64, CalibrateError> {
+/// The size of the file that is asked for, or less where less fits.
+fn file_bytes(settings: &CalibrationSettings) -> Result<u64, CalibrateError> {
     let directory = &settings.directory;
     let space = statvfs(directory)
         .map_err(|error| CalibrateError::io("look at", directory)(error.into()))?;
@@ -129,7 +130,7 @@ fn in_memory(path: &Path) -> bool {
 fn write(
     path: &Path,
     size: u64,
-    settings: &Settings,
+    settings: &CalibrationSettings,
     interrupted: &AtomicBool,
 ) -> Result<(u64, Sliced), CalibrateError> {
     let failed = || CalibrateError::io("write", path);
@@ -218,7 +219,7 @@ impl DataFile {
 
     fn read_in_order(
         &self,
-        settings: &Settings,
+        settings: &CalibrationSettings,
         interrupted: &AtomicBool,
     ) -> Result<Sliced, CalibrateError> {
         let mut buffer = Aligned::new(PIECE_BYTES);
@@ -246,7 +247,7 @@ impl DataFile {
     fn read_at_random(
         &self,
         threads: usize,
-        settings: &Settings,
+        settings: &CalibrationSettings,
         interrupted: &AtomicBool,
     ) -> Result<Rate, CalibrateError> {
         let mut slices = Vec::new();
@@ -343,7 +344,7 @@ fn sync_file(path: &Path, direct: bool) -> Result<File, CalibrateError> {
     Ok(past_cache.unwrap_or(file))
 }
 
-/// Repeats an operation on so many threads for so long: operations a second, and the median
+/// Repeats an operation on a number of threads for a time: operations a second, and the median
 /// nanoseconds of one.
 fn rate_of<O>(
     threads: usize,

@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use super::{CalibrateError, Settings, Sliced, check};
+use super::{CalibrateError, CalibrationSettings, Sliced, check};
 use crate::random::Random;
 
 /// A cache line that names the next one to look at.
@@ -26,7 +26,7 @@ const HOPS: u32 = 4096;
 
 /// Nanoseconds of one read of memory whose address depends on the read before.
 pub(super) fn latency(
-    settings: &Settings,
+    settings: &CalibrationSettings,
     interrupted: &AtomicBool,
 ) -> Result<Sliced, CalibrateError> {
     let lines = cycle((settings.memory_bytes / size_of::<Line>()).max(2));
@@ -46,7 +46,7 @@ pub(super) fn latency(
 
 /// Bytes one thread copies in a second (each counted once), too far apart for any cache.
 pub(super) fn copy(
-    settings: &Settings,
+    settings: &CalibrationSettings,
     interrupted: &AtomicBool,
 ) -> Result<Sliced, CalibrateError> {
     let length = (settings.memory_bytes / 4).max(1);
@@ -64,7 +64,7 @@ pub(super) fn copy(
 }
 
 fn slices(
-    settings: &Settings,
+    settings: &CalibrationSettings,
     interrupted: &AtomicBool,
     mut measure: impl FnMut(Duration) -> f64,
 ) -> Result<Sliced, CalibrateError> {

@@ -43,7 +43,7 @@ const VALUE_BYTES: f64 = 800.0;
 
 /// How to measure.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct CalibrationSettings {
     /// A directory on the disk in question.
     pub directory: PathBuf,
     /// The time of one measurement. There are eight, and making the file.
@@ -56,7 +56,7 @@ pub struct Settings {
     pub memory_bytes: usize,
 }
 
-impl Settings {
+impl CalibrationSettings {
     /// A run of less than a minute, with one second for each measurement.
     #[must_use]
     pub fn new(directory: PathBuf) -> Self {
@@ -151,13 +151,14 @@ pub struct Calibration {
     pub direct: bool,
     /// Whether the file system is one in memory, so that no disk was measured at all.
     pub in_memory: bool,
-    /// Nanoseconds of a read from memory that no cache holds and nothing predicts.
+    /// Nanoseconds of a read from memory outside all caches, at an address that the processor cannot
+    /// guess.
     pub memory_latency_nanos: Sliced,
     /// Bytes copied in a second by one thread.
     pub memory_copy_bytes_per_second: Sliced,
     /// Reads of 4 KiB at random places by one thread.
     pub random_read: Rate,
-    /// The same by [`RANDOM_READ_THREADS`] threads.
+    /// Reads of 4 KiB at random places by [`RANDOM_READ_THREADS`] threads.
     pub random_read_threads: Rate,
     /// Bytes read in order in a second, by 1 MiB.
     pub sequential_read_bytes_per_second: Sliced,
@@ -165,7 +166,7 @@ pub struct Calibration {
     pub sequential_write_bytes_per_second: Sliced,
     /// Writes of 4 KiB with fdatasync by one thread.
     pub sync: Rate,
-    /// The same by two threads, each with a file of its own.
+    /// Writes of 4 KiB with fdatasync by two threads, each with a file of its own.
     pub sync_two_threads: Rate,
 }
 
@@ -291,12 +292,12 @@ impl Unit {
 
 /// A bound that the machine sets on a store.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limit {
+pub struct MachineLimit {
     /// The name in JSON.
     pub name: &'static str,
     /// What is bounded, for people.
     pub of: &'static str,
-    /// By what, for people.
+    /// What sets the bound, for people.
     pub by: &'static str,
     /// The bound.
     pub value: f64,
@@ -304,7 +305,7 @@ pub struct Limit {
     pub unit: Unit,
 }
 
-impl Limit {
+impl MachineLimit {
     /// How much of the limit was reached by a store that did `measured`, in the limit's unit: 1 is
     /// the limit itself, 0.5 half as good.
     #[must_use]
@@ -330,11 +331,11 @@ impl Limit {
 
 /// The bounds that these figures set.
 #[must_use]
-pub fn limits(figures: &Calibration) -> Vec<Limit> {
+pub fn limits(figures: &Calibration) -> Vec<MachineLimit> {
     let copy = figures.memory_copy_bytes_per_second.median;
     let read = figures.sequential_read_bytes_per_second.median;
     let get_nanos = 2.0 * figures.memory_latency_nanos.median + VALUE_BYTES / copy * 1e9;
-    let limit = |name, of, value, unit, by| Limit {
+    let limit = |name, of, value, unit, by| MachineLimit {
         name,
         of,
         by,
@@ -406,18 +407,18 @@ pub fn limits(figures: &Calibration) -> Vec<Limit> {
 pub enum CalibrateError {
     /// The disk is too full for a file that would tell anything.
     NoSpace {
-        /// Where.
+        /// The directory.
         directory: PathBuf,
         /// Bytes that are free for this user.
         free_bytes: u64,
-        /// Bytes that must be.
+        /// Bytes that must be free.
         needed_bytes: u64,
     },
     /// A call to the system failed.
     Io {
         /// What was being done.
         doing: &'static str,
-        /// To which file or directory.
+        /// The file or directory of the call.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
@@ -478,7 +479,7 @@ impl std::error::Error for CalibrateError {
 /// No space, no permission, another error of the system, or the interruption. Files are removed
 /// in every case.
 pub fn run(
-    settings: &Settings,
+    settings: &CalibrationSettings,
     interrupted: &AtomicBool,
     step: &dyn Fn(&str),
 ) -> Result<Calibration, CalibrateError> {
@@ -506,8 +507,8 @@ fn check(interrupted: &AtomicBool) -> Result<(), CalibrateError> {
 pub(crate) mod tests {
     use super::*;
 
-    fn settings(directory: &Path) -> Settings {
-        Settings {
+    fn settings(directory: &Path) -> CalibrationSettings {
+        CalibrationSettings {
             directory: directory.to_owned(),
             time: Duration::from_millis(10),
             slices: 3,

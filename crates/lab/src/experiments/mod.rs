@@ -3,32 +3,32 @@
 //!
 //! ```text
 //!   Experiment (arguments) --> compare: round 1: store a, store b, ...   round 2: ...
-//!                                          |  each in a process of its own (isolated)
+//!                                          |  each in a process of its own (`processes`)
 //!                                          v
 //!                              measure: opens, runs, returns figures as JSON
 //!                                          |
 //!                              report: all rounds of all stores --> a table
 //! ```
-//! A process of its own, so that no store's memory, caches or background work touches another's
-//! figures. Between two, files are written out and dropped from the page cache. A limit on memory
+//! Each store has a process of its own, so that its memory, caches and background work stay out of the
+//! figures of the others. Between two processes files are written out and dropped from the page cache. A limit on memory
 //! set from outside (`scripts/with-memory-limit`) holds for all of them.
 //!
 //! What is here: arguments, measuring, tables. What is not: adapters (see [`crate::stores`] and
 //! `crates/peers`).
 
 pub mod batches;
-pub mod isolated;
-pub mod many;
-pub mod memory;
+pub mod disk_space;
+pub mod many_databases;
+pub mod memory_overshoot;
+pub mod memory_split;
 pub mod paper;
 pub mod pauses;
-pub mod relaxed;
+pub mod processes;
+mod processor_stalls;
 pub mod reopen;
-pub mod space;
-pub mod split;
-mod stops;
-pub mod sync;
+pub mod synced_puts;
 pub mod table;
+pub mod unsynced_puts;
 
 use clap::Subcommand;
 use serde_json::Value;
@@ -71,7 +71,7 @@ pub struct Common {
 pub struct Measured {
     /// The store's name.
     pub store: String,
-    /// From 0.
+    /// The round's number, from 0.
     pub round: usize,
     /// What [`Measure::measure`] returned.
     pub figures: Value,
@@ -111,21 +111,21 @@ pub trait Measure {
 #[derive(Subcommand, Clone, Debug)]
 pub enum Experiment {
     /// How far resident memory goes above the memory budget (EvenDB only)
-    Memory(memory::Arguments),
+    Memory(memory_overshoot::Arguments),
     /// How long opening takes after `kill -9`, and whether everything acknowledged is there
     Reopen(reopen::Arguments),
     /// What many open databases cost one process that hardly uses them
-    Many(many::Arguments),
+    Many(many_databases::Arguments),
     /// The longest pause of a put, get and scan through a long ingest
     Pauses(pauses::Arguments),
     /// What overwrites and deletes leave on the disk, for how long, and what paying for it costs
-    Space(space::Arguments),
+    Space(disk_space::Arguments),
     /// Whether memory is split well between chunks in RAM and single rows (EvenDB only)
-    Split(split::Arguments),
+    Split(memory_split::Arguments),
     /// Puts that survive power loss, by number of threads, beside the disk's own `fdatasync` rate
-    Sync(sync::Arguments),
-    /// Puts that nobody syncs, and what they write
-    Relaxed(relaxed::Arguments),
+    Sync(synced_puts::Arguments),
+    /// Puts without a sync, and what they write
+    Relaxed(unsynced_puts::Arguments),
     /// Whether writes in batches are ever slower, record for record, than puts one by one
     Batches(batches::Arguments),
     /// The evaluation of the EvenDB paper: every figure and table, at any scale; writes results.jsonl
@@ -152,10 +152,10 @@ impl Experiment {
             Experiment::Relaxed(arguments) => arguments,
             Experiment::Batches(arguments) => arguments,
             Experiment::Paper(arguments) => return arguments.run(openers),
-            // Those that ask no store themselves.
+            // These two start no process by `processes`.
             Experiment::Report(arguments) => return arguments.run(),
         };
-        isolated::run(measure, openers)
+        processes::run(measure, openers)
     }
 }
 
@@ -177,8 +177,8 @@ fn in_fresh_store<T>(
     Ok(done)
 }
 
-/// The text that each round of each store left, in the order of stores; the figures of such an
-/// experiment are of kinds that no median of rounds does justice to.
+/// The text that each round of each store left, in the order of stores: for experiments whose figures
+/// have no useful median over rounds.
 fn texts(results: &[Measured]) -> String {
     let mut results: Vec<&Measured> = results.iter().collect();
     results.sort_by_key(|one| (one.store.clone(), one.round));

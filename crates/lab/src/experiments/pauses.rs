@@ -5,12 +5,12 @@
 //!            readers and scanners beside, closed loop    ticker: the machine's own noise
 //! ```
 //! Every operation is timed. A machine that others use stops threads too: after each step longer
-//! than a millisecond its thread asks the system how long it was ready to run and did not, and the
-//! pause without that is reported beside. (Waiting behind the store's own threads for a core is in
+//! than a millisecond its thread asks the system how long it was ready and waited for a processor, and
+//! the pause less that time is reported beside. (Waiting behind the store's own threads for a core is in
 //! the first figure only.) The ticker sleeps a millisecond at a time and notes by how much it wakes
 //! too late; before the run, a thread that only spins notes its longest gap on the idle store. And
-//! where the system allows it the stops of whole processors are noted (`stops.rs`): "rest" is the
-//! longest pause without the time at which one stood still.
+//! where the system allows it the stalls of whole processors are noted (`processor_stalls.rs`): "rest"
+//! is the longest pause less the time in which one stood still.
 
 use std::fmt;
 use std::path::Path;
@@ -30,12 +30,12 @@ use crate::opener::{Durability, Opener};
 use crate::recorder::{OperationKind, Recorder, RunError};
 use crate::store::{Figure, Store};
 
-use super::stops::{Stops, Watch};
+use super::processor_stalls::{ProcessorStalls, StallWatch};
 use super::{Common, Failure, Measure, Measured};
 
 /// A step longer than this is looked at.
 const LONG: Duration = Duration::from_millis(1);
-/// One longer than this is remembered, to be held against the machine's stops.
+/// A step longer than this is remembered, to be compared with the machine's stalls.
 const REMEMBERED: Duration = Duration::from_millis(5);
 /// Steps after which a thread reads its waiting time anew, so that little of it is older.
 const REFRESH_STEPS: u64 = 512;
@@ -69,9 +69,9 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    fn settings_of(&self) -> Settings {
+    fn settings_of(&self) -> PauseSettings {
         let mib = if self.common.quick { 64 } else { self.size_mib };
-        Settings {
+        PauseSettings {
             data_bytes: mib << 20,
             times: self.times,
             writers: self.writers,
@@ -79,7 +79,7 @@ impl Arguments {
             scanners: self.scanners,
             seconds_max: self.seconds_max,
             seed: self.common.seed,
-            ..Settings::default()
+            ..PauseSettings::default()
         }
     }
 }
@@ -126,9 +126,9 @@ impl Measure for Arguments {
     }
 }
 
-/// What to run.
+/// The sizes and threads of a run.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct PauseSettings {
     /// Bytes of keys and values to load.
     pub data_bytes: u64,
     /// Bytes of a value.
@@ -147,9 +147,9 @@ pub struct Settings {
     pub seed: u64,
 }
 
-impl Default for Settings {
+impl Default for PauseSettings {
     fn default() -> Self {
-        Settings {
+        PauseSettings {
             data_bytes: 1 << 30,
             value_bytes: 800,
             times: 3.0,
@@ -165,26 +165,27 @@ impl Default for Settings {
 /// The pauses of one kind of operation.
 #[derive(Clone, Debug)]
 pub struct Pauses {
-    /// The kind.
+    /// The kind of operation.
     pub kind: &'static str,
-    /// Operations.
+    /// The number of operations.
     pub count: u64,
     /// Median, p99, p99.9, p99.99 and the longest, in nanoseconds.
     pub percentiles: [u64; 5],
-    /// The longest without the time in which the thread was ready and not running.
+    /// The longest pause, less the time in which the thread was ready and waited for a processor.
     pub longest_own_nanos: u64,
-    /// The longest without the time at which the machine stood still, if that was watched.
+    /// The longest pause, less the time in which the machine stood still, if that was watched.
     pub longest_rest_nanos: Option<u64>,
-    /// Pauses above 5 and 20 ms, whatever the reason.
+    /// The number of pauses above 5 and 20 ms, whatever the reason.
     pub above: [u64; 2],
-    /// The same, without the time in which the thread was ready and not running.
+    /// The number of pauses above 5 and 20 ms that are left without the time in which the thread was
+    /// ready and waited for a processor.
     pub above_own: [u64; 2],
 }
 
-/// What came out.
+/// What the experiment found.
 #[derive(Clone, Debug)]
-pub struct Report {
-    /// The store.
+pub struct PauseReport {
+    /// The store's name.
     pub store: String,
     /// Pauses by kind.
     pub pauses: Vec<Pauses>,
@@ -198,7 +199,7 @@ pub struct Report {
     /// How often a processor stood still in the run, and the longest time in nanoseconds; `None` where
     /// the system does not let us watch.
     pub stops: Option<(usize, u64)>,
-    /// The store's own figures over both phases.
+    /// The store's own figures over loading and overwriting.
     pub figures: Vec<Figure>,
 }
 
@@ -206,7 +207,7 @@ pub struct Report {
 ///
 /// # Errors
 /// The store's error, or what was wrong with its answer.
-pub fn run(store: &dyn Store, settings: &Settings) -> Result<Report, RunError> {
+pub fn run(store: &dyn Store, settings: &PauseSettings) -> Result<PauseReport, RunError> {
     let dataset = Dataset::of_size(settings.data_bytes, settings.value_bytes, settings.seed);
     let spun = longest_gap(Duration::from_secs(2));
     let started = Instant::now();
@@ -218,7 +219,7 @@ pub fn run(store: &dyn Store, settings: &Settings) -> Result<Report, RunError> {
     let started = Instant::now();
     let (outcomes, ticks, stops) = thread::scope(|scope| {
         let ticker = scope.spawn(|| tick(&stop));
-        let watch = Watch::start(scope, &stop);
+        let watch = StallWatch::start(scope, &stop);
         let limiter = scope.spawn(|| {
             while !stop.load(Ordering::Relaxed)
                 && started.elapsed().as_secs_f64() < settings.seconds_max
@@ -257,7 +258,7 @@ pub fn run(store: &dyn Store, settings: &Settings) -> Result<Report, RunError> {
     for outcome in outcomes {
         all.merge(&outcome??);
     }
-    Ok(Report {
+    Ok(PauseReport {
         store: store.name(),
         pauses: all.pauses(stops.as_ref()),
         bytes_overwritten: all.recorder.user_bytes_written,
@@ -297,7 +298,7 @@ enum Role {
 }
 
 impl Role {
-    fn of(number: usize, settings: &Settings) -> Role {
+    fn of(number: usize, settings: &PauseSettings) -> Role {
         match number {
             _ if number < settings.writers => Role::Writer,
             _ if number < settings.writers + settings.readers => Role::Reader,
@@ -318,7 +319,7 @@ impl Role {
         store: &dyn Store,
         number: usize,
         dataset: &Dataset,
-        settings: &Settings,
+        settings: &PauseSettings,
         (left, total): (&AtomicU64, u64),
         stop: &AtomicBool,
     ) -> Result<Notes, RunError> {
@@ -372,7 +373,7 @@ struct Notes {
     recorder: Recorder,
     steps: u64,
     waited_nanos: u64,
-    /// Long steps without the time spent ready and not running, by kind.
+    /// Long steps by kind, less the time in which the thread was ready and waited for a processor.
     own: [Histogram<u64>; OperationKind::ALL.len()],
     /// Very long steps: when, how long, and of which kind.
     remembered: Vec<(Instant, Duration, OperationKind)>,
@@ -427,8 +428,8 @@ impl Notes {
         self.remembered.extend_from_slice(&other.remembered);
     }
 
-    /// The longest of a kind without what the machine stood still.
-    fn longest_rest(&self, kind: OperationKind, stops: &Stops) -> u64 {
+    /// The longest pause of a kind, less the time in which the machine stood still.
+    fn longest_rest(&self, kind: OperationKind, stops: &ProcessorStalls) -> u64 {
         let of_kind = self.remembered.iter().filter(|step| step.2 == kind);
         let rest = of_kind.map(|&(start, took, _)| took - stops.within(start, start + took));
         // What is not remembered is shorter.
@@ -440,7 +441,7 @@ impl Notes {
             .max(least)
     }
 
-    fn pauses(&self, stops: Option<&Stops>) -> Vec<Pauses> {
+    fn pauses(&self, stops: Option<&ProcessorStalls>) -> Vec<Pauses> {
         let above = |histogram: &Histogram<u64>| {
             [5_000_000, 20_000_000].map(|nanos| histogram.count_between(nanos, u64::MAX))
         };
@@ -468,14 +469,14 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 600_000_000_000, 3).expect("the bounds are valid constants")
 }
 
-/// How long this thread has been ready to run and was not running; 0 where the system does not say.
+/// How long this thread has been ready and waiting for a processor; 0 where the system does not say.
 fn ready_nanos() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let second = text.split_whitespace().nth(1);
     second.and_then(|nanos| nanos.parse().ok()).unwrap_or(0)
 }
 
-/// The longest time in which a thread that only looks at the clock did not get to.
+/// The longest gap between two looks of a thread that only looks at the clock.
 fn longest_gap(time: Duration) -> u64 {
     let start = Instant::now();
     let (mut last, mut longest) = (start, Duration::ZERO);
@@ -499,7 +500,7 @@ fn tick(stop: &AtomicBool) -> Histogram<u64> {
     late
 }
 
-impl Report {
+impl PauseReport {
     /// For a file.
     #[must_use]
     pub fn to_json(&self) -> Value {
@@ -545,7 +546,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for PauseReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mib = (self.bytes_overwritten >> 20) as f64;
         writeln!(
@@ -622,10 +623,10 @@ mod tests {
 
     #[test]
     fn a_small_ingest_is_reported() {
-        let settings = Settings {
+        let settings = PauseSettings {
             data_bytes: 1 << 20,
             value_bytes: 100,
-            ..Settings::default()
+            ..PauseSettings::default()
         };
         let report = run(&MemoryStore::new(), &settings).unwrap();
         let put = report

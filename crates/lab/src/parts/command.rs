@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{PartsError, Settings, Yardsticks, run as run_parts};
+use super::{PartsError, PartsSettings, Yardsticks, run as run_parts};
 
 const USAGE: &str = "usage: parts [--size-mib N] [--rounds N] [--ops N] [--dir DIRECTORY] [WORDS]
 
@@ -37,7 +37,7 @@ pub fn run(yardsticks: &mut dyn FnMut(&Path) -> Result<Yardsticks, PartsError>) 
 }
 
 fn measure(
-    settings: &Settings,
+    settings: &PartsSettings,
     yardsticks: &mut dyn FnMut(&Path) -> Result<Yardsticks, PartsError>,
 ) -> Result<(), PartsError> {
     fs::create_dir_all(&settings.directory)?;
@@ -51,8 +51,8 @@ fn measure(
     run_parts(settings, &mut yardsticks, &mut |row| println!("{row}"))
 }
 
-fn parse(mut arguments: impl Iterator<Item = String>) -> Option<Settings> {
-    let mut settings = Settings {
+fn parse(mut arguments: impl Iterator<Item = String>) -> Option<PartsSettings> {
+    let mut settings = PartsSettings {
         data_bytes: 512 << 20,
         rounds: 3,
         operations: 1_000_000,
@@ -80,7 +80,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Option<Settings> {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Option<Settings> {
+    fn parsed(line: &str) -> Option<PartsSettings> {
         parse(line.split_whitespace().map(str::to_owned))
     }
 

@@ -10,7 +10,7 @@ use evendb::bench_parts::load_munks;
 use evendb::{Db, Options};
 
 use super::memory::{get_round, scan_round};
-use super::{PartsError, Reader, Row, Settings, Target, median};
+use super::{PartRow, PartsError, PartsSettings, Reader, Target, median};
 use crate::dataset::{Dataset, key_of};
 use crate::process::ProcessUsage;
 use crate::random::Random;
@@ -21,7 +21,7 @@ const VALUE_BYTES: usize = 800;
 ///
 /// # Errors
 /// The engine's own, and those of reading files.
-pub fn run(settings: &Settings, report: &mut dyn FnMut(&Row)) -> Result<(), PartsError> {
+pub fn run(settings: &PartsSettings, report: &mut dyn FnMut(&PartRow)) -> Result<(), PartsError> {
     let puts = settings.wants(PUT_CPU) || settings.wants(PUT_PAUSE);
     let reads = settings.wants(GET) || settings.wants(SCAN);
     if !puts && !reads && !settings.wants(LOAD) {
@@ -61,10 +61,10 @@ fn load(database: &Db, dataset: &Dataset) -> Result<(), PartsError> {
 }
 
 fn measure_reads(
-    settings: &Settings,
+    settings: &PartsSettings,
     dataset: &Dataset,
     database: &Db,
-    report: &mut dyn FnMut(&Row),
+    report: &mut dyn FnMut(&PartRow),
 ) -> Result<(), PartsError> {
     let engine = Engine(database);
     // Munks load in the background where reads ask for them: read until gets come from RAM.
@@ -87,7 +87,7 @@ fn measure_reads(
     let stats = database.stats();
     let share = stats.gets.munk as f64 / stats.gets.munk.max(1).max(total(&stats)) as f64;
     for (part, unit, figure) in [(GET, "ns", gets), (SCAN, "M/s", scans)] {
-        report(&Row {
+        report(&PartRow {
             part: part.to_owned(),
             unit,
             figure,
@@ -95,7 +95,7 @@ fn measure_reads(
             target: Target::None,
         });
     }
-    report(&Row {
+    report(&PartRow {
         part: "  share of gets served by munks".to_owned(),
         unit: "%",
         figure: share * 100.0,
@@ -112,10 +112,10 @@ fn total(stats: &evendb::Stats) -> u64 {
 
 /// Uniform overwrites: every chunk is checkpointed and rebalanced in turn.
 fn measure_puts(
-    settings: &Settings,
+    settings: &PartsSettings,
     dataset: &Dataset,
     database: &Db,
-    report: &mut dyn FnMut(&Row),
+    report: &mut dyn FnMut(&PartRow),
 ) -> Result<(), PartsError> {
     let mut value = Vec::new();
     dataset.values.fill(0, 0, &mut value);
@@ -159,7 +159,7 @@ fn measure_puts(
         ),
     ];
     for (part, unit, figure, target) in rows {
-        report(&Row {
+        report(&PartRow {
             part: part.to_owned(),
             unit,
             figure,
@@ -180,10 +180,10 @@ fn cpu_nanos(before: Option<ProcessUsage>, after: Option<ProcessUsage>, count: u
 /// Loads all munks of a database that was just opened, nothing of it in the page cache, beside
 /// reading the same files from end to end.
 fn measure_loads(
-    settings: &Settings,
+    settings: &PartsSettings,
     directory: &Path,
     options: &Options,
-    report: &mut dyn FnMut(&Row),
+    report: &mut dyn FnMut(&PartRow),
 ) -> Result<(), PartsError> {
     let (mut loads, mut reads) = (Vec::new(), Vec::new());
     for _ in 0..settings.rounds {
@@ -195,7 +195,7 @@ fn measure_loads(
         forget_files(directory)?;
         reads.push(read_files(directory)?);
     }
-    report(&Row {
+    report(&PartRow {
         part: LOAD.to_owned(),
         unit: "MB/s",
         figure: median(loads),

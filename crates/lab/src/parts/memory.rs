@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use evendb::bench_parts::{ChunkIndex, DeltaSet, MunkSet};
 
-use super::{CpuClock, PartsError, Reader, Row, Settings, Target, Yardstick, median};
+use super::{CpuClock, PartRow, PartsError, PartsSettings, Reader, Target, Yardstick, median};
 use crate::dataset::{Dataset, key_of};
 use crate::permutation::Permutation;
 use crate::random::Random;
@@ -17,7 +17,7 @@ const CHUNK_BYTES: u64 = 10 << 20;
 const SCAN_RECORDS: usize = 1000;
 
 /// Lookups in an index of 50,000 chunks.
-pub fn index(settings: &Settings, report: &mut dyn FnMut(&Row)) {
+pub fn index(settings: &PartsSettings, report: &mut dyn FnMut(&PartRow)) {
     const CHUNKS: u64 = 50_000;
     const APART: u64 = 12_000;
     let part = "index lookup, 50,000 chunks";
@@ -50,7 +50,7 @@ pub fn index(settings: &Settings, report: &mut dyn FnMut(&Row)) {
         ours.push(time(&|key| index.find(key)));
         theirs.push(time(&below));
     }
-    report(&Row {
+    report(&PartRow {
         part: part.to_owned(),
         unit: "ns",
         figure: median(ours),
@@ -64,10 +64,10 @@ pub fn index(settings: &Settings, report: &mut dyn FnMut(&Row)) {
 /// # Errors
 /// The yardsticks' own.
 pub fn puts(
-    settings: &Settings,
+    settings: &PartsSettings,
     value_bytes: usize,
     yardsticks: &mut [Box<dyn Yardstick>],
-    report: &mut dyn FnMut(&Row),
+    report: &mut dyn FnMut(&PartRow),
 ) -> Result<(), PartsError> {
     let dataset = Dataset::of_size(settings.data_bytes, value_bytes, 1);
     let lows = chunk_lows(&dataset);
@@ -104,7 +104,7 @@ pub fn puts(
                 figures.push(nanos(started.elapsed(), dataset.records));
             }
         }
-        report(&Row {
+        report(&PartRow {
             part,
             unit: "ns",
             figure: median(ours),
@@ -130,10 +130,10 @@ enum Read {
 /// # Errors
 /// The yardsticks' own.
 pub fn reads(
-    settings: &Settings,
+    settings: &PartsSettings,
     value_bytes: usize,
     yardsticks: &mut [Box<dyn Yardstick>],
-    report: &mut dyn FnMut(&Row),
+    report: &mut dyn FnMut(&PartRow),
 ) -> Result<(), PartsError> {
     let parts = [
         (
@@ -177,7 +177,7 @@ pub fn reads(
                 })?;
             }
         }
-        report(&Row {
+        report(&PartRow {
             part: part.clone(),
             unit: if matches!(read, Read::Get) {
                 "ns"
@@ -201,7 +201,7 @@ fn absorb(
     dataset: &Dataset,
     munks: &MunkSet,
     value: &[u8],
-    report: &mut dyn FnMut(&Row),
+    report: &mut dyn FnMut(&PartRow),
 ) {
     let deltas = DeltaSet::beside(munks);
     let mut random = Random::new(2, 0);
@@ -212,7 +212,7 @@ fn absorb(
     let after = munks.absorb(&deltas);
     let elapsed = started.elapsed();
     assert!(after.bytes() > 0, "the munks are there");
-    report(&Row {
+    report(&PartRow {
         part: part.to_owned(),
         unit: "us",
         figure: elapsed.as_secs_f64() * 1e6 / munks.chunks() as f64,
@@ -235,7 +235,7 @@ impl Reader for Munks<'_> {
 
 /// Nanoseconds of a get, or millions of records a second of a scan.
 pub(super) fn get_round(
-    settings: &Settings,
+    settings: &PartsSettings,
     dataset: &Dataset,
     round: usize,
     reader: &dyn Reader,
@@ -245,7 +245,7 @@ pub(super) fn get_round(
 
 /// Millions of records a second of scans whose values are touched.
 pub(super) fn scan_round(
-    settings: &Settings,
+    settings: &PartsSettings,
     dataset: &Dataset,
     round: usize,
     reader: &dyn Reader,
@@ -254,7 +254,7 @@ pub(super) fn scan_round(
 }
 
 fn read_round(
-    settings: &Settings,
+    settings: &PartsSettings,
     dataset: &Dataset,
     read: Read,
     round: usize,

@@ -1,7 +1,7 @@
 //! Benchmarks of the engine's parts, each beside its target and beside yardsticks.
 //!
 //! ```text
-//!   run(Settings, yardsticks) -> [Row]     one row: figure | target | met or missed | yardsticks
+//!   run(PartsSettings, yardsticks) -> [PartRow]     one row: figure | target | met or missed | yardsticks
 //!     memory   index, delta, munk: the parts alone, through the engine's index
 //!     engine   put in all, pauses of puts, gets and scans through the whole, loading munks
 //! ```
@@ -15,8 +15,8 @@
 //! count; these parts never wait. Where waiting is what is measured (pauses, loads) it is wall
 //! time, and put in all is the CPU time of the whole process.
 //!
-//! What this does not do: it checks no answers beyond their presence (the driver does), and it
-//! judges a target that is relative to LMDB only where LMDB is among the yardsticks.
+//! That a key is found is all that is checked of an answer (the driver checks values). A target relative
+//! to LMDB is judged only where LMDB is among the yardsticks.
 
 pub mod command;
 pub mod engine;
@@ -32,7 +32,7 @@ use parking_lot::RwLock;
 
 /// What is measured, and on how much data.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct PartsSettings {
     /// Bytes of keys and values of the data set of every part.
     pub data_bytes: u64,
     /// Rounds of which the median is taken.
@@ -45,7 +45,7 @@ pub struct Settings {
     pub only: String,
 }
 
-impl Settings {
+impl PartsSettings {
     /// Whether a part is wanted.
     #[must_use]
     pub fn wants(&self, part: &str) -> bool {
@@ -56,9 +56,9 @@ impl Settings {
 /// What a part ought to reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Target {
-    /// At most so many of the row's unit.
+    /// At most this figure, in the row's unit.
     AtMost(f64),
-    /// At most so many times LMDB's figure.
+    /// At most this multiple of LMDB's figure.
     TimesLmdb(f64),
     /// At least this share of the named yardstick's rate; the unit is one of rate.
     ShareOf(&'static str, f64),
@@ -68,7 +68,7 @@ pub enum Target {
 
 /// One figure beside its target.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct PartRow {
     /// What was measured.
     pub part: String,
     /// The unit of all figures of the row.
@@ -81,13 +81,13 @@ pub struct Row {
     pub target: Target,
 }
 
-impl Row {
+impl PartRow {
     fn beside(&self, name: &str) -> Option<f64> {
         let found = self.beside.iter().find(|(other, _)| other == name);
         found.map(|(_, figure)| *figure)
     }
 
-    /// Whether the target is met; `None` where there is none or nothing to compare with.
+    /// Whether the target is met; `None` without a target or without the figure to compare with.
     #[must_use]
     pub fn met(&self) -> Option<bool> {
         match self.target {
@@ -99,7 +99,7 @@ impl Row {
     }
 }
 
-impl fmt::Display for Row {
+impl fmt::Display for PartRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let target = match self.target {
             Target::AtMost(most) => format!("<= {most} {}", self.unit),
@@ -144,7 +144,7 @@ pub trait Yardstick {
     /// the cost of making them is the caller's to keep small.
     ///
     /// # Errors
-    /// The map's own.
+    /// Those of the map.
     fn put_all(
         &mut self,
         count: u64,
@@ -154,13 +154,13 @@ pub trait Yardstick {
     /// Lends a reader for as long as `body` runs.
     ///
     /// # Errors
-    /// The map's own.
+    /// Those of the map.
     fn read(&self, body: &mut dyn FnMut(&dyn Reader)) -> Result<(), PartsError>;
 
     /// Empties the map.
     ///
     /// # Errors
-    /// The map's own.
+    /// Those of the map.
     fn clear(&mut self) -> Result<(), PartsError>;
 }
 
@@ -233,9 +233,9 @@ impl Reader for OrderedMap {
 /// # Errors
 /// Those of the engine and of the yardsticks.
 pub fn run(
-    settings: &Settings,
+    settings: &PartsSettings,
     yardsticks: &mut [Box<dyn Yardstick>],
-    report: &mut dyn FnMut(&Row),
+    report: &mut dyn FnMut(&PartRow),
 ) -> Result<(), PartsError> {
     memory::index(settings, report);
     for value_bytes in [100, 800] {
@@ -282,8 +282,8 @@ pub fn median(mut figures: Vec<f64>) -> f64 {
 mod tests {
     use super::*;
 
-    fn row(figure: f64, target: Target, lmdb: Option<f64>) -> Row {
-        Row {
+    fn row(figure: f64, target: Target, lmdb: Option<f64>) -> PartRow {
+        PartRow {
             part: "p".to_owned(),
             unit: "ns",
             figure,
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn all_parts_run_on_a_little_data() {
         let directory = tempfile::tempdir().unwrap();
-        let settings = Settings {
+        let settings = PartsSettings {
             data_bytes: 1 << 20,
             rounds: 1,
             operations: 500,

@@ -5,7 +5,7 @@
 //! and 9 (latencies and what serves gets) of A's in figure 6; 4 (space) and table 2 (resources) of
 //! figure 3's. Table 3 is about the distributions alone, and a test.
 //!
-//! All sizes are multiples of the memory, which the paper had 16 GiB of: everything scales together.
+//! All sizes are multiples of the memory, of which the paper had 16 GiB: everything scales together.
 
 use crate::distribution::{DistributionKind, THETA_DEFAULT};
 use crate::mix::Mix;
@@ -94,7 +94,7 @@ impl Cell {
         }
     }
 
-    /// Where it runs beside others: cells of the same data share one loaded store.
+    /// The cells that it shares one loaded store with: those of the same data.
     pub fn family(&self) -> Family {
         let events = matches!(self.work, Work::Ingest | Work::Analytics);
         Family {
@@ -104,8 +104,7 @@ impl Cell {
         }
     }
 
-    /// Phases that leave the store's data as they find it come first, those that leave it least as
-    /// it was last.
+    /// The place among the phases of a family: the more a phase changes the data, the later it comes.
     fn order(&self) -> usize {
         let Work::Mix {
             mix, distribution, ..
@@ -126,7 +125,7 @@ impl Cell {
         }
     }
 
-    /// Unique within its experiment.
+    /// The cell's name, unique within its experiment.
     pub fn name(&self) -> String {
         self.to_string()
     }
@@ -163,7 +162,7 @@ impl fmt::Display for Cell {
 /// What cells of one loaded store have in common.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Family {
-    /// An event log; else records.
+    /// Whether the data is an event log; records if not.
     pub events: bool,
     pub data_bytes: u64,
     pub variant: Option<Variant>,
@@ -184,10 +183,10 @@ impl fmt::Display for Family {
 #[derive(Clone, Debug)]
 pub struct Wanted {
     pub figures: Vec<String>,
-    /// Empty: all of the paper.
+    /// The mixes; all of the paper's if empty.
     pub mixes: Vec<Mix>,
     pub distributions: Vec<DistributionKind>,
-    /// Empty: the paper's.
+    /// The sizes of the data in bytes; the paper's if empty.
     pub sizes: Vec<u64>,
     pub ingests: Vec<u64>,
     pub memory_bytes: u64,

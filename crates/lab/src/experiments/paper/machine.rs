@@ -62,7 +62,7 @@ fn filesystem_of(directory: &Path, mounts: &str) -> Option<String> {
             let text = format!("{} ({})", fields.next()?, fields.next()?);
             directory.starts_with(place).then_some((place.len(), text))
         })
-        // Of two on the same place the later one is seen.
+        // Of two mounts on the same place the later one is seen.
         .max_by_key(|(length, _)| *length)
         .map(|(_, text)| text)
 }

@@ -12,7 +12,7 @@ use crate::distribution::Distribution;
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::event_log::{AnalyticsWorker, EventLog, IngestWorker};
 use crate::experiments::Failure;
-use crate::experiments::space::disk_bytes;
+use crate::experiments::disk_space::disk_bytes;
 use crate::mix::{LoadWorker, Mix, MixWorker, Population, SweepWorker};
 use crate::opener::{Opener, Settings};
 use crate::phase_result::PhaseResult;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Disks that a store is used with read about so much, at random.
+/// About what the disks of stores read in a second, at random places.
 const WARM_BYTES_PER_SECOND: f64 = (256 << 20) as f64;
 
 /// Seconds of warming before a phase of `seconds`: with data beyond the memory until that has been
@@ -48,7 +48,7 @@ pub struct Method {
     pub value_bytes: usize,
     pub seed: u64,
     pub seconds: f64,
-    /// Loading may take so long.
+    /// The longest that loading may take.
     pub load_max: Duration,
 }
 
@@ -147,7 +147,7 @@ impl Measurement<'_> {
                 }
             };
             // Warmed by reads of the phase's kind, since a store may keep other things for gets than for
-            // scans; not by writes, whose debt would not be the phase's (but for the few of E).
+            // scans. Writes (except the few of E) would leave a debt that is not the phase's.
             if mix != Mix::P {
                 let reads = match mix {
                     Mix::E(_) => mix,
@@ -221,7 +221,7 @@ impl Measurement<'_> {
                 }
                 Work::Analytics => {
                     let scans = phase(cell, Some(method.seconds * 3.0), true);
-                    // Taken beyond the end by workers that found nothing left.
+                    // The workers of the ingest took numbers beyond the end.
                     let population = Arc::new(Population::new(events));
                     let result = run(store, &scans, &|thread| {
                         let population = Arc::clone(&population);
@@ -255,7 +255,7 @@ impl Measurement<'_> {
             });
             let done = body();
             ended.store(true, Ordering::Relaxed);
-            // It panics nowhere; the course is left out if it did.
+            // If the watcher panicked, the course is short.
             let _ = watcher.join();
             done
         });

@@ -16,7 +16,7 @@ mod measure;
 pub mod report;
 mod results_file;
 
-use super::{Failure, isolated};
+use super::{Failure, processes};
 use crate::calibrate;
 use crate::distribution::DistributionKind;
 use crate::memory_limit::{self, MemoryLimit};
@@ -93,7 +93,7 @@ pub struct Arguments {
     child: Option<String>,
 }
 
-/// RocksDB as it comes, with its write buffers, does not fit half of it.
+/// The least scale at which RocksDB with its default write buffers fits.
 const QUICK_SCALE: f64 = 1.0 / 64.0;
 /// For the estimate: bytes a second, and seconds for what surrounds a phase.
 const LOAD_BYTES_PER_SECOND: f64 = 80e6;
@@ -232,16 +232,16 @@ impl Arguments {
         families: &[(Family, Vec<Cell>)],
         openers: &[Box<dyn Opener>],
     ) -> Result<(), Failure> {
-        let stores = isolated::chosen(&self.stores, openers)?;
-        let mut plan: Vec<Step> = Vec::new();
+        let stores = processes::chosen(&self.stores, openers)?;
+        let mut plan: Vec<PlannedStep> = Vec::new();
         for (number, (family, cells)) in families.iter().enumerate() {
             for round in 0..self.rounds() {
                 for &store in &stores {
                     let own = cells.iter().filter(|cell| cell.concerns(store));
                     let own: Vec<Cell> = own.copied().collect();
-                    // Loading alone is nobody's question.
+                    // A step that would only load measures nothing that a figure asks for.
                     if own.iter().any(|cell| cell.experiment != "load") {
-                        plan.push(Step {
+                        plan.push(PlannedStep {
                             number,
                             family: *family,
                             cells: own,
@@ -291,10 +291,10 @@ impl Arguments {
         measured.and(reported)
     }
 
-    /// What the machine can do, to be put beside; null, and said so, where that cannot be measured.
+    /// What the machine can do, for the report; null, with a message, where that cannot be measured.
     fn calibrate(&self) -> Value {
         eprintln!("what the machine can do, half a minute");
-        let mut settings = calibrate::Settings::new(self.out.clone());
+        let mut settings = calibrate::CalibrationSettings::new(self.out.clone());
         if self.quick {
             (settings.time, settings.file_bytes) = (Duration::from_millis(300), 256 << 20);
         }
@@ -308,13 +308,13 @@ impl Arguments {
         }
     }
 
-    fn run_plan(&self, plan: &[Step], results: &ResultsFile) -> Result<(), Failure> {
+    fn run_plan(&self, plan: &[PlannedStep], results: &ResultsFile) -> Result<(), Failure> {
         let finished = results.finished()?;
-        let is_done = |step: &&Step| {
+        let is_done = |step: &&PlannedStep| {
             let mut cells = step.cells.iter();
             cells.all(|cell| finished.contains(&key(cell, &step.store, step.round)))
         };
-        let (done, left): (Vec<&Step>, Vec<&Step>) = plan.iter().partition(is_done);
+        let (done, left): (Vec<&PlannedStep>, Vec<&PlannedStep>) = plan.iter().partition(is_done);
         if !done.is_empty() {
             eprintln!(
                 "{} of {} steps were finished before",
@@ -355,7 +355,7 @@ impl Arguments {
         }
     }
 
-    fn run_step(&self, step: &Step, results: &ResultsFile) -> Result<(), Failure> {
+    fn run_step(&self, step: &PlannedStep, results: &ResultsFile) -> Result<(), Failure> {
         let directory = self.data_directory();
         remove(&directory)?;
         fs::create_dir_all(&directory)?;
@@ -399,14 +399,14 @@ impl Arguments {
         Err(why.into())
     }
 
-    /// A guess, which the run corrects.
-    fn seconds_of(&self, step: &Step) -> f64 {
+    /// How long a step takes, as a guess that the run corrects.
+    fn seconds_of(&self, step: &PlannedStep) -> f64 {
         let warm = warm_seconds(self.seconds(), self.memory_bytes(), step.family.data_bytes);
         let phase = warm + self.seconds() + PHASE_OVERHEAD_SECONDS;
         step.family.data_bytes as f64 / LOAD_BYTES_PER_SECOND + step.cells.len() as f64 * phase
     }
 
-    fn print_plan(&self, plan: &[Step]) -> Result<(), Failure> {
+    fn print_plan(&self, plan: &[PlannedStep]) -> Result<(), Failure> {
         for step in plan {
             println!("{}, {}, round {}", step.family, step.store, step.round + 1);
             for cell in &step.cells {
@@ -424,8 +424,8 @@ impl Arguments {
     }
 }
 
-/// One process to start.
-struct Step {
+/// One process that is to be started.
+struct PlannedStep {
     /// The family's number, for the child.
     number: usize,
     family: Family,
@@ -434,7 +434,7 @@ struct Step {
     round: usize,
 }
 
-/// How long it will take, by how long the guesses were off so far.
+/// The time that is left, corrected by how far the guesses were off so far.
 struct Estimate {
     left_seconds: f64,
     guessed: f64,

@@ -32,7 +32,7 @@ enum Shown {
     Skew,
 }
 
-struct Figure {
+struct PaperFigure {
     title: &'static str,
     /// What it shows, and what the paper found.
     words: &'static str,
@@ -51,8 +51,8 @@ const WRITTEN: Shown = Shown::Compared(
 );
 const SPACE: Shown = Shown::Compared("Bytes on the disk by bytes of data", &[Quantity::Space]);
 
-const FIGURES: [Figure; 14] = [
-    Figure {
+const FIGURES: [PaperFigure; 14] = [
+    PaperFigure {
         title: "Figure 3: ingestion",
         words: "Only puts, of events in the order of time. The paper: 256 GB in 1.1 hours, RocksDB \
                 in 4.85 (4.4 times as long), with an even rate where RocksDB stalls, and a write \
@@ -61,7 +61,7 @@ const FIGURES: [Figure; 14] = [
         part: Part::All,
         shows: &[RATES, Shown::ThroughputCourses, WRITTEN],
     },
-    Figure {
+    PaperFigure {
         title: "Table 2: resources of ingestion",
         words: "What the ingestion of the most data used, until nothing was owed any more. The \
                 paper, 256 GB, EvenDB and RocksDB: 1.1 and 4.85 hours; 14.6 and 10.4 hours of CPU; \
@@ -78,7 +78,7 @@ const FIGURES: [Figure; 14] = [
             ],
         )],
     },
-    Figure {
+    PaperFigure {
         title: "Figure 4: space",
         words: "The blocks of all files, after each ingestion and in its course; 1 is no waste. The \
                 paper: logs grow linearly with the data, and both stores end 15 to 17 % above it.",
@@ -86,7 +86,7 @@ const FIGURES: [Figure; 14] = [
         part: Part::All,
         shows: &[SPACE, Shown::SpaceCourses],
     },
-    Figure {
+    PaperFigure {
         title: "Figure 5: analytics on the event log",
         words: "95 % scans of the last minute of one application and 5 % puts, straight after the \
                 ingestion. The paper: done 20 to 30 % sooner than by RocksDB, which is slow for 10 \
@@ -95,7 +95,7 @@ const FIGURES: [Figure; 14] = [
         part: Part::All,
         shows: &[RATES, Shown::ThroughputCourses],
     },
-    Figure {
+    PaperFigure {
         title: "Figure 6: throughput of the mixes",
         words: "Each mix and distribution by the size of the data. What the paper says beside the \
                 ratios in the table: faster than RocksDB in all of E with zipf-composite, up to 3.2 \
@@ -104,7 +104,7 @@ const FIGURES: [Figure; 14] = [
         part: Part::All,
         shows: &[RATES],
     },
-    Figure {
+    PaperFigure {
         title: "Figure 7: write amplification of puts",
         words: "Bytes sent to storage for each byte put, with what is owed after the run paid and \
                 charged. The paper, 64 GB, EvenDB and RocksDB: 1.3 and 3.1 zipf-composite, 1.1 and \
@@ -113,7 +113,7 @@ const FIGURES: [Figure; 14] = [
         part: Part::Mix("P"),
         shows: &[WRITTEN],
     },
-    Figure {
+    PaperFigure {
         title: "Figure 8: tail latency",
         words: "The time within which 95 (the paper's), 99 and 99.9 of 100 gets and puts of mix A \
                 were done. The paper: both faster than RocksDB's with zipf-composite; with \
@@ -132,7 +132,7 @@ const FIGURES: [Figure; 14] = [
             ],
         )],
     },
-    Figure {
+    PaperFigure {
         title: "Figure 9: what answers the gets",
         words: "Which part of EvenDB answered the gets of mix A. Munk, delta and row cache are \
                 memory; log and SSTable may be reads from the disk; absent keys were in none. The \
@@ -142,7 +142,7 @@ const FIGURES: [Figure; 14] = [
         part: Part::Mix("A"),
         shows: &[Shown::ComponentShares, Shown::ComponentLatencies],
     },
-    Figure {
+    PaperFigure {
         title: "Figure 10: skew",
         words: "Throughput by the skew theta of the Zipf distribution: the larger, the fewer keys \
                 take the operations. The paper: less skew is slower in both stores, for gets of \
@@ -151,14 +151,14 @@ const FIGURES: [Figure; 14] = [
         part: Part::All,
         shows: &[RATES],
     },
-    Figure {
+    PaperFigure {
         title: "Table 3: frequency of the top key",
         words: "How often the most popular key occurs, computed for the sizes of figure 10.",
         experiment: "figure-10",
         part: Part::All,
         shows: &[Shown::Skew],
     },
-    Figure {
+    PaperFigure {
         title: "Table 4: beside PebblesDB",
         words: "Throughput beside PebblesDB's by the number of threads. The paper, by PebblesDB: P \
                 0.9 to 2.8 times, A 0.9 to 1.6, B and C 1.4 to 2.3, D 1 to 2, E 1 to 3.4, F 0.8 to \
@@ -167,7 +167,7 @@ const FIGURES: [Figure; 14] = [
         part: Part::All,
         shows: &[RATES],
     },
-    Figure {
+    PaperFigure {
         title: "Figure 11: threads",
         words: "Throughput by the number of worker threads. More threads than the machine has cores \
                 cannot go faster unless they wait for the disk. The paper: 12 threads do 7.7 times \
@@ -176,7 +176,7 @@ const FIGURES: [Figure; 14] = [
         part: Part::All,
         shows: &[RATES],
     },
-    Figure {
+    PaperFigure {
         title: "Figure 12: sensitivity to settings",
         words: "EvenDB with other settings than its defaults: how large a chunk's log may grow, and \
                 into how many parts its Bloom filter is split. The paper: logs of 128 KB are three \
@@ -186,7 +186,7 @@ const FIGURES: [Figure; 14] = [
         part: Part::All,
         shows: &[RATES],
     },
-    Figure {
+    PaperFigure {
         title: "Load: putting the data in",
         words: "How fast the data of the other figures were put in, in the order of their keys. The \
                 paper does not show this.",

@@ -12,7 +12,7 @@
 //! was not measured. A figure that a store does not give is missing, never zero.
 //!
 //! What is not here: measuring, and plots. A report can be written while a run goes on, and again
-//! afterwards; whoever wants to draw has every figure in `results.jsonl`.
+//! afterwards. Every figure is in `results.jsonl`, for drawing with other programs.
 
 mod document;
 mod figures;

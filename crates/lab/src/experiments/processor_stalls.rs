@@ -2,30 +2,30 @@
     target_os = "linux",
     expect(unsafe_code, reason = "a thread's scheduling class")
 )]
-//! When the machine itself stood still: what no store can do anything about.
+//! When a processor of the machine stood still, which delays any store.
 //!
 //! One thread per processor, bound to it and of real-time priority, sleeps a millisecond at a time.
-//! It goes before all other threads, so where it wakes [`LATE`] too late, nobody ran on that processor
-//! or the kernel itself did: a virtual machine's host ran others.
+//! It goes before all other threads. Where it wakes more than [`LATE`] too late, no thread ran on that
+//! processor: the kernel itself did, or the host of a virtual machine ran another one.
 //!
-//! Needs the right to real-time priority (root, as a rule); who has it not is told so, and nothing is
-//! noted. Not here: what was stopped. A pause that lies over a stop of any processor is taken to have
-//! waited for it, though it may have run on another.
+//! Needs the right to real-time priority (root, as a rule); without it nothing is noted, and the report
+//! says so. What was running when a processor stalled is not known: a pause that overlaps a stall of any
+//! processor is taken to have waited for it, though its thread may have run on another.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// By far more than the kernel takes to wake a thread that goes before all others.
+/// Far more than the kernel takes to wake a thread that goes before all others.
 const LATE: Duration = Duration::from_millis(2);
 const SLEEP: Duration = Duration::from_millis(1);
 
-/// Stops of all processors: from when to when.
+/// Stalls of all processors: from when to when.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stops(Vec<(Instant, Instant)>);
+pub(super) struct ProcessorStalls(Vec<(Instant, Instant)>);
 
-impl Stops {
-    /// How many there were, and the longest.
+impl ProcessorStalls {
+    /// The number of stalls, and the longest.
     pub(super) fn count_and_longest(&self) -> (usize, Duration) {
         let longest = self.0.iter().map(|&(from, to)| to - from).max();
         (self.0.len(), longest.unwrap_or_default())
@@ -47,21 +47,21 @@ impl Stops {
     }
 }
 
-/// The threads that watch.
-pub(super) struct Watch<'s>(Vec<ScopedJoinHandle<'s, Option<Stops>>>);
+/// The threads that watch for stalls, one for each processor.
+pub(super) struct StallWatch<'s>(Vec<ScopedJoinHandle<'s, Option<ProcessorStalls>>>);
 
-impl<'s> Watch<'s> {
+impl<'s> StallWatch<'s> {
     /// Begins to watch, until `stop`.
-    pub(super) fn start(scope: &'s Scope<'s, '_>, stop: &'s AtomicBool) -> Watch<'s> {
+    pub(super) fn start(scope: &'s Scope<'s, '_>, stop: &'s AtomicBool) -> StallWatch<'s> {
         let watchers = processors()
             .into_iter()
             .map(|processor| scope.spawn(move || watch(processor, stop)))
             .collect();
-        Watch(watchers)
+        StallWatch(watchers)
     }
 
-    /// What all saw; `None` if one of them could not.
-    pub(super) fn finish(self) -> Option<Stops> {
+    /// The stalls that all threads saw; `None` if one of them could not watch.
+    pub(super) fn finish(self) -> Option<ProcessorStalls> {
         let mut all = Vec::new();
         if self.0.is_empty() {
             return None;
@@ -70,16 +70,16 @@ impl<'s> Watch<'s> {
             all.extend(watcher.join().ok()??.0);
         }
         all.sort();
-        Some(Stops(all))
+        Some(ProcessorStalls(all))
     }
 }
 
-fn watch(processor: usize, stop: &AtomicBool) -> Option<Stops> {
+fn watch(processor: usize, stop: &AtomicBool) -> Option<ProcessorStalls> {
     bind(processor)?;
     let mut stops = Vec::new();
     let mut woke = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        // From the last time on, so that a stop while this thread runs itself counts too.
+        // From the last time on, so that a stall while this thread runs itself counts too.
         let due = woke + SLEEP;
         thread::sleep(SLEEP);
         woke = Instant::now();
@@ -87,7 +87,7 @@ fn watch(processor: usize, stop: &AtomicBool) -> Option<Stops> {
             stops.push((due, woke));
         }
     }
-    Some(Stops(stops))
+    Some(ProcessorStalls(stops))
 }
 
 /// The processors on which this process may run.
@@ -131,7 +131,7 @@ mod tests {
     fn overlapping_stops_count_once_and_only_within() {
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
-        let stops = Stops(vec![(at(10), at(20)), (at(15), at(25)), (at(40), at(50))]);
+        let stops = ProcessorStalls(vec![(at(10), at(20)), (at(15), at(25)), (at(40), at(50))]);
         let within = |from, to| stops.within(at(from), at(to)).as_millis();
         assert_eq!(within(0, 100), 25);
         assert_eq!(within(12, 18), 6);
@@ -144,9 +144,9 @@ mod tests {
     fn watchers_end() {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
-            let watch = Watch::start(scope, &stop);
+            let watch = StallWatch::start(scope, &stop);
             stop.store(true, Ordering::Relaxed);
-            // What they saw is the machine's affair.
+            // How many stalls there were depends on the machine.
             drop(watch.finish());
         });
     }

@@ -6,12 +6,12 @@
 //! * with a point or an exponent, a text fits where it is what the float rounds to at as many digits
 //!   as the text has, or the shortest text that means the float: `0.1`, `1.10`, `1e23`, and
 //!   `0.10000000000000001` (a tenth at 17 digits) fit;
-//! * what would become infinite, or zero though it is not, does not fit.
+//! * a number that is finite, or other than zero, must stay so to fit.
 
 use std::fmt::{Debug, Display, LowerExp};
 use std::str::FromStr;
 
-use crate::text::shown;
+use crate::escapes::shown;
 
 /// More digits than any float has.
 const DIGITS_MAX: usize = 800;
@@ -22,11 +22,11 @@ pub trait Float: Copy + FromStr + Debug + Display + LowerExp {
     const NAME: &'static str;
     /// The one NaN that is read from text.
     const NAN: Self;
-    /// Whether it is NaN, infinite, zero.
+    /// Which of NaN, infinite, zero or any other number it is.
     fn is(self) -> Special;
 }
 
-/// What a float is that has no digits.
+/// The kinds of floats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Special {
     /// Finite, not zero.
@@ -79,7 +79,7 @@ pub fn read<F: Float>(text: &[u8]) -> Result<F, String> {
     }
 }
 
-/// A decimal number without its sign: the digits from the first to the last that is no zero, and the
+/// A decimal number without its sign: the digits from the first to the last other than zero, and the
 /// exponent of the first of them.
 #[derive(Debug)]
 struct Digits {

@@ -1,4 +1,4 @@
-//! Puts that nobody syncs: their throughput, and how many bytes are written for each byte put.
+//! Experiment `relaxed`: the throughput of puts without a sync, and the bytes written for each byte put.
 //!
 //! Every store is opened at its weakest level; the head of its adapter says what that is. Data is
 //! loaded in key order and its debt settled; then threads overwrite, and the bytes that the process
@@ -54,7 +54,7 @@ impl Arguments {
         if self.common.quick { 32 } else { self.size_mib }
     }
 
-    /// A phase of so many seconds; of all that the workers have to do without.
+    /// A phase of a number of seconds; without one, until the workers have nothing left to do.
     fn phase(&self, name: &str, distribution: &str, seconds: Option<f64>) -> Phase {
         Phase {
             name: name.to_owned(),

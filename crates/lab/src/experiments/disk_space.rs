@@ -4,11 +4,11 @@
 //!   load -> overwrite `times` the data (uniform) -> settle -> overwrite again by Zipf -> settle
 //!        -> delete the first half, key by key in batches -> watch the directory shrink
 //! ```
-//! Live bytes are keys and values; bytes on disk are allocated blocks of all files in the store's
-//! directory, the commit log included and beside (it is of fixed size: what the disk holds over what
-//! lives is told without it, and with it); write amplification is what the process wrote to files over
-//! what it put, debt paid. The watch ends when nothing has changed for a while below the least limit,
-//! and tells what was written for it.
+//! Live bytes are keys and values. Bytes on disk are the allocated blocks of all files in the store's
+//! directory. The commit log has a fixed size, so the ratio of bytes on disk to live bytes is told with
+//! it and without it. Write amplification is what the process wrote to files by what it put, debt paid.
+//! The watch ends when the directory is below the least limit and has not changed for a while; it tells
+//! what was written meanwhile.
 
 use std::fmt;
 use std::path::Path;
@@ -56,16 +56,16 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    fn settings_of(&self) -> Settings {
+    fn settings_of(&self) -> SpaceSettings {
         let mib = if self.common.quick { 64 } else { self.size_mib };
-        Settings {
+        SpaceSettings {
             data_bytes: mib << 20,
             times: self.times,
             distributions: self.distributions.clone(),
             threads: self.threads,
             delete_half: !self.keep,
             seed: self.common.seed,
-            ..Settings::default()
+            ..SpaceSettings::default()
         }
     }
 }
@@ -118,9 +118,9 @@ impl Measure for Arguments {
     }
 }
 
-/// What to run.
+/// The sizes and steps of a run.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct SpaceSettings {
     /// Bytes of keys and values to load.
     pub data_bytes: u64,
     /// Bytes of a value.
@@ -135,15 +135,15 @@ pub struct Settings {
     pub delete_half: bool,
     /// How long to wait for the space of what was deleted.
     pub wait: Duration,
-    /// How long the disk must not have changed for that to end before, once it holds little.
+    /// The wait ends early once the disk holds little and has not changed for this time.
     pub unchanged: Duration,
     /// The seed of keys, values and operations.
     pub seed: u64,
 }
 
-impl Default for Settings {
+impl Default for SpaceSettings {
     fn default() -> Self {
-        Settings {
+        SpaceSettings {
             data_bytes: 1 << 30,
             value_bytes: 800,
             times: 3.0,
@@ -159,7 +159,7 @@ impl Default for Settings {
 
 /// The state after a step.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct SpaceStep {
     /// What was done.
     pub name: String,
     /// Seconds it took, paying the debt included.
@@ -172,7 +172,7 @@ pub struct Step {
     pub disk_bytes: u64,
     /// The most bytes on disk during the step.
     pub disk_bytes_max: u64,
-    /// Bytes of those on disk that do not count.
+    /// Bytes on disk that do not count: a commit log of fixed size.
     pub fixed_bytes: u64,
     /// Bytes the store wrote to files other than a commit log, where nothing was put and it is known.
     pub written_bytes: Option<u64>,
@@ -182,15 +182,15 @@ pub struct Step {
     pub figures: Vec<Figure>,
 }
 
-/// What came out.
+/// What the experiment found.
 #[derive(Clone, Debug)]
-pub struct Report {
-    /// The store.
+pub struct SpaceReport {
+    /// The store's name.
     pub store: String,
-    /// Bytes on disk that do not count.
+    /// Bytes on disk that do not count: a commit log of fixed size.
     pub fixed_bytes: u64,
-    /// In order.
-    pub steps: Vec<Step>,
+    /// The state after each step, in order.
+    pub steps: Vec<SpaceStep>,
     /// When the disk held little again after the deletion.
     pub returned: Vec<Returned>,
 }
@@ -202,7 +202,7 @@ pub struct Returned {
     pub tenths: u64,
     /// Whether bytes that do not count were counted.
     pub with_fixed: bool,
-    /// Seconds from the last deletion, if it came there.
+    /// Seconds from the last deletion until then; `None` if it did not get there.
     pub seconds: Option<f64>,
 }
 
@@ -217,7 +217,7 @@ fn limits() -> Vec<Returned> {
     limits.map(limit).to_vec()
 }
 
-/// How long the disk must not have changed for the watch to end.
+/// The watch ends when the disk has not changed for this time.
 const UNCHANGED: Duration = Duration::from_secs(4);
 
 /// Runs on an empty store in `directory`. Before the deletion is watched nothing is settled: the
@@ -228,11 +228,11 @@ const UNCHANGED: Duration = Duration::from_secs(4);
 pub fn run(
     store: &dyn Store,
     directory: &Path,
-    settings: &Settings,
-    progress: &mut dyn FnMut(&Step),
-) -> Result<Report, RunError> {
+    settings: &SpaceSettings,
+    progress: &mut dyn FnMut(&SpaceStep),
+) -> Result<SpaceReport, RunError> {
     let dataset = Dataset::of_size(settings.data_bytes, settings.value_bytes, settings.seed);
-    let mut report = Report {
+    let mut report = SpaceReport {
         store: store.name(),
         fixed_bytes: fixed_bytes(store),
         steps: Vec::new(),
@@ -248,7 +248,7 @@ pub fn run(
         threads: settings.threads,
         live_bytes: dataset.data_bytes(),
     };
-    let mut step = |step: Step| {
+    let mut step = |step: SpaceStep| {
         progress(&step);
         report.steps.push(step);
     };
@@ -272,42 +272,7 @@ pub fn run(
         step(watched.phase(kind.name(), operations, &overwrite)?);
     }
     if settings.delete_half {
-        let live_bytes = dataset.data_bytes() / 2;
-        let before = files_written(&store.stats());
-        let started = Instant::now();
-        delete(store, 0..dataset.records / 2)?;
-        let deleted = Instant::now();
-        let mut disk_bytes_max = 0;
-        let mut last = (0, Instant::now());
-        let disk_bytes = loop {
-            let bytes = disk_bytes(directory);
-            disk_bytes_max = disk_bytes_max.max(bytes);
-            report.note_returned(bytes, live_bytes, deleted.elapsed());
-            if bytes != last.0 {
-                last = (bytes, Instant::now());
-            }
-            let returned = report.returned.last().map(|one| one.seconds.is_some());
-            if (returned == Some(true) && last.1.elapsed() > settings.unchanged)
-                || deleted.elapsed() > settings.wait
-            {
-                break bytes;
-            }
-            thread::sleep(Duration::from_millis(50));
-        };
-        let figures = store.stats();
-        let after = files_written(&figures);
-        let step = Step {
-            name: "delete half".to_owned(),
-            seconds: (deleted - started).as_secs_f64(),
-            settle_seconds: 0.0,
-            live_bytes,
-            disk_bytes,
-            disk_bytes_max,
-            fixed_bytes: report.fixed_bytes,
-            written_bytes: after.zip(before).map(|(after, before)| after - before),
-            write_amplification: None,
-            figures,
-        };
+        let step = watched.delete_half(&dataset, settings, &mut report)?;
         progress(&step);
         report.steps.push(step);
     }
@@ -340,12 +305,57 @@ struct Watched<'a> {
 }
 
 impl Watched<'_> {
+    /// Deletes the first half of the records, and watches the directory shrink.
+    fn delete_half(
+        &self,
+        dataset: &Dataset,
+        settings: &SpaceSettings,
+        report: &mut SpaceReport,
+    ) -> Result<SpaceStep, RunError> {
+        let live_bytes = dataset.data_bytes() / 2;
+        let before = files_written(&self.store.stats());
+        let started = Instant::now();
+        delete(self.store, 0..dataset.records / 2)?;
+        let deleted = Instant::now();
+        let mut disk_bytes_max = 0;
+        let mut last = (0, Instant::now());
+        let disk_bytes = loop {
+            let bytes = disk_bytes(self.directory);
+            disk_bytes_max = disk_bytes_max.max(bytes);
+            report.note_returned(bytes, live_bytes, deleted.elapsed());
+            if bytes != last.0 {
+                last = (bytes, Instant::now());
+            }
+            let returned = report.returned.last().map(|one| one.seconds.is_some());
+            if (returned == Some(true) && last.1.elapsed() > settings.unchanged)
+                || deleted.elapsed() > settings.wait
+            {
+                break bytes;
+            }
+            thread::sleep(Duration::from_millis(50));
+        };
+        let figures = self.store.stats();
+        let after = files_written(&figures);
+        Ok(SpaceStep {
+            name: "delete half".to_owned(),
+            seconds: (deleted - started).as_secs_f64(),
+            settle_seconds: 0.0,
+            live_bytes,
+            disk_bytes,
+            disk_bytes_max,
+            fixed_bytes: report.fixed_bytes,
+            written_bytes: after.zip(before).map(|(after, before)| after - before),
+            write_amplification: None,
+            figures,
+        })
+    }
+
     fn phase(
         &self,
         name: &str,
         operations: u64,
         worker_of: &dyn Fn(usize) -> Box<dyn Worker>,
-    ) -> Result<Step, RunError> {
+    ) -> Result<SpaceStep, RunError> {
         let phase = Phase {
             name: name.to_owned(),
             distribution: String::new(),
@@ -376,7 +386,7 @@ impl Watched<'_> {
         });
         let result = result?;
         let disk_bytes = disk_bytes(self.directory);
-        Ok(Step {
+        Ok(SpaceStep {
             name: name.to_owned(),
             seconds: started.elapsed().as_secs_f64(),
             settle_seconds: result.settle_seconds,
@@ -437,7 +447,7 @@ pub fn disk_bytes(directory: &Path) -> u64 {
         .sum()
 }
 
-impl Report {
+impl SpaceReport {
     /// For a file.
     #[must_use]
     pub fn to_json(&self) -> Value {
@@ -488,7 +498,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for SpaceStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         write!(
@@ -522,7 +532,7 @@ impl fmt::Display for Step {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SpaceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fixed = self.fixed_bytes as f64 / f64::from(1 << 20);
         writeln!(
@@ -556,11 +566,11 @@ mod tests {
 
     #[test]
     fn a_small_run_is_reported() {
-        let settings = Settings {
+        let settings = SpaceSettings {
             data_bytes: 1 << 20,
             value_bytes: 100,
             unchanged: Duration::ZERO,
-            ..Settings::default()
+            ..SpaceSettings::default()
         };
         let directory = tempfile::tempdir().unwrap();
         let store = MemoryStore::new();

@@ -3,21 +3,21 @@
 //! ```text
 //! scan-tsv    key TAB value                  without types, or of one type `str`
 //!             column TAB ... column TAB value
-//!             \k key TAB value               a key that is not of the types (no space behind \k)
+//!             \k key TAB value               a key of other bytes than the types make (no space behind \k)
 //! scan-json   {"key":KEY,"value":VALUE}
 //!             VALUE, and KEY as bytes:       "text", or {"hex":"00ff"} where it is no UTF-8
 //!             KEY of columns:                [column, ...]
 //! ```
-//! Fields of the first are escaped as `text.rs` says. In an array `str` is as VALUE, `bytes` a text of
+//! Fields of the first are escaped as `escapes.rs` says. In an array `str` is as VALUE, `bytes` a text of
 //! hexadecimal digits, a number a number, and what JSON has no number for (NaN, infinities) a text.
 
 use std::borrow::Cow;
 
+use crate::escapes::{unescape, unhex};
 use crate::json_text::{Json, Kind};
 use crate::keys::{ColumnType, KeyEncoder};
-use crate::text::{unescape, unhex};
 
-/// What a field of a key begins with that is not of the types.
+/// What a key begins with that is printed whole, since its bytes do not fit the types.
 pub const WHOLE_KEY: &[u8] = b"\\k";
 
 /// Whether keys of these types are their own bytes.

@@ -1,4 +1,4 @@
-//! The workloads of `evendb bench` that are no mixes: the paper's event log, and a log from a file.
+//! The workloads of `evendb bench` beside the mixes: the paper's event log, and a log from a file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use evendb_lab::readable::{bytes, grouped};
 use serde_json::{Value, json};
 
 use super::bench::{self, Bench};
-use super::source;
+use super::input_stream;
 use crate::failure::Failure;
 use crate::output;
 
@@ -34,12 +34,12 @@ pub struct LogArguments {
 }
 
 impl LogArguments {
-    /// Whether one of these takes the place of the mixes.
+    /// Whether an event log takes the place of the mixes.
     pub fn given(&self) -> bool {
         self.event_log || self.replay.is_some()
     }
 
-    /// Runs what was asked for.
+    /// Runs the event log that was asked for.
     pub fn run(&self, bench: &mut Bench<'_>) -> Result<(), Failure> {
         match &self.replay {
             Some(path) => replay(bench, path),
@@ -47,7 +47,7 @@ impl LogArguments {
         }
     }
 
-    /// What the report states of these.
+    /// The settings of the event log, for the report.
     pub fn settings(&self, replayed: Option<&ReplayedLog>) -> Value {
         json!({
             "event_log": self.event_log,
@@ -104,8 +104,8 @@ fn replay(bench: &mut Bench<'_>, path: &Path) -> Result<(), Failure> {
     let arguments = bench.arguments;
     let threads = usize::from(arguments.threads);
     let value_bytes = arguments.value_bytes as usize;
-    source::refuse_directory(path)?;
-    // The count ends the reading, not the workers: their shares of the file are not alike.
+    input_stream::refuse_directory(path)?;
+    // The count ends the reading. It cannot end the workers, whose shares of the file differ.
     let log = LogReplay::open(path, threads, value_bytes, arguments.ops, arguments.seed)
         .map_err(|error| Failure::new(format!("cannot read {}", path.display()), error))?;
     let log = Arc::new(log);

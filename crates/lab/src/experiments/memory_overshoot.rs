@@ -1,4 +1,5 @@
-//! How far the resident memory of a process goes above the database's memory budget.
+//! Experiment `memory`: how far the resident memory of a process goes above the database's memory
+//! budget.
 //!
 //! ```text
 //! one process per budget:  load | P | A | C | E1000 | P with 100 snapshots held | full scan
@@ -96,7 +97,7 @@ impl Measure for Arguments {
         let before = status_bytes("VmRSS");
         let options = Options::new().memory_budget(budget_mib << 20);
         let store = EvenDbStore::open(&place, options, "")?;
-        let run = Run {
+        let run = BudgetRun {
             arguments: self,
             dataset: self.dataset(),
             store: &store,
@@ -158,13 +159,13 @@ impl Measure for Arguments {
 }
 
 /// One budget's phases.
-struct Run<'a> {
+struct BudgetRun<'a> {
     arguments: &'a Arguments,
     dataset: Dataset,
     store: &'a EvenDbStore,
 }
 
-impl Run<'_> {
+impl BudgetRun<'_> {
     fn phases(&self) -> Result<Vec<Value>, Failure> {
         let mut phases = vec![self.watched("load", || self.load())?];
         let population = Arc::new(Population::new(self.dataset.records));
@@ -308,7 +309,7 @@ impl Run<'_> {
     }
 }
 
-/// The most memory that was seen, and what it was.
+/// The most memory that was seen, and what it was used for.
 #[derive(Default)]
 struct Peak {
     bytes: u64,
@@ -322,7 +323,7 @@ impl Peak {
         while !stop.load(Ordering::Relaxed) {
             let now = status();
             let bytes = now.get("VmRSS").copied().unwrap_or_default();
-            // Statistics look at every chunk: not for every page more.
+            // Statistics look at every chunk, so they are not asked for at every page of growth.
             if bytes > peak.bytes + (256 << 10) {
                 peak.resident =
                     json!({ "anonymous": now.get("RssAnon"), "files": now.get("RssFile") });

@@ -1,5 +1,6 @@
-//! Whether the split of memory between chunks in RAM and single rows adapts: the hit rate with the
-//! split left to EvenDB beside those with fixed shares, on the same data and the same gets.
+//! Experiment `split`: whether the split of memory between chunks in RAM and single rows adapts. The hit
+//! rate with the split left to EvenDB stands beside those with fixed shares, on the same data and the
+//! same gets.
 //!
 //! **Hit rate**: gets answered by deltas, munks or rows, by all gets (all find their key). The data is
 //! loaded once and several times as large as memory; each share opens it anew. A load that stays is
@@ -133,7 +134,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// One load with one share.
+    /// Runs one load with one fixed share of rows, or with the adaptive split.
     fn run(&self, store: &dyn Store, load: &Load, seed: u64) -> Result<Sum, Failure> {
         let turns = if load.0.len() > 1 { TURNS } else { 1 };
         let mut sum = Sum::default();
@@ -271,7 +272,7 @@ impl Measure for Arguments {
             };
             let best = names.iter().map(|share| of(share, "hit_rate"));
             let best = best.fold(0.0, f64::max);
-            // Of the best of the same round, in the worst one.
+            // The share of the best fixed split of the same round, in the round where it is least.
             let least = |share: &str| {
                 let parts = results.iter().filter_map(|one| {
                     let rates = names

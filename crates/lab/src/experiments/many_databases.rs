@@ -1,10 +1,10 @@
-//! What many open databases cost one process that hardly uses them: memory, threads, processor, files,
-//! seconds to create, open and close.
+//! Experiment `many`: what many open databases cost one process that hardly uses them: memory, threads,
+//! processor, files, seconds to create, open and close.
 //!
-//! Each round creates so many databases, leaves them alone, puts one record into each, leaves them alone
-//! again, closes them, opens them once more, reads the records back, and closes. What they cost while
-//! nobody uses them is measured over a while that begins a little after the last call: what a store still
-//! has to do for it is done by then, or is a cost.
+//! Each round creates a number of databases, leaves them alone, puts one record into each, leaves them
+//! alone again, closes them, opens them once more, reads the records back, and closes. What they cost
+//! while they are idle is measured from a little after the last call on: work that a store still does
+//! then is part of the cost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::space::disk_bytes;
+use super::disk_space::disk_bytes;
 use super::table::TextTable;
 use super::{Common, Failure, Measure, Measured, texts};
 use crate::opener::{Durability, Opener, Settings};
@@ -33,7 +33,7 @@ pub struct Arguments {
     /// Seconds over which an idle process is looked at
     #[arg(long, default_value_t = 10)]
     idle_seconds: u64,
-    /// Seconds between the last call and that
+    /// Seconds from the last call until the idle process is looked at
     #[arg(long, default_value_t = 5)]
     settle_seconds: u64,
 }
@@ -69,7 +69,7 @@ impl Measure for Arguments {
         round: usize,
     ) -> Result<Value, Failure> {
         let own = directory.join(round.to_string());
-        let run = Run::new(self, opener, &own)?;
+        let run = ManyRun::new(self, opener, &own)?;
         let phases = run.phases()?;
         fs::remove_dir_all(&own)?;
         let mut table = TextTable::new([
@@ -92,7 +92,7 @@ impl Measure for Arguments {
             self.databases(),
             round + 1
         );
-        let phases: Vec<Value> = phases.iter().map(Phase::json).collect();
+        let phases: Vec<Value> = phases.iter().map(ManyStep::json).collect();
         Ok(json!({ "phases": phases, "text": text }))
     }
 
@@ -123,7 +123,7 @@ impl Held {
 
 /// One step: what was done to all databases, and then nothing for a while.
 #[derive(Debug)]
-struct Phase {
+struct ManyStep {
     name: &'static str,
     seconds: f64,
     /// Milliseconds of processor time in a second, and how often a thread began to wait, while idle.
@@ -132,7 +132,7 @@ struct Phase {
     disk_bytes: u64,
 }
 
-impl Phase {
+impl ManyStep {
     fn cells(&self, databases: usize) -> [String; 9] {
         let each = |bytes: u64| format!("{:.0}", bytes as f64 / databases as f64 / 1024.0);
         let idle = |of: fn((f64, f64)) -> f64| {
@@ -166,7 +166,7 @@ impl Phase {
     }
 }
 
-struct Run<'a> {
+struct ManyRun<'a> {
     arguments: &'a Arguments,
     opener: &'a dyn Opener,
     directories: Vec<PathBuf>,
@@ -176,19 +176,19 @@ struct Run<'a> {
 
 const KEY: &[u8] = b"the only key";
 
-impl<'a> Run<'a> {
+impl<'a> ManyRun<'a> {
     fn new(
         arguments: &'a Arguments,
         opener: &'a dyn Opener,
         place: &'a Path,
-    ) -> Result<Run<'a>, Failure> {
+    ) -> Result<ManyRun<'a>, Failure> {
         let directories: Vec<PathBuf> = (0..arguments.databases())
             .map(|number| place.join(format!("{number:06}")))
             .collect();
         for directory in &directories {
             fs::create_dir_all(directory)?;
         }
-        Ok(Run {
+        Ok(ManyRun {
             arguments,
             opener,
             directories,
@@ -197,7 +197,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn phases(&self) -> Result<Vec<Phase>, Failure> {
+    fn phases(&self) -> Result<Vec<ManyStep>, Failure> {
         let (created, stores) = self.open("created", "create")?;
         let put = self.phase("one record put into each", true, || {
             for (number, store) in stores.iter().enumerate() {
@@ -225,7 +225,7 @@ impl<'a> Run<'a> {
         &self,
         name: &'static str,
         what: &str,
-    ) -> Result<(Phase, Vec<Box<dyn Store>>), Failure> {
+    ) -> Result<(ManyStep, Vec<Box<dyn Store>>), Failure> {
         let settings = Settings {
             memory_bytes: self.arguments.memory_mib << 20,
             durability: Durability::Process,
@@ -247,7 +247,7 @@ impl<'a> Run<'a> {
         Ok((phase, stores))
     }
 
-    fn close(&self, name: &'static str, stores: Vec<Box<dyn Store>>) -> Result<Phase, Failure> {
+    fn close(&self, name: &'static str, stores: Vec<Box<dyn Store>>) -> Result<ManyStep, Failure> {
         self.phase(name, false, || {
             for store in stores {
                 store.close()?;
@@ -261,7 +261,7 @@ impl<'a> Run<'a> {
         name: &'static str,
         idles: bool,
         work: impl FnOnce() -> Result<(), Failure>,
-    ) -> Result<Phase, Failure> {
+    ) -> Result<ManyStep, Failure> {
         let started = Instant::now();
         work()?;
         let seconds = started.elapsed().as_secs_f64();
@@ -269,7 +269,7 @@ impl<'a> Run<'a> {
             true => Some(self.idle()?),
             false => None,
         };
-        Ok(Phase {
+        Ok(ManyStep {
             name,
             seconds,
             idle,
@@ -278,7 +278,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// What there is now beyond what was there before any database.
+    /// What the process has now beyond what it had before any database.
     fn held(&self) -> Result<Held, Failure> {
         let now = Held::now()?;
         let before = self.before;
@@ -289,7 +289,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Does nothing for a while, and says what the process did meanwhile.
+    /// Waits for a while, and says what the process did meanwhile.
     fn idle(&self) -> Result<(f64, f64), Failure> {
         std::thread::sleep(Duration::from_secs(self.arguments.settle_seconds));
         // Looking at a thousand threads takes processor time too: it is left out.

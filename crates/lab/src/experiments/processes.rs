@@ -1,4 +1,4 @@
-//! Each store and round in a process of its own.
+//! Runs each store and round of an experiment in a process of its own.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -16,8 +16,8 @@ const SIGKILL: i32 = rustix::process::Signal::KILL.as_raw();
 /// the arguments say so, as such a process.
 ///
 /// # Errors
-/// An unknown store, or none that can be opened here; the first round that fails is reported and the others go on, unless none is
-/// left.
+/// A store is unknown, or none can be opened here. The first round that fails: the stores that are left
+/// are still measured and reported.
 pub fn run(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
     match &experiment.common().child {
         Some(child) => measure(experiment, openers, child),
@@ -28,7 +28,7 @@ pub fn run(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
 fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
     let common = experiment.common();
     let stores = chosen(&common.stores, openers)?;
-    let place = Place::new(common.dir.as_deref())?;
+    let place = RemovedDirectory::new(common.dir.as_deref())?;
     let mut results = Vec::new();
     for round in 0..common.rounds {
         for &store in &stores {
@@ -80,7 +80,7 @@ fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
 /// machine is left out, and why is printed.
 ///
 /// # Errors
-/// One that is not known, or that none can be opened.
+/// A name is not known, or none of the stores can be opened.
 pub(super) fn chosen<'a>(
     wanted: &[String],
     openers: &'a [Box<dyn Opener>],
@@ -129,20 +129,20 @@ fn measure(
     Ok(())
 }
 
-/// A directory that goes when this does.
-struct Place(std::path::PathBuf);
+/// A directory that is removed when this is dropped.
+struct RemovedDirectory(std::path::PathBuf);
 
-impl Place {
-    fn new(parent: Option<&Path>) -> Result<Place, Failure> {
+impl RemovedDirectory {
+    fn new(parent: Option<&Path>) -> Result<RemovedDirectory, Failure> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
         let path = parent.join(format!("evendb-experiment-{}", std::process::id()));
         fs::create_dir_all(&parent)?;
         fs::create_dir(&path)?;
-        Ok(Place(path))
+        Ok(RemovedDirectory(path))
     }
 }
 
-impl Drop for Place {
+impl Drop for RemovedDirectory {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
             eprintln!("{} could not be removed: {error}", self.0.display());
@@ -153,7 +153,7 @@ impl Drop for Place {
 /// Writes a directory's files out and drops them from the page cache.
 ///
 /// # Errors
-/// Of the file system.
+/// Those of the file system.
 pub fn forget_files(directory: &Path) -> Result<(), Failure> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
