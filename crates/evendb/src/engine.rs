@@ -78,7 +78,7 @@ pub(crate) struct Engine {
     pub(crate) run_cleared: Condvar,
     pub(crate) run_mutex: Mutex<()>,
     /// The bodies of writes that are too long for the commit log.
-    pub(crate) value_extents: ValueExtents,
+    pub(crate) value_extents: Arc<ValueExtents>,
     /// Delta bytes for which the log container surely has room.
     pub(crate) disk_room: AtomicU64,
     pub(crate) epoch: u64,
@@ -127,7 +127,7 @@ pub(crate) struct Assembly {
     pub(crate) catalog: BTreeMap<String, Arc<KeyspaceState>>,
     pub(crate) dirty: Vec<(Weak<Chunk>, u64)>,
     pub(crate) completed: u64,
-    pub(crate) value_extents: ValueExtents,
+    pub(crate) value_extents: Arc<ValueExtents>,
     pub(crate) epoch: u64,
     pub(crate) epoch_start: Lsn,
     pub(crate) ring_bytes: u64,

@@ -27,6 +27,8 @@ pub(crate) enum Plant {
     LayoutUnderRun,
     /// P16: deltas that become durable while a munk loads are not kept for it.
     NotKeptForLoad,
+    /// P17: the commit log is synced without the value extents that its records name.
+    NoExtentsSynced,
 }
 
 /// Whether the engine has a fault planted.

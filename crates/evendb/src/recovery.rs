@@ -34,12 +34,13 @@ use crate::manifest::{ChunkId, KeyspaceId};
 use crate::memory::{Ledger, LedgerOwner};
 use crate::observe;
 use crate::options::{Durability, Options};
+use crate::plant::planted;
 use crate::sync::{Arc, Weak};
 use crate::trace;
 use crate::version::clock::{CHECKPOINT_MAX, CHECKPOINT_SHIFT, Clock, checkpoint_of};
 use crate::write::admission::Admission;
 use crate::write::commit_log::{self, CommitLog, LivePart, LogRecord, Lsn, Segment};
-use crate::write::payload::{self, Decoded, DecodedOp};
+use crate::write::payload::{self, Decoded, DecodedOp, ExtentName};
 use crate::write::value_extents::{self, ValueExtents};
 use evendb_storage::codec::hash_key;
 use evendb_storage::vfs::{File, LockGuard, LockHolder, Vfs};
@@ -328,6 +329,8 @@ impl Opening {
             self.options.delta_bytes_max(),
         );
         ballast.begin_with(self.table_bytes());
+        let value_extents = ValueExtents::new(self.vfs.clone(), &self.dir, &replay.extents);
+        let value_extents = Arc::new(value_extents);
         let mut commit_log = None;
         if !self.options.read_only {
             if replay.given_up.is_some() {
@@ -335,6 +338,9 @@ impl Opening {
             }
             self.begin_epoch(&epoch, &ballast)?;
             commit_log = self.start_commit_log(&epoch, &replay, &ballast)?;
+        }
+        if !planted!(self.options, NoExtentsSynced) {
+            commit_log = commit_log.map(|log| log.with_synced_first(value_extents.clone()));
         }
         let ring_bytes = commit_log.as_ref().map_or(0, |_| self.state.ring_bytes);
         let usable = commit_log.as_ref().map_or(0, CommitLog::usable);
@@ -361,7 +367,6 @@ impl Opening {
             dirty_chunks = dirty.len()
         );
         let given_up = replay.given_up.map_or(0, |damage| damage.records);
-        let value_extents = ValueExtents::new(self.vfs, &self.dir, replay.extents);
         let engine = Engine::assemble(Assembly {
             options: self.options,
             dir: self.dir,
@@ -459,10 +464,10 @@ impl Opening {
             let valid = match payload::decode(record.payload) {
                 None => return Err(self.bad_record(record)),
                 Some(Decoded::Inline(_)) => true,
-                Some(Decoded::Extent { id, len, checksum }) => {
-                    extents.push((record.end, id));
-                    let whole = self.read_extent(id, len, checksum)?.is_some();
-                    bad_extent = (!whole).then_some(id);
+                Some(Decoded::Extent(name)) => {
+                    extents.push((record.end, name.id));
+                    let whole = self.read_extent(&name)?.is_some();
+                    bad_extent = (!whole).then_some(name);
                     whole
                 }
             };
@@ -497,8 +502,8 @@ impl Opening {
     }
 
     /// The contents of a value extent, if they verify.
-    fn read_extent(&self, id: u64, len: u64, crc: u32) -> Result<Option<Vec<u8>>> {
-        Ok(value_extents::read(&*self.vfs, &self.dir, id, len, crc)?)
+    fn read_extent(&self, name: &ExtentName) -> Result<Option<Vec<u8>>> {
+        Ok(value_extents::read(&*self.vfs, &self.dir, name)?)
     }
 
     /// Step 3. A manifest that was created by this opening goes on; another is resumed.
@@ -757,8 +762,8 @@ impl Opening {
             }
             match payload::decode(record.payload) {
                 Some(Decoded::Inline(ops)) => apply_ops(&ops, record)?,
-                Some(Decoded::Extent { id, len, checksum }) => {
-                    let bytes = self.read_extent(id, len, checksum)?;
+                Some(Decoded::Extent(name)) => {
+                    let bytes = self.read_extent(&name)?;
                     let ops = bytes.as_deref().and_then(payload::decode_ops);
                     apply_ops(&ops.ok_or_else(|| self.bad_record(record))?, record)?;
                 }

@@ -8,7 +8,7 @@
 mod common;
 
 use common::oracle::End;
-use common::workload::{Runner, Step, steps};
+use common::workload::{Runner, Step, extent_steps, steps};
 use common::{DIR, LEVELS, number_from_env, scramble, varied};
 use evendb::vfs::{CrashMode, SimVfs};
 use evendb::{Durability, ErrorKind};
@@ -39,18 +39,29 @@ fn worst(a: End, b: End) -> End {
     if a == End::Power { a } else { b }
 }
 
-/// Steps taken after a recovery, to find what it left behind.
-fn more_steps(number: u64) -> Vec<Step> {
-    let mut more = steps(number, 14);
-    more.retain(|step| !matches!(step, Step::Drop(_)));
-    more
-}
+/// The steps of a seed, so many of them.
+type Workload = fn(u64, usize) -> Vec<Step>;
 
 struct Campaign {
     states: AtomicU64,
+    workload: Workload,
 }
 
 impl Campaign {
+    fn new(workload: Workload) -> Campaign {
+        Campaign {
+            states: AtomicU64::new(0),
+            workload,
+        }
+    }
+
+    /// Steps taken after a recovery, to find what it left behind.
+    fn more_steps(&self, number: u64) -> Vec<Step> {
+        let mut more = (self.workload)(number, 14);
+        more.retain(|step| !matches!(step, Step::Drop(_)));
+        more
+    }
+
     /// Looks at one machine after a crash: opens, compares, goes on, crashes again.
     fn verify(
         &self,
@@ -102,7 +113,7 @@ impl Campaign {
     /// Writes more after a recovery, crashes between two operations, opens, writes, opens again.
     fn go_on(&self, mut runner: Runner, number: u64) -> Result<(), String> {
         for round in 0..2 {
-            for step in more_steps(number + round) {
+            for step in self.more_steps(number + round) {
                 runner
                     .step(&step)
                     .map_err(|error| format!("going on, round {round}: {step:?}: {error}"))?;
@@ -127,7 +138,7 @@ impl Campaign {
         let mut runner = Runner::new(&vfs, level).vary(seed);
         let mut last = "opening".to_owned();
         let mut outcome = runner.open();
-        for (index, step) in steps(seed, STEPS).iter().enumerate() {
+        for (index, step) in (self.workload)(seed, STEPS).iter().enumerate() {
             if outcome.is_err() || vfs.crashed() {
                 break;
             }
@@ -150,11 +161,11 @@ impl Campaign {
 }
 
 /// Number of operations of a seed's workload that nothing stops.
-fn length_of(seed: u64, level: Durability) -> u64 {
+fn length_of(workload: Workload, seed: u64, level: Durability) -> u64 {
     let vfs = SimVfs::new(seed);
     let mut runner = Runner::new(&vfs, level).vary(seed);
     runner.open().expect("opens");
-    for (index, step) in steps(seed, STEPS).iter().enumerate() {
+    for (index, step) in workload(seed, STEPS).iter().enumerate() {
         if let Err(error) = runner.step(step) {
             panic!("seed {seed} {level:?} step {index}: {step:?}: {error}");
         }
@@ -162,15 +173,14 @@ fn length_of(seed: u64, level: Durability) -> u64 {
     vfs.op_count()
 }
 
-fn campaign(level: Durability) {
-    let wanted = number_from_env("EVENDB_CRASH_STATES", 40_000) / LEVELS.len() as u64;
-    let campaign = Campaign {
-        states: AtomicU64::new(0),
-    };
+/// Looks at one of `share` of the wanted states.
+fn campaign(workload: Workload, level: Durability, share: u64) {
+    let wanted = number_from_env("EVENDB_CRASH_STATES", 40_000) / share;
+    let campaign = Campaign::new(workload);
     let mut seed = number_from_env("EVENDB_CRASH_SEED", 1);
     // A prime stride per seed: several workloads, and over the seeds every place.
     while campaign.states.load(Ordering::Relaxed) < wanted {
-        let operations = length_of(seed, level);
+        let operations = length_of(workload, seed, level);
         let mut at = seed % 13;
         while at < operations && campaign.states.load(Ordering::Relaxed) < wanted {
             campaign.crash_at(seed, level, at);
@@ -184,17 +194,29 @@ fn campaign(level: Durability) {
 
 #[test]
 fn crash_at_every_operation_relaxed() {
-    campaign(Durability::Relaxed);
+    campaign(steps, Durability::Relaxed, 3);
 }
 
 #[test]
 fn crash_at_every_operation_process() {
-    campaign(Durability::Process);
+    campaign(steps, Durability::Process, 3);
 }
 
 #[test]
 fn crash_at_every_operation_sync() {
-    campaign(Durability::Sync);
+    campaign(steps, Durability::Sync, 3);
+}
+
+/// Many writes too long for the commit log: their extents are synced with it, or before it where a batch
+/// waits for the disk, or never.
+#[test]
+fn crashes_with_value_extents_process() {
+    campaign(extent_steps, Durability::Process, 8);
+}
+
+#[test]
+fn crashes_with_value_extents_sync() {
+    campaign(extent_steps, Durability::Sync, 16);
 }
 
 /// Steps of a workload on a disk that is full in the middle half.
@@ -272,9 +294,7 @@ impl Campaign {
 
 fn full_disk_campaign(level: Durability) {
     let wanted = number_from_env("EVENDB_CRASH_STATES", 40_000) / 8 / LEVELS.len() as u64;
-    let campaign = Campaign {
-        states: AtomicU64::new(0),
-    };
+    let campaign = Campaign::new(steps);
     let states = || campaign.states.load(Ordering::Relaxed);
     let mut seed = number_from_env("EVENDB_CRASH_SEED", 1);
     let mut refused = 0;
@@ -320,9 +340,7 @@ fn crashes_around_a_full_disk_sync() {
 fn crash_at_one_operation() {
     let seed = number_from_env("EVENDB_CRASH_SEED", 1);
     let at = number_from_env("EVENDB_CRASH_AT", 40);
-    let campaign = Campaign {
-        states: AtomicU64::new(0),
-    };
+    let campaign = Campaign::new(steps);
     for level in LEVELS {
         campaign.crash_at(seed, level, at);
     }

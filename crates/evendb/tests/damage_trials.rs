@@ -7,7 +7,7 @@
 //! * the damage is told: by the opening, by a read, or by `verify`;
 //! * nobody needs the bytes, and all is there;
 //! * the damage hits the end of a log, and no intact record or edit behind it proves that the log went
-//!   on there ([`Disk::is_open_end`]). What is left is a state that the database once had. No format
+//!   on there ([`Disk::is_open_end`]), or a value extent that nobody had synced when power was lost. What is left is a state that the database once had. No format
 //!   without a second copy of its end can tell this from a crash.
 //!
 //! Where the opening refuses damage in the commit log, giving up what lies behind it gives such a
@@ -19,7 +19,7 @@ mod common;
 
 use common::damage::{inspect_options, path, verified};
 use common::oracle::{Map, contents};
-use common::workload::{Runner, Step, steps};
+use common::workload::{Runner, Step, extent_steps, steps};
 use common::{DIR, LEVELS, number_from_env, on_sim, scramble};
 use evendb::inspect::{
     Dump, DumpItem, DumpOptions, DumpValue, FindingKind, RepairOptions, VerifyReport, dump, repair,
@@ -66,6 +66,8 @@ struct Unit {
     /// Position in the log, and up to where it says that all was durable.
     lsn: u64,
     durable: u64,
+    /// The value extent that it names, and whether that was synced before it was written.
+    extent: Option<(String, bool)>,
 }
 
 /// A disk to damage.
@@ -119,10 +121,18 @@ fn units(machine: &SimVfs, what: &Dump, kind: &str) -> Vec<Unit> {
         .map(|item| {
             let start = item.offset.expect("it has a place");
             let field = |name| if of_log { number(item, name) } else { 0 };
+            let mut fields = item.fields.iter();
+            let extent = fields.find_map(|(name, value)| match (*name, value) {
+                ("value-extent", DumpValue::Text(text)) => {
+                    Some((text.clone(), number(item, "value-extent-synced-first") == 1))
+                }
+                _ => None,
+            });
             Unit {
                 place: start..start + item.len.expect("it has a length"),
                 lsn: field("lsn"),
                 durable: field("durable"),
+                extent,
             }
         })
         .collect()
@@ -135,9 +145,13 @@ impl Disk {
         let mut runner = Runner::new(&vfs, level).vary(seed);
         runner.open().expect("opens");
         // Without dropping keyspaces: the states would have to tell one of a name from the next.
-        let mut all = steps(scramble(seed), 160 + (seed as usize * 37) % 120);
+        let make = match seed.is_multiple_of(4) {
+            true => extent_steps,
+            false => steps,
+        };
+        let mut all = make(scramble(seed), 160 + (seed as usize * 37) % 120);
         all.retain(|step| !matches!(step, Step::Drop(_)));
-        let mut writes = steps(scramble(seed + 1), 30);
+        let mut writes = make(scramble(seed + 1), 30);
         writes.retain(|step| matches!(step, Step::Write(..)));
         all.extend(writes.clone());
         let mut history = vec![
@@ -220,6 +234,9 @@ impl Disk {
             return first
                 .is_some_and(|first| self.edits[first..].iter().all(|edit| touches(&edit.place)));
         }
+        if file.ends_with(".val") {
+            return self.is_open_extent(file);
+        }
         if file != COMMIT_LOG {
             return false;
         }
@@ -233,6 +250,18 @@ impl Disk {
             intact && (self.end != End::PowerLoss || unit.durable > hole)
         };
         !self.log[first + 1..].iter().any(proves)
+    }
+
+    /// Whether a value extent may have been lost with the power: it was not synced before its record, and
+    /// no record says that it was afterwards.
+    fn is_open_extent(&self, file: &str) -> bool {
+        let names = |unit: &&Unit| unit.extent.as_ref().is_some_and(|(name, _)| name == file);
+        let Some(record) = self.log.iter().find(names) else {
+            return false;
+        };
+        let is_synced = record.extent.as_ref().is_some_and(|(_, synced)| *synced);
+        let proven = self.log.iter().any(|unit| unit.durable > record.lsn);
+        self.end == End::PowerLoss && !is_synced && !proven
     }
 
     /// Whether it once held this. A keyspace whose creation is at the open end may be missing.

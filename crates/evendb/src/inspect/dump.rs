@@ -13,6 +13,7 @@ use crate::manifest::writer::{self, CURRENT_LEN, manifest_path};
 use crate::recovery::{COMMIT_LOG, segments};
 use crate::write::commit_log::{self, Surveyed};
 use crate::write::payload::{self, Decoded, DecodedOp};
+use crate::write::value_extents;
 use evendb_storage::framed_log::{self, header_id, survey_frames};
 use evendb_storage::table::{
     self, BlockFacts, Codec, TableDamage, TableFacts, TableMeta, TableVisitor,
@@ -499,10 +500,11 @@ impl Dumper<'_> {
                 };
                 match payload::decode(record.payload) {
                     None => self.give_counted(item.text("note", "makes no sense")),
-                    Some(Decoded::Extent { id, len, checksum }) => self.give_counted(
-                        item.text("value-extent", format!("{id:016x}.val"))
-                            .number("value-extent-bytes", len)
-                            .text("checksum", format!("{checksum:08x}")),
+                    Some(Decoded::Extent(name)) => self.give_counted(
+                        item.text("value-extent", value_extents::file_name(name.id))
+                            .number("value-extent-bytes", name.len)
+                            .number("value-extent-synced-first", name.is_synced.into())
+                            .text("checksum", format!("{:08x}", name.checksum)),
                     ),
                     Some(Decoded::Inline(ops)) => {
                         self.give_counted(item.number("operations", ops.len() as u64))?;

@@ -24,8 +24,8 @@ use crate::options::{Durability, Options};
 use crate::recovery::{COMMIT_LOG, CONTAINER, segments};
 use crate::sync::Arc;
 use crate::version::clock::checkpoint_of;
-use crate::write::commit_log::{self, LogRecord, Lsn, Surveyed};
-use crate::write::payload::{self, Decoded, DecodedOp};
+use crate::write::commit_log::{self, LogRecord, Lsn, Proof, Surveyed};
+use crate::write::payload::{self, Decoded, DecodedOp, ExtentName};
 use crate::write::value_extents;
 use evendb_storage::codec::checksum;
 use evendb_storage::table::{
@@ -186,6 +186,7 @@ pub fn repair(
         report,
         stale: loaded.edits_lost,
         log: BTreeMap::new(),
+        lost_extents: Vec::new(),
         unplaced: Vec::new(),
         misplaced: BTreeMap::new(),
         progress: Progress::default(),
@@ -253,6 +254,8 @@ struct Repairer<'r, 'o> {
     /// Edits of the manifest are lost: there may be tables that it should name and does not.
     stale: bool,
     log: BTreeMap<KeyspaceId, Operations>,
+    /// Value extents that do not verify: the record that names each, and whether it was synced before.
+    lost_extents: Vec<(Lsn, bool, Loss)>,
     /// Tables that nothing names, by id.
     unplaced: Vec<Found>,
     /// Tables found in files of other names.
@@ -322,12 +325,14 @@ impl Repairer<'_, '_> {
         });
         match outcome {
             Ok(proof) => {
+                self.extent_losses(&proof);
                 for (lsn, end, sealed, followed) in ends {
                     let certain = proof.is_damage(lsn, sealed);
                     self.log_end(capacity, lsn, end, followed, certain);
                 }
             }
             Err(error) => {
+                self.extent_losses(&Proof::default());
                 let what = error.to_string();
                 self.report.losses.push(Loss::new(COMMIT_LOG, None, what));
             }
@@ -387,7 +392,7 @@ impl Repairer<'_, '_> {
         let decoded = payload::decode(record.payload);
         match decoded {
             Some(Decoded::Inline(ops)) => self.take_operations(&ops),
-            Some(Decoded::Extent { id, len, checksum }) => self.take_extent(id, len, checksum),
+            Some(Decoded::Extent(name)) => self.take_extent(record.lsn, &name),
             None => {
                 let what = "a record makes no sense";
                 self.report.losses.push(Loss::new(COMMIT_LOG, place, what));
@@ -410,30 +415,38 @@ impl Repairer<'_, '_> {
         }
     }
 
-    fn take_extent(&mut self, id: u64, len: u64, crc: u32) {
-        let name = value_extents::file_name(id);
-        let read = self
-            .directory
-            .read(&value_extents::file_path(&self.directory.dir, id));
-        let whole = read.and_then(|bytes| match checksum(id, &[&bytes]) == crc {
-            true => Ok(bytes),
-            false => Err("does not verify".to_owned()),
-        });
+    fn take_extent(&mut self, lsn: Lsn, name: &ExtentName) {
+        let path = value_extents::file_path(&self.directory.dir, name.id);
+        let read = self.directory.read(&path);
+        let whole = read.and_then(
+            |bytes| match checksum(name.id, &[&bytes]) == name.checksum {
+                true => Ok(bytes),
+                false => Err("does not verify".to_owned()),
+            },
+        );
         let ops = whole.as_ref().map(|bytes| payload::decode_ops(bytes));
-        match ops {
-            Ok(Some(ops)) => self.take_operations(&ops),
-            Ok(None) => {
-                let what = "its contents make no sense";
-                self.report
-                    .losses
-                    .push(Loss::new(&name, Some(0..len), what));
+        let (what, is_synced) = match ops {
+            Ok(Some(ops)) => return self.take_operations(&ops),
+            // What makes no sense now made none then.
+            Ok(None) => ("its contents make no sense".to_owned(), true),
+            Err(what) => (
+                format!("the batch in it is lost: it {what}"),
+                name.is_synced,
+            ),
+        };
+        let loss = Loss::new(&value_extents::file_name(name.id), Some(0..name.len), what);
+        self.lost_extents.push((lsn, is_synced, loss));
+    }
+
+    /// Whether what is lost with value extents was on the disk once, is known only when all of the log was
+    /// seen.
+    fn extent_losses(&mut self, proof: &Proof) {
+        for (lsn, is_synced, mut loss) in std::mem::take(&mut self.lost_extents) {
+            loss.certain = proof.is_damaged_extent(lsn, is_synced);
+            if !loss.certain {
+                loss.what += ", as after a power loss that took what was not synced yet";
             }
-            Err(what) => {
-                let what = format!("the batch in it is lost: it {what}");
-                self.report
-                    .losses
-                    .push(Loss::new(&name, Some(0..len), what));
-            }
+            self.report.losses.push(loss);
         }
     }
 

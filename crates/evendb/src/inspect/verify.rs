@@ -17,8 +17,8 @@ use crate::manifest::writer::CURRENT_LEN;
 use crate::recovery::{COMMIT_LOG, CONTAINER, DAMAGED_LOG, LOCK, is_own_name, segments};
 use crate::sync::Arc;
 use crate::version::clock::checkpoint_of;
-use crate::write::commit_log::{self, LogRecord, Lsn, Surveyed};
-use crate::write::payload::{self, Decoded, DecodedOp};
+use crate::write::commit_log::{self, LogRecord, Lsn, Proof, Surveyed};
+use crate::write::payload::{self, Decoded, DecodedOp, ExtentName};
 use crate::write::value_extents;
 use evendb_storage::codec::checksum;
 use evendb_storage::table::{self, BlockFacts, TableDamage, TableFacts, TableVisitor};
@@ -42,6 +42,7 @@ pub fn verify(path: impl AsRef<Path>, mut options: InspectOptions<'_>) -> Result
         report: VerifyReport::default(),
         progress: Progress::default(),
         extents_named: BTreeSet::new(),
+        bad_extents: Vec::new(),
     };
     verifier.report.findings.clone_from(&loaded.findings);
     verifier.count_structure(&loaded);
@@ -70,6 +71,7 @@ struct Verifier<'v, 'o> {
     progress: Progress,
     /// Value extents that records of the log name.
     extents_named: BTreeSet<u64>,
+    bad_extents: Vec<BadExtent>,
 }
 
 impl Verifier<'_, '_> {
@@ -345,11 +347,13 @@ impl Verifier<'_, '_> {
         });
         match outcome {
             Ok(proof) => {
+                self.bad_extents(&proof);
                 for end in ends.into_iter().flatten() {
                     self.log_end(&end, proof.is_damage(end.lsn, end.sealed));
                 }
             }
             Err(error) => {
+                self.bad_extents(&Proof::default());
                 let kind = FindingKind::CommitLogHole;
                 let what = error.to_string();
                 self.find(Severity::Corruption, kind, COMMIT_LOG, None, what);
@@ -432,9 +436,9 @@ impl Verifier<'_, '_> {
         match payload::decode(record.payload) {
             None => wrong.push("the record makes no sense".to_owned()),
             Some(Decoded::Inline(ops)) => wrong.extend(self.log_operations(&ops)),
-            Some(Decoded::Extent { id, len, checksum }) => {
-                self.extents_named.insert(id);
-                self.value_extent(record.lsn, id, len, checksum);
+            Some(Decoded::Extent(name)) => {
+                self.extents_named.insert(name.id);
+                self.value_extent(record.lsn, &name);
             }
         }
         wrong
@@ -446,44 +450,68 @@ impl Verifier<'_, '_> {
         Some(format!("keyspace {} was never created", op.keyspace.0))
     }
 
-    fn value_extent(&mut self, lsn: Lsn, id: u64, len: u64, crc: u32) {
-        let name = value_extents::file_name(id);
-        let path = value_extents::file_path(&self.directory.dir, id);
-        let wrong = if !self.directory.has(&name) {
-            Some((
-                FindingKind::Missing,
-                "the value extent is missing".to_owned(),
-            ))
+    fn value_extent(&mut self, lsn: Lsn, extent: &ExtentName) {
+        let name = value_extents::file_name(extent.id);
+        let path = value_extents::file_path(&self.directory.dir, extent.id);
+        let bad = |kind, what: &str, is_synced| BadExtent {
+            lsn,
+            extent: ExtentName {
+                is_synced,
+                ..*extent
+            },
+            kind,
+            what: what.to_owned(),
+        };
+        let is_synced = extent.is_synced;
+        let found = if !self.directory.has(&name) {
+            let what = "the value extent is missing";
+            Some(bad(FindingKind::Missing, what, is_synced))
         } else {
             match self.directory.read(&path) {
-                Err(what) => Some((FindingKind::ValueExtent, what)),
-                Ok(bytes) if bytes.len() as u64 != len => {
-                    let what = format!("{} bytes instead of {len}", bytes.len());
-                    Some((FindingKind::Length, what))
+                // The file is there, and nobody knows what is in it.
+                Err(what) => Some(bad(FindingKind::ValueExtent, &what, true)),
+                Ok(bytes) if bytes.len() as u64 != extent.len => {
+                    let what = format!("{} bytes instead of {}", bytes.len(), extent.len);
+                    Some(bad(FindingKind::Length, &what, is_synced))
                 }
-                Ok(bytes) if checksum(id, &[&bytes]) != crc => {
-                    let what = "its checksum is another than its record says".to_owned();
-                    Some((FindingKind::ValueExtent, what))
+                Ok(bytes) if checksum(extent.id, &[&bytes]) != extent.checksum => {
+                    let what = "its checksum is another than its record says";
+                    Some(bad(FindingKind::ValueExtent, what, is_synced))
                 }
                 Ok(bytes) => {
                     self.report.checked.files += 1;
                     self.report.checked.value_extents += 1;
-                    self.live(&name, 0..len);
+                    self.live(&name, 0..extent.len);
                     let ops = payload::decode_ops(&bytes);
                     let what = match &ops {
                         None => Some("its contents make no sense".to_owned()),
                         Some(ops) => self.log_operations(ops),
                     };
-                    what.map(|what| (FindingKind::ValueExtent, what))
+                    // No power loss makes that of what verifies.
+                    what.map(|what| bad(FindingKind::ValueExtent, &what, true))
                 }
             }
         };
-        if let Some((kind, what)) = wrong {
+        self.bad_extents.extend(found);
+    }
+
+    /// Whether they are damage is known only when all of the log was seen.
+    fn bad_extents(&mut self, proof: &Proof) {
+        for bad in std::mem::take(&mut self.bad_extents) {
+            let damage = proof.is_damaged_extent(bad.lsn, bad.extent.is_synced);
+            let (severity, so) = match damage {
+                true => (Severity::Corruption, "opening refuses this"),
+                false => (
+                    Severity::Warning,
+                    "a power loss took what was not synced yet; opening takes its record for the log's end",
+                ),
+            };
             let what = format!(
-                "{what}; named by the commit log at LSN {}: opening refuses this",
-                lsn.0
+                "{}; named by the commit log at LSN {}: {so}",
+                bad.what, bad.lsn.0
             );
-            self.find(Severity::Corruption, kind, &name, Some(0..len), what);
+            let name = value_extents::file_name(bad.extent.id);
+            self.find(severity, bad.kind, &name, Some(0..bad.extent.len), what);
         }
     }
 
@@ -524,6 +552,16 @@ impl Verifier<'_, '_> {
             }
         }
     }
+}
+
+/// A value extent with which something is wrong. `is_synced` of its name holds where no power loss can
+/// have done it.
+struct BadExtent {
+    /// The record that names it.
+    lsn: Lsn,
+    extent: ExtentName,
+    kind: FindingKind,
+    what: String,
 }
 
 /// Where the log's records end, or are interrupted.

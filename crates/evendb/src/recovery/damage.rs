@@ -5,7 +5,8 @@
 //! nothing changed, because what lies behind it was acknowledged and can be saved; the caller may also
 //! give it up, and then the log is kept as it was under another name.
 //!
-//! A value extent is synced before a record names it, so one that does not verify is damaged, always.
+//! A record that names a value extent which does not verify is an end too. If the extent was synced before
+//! that record was written, as the record says, it is damaged, always; else the same rules tell.
 //!
 //! Not here: what damage in other files means; each refuses it where it reads.
 
@@ -14,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::trace;
 use crate::version::clock::last_version_of;
 use crate::write::commit_log::{self, Lsn, Survey, Surveyed};
+use crate::write::payload::ExtentName;
 use crate::write::value_extents;
 use evendb_storage::vfs::{File, read_exact_at};
 use std::path::PathBuf;
@@ -39,7 +41,11 @@ pub(super) struct Damage {
 impl Opening {
     /// The damage at the end of what recovery read, if it is none that a crash leaves.
     /// `bad_extent`: the record there verifies, but not the value extent that it names.
-    pub(super) fn find_damage(&self, at: Lsn, bad_extent: Option<u64>) -> Result<Option<Damage>> {
+    pub(super) fn find_damage(
+        &self,
+        at: Lsn,
+        bad_extent: Option<ExtentName>,
+    ) -> Result<Option<Damage>> {
         let Some(ring) = &self.ring else {
             return Ok(None);
         };
@@ -69,12 +75,16 @@ impl Opening {
             }
             Ok(())
         })?;
+        let is_damage = match bad_extent {
+            Some(name) => proof.is_damaged_extent(at, name.is_synced),
+            None => proof.is_damage(at, is_sealed),
+        };
+        if !is_damage {
+            return Ok(None);
+        }
         let (file, offset) = match bad_extent {
-            Some(id) => (value_extents::file_path(&self.dir, id), 0),
-            None if proof.is_damage(at, is_sealed) => {
-                (self.dir.join(COMMIT_LOG), at.0 % self.state.ring_bytes)
-            }
-            None => return Ok(None),
+            Some(name) => (value_extents::file_path(&self.dir, name.id), 0),
+            None => (self.dir.join(COMMIT_LOG), at.0 % self.state.ring_bytes),
         };
         Ok(Some(Damage {
             file,

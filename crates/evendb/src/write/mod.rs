@@ -119,14 +119,15 @@ impl Engine {
             return Ok(());
         }
         self.check_writable()?;
-        if durability.max(self.options.durability) == Durability::Sync {
+        let durability = durability.max(self.options.durability);
+        if durability == Durability::Sync {
             self.settle_inherited()?;
         }
         let started = sample();
         let payload_bytes = payload::bytes(ops);
         self.check_batch_size(ops)?;
         let delta_bytes: u64 = ops.iter().map(|op| memory_bytes(&op.record)).sum();
-        let encoded = self.encode(ops, payload_bytes)?;
+        let encoded = self.encode(ops, payload_bytes, durability)?;
         let ring_bytes = match &self.commit_log {
             Some(_) => CommitLog::record_bytes(encoded.len()),
             None => 0,
@@ -198,26 +199,36 @@ impl Engine {
     }
 
     /// The body for the commit log; one that does not fit goes to a value extent first.
-    fn encode(&self, ops: &[Op<'_>], payload_bytes: u64) -> Result<Encoded> {
+    fn encode(
+        &self,
+        ops: &[Op<'_>],
+        payload_bytes: u64,
+        durability: Durability,
+    ) -> Result<Encoded> {
         let Some(_) = &self.commit_log else {
             return Ok(Encoded::empty());
         };
         if self.log_takes(payload_bytes) {
             return Ok(Encoded::inline(ops));
         }
+        let sync_first = durability == Durability::Sync;
+        let write = || {
+            let id = self.new_id();
+            Ok(self.value_extents.write(id, ops, sync_first)?)
+        };
         let encoded = match deletes_only(ops) {
-            true => self.with_ballast(Need::Deletes, || self.write_value_extent(ops))?,
+            true => self.with_ballast(Need::Deletes, write)?,
             false => {
                 self.check_ballast()?;
-                self.write_value_extent(ops)?
+                write()?
             }
         };
         self.metrics.bytes_value_extents.add(payload_bytes);
+        if encoded.extent_name().is_some_and(|name| name.is_synced) {
+            let names = self.value_extents.sync_names();
+            names.map_err(|error| self.latch_error(error.into()))?;
+        }
         Ok(encoded)
-    }
-
-    fn write_value_extent(&self, ops: &[Op<'_>]) -> Result<Encoded> {
-        Ok(self.value_extents.write(self.new_id(), ops)?)
     }
 
     /// The extent, if there is one, that a write did not come to name.
@@ -400,7 +411,7 @@ impl Engine {
         version: Version,
         durability: Durability,
     ) -> Result<()> {
-        match (&self.commit_log, durability.max(self.options.durability)) {
+        match (&self.commit_log, durability) {
             (Some(log), Durability::Sync) => log
                 .wait_durable(end)
                 .map_err(|error| self.latch_error(error.into())),

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! operation: kind u8 | keyspace u32 | key length u32 | value length u32 | key | value
-//! extent:    0xff u8 | file id u64 | length u64 | checksum u32
+//! extent:    0xff u8 | file id u64 | length u64 | checksum u32       synced before this was written
+//!            0xfe u8 | ...                                           the same, of one that was not
 //! ```
 
 use super::Op;
@@ -13,7 +14,8 @@ use evendb_storage::codec::{get_u32, get_u64};
 use smallvec::SmallVec;
 
 pub(crate) const OP_HEADER_BYTES: usize = 13;
-const EXTENT: u8 = 0xff;
+const EXTENT_SYNCED: u8 = 0xff;
+const EXTENT_UNSYNCED: u8 = 0xfe;
 pub(crate) const EXTENT_BYTES: usize = 21;
 
 /// Bytes of `ops` as a payload.
@@ -96,9 +98,18 @@ impl Encoded {
         Encoded::Body(body)
     }
 
-    pub(crate) fn extent(id: u64, len: u64, checksum: u32) -> Encoded {
+    pub(crate) fn extent(name: ExtentName) -> Encoded {
+        let ExtentName {
+            id,
+            len,
+            checksum,
+            is_synced,
+        } = name;
         let mut body = [0; EXTENT_BYTES];
-        body[0] = EXTENT;
+        body[0] = match is_synced {
+            true => EXTENT_SYNCED,
+            false => EXTENT_UNSYNCED,
+        };
         body[1..9].copy_from_slice(&id.to_le_bytes());
         body[9..17].copy_from_slice(&len.to_le_bytes());
         body[17..21].copy_from_slice(&checksum.to_le_bytes());
@@ -113,11 +124,11 @@ impl Encoded {
         }
     }
 
-    /// What an extent's name says.
-    pub(crate) fn decoded(&self) -> Option<Decoded<'_>> {
+    /// The extent, if it is one.
+    pub(crate) fn extent_name(&self) -> Option<ExtentName> {
         match self {
             Encoded::One(..) | Encoded::Body(_) => None,
-            Encoded::Extent(body) => decode(body),
+            Encoded::Extent(body) => decode_extent(body),
         }
     }
 
@@ -146,7 +157,18 @@ pub(crate) struct DecodedOp<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Decoded<'a> {
     Inline(Vec<DecodedOp<'a>>),
-    Extent { id: u64, len: u64, checksum: u32 },
+    Extent(ExtentName),
+}
+
+/// What a record says of a value extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ExtentName {
+    pub(crate) id: u64,
+    /// Bytes of the file.
+    pub(crate) len: u64,
+    pub(crate) checksum: u32,
+    /// It was synced, and its name too, before the record was written.
+    pub(crate) is_synced: bool,
 }
 
 /// Operations of an inline payload or of a value extent's contents; `None` if they make no sense.
@@ -176,14 +198,19 @@ pub(crate) fn decode_ops(mut input: &[u8]) -> Option<Vec<DecodedOp<'_>>> {
 
 /// A commit-log record's payload; `None` if it makes no sense.
 pub(crate) fn decode(input: &[u8]) -> Option<Decoded<'_>> {
-    let (&first, mut rest) = input.split_first()?;
-    if first != EXTENT {
-        return Some(Decoded::Inline(decode_ops(input)?));
+    match *input.first()? {
+        EXTENT_SYNCED | EXTENT_UNSYNCED => decode_extent(input).map(Decoded::Extent),
+        _ => decode_ops(input).map(Decoded::Inline),
     }
-    let extent = Decoded::Extent {
+}
+
+fn decode_extent(input: &[u8]) -> Option<ExtentName> {
+    let (&first, mut rest) = input.split_first()?;
+    let name = ExtentName {
         id: get_u64(&mut rest)?,
         len: get_u64(&mut rest)?,
         checksum: get_u32(&mut rest)?,
+        is_synced: first == EXTENT_SYNCED,
     };
-    rest.is_empty().then_some(extent)
+    rest.is_empty().then_some(name)
 }

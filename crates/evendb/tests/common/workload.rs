@@ -34,6 +34,8 @@ struct Maker {
     random: StdRng,
     stamp: u32,
     keys: u32,
+    /// One value of so many goes through a value extent.
+    large_of: u32,
 }
 
 impl Maker {
@@ -47,7 +49,7 @@ impl Maker {
         if self.random.random_range(0..5) == 0 {
             return (name, key.into_bytes(), None);
         }
-        let len = match self.random.random_range(0..60) {
+        let len = match self.random.random_range(0..self.large_of) {
             // Above an eighth of the commit log: goes through a value extent.
             0 if large_allowed => self.random.random_range(8_200..12_000),
             1..4 => self.random.random_range(500..2_000),
@@ -89,10 +91,20 @@ impl Maker {
 
 /// The steps of a seed; the same ones however far they are run.
 pub fn steps(seed: u64, count: usize) -> Vec<Step> {
+    make(seed, count, 60)
+}
+
+/// The same with many value extents.
+pub fn extent_steps(seed: u64, count: usize) -> Vec<Step> {
+    make(seed, count, 7)
+}
+
+fn make(seed: u64, count: usize, large_of: u32) -> Vec<Step> {
     let mut maker = Maker {
         random: StdRng::seed_from_u64(seed),
         stamp: 0,
         keys: 70,
+        large_of,
     };
     let mut steps = vec![Step::Create("other")];
     steps.extend((1..count).map(|_| maker.step()));

@@ -1,6 +1,6 @@
 //! Appending. [`super::flush`] makes durable what was appended.
 
-use super::flush::Syncing;
+use super::flush::{SyncedFirst, Syncing};
 use super::record::{ALIGN, HEADER_BYTES, Header, HeaderKind, payload_checksum, record_bytes};
 use super::room::record_bytes_max_of;
 use super::tend::Tending;
@@ -55,6 +55,8 @@ pub(crate) struct CommitLog {
     pub(super) ring: CachePadded<Mutex<Ring>>,
     /// Who syncs, and who waits for it.
     pub(super) syncing: Syncing,
+    /// What else has to be on the disk before anything here is durable.
+    pub(super) synced_first: Option<Arc<dyn SyncedFirst>>,
     /// Records that begin below it are not copied into the mapping, but written
     /// ([`Self::write_from`]). A hint, Relaxed: either way is right.
     pub(super) written_below: AtomicU64,
@@ -192,6 +194,7 @@ impl CommitLog {
             durable: CachePadded::new(AtomicU64::new(tail.0)),
             ring: CachePadded::new(Mutex::new(Ring::default())),
             syncing: Syncing::default(),
+            synced_first: None,
             written_below: AtomicU64::new(0),
             room: AtomicU64::new(capacity),
             backed: AtomicBool::new(true),
@@ -200,6 +203,12 @@ impl CommitLog {
             #[cfg(test)]
             plant: Plant::Nothing,
         })
+    }
+
+    /// Has each sync preceded by that of what its records name in other files.
+    pub(crate) fn with_synced_first(mut self, files: Arc<dyn SyncedFirst>) -> CommitLog {
+        self.synced_first = Some(files);
+        self
     }
 
     /// Whether records are copied into a mapping.

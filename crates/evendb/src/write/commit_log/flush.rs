@@ -16,7 +16,8 @@
 //! Invariants: at most one thread leads (of two syncs at once, only one would hear of a failure).
 //! A leader closes the group before it looks how far the log goes: who counts among the group has
 //! appended before, so the sync covers it. While anybody waits, somebody leads or has been woken to.
-//! `durable` is raised, and waiters come and go, under the sync mutex: no wake-up is lost. After an
+//! What records name in other files ([`SyncedFirst`]) is synced after the leader has looked how far the log
+//! goes, and before the log. `durable` is raised, and waiters come and go, under the sync mutex: no wake-up is lost. After an
 //! error no write or sync begins and `durable` is not raised by a sync any more (I16); what is
 //! durable is asked before the error. A leader that unwinds leaves an error behind, since what it
 //! had taken may not be in the file.
@@ -38,6 +39,13 @@ const SPARE_BYTES_MAX: usize = 1 << 20;
 
 /// The longest wait for a group; half of a sync's time if that is shorter.
 const PATIENCE_MAX: Duration = Duration::from_millis(1);
+
+/// What records name in other files, which is to be durable whenever they are.
+pub(crate) trait SyncedFirst: Send + Sync {
+    /// Syncs all that is named by records appended before the call. Only a leader calls it, before it
+    /// syncs the log; a failure is one of the log.
+    fn sync(&self) -> Result<(), Error>;
+}
 
 /// Who syncs, and who waits for it.
 #[derive(Default)]
@@ -198,10 +206,7 @@ impl CommitLog {
         if self.check_error().is_ok() {
             match self.sync_appended(&mut leader) {
                 Ok(target) => lead.synced = Some(target),
-                Err(error) => {
-                    let error = Error::io(self.file.path(), "sync the commit log", error);
-                    self.fail(error);
-                }
+                Err(error) => self.fail(error),
             }
         }
         lead.unwinding = false;
@@ -233,7 +238,7 @@ impl CommitLog {
     }
 
     /// Writes what is gathered, and syncs; up to where.
-    fn sync_appended(&self, leader: &mut Leader) -> io::Result<Lsn> {
+    fn sync_appended(&self, leader: &mut Leader) -> Result<Lsn, Error> {
         let started = Instant::now();
         let target = if self.writing == Writing::Gathered {
             let mut ring = self.ring.lock();
@@ -249,8 +254,13 @@ impl CommitLog {
             self.write_from(head);
             head
         };
+        // After the target was taken: whoever appended below it has listed its files before.
+        if let Some(files) = &self.synced_first {
+            files.sync()?;
+        }
         let result = self.write_and_sync(leader);
-        self.plant_ack(result)?;
+        self.plant_ack(result)
+            .map_err(|error| Error::io(self.file.path(), "sync the commit log", error))?;
         leader.whole_file_synced = true;
         leader.spare.pieces.clear();
         leader.spare.bytes.clear();

@@ -8,7 +8,8 @@ use super::*;
 use crate::golden_text::{bytes_of, kept_file};
 use crate::manifest::KeyspaceId;
 use crate::sync::Arc;
-use crate::write::payload::{Decoded, DecodedOp, Encoded, decode};
+use crate::write::payload::{Decoded, DecodedOp, Encoded, ExtentName, decode};
+use crate::write::value_extents;
 use evendb_storage::vfs::File;
 use evendb_storage::{Kind, Version, codec};
 
@@ -59,7 +60,7 @@ const PAYLOAD: &str = "
 ";
 
 const EXTENT: &str = "
-ff                          # u8 kind: value extent
+KIND                        # u8 kind: value extent, synced before this (ff) or not (fe)
 15 00 00 00 01 00 00 00     # u64 file: 0000000100000015.val
 00 40 00 00 00 00 00 00     # u64 length of the file
 ef be ad de                 # u32 crc32c of its contents
@@ -83,15 +84,21 @@ fn a_payload() {
 
 #[test]
 fn an_extent() {
-    let bytes = bytes_of(EXTENT);
-    let encoded = Encoded::extent(0x1_0000_0015, 0x4000, 0xdead_beef);
-    assert_eq!(encoded.parts(&[]).concat(), bytes);
-    let decoded = Decoded::Extent {
-        id: 0x1_0000_0015,
-        len: 0x4000,
-        checksum: 0xdead_beef,
-    };
-    assert_eq!(decode(&bytes), Some(decoded));
+    for (is_synced, kind) in [(true, "ff"), (false, "fe")] {
+        let bytes = bytes_of(&EXTENT.replace("KIND", kind));
+        let name = ExtentName {
+            id: 0x1_0000_0015,
+            len: 0x4000,
+            checksum: 0xdead_beef,
+            is_synced,
+        };
+        let encoded = Encoded::extent(name);
+        assert_eq!(encoded.parts(&[]).concat(), bytes);
+        assert_eq!(encoded.extent_name(), Some(name));
+        assert_eq!(decode(&bytes), Some(Decoded::Extent(name)));
+        assert_eq!(decode(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(decode(&[&bytes[..], &[0]].concat()), None);
+    }
 }
 
 #[test]
@@ -197,10 +204,11 @@ fn the_commit_log_of_the_kept_database() {
         assert_eq!(payload, &bytes[end..end + header.payload_len as usize]);
         match decode(payload).expect("a payload") {
             Decoded::Inline(inline) => ops += inline.len(),
-            Decoded::Extent { id, len, checksum } => {
-                let contents = kept_file(&format!("{id:016x}.val"));
-                assert_eq!(len, contents.len() as u64);
-                assert_eq!(checksum, codec::checksum(id, &[&contents]));
+            Decoded::Extent(name) => {
+                let contents = kept_file(&value_extents::file_name(name.id));
+                assert_eq!(name.len, contents.len() as u64);
+                assert_eq!(name.checksum, codec::checksum(name.id, &[&contents]));
+                assert!(name.is_synced);
                 extents += 1;
             }
         }

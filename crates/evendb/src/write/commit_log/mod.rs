@@ -22,7 +22,7 @@
 //! Thread safety: any number of appenders and waiters; [`flush`] says who syncs, [`tend`] what one
 //! more thread does for a mapped ring, [`room`] who grows it. Locks: the leader's mutex (held over the sync), the ring latch
 //! (it parks), the sync mutex (a leaf, memory only). Not here: when the tail may move, what a payload
-//! means, and syncing value extents before the ring.
+//! means, and what of it lies in other files ([`SyncedFirst`]).
 
 mod append;
 mod blocks;
@@ -34,10 +34,11 @@ mod survey;
 mod tend;
 
 pub(crate) use append::{CommitLog, Writing};
+pub(crate) use flush::SyncedFirst;
 pub(crate) use record::LogRecord;
 pub(crate) use recover::{Segment, recover};
 pub(crate) use room::{LivePart, create_file, first_room, room_found};
-pub(crate) use survey::{Survey, Surveyed, survey};
+pub(crate) use survey::{Proof, Survey, Surveyed, survey};
 
 /// Position in the commit log in bytes; only grows, over restarts too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]

@@ -11,6 +11,9 @@
 //!   the last life found the log whole up to somewhere behind it; or a header in its place verifies
 //!   that was written when its payload was complete.
 //!
+//! A record whose value extent does not verify is such a hole, too, and then the record itself is what was
+//! written after it.
+//!
 //! Else a power loss may have taken unsynced bytes from the middle, which is a clean end. Where nothing
 //! follows, a damaged record and one that a crash cut short look alike.
 
@@ -61,6 +64,13 @@ impl Proof {
     pub(crate) fn is_damage(&self, lsn: Lsn, sealed: bool) -> bool {
         let written_behind = self.last.is_some_and(|last| last > lsn) || self.found_whole > lsn;
         self.durable > lsn || (self.same_boot && (written_behind || sealed))
+    }
+
+    /// The same of a value extent that does not verify, named by the record at `lsn`, which does.
+    /// `is_synced`: it was before that record was written.
+    pub(crate) fn is_damaged_extent(&self, lsn: Lsn, is_synced: bool) -> bool {
+        // The record was written when its extent was complete.
+        is_synced || self.is_damage(lsn, true)
     }
 
     fn take(&mut self, header: &Header) {
