@@ -7,10 +7,20 @@
 //! single puts right before and after it, so that a machine that gets slower or faster in between
 //! harms no side.
 //!
+//! One run says little: on a machine that nobody else uses two runs of the same differ by a third now and
+//! then. So each round goes over the table once, and then, while its time lasts, lap by lap over the
+//! cells that fell below, each between single puts again. Which cells are looked at again is settled before
+//! the laps, so that nobody stops where the outcome is liked. A cell is the median of all its shares, of
+//! all rounds. What earlier runs left to be written is written out before each run.
+//!
 //! Two rates. **Put**: records by the time until the last put returned. **Paid**: by the time until
 //! everything put was checkpointed and all reorganisation that was owed is done, so that nothing is
-//! borrowed. The rule: in both, a batch size reaches 0.95 of single puts. A batch that does not fit
-//! the memory budget is refused by a typed error; its cell shows the refusal, which names the limit.
+//! borrowed. The rule: in both, a batch size reaches 0.95 of single puts. Beside them stands **processor
+//! time** a record, of the whole process and with all debt: that of single puts by that of the batch, so that
+//! less than one is more of it. It does not know how busy the disk is, nor what else runs. A batch that does
+//! not fit the memory budget is refused by a typed error; its cell shows the refusal, which names the limit.
+
+mod report;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -20,11 +30,11 @@ use std::time::Instant;
 use evendb::ErrorKind;
 use serde_json::{Value, json};
 
-use super::table::median;
 use super::{Common, Failure, Measure, Measured};
 use crate::opener::{Durability, Opener, Settings};
 use crate::process::ProcessUsage;
 use crate::store::{BatchWrite, Store, StoreError, StoreResult};
+use report::{Report, share};
 
 /// Its arguments.
 #[derive(clap::Args, Clone, Debug)]
@@ -44,6 +54,12 @@ pub struct Arguments {
     /// Seconds for which single puts of a row are busy, about
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
+    /// Times that a round looks again at cells that fell below, at most
+    #[arg(long, default_value_t = 6)]
+    laps: usize,
+    /// Minutes after which a round begins no further run of such a cell
+    #[arg(long, default_value_t = 8.0)]
+    minutes: f64,
     /// Exactly so many records in each row
     #[arg(long)]
     records: Option<usize>,
@@ -51,6 +67,14 @@ pub struct Arguments {
     #[arg(long)]
     in_order: bool,
 }
+
+/// A row of the table: budget in MiB, bytes of a value.
+type Row = (u64, usize);
+
+/// What a run found: the rates, and processor time.
+const PUT: &str = "put_per_second";
+const PAID: &str = "paid_per_second";
+const CPU: &str = "cpu_micros";
 
 /// The least share of the rate of single puts.
 const SHARE_MIN: f64 = 0.95;
@@ -200,12 +224,120 @@ fn run(
     }
     Ok(json!({
         "records": records,
-        "put_per_second": records as f64 / put_seconds,
-        "paid_per_second": records as f64 / paid_seconds,
-        "cpu_micros": cpu.map(|seconds| seconds * 1e6 / records as f64),
+        PUT: records as f64 / put_seconds,
+        PAID: records as f64 / paid_seconds,
+        CPU: cpu.map(|seconds| seconds * 1e6 / records as f64),
         "waited_seconds": waited,
         "longest_wait_seconds": longest,
     }))
+}
+
+/// A row of the table while it is measured.
+struct RowRun<'a> {
+    arguments: &'a Arguments,
+    opener: &'a dyn Opener,
+    directory: &'a Path,
+    round: usize,
+    row: Row,
+    values: Values,
+    records: usize,
+    /// Runs of single puts, in order.
+    single: Vec<Value>,
+    /// Runs of batches: the size, the run of single puts before it, what was found.
+    cells: Vec<Value>,
+}
+
+impl<'a> RowRun<'a> {
+    fn new(
+        arguments: &'a Arguments,
+        opener: &'a dyn Opener,
+        directory: &'a Path,
+        round: usize,
+        row: Row,
+    ) -> Result<RowRun<'a>, Failure> {
+        let mut run = RowRun {
+            arguments,
+            opener,
+            directory,
+            round,
+            row,
+            values: Values::new(row.1, arguments.common.seed),
+            records: 0,
+            single: Vec::new(),
+            cells: Vec::new(),
+        };
+        run.records =
+            run.in_fresh_store(|store| Ok(arguments.records_of_row(store, &run.values)?))?;
+        Ok(run)
+    }
+
+    fn in_fresh_store<T>(
+        &self,
+        run: impl FnOnce(&dyn Store) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let settings = Settings {
+            memory_bytes: self.row.0 << 20,
+            durability: Durability::Process,
+        };
+        // The run before has removed its files, of which the disk may have to hear yet.
+        std::fs::create_dir_all(self.directory)?;
+        rustix::fs::syncfs(std::fs::File::open(self.directory)?)?;
+        super::in_fresh_store(
+            self.opener,
+            self.directory,
+            self.round,
+            &settings,
+            |store, _| run(store),
+        )
+    }
+
+    fn measured(&self, batch: usize) -> Result<Value, Failure> {
+        self.in_fresh_store(|store| {
+            Ok(run(
+                self.arguments,
+                store,
+                &self.values,
+                self.records,
+                batch,
+            )?)
+        })
+    }
+
+    fn single(&mut self) -> Result<(), Failure> {
+        self.single.push(self.measured(0)?);
+        Ok(())
+    }
+
+    /// One run in batches, right after one of single puts; one more is to follow.
+    fn cell(&mut self, batch: usize) -> Result<(), Failure> {
+        let turn = self.single.len() - 1;
+        let figures = self.measured(batch)?;
+        self.cells
+            .push(json!({ "batch": batch, "turn": turn, "figures": figures }));
+        Ok(())
+    }
+
+    /// Batch sizes of which a rate is below the rule.
+    fn below(&self) -> Vec<usize> {
+        let is_below = |cell: &&Value| {
+            let below =
+                |name| share(&self.single, cell, name).is_some_and(|share| share < SHARE_MIN);
+            below(PUT) || below(PAID)
+        };
+        let cells = self.cells.iter().filter(is_below);
+        cells
+            .filter_map(|cell| Some(cell["batch"].as_u64()? as usize))
+            .collect()
+    }
+
+    fn figures(self) -> Value {
+        json!({
+            "memory_mib": self.row.0,
+            "value_bytes": self.row.1,
+            "single": self.single,
+            "cells": self.cells,
+        })
+    }
 }
 
 impl Measure for Arguments {
@@ -219,6 +351,8 @@ impl Measure for Arguments {
             "value_bytes": self.value_bytes,
             "batch": self.batch,
             "seconds": self.seconds(),
+            "laps": self.laps,
+            "minutes": self.minutes,
             "records": self.records,
             "in_order": self.in_order,
             "seed": self.common.seed,
@@ -231,44 +365,50 @@ impl Measure for Arguments {
         directory: &Path,
         round: usize,
     ) -> Result<Value, Failure> {
+        let started = Instant::now();
         let mut rows = Vec::new();
         for &memory_mib in &self.memory_mib {
             for &value_bytes in &self.value_bytes {
-                let values = Values::new(value_bytes, self.common.seed);
-                let settings = Settings {
-                    memory_bytes: memory_mib << 20,
-                    durability: Durability::Process,
-                };
-                let fresh = |run: &dyn Fn(&dyn Store) -> Result<Value, Failure>| {
-                    super::in_fresh_store(opener, directory, round, &settings, |store, _| {
-                        run(store)
-                    })
-                };
-                let count = |store: &dyn Store| Ok(json!(self.records_of_row(store, &values)?));
-                let records = fresh(&count)?.as_u64().unwrap_or(1) as usize;
-                let measured =
-                    |batch: usize| fresh(&|store| Ok(run(self, store, &values, records, batch)?));
-                let mut single = vec![measured(0)?];
-                let mut cells = Vec::new();
+                let mut row =
+                    RowRun::new(self, opener, directory, round, (memory_mib, value_bytes))?;
+                row.single()?;
                 for sizes in self.batch.chunks(SIZES_BETWEEN) {
                     for &batch in sizes {
-                        let turn = single.len() - 1;
-                        let figures = measured(batch)?;
-                        cells.push(json!({ "batch": batch, "turn": turn, "figures": figures }));
+                        row.cell(batch)?;
                     }
-                    single.push(measured(0)?);
+                    row.single()?;
                 }
                 eprintln!(
-                    "{memory_mib} MiB, values of {value_bytes} bytes: {records} records a run"
+                    "{memory_mib} MiB, values of {value_bytes} bytes: {} records a run",
+                    row.records
                 );
-                rows.push(json!({
-                    "memory_mib": memory_mib,
-                    "value_bytes": value_bytes,
-                    "single": single,
-                    "cells": cells,
-                }));
+                rows.push(row);
             }
         }
+        let below: Vec<Vec<usize>> = rows.iter().map(RowRun::below).collect();
+        eprintln!(
+            "{} cells are looked at again, up to {} times",
+            below.iter().map(Vec::len).sum::<usize>(),
+            self.laps
+        );
+        let is_over = || started.elapsed().as_secs_f64() > self.minutes * 60.0;
+        'laps: for _ in 0..self.laps {
+            for (row, sizes) in rows
+                .iter_mut()
+                .zip(&below)
+                .filter(|(_, sizes)| !sizes.is_empty())
+            {
+                row.single()?;
+                for &batch in sizes {
+                    if is_over() {
+                        break 'laps;
+                    }
+                    row.cell(batch)?;
+                    row.single()?;
+                }
+            }
+        }
+        let rows: Vec<Value> = rows.into_iter().map(RowRun::figures).collect();
         Ok(json!({ "store": opener.name(), "rows": rows }))
     }
 
@@ -288,261 +428,6 @@ impl Measure for Arguments {
     }
 }
 
-/// A row: budget in MiB, bytes of a value.
-type Row = (u64, usize);
-
-/// All rounds of one store.
-struct Report<'a> {
-    arguments: &'a Arguments,
-    rounds: Vec<&'a Value>,
-}
-
-/// A batch size of a row, medians of the rounds.
-enum Cell {
-    Measured { put: f64, paid: f64 },
-    Refused(String),
-    Missing,
-}
-
-impl Report<'_> {
-    fn rows(&self) -> Vec<Row> {
-        let budgets = self.arguments.memory_mib.iter();
-        budgets
-            .flat_map(|&mib| {
-                self.arguments
-                    .value_bytes
-                    .iter()
-                    .map(move |&bytes| (mib, bytes))
-            })
-            .collect()
-    }
-
-    /// What each round found of a row.
-    fn of_row(&self, row: Row) -> Vec<&Value> {
-        let is_row = |found: &&Value| {
-            found["memory_mib"].as_u64() == Some(row.0)
-                && found["value_bytes"].as_u64() == Some(row.1 as u64)
-        };
-        let find = |round: &&'_ Value| -> Option<usize> {
-            round["rows"]
-                .as_array()?
-                .iter()
-                .position(|found| is_row(&found))
-        };
-        let mut found = Vec::new();
-        for round in &self.rounds {
-            if let Some(at) = find(round) {
-                found.push(&round["rows"][at]);
-            }
-        }
-        found
-    }
-
-    fn cell(&self, row: Row, batch: usize) -> Cell {
-        let (mut put, mut paid) = (Vec::new(), Vec::new());
-        for found in self.of_row(row) {
-            let Some(cell) = find_cell(found, batch) else {
-                continue;
-            };
-            if let Some(refused) = cell["figures"]["refused"].as_str() {
-                return Cell::Refused(refused.to_owned());
-            }
-            put.extend(share(found, cell, "put_per_second"));
-            paid.extend(share(found, cell, "paid_per_second"));
-        }
-        match put.is_empty() {
-            true => Cell::Missing,
-            false => Cell::Measured {
-                put: median(put),
-                paid: median(paid),
-            },
-        }
-    }
-
-    /// The median over the rounds of a figure of single puts (`batch` 0) or of a batch size.
-    fn figure(&self, row: Row, batch: usize, get: &dyn Fn(&Value) -> Option<f64>) -> f64 {
-        let mut all = Vec::new();
-        for found in self.of_row(row) {
-            match batch {
-                0 => all.extend(
-                    found["single"]
-                        .as_array()
-                        .into_iter()
-                        .flatten()
-                        .filter_map(get),
-                ),
-                _ => all.extend(find_cell(found, batch).and_then(|cell| get(&cell["figures"]))),
-            }
-        }
-        median(all)
-    }
-
-    fn text(&self, store: &str) -> String {
-        let rate = |name: &'static str| {
-            move |report: &Report<'_>, row, batch| {
-                let rate = report.figure(row, batch, &|run| run[name].as_f64());
-                thousands(rate)
-            }
-        };
-        let waits = |report: &Report<'_>, row, batch| report.waits(row, batch);
-        let cpu = |report: &Report<'_>, row, batch| {
-            let micros = report.figure(row, batch, &|run| run["cpu_micros"].as_f64());
-            if micros.is_nan() {
-                String::new()
-            } else {
-                format!("{micros:.2}")
-            }
-        };
-        let mut text = format!("# {store}\n\n");
-        text += &self.shares();
-        text += &self.table(
-            "Thousand records a second until the last put returned",
-            &rate("put_per_second"),
-        );
-        text += &self.table(
-            "Thousand records a second with all debt paid",
-            &rate("paid_per_second"),
-        );
-        text += &self.table("Microseconds of CPU a record, debt included", &cpu);
-        text += &self.table("Seconds waited, by cause (longest)", &waits);
-        text
-    }
-
-    /// The rule, cell by cell, and its outcome.
-    fn shares(&self) -> String {
-        let mut refusals = Vec::new();
-        let mut failed = Vec::new();
-        let mut logs: BTreeMap<usize, (f64, f64, u32)> = BTreeMap::new();
-        let mut measured = 0;
-        let mut text = String::from(
-            "Share of the rate of single puts: until the last put returned / with all debt paid.\n\n",
-        );
-        text += &heading(&self.arguments.batch, None);
-        for row in self.rows() {
-            text += &row_head(row);
-            for &batch in &self.arguments.batch {
-                let shown = match self.cell(row, batch) {
-                    Cell::Measured { put, paid } => {
-                        measured += 1;
-                        let sums = logs.entry(batch).or_default();
-                        *sums = (sums.0 + put.ln(), sums.1 + paid.ln(), sums.2 + 1);
-                        let short = put.min(paid) < SHARE_MIN;
-                        if short {
-                            failed.push(format!(
-                                "{} MiB, values of {} bytes, batches of {batch}",
-                                row.0, row.1
-                            ));
-                        }
-                        let mark = if short { "**" } else { "" };
-                        format!("{mark}{put:.2} / {paid:.2}{mark}")
-                    }
-                    Cell::Refused(refusal) => {
-                        refusals.push((row, batch, refusal));
-                        format!("refused ({})", refusals.len())
-                    }
-                    Cell::Missing => String::new(),
-                };
-                text += &format!(" {shown} |");
-            }
-            text.push('\n');
-        }
-        text += "| geometric mean | |";
-        for batch in &self.arguments.batch {
-            let (put, paid, count) = logs.get(batch).copied().unwrap_or_default();
-            let mean = |sum: f64| (sum / f64::from(count.max(1))).exp();
-            text += &format!(" {:.2} / {:.2} |", mean(put), mean(paid));
-        }
-        text += "\n\n";
-        for (number, (row, batch, refusal)) in refusals.iter().enumerate() {
-            let number = number + 1;
-            text += &format!(
-                "({number}) {} MiB, values of {} bytes, batches of {batch}: {refusal}\n",
-                row.0, row.1
-            );
-        }
-        let verdict = match failed.is_empty() {
-            true => "PASS",
-            false => "FAIL",
-        };
-        text += &format!(
-            "\n{verdict}: {} of {measured} cells reach {SHARE_MIN} of single puts in both rates; {} are refused by a \
-             typed error.\n",
-            measured - failed.len(),
-            refusals.len()
-        );
-        for cell in failed {
-            text += &format!("below: {cell}\n");
-        }
-        text.push('\n');
-        text
-    }
-
-    fn table(&self, title: &str, show: &dyn Fn(&Report<'_>, Row, usize) -> String) -> String {
-        let mut text = format!(
-            "{title}:\n\n{}",
-            heading(&self.arguments.batch, Some("single"))
-        );
-        for row in self.rows() {
-            text += &row_head(row);
-            for batch in std::iter::once(&0).chain(&self.arguments.batch) {
-                text += &format!(" {} |", show(self, row, *batch));
-            }
-            text.push('\n');
-        }
-        text.push('\n');
-        text
-    }
-
-    fn waits(&self, row: Row, batch: usize) -> String {
-        let mut shown = Vec::new();
-        for cause in CAUSES {
-            let of =
-                |name: &'static str| self.figure(row, batch, &move |run| run[name][cause].as_f64());
-            let (total, longest) = (of("waited_seconds"), of("longest_wait_seconds"));
-            if total >= 0.005 {
-                shown.push(format!("{cause} {total:.2} ({longest:.3})"));
-            }
-        }
-        shown.join(", ")
-    }
-}
-
-fn find_cell(row: &Value, batch: usize) -> Option<&Value> {
-    let is_batch = |cell: &&Value| cell["batch"].as_u64() == Some(batch as u64);
-    row["cells"].as_array()?.iter().find(is_batch)
-}
-
-/// The cell's rate by that of single puts before and after it.
-fn share(row: &Value, cell: &Value, name: &str) -> Option<f64> {
-    let turn = cell["turn"].as_u64()? as usize;
-    let single = |turn: usize| row["single"][turn][name].as_f64();
-    let around = (single(turn)? * single(turn + 1)?).sqrt();
-    Some(cell["figures"][name].as_f64()? / around)
-}
-
-fn thousands(rate: f64) -> String {
-    match rate {
-        rate if rate.is_nan() => String::new(),
-        rate if rate < 1e4 => format!("{:.1}", rate / 1e3),
-        rate => format!("{:.0}", rate / 1e3),
-    }
-}
-
-fn heading(batches: &[usize], first: Option<&str>) -> String {
-    let mut text = "| budget MiB | value bytes |".to_owned();
-    let mut line = "|---:|---:|".to_owned();
-    let sizes = batches.iter().map(usize::to_string);
-    for column in first.map(str::to_owned).into_iter().chain(sizes) {
-        text += &format!(" {column} |");
-        line += "---:|";
-    }
-    format!("{text}\n{line}\n")
-}
-
-fn row_head(row: Row) -> String {
-    format!("| {} | {} |", row.0, row.1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -552,47 +437,6 @@ mod tests {
     struct Command {
         #[command(flatten)]
         arguments: Arguments,
-    }
-
-    fn rate(per_second: f64) -> Value {
-        json!({ "put_per_second": per_second, "paid_per_second": per_second / 2.0 })
-    }
-
-    #[test]
-    fn a_cell_is_compared_with_the_single_puts_around_it_and_the_rule_is_told() {
-        let words = [
-            "batches",
-            "--batch",
-            "2,10,50",
-            "--memory-mib",
-            "64",
-            "--value-bytes",
-            "1",
-        ];
-        let arguments = Command::parse_from(words).arguments;
-        let cell = |batch: u64, turn: u64, figures: Value| json!({ "batch": batch, "turn": turn, "figures": figures });
-        let figures = json!({ "rows": [{
-            "memory_mib": 64,
-            "value_bytes": 1,
-            "single": [rate(100.0), rate(100.0), rate(400.0)],
-            "cells": [
-                cell(2, 0, rate(120.0)),
-                cell(10, 1, rate(180.0)),
-                cell(50, 1, json!({ "refused": "too large, 9 is the limit" })),
-            ],
-        }] });
-        let measured = Measured {
-            store: "evendb".to_owned(),
-            round: 0,
-            figures,
-        };
-        let report = arguments.report(&[measured]);
-        assert!(
-            report.contains("| 64 | 1 | 1.20 / 1.20 | **0.90 / 0.90** | refused (1) |"),
-            "{report}"
-        );
-        assert!(report.contains("FAIL: 1 of 2 cells"), "{report}");
-        assert!(report.contains("too large, 9 is the limit"), "{report}");
     }
 
     #[test]

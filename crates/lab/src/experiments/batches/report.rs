@@ -1,0 +1,371 @@
+//! The tables of [`super`], and the outcome of its rule: a cell is the median of all its shares, of all
+//! rounds.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::super::table::median;
+use super::{Arguments, CAUSES, CPU, PAID, PUT, Row, SHARE_MIN};
+
+/// All rounds of one store.
+pub(super) struct Report<'a> {
+    pub(super) arguments: &'a Arguments,
+    pub(super) rounds: Vec<&'a Value>,
+}
+
+/// A batch size of a row, medians of the rounds.
+enum Cell {
+    Measured(Shares),
+    Refused(String),
+    Missing,
+}
+
+/// What a batch size reaches of single puts. Of processor time a share below one is more of it.
+struct Shares {
+    put: f64,
+    paid: f64,
+    cpu: f64,
+    /// Runs of which these are the medians.
+    runs: usize,
+}
+
+impl std::fmt::Display for Shares {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.2} / {:.2} / {:.2}", self.put, self.paid, self.cpu)
+    }
+}
+
+impl Report<'_> {
+    fn rows(&self) -> Vec<Row> {
+        let budgets = self.arguments.memory_mib.iter();
+        budgets
+            .flat_map(|&mib| {
+                self.arguments
+                    .value_bytes
+                    .iter()
+                    .map(move |&bytes| (mib, bytes))
+            })
+            .collect()
+    }
+
+    /// What each round found of a row.
+    fn of_row(&self, row: Row) -> Vec<&Value> {
+        let is_row = |found: &&Value| {
+            found["memory_mib"].as_u64() == Some(row.0)
+                && found["value_bytes"].as_u64() == Some(row.1 as u64)
+        };
+        let find = |round: &&'_ Value| -> Option<usize> {
+            round["rows"]
+                .as_array()?
+                .iter()
+                .position(|found| is_row(&found))
+        };
+        let mut found = Vec::new();
+        for round in &self.rounds {
+            if let Some(at) = find(round) {
+                found.push(&round["rows"][at]);
+            }
+        }
+        found
+    }
+
+    fn cell(&self, row: Row, batch: usize) -> Cell {
+        let (mut put, mut paid, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
+        for found in self.of_row(row) {
+            let Some(single) = found["single"].as_array() else {
+                continue;
+            };
+            for cell in cells_of(found, batch) {
+                if let Some(refused) = cell["figures"]["refused"].as_str() {
+                    return Cell::Refused(refused.to_owned());
+                }
+                put.extend(share(single, cell, PUT));
+                paid.extend(share(single, cell, PAID));
+                cpu.extend(share(single, cell, CPU).map(f64::recip));
+            }
+        }
+        match put.is_empty() {
+            true => Cell::Missing,
+            false => Cell::Measured(Shares {
+                runs: put.len(),
+                put: median(put),
+                paid: median(paid),
+                cpu: median(cpu),
+            }),
+        }
+    }
+
+    /// The median over the rounds of a figure of single puts (`batch` 0) or of a batch size.
+    fn figure(&self, row: Row, batch: usize, get: &dyn Fn(&Value) -> Option<f64>) -> f64 {
+        let mut all = Vec::new();
+        for found in self.of_row(row) {
+            match batch {
+                0 => all.extend(
+                    found["single"]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .filter_map(get),
+                ),
+                _ => all.extend(cells_of(found, batch).filter_map(|cell| get(&cell["figures"]))),
+            }
+        }
+        median(all)
+    }
+
+    /// All tables, and whether the rule is kept.
+    pub(super) fn text(&self, store: &str) -> String {
+        let rate = |name: &'static str| {
+            move |report: &Report<'_>, row, batch| {
+                let rate = report.figure(row, batch, &|run| run[name].as_f64());
+                thousands(rate)
+            }
+        };
+        let waits = |report: &Report<'_>, row, batch| report.waits(row, batch);
+        let cpu = |report: &Report<'_>, row, batch| {
+            let micros = report.figure(row, batch, &|run| run[CPU].as_f64());
+            if micros.is_nan() {
+                String::new()
+            } else {
+                format!("{micros:.2}")
+            }
+        };
+        let mut text = format!("# {store}\n\n");
+        text += &self.shares();
+        text += &self.table(
+            "Thousand records a second until the last put returned",
+            &rate(PUT),
+        );
+        text += &self.table("Thousand records a second with all debt paid", &rate(PAID));
+        text += &self.table("Microseconds of CPU a record, debt included", &cpu);
+        text += &self.table("Seconds waited, by cause (longest)", &waits);
+        text
+    }
+
+    /// The rule, cell by cell, and its outcome.
+    fn shares(&self) -> String {
+        let mut outcome = Outcome::default();
+        let mut text = String::from(
+            "Share of single puts: of their rate until the last put returned / with all debt paid / of their \
+             processor time.\n\n",
+        );
+        text += &heading(&self.arguments.batch, None);
+        for row in self.rows() {
+            text += &row_head(row);
+            for &batch in &self.arguments.batch {
+                let name = format!(
+                    "{} MiB, values of {} bytes, batches of {batch}",
+                    row.0, row.1
+                );
+                let cell = self.cell(row, batch);
+                text += &format!(" {} |", outcome.take(&cell, batch, &name));
+            }
+            text.push('\n');
+        }
+        text += "| geometric mean | |";
+        for batch in &self.arguments.batch {
+            let (logs, count) = outcome.logs.get(batch).copied().unwrap_or_default();
+            let mean = logs.map(|sum| (sum / f64::from(count.max(1))).exp());
+            text += &format!(" {:.2} / {:.2} / {:.2} |", mean[0], mean[1], mean[2]);
+        }
+        text + "\n\n" + &outcome.told()
+    }
+
+    fn table(&self, title: &str, show: &dyn Fn(&Report<'_>, Row, usize) -> String) -> String {
+        let mut text = format!(
+            "{title}:\n\n{}",
+            heading(&self.arguments.batch, Some("single"))
+        );
+        for row in self.rows() {
+            text += &row_head(row);
+            for batch in std::iter::once(&0).chain(&self.arguments.batch) {
+                text += &format!(" {} |", show(self, row, *batch));
+            }
+            text.push('\n');
+        }
+        text.push('\n');
+        text
+    }
+
+    fn waits(&self, row: Row, batch: usize) -> String {
+        let mut shown = Vec::new();
+        for cause in CAUSES {
+            let of =
+                |name: &'static str| self.figure(row, batch, &move |run| run[name][cause].as_f64());
+            let (total, longest) = (of("waited_seconds"), of("longest_wait_seconds"));
+            if total >= 0.005 {
+                shown.push(format!("{cause} {total:.2} ({longest:.3})"));
+            }
+        }
+        shown.join(", ")
+    }
+}
+
+/// What has been said of the cells so far.
+#[derive(Default)]
+struct Outcome {
+    measured: usize,
+    refusals: Vec<String>,
+    /// Below in a rate; in processor time.
+    slow: Vec<String>,
+    dear: Vec<String>,
+    /// By batch size: sums of logarithms, and of how many cells.
+    logs: BTreeMap<usize, ([f64; 3], u32)>,
+}
+
+impl Outcome {
+    /// Counts a cell; what the table shows of it.
+    fn take(&mut self, cell: &Cell, batch: usize, name: &str) -> String {
+        let shares = match cell {
+            Cell::Measured(shares) => shares,
+            Cell::Refused(refusal) => {
+                self.refusals.push(format!("{name}: {refusal}"));
+                return format!("refused ({})", self.refusals.len());
+            }
+            Cell::Missing => return String::new(),
+        };
+        self.measured += 1;
+        let (sums, count) = self.logs.entry(batch).or_default();
+        *count += 1;
+        for (sum, share) in sums.iter_mut().zip([shares.put, shares.paid, shares.cpu]) {
+            *sum += share.ln();
+        }
+        let told = format!("{name}: {shares}, medians of {}", shares.runs);
+        if shares.cpu < SHARE_MIN {
+            self.dear.push(told.clone());
+        }
+        let is_slow = shares.put.min(shares.paid) < SHARE_MIN;
+        if is_slow {
+            self.slow.push(told);
+        }
+        match is_slow {
+            true => format!("**{shares}**"),
+            false => shares.to_string(),
+        }
+    }
+
+    fn told(&self) -> String {
+        let mut text = String::new();
+        for (number, refusal) in self.refusals.iter().enumerate() {
+            text += &format!("({}) {refusal}\n", number + 1);
+        }
+        let verdict = match self.slow.is_empty() {
+            true => "PASS",
+            false => "FAIL",
+        };
+        text += &format!(
+            "\n{verdict}: {} of {} cells reach {SHARE_MIN} of single puts in both rates, {} in processor time; {} are \
+             refused by a typed error.\n",
+            self.measured - self.slow.len(),
+            self.measured,
+            self.measured - self.dear.len(),
+            self.refusals.len()
+        );
+        for cell in &self.slow {
+            text += &format!("below: {cell}\n");
+        }
+        for cell in &self.dear {
+            text += &format!("more processor time: {cell}\n");
+        }
+        text + "\n"
+    }
+}
+
+fn cells_of(row: &Value, batch: usize) -> impl Iterator<Item = &Value> {
+    let cells = row["cells"].as_array().into_iter().flatten();
+    cells.filter(move |cell| cell["batch"].as_u64() == Some(batch as u64))
+}
+
+/// The cell's figure by that of single puts before and after it.
+pub(super) fn share(single: &[Value], cell: &Value, name: &str) -> Option<f64> {
+    let turn = cell["turn"].as_u64()? as usize;
+    let single = |turn: usize| single.get(turn)?[name].as_f64();
+    let around = (single(turn)? * single(turn + 1)?).sqrt();
+    Some(cell["figures"][name].as_f64()? / around)
+}
+
+fn thousands(rate: f64) -> String {
+    match rate {
+        rate if rate.is_nan() => String::new(),
+        rate if rate < 1e4 => format!("{:.1}", rate / 1e3),
+        rate => format!("{:.0}", rate / 1e3),
+    }
+}
+
+fn heading(batches: &[usize], first: Option<&str>) -> String {
+    let mut text = "| budget MiB | value bytes |".to_owned();
+    let mut line = "|---:|---:|".to_owned();
+    let sizes = batches.iter().map(usize::to_string);
+    for column in first.map(str::to_owned).into_iter().chain(sizes) {
+        text += &format!(" {column} |");
+        line += "---:|";
+    }
+    format!("{text}\n{line}\n")
+}
+
+fn row_head(row: Row) -> String {
+    format!("| {} | {} |", row.0, row.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{Measure, Measured};
+    use super::*;
+    use clap::Parser;
+    use serde_json::json;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn rate(per_second: f64) -> Value {
+        json!({ PUT: per_second, PAID: per_second / 2.0, CPU: 1e5 / per_second })
+    }
+
+    #[test]
+    fn a_cell_is_compared_with_the_single_puts_around_it_and_the_rule_is_told() {
+        let words = [
+            "batches",
+            "--batch",
+            "2,10,50",
+            "--memory-mib",
+            "64",
+            "--value-bytes",
+            "1",
+        ];
+        let arguments = Command::parse_from(words).arguments;
+        let cell = |batch: u64, turn: u64, figures: Value| json!({ "batch": batch, "turn": turn, "figures": figures });
+        let figures = json!({ "rows": [{
+            "memory_mib": 64,
+            "value_bytes": 1,
+            "single": [rate(100.0), rate(100.0), rate(400.0), rate(100.0), rate(100.0)],
+            "cells": [
+                cell(2, 0, rate(120.0)),
+                cell(10, 1, rate(180.0)),
+                cell(50, 1, json!({ "refused": "too large, 9 is the limit" })),
+                // Looked at again, twice.
+                cell(10, 3, rate(94.0)),
+                cell(10, 3, rate(80.0)),
+            ],
+        }] });
+        let measured = Measured {
+            store: "evendb".to_owned(),
+            round: 0,
+            figures,
+        };
+        let report = arguments.report(&[measured]);
+        assert!(
+            report
+                .contains("| 64 | 1 | 1.20 / 1.20 / 1.20 | **0.90 / 0.90 / 0.90** | refused (1) |"),
+            "{report}"
+        );
+        assert!(report.contains("FAIL: 1 of 2 cells"), "{report}");
+        let below =
+            "below: 64 MiB, values of 1 bytes, batches of 10: 0.90 / 0.90 / 0.90, medians of 3";
+        assert!(report.contains(below), "{report}");
+        assert!(report.contains("too large, 9 is the limit"), "{report}");
+    }
+}
