@@ -62,6 +62,26 @@ pub struct Limit {
     pub duration: Option<Duration>,
 }
 
+impl Limit {
+    /// The end after a number of operations over all threads.
+    #[must_use]
+    pub fn operations(operations: u64) -> Limit {
+        Limit {
+            operations: Some(operations),
+            duration: None,
+        }
+    }
+
+    /// The end after a time in seconds.
+    #[must_use]
+    pub fn seconds(seconds: f64) -> Limit {
+        Limit {
+            operations: None,
+            duration: Some(Duration::from_secs_f64(seconds)),
+        }
+    }
+}
+
 /// The settings of one phase.
 #[derive(Clone, Debug)]
 pub struct Phase {
@@ -79,6 +99,23 @@ pub struct Phase {
     pub settle: bool,
     /// The width of a step in the course of throughput.
     pub course_interval: Duration,
+}
+
+impl Phase {
+    /// A phase that lasts until its workers have nothing left to do, and leaves its debt; its course
+    /// of throughput has steps of a second.
+    #[must_use]
+    pub fn new(name: impl Into<String>, threads: usize) -> Phase {
+        Phase {
+            name: name.into(),
+            distribution: String::new(),
+            threads,
+            limit: Limit::default(),
+            expected_operations: None,
+            settle: false,
+            course_interval: Duration::from_secs(1),
+        }
+    }
 }
 
 /// Runs a phase as a closed loop. `interrupted` ends it early when it becomes true; the result says
@@ -426,16 +463,14 @@ mod tests {
     use crate::recorder::OperationKind;
     use crate::store::StoreResult;
     use crate::stores::memory::{Fault, MemoryStore};
+    use crate::stores::put_only::PutOnlyStore;
 
     fn phase(limit: Limit) -> Phase {
         Phase {
-            name: "test".to_owned(),
-            distribution: String::new(),
-            threads: 3,
             limit,
-            expected_operations: None,
             settle: true,
             course_interval: Duration::from_millis(20),
+            ..Phase::new("test", 3)
         }
     }
 
@@ -565,67 +600,16 @@ mod tests {
         );
     }
 
-    /// A store whose puts take 1 ms of a manual clock, and one of them a second.
-    struct Stalling {
-        clock: Clock,
-        puts: AtomicU64,
-        stalls_at: u64,
-    }
-
-    impl Store for Stalling {
-        fn name(&self) -> String {
-            "stalling".to_owned()
-        }
-
-        fn get(&self, _: &[u8], _: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
-            Ok(false)
-        }
-
-        fn put(&self, _: &[u8], _: &[u8]) -> StoreResult<()> {
-            let stalls = self.puts.fetch_add(1, Ordering::Relaxed) == self.stalls_at;
-            let millis = if stalls { 1000 } else { 1 };
-            self.clock.advance(Duration::from_millis(millis));
-            Ok(())
-        }
-
-        fn delete(&self, _: &[u8]) -> StoreResult<()> {
-            Ok(())
-        }
-
-        fn scan(
-            &self,
-            _: &[u8],
-            _: usize,
-            _: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-        ) -> StoreResult<usize> {
-            Ok(0)
-        }
-
-        fn batch(&self, _: &[crate::store::BatchWrite<'_>]) -> StoreResult<()> {
-            Ok(())
-        }
-
-        fn stats(&self) -> Vec<crate::store::Figure> {
-            Vec::new()
-        }
-
-        fn settle_debt(&self) -> StoreResult<()> {
-            Ok(())
-        }
-
-        fn close(self: Box<Self>) -> StoreResult<()> {
-            Ok(())
-        }
-    }
-
     /// 1,000 puts by one thread, 100 a second if `open`; the put at 200 stalls for a second.
     fn stalled(open: bool, limit: Limit) -> PhaseResult {
         let clock = Clock::manual();
-        let store = Stalling {
-            clock: clock.clone(),
-            puts: AtomicU64::new(0),
-            stalls_at: 200,
-        };
+        let (own, puts) = (clock.clone(), AtomicU64::new(0));
+        // A put takes 1 ms of the manual clock, and one of them a second.
+        let store = PutOnlyStore(move || {
+            let stalls = puts.fetch_add(1, Ordering::Relaxed) == 200;
+            own.advance(Duration::from_millis(if stalls { 1000 } else { 1 }));
+            Ok(())
+        });
         let mut phase = phase(limit);
         phase.threads = 1;
         let arrivals = Arrivals {

@@ -389,12 +389,12 @@ mod tests {
     use std::collections::HashMap;
     use std::io::Cursor;
     use std::sync::atomic::AtomicBool;
-    use std::time::Duration;
 
     use super::*;
-    use crate::driver::{self, Limit, NoProgress, Phase};
+    use crate::driver::{self, NoProgress, Phase};
     use crate::store::StoreError;
     use crate::stores::memory::MemoryStore;
+    use crate::stores::put_only::PutOnlyStore;
     use crate::value::Thoroughness;
 
     fn replay_of(text: impl Into<Vec<u8>>, workers: usize, max: Option<u64>) -> Arc<LogReplay> {
@@ -403,15 +403,7 @@ mod tests {
     }
 
     fn run(replay: &Arc<LogReplay>, store: &dyn Store, threads: usize) -> Result<u64, RunError> {
-        let phase = Phase {
-            name: "replay".to_owned(),
-            distribution: String::new(),
-            threads,
-            limit: Limit::default(),
-            expected_operations: None,
-            settle: false,
-            course_interval: Duration::from_secs(1),
-        };
+        let phase = Phase::new("replay", threads);
         let never = AtomicBool::new(false);
         let worker =
             |thread| -> Box<dyn Worker> { Box::new(ReplayWorker::new(Arc::clone(replay), thread)) };
@@ -559,52 +551,8 @@ mod tests {
 
         let text: String = (0..100_000).map(|line| format!("1 {line}\n")).collect();
         let replay = replay_of(text, 3, None);
-        let error = run(&replay, &Refusing, 3).unwrap_err();
+        let refusing = PutOnlyStore(|| Err(StoreError::new("put", "full")));
+        let error = run(&replay, &refusing, 3).unwrap_err();
         assert!(matches!(error, RunError::Store(_)), "{error}");
-    }
-
-    struct Refusing;
-
-    impl Store for Refusing {
-        fn name(&self) -> String {
-            String::new()
-        }
-
-        fn get(&self, _: &[u8], _: &mut dyn FnMut(&[u8])) -> Result<bool, StoreError> {
-            Ok(false)
-        }
-
-        fn put(&self, _: &[u8], _: &[u8]) -> Result<(), StoreError> {
-            Err(StoreError::new("put", "full"))
-        }
-
-        fn delete(&self, _: &[u8]) -> Result<(), StoreError> {
-            Ok(())
-        }
-
-        fn scan(
-            &self,
-            _: &[u8],
-            _: usize,
-            _: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-        ) -> Result<usize, StoreError> {
-            Ok(0)
-        }
-
-        fn batch(&self, _: &[crate::store::BatchWrite<'_>]) -> Result<(), StoreError> {
-            Ok(())
-        }
-
-        fn stats(&self) -> Vec<crate::store::Figure> {
-            Vec::new()
-        }
-
-        fn settle_debt(&self) -> Result<(), StoreError> {
-            Ok(())
-        }
-
-        fn close(self: Box<Self>) -> Result<(), StoreError> {
-            Ok(())
-        }
     }
 }

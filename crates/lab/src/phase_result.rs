@@ -178,11 +178,6 @@ impl PhaseResult {
             .iter()
             .map(|latency| (latency.kind.name().to_owned(), latency_json(latency)))
             .collect();
-        let figures: Map<String, Value> = self
-            .figures
-            .iter()
-            .map(|f| (f.name.to_owned(), f.value.into()))
-            .collect();
         let shares: Map<String, Value> = self
             .get_shares()
             .into_iter()
@@ -218,7 +213,7 @@ impl PhaseResult {
             "ram_hit_rate": self.ram_hit_rate(),
             "process": self.usage.as_ref().map(usage_json),
             "process_settled": self.usage_settled.as_ref().map(usage_json),
-            "figures": figures,
+            "figures": figures_json(&self.figures),
             "course_interval_seconds": self.course_interval_seconds,
             "course": self.course,
         })
@@ -388,6 +383,13 @@ pub fn figures_since(before: &[Figure], after: &[Figure]) -> Vec<Figure> {
             },
         })
         .collect()
+}
+
+/// A store's figures by their names.
+#[must_use]
+pub fn figures_json(figures: &[Figure]) -> Value {
+    let members = figures.iter().map(|f| (f.name.to_owned(), f.value.into()));
+    Value::Object(members.collect())
 }
 
 fn latency_json(latency: &Latency) -> Value {

@@ -323,13 +323,11 @@ impl Bench<'_> {
 
     pub fn phase(&self, name: &str, distribution: &str, limit: Limit, settle: bool) -> Phase {
         Phase {
-            name: name.to_owned(),
             distribution: distribution.to_owned(),
-            threads: usize::from(self.arguments.threads),
             limit,
-            expected_operations: None,
             settle,
             course_interval: Duration::from_millis(500),
+            ..Phase::new(name, usize::from(self.arguments.threads))
         }
     }
 

@@ -8,8 +8,9 @@ use crate::failure::{Failure, Success};
 
 /// Answer one question about the store by measuring
 ///
-/// Each experiment runs in processes of its own, in a directory that it removes. The command of
-/// crates/peers asks the same of other stores in one run.
+/// Each experiment runs in processes of its own, in a directory that it removes, and prints a table;
+/// `paper` and `report` write files, into the directory that they are given. The command of crates/peers
+/// asks the same of other stores in one run.
 #[derive(clap::Args)]
 #[command(args_override_self = true)]
 pub struct Arguments {

@@ -24,13 +24,13 @@ use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::mix::{LoadWorker, Mix, MixWorker, Population};
 use crate::opener::{Durability, Opener};
-use crate::phase_result::PhaseResult;
+use crate::phase_result::{PhaseResult, figures_json};
 use crate::recorder::RunError;
 use crate::store::{BatchWrite, Figure, Store};
 
 use super::{Common, Failure, Measure, Measured};
 
-/// Its arguments.
+/// The arguments of `experiment space`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
     #[command(flatten)]
@@ -357,16 +357,9 @@ impl Watched<'_> {
         worker_of: &dyn Fn(usize) -> Box<dyn Worker>,
     ) -> Result<SpaceStep, RunError> {
         let phase = Phase {
-            name: name.to_owned(),
-            distribution: String::new(),
-            threads: self.threads,
-            limit: Limit {
-                operations: Some(operations),
-                duration: None,
-            },
-            expected_operations: Some(operations),
+            limit: Limit::operations(operations),
             settle: true,
-            course_interval: Duration::from_secs(1),
+            ..Phase::new(name, self.threads)
         };
         let never = AtomicBool::new(false);
         let done = AtomicBool::new(false);
@@ -448,18 +441,13 @@ pub fn disk_bytes(directory: &Path) -> u64 {
 }
 
 impl SpaceReport {
-    /// For a file.
+    /// All figures as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let steps: Vec<Value> = self
             .steps
             .iter()
             .map(|step| {
-                let figures: serde_json::Map<String, Value> = step
-                    .figures
-                    .iter()
-                    .map(|figure| (figure.name.to_owned(), figure.value.into()))
-                    .collect();
                 json!({
                     "name": step.name,
                     "seconds": step.seconds,
@@ -469,7 +457,7 @@ impl SpaceReport {
                     "disk_bytes_max": step.disk_bytes_max,
                     "written_bytes": step.written_bytes,
                     "write_amplification": step.write_amplification,
-                    "figures": figures,
+                    "figures": figures_json(&step.figures),
                 })
             })
             .collect();

@@ -19,7 +19,7 @@ use crate::opener::{Durability, Opener, Settings};
 use crate::process::ProcessUsage;
 use crate::store::Store;
 
-/// Its arguments.
+/// The arguments of `experiment many`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
     #[command(flatten)]

@@ -37,7 +37,7 @@ const VALUE_BYTES: usize = 800;
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 const SNAPSHOTS: usize = 100;
 
-/// Its arguments.
+/// The arguments of `experiment memory`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
     #[command(flatten)]
@@ -218,13 +218,8 @@ impl BudgetRun<'_> {
         worker_of: &dyn Fn(usize) -> Box<dyn Worker>,
     ) -> Result<f64, Failure> {
         let phase = Phase {
-            name: name.to_owned(),
-            distribution: String::new(),
-            threads,
             limit,
-            expected_operations: None,
-            settle: false,
-            course_interval: Duration::from_secs(1),
+            ..Phase::new(name, threads)
         };
         let never = AtomicBool::new(false);
         let result: PhaseResult = driver::run(self.store, &phase, &never, &NoProgress, worker_of)?;

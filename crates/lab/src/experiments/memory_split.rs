@@ -28,7 +28,7 @@ use crate::opener::Opener;
 use crate::store::Store;
 use crate::stores::evendb::EvenDbStore;
 
-/// Its arguments.
+/// The arguments of `experiment split`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
     #[command(flatten)]
@@ -164,16 +164,10 @@ impl Arguments {
         let distribution = Distribution::new(kind, dataset.records, THETA_DEFAULT, seed);
         let population = Arc::new(Population::new(dataset.records));
         let phase = Phase {
-            name: "C".to_owned(),
             distribution: kind.name().to_owned(),
-            threads: THREADS,
-            limit: Limit {
-                operations: Some(self.gets()),
-                duration: None,
-            },
-            expected_operations: None,
-            settle: false,
+            limit: Limit::operations(self.gets()),
             course_interval: Duration::from_millis(500),
+            ..Phase::new("C", THREADS)
         };
         let worker = |thread| -> Box<dyn driver::Worker> {
             let worker =

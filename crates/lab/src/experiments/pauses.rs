@@ -24,9 +24,10 @@ use serde_json::{Value, json};
 
 use crate::dataset::Dataset;
 use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
-use crate::driver::{self, Limit, NoProgress, Phase, Worker};
+use crate::driver::{self, NoProgress, Phase, Worker};
 use crate::mix::{LoadWorker, Mix, MixWorker, Population};
 use crate::opener::{Durability, Opener};
+use crate::phase_result::figures_json;
 use crate::recorder::{OperationKind, Recorder, RunError};
 use crate::store::{Figure, Store};
 
@@ -40,7 +41,7 @@ const REMEMBERED: Duration = Duration::from_millis(5);
 /// Steps after which a thread reads its waiting time anew, so that little of it is older.
 const REFRESH_STEPS: u64 = 512;
 
-/// Its arguments.
+/// The arguments of `experiment pauses`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
     #[command(flatten)]
@@ -275,13 +276,9 @@ pub fn run(store: &dyn Store, settings: &PauseSettings) -> Result<PauseReport, R
 fn load(store: &dyn Store, dataset: &Dataset) -> Result<(), RunError> {
     let population = Arc::new(Population::new(0));
     let phase = Phase {
-        name: "load".to_owned(),
-        distribution: String::new(),
-        threads: 2,
-        limit: Limit::default(),
         expected_operations: Some(dataset.records),
         settle: true,
-        course_interval: Duration::from_secs(1),
+        ..Phase::new("load", 2)
     };
     let never = AtomicBool::new(false);
     driver::run(store, &phase, &never, &NoProgress, &|_| {
@@ -501,7 +498,7 @@ fn tick(stop: &AtomicBool) -> Histogram<u64> {
 }
 
 impl PauseReport {
-    /// For a file.
+    /// All figures as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let pauses: Vec<Value> = self
@@ -525,11 +522,6 @@ impl PauseReport {
                 })
             })
             .collect();
-        let figures: serde_json::Map<String, Value> = self
-            .figures
-            .iter()
-            .map(|figure| (figure.name.to_owned(), figure.value.into()))
-            .collect();
         json!({
             "store": self.store,
             "pauses": pauses,
@@ -541,7 +533,7 @@ impl PauseReport {
             "ticker_longest_nanos": self.noise[2],
             "stops": self.stops.map(|stops| stops.0),
             "stop_longest_nanos": self.stops.map(|stops| stops.1),
-            "figures": figures,
+            "figures": figures_json(&self.figures),
         })
     }
 }

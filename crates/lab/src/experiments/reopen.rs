@@ -20,7 +20,7 @@ use crate::random::Random;
 use crate::store::Store;
 use crate::value::{Thoroughness, generation_of};
 
-/// Its arguments.
+/// The arguments of `experiment reopen`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
     #[command(flatten)]

@@ -23,7 +23,7 @@ use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::mix::{Mix, MixWorker, Population};
 use crate::opener::{Durability, Opener, Settings};
 
-/// Its arguments.
+/// The arguments of `experiment sync`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
     #[command(flatten)]
@@ -95,16 +95,9 @@ impl Measure for Arguments {
                 };
                 let disk = sync_rate(directory, &alone, &never)?.per_second.median;
                 let phase = Phase {
-                    name: "sync puts".to_owned(),
                     distribution: kind.name().to_owned(),
-                    threads,
-                    limit: Limit {
-                        operations: None,
-                        duration: Some(Duration::from_secs_f64(self.seconds())),
-                    },
-                    expected_operations: None,
-                    settle: false,
-                    course_interval: Duration::from_secs(1),
+                    limit: Limit::seconds(self.seconds()),
+                    ..Phase::new("sync puts", threads)
                 };
                 let stream = self.common.seed + (round * 1000 + threads) as u64;
                 let worker = |index| -> Box<dyn Worker> {

@@ -7,7 +7,6 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -20,7 +19,7 @@ use crate::mix::{LoadWorker, Mix, MixWorker, Population};
 use crate::opener::{Durability, Opener, Settings};
 use crate::store::Store;
 
-/// Its arguments.
+/// The arguments of `experiment relaxed`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
     #[command(flatten)]
@@ -57,16 +56,10 @@ impl Arguments {
     /// A phase of a number of seconds; without one, until the workers have nothing left to do.
     fn phase(&self, name: &str, distribution: &str, seconds: Option<f64>) -> Phase {
         Phase {
-            name: name.to_owned(),
             distribution: distribution.to_owned(),
-            threads: self.threads,
-            limit: Limit {
-                operations: None,
-                duration: seconds.map(Duration::from_secs_f64),
-            },
-            expected_operations: None,
+            limit: seconds.map_or_else(Limit::default, Limit::seconds),
             settle: true,
-            course_interval: Duration::from_secs(1),
+            ..Phase::new(name, self.threads)
         }
     }
 

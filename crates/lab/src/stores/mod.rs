@@ -2,3 +2,5 @@
 
 pub mod evendb;
 pub mod memory;
+#[cfg(test)]
+pub(crate) mod put_only;

@@ -277,16 +277,11 @@ impl Measurement<'_> {
 fn phase(cell: &Cell, seconds: Option<f64>, settle: bool) -> Phase {
     let (name, distribution) = cell.work.names();
     Phase {
-        name,
         distribution: distribution.to_owned(),
-        threads: cell.threads,
-        limit: Limit {
-            operations: None,
-            duration: seconds.map(Duration::from_secs_f64),
-        },
-        expected_operations: None,
+        limit: seconds.map_or_else(Limit::default, Limit::seconds),
         settle,
         course_interval: Duration::from_millis(500),
+        ..Phase::new(name, cell.threads)
     }
 }
 

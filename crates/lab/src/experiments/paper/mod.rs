@@ -33,7 +33,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Its arguments.
+/// The arguments of `experiment paper`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
     /// Where results.jsonl (a line for each measurement), report.md (all figures as tables) and for a

@@ -52,7 +52,7 @@ pub fn write(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `experiment report DIR`.
+/// The arguments of `experiment report`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
     /// The --out directory of `experiment paper`: its results.jsonl is read, report.md is written there
