@@ -199,7 +199,7 @@ const LAST_OPERATION: &str = "
 ";
 
 /// Writes the batch of [`OPERATIONS`] and [`LAST_OPERATION`], kills the process; and those bytes.
-fn one_batch(long: &[u8]) -> (SimVfs, Vec<u8>) {
+fn one_batch(level: Durability, long: &[u8]) -> (SimVfs, Vec<u8>) {
     let len = (long.len() as u32)
         .to_le_bytes()
         .map(|b| format!("{b:02x}"));
@@ -207,7 +207,7 @@ fn one_batch(long: &[u8]) -> (SimVfs, Vec<u8>) {
     bytes.extend_from_slice(long);
     bytes.extend(bytes_of(LAST_OPERATION));
     let vfs = SimVfs::new(1);
-    let options = on_sim(&vfs, Durability::Process, 0).memory_budget(4 << 20);
+    let options = on_sim(&vfs, level, 0).memory_budget(4 << 20);
     let db = options.open(DIR).expect("opens");
     let (default, other) = (
         db.default_keyspace(),
@@ -248,7 +248,7 @@ fn reads_one_batch(vfs: &SimVfs, long: &[u8]) {
 #[test]
 fn a_batch_in_the_commit_log() {
     let long = [0xab; 3];
-    let (vfs, bytes) = one_batch(&long);
+    let (vfs, bytes) = one_batch(Durability::Process, &long);
     assert_eq!(only_file(&vfs, ".val"), None);
     let (_, log) = only_file(&vfs, "COMMIT-LOG").expect("is there");
     // Behind the header of the log's first record.
@@ -258,15 +258,14 @@ fn a_batch_in_the_commit_log() {
 
 /// A value extent has the bytes that the commit log would have, and its checksum goes on over the
 /// pieces in which it was written: the records before the long value, that value, and the rest.
-#[test]
-fn a_value_extent() {
+fn check_value_extent(level: Durability, name_in_log: &str) {
     let long = vec![0xab; (256 << 10) + 3];
-    let (vfs, bytes) = one_batch(&long);
+    let (vfs, bytes) = one_batch(level, &long);
     let (name, extent) = only_file(&vfs, ".val").expect("is there");
     assert_eq!(name, "0000000100000002.val");
     assert!(extent == bytes, "{} bytes", extent.len());
     let (_, log) = only_file(&vfs, "COMMIT-LOG").expect("is there");
-    assert_eq!(log[40..61], bytes_of(EXTENT_NAME));
+    assert_eq!(log[40..61], bytes_of(name_in_log));
     // A bit of any piece is noticed.
     for at in [5, 1 << 10, 200 << 10, extent.len() - 1] {
         let damaged = vfs.fork_state();
@@ -280,9 +279,19 @@ fn a_value_extent() {
     reads_one_batch(&vfs, &long);
 }
 
-/// What the commit log says of the extent of [`a_value_extent`].
+#[test]
+fn a_value_extent_that_was_synced_first() {
+    check_value_extent(Durability::Sync, &format!("ff {EXTENT_NAME}"));
+}
+
+#[test]
+fn a_value_extent_that_was_not() {
+    check_value_extent(Durability::Process, &format!("fe {EXTENT_NAME}"));
+}
+
+/// What the commit log says of the extent, behind the byte of its kind: 0xff if the extent was synced
+/// before the record was written, 0xfe if not.
 const EXTENT_NAME: &str = "
-ff                          # u8 kind: value extent
 02 00 00 00 01 00 00 00     # u64 file: 0000000100000002.val
 41 00 04 00 00 00 00 00     # u64 length of the file
 b5 d8 47 f2                 # u32 crc32c of its contents, begun with the file's number
