@@ -3,8 +3,10 @@
 
 mod common;
 
+use common::damage::inspect_options;
 use common::oracle::contents;
 use common::{DIR, on_sim, tiny};
+use evendb::inspect::verify;
 use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
 use evendb::{Db, Durability, Error, ErrorKind, Options};
 use std::collections::BTreeSet;
@@ -375,8 +377,8 @@ fn missing_files_are_damage() {
     says(&error, ErrorKind::Corruption, &[table, "missing"]);
 }
 
-/// Whatever moment of a database's creation a crash leaves, a reader finds no database or an empty
-/// one, and changes nothing.
+/// Whatever moment of a database's creation a crash leaves, `verify` and a reader find no database or
+/// an empty one, and change nothing.
 #[test]
 fn readers_of_a_creation_cut_short() {
     let mut outcomes = BTreeSet::new();
@@ -391,8 +393,10 @@ fn readers_of_a_creation_cut_short() {
             drop(created);
             let vfs = vfs.crash(CrashMode::Process);
             let before = vfs.op_count();
+            let verified = verify(DIR, inspect_options(&vfs));
             match on_sim(&vfs, level, 0).read_only(true).open(DIR) {
                 Ok(db) => {
+                    assert!(verified.expect("verifies").is_sound(), "{op}");
                     assert_eq!(db.iter().count(), 0);
                     assert_eq!(db.keyspace_names(), ["default"]);
                     let error = db.put("a", "1").expect_err("a reader");
@@ -400,6 +404,9 @@ fn readers_of_a_creation_cut_short() {
                     outcomes.insert("empty");
                 }
                 Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::NotFound, "{op}: {error}");
+                    let report = verified.map(|report| report.findings);
+                    let error = report.expect_err("there is nothing to verify");
                     assert_eq!(error.kind(), ErrorKind::NotFound, "{op}: {error}");
                     outcomes.insert("none");
                 }

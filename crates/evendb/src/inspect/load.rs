@@ -6,11 +6,12 @@
 //! state says may be out of date.
 
 use super::{Finding, FindingKind, Severity};
+use crate::directory::{self, Wish};
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::edit::{self, Change};
 use crate::manifest::state::State;
 use crate::manifest::writer::{self, CURRENT_LEN, manifest_path};
-use crate::recovery::{LOCK, open_elsewhere, same_boot};
+use crate::recovery::{LOCK, UNFINISHED_COPY, open_elsewhere, same_boot};
 use crate::sync::Arc;
 use crate::version::clock::last_version_of;
 use crate::write::commit_log::{Segment, Survey};
@@ -59,7 +60,8 @@ pub(super) fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Erro
 }
 
 impl Place {
-    /// Takes the lock shared. A directory that is none of a database is `NotFound`.
+    /// Takes the lock shared. A directory that is none of a database is `NotFound`; so is one in which a
+    /// crash cut a creation short, as opening says.
     pub(super) fn open(vfs: Arc<dyn Vfs>, path: &Path) -> Result<Place> {
         let dir = std::path::absolute(path).map_err(io(path, "resolve the path"))?;
         let not_found = || {
@@ -93,8 +95,17 @@ impl Place {
                 || name == crate::recovery::CONTAINER
                 || crate::recovery::is_own_name(name)
         };
+        let has = |file: &str| names.iter().any(|name| name == file);
         if !names.iter().any(known) {
             return Err(not_found());
+        }
+        // A copy that was not finished is looked at all the same: it may be the only one.
+        if !has("CURRENT") && !has(UNFINISHED_COPY) {
+            match directory::check_vacant(&*vfs, &dir, Wish::Read) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Err(not_found()),
+                // What is damaged is told file by file.
+                _ => {}
+            }
         }
         Ok(Place {
             vfs,
