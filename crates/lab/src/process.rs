@@ -6,6 +6,13 @@
 
 use std::fs;
 
+/// Processor time of all threads of the process so far, in seconds: finer than the ticks of `/proc`.
+#[must_use]
+pub fn cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
 /// One reading of the kernel's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessUsage {

@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 
 use super::{Common, Failure, Measure, Measured};
 use crate::opener::{Durability, Opener, Settings};
-use crate::process::ProcessUsage;
+use crate::process::cpu_seconds;
 use crate::store::{BatchWrite, Store, StoreError, StoreResult};
 use report::{Report, share};
 
@@ -80,8 +80,6 @@ const CPU: &str = "cpu_micros";
 const SHARE_MIN: f64 = 0.95;
 /// Batch sizes between two runs of single puts.
 const SIZES_BETWEEN: usize = 2;
-/// Records that are prepared at once, at least.
-const WINDOW_RECORDS: usize = 1000;
 /// Why a put may be held up, as the store's figures name it.
 const CAUSES: [&str; 5] = ["room", "pace", "debt", "chunk", "freeze"];
 
@@ -124,34 +122,19 @@ impl Arguments {
         // Whole batches of these sizes, so that all write the same.
         Ok(records.next_multiple_of(self.largest_batch_within(records)))
     }
+}
 
-    fn fill(
-        &self,
-        store: &dyn Store,
-        values: &Values,
-        records: usize,
-        batch: usize,
-    ) -> StoreResult<()> {
-        if batch == 0 {
-            for index in 0..records {
-                store.put(&self.key(index), values.of(index))?;
-            }
-            return Ok(());
-        }
-        // Lists of many batches at once: what making one costs is not the store's.
-        let window = WINDOW_RECORDS.next_multiple_of(batch);
-        for first in (0..records).step_by(window) {
-            let indexes = first..(first + window).min(records);
-            let keys: Vec<_> = indexes.clone().map(|index| self.key(index)).collect();
-            let write = |(key, index)| BatchWrite::Put(key, values.of(index));
-            let keys = keys.iter().map(|key| &key[..]);
-            let writes: Vec<_> = keys.zip(indexes).map(write).collect();
-            for batch in writes.chunks(batch) {
-                store.batch(batch)?;
-            }
-        }
-        Ok(())
+/// Puts `writes` one by one (`batch` 0), or in batches of so many.
+fn fill(store: &dyn Store, writes: &[BatchWrite<'_>], batch: usize) -> StoreResult<()> {
+    if batch > 0 {
+        return writes
+            .chunks(batch)
+            .try_for_each(|batch| store.batch(batch));
     }
+    writes.iter().try_for_each(|write| match write {
+        BatchWrite::Put(key, value) => store.put(key, value),
+        BatchWrite::Delete(key) => store.delete(key),
+    })
 }
 
 /// Values of one size, all different, cut out of one random stretch.
@@ -195,19 +178,21 @@ fn run(
     batch: usize,
 ) -> StoreResult<Value> {
     let records = records.next_multiple_of(batch.max(1));
-    let before = ProcessUsage::now();
+    // One list for all, made before: what making it costs is not the store's.
+    let keys: Vec<_> = (0..records).map(|index| arguments.key(index)).collect();
+    let write = |(index, key)| BatchWrite::Put(key, values.of(index));
+    let keys = keys.iter().map(|key| &key[..]);
+    let writes: Vec<_> = keys.enumerate().map(write).collect();
+    let cpu_before = cpu_seconds();
     let started = Instant::now();
-    if let Err(error) = arguments.fill(store, values, records, batch) {
+    if let Err(error) = fill(store, &writes, batch) {
         let refused = refusal(&error).ok_or(error)?;
         return Ok(json!({ "refused": refused }));
     }
     let put_seconds = started.elapsed().as_secs_f64();
     store.settle_debt()?;
     let paid_seconds = started.elapsed().as_secs_f64();
-    let after = ProcessUsage::now();
-    let cpu = before
-        .zip(after)
-        .map(|(before, after)| after.since(&before).cpu_seconds());
+    let cpu = cpu_seconds() - cpu_before;
     let figures: BTreeMap<&str, u64> = store
         .stats()
         .iter()
@@ -226,7 +211,7 @@ fn run(
         "records": records,
         PUT: records as f64 / put_seconds,
         PAID: records as f64 / paid_seconds,
-        CPU: cpu.map(|seconds| seconds * 1e6 / records as f64),
+        CPU: cpu * 1e6 / records as f64,
         "waited_seconds": waited,
         "longest_wait_seconds": longest,
     }))

@@ -16,7 +16,7 @@ use super::disk_space::disk_bytes;
 use super::table::TextTable;
 use super::{Common, Failure, Measure, Measured, texts};
 use crate::opener::{Durability, Opener, Settings};
-use crate::process::ProcessUsage;
+use crate::process::{ProcessUsage, cpu_seconds};
 use crate::store::Store;
 
 /// The arguments of `experiment many`.
@@ -294,10 +294,10 @@ impl<'a> ManyRun<'a> {
         std::thread::sleep(Duration::from_secs(self.arguments.settle_seconds));
         // Looking at a thousand threads takes processor time too: it is left out.
         let (before, started) = (switches()?, Instant::now());
-        let cpu = cpu_seconds()?;
+        let cpu = cpu_seconds();
         std::thread::sleep(Duration::from_secs(self.arguments.idle_seconds));
         let seconds = started.elapsed().as_secs_f64();
-        let used = cpu_seconds()? - cpu;
+        let used = cpu_seconds() - cpu;
         Ok((
             used * 1e3 / seconds,
             // A thread that has ended took its count with it.
@@ -308,12 +308,6 @@ impl<'a> ManyRun<'a> {
 
 fn value(number: usize) -> Vec<u8> {
     format!("the only value of database {number}").into_bytes()
-}
-
-/// Processor time of all threads so far, finer than the ticks of /proc.
-fn cpu_seconds() -> Result<f64, Failure> {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Ok(time.tv_sec as f64 + time.tv_nsec as f64 / 1e9)
 }
 
 /// How often threads of the process began to wait, but for this one.
