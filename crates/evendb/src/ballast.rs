@@ -26,16 +26,13 @@
 //! Thread safety: any. The mutex is a leaf, held over the file operations, which are short.
 //! Not here: other processes may take the blocks in the moment in which they are free.
 
-use crate::engine::Engine;
+use crate::files::BALLAST;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use evendb_storage::vfs::Vfs;
 use evendb_storage::{Error, ErrorKind, Result};
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// The file's name.
-pub(crate) const BALLAST: &str = "BALLAST";
 
 /// Least and most of each part.
 const PART_BYTES_MIN: u64 = 256 << 10;
@@ -109,6 +106,11 @@ impl Ballast {
             .min(PART_BYTES_MAX)
     }
 
+    /// Whether all of it is reserved.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole.load(Ordering::Relaxed)
+    }
+
     /// Bytes of data for which it is large enough.
     pub(crate) fn covered(&self) -> u64 {
         self.covered.load(Ordering::Relaxed)
@@ -155,7 +157,7 @@ impl Ballast {
 
     /// There are `data` bytes, whatever was expected: it is whole again when it is laid down for those.
     /// Of less data only what is owed takes note: puts look again before they rely on it.
-    fn expect(&self, data: u64) {
+    pub(crate) fn expect(&self, data: u64) {
         let _one_at_a_time = self.changing.lock();
         let covered = self.covered();
         if data > covered && self.parts_for(data) != self.parts_for(covered) {
@@ -269,72 +271,6 @@ impl Ballast {
             file.set_len(self.jobs_bytes())?;
         }
         Ok(longer)
-    }
-}
-
-impl Engine {
-    /// What must work on a full disk: without room it is tried again without the ballast.
-    pub(crate) fn with_ballast<T>(
-        &self,
-        need: Need,
-        attempt: impl Fn() -> crate::error::Result<T>,
-    ) -> crate::error::Result<T> {
-        let first = attempt();
-        let full = first
-            .as_ref()
-            .is_err_and(|error| error.kind() == crate::error::ErrorKind::NoSpace);
-        if !full || !self.ballast.release(need) {
-            return first;
-        }
-        // It has to last: nobody takes steps ahead out of it, and puts look again.
-        self.set_sparing(true);
-        self.disk_room.store(0, Ordering::Relaxed);
-        attempt()
-    }
-
-    /// Refuses what may not live on the ballast, as long as the disk has no room for that.
-    pub(crate) fn check_ballast(&self) -> crate::error::Result<()> {
-        if self.ballast.is_owed() {
-            self.restore_reserves()?;
-            self.set_sparing(false);
-        }
-        Ok(())
-    }
-
-    /// Reserves all that is kept back, the room for edits first: nothing gives room back without some.
-    fn restore_reserves(&self) -> crate::error::Result<()> {
-        let edits = self.manifest().reserve_ahead();
-        if edits.is_err() {
-            // As if some had been given up: what is left has to last, and puts look again.
-            self.set_sparing(true);
-            self.disk_room.store(0, Ordering::Relaxed);
-        }
-        let is_whole = self.ballast.whole.load(Ordering::Relaxed);
-        if !(is_whole && self.ballast.covers_any()) {
-            let data = self.table_bytes() + self.admission.delta_to_write();
-            self.ballast.expect(data);
-            if self.ballast.is_owed() {
-                self.disk_room.store(0, Ordering::Relaxed);
-            }
-        }
-        Ok(self.ballast.restore(edits)?)
-    }
-
-    fn set_sparing(&self, yes: bool) {
-        self.container.set_sparing(yes);
-        self.manifest().set_sparing(yes);
-    }
-
-    /// Lays the ballast down where there is room. When room has come back, jobs that found none
-    /// are looked at again.
-    pub(crate) fn tend_ballast(&self) {
-        let was_owed = self.ballast.is_owed();
-        if self.failure().is_none() && self.restore_reserves().is_ok() && was_owed {
-            self.set_sparing(false);
-            for (_, chunk) in self.chunks() {
-                self.work.push_maintenance(&chunk);
-            }
-        }
     }
 }
 

@@ -8,14 +8,14 @@
 //! Not part of the public face: anything here may change at any time.
 
 use crate::Db;
-use crate::chunk::delta::Delta;
 use crate::chunk::index::Index;
-use crate::chunk::record::RecordRef;
+use crate::delta::Delta;
 use crate::error::Result;
 use crate::memory::Ledger;
 use crate::munk::{Munk, MunkBuilder, PAGE_BYTES};
-use crate::sync::Arc;
-use crate::sync::epoch;
+use crate::rebalance::munks;
+use crate::record::RecordRef;
+use crate::sync::{Arc, epoch};
 use crate::version::horizon::Horizon;
 use evendb_storage::codec::hash_key;
 use evendb_storage::{EntryRef, Kind, Version};
@@ -145,7 +145,7 @@ impl MunkSet {
     }
 }
 
-struct DeltaInput<'g>(crate::chunk::delta::DeltaCursor<'g>);
+struct DeltaInput<'g>(crate::delta::DeltaCursor<'g>);
 
 impl crate::munk::MunkInput for DeltaInput<'_> {
     fn current(&self) -> Option<EntryRef<'_>> {
@@ -230,13 +230,13 @@ pub struct Loads {
 pub fn load_munks(database: &Db) -> Result<Loads> {
     let engine = &database.handle().engine;
     let mut loads = Loads::default();
-    for (_, chunk) in engine.chunks() {
+    for (_, chunk) in engine.catalog.chunks() {
         let Some(_token) = chunk.try_token() else {
             continue;
         };
         let view = chunk.view.load_full();
         let started = std::time::Instant::now();
-        engine.load_munk(&chunk)?;
+        munks::load_munk(&engine.core, &chunk)?;
         loads.elapsed += started.elapsed();
         loads.munks += 1;
         let tables = view.funk.tables();

@@ -20,21 +20,27 @@
 
 use crate::ballast::Need;
 use crate::chunk::{Chunk, Frozen, View};
+use crate::commit_log::Lsn;
 use crate::engine::Engine;
+use crate::engine::caches::Caches;
+use crate::engine::core::Core;
+use crate::engine::disk::Disk;
+use crate::engine::flow::Flow;
+use crate::engine::work::Work;
 use crate::error::{Error, ErrorKind, Result};
+use crate::funk::container::Container;
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::{Change, Part, Place, Role};
 use crate::memory::{Charge, Use};
+use crate::merge::{Dropping, Merge, RecordSource, Source};
+use crate::pace::{self, Breath};
 use crate::plant::planted;
-use crate::rebalance::breath::Breath;
-use crate::rebalance::merge::{Dropping, Merge, RecordSource, Source};
 use crate::sync::atomic::Ordering;
 use crate::sync::turn::Turn;
 use crate::sync::{Arc, Weak, epoch};
-use crate::trace;
 use crate::version::clock::checkpoint_of;
 use crate::version::horizon::Horizon;
-use crate::write::commit_log::Lsn;
+use crate::{disk_room, trace};
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::{TableMeta, TableSink, TableWriter};
 use evendb_storage::vfs::WriteBehind;
@@ -76,8 +82,8 @@ impl TableSink for RunBytes {
 }
 
 /// Gathers neighbouring extents into one write.
-struct Gatherer<'e> {
-    engine: &'e Engine,
+struct Gatherer<'c> {
+    container: &'c Container,
     offset: u64,
     bytes: Vec<u8>,
     behind: WriteBehind,
@@ -97,8 +103,7 @@ impl Gatherer<'_> {
         if bytes.len() > WRITE_BYTES {
             // Long enough for a write of its own: what is gathered goes first, as it came first.
             self.flush()?;
-            let container = &self.engine.container;
-            container.write(&mut self.behind, bytes, offset)?;
+            self.container.write(&mut self.behind, bytes, offset)?;
             return Ok(());
         }
         self.bytes.extend_from_slice(bytes);
@@ -107,471 +112,520 @@ impl Gatherer<'_> {
 
     fn flush(&mut self) -> Result<()> {
         if !self.bytes.is_empty() {
-            let container = &self.engine.container;
-            container.write(&mut self.behind, &self.bytes, self.offset)?;
+            self.container
+                .write(&mut self.behind, &self.bytes, self.offset)?;
             self.bytes.clear();
         }
         Ok(())
     }
 }
 
-impl Engine {
-    /// Runs one checkpoint: when it returns, everything put before the call survives power loss.
-    pub(crate) fn checkpoint(&self) -> Result<()> {
-        let _one_at_a_time = self.checkpoint_mutex.lock();
-        self.checkpoint_locked()
+/// Has a checkpoint take what an earlier life left in the commit log, if none has yet.
+pub(crate) fn take_inherited(engine: &Engine) -> Result<()> {
+    // Pairs with the Release of the checkpoint that took it.
+    if engine.log.inherits.load(Ordering::Acquire) {
+        let _one_at_a_time = engine.flow.checkpoint_mutex.lock();
+        // Another call may have had it done while this one waited.
+        if engine.log.inherits.load(Ordering::Acquire) {
+            checkpoint_locked(engine)?;
+        }
     }
+    Ok(())
+}
 
-    /// The same, the caller holding the checkpoint mutex.
-    pub(crate) fn checkpoint_locked(&self) -> Result<()> {
-        // Writes wait for it: jobs have to make do with less, if nothing else helps.
-        self.with_ballast(Need::Jobs, || {
-            self.with_ballast(Need::Deletes, || self.try_checkpoint())
-        })?;
-        self.tend_ballast();
-        self.unstick_log();
-        Ok(())
+/// Runs one checkpoint: when it returns, everything put before the call survives power loss.
+pub(crate) fn checkpoint(engine: &Engine) -> Result<()> {
+    let _one_at_a_time = engine.flow.checkpoint_mutex.lock();
+    checkpoint_locked(engine)
+}
+
+/// The same, the caller holding the checkpoint mutex.
+pub(crate) fn checkpoint_locked(engine: &Engine) -> Result<()> {
+    // Writes wait for it: jobs have to make do with less, if nothing else helps.
+    disk_room::with_ballast(&engine.disk, Need::Jobs, || {
+        disk_room::with_ballast(&engine.disk, Need::Deletes, || try_checkpoint(engine))
+    })?;
+    disk_room::tend_ballast(&engine.core, &engine.disk, &engine.catalog, &engine.work);
+    engine.log.is_stuck.store(false, Ordering::Relaxed);
+    Ok(())
+}
+
+fn try_checkpoint(engine: &Engine) -> Result<()> {
+    engine.core.health.check_healthy()?;
+    engine.claim.check(&engine.core.health, &engine.disk.dir)?;
+    let started = Instant::now();
+    let job = trace::job!("checkpoint");
+    // Without a log of its own this life still leaves the position where the next may begin one:
+    // positions only grow, or records of earlier laps would be looked at again.
+    let replay_from = match &engine.log.commit_log {
+        Some(log) => log.head(),
+        None => engine.log.epoch_start,
+    };
+    let boundary = engine.core.clock.advance_checkpoint();
+    let number = checkpoint_of(boundary) - 1;
+    let horizon = engine.core.clock.horizon();
+    let mut runs = Vec::new();
+    let written = write_runs(
+        &engine.core,
+        &engine.disk,
+        &engine.flow,
+        number,
+        boundary.0 >> 24,
+        &horizon,
+        &mut runs,
+    );
+    if planted!(engine.core.options, EarlyTail)
+        && let Some(log) = &engine.log.commit_log
+    {
+        engine
+            .core
+            .admission
+            .ring_tail_moved(log.set_tail(replay_from));
     }
-
-    fn try_checkpoint(&self) -> Result<()> {
-        self.check_healthy()?;
-        self.check_ownership()?;
-        let started = Instant::now();
-        let job = trace::job!("checkpoint");
-        // Without a log of its own this life still leaves the position where the next may begin one:
-        // positions only grow, or records of earlier laps would be looked at again.
-        let replay_from = match &self.commit_log {
-            Some(log) => log.head(),
-            None => self.epoch_start,
-        };
-        let boundary = self.clock.advance_checkpoint();
-        let number = checkpoint_of(boundary) - 1;
-        let horizon = self.clock.horizon();
-        let mut runs = Vec::new();
-        let written = self.write_runs(number, boundary.0 >> 24, &horizon, &mut runs);
-        if planted!(self.options, EarlyTail)
-            && let Some(log) = &self.commit_log
-        {
-            self.admission.ring_tail_moved(log.set_tail(replay_from));
-        }
-        let completed = written.and_then(|()| self.complete(number, replay_from, &runs));
-        if let Err(error) = completed {
-            return Err(self.give_up(error, runs));
-        }
-        if let Some(log) = &self.commit_log {
-            self.admission.ring_tail_moved(log.set_tail(replay_from));
-            self.value_extents.drop_below(replay_from);
-        }
-        trace::event!(
-            DEBUG,
-            "checkpoint",
-            number = number,
-            chunks = runs.len(),
-            bytes = runs
-                .iter()
-                .flat_map(|run| &run.tables)
-                .map(|table| table.part.meta.len)
-                .sum::<u64>(),
-            duration_micros = job.micros()
-        );
-        let mut breath = Breath::new(self);
-        for run in runs {
-            self.publish_run(run);
-            breath.take(self, self.checkpoint_rest());
-        }
-        // Everything an earlier life left is below the new replay position.
-        self.inherits.store(false, Ordering::Release);
-        *self.completed.lock() = number;
-        self.progress.notify_all();
-        self.note_disk_room();
-        self.metrics.checkpoints.add(1);
-        self.metrics
-            .checkpoint_nanos
-            .add(started.elapsed().as_nanos() as u64);
-        Ok(())
+    let completed =
+        written.and_then(|()| complete(&engine.core, &engine.disk, number, replay_from, &runs));
+    if let Err(error) = completed {
+        return Err(give_up(
+            &engine.core,
+            &engine.disk,
+            &engine.flow,
+            &engine.work,
+            error,
+            runs,
+        ));
     }
-
-    /// Steps 3: writes the runs of all dirty chunks and syncs them.
-    fn write_runs(
-        &self,
-        number: u64,
-        next: u64,
-        horizon: &Horizon,
-        runs: &mut Vec<PendingRun>,
-    ) -> Result<()> {
-        let mut writer = Gatherer {
-            engine: self,
-            offset: 0,
-            bytes: Vec::new(),
-            behind: WriteBehind::default(),
-        };
-        let mut breath = Breath::new(self);
-        loop {
-            let mut queued = std::mem::take(&mut *self.dirty.lock());
-            let later: Vec<_> = queued
-                .extract_if(.., |(_, checkpoint)| *checkpoint > number)
-                .collect();
-            self.dirty.lock().extend(later);
-            // What is gone has been replaced by chunks that were queued before.
-            let upgraded = |(chunk, checkpoint): (Weak<Chunk>, u64)| {
-                chunk.upgrade().map(|chunk| (chunk, checkpoint))
-            };
-            let mut queue: Vec<_> = queued.into_iter().filter_map(upgraded).collect();
-            if queue.is_empty() {
-                break;
-            }
-            // In key order, neighbours in the key space are neighbours in the file.
-            queue.sort_by(|a, b| {
-                (a.0.keyspace, &a.0.range.low).cmp(&(b.0.keyspace, &b.0.range.low))
-            });
-            for (index, (chunk, _)) in queue.iter().enumerate() {
-                breath.take(self, self.checkpoint_rest());
-                let Some(run) = self.begin_run(chunk, number, next) else {
-                    continue;
-                };
-                runs.push(run);
-                let run = runs.last_mut().expect("just pushed");
-                if let Err(error) = self.write_run(run, number, horizon, &mut writer) {
-                    // What has not been looked at stays dirty.
-                    let left = queue[index + 1..].iter();
-                    let left = left.map(|(chunk, number)| (Arc::downgrade(chunk), *number));
-                    self.dirty.lock().extend(left);
-                    return Err(error);
-                }
-            }
-        }
-        writer.flush()?;
-        if !runs.is_empty() {
-            self.container.sync()?;
-        }
-        Ok(())
+    if let Some(log) = &engine.log.commit_log {
+        engine
+            .core
+            .admission
+            .ring_tail_moved(log.set_tail(replay_from));
+        engine.log.value_extents.drop_below(replay_from);
     }
-
-    /// Takes what of a chunk belongs to checkpoint `number`; from here to the end of the
-    /// checkpoint no layout change takes effect on the chunk.
-    fn begin_run(&self, chunk: &Arc<Chunk>, number: u64, next: u64) -> Option<PendingRun> {
-        let mut writer = chunk.latch.lock();
-        if writer.retired || writer.run_pending {
-            return None;
-        }
-        if writer.active.checkpoint() <= number {
-            chunk.freeze(&mut writer, next, &self.admission);
-        }
-        let view = chunk.view.load_full();
-        let deltas: Vec<Frozen> = view
-            .frozen
+    trace::event!(
+        DEBUG,
+        "checkpoint",
+        number = number,
+        chunks = runs.len(),
+        bytes = runs
             .iter()
-            .filter(|frozen| !frozen.durable && frozen.delta.checkpoint() <= number)
-            .cloned()
+            .flat_map(|run| &run.tables)
+            .map(|table| table.part.meta.len)
+            .sum::<u64>(),
+        duration_micros = job.micros()
+    );
+    let mut breath = Breath::new(&engine.core);
+    for run in runs {
+        publish_run(engine, run);
+        breath.take(&engine.core, pace::checkpoint_rest(&engine.core));
+    }
+    // Everything an earlier life left is below the new replay position.
+    engine.log.inherits.store(false, Ordering::Release);
+    *engine.flow.completed.lock() = number;
+    engine.flow.progress.notify_all();
+    disk_room::note_disk_room(&engine.disk, &engine.catalog);
+    engine.core.metrics.checkpoints.add(1);
+    engine
+        .core
+        .metrics
+        .checkpoint_nanos
+        .add(started.elapsed().as_nanos() as u64);
+    Ok(())
+}
+
+/// Steps 3: writes the runs of all dirty chunks and syncs them.
+fn write_runs(
+    core: &Core,
+    disk: &Disk,
+    flow: &Flow,
+    number: u64,
+    next: u64,
+    horizon: &Horizon,
+    runs: &mut Vec<PendingRun>,
+) -> Result<()> {
+    let mut writer = Gatherer {
+        container: &disk.container,
+        offset: 0,
+        bytes: Vec::new(),
+        behind: WriteBehind::default(),
+    };
+    let mut breath = Breath::new(core);
+    loop {
+        let mut queued = std::mem::take(&mut *flow.dirty.lock());
+        let later: Vec<_> = queued
+            .extract_if(.., |(_, checkpoint)| *checkpoint > number)
             .collect();
-        if deltas.is_empty() {
-            return None;
-        }
-        writer.run_pending = true;
-        let may_join_base = !writer.rebalancing && self.appends_in_order(&view.funk);
-        Some(PendingRun {
-            chunk: chunk.clone(),
-            deltas,
-            tables: Vec::new(),
-            may_join_base,
-        })
-    }
-
-    /// Merges a chunk's deltas and writes them as one table, or as several where they are more
-    /// than a table should hold.
-    fn write_run(
-        &self,
-        run: &mut PendingRun,
-        number: u64,
-        horizon: &Horizon,
-        writer: &mut Gatherer<'_>,
-    ) -> Result<()> {
-        let view = run.chunk.view.load_full();
-        let mut ordinal = view.funk.run_end;
-        let tables = view.funk.tables();
-        let mut greatest = tables.map(|table| &table.part.meta.max_key).max().cloned();
-        let dropping = Dropping {
-            horizon,
-            bottom: planted!(self.options, NoTombstonesInRuns),
+        flow.dirty.lock().extend(later);
+        // What is gone has been replaced by chunks that were queued before.
+        let upgraded = |(chunk, checkpoint): (Weak<Chunk>, u64)| {
+            chunk.upgrade().map(|chunk| (chunk, checkpoint))
         };
-        let mut last: Option<Vec<u8>> = None;
-        let mut bytes_max = self.options.chunk_bytes_max() * 7 / 10;
-        loop {
-            // One table at a time is in RAM: built under a pin, written without, because no pin is held
-            // across I/O. The deltas are frozen, so the next one goes on behind the last key.
-            let built = {
-                let mut turn = self.turn();
-                let pin = epoch::pin();
-                let sources =
-                    delta_sources(&run.deltas, &run.chunk, last.as_deref(), &pin, &mut turn);
-                let mut merge = Merge::new(sources, dropping)?.in_turns(turn);
-                match merge.current() {
-                    // What lies above all that there is joins the base, in a table of its own.
-                    Some(entry) => {
-                        let joins = greatest.as_deref().filter(|_| run.may_join_base);
-                        let up_to = joins.filter(|key| *entry.key <= **key);
-                        Some(self.build_table(&mut merge, bytes_max, up_to)?)
-                    }
-                    None => None,
-                }
-            };
-            let Some((id, bytes, meta, keys)) = built else {
-                break;
-            };
-            let _charge = Charge::new(self.ledger(), Use::Buffers, 2 * bytes.len());
-            let offset = match self.container.allocate(bytes.len() as u64) {
-                // The room there is may be in pieces: smaller tables find theirs.
-                Err(error)
-                    if error.kind() == evendb_storage::ErrorKind::NoSpace
-                        && bytes_max > PIECE_BYTES_MIN =>
-                {
-                    bytes_max = bytes_max.min(bytes.len() as u64) / 2;
-                    continue;
-                }
-                allocated => allocated?,
-            };
-            last = Some(meta.max_key.clone());
-            let above_all = greatest.as_ref().is_none_or(|key| *key < meta.min_key);
-            greatest = greatest.max(Some(meta.max_key.clone()));
-            let role = match above_all && run.may_join_base {
-                true => Role::Base,
-                false => Role::Run { ordinal },
-            };
-            ordinal += u32::from(role != Role::Base);
-            run.tables.push(NewTable {
-                part: Part {
-                    table: id,
-                    place: Place::Extent { offset },
-                    role,
-                    epoch: self.epoch,
-                    checkpoint: number,
-                    meta: Arc::new(meta),
-                },
-                keys,
-            });
-            self.metrics.bytes_log.add(bytes.len() as u64);
-            if role != Role::Base {
-                let logged = &run.chunk.heat.logged;
-                logged.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            }
-            writer.write(offset, &bytes)?;
+        let mut queue: Vec<_> = queued.into_iter().filter_map(upgraded).collect();
+        if queue.is_empty() {
+            break;
         }
-        Ok(())
-    }
-
-    /// Whether a run that lies above all others may join the base: data that arrives in key order
-    /// is written once. Many small runs would make a long base, so those go the ordinary way.
-    fn appends_in_order(&self, funk: &Funk) -> bool {
-        let small = self.options.chunk_bytes_max() / 256;
-        let small_tables = funk
-            .base
-            .iter()
-            .filter(|table| table.part_len() < small)
-            .count();
-        small_tables < 16 && funk.base.len() < 128
-    }
-
-    /// One table of the merge's next records, at least one, about `bytes_max` bytes, and with `up_to`
-    /// no greater keys.
-    #[expect(
-        clippy::type_complexity,
-        reason = "the parts of one table, taken apart at once"
-    )]
-    pub(crate) fn build_table(
-        &self,
-        merge: &mut Merge<'_>,
-        bytes_max: u64,
-        up_to: Option<&[u8]>,
-    ) -> Result<(TableId, Vec<u8>, TableMeta, Vec<(u64, usize)>)> {
-        let id = self.new_table_id();
-        let mut writer = TableWriter::new(RunBytes::default(), id, self.options.table_options());
-        let mut keys: Vec<(u64, usize)> = Vec::new();
-        let mut last_key: Vec<u8> = Vec::new();
-        while let Some(entry) = merge.current() {
-            let new_key = keys.is_empty() || *last_key != *entry.key;
-            // All versions of a key stay in one table.
-            let ends = writer.bytes_estimate() >= bytes_max
-                || up_to.is_some_and(|greatest| *entry.key > *greatest);
-            if new_key && ends {
-                break;
+        // In key order, neighbours in the key space are neighbours in the file.
+        queue.sort_by(|a, b| (a.0.keyspace, &a.0.range.low).cmp(&(b.0.keyspace, &b.0.range.low)));
+        for (index, (chunk, _)) in queue.iter().enumerate() {
+            breath.take(core, pace::checkpoint_rest(core));
+            let Some(run) = begin_run(core, chunk, number, next) else {
+                continue;
+            };
+            runs.push(run);
+            let run = runs.last_mut().expect("just pushed");
+            if let Err(error) = write_run(core, disk, run, number, horizon, &mut writer) {
+                // What has not been looked at stays dirty.
+                let left = queue[index + 1..].iter();
+                let left = left.map(|(chunk, number)| (Arc::downgrade(chunk), *number));
+                flow.dirty.lock().extend(left);
+                return Err(error);
             }
-            writer.add(entry)?;
-            if new_key {
-                keys.push((hash_key(entry.key), writer.block_ordinal()));
-                last_key.clear();
-                last_key.extend_from_slice(entry.key);
-            }
-            merge.advance()?;
         }
-        let (sink, meta) = writer.finish()?;
-        Ok((id, sink.0, meta, keys))
     }
+    writer.flush()?;
+    if !runs.is_empty() {
+        disk.container.sync()?;
+    }
+    Ok(())
+}
 
-    /// Step 4.
-    fn complete(&self, number: u64, replay_from: Lsn, runs: &[PendingRun]) -> Result<()> {
-        let mut changes: Vec<Change> = runs
-            .iter()
-            .filter(|run| !run.tables.is_empty())
-            .map(|run| Change::AddParts {
-                id: run.chunk.id,
-                parts: run.tables.iter().map(|table| table.part.clone()).collect(),
-            })
-            .collect();
-        changes.push(Change::Checkpoint {
-            number,
-            replay_from,
+/// Takes what of a chunk belongs to checkpoint `number`; from here to the end of the
+/// checkpoint no layout change takes effect on the chunk.
+fn begin_run(core: &Core, chunk: &Arc<Chunk>, number: u64, next: u64) -> Option<PendingRun> {
+    let mut writer = chunk.latch.lock();
+    if writer.retired || writer.run_pending {
+        return None;
+    }
+    if writer.active.checkpoint() <= number {
+        chunk.freeze(&mut writer, next, &core.admission);
+    }
+    let view = chunk.view.load_full();
+    let deltas: Vec<Frozen> = view
+        .frozen
+        .iter()
+        .filter(|frozen| !frozen.durable && frozen.delta.checkpoint() <= number)
+        .cloned()
+        .collect();
+    if deltas.is_empty() {
+        return None;
+    }
+    writer.run_pending = true;
+    let may_join_base = !writer.rebalancing && appends_in_order(core, &view.funk);
+    Some(PendingRun {
+        chunk: chunk.clone(),
+        deltas,
+        tables: Vec::new(),
+        may_join_base,
+    })
+}
+
+/// Merges a chunk's deltas and writes them as one table, or as several where they are more
+/// than a table should hold.
+fn write_run(
+    core: &Core,
+    disk: &Disk,
+    run: &mut PendingRun,
+    number: u64,
+    horizon: &Horizon,
+    writer: &mut Gatherer<'_>,
+) -> Result<()> {
+    let view = run.chunk.view.load_full();
+    let mut ordinal = view.funk.run_end;
+    let tables = view.funk.tables();
+    let mut greatest = tables.map(|table| &table.part.meta.max_key).max().cloned();
+    let dropping = Dropping {
+        horizon,
+        bottom: planted!(core.options, NoTombstonesInRuns),
+    };
+    let mut last: Option<Vec<u8>> = None;
+    let mut bytes_max = core.options.chunk_bytes_max() * 7 / 10;
+    loop {
+        // One table at a time is in RAM: built under a pin, written without, because no pin is held
+        // across I/O. The deltas are frozen, so the next one goes on behind the last key.
+        let built = {
+            let mut turn = pace::turn(core);
+            let pin = epoch::pin();
+            let sources = delta_sources(&run.deltas, &run.chunk, last.as_deref(), &pin, &mut turn);
+            let mut merge = Merge::new(sources, dropping)?.in_turns(turn);
+            match merge.current() {
+                // What lies above all that there is joins the base, in a table of its own.
+                Some(entry) => {
+                    let joins = greatest.as_deref().filter(|_| run.may_join_base);
+                    let up_to = joins.filter(|key| *entry.key <= **key);
+                    Some(build_table(core, disk, &mut merge, bytes_max, up_to)?)
+                }
+                None => None,
+            }
+        };
+        let Some((id, bytes, meta, keys)) = built else {
+            break;
+        };
+        let _charge = Charge::new(core.ledger(), Use::Buffers, 2 * bytes.len());
+        let offset = match disk.container.allocate(bytes.len() as u64) {
+            // The room there is may be in pieces: smaller tables find theirs.
+            Err(error)
+                if error.kind() == evendb_storage::ErrorKind::NoSpace
+                    && bytes_max > PIECE_BYTES_MIN =>
+            {
+                bytes_max = bytes_max.min(bytes.len() as u64) / 2;
+                continue;
+            }
+            allocated => allocated?,
+        };
+        last = Some(meta.max_key.clone());
+        let above_all = greatest.as_ref().is_none_or(|key| *key < meta.min_key);
+        greatest = greatest.max(Some(meta.max_key.clone()));
+        let role = match above_all && run.may_join_base {
+            true => Role::Base,
+            false => Role::Run { ordinal },
+        };
+        ordinal += u32::from(role != Role::Base);
+        run.tables.push(NewTable {
+            part: Part {
+                table: id,
+                place: Place::Extent { offset },
+                role,
+                epoch: disk.epoch,
+                checkpoint: number,
+                meta: Arc::new(meta),
+            },
+            keys,
         });
-        let bytes = self.manifest().flush(changes)?;
-        self.metrics.bytes_manifest.add(bytes);
-        Ok(())
+        core.metrics.bytes_log.add(bytes.len() as u64);
+        if role != Role::Base {
+            let logged = &run.chunk.heat.logged;
+            logged.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        }
+        writer.write(offset, &bytes)?;
     }
+    Ok(())
+}
 
-    /// Steps 6 and 7 for one chunk.
-    fn publish_run(&self, run: PendingRun) {
-        let chunk = &run.chunk;
-        let funk = chunk.view.load_full().funk.clone();
-        let new_funk = Arc::new(self.extended_funk(&funk, &run.tables));
-        if !(planted!(self.options, NoRowsWithMunk) && chunk.view.load_full().munk.is_some()) {
-            self.update_rows(&run);
+/// Whether a run that lies above all others may join the base: data that arrives in key order
+/// is written once. Many small runs would make a long base, so those go the ordinary way.
+fn appends_in_order(core: &Core, funk: &Funk) -> bool {
+    let small = core.options.chunk_bytes_max() / 256;
+    let small_tables = funk
+        .base
+        .iter()
+        .filter(|table| table.part_len() < small)
+        .count();
+    small_tables < 16 && funk.base.len() < 128
+}
+
+/// One table of the merge's next records, at least one, about `bytes_max` bytes, and with `up_to`
+/// no greater keys.
+#[expect(
+    clippy::type_complexity,
+    reason = "the parts of one table, taken apart at once"
+)]
+pub(crate) fn build_table(
+    core: &Core,
+    disk: &Disk,
+    merge: &mut Merge<'_>,
+    bytes_max: u64,
+    up_to: Option<&[u8]>,
+) -> Result<(TableId, Vec<u8>, TableMeta, Vec<(u64, usize)>)> {
+    let id = disk.new_table_id();
+    let mut writer = TableWriter::new(RunBytes::default(), id, core.options.table_options());
+    let mut keys: Vec<(u64, usize)> = Vec::new();
+    let mut last_key: Vec<u8> = Vec::new();
+    while let Some(entry) = merge.current() {
+        let new_key = keys.is_empty() || *last_key != *entry.key;
+        // All versions of a key stay in one table.
+        let ends = writer.bytes_estimate() >= bytes_max
+            || up_to.is_some_and(|greatest| *entry.key > *greatest);
+        if new_key && ends {
+            break;
         }
-        for frozen in &run.deltas {
-            frozen.delta.note_durable();
+        writer.add(entry)?;
+        if new_key {
+            keys.push((hash_key(entry.key), writer.block_ordinal()));
+            last_key.clear();
+            last_key.extend_from_slice(entry.key);
         }
-        let mut writer = chunk.latch.lock();
-        let mut view: View = (*chunk.view.load_full()).clone();
-        view.funk = new_funk;
-        let kept_for_load = writer.loading && !planted!(self.options, NotKeptForLoad);
-        let for_munk = view.munk.is_some() || kept_for_load;
-        let flushed = |frozen: &Frozen| {
-            run.deltas
-                .iter()
-                .any(|delta| Arc::ptr_eq(&delta.delta, &frozen.delta))
-        };
-        if for_munk {
-            for frozen in &mut view.frozen {
-                frozen.durable |= flushed(frozen);
+        merge.advance()?;
+    }
+    let (sink, meta) = writer.finish()?;
+    Ok((id, sink.0, meta, keys))
+}
+
+/// Step 4.
+fn complete(
+    core: &Core,
+    disk: &Disk,
+    number: u64,
+    replay_from: Lsn,
+    runs: &[PendingRun],
+) -> Result<()> {
+    let mut changes: Vec<Change> = runs
+        .iter()
+        .filter(|run| !run.tables.is_empty())
+        .map(|run| Change::AddParts {
+            id: run.chunk.id,
+            parts: run.tables.iter().map(|table| table.part.clone()).collect(),
+        })
+        .collect();
+    changes.push(Change::Checkpoint {
+        number,
+        replay_from,
+    });
+    let bytes = disk.manifest().flush(changes)?;
+    core.metrics.bytes_manifest.add(bytes);
+    Ok(())
+}
+
+/// Steps 6 and 7 for one chunk.
+fn publish_run(engine: &Engine, run: PendingRun) {
+    let chunk = &run.chunk;
+    let funk = chunk.view.load_full().funk.clone();
+    let new_funk = Arc::new(extended_funk(
+        &engine.disk,
+        &engine.caches,
+        &funk,
+        &run.tables,
+    ));
+    if !(planted!(engine.core.options, NoRowsWithMunk) && chunk.view.load_full().munk.is_some()) {
+        update_rows(&engine.caches, &run);
+    }
+    for frozen in &run.deltas {
+        frozen.delta.note_durable();
+    }
+    let mut writer = chunk.latch.lock();
+    let mut view: View = (*chunk.view.load_full()).clone();
+    view.funk = new_funk;
+    let kept_for_load = writer.loading && !planted!(engine.core.options, NotKeptForLoad);
+    let for_munk = view.munk.is_some() || kept_for_load;
+    let flushed = |frozen: &Frozen| {
+        run.deltas
+            .iter()
+            .any(|delta| Arc::ptr_eq(&delta.delta, &frozen.delta))
+    };
+    if for_munk {
+        for frozen in &mut view.frozen {
+            frozen.durable |= flushed(frozen);
+        }
+    } else {
+        view.frozen.retain(|frozen| !flushed(frozen));
+    }
+    let absorbs = view.munk.is_some();
+    chunk.publish(view);
+    writer.run_pending = false;
+    drop(writer);
+    engine.flow.clear_run();
+    let mut parts = run.tables.iter().map(|table| &table.part);
+    if let Some(joined) = parts.find(|part| part.role == Role::Base) {
+        chunk.joined_at.store(joined.checkpoint, Ordering::Relaxed);
+    }
+    match absorbs {
+        true => engine.work.push_absorb(chunk),
+        false => engine.work.push_maintenance(chunk),
+    }
+}
+
+fn extended_funk(disk: &Disk, caches: &Caches, funk: &Funk, tables: &[NewTable]) -> Funk {
+    let mut base = funk.base.clone();
+    let mut runs = funk.runs.clone();
+    let mut run_end = funk.run_end;
+    let mut search = funk.extensible_search(&caches.search_settings);
+    let mut shared = funk.search_shared;
+    for table in tables {
+        let handle = disk.tables.acquire(&table.part);
+        match table.part.role {
+            Role::Base => base.push(handle),
+            Role::Run { ordinal } => {
+                runs.push(Run {
+                    ordinal,
+                    table: handle,
+                });
+                run_end = ordinal + 1;
+                search = search.map(|search| {
+                    let len = table.part.meta.len;
+                    Arc::new(search.with_run(ordinal, len, &table.keys, shared))
+                });
+                shared = false;
             }
-        } else {
-            view.frozen.retain(|frozen| !flushed(frozen));
-        }
-        let absorbs = view.munk.is_some();
-        chunk.publish(view);
-        writer.run_pending = false;
-        drop(writer);
-        self.run_was_cleared();
-        let mut parts = run.tables.iter().map(|table| &table.part);
-        if let Some(joined) = parts.find(|part| part.role == Role::Base) {
-            chunk.joined_at.store(joined.checkpoint, Ordering::Relaxed);
-        }
-        match absorbs {
-            true => self.work.push_absorb(chunk),
-            false => self.work.push_maintenance(chunk),
         }
     }
-
-    pub(crate) fn run_was_cleared(&self) {
-        drop(self.run_mutex.lock());
-        self.run_cleared.notify_all();
+    let new_funk = Funk::new(base, runs, run_end);
+    // Kept though there is no run yet it would only cost memory.
+    if let Some(search) = search
+        && !new_funk.runs.is_empty()
+    {
+        new_funk.search.set(search);
     }
+    Funk {
+        search_shared: shared && new_funk.search.is_set(),
+        ..new_funk
+    }
+}
 
-    fn extended_funk(&self, funk: &Funk, tables: &[NewTable]) -> Funk {
-        let mut base = funk.base.clone();
-        let mut runs = funk.runs.clone();
-        let mut run_end = funk.run_end;
-        let mut search = funk.extensible_search(&self.search_settings);
-        let mut shared = funk.search_shared;
-        for table in tables {
-            let handle = self.tables.acquire(&table.part);
-            match table.part.role {
-                Role::Base => base.push(handle),
-                Role::Run { ordinal } => {
-                    runs.push(Run {
-                        ordinal,
-                        table: handle,
-                    });
-                    run_end = ordinal + 1;
-                    search = search.map(|search| {
-                        let len = table.part.meta.len;
-                        Arc::new(search.with_run(ordinal, len, &table.keys, shared))
-                    });
-                    shared = false;
+/// Cached rows of the run's keys take the new value or go.
+fn update_rows(caches: &Caches, run: &PendingRun) {
+    let Some(rows) = caches.row_cache.as_ref().filter(|rows| rows.len() > 0) else {
+        return;
+    };
+    let pin = epoch::pin();
+    let mut seen: Vec<&[u8]> = Vec::new();
+    for frozen in &run.deltas {
+        // A delta that a split shared holds keys of other chunks too, for which it may no longer
+        // be the newest.
+        let range = frozen.limits.as_deref().unwrap_or(&run.chunk.range);
+        let mut cursor = frozen.delta.cursor(&pin);
+        cursor.seek(&range.low);
+        while cursor.valid() && range.contains(cursor.key()) {
+            let key = cursor.key();
+            // Newest delta first: an older one's value must not come after.
+            if (run.deltas.len() == 1 || !seen.contains(&key))
+                && let Some(record) = cursor.versions().next()
+            {
+                let value = (record.kind() == Kind::Put).then(|| record.value());
+                rows.update_if_present(run.chunk.keyspace.0, key, hash_key(key), value);
+                if run.deltas.len() > 1 {
+                    seen.push(key);
                 }
             }
-        }
-        let new_funk = Funk::new(base, runs, run_end);
-        // Kept though there is no run yet it would only cost memory.
-        if let Some(search) = search
-            && !new_funk.runs.is_empty()
-        {
-            new_funk.search.set(search);
-        }
-        Funk {
-            search_shared: shared && new_funk.search.is_set(),
-            ..new_funk
+            cursor.next();
         }
     }
+}
 
-    /// Cached rows of the run's keys take the new value or go.
-    fn update_rows(&self, run: &PendingRun) {
-        let Some(rows) = self.row_cache.as_ref().filter(|rows| rows.len() > 0) else {
-            return;
-        };
-        let pin = epoch::pin();
-        let mut seen: Vec<&[u8]> = Vec::new();
-        for frozen in &run.deltas {
-            // A delta that a split shared holds keys of other chunks too, for which it may no longer
-            // be the newest.
-            let range = frozen.limits.as_deref().unwrap_or(&run.chunk.range);
-            let mut cursor = frozen.delta.cursor(&pin);
-            cursor.seek(&range.low);
-            while cursor.valid() && range.contains(cursor.key()) {
-                let key = cursor.key();
-                // Newest delta first: an older one's value must not come after.
-                if (run.deltas.len() == 1 || !seen.contains(&key))
-                    && let Some(record) = cursor.versions().next()
-                {
-                    let value = (record.kind() == Kind::Put).then(|| record.value());
-                    rows.update_if_present(run.chunk.keyspace.0, key, hash_key(key), value);
-                    if run.deltas.len() > 1 {
-                        seen.push(key);
-                    }
-                }
-                cursor.next();
-            }
-        }
-    }
-
-    /// A checkpoint that cannot be completed: nothing of it counts. Without room on the disk it is
-    /// tried again later; any other failure latches.
-    fn give_up(&self, error: Error, runs: Vec<PendingRun>) -> Error {
-        let out_of_room = error.kind() == ErrorKind::NoSpace;
-        let mut dirty = Vec::new();
-        for run in runs {
-            if out_of_room {
-                for table in &run.tables {
-                    if let Place::Extent { offset } = table.part.place {
-                        self.container.free(offset, table.part.meta.len);
-                    }
-                }
-            }
-            run.chunk.latch.lock().run_pending = false;
-            let checkpoint = run
-                .deltas
-                .iter()
-                .map(|frozen| frozen.delta.checkpoint())
-                .max();
-            dirty.push((Arc::downgrade(&run.chunk), checkpoint.unwrap_or(0)));
-        }
-        self.dirty.lock().extend(dirty);
-        self.work.stir();
-        self.run_was_cleared();
-        self.disk_room.store(0, Ordering::Relaxed);
+/// A checkpoint that cannot be completed: nothing of it counts. Without room on the disk it is
+/// tried again later; any other failure latches.
+fn give_up(
+    core: &Core,
+    disk: &Disk,
+    flow: &Flow,
+    work: &Work,
+    error: Error,
+    runs: Vec<PendingRun>,
+) -> Error {
+    let out_of_room = error.kind() == ErrorKind::NoSpace;
+    let mut dirty = Vec::new();
+    for run in runs {
         if out_of_room {
-            self.container.find_punched();
-            error
-        } else {
-            self.latch_error(error)
+            for table in &run.tables {
+                if let Place::Extent { offset } = table.part.place {
+                    disk.container.free(offset, table.part.meta.len);
+                }
+            }
         }
+        run.chunk.latch.lock().run_pending = false;
+        let checkpoint = run
+            .deltas
+            .iter()
+            .map(|frozen| frozen.delta.checkpoint())
+            .max();
+        dirty.push((Arc::downgrade(&run.chunk), checkpoint.unwrap_or(0)));
+    }
+    flow.dirty.lock().extend(dirty);
+    work.stir();
+    flow.clear_run();
+    disk.delta_room.store(0, Ordering::Relaxed);
+    if out_of_room {
+        disk.container.find_punched();
+        error
+    } else {
+        core.health.latch(error)
     }
 }
 

@@ -26,14 +26,17 @@
 //! A failure is this call's alone: it never latches the source, and the target is removed, its
 //! `CURRENT` first and durably.
 
-use crate::db::Db;
+use crate::api::db::Db;
+use crate::checkpoint;
 use crate::engine::Engine;
+use crate::engine::core::Core;
+use crate::engine::disk::Disk;
 use crate::error::{Error, ErrorKind, Result};
+use crate::files::{CONTAINER, CURRENT, LOCK, UNFINISHED_COPY, is_own_name};
 use crate::funk::tables::{TableHandle, table_path};
 use crate::manifest::edit::Place;
 use crate::manifest::state::State;
 use crate::manifest::writer::Manifest;
-use crate::recovery::{CONTAINER, LOCK, UNFINISHED_COPY, is_own_name};
 use crate::sync::Arc;
 use evendb_storage::vfs::{File, LockGuard, Vfs, WriteBehind, read_exact_at};
 use evendb_storage::{Error as StorageError, TableId};
@@ -78,7 +81,7 @@ impl Db {
     /// failures here or there, after which the target is removed and the source goes on; as for
     /// [`flush`](Self::flush).
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointSummary> {
-        self.engine().copy_to(dir.as_ref())
+        copy_to(self.engine(), dir.as_ref())
     }
 }
 
@@ -104,139 +107,142 @@ fn failed(path: &Path, what: &str) -> impl FnOnce(io::Error) -> Error {
     move |source| StorageError::io(&path, &what, source).into()
 }
 
-impl Engine {
-    fn copy_to(&self, dir: &Path) -> Result<CheckpointSummary> {
-        self.check_writable()?;
-        let started = Instant::now();
-        let dir = std::path::absolute(dir).map_err(failed(dir, "resolve the path"))?;
-        let target = Target::make(&*self.vfs, &dir)?;
-        let copied = self
-            .take_moment()
-            .and_then(|moment| self.fill(&target, moment));
-        // What was dropped from the source meanwhile waited for the copy.
-        self.collect();
-        match copied {
-            Ok(summary) => Ok(CheckpointSummary {
-                elapsed: started.elapsed(),
-                ..summary
-            }),
-            Err(error) => {
-                target.discard();
-                Err(error)
-            }
+fn copy_to(engine: &Engine, dir: &Path) -> Result<CheckpointSummary> {
+    engine.core.health.check_writable()?;
+    let started = Instant::now();
+    let dir = std::path::absolute(dir).map_err(failed(dir, "resolve the path"))?;
+    let target = Target::make(&*engine.disk.vfs, &dir)?;
+    let copied =
+        take_moment(engine).and_then(|moment| fill(&engine.core, &engine.disk, &target, moment));
+    // What was dropped from the source meanwhile waited for the copy.
+    engine.disk.collect(&engine.core.health);
+    match copied {
+        Ok(summary) => Ok(CheckpointSummary {
+            elapsed: started.elapsed(),
+            ..summary
+        }),
+        Err(error) => {
+            target.discard();
+            Err(error)
         }
     }
+}
 
-    /// Step 2.
-    fn take_moment(&self) -> Result<Moment> {
-        let _no_other_checkpoint = self.checkpoint_mutex.lock();
-        self.checkpoint_locked()?;
-        self.manifest().with_state(|state| {
-            let parts = state.chunks.values().flat_map(|chunk| &chunk.parts);
-            let mut tables: BTreeMap<TableId, Arc<TableHandle>> = BTreeMap::new();
-            for part in parts {
-                if let Entry::Vacant(vacant) = tables.entry(part.table) {
-                    vacant.insert(self.tables.find(part.table).ok_or_else(|| {
-                        let detail = format!("nobody holds table {:?}", part.table);
-                        Error::from(StorageError::corruption(&self.dir, 0, detail))
-                    })?);
-                }
+/// Step 2.
+fn take_moment(engine: &Engine) -> Result<Moment> {
+    let _no_other_checkpoint = engine.flow.checkpoint_mutex.lock();
+    checkpoint::checkpoint_locked(engine)?;
+    engine.disk.manifest().with_state(|state| {
+        let parts = state.chunks.values().flat_map(|chunk| &chunk.parts);
+        let mut tables: BTreeMap<TableId, Arc<TableHandle>> = BTreeMap::new();
+        for part in parts {
+            if let Entry::Vacant(vacant) = tables.entry(part.table) {
+                vacant.insert(engine.disk.tables.find(part.table).ok_or_else(|| {
+                    let detail = format!("nobody holds table {:?}", part.table);
+                    Error::from(StorageError::corruption(&engine.disk.dir, 0, detail))
+                })?);
             }
-            Ok(Moment {
-                state: state.clone(),
-                tables: tables.into_values().collect(),
-            })
+        }
+        Ok(Moment {
+            state: state.clone(),
+            tables: tables.into_values().collect(),
         })
-    }
+    })
+}
 
-    /// Steps 3 and 4.
-    fn fill(&self, target: &Target<'_>, moment: Moment) -> Result<CheckpointSummary> {
-        let Moment { mut state, tables } = moment;
-        let mut summary = CheckpointSummary::default();
-        let mut may_link = true;
-        for table in &tables {
-            if table.part.place == Place::File {
-                self.check_readable()?;
-                let id = table.part.table;
-                let (from, to) = (table_path(&self.dir, id), table_path(&target.dir, id));
-                let bytes = table.part_len();
-                if may_link && target.link(&from, &to, &mut may_link)? {
-                    summary.tables_linked += 1;
-                    summary.bytes_linked += bytes;
-                } else {
-                    target.copy_table(&from, &to, bytes)?;
-                    summary.tables_copied += 1;
-                    summary.bytes_copied += bytes;
-                }
+/// Steps 3 and 4.
+fn fill(
+    core: &Core,
+    disk: &Disk,
+    target: &Target<'_>,
+    moment: Moment,
+) -> Result<CheckpointSummary> {
+    let Moment { mut state, tables } = moment;
+    let mut summary = CheckpointSummary::default();
+    let mut may_link = true;
+    for table in &tables {
+        if table.part.place == Place::File {
+            core.health.check_readable()?;
+            let id = table.part.table;
+            let (from, to) = (table_path(&disk.dir, id), table_path(&target.dir, id));
+            let bytes = table.part_len();
+            if may_link && target.link(&from, &to, &mut may_link)? {
+                summary.tables_linked += 1;
+                summary.bytes_linked += bytes;
+            } else {
+                target.copy_table(&from, &to, bytes)?;
+                summary.tables_copied += 1;
+                summary.bytes_copied += bytes;
             }
         }
-        let places = self.copy_runs(target, &tables, &mut summary)?;
-        target.sync_names()?;
-        for chunk in state.chunks.values_mut() {
-            for part in &mut chunk.parts {
-                if let Some(&offset) = places.get(&part.table) {
-                    part.place = Place::Extent { offset };
-                }
-            }
-        }
-        state.ring_bytes = 0;
-        drop(Manifest::create(self.vfs.clone(), &target.dir, 1, state)?);
-        target.finish()?;
-        Ok(summary)
     }
+    let places = copy_runs(core, disk, target, &tables, &mut summary)?;
+    target.sync_names()?;
+    for chunk in state.chunks.values_mut() {
+        for part in &mut chunk.parts {
+            if let Some(&offset) = places.get(&part.table) {
+                part.place = Place::Extent { offset };
+            }
+        }
+    }
+    state.ring_bytes = 0;
+    drop(Manifest::create(disk.vfs.clone(), &target.dir, 1, state)?);
+    target.finish()?;
+    Ok(summary)
+}
 
-    /// Copies the live extents, in the order in which they lie, into a new container; where each
-    /// table is there.
-    fn copy_runs(
-        &self,
-        target: &Target<'_>,
-        tables: &[Arc<TableHandle>],
-        summary: &mut CheckpointSummary,
-    ) -> Result<BTreeMap<TableId, u64>> {
-        let mut extents: Vec<(u64, u64, TableId)> = tables
-            .iter()
-            .filter_map(|table| match table.part.place {
-                Place::Extent { offset } => Some((offset, table.part_len(), table.part.table)),
-                Place::File => None,
-            })
-            .collect();
-        extents.sort_unstable();
-        let file = target.create(CONTAINER)?;
-        let path = file.path().to_owned();
-        let total: u64 = extents.iter().map(|extent| sectors(extent.1)).sum();
-        if total > 0 {
-            file.preallocate(0, total)
-                .map_err(failed(&path, "reserve room for the copy's logs"))?;
-        }
-        let source = self.container.file();
-        let mut behind = WriteBehind::default();
-        let mut places = BTreeMap::new();
-        let mut at = 0;
-        let mut rest = &extents[..];
-        while let Some(&(start, len, _)) = rest.first() {
-            self.check_readable()?;
-            // Neighbours in one go, as long as they are a piece at most.
-            let mut end = start + len;
-            let mut count = 0;
-            for &(offset, len, id) in rest {
-                let near = count == 0 || offset == start + sectors(end - start);
-                if !near || (count > 0 && offset + len - start > PIECE_BYTES) {
-                    break;
-                }
-                places.insert(id, at + offset - start);
-                end = offset + len;
-                count += 1;
-            }
-            copy_bytes(&*source, start, (&*file, &mut behind), at, end - start)?;
-            summary.runs_copied += count as u64;
-            summary.bytes_copied += end - start;
-            at += sectors(end - start);
-            rest = &rest[count..];
-        }
-        file.sync_data()
-            .map_err(failed(&path, "sync the copy's logs"))?;
-        Ok(places)
+/// Copies the live extents, in the order in which they lie, into a new container; where each
+/// table is there.
+fn copy_runs(
+    core: &Core,
+    disk: &Disk,
+    target: &Target<'_>,
+    tables: &[Arc<TableHandle>],
+    summary: &mut CheckpointSummary,
+) -> Result<BTreeMap<TableId, u64>> {
+    let mut extents: Vec<(u64, u64, TableId)> = tables
+        .iter()
+        .filter_map(|table| match table.part.place {
+            Place::Extent { offset } => Some((offset, table.part_len(), table.part.table)),
+            Place::File => None,
+        })
+        .collect();
+    extents.sort_unstable();
+    let file = target.create(CONTAINER)?;
+    let path = file.path().to_owned();
+    let total: u64 = extents.iter().map(|extent| sectors(extent.1)).sum();
+    if total > 0 {
+        file.preallocate(0, total)
+            .map_err(failed(&path, "reserve room for the copy's logs"))?;
     }
+    let source = disk.container.file();
+    let mut behind = WriteBehind::default();
+    let mut places = BTreeMap::new();
+    let mut at = 0;
+    let mut rest = &extents[..];
+    while let Some(&(start, len, _)) = rest.first() {
+        core.health.check_readable()?;
+        // Neighbours in one go, as long as they are a piece at most.
+        let mut end = start + len;
+        let mut count = 0;
+        for &(offset, len, id) in rest {
+            let near = count == 0 || offset == start + sectors(end - start);
+            if !near || (count > 0 && offset + len - start > PIECE_BYTES) {
+                break;
+            }
+            places.insert(id, at + offset - start);
+            end = offset + len;
+            count += 1;
+        }
+        copy_bytes(&*source, start, (&*file, &mut behind), at, end - start)?;
+        summary.runs_copied += count as u64;
+        summary.bytes_copied += end - start;
+        at += sectors(end - start);
+        rest = &rest[count..];
+    }
+    file.sync_data()
+        .map_err(failed(&path, "sync the copy's logs"))?;
+    Ok(places)
 }
 
 fn sectors(len: u64) -> u64 {
@@ -381,8 +387,8 @@ impl Target<'_> {
         };
         let names: Vec<&str> = names.iter().filter_map(|name| name.to_str()).collect();
         let remove = |name: &str| self.vfs.remove(&self.dir.join(name));
-        if names.contains(&"CURRENT")
-            && remove("CURRENT")
+        if names.contains(&CURRENT)
+            && remove(CURRENT)
                 .and_then(|()| self.vfs.sync_dir(&self.dir))
                 .is_err()
         {

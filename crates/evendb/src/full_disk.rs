@@ -24,19 +24,24 @@
 //! the checkpoint mutex. The error's mutex is a leaf.
 
 use crate::ballast::Need;
+use crate::catalog::Catalog;
 use crate::chunk::Chunk;
 use crate::engine::Engine;
+use crate::engine::core::Core;
+use crate::engine::disk::Disk;
+use crate::engine::flow::Flow;
+use crate::engine::space::Space;
+use crate::engine::work::Work;
 use crate::error::{Error, ErrorKind, Result};
-use crate::rebalance::jobs::{output_bytes, will_shrink};
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Arc, Mutex, Weak, thread};
-use std::path::Path;
+use crate::rebalance::jobs::{self, output_bytes, will_shrink};
+use crate::rebalance::{munks, rewrite};
+use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, Weak, thread};
+use crate::{checkpoint, disk_room};
 use std::time::Duration;
 
 /// How often room is made anew as long as that gets further.
 const PASSES_MAX: usize = 8;
-/// Deletes after which a put makes room in any case, if it finds none.
-const DELETES_MIN_MAX: u64 = 1023;
 /// How long jobs of others are waited for that may give room back.
 const JOBS_WAIT: Duration = Duration::from_secs(1);
 /// How often is looked whether dropped tables are gone: at first at once, then after a rest each.
@@ -44,384 +49,370 @@ const LOOKS_MAX: usize = 64;
 const LOOKS_WITHOUT_REST: usize = 24;
 const REST: Duration = Duration::from_millis(1);
 
-/// What is known of a disk that is full.
-#[derive(Default)]
-pub(crate) struct FullDisk {
-    making_room: Mutex<()>,
-    /// Deletes that had been written when a put last made room, and how many more it takes until the
-    /// next one does: more each time in vain, since it looks at all chunks.
-    deletes_before: AtomicU64,
-    deletes_min: AtomicU64,
-    /// How often those that wait were refused; only moves under the mutex of `completed`.
-    refusals: AtomicU64,
-    error: Mutex<Option<Error>>,
-}
-
-impl FullDisk {
-    /// Changes when those that wait are refused.
-    pub(crate) fn refusals(&self) -> u64 {
-        self.refusals.load(Ordering::Relaxed)
-    }
-
-    /// Whether so much was deleted since the last attempt that a put should make room.
-    fn is_promising(&self, deletes: u64) -> bool {
-        let more = deletes.saturating_sub(self.deletes_before.load(Ordering::Relaxed));
-        more > self.deletes_min.load(Ordering::Relaxed)
-    }
-
-    fn note_attempt(&self, deletes: u64, made: bool) {
-        let least = match made {
-            true => 0,
-            false => 2 * self.deletes_min.load(Ordering::Relaxed) + 1,
-        };
-        self.deletes_before.store(deletes, Ordering::Relaxed);
-        self.deletes_min
-            .store(least.min(DELETES_MIN_MAX), Ordering::Relaxed);
-    }
-
-    /// What the last checkpoint said that found no room.
-    pub(crate) fn last_error(&self, dir: &Path) -> Error {
-        self.error.lock().clone().unwrap_or_else(|| {
-            let message = format!("no storage space for a checkpoint in {}", dir.display());
-            Error::new(ErrorKind::NoSpace, message)
-        })
-    }
-}
-
 fn is_full<T>(result: &Result<T>) -> bool {
     result
         .as_ref()
         .is_err_and(|error| error.kind() == ErrorKind::NoSpace)
 }
 
-impl Engine {
-    /// Makes sure that the deltas' runs will find room on the disk, before anything is logged.
-    /// A full disk refuses puts; `deletes` may use what is kept back for them.
-    pub(crate) fn reserve_disk(&self, delta_bytes: u64, deletes: bool) -> Result<()> {
-        let need = self.admission.delta_to_write() + delta_bytes;
-        // Relaxed: the room only shrinks at a checkpoint, which copes with finding too little.
-        if need <= self.disk_room.load(Ordering::Relaxed) {
+/// Makes sure that the deltas' runs will find room on the disk, before anything is logged.
+/// A full disk refuses puts; `deletes` may use what is kept back for them.
+pub(crate) fn reserve_disk(engine: &Engine, delta_bytes: u64, deletes: bool) -> Result<()> {
+    let need = engine.core.admission.delta_to_write() + delta_bytes;
+    // Relaxed: the room only shrinks at a checkpoint, which copes with finding too little.
+    if need <= engine.disk.delta_room.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    if deletes {
+        return match ensure_room_for_deletes(
+            &engine.core,
+            &engine.disk,
+            &engine.catalog,
+            &engine.space,
+            need,
+        ) {
+            Err(error) if error.kind() == ErrorKind::NoSpace => make_room_for(engine, delta_bytes),
+            reserved => reserved,
+        };
+    }
+    let reserved = ensure_room_for_puts(
+        &engine.core,
+        &engine.disk,
+        &engine.catalog,
+        &engine.space,
+        need,
+    );
+    // What was deleted since the last attempt may not have been given back.
+    let deletes = engine.core.metrics.deletes.get();
+    if is_full(&reserved) && engine.disk.full_disk.is_promising(deletes) {
+        let enough = || {
+            ensure_room_for_puts(
+                &engine.core,
+                &engine.disk,
+                &engine.catalog,
+                &engine.space,
+                engine.core.admission.delta_to_write() + delta_bytes,
+            )
+        };
+        let made = make_room(engine, &enough);
+        engine.disk.full_disk.note_attempt(deletes, made.is_ok());
+        return made;
+    }
+    reserved
+}
+
+fn ensure_room_for_puts(
+    core: &Core,
+    disk: &Disk,
+    catalog: &Catalog,
+    space: &Space,
+    need: u64,
+) -> Result<()> {
+    if disk.ballast.is_owed()
+        && !disk.manifest().is_short()
+        && disk.container.free_bytes() >= need + disk.ballast.deletes_bytes()
+    {
+        return Ok(());
+    }
+    disk_room::check_ballast(core, disk, catalog)?;
+    // First what is kept back for so much more data, then the data's own room.
+    if disk_room::cover_data(
+        disk,
+        catalog,
+        need + disk_room::room_step(core, disk, space),
+    )
+    .is_err()
+    {
+        disk_room::cover_data(disk, catalog, need)?;
+    }
+    ensure_disk_room(core, disk, catalog, space, need)
+}
+
+fn ensure_room_for_deletes(
+    core: &Core,
+    disk: &Disk,
+    catalog: &Catalog,
+    space: &Space,
+    need: u64,
+) -> Result<()> {
+    disk_room::with_ballast(disk, Need::Deletes, || {
+        if disk.container.free_bytes() < need {
+            disk.ballast.keep_for_jobs()?;
+        }
+        ensure_disk_room(core, disk, catalog, space, need)
+    })
+}
+
+fn ensure_disk_room(
+    core: &Core,
+    disk: &Disk,
+    catalog: &Catalog,
+    space: &Space,
+    need: u64,
+) -> Result<()> {
+    let step = match disk.ballast.is_owed() {
+        true => 0,
+        false => disk_room::room_step(core, disk, space),
+    };
+    let wanted = need + step;
+    match disk
+        .container
+        .ensure_room(wanted)
+        .or_else(|_| disk.container.ensure_room(need))
+    {
+        Ok(()) => {
+            disk_room::note_disk_room(disk, catalog);
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A delete on a full disk that has used up what was kept for deletes: does what frees space,
+/// until there is room.
+pub(crate) fn make_room_for(engine: &Engine, delta_bytes: u64) -> Result<()> {
+    let need = || engine.core.admission.delta_to_write() + delta_bytes;
+    let made = make_room(engine, &|| {
+        ensure_room_for_deletes(
+            &engine.core,
+            &engine.disk,
+            &engine.catalog,
+            &engine.space,
+            need(),
+        )
+    });
+    match is_full(&made) {
+        // There is nothing left to do for jobs: whatever there is, and what is kept for them. What
+        // this deletes gives them something to do.
+        true => {
+            checkpoint_for_room(engine)?;
+            disk_room::with_ballast(&engine.disk, Need::Jobs, || {
+                ensure_disk_room(
+                    &engine.core,
+                    &engine.disk,
+                    &engine.catalog,
+                    &engine.space,
+                    need(),
+                )
+            })
+        }
+        false => made,
+    }
+}
+
+/// Does what frees space, until `enough` says so, or until nothing does any more.
+pub(crate) fn make_room(engine: &Engine, enough: &dyn Fn() -> Result<()>) -> Result<()> {
+    let _one_at_a_time = engine.disk.full_disk.making_room.lock();
+    for _ in 0..PASSES_MAX {
+        engine.core.health.check_readable()?;
+        shrink_manifest(&engine.core, &engine.disk)?;
+        // Deltas ask for more room than their runs take. Without room for those either, jobs first.
+        let written = checkpoint_for_room(engine);
+        if written.is_err() && !is_full(&written) {
+            return written;
+        }
+        if written.is_ok() && enough().is_ok() {
             return Ok(());
         }
-        if deletes {
-            return match self.ensure_room_for_deletes(need) {
-                Err(error) if error.kind() == ErrorKind::NoSpace => self.make_room_for(delta_bytes),
-                reserved => reserved,
-            };
+        let worked = give_back_garbage(engine, &|| written.is_ok() && enough().is_ok())?;
+        // Another thread's jobs may have given room back just now.
+        let waited = !engine.core.manual() && engine.work.wait_idle_for(JOBS_WAIT);
+        collect_for_room(&engine.core, &engine.disk);
+        if !worked && !waited {
+            break;
         }
-        let reserved = self.ensure_room_for_puts(need);
-        // What was deleted since the last attempt may not have been given back.
-        let deletes = self.metrics.deletes.get();
-        if is_full(&reserved) && self.full_disk.is_promising(deletes) {
-            let enough =
-                || self.ensure_room_for_puts(self.admission.delta_to_write() + delta_bytes);
-            let made = self.make_room(&enough);
-            self.full_disk.note_attempt(deletes, made.is_ok());
-            return made;
-        }
-        reserved
     }
+    checkpoint_for_room(engine)?;
+    enough()
+}
 
-    fn ensure_room_for_puts(&self, need: u64) -> Result<()> {
-        if self.ballast.is_owed()
-            && !self.manifest().is_short()
-            && self.container.free_bytes() >= need + self.ballast.deletes_bytes()
-        {
-            return Ok(());
-        }
-        self.check_ballast()?;
-        // First what is kept back for so much more data, then the data's own room.
-        if self.cover_data(need + self.room_step()).is_err() {
-            self.cover_data(need)?;
-        }
-        self.ensure_disk_room(need)
+/// A checkpoint, and if there is no room for it or for its edit, once more with what is lent.
+fn checkpoint_for_room(engine: &Engine) -> Result<()> {
+    let written = checkpoint::checkpoint(engine);
+    match is_full(&written) && lend_room(&engine.core, &engine.disk, &engine.catalog) {
+        true => checkpoint::checkpoint(engine),
+        false => written,
     }
+}
 
-    fn ensure_room_for_deletes(&self, need: u64) -> Result<()> {
-        self.with_ballast(Need::Deletes, || {
-            if self.container.free_bytes() < need {
-                self.ballast.keep_for_jobs()?;
-            }
-            self.ensure_disk_room(need)
-        })
-    }
+/// What the container has free beyond what the deltas will need is of no use to deletes while
+/// edits and tables find no room: those make more of it. Whether there was any.
+fn lend_room(core: &Core, disk: &Disk, catalog: &Catalog) -> bool {
+    let lent = disk.container.lend(core.admission.delta_to_write()) > 0;
+    disk_room::note_disk_room(disk, catalog);
+    lent
+}
 
-    fn ensure_disk_room(&self, need: u64) -> Result<()> {
-        let step = match self.ballast.is_owed() {
-            true => 0,
-            false => self.room_step(),
+/// Rewrites what gives room back, until `enough`. Whether anything was done.
+fn give_back_garbage(engine: &Engine, enough: &dyn Fn() -> bool) -> Result<bool> {
+    let mut worked = false;
+    for also_unneeded in [false, true] {
+        let named = |chunk: &Arc<Chunk>| {
+            let bytes = output_bytes(&chunk.view.load_full());
+            (bytes, Arc::downgrade(chunk))
         };
-        let wanted = need + step;
-        match self
-            .container
-            .ensure_room(wanted)
-            .or_else(|_| self.container.ensure_room(need))
-        {
-            Ok(()) => {
-                self.note_disk_room();
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// The room that puts have without asking: on a full disk not what deletes will need.
-    pub(crate) fn note_disk_room(&self) {
-        let free = self.container.free_bytes().min(self.covered_room());
-        let owed_room = || match self.manifest().is_short() {
-            true => 0,
-            false => free.saturating_sub(self.ballast.deletes_bytes()),
+        // Weakly: what is replaced meanwhile must go.
+        let mut chunks: Vec<(u64, Weak<Chunk>)> = {
+            let chunks = engine.catalog.chunks();
+            chunks.iter().map(|(_, chunk)| named(chunk)).collect()
         };
-        let room = match self.ballast.is_owed() {
-            true => owed_room(),
-            false => free,
-        };
-        self.disk_room.store(room, Ordering::Relaxed);
-        // Somebody may have given the ballast up meanwhile, and set it to nothing before.
-        if self.ballast.is_owed() {
-            self.disk_room.fetch_min(owed_room(), Ordering::Relaxed);
-        }
-    }
-
-    /// Has enough kept back for `delta_bytes` that are on their way to tables, beside the tables there
-    /// are. The error is a full disk.
-    pub(crate) fn cover_data(&self, delta_bytes: u64) -> Result<()> {
-        if self.ballast.covers_any() {
-            return Ok(());
-        }
-        Ok(self.ballast.cover(self.table_bytes() + delta_bytes)?)
-    }
-
-    /// Bytes of deltas for which enough is kept back.
-    fn covered_room(&self) -> u64 {
-        match self.ballast.covers_any() {
-            true => u64::MAX,
-            // Where there is much data it covers any.
-            false => self.ballast.covered().saturating_sub(self.table_bytes()),
-        }
-    }
-
-    /// Bytes in tables, as far as it matters for what is kept back: of much data only that it is much.
-    /// Tables that chunks share count for each.
-    pub(crate) fn table_bytes(&self) -> u64 {
-        let much = self.ballast.data_bytes_max();
-        let mut sum = 0;
-        for keyspace in self.keyspaces() {
-            for (_, chunk) in keyspace.index.load_full().iter() {
-                let view = chunk.view.load_full();
-                sum += view
-                    .funk
-                    .tables()
-                    .map(|table| table.part_len())
-                    .sum::<u64>();
-                if sum > much {
-                    return sum;
-                }
-            }
-        }
-        sum
-    }
-
-    /// A delete on a full disk that has used up what was kept for deletes: does what frees space,
-    /// until there is room.
-    pub(crate) fn make_room_for(&self, delta_bytes: u64) -> Result<()> {
-        let need = || self.admission.delta_to_write() + delta_bytes;
-        let made = self.make_room(&|| self.ensure_room_for_deletes(need()));
-        match is_full(&made) {
-            // There is nothing left to do for jobs: whatever there is, and what is kept for them. What
-            // this deletes gives them something to do.
-            true => {
-                self.checkpoint_for_room()?;
-                self.with_ballast(Need::Jobs, || self.ensure_disk_room(need()))
-            }
-            false => made,
-        }
-    }
-
-    /// Does what frees space, until `enough` says so, or until nothing does any more.
-    pub(crate) fn make_room(&self, enough: &dyn Fn() -> Result<()>) -> Result<()> {
-        let _one_at_a_time = self.full_disk.making_room.lock();
-        for _ in 0..PASSES_MAX {
-            self.check_readable()?;
-            self.shrink_manifest()?;
-            // Deltas ask for more room than their runs take. Without room for those either, jobs first.
-            let written = self.checkpoint_for_room();
-            if written.is_err() && !is_full(&written) {
-                return written;
-            }
-            if written.is_ok() && enough().is_ok() {
-                return Ok(());
-            }
-            let worked = self.give_back_garbage(&|| written.is_ok() && enough().is_ok())?;
-            // Another thread's jobs may have given room back just now.
-            let waited = !self.manual() && self.work.wait_idle_for(JOBS_WAIT);
-            self.collect_for_room();
-            if !worked && !waited {
-                break;
-            }
-        }
-        self.checkpoint_for_room()?;
-        enough()
-    }
-
-    /// A checkpoint, and if there is no room for it or for its edit, once more with what is lent.
-    fn checkpoint_for_room(&self) -> Result<()> {
-        let written = self.checkpoint();
-        match is_full(&written) && self.lend_room() {
-            true => self.checkpoint(),
-            false => written,
-        }
-    }
-
-    /// What the container has free beyond what the deltas will need is of no use to deletes while
-    /// edits and tables find no room: those make more of it. Whether there was any.
-    fn lend_room(&self) -> bool {
-        let lent = self.container.lend(self.admission.delta_to_write()) > 0;
-        self.note_disk_room();
-        lent
-    }
-
-    /// Rewrites what gives room back, until `enough`. Whether anything was done.
-    fn give_back_garbage(&self, enough: &dyn Fn() -> bool) -> Result<bool> {
-        let mut worked = false;
-        for also_unneeded in [false, true] {
-            let named = |chunk: &Arc<Chunk>| {
-                let bytes = output_bytes(&chunk.view.load_full());
-                (bytes, Arc::downgrade(chunk))
+        // Those that take least first: what they free is room for the others.
+        chunks.sort_by_key(|(bytes, _)| *bytes);
+        for chunk in chunks.iter().filter_map(|(_, chunk)| chunk.upgrade()) {
+            engine.core.health.check_readable()?;
+            let done = match also_unneeded {
+                false => maintain_on_full_disk(engine, chunk),
+                true => rewrite_for_room(engine, chunk),
             };
-            // Weakly: what is replaced meanwhile must go.
-            let mut chunks: Vec<(u64, Weak<Chunk>)> = {
-                let chunks = self.chunks();
-                chunks.iter().map(|(_, chunk)| named(chunk)).collect()
-            };
-            // Those that take least first: what they free is room for the others.
-            chunks.sort_by_key(|(bytes, _)| *bytes);
-            for chunk in chunks.iter().filter_map(|(_, chunk)| chunk.upgrade()) {
-                self.check_readable()?;
-                let done = match also_unneeded {
-                    false => self.maintain_on_full_disk(chunk),
-                    true => self.rewrite_for_room(chunk),
-                };
-                match done {
-                    Ok(done) => {
-                        worked |= done;
-                        if done && enough() {
-                            return Ok(true);
-                        }
+            match done {
+                Ok(done) => {
+                    worked |= done;
+                    if done && enough() {
+                        return Ok(true);
                     }
-                    // Another chunk may need less, or be there still.
-                    Err(error)
-                        if matches!(
-                            error.kind(),
-                            ErrorKind::NoSpace | ErrorKind::Corruption | ErrorKind::KeyspaceDropped
-                        ) => {}
-                    Err(error) => return Err(error),
                 }
+                // Another chunk may need less, or be there still.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::NoSpace | ErrorKind::Corruption | ErrorKind::KeyspaceDropped
+                    ) => {}
+                Err(error) => return Err(error),
             }
         }
-        Ok(worked)
     }
+    Ok(worked)
+}
 
-    /// [`maintain`](Self::maintain), and if there is no room for it, once more with what can be had:
-    /// files that queued edits drop, and, where the chunk will shrink, what is kept back. Other jobs
-    /// do not get that, or they would use it up while the disk fills.
-    pub(crate) fn maintain_on_full_disk(&self, chunk: Arc<Chunk>) -> Result<bool> {
-        let mut done = self.maintain(&chunk);
-        if is_full(&done) {
-            self.give_room_back()?;
-            // The view is not kept over the job: it names what the job drops.
-            let shrinks = will_shrink(&chunk.view.load_full());
-            done = match shrinks {
-                true => self.with_ballast(Need::Jobs, || self.maintain(&chunk)),
-                false => self.maintain(&chunk),
-            };
-            if shrinks && is_full(&done) && self.lend_room() {
-                done = self.maintain(&chunk);
+/// [`maintain`](Self::maintain), and if there is no room for it, once more with what can be had:
+/// files that queued edits drop, and, where the chunk will shrink, what is kept back. Other jobs
+/// do not get that, or they would use it up while the disk fills.
+pub(crate) fn maintain_on_full_disk(engine: &Engine, chunk: Arc<Chunk>) -> Result<bool> {
+    let mut done = jobs::maintain(engine, &chunk);
+    if is_full(&done) {
+        give_room_back(&engine.core, &engine.disk, &engine.work)?;
+        // The view is not kept over the job: it names what the job drops.
+        let shrinks = will_shrink(&chunk.view.load_full());
+        done = match shrinks {
+            true => {
+                disk_room::with_ballast(&engine.disk, Need::Jobs, || jobs::maintain(engine, &chunk))
             }
-        }
-        // If it was replaced, its tables can go only now.
-        drop(chunk);
-        if self.ballast.is_owed() && done.as_ref().is_ok_and(|&worked| worked) {
-            self.give_room_back()?;
-            self.tend_ballast();
-        }
-        done
-    }
-
-    /// Rewrites a chunk that needs it not, if that gives room back: on a full disk nothing may lie
-    /// idle. Whether it did.
-    fn rewrite_for_room(&self, chunk: Arc<Chunk>) -> Result<bool> {
-        let (Some(keyspace), Some(token)) = (self.keyspace_of(&chunk), chunk.try_token()) else {
-            return Ok(false);
+            false => jobs::maintain(engine, &chunk),
         };
-        let view = chunk.view.load_full();
-        let all: u64 = view.funk.tables().map(|table| table.part_len()).sum();
-        let useful = output_bytes(&view) * 4 / 3 < all;
-        drop(view);
-        let damaged = chunk.damaged.load(Ordering::Relaxed);
-        if !useful || damaged || chunk.latch.lock().retired {
-            return Ok(false);
-        }
-        self.absorb(&chunk);
-        let rewritten = self.with_ballast(Need::Jobs, || {
-            let parts = self.rewrite(&keyspace, std::slice::from_ref(&chunk))?;
-            self.finish_layout(&parts)
-        });
-        drop(token);
-        drop(chunk);
-        self.give_room_back()?;
-        self.tend_ballast();
-        rewritten.map(|()| true)
-    }
-
-    /// Makes queued edits durable, deletes what they drop, and gives the file system what the
-    /// container has too much of.
-    fn give_room_back(&self) -> Result<()> {
-        self.shrink_manifest()?;
-        self.flush_manifest()?;
-        self.collect_for_room();
-        if self.ballast.is_owed() {
-            let keep = self.admission.delta_to_write() + self.ballast.deletes_bytes();
-            self.container.give_back(keep, 1024, &|_| true);
-        }
-        Ok(())
-    }
-
-    /// Old edits of the manifest are garbage like other.
-    fn shrink_manifest(&self) -> Result<()> {
-        let shrink = || Ok(self.manifest().shrink()?);
-        match self.with_ballast(Need::Jobs, shrink) {
-            Err(error) if error.kind() != ErrorKind::NoSpace => Err(self.latch_error(error)),
-            _ => Ok(()),
+        if shrinks && is_full(&done) && lend_room(&engine.core, &engine.disk, &engine.catalog) {
+            done = jobs::maintain(engine, &chunk);
         }
     }
+    // If it was replaced, its tables can go only now.
+    drop(chunk);
+    if engine.disk.ballast.is_owed() && done.as_ref().is_ok_and(|&worked| worked) {
+        give_room_back(&engine.core, &engine.disk, &engine.work)?;
+        disk_room::tend_ballast(&engine.core, &engine.disk, &engine.catalog, &engine.work);
+    }
+    done
+}
 
-    /// Collects until every table that no edit names is gone, or for a bounded time.
-    pub(crate) fn collect_for_room(&self) {
-        for look in 0..LOOKS_MAX {
-            self.collect();
-            if self.tables.pending_bytes() == 0 || self.failure().is_some() {
-                break;
+/// Rewrites a chunk that needs it not, if that gives room back: on a full disk nothing may lie
+/// idle. Whether it did.
+fn rewrite_for_room(engine: &Engine, chunk: Arc<Chunk>) -> Result<bool> {
+    let (Some(keyspace), Some(token)) = (engine.catalog.keyspace_of(&chunk), chunk.try_token())
+    else {
+        return Ok(false);
+    };
+    let view = chunk.view.load_full();
+    let all: u64 = view.funk.tables().map(|table| table.part_len()).sum();
+    let useful = output_bytes(&view) * 4 / 3 < all;
+    drop(view);
+    let damaged = chunk.damaged.load(Ordering::Relaxed);
+    if !useful || damaged || chunk.latch.lock().retired {
+        return Ok(false);
+    }
+    munks::absorb(&engine.core, &chunk);
+    let rewritten = disk_room::with_ballast(&engine.disk, Need::Jobs, || {
+        let parts = rewrite::rewrite(&engine.jobs(), &keyspace, std::slice::from_ref(&chunk))?;
+        jobs::finish_layout(&engine.core, &engine.disk, &engine.work, &parts)
+    });
+    drop(token);
+    drop(chunk);
+    give_room_back(&engine.core, &engine.disk, &engine.work)?;
+    disk_room::tend_ballast(&engine.core, &engine.disk, &engine.catalog, &engine.work);
+    rewritten.map(|()| true)
+}
+
+/// Makes queued edits durable, deletes what they drop, and gives the file system what the
+/// container has too much of.
+fn give_room_back(core: &Core, disk: &Disk, work: &Work) -> Result<()> {
+    shrink_manifest(core, disk)?;
+    jobs::flush_manifest(core, disk, work)?;
+    collect_for_room(core, disk);
+    if disk.ballast.is_owed() {
+        let keep = core.admission.delta_to_write() + disk.ballast.deletes_bytes();
+        disk.container.give_back(keep, 1024, &|_| true);
+    }
+    Ok(())
+}
+
+/// Old edits of the manifest are garbage like other.
+fn shrink_manifest(core: &Core, disk: &Disk) -> Result<()> {
+    let shrink = || Ok(disk.manifest().shrink()?);
+    match disk_room::with_ballast(disk, Need::Jobs, shrink) {
+        Err(error) if error.kind() != ErrorKind::NoSpace => Err(core.health.latch(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Collects until every table that no edit names is gone, or for a bounded time.
+pub(crate) fn collect_for_room(core: &Core, disk: &Disk) {
+    for look in 0..LOOKS_MAX {
+        disk.collect(&core.health);
+        if disk.tables.pending_bytes() == 0 || core.health.failure().is_some() {
+            break;
+        }
+        match look < LOOKS_WITHOUT_REST {
+            true => thread::yield_now(),
+            false => thread::sleep(REST),
+        }
+    }
+}
+
+/// A checkpoint found no room. If somebody waits for one, room is made; whether it is complete now.
+pub(crate) fn retry_checkpoint(engine: &Engine, awaited: bool) -> bool {
+    (awaited || engine.core.admission.is_waited_for()) && make_room(engine, &|| Ok(())).is_ok()
+}
+
+/// Nothing more can be done for those that wait for a checkpoint, or for room that it would
+/// make: they are told why.
+pub(crate) fn refuse_waiting(core: &Core, disk: &Disk, flow: &Flow, error: &Error) {
+    *disk.full_disk.error.lock() = Some(error.clone());
+    core.admission.dismiss();
+    let _completed = flow.completed.lock();
+    disk.full_disk.refusals.fetch_add(1, Ordering::Relaxed);
+    flow.progress.notify_all();
+}
+
+/// All chunks looked at, their jobs done, until nothing is owed. A chunk for which there is no
+/// room on the disk is looked at again as long as others give some back.
+pub(crate) fn maintain_all(engine: &Engine) -> Result<()> {
+    loop {
+        let mut worked = false;
+        let mut out_of_room = Ok(());
+        // Not held all together: what is replaced meanwhile must go.
+        let chunks: Vec<_> = {
+            let chunks = engine.catalog.chunks();
+            let each = chunks.iter();
+            each.map(|(_, chunk)| Arc::downgrade(chunk)).collect()
+        };
+        for chunk in chunks.iter().filter_map(Weak::upgrade) {
+            match maintain_on_full_disk(engine, chunk) {
+                Ok(done) => worked |= done,
+                Err(error) if error.kind() == ErrorKind::KeyspaceDropped => {}
+                Err(error) if error.kind() == ErrorKind::NoSpace => out_of_room = Err(error),
+                Err(error) => return Err(error),
             }
-            match look < LOOKS_WITHOUT_REST {
-                true => thread::yield_now(),
-                false => thread::sleep(REST),
-            }
         }
-    }
-
-    /// A checkpoint found no room. If somebody waits for one, room is made; whether it is complete now.
-    pub(crate) fn retry_checkpoint(&self, awaited: bool) -> bool {
-        (awaited || self.admission.is_waited_for()) && self.make_room(&|| Ok(())).is_ok()
-    }
-
-    /// Nothing more can be done for those that wait for a checkpoint, or for room that it would
-    /// make: they are told why.
-    pub(crate) fn refuse_waiting(&self, error: &Error) {
-        *self.full_disk.error.lock() = Some(error.clone());
-        self.admission.dismiss();
-        let _completed = self.completed.lock();
-        self.full_disk.refusals.fetch_add(1, Ordering::Relaxed);
-        self.progress.notify_all();
+        engine.disk.collect(&engine.core.health);
+        if !worked {
+            return out_of_room;
+        }
     }
 }

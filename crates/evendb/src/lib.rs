@@ -1,61 +1,70 @@
 #![doc = include_str!("crate.md")]
 
+mod admission;
+mod api;
 mod ballast;
-mod batch;
 #[cfg(feature = "bench-parts")]
 #[doc(hidden)]
 pub mod bench_parts;
 mod cache;
+mod catalog;
 mod checkpoint;
 mod chunk;
+mod commit_log;
+mod compact;
 mod copy;
-mod creation;
-mod db;
-mod directory;
+mod delta;
+mod disk_room;
 mod engine;
 mod error;
+mod figures;
+mod files;
 mod fork;
 mod full_disk;
 mod funk;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod golden_text;
 pub mod inspect;
-mod keyspace;
+mod log_room;
 mod manifest;
 mod memory;
+mod memory_shares;
+mod merge;
 mod metrics;
 mod munk;
 mod observe;
+mod op;
+mod opening;
 mod options;
-mod pauses;
+mod pace;
+mod payload;
+mod picker;
 mod plant;
-mod property;
 mod read;
 mod rebalance;
-mod recovery;
+mod record;
 #[cfg(all(test, evendb_shuttle))]
 mod shuttle_tests;
-mod stats;
 mod sync;
 mod trace;
 mod value;
+mod value_extents;
 mod version;
 mod worker;
 mod write;
 
-pub use batch::Batch;
-pub use cache::row::RowPolicy;
+pub use api::batch::Batch;
+pub use api::db::Db;
+pub use api::keyspace::Keyspace;
+pub use api::snapshot::Snapshot;
+pub use compact::Compaction;
 pub use copy::CheckpointSummary;
-pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
-pub use keyspace::Keyspace;
+pub use figures::live::LiveStats;
+pub use figures::names::{Figure, FigureKind, FigureUnit};
 pub use metrics::{GetStats, MemoryStats, PauseStats, SpaceStats, Stats, WaitStats, WrittenStats};
-pub use observe::figures::{Figure, FigureKind, FigureUnit};
-pub use observe::live::LiveStats;
-pub use options::{Compression, Durability, LogSearch, Options};
+pub use options::{Compression, Durability, LogSearch, Options, RowPolicy};
 pub use read::cursor::{Cursor, Iter};
-pub use read::snapshot::Snapshot;
-pub use rebalance::compact::Compaction;
 pub use value::Value;
 
 /// The file seam, for tests that simulate crashes and faults.

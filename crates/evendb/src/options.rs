@@ -1,14 +1,10 @@
 //! How a database is opened. Every default is what the benchmarks run with; one number, the
 //! memory budget, scales the rest.
 
-use crate::cache::row::RowPolicy;
-use crate::db::Db;
 use crate::error::{Error, ErrorKind, Result};
-use crate::write::commit_log::Writing;
 use evendb_storage::table::{Codec, TableOptions};
 use evendb_storage::vfs::{OsVfs, Vfs};
 use std::fmt::Debug;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +50,32 @@ impl LogSearch {
     pub const fn bloom() -> LogSearch {
         LogSearch::Bloom { split_factor: 16 }
     }
+}
+
+/// How rows are chosen to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum RowPolicy {
+    /// A small queue on probation, a main queue, and the hashes of what left the small one.
+    #[default]
+    S3Fifo,
+    /// The paper's: a queue of three tables; a row that is read moves to the first; when that is
+    /// full, the last is dropped whole, under its lock.
+    ThreeTables,
+}
+
+/// How records reach the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Writing {
+    /// Copied into a shared mapping: the kernel has them when the append returns, without a system
+    /// call. Syncing mapped bytes costs more than written ones, and takes whole pages, which may be
+    /// huge; so what follows a sync is written by system calls for the length of such a page, and so is
+    /// a log that is slow.
+    Mapped,
+    /// By a system call in each append.
+    Written,
+    /// Gathered in memory, and written by the thread that syncs, all at once: for a log whose every
+    /// appender waits for the sync anyway.
+    Gathered,
 }
 
 /// Options for opening a database. See [`Options::open`].
@@ -360,21 +382,8 @@ impl Options {
         self
     }
 
-    /// Opens the database in directory `path`, or creates it.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Locked`] if somebody else has it open, [`ErrorKind::NotFound`],
-    /// [`ErrorKind::AlreadyExists`], [`ErrorKind::Corruption`], [`ErrorKind::Unsupported`],
-    /// [`ErrorKind::Io`] (also if a thread cannot be started; nothing is left running then),
-    /// [`ErrorKind::NoSpace`], and [`ErrorKind::InvalidArgument`] for an option outside of its limits,
-    /// which the message names.
-    pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
-        self.check()?;
-        Db::open_with(path.as_ref(), self)
-    }
-
     /// Refuses what no database can work with, naming the limit.
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         within("memory_budget", self.memory_budget, MEMORY_BUDGET_LIMITS)?;
         within("workers", self.workers as u64, (0, WORKERS_MAX))?;
         within("block_bytes", self.block_bytes as u64, (64, 1 << 20))?;
@@ -423,6 +432,11 @@ impl Options {
         let default = (self.memory_budget / 64).max((self.memory_budget / 16).min(4 << 20));
         self.chunk_bytes
             .unwrap_or(default.clamp(64 << 10, 10 << 20))
+    }
+
+    /// Rows above this are not worth a place in the row cache.
+    pub(crate) fn row_bytes_max(&self) -> usize {
+        (self.memory_budget / 640) as usize
     }
 
     pub(crate) fn open_files_limit(&self) -> u64 {

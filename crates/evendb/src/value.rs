@@ -8,8 +8,8 @@
 //! A page that a value keeps stays charged to the memory budget. When such pages are many, values of
 //! pages are copied too.
 
-use crate::chunk::record::RecordRef;
 use crate::munk::PageArc;
+use crate::record::RecordRef;
 use evendb_storage::table::Block;
 use std::fmt;
 use std::ops::{Deref, Range};

@@ -26,7 +26,8 @@
 //! of versions: scans and snapshots pass it over.
 
 use super::ghost::Ghosts;
-use crate::chunk::record::RecordRef;
+use crate::options::RowPolicy;
+use crate::record::RecordRef;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::value::Value;
@@ -50,17 +51,6 @@ const EVICT_STEPS_MAX: usize = 64;
 /// Rows, about, that go at once under one lock when the cache is made smaller: gets that find the
 /// lock taken are misses.
 const SHRINK_ROWS: usize = 32;
-
-/// How rows are chosen to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum RowPolicy {
-    /// A small queue on probation, a main queue, and the hashes of what left the small one.
-    #[default]
-    S3Fifo,
-    /// The paper's: a queue of three tables; a row that is read moves to the first; when that is
-    /// full, the last is dropped whole, under its lock.
-    ThreeTables,
-}
 
 /// What a cache holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

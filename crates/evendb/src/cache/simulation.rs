@@ -2,10 +2,11 @@
 //! and chunks that are mere counters. Nothing of it depends on time or threads.
 
 use super::policy::plan_munks;
-use super::row::{RowCache, RowPolicy};
+use super::row::RowCache;
 use super::sample::{Sampler, Served};
 use super::split::Split;
 use crate::chunk::Heat;
+use crate::options::RowPolicy;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 /// Records of all chunks, a power of two.

@@ -17,10 +17,10 @@
 //! active delta and the only one to replace the view; it is held for microseconds, never across
 //! I/O. The token (try only) admits one reorganising job.
 
-pub(crate) mod delta;
 pub(crate) mod index;
-pub(crate) mod record;
 
+use crate::admission::Admission;
+use crate::delta::Delta;
 use crate::funk::Funk;
 use crate::manifest::{ChunkId, KeyspaceId};
 use crate::memory::{CHUNK_BYTES, Charge, Ledger, Use};
@@ -28,8 +28,6 @@ use crate::munk::Munk;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::epoch::ArcCell;
 use crate::sync::{Arc, Mutex};
-use crate::write::admission::Admission;
-use delta::Delta;
 use evendb_storage::TableId;
 use std::collections::HashSet;
 use std::ops::Deref;
@@ -282,6 +280,11 @@ impl Chunk {
     /// Replaces the view; the caller holds the latch.
     pub(crate) fn publish(&self, view: View) {
         self.view.replace(Arc::new(view));
+    }
+
+    /// A table of the chunk could not be read: its jobs stop, others go on.
+    pub(crate) fn note_damage(&self) {
+        self.damaged.store(true, Ordering::Relaxed);
     }
 
     /// Freezes the active delta: a new view with a fresh active delta of `checkpoint`, the old one

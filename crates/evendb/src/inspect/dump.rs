@@ -5,15 +5,16 @@
 
 use super::load::{Loaded, Place as Directory, io};
 use super::{InspectOptions, chunk_name, tables};
+use crate::commit_log::{self, Surveyed};
 use crate::error::{Error, ErrorKind, Result};
+use crate::files::{COMMIT_LOG, CURRENT};
 use crate::funk::tables::table_path;
 use crate::manifest::ChunkId;
 use crate::manifest::edit::{self, Change, ChunkRecord, Part, Role};
+use crate::manifest::epochs::segments;
 use crate::manifest::writer::{self, CURRENT_LEN, manifest_path};
-use crate::recovery::{COMMIT_LOG, segments};
-use crate::write::commit_log::{self, Surveyed};
-use crate::write::payload::{self, Decoded, DecodedOp};
-use crate::write::value_extents;
+use crate::payload::{self, Decoded, DecodedOp};
+use crate::value_extents;
 use evendb_storage::framed_log::{self, header_id, survey_frames};
 use evendb_storage::table::{
     self, BlockFacts, Codec, TableDamage, TableFacts, TableMeta, TableVisitor,
@@ -203,7 +204,7 @@ impl Dumper<'_> {
     fn manifest(&mut self) -> Result<ControlFlow<()>> {
         let id = self.loaded.manifest;
         let id = id.ok_or_else(|| {
-            let path = self.directory.dir.join("CURRENT");
+            let path = self.directory.dir.join(CURRENT);
             StorageError::corruption(&path, 0, "no manifest can be read")
         })?;
         let path = manifest_path(&self.directory.dir, id);

@@ -6,15 +6,17 @@
 //! state says may be out of date.
 
 use super::{Finding, FindingKind, Severity};
-use crate::directory::{self, Wish};
+use crate::commit_log::{Segment, Survey};
 use crate::error::{Error, ErrorKind, Result};
+use crate::files::{CONTAINER, CURRENT, LOCK, UNFINISHED_COPY, is_own_name};
 use crate::manifest::edit::{self, Change};
+use crate::manifest::epochs::same_boot;
 use crate::manifest::state::State;
 use crate::manifest::writer::{self, CURRENT_LEN, manifest_path};
-use crate::recovery::{LOCK, UNFINISHED_COPY, open_elsewhere, same_boot};
+use crate::opening::directory::{self, Wish};
+use crate::opening::open_elsewhere;
 use crate::sync::Arc;
 use crate::version::clock::last_version_of;
-use crate::write::commit_log::{Segment, Survey};
 use evendb_storage::framed_log::{
     FRAME_HEADER_BYTES, HEADER_BYTES, Surveyed, header_id, survey_frames,
 };
@@ -90,12 +92,8 @@ impl Place {
             .filter_map(|name| name.into_string().ok())
             .collect();
         names.sort_unstable();
-        let known = |name: &String| {
-            name == "CURRENT"
-                || name == crate::recovery::CONTAINER
-                || crate::recovery::is_own_name(name)
-        };
         let has = |file: &str| names.iter().any(|name| name == file);
+        let known = |name: &String| name == CURRENT || name == CONTAINER || is_own_name(name);
         if !names.iter().any(known) {
             return Err(not_found());
         }
@@ -169,7 +167,7 @@ impl Loaded {
         loaded.whole &= !stands_in;
         loaded.edits_lost |= stands_in;
         if let Err(what) = loaded.state.check() {
-            let name = loaded.manifest.map_or("CURRENT".to_owned(), file_name);
+            let name = loaded.manifest.map_or(CURRENT.to_owned(), file_name);
             loaded.corrupt(FindingKind::Structure, &name, None, what);
         }
         loaded
@@ -205,11 +203,11 @@ impl Loaded {
             Ok(current) => (Some(current.id), Some(current.verified)),
             Err(error) => {
                 let what = error.to_string();
-                let kind = match place.has("CURRENT") {
+                let kind = match place.has(CURRENT) {
                     true => FindingKind::Current,
                     false => FindingKind::Missing,
                 };
-                self.corrupt(kind, "CURRENT", Some(0..CURRENT_LEN as u64), what);
+                self.corrupt(kind, CURRENT, Some(0..CURRENT_LEN as u64), what);
                 (None, None)
             }
         }

@@ -13,20 +13,20 @@
 //! one chunk.
 
 use super::load::{Loaded, Place as Directory, io};
-use super::tables;
-use super::{ChunkName, Finding, InspectOptions, Progress, Severity, chunk_name};
-use crate::db::Db;
+use super::{ChunkName, Finding, InspectOptions, Progress, Severity, chunk_name, tables};
+use crate::api::db::Db;
+use crate::api::keyspace::Keyspace;
+use crate::commit_log::{self, LogRecord, Lsn, Proof, Surveyed};
 use crate::error::{Error, ErrorKind, Result};
-use crate::keyspace::Keyspace;
+use crate::files::{COMMIT_LOG, CONTAINER};
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
+use crate::manifest::epochs::segments;
 use crate::options::{Durability, Options};
-use crate::recovery::{COMMIT_LOG, CONTAINER, segments};
+use crate::payload::{self, Decoded, DecodedOp, ExtentName};
 use crate::sync::Arc;
+use crate::value_extents;
 use crate::version::clock::checkpoint_of;
-use crate::write::commit_log::{self, LogRecord, Lsn, Proof, Surveyed};
-use crate::write::payload::{self, Decoded, DecodedOp, ExtentName};
-use crate::write::value_extents;
 use evendb_storage::codec::checksum;
 use evendb_storage::table::{
     self, FOOTER_LEN, FOOTER_MAGIC, TableDamage, TableFacts, TableVisitor,

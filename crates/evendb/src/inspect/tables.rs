@@ -2,11 +2,11 @@
 
 use super::load::Place as Directory;
 use crate::error::Result;
+use crate::files::CONTAINER;
 use crate::funk::tables::table_path;
 use crate::manifest::ChunkId;
 use crate::manifest::edit::{ChunkRecord, Part, Place};
 use crate::manifest::state::State;
-use crate::recovery::CONTAINER;
 use crate::sync::Arc;
 use evendb_storage::TableId;
 use evendb_storage::vfs::File;

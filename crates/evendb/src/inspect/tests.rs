@@ -1,12 +1,12 @@
 //! Structures that verify byte for byte and make no sense: looked at without a panic, and told.
 
 use super::{Dump, DumpOptions, FindingKind, InspectOptions, RepairOptions, dump, repair, verify};
+use crate::commit_log::Lsn;
 use crate::manifest::edit::{Change, ChunkRecord, EpochRecord, Part, Place, Role};
 use crate::manifest::state::State;
 use crate::manifest::writer::Manifest;
 use crate::manifest::{ChunkId, KeyspaceId};
 use crate::sync::Arc;
-use crate::write::commit_log::Lsn;
 use evendb_storage::table::TableMeta;
 use evendb_storage::vfs::{SimVfs, Vfs};
 use evendb_storage::{TableId, Version};

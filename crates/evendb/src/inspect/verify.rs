@@ -9,17 +9,18 @@ use super::{
     Checked, ChunkName, Finding, FindingKind, InspectOptions, Progress, Severity, VerifyReport,
     chunk_name,
 };
+use crate::commit_log::{self, LogRecord, Lsn, Proof, Surveyed};
 use crate::error::Result;
+use crate::files::{COMMIT_LOG, CONTAINER, CURRENT, DAMAGED_LOG, LOCK, is_own_name};
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
+use crate::manifest::epochs::segments;
 use crate::manifest::state::State;
 use crate::manifest::writer::CURRENT_LEN;
-use crate::recovery::{COMMIT_LOG, CONTAINER, DAMAGED_LOG, LOCK, is_own_name, segments};
+use crate::payload::{self, Decoded, DecodedOp, ExtentName};
 use crate::sync::Arc;
+use crate::value_extents;
 use crate::version::clock::checkpoint_of;
-use crate::write::commit_log::{self, LogRecord, Lsn, Proof, Surveyed};
-use crate::write::payload::{self, Decoded, DecodedOp, ExtentName};
-use crate::write::value_extents;
 use evendb_storage::codec::checksum;
 use evendb_storage::table::{self, BlockFacts, TableDamage, TableFacts, TableVisitor};
 use evendb_storage::vfs::File;
@@ -91,7 +92,7 @@ impl Verifier<'_, '_> {
 
     fn structure(&mut self, loaded: &Loaded, what: impl Into<String>, chunks: &[&ChunkRecord]) {
         let name = loaded.manifest.map(super::load::file_name);
-        let name = name.unwrap_or_else(|| "CURRENT".to_owned());
+        let name = name.unwrap_or_else(|| CURRENT.to_owned());
         let chunks = self.chunk_names(chunks);
         let kind = FindingKind::Structure;
         self.find(Severity::Corruption, kind, &name, None, what)
@@ -127,7 +128,7 @@ impl Verifier<'_, '_> {
             chunks: loaded.state.chunks.len() as u64,
             ..Checked::default()
         };
-        self.live("CURRENT", 0..CURRENT_LEN as u64);
+        self.live(CURRENT, 0..CURRENT_LEN as u64);
         if let Some(id) = loaded.manifest {
             for range in &loaded.live {
                 self.live(&super::load::file_name(id), range.clone());
@@ -539,7 +540,7 @@ impl Verifier<'_, '_> {
                     what,
                 );
             }
-            let other = [LOCK, "CURRENT", COMMIT_LOG, CONTAINER].contains(&name.as_str());
+            let other = [LOCK, CURRENT, COMMIT_LOG, CONTAINER].contains(&name.as_str());
             if !other && is_own_name(name) && !known.contains(name) {
                 let what = match loaded.whole {
                     true => "nothing names this file; the next opening removes it",

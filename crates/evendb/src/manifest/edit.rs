@@ -2,8 +2,8 @@
 //! that make no sense are `None`.
 
 use super::{ChunkId, KeyspaceId};
+use crate::commit_log::Lsn;
 use crate::sync::Arc;
-use crate::write::commit_log::Lsn;
 use evendb_storage::codec::{get_slice, get_varint, put_slice, put_varint};
 use evendb_storage::table::TableMeta;
 use evendb_storage::vfs::BootId;

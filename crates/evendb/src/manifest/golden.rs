@@ -1,10 +1,11 @@
 //! The manifest's formats, byte for byte and in both directions: what is written today gives these
 //! bytes, and these bytes are read as that. A difference is a change of format: raise the version.
 
-use super::edit::{self, Change, EpochRecord, tests::samples};
+use super::edit::tests::samples;
+use super::edit::{self, Change, EpochRecord};
 use super::writer;
+use crate::commit_log::Lsn;
 use crate::golden_text::{bytes_of, kept_file};
-use crate::write::commit_log::Lsn;
 use evendb_storage::ErrorKind;
 use evendb_storage::framed_log::{FramedLogWriter, read_frames};
 use evendb_storage::vfs::{File, SimVfs, Vfs};

@@ -10,6 +10,7 @@
 //! edits is the order of [`writer::Manifest::enqueue`]; an edit is durable with the next flush.
 
 pub(crate) mod edit;
+pub(crate) mod epochs;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod golden;
 pub(crate) mod state;

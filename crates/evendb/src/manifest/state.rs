@@ -5,8 +5,8 @@
 
 use super::edit::{Change, ChunkRecord, EpochRecord};
 use super::{ChunkId, KeyspaceId};
+use crate::commit_log::Lsn;
 use crate::version::clock::CHECKPOINT_MAX;
-use crate::write::commit_log::Lsn;
 use std::collections::BTreeMap;
 
 /// What a keyspace remembers beside its records.

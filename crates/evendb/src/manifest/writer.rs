@@ -22,6 +22,7 @@
 
 use super::edit::{self, Change};
 use super::state::State;
+use crate::files::{CURRENT, CURRENT_UNFINISHED};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 use evendb_storage::codec::{checksum, get_u32, get_u64};
@@ -120,7 +121,7 @@ pub(crate) struct Current {
 
 /// Reads `CURRENT`.
 pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
-    let path = dir.join("CURRENT");
+    let path = dir.join(CURRENT);
     let file = vfs.open(&path, false).map_err(io(&path, "open CURRENT"))?;
     let mut bytes = [0; CURRENT_LEN + 1];
     let mut filled = 0;
@@ -168,8 +169,8 @@ pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
 
 /// Replaces `CURRENT`: temporary file, sync, rename, directory sync.
 pub(super) fn write_current(vfs: &dyn Vfs, dir: &Path, current: Current) -> Result<()> {
-    let path = dir.join("CURRENT");
-    let temporary = dir.join("CURRENT.tmp");
+    let path = dir.join(CURRENT);
+    let temporary = dir.join(CURRENT_UNFINISHED);
     if vfs
         .exists(&temporary)
         .map_err(io(&temporary, "look for CURRENT.tmp"))?
@@ -462,7 +463,7 @@ impl Manifest {
             .as_ref()
             .is_err_and(|error| error.kind() == ErrorKind::NoSpace)
         {
-            let _ = self.vfs.remove(&self.dir.join("CURRENT.tmp"));
+            let _ = self.vfs.remove(&self.dir.join(CURRENT_UNFINISHED));
         }
         sealed
     }
@@ -614,7 +615,7 @@ impl Writer {
             Err(error) if error.kind() == ErrorKind::NoSpace => {
                 // `CURRENT` names the old one still: moving it fails in other ways only.
                 let _ = vfs.remove(&new_path);
-                let _ = vfs.remove(&dir.join("CURRENT.tmp"));
+                let _ = vfs.remove(&dir.join(CURRENT_UNFINISHED));
                 Err(error)
             }
             Err(error) => {

@@ -15,7 +15,6 @@
 //! Thread safety: one thread, the reaper. An allocation of another thread may wait for a trim of its
 //! arena, which takes some 10 ns per free chunk.
 
-use crate::engine::Engine;
 use std::time::{Duration, Instant};
 
 /// Resident bytes above the budget from which on it is worth a try.
@@ -37,13 +36,14 @@ impl HeapTrim {
         }
     }
 
-    /// Trims the heap, if it is time and there is something to gain.
-    pub(crate) fn tend(&mut self, engine: &Engine) {
+    /// Trims the heap, if it is time and there is something to gain: the process has more than a memory
+    /// budget of so many bytes accounts for.
+    pub(crate) fn tend(&mut self, memory_budget: u64) {
         if self.last.elapsed() < self.interval {
             return;
         }
         self.last = Instant::now();
-        let enough = engine.options.memory_budget + EXCESS_BYTES;
+        let enough = memory_budget + EXCESS_BYTES;
         let Some(before) = resident_bytes().filter(|&bytes| bytes > enough) else {
             self.interval = INTERVAL_MIN;
             return;

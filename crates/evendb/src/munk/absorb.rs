@@ -4,12 +4,10 @@
 //! even parts; one that became small goes together with the next one if that is rebuilt as well.
 //! In a rebuilt page every key loses the versions that no reader can reach (I14).
 
-use super::{
-    Munk, MunkInput, Page,
-    build::EntryBuffer,
-    directory::DirectoryBuilder,
-    page::{OLDER, PUT, tag_of},
-};
+use super::build::EntryBuffer;
+use super::directory::DirectoryBuilder;
+use super::page::{OLDER, PUT, tag_of};
+use super::{Munk, MunkInput, Page};
 use crate::memory::Ledger;
 use crate::version::horizon::Horizon;
 use evendb_storage::{EntryRef, Kind, Version, codec::hash_key};

@@ -1,10 +1,8 @@
 //! Building pages: [`EntryBuffer`] gathers encoded records, [`MunkBuilder`] cuts them into pages.
 
-use super::{
-    Munk,
-    directory::{DirectoryBuilder, shortest_separator},
-    page::{OLDER, PUT, Page, PageArc, VERSIONED, tag_of},
-};
+use super::Munk;
+use super::directory::{DirectoryBuilder, shortest_separator};
+use super::page::{OLDER, PUT, Page, PageArc, VERSIONED, tag_of};
 use crate::memory::Ledger;
 use evendb_storage::{EntryRef, Kind, Version, codec::hash_key};
 use std::ops::Range;

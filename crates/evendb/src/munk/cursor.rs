@@ -1,8 +1,8 @@
 //! Reading a munk in order: [`MunkCursor`] over distinct keys in both directions, [`MunkEntries`]
 //! over all versions forward.
 
-use super::PageArc;
-use super::{MunkHit, MunkInput, Page, directory::Directory};
+use super::directory::Directory;
+use super::{MunkHit, MunkInput, Page, PageArc};
 use evendb_storage::{EntryRef, Version};
 use std::ops::Range;
 

@@ -1,10 +1,8 @@
 //! Splitting and joining munks; pages are shared but for the one that is cut.
 
-use super::{
-    Munk, PageArc,
-    build::EntryBuffer,
-    directory::{DirectoryBuilder, shortest_separator},
-};
+use super::build::EntryBuffer;
+use super::directory::{DirectoryBuilder, shortest_separator};
+use super::{Munk, PageArc};
 use std::ops::Range;
 
 impl Munk {

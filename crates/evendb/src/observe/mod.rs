@@ -1,10 +1,10 @@
 //! Looking inside a running database from outside of it.
 //!
-//! * [`figures`]: the statistics as named numbers, the one list of names that all of the following,
+//! * [`crate::figures::names`]: the statistics as named numbers, the one list of names that all of the following,
 //!   reports and `evendb stats` share.
-//! * [`live`]: the file `STATS`, which the owner of a database keeps up to date and any process may
+//! * [`crate::figures::live`]: the file `STATS`, which the owner of a database keeps up to date and any process may
 //!   read while the database is open.
-//! * [`export`] (feature `metrics`): the same numbers through the `metrics` facade.
+//! * [`crate::figures::export`] (feature `metrics`): the same numbers through the `metrics` facade.
 //!
 //! All of it is done by a thread of its own, `evendb-stats`, every [`Options::stats_interval`] while
 //! calls come: a checkpoint or a sync must not hold the figures up just when they are of interest. It
@@ -17,15 +17,14 @@
 //!
 //! [`Options::stats_interval`]: crate::Options::stats_interval
 
-#[cfg(feature = "metrics")]
-mod export;
-pub(crate) mod figures;
-pub(crate) mod live;
+pub(crate) mod gather;
 
 use crate::engine::Engine;
 use crate::error::ErrorKind;
-use crate::sync::Mutex;
-use live::{Record, StatsFile};
+use crate::figures::live::{self, Record, StatsFile};
+use crate::figures::observer::{ObserverState, Target};
+#[cfg(feature = "metrics")]
+use crate::figures::{export, names::Figure};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -33,54 +32,11 @@ use std::time::{Duration, Instant};
 /// many thousand chunks takes milliseconds to look at.
 const PART_OF_TIME: u32 = 200;
 
-/// What of the looking must be remembered.
-pub(crate) struct Observer {
-    opened: Instant,
-    /// Counters as they were last given to the `metrics` facade.
-    #[cfg(feature = "metrics")]
-    published: Mutex<export::Published>,
-    /// Of who looks.
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    target: Target,
-    /// Of the last writing.
-    sequence: u64,
-    /// It said that no next one was due.
-    was_last: bool,
-}
-
-impl Default for Observer {
-    fn default() -> Observer {
-        Observer {
-            opened: Instant::now(),
-            #[cfg(feature = "metrics")]
-            published: Mutex::default(),
-            state: Mutex::default(),
-        }
-    }
-}
-
-/// The file, as far as it is there.
-#[derive(Default)]
-enum Target {
-    /// Nobody has looked yet.
-    #[default]
-    Untried,
-    File(StatsFile),
-    /// It could not be created: figures go to the recorder of metrics only.
-    None,
-    /// There are no figures any more.
-    Ended,
-}
-
 /// One look by the thread `evendb-stats`; after what time the next one is due. None if there are to be
 /// none any more.
 pub(crate) fn look(engine: &Engine) -> Option<Duration> {
     let started = Instant::now();
-    let interval = engine.options.stats_interval;
+    let interval = engine.core.options.stats_interval;
     let mut state = engine.observer.state.lock();
     // Upkeep has written all there is to say, or is about to.
     if !engine.work.is_resting() && !state.look(engine, interval) {
@@ -104,16 +60,16 @@ pub(crate) fn end(engine: &Engine) {
     engine.observer.state.lock().end(engine);
 }
 
-impl State {
+impl ObserverState {
     /// Whether there are figures still.
     fn look(&mut self, engine: &Engine, interval: Duration) -> bool {
-        if engine.options.stats_interval.is_zero() || matches!(self.target, Target::Ended) {
+        if engine.core.options.stats_interval.is_zero() || matches!(self.target, Target::Ended) {
             return false;
         }
         // A recorder is the application's code and may panic; the database goes on without figures.
         let looked = catch_unwind(AssertUnwindSafe(|| {
             if matches!(self.target, Target::Untried) {
-                let file = StatsFile::create(&*engine.vfs, &engine.dir);
+                let file = StatsFile::create(&*engine.disk.vfs, &engine.disk.dir);
                 self.target = file.map_or(Target::None, Target::File);
             }
             self.observe(engine, interval);
@@ -130,44 +86,46 @@ impl State {
     fn end(&mut self, engine: &Engine) {
         let target = std::mem::replace(&mut self.target, Target::Ended);
         if matches!(target, Target::File(_) | Target::None) && !disowned(engine) {
-            live::remove(&*engine.vfs, &engine.dir);
+            live::remove(&*engine.disk.vfs, &engine.disk.dir);
         }
     }
 
     /// Into the file, and to the recorder of metrics.
     fn observe(&mut self, engine: &Engine, interval: Duration) {
-        let figures = engine.stats().figures();
+        let figures = gather::stats(engine).figures();
         if let Target::File(file) = &mut self.target {
             self.sequence += 1;
             file.write(&Record {
                 sequence: self.sequence,
                 interval,
                 uptime: engine.observer.opened.elapsed(),
-                failure: engine.failure().map(ToString::to_string),
+                failure: engine.core.health.failure().map(ToString::to_string),
                 figures: &figures,
             });
         }
         #[cfg(feature = "metrics")]
-        engine.publish(&figures);
+        publish(engine, &figures);
     }
 }
 
 fn disowned(engine: &Engine) -> bool {
     engine
+        .core
+        .health
         .failure()
         .is_some_and(|cause| cause.kind() == ErrorKind::Locked)
 }
 
 #[cfg(feature = "metrics")]
-impl Engine {
-    /// Gives the figures to the recorder of metrics that this process or thread has.
-    pub(crate) fn publish_metrics(&self) {
-        self.publish(&self.stats().figures());
-    }
+#[cfg(feature = "metrics")]
+/// Gives the figures to the recorder of metrics that this process or thread has.
+pub(crate) fn publish_metrics(engine: &Engine) {
+    publish(engine, &gather::stats(engine).figures());
+}
 
-    fn publish(&self, figures: &[figures::Figure]) {
-        let label = self.dir.display().to_string();
-        let mut published = self.observer.published.lock();
-        export::publish(figures, &label, &mut published);
-    }
+#[cfg(feature = "metrics")]
+fn publish(engine: &Engine, figures: &[Figure]) {
+    let label = engine.disk.dir.display().to_string();
+    let mut published = engine.observer.published.lock();
+    export::publish(figures, &label, &mut published);
 }

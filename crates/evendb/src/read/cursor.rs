@@ -14,17 +14,16 @@
 use super::fill::{
     Buffer, Filled, FunkScan, Gathered, SMALL_BYTES, Span, fill_from_funk, fill_from_munk, gather,
 };
-use super::snapshot::Moment;
 use super::tables::Direction;
+use crate::catalog::KeyspaceState;
 use crate::chunk::{Chunk, Heat};
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::funk::Funk;
-use crate::keyspace::KeyspaceState;
 use crate::memory::{Charge, Ledger, Use};
-use crate::sync::Arc;
-use crate::sync::epoch;
+use crate::read::moment::Moment;
+use crate::sync::{Arc, epoch};
 use crate::value::Value;
+use crate::{fork, memory_shares};
 use std::iter::FusedIterator;
 use std::ops::{Bound, RangeBounds};
 
@@ -162,7 +161,7 @@ impl Cursor {
         });
         let (moment, error) = match checked {
             Ok(moment) => {
-                moment.engine().metrics.scans.add(1);
+                moment.engine().core.metrics.scans.add(1);
                 (Some(moment), None)
             }
             Err(error) => (None, Some(error)),
@@ -250,7 +249,7 @@ impl Cursor {
             return Ok(());
         };
         let engine = moment.engine();
-        engine.check_readable()?;
+        engine.core.health.check_readable()?;
         engine.work.stir_gently();
         let end = match direction {
             Direction::Forward => &mut self.front,
@@ -284,7 +283,7 @@ impl Cursor {
             to: to.as_deref(),
             at: moment.version(),
             records_max: end.records,
-            block_bytes_max: match engine.buffers_are_short() {
+            block_bytes_max: match memory_shares::buffers_are_short(&engine.core) {
                 true => BLOCK_BYTES_SHORT,
                 false => BLOCK_BYTES_MAX,
             },
@@ -299,8 +298,7 @@ impl Cursor {
             let view = view.counted();
             let chunk = chunk.clone();
             drop(guard);
-            fill_unpinned(end, &view.funk, &gathered, &span)
-                .inspect_err(|_| engine.note_damage(&chunk))?
+            fill_unpinned(end, &view.funk, &gathered, &span).inspect_err(|_| chunk.note_damage())?
         };
         match filled {
             Filled::Exhausted if last_chunk => end.exhausted = true,
@@ -312,8 +310,12 @@ impl Cursor {
                 });
             }
         }
-        end.count(engine.ledger());
-        engine.metrics.scanned_records.add(end.buffer.len() as u64);
+        end.count(engine.core.ledger());
+        engine
+            .core
+            .metrics
+            .scanned_records
+            .add(end.buffer.len() as u64);
         let seen = end.given as usize + end.buffer.len();
         let left = end.usual.saturating_sub(seen);
         end.records = left.max(seen / 2).clamp(RECORDS_MIN, RECORDS_MAX);

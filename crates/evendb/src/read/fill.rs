@@ -10,12 +10,12 @@
 //! decides. A pending record never has a version that a registered snapshot sees.
 
 use super::tables::{BaseKeys, Direction, TableHit, TableKeys};
-use crate::chunk::delta::DeltaCursor;
-use crate::chunk::record::{Record, RecordRef};
 use crate::chunk::{KeyRange, View};
+use crate::delta::DeltaCursor;
 use crate::error::Result;
 use crate::funk::Funk;
 use crate::munk::{Munk, MunkCursor, PageArc};
+use crate::record::{Record, RecordRef};
 use crate::sync::epoch::Guard;
 use crate::value::{Owner, Value};
 use evendb_storage::table::ReadAhead;

@@ -5,11 +5,13 @@
 //! kernel it takes a counted reference to the view and unpins (I17).
 
 use crate::cache::sample::Served;
+use crate::catalog::KeyspaceState;
 use crate::chunk::{Chunk, Heat, View};
-use crate::engine::Engine;
+use crate::engine::caches::Caches;
+use crate::engine::core::Core;
+use crate::engine::work::Work;
 use crate::error::Result;
 use crate::funk::value_of;
-use crate::keyspace::KeyspaceState;
 use crate::metrics::{Component, sample};
 use crate::plant::planted;
 use crate::sync::Arc;
@@ -57,120 +59,133 @@ pub(crate) fn search_ram(view: &View, key: &[u8], hash: u64, at: Version, guard:
     )
 }
 
-impl Engine {
-    /// The newest value of `key`.
-    pub(crate) fn get(&self, keyspace: &KeyspaceState, key: &[u8]) -> Result<Option<Value>> {
-        self.get_at(keyspace, key, Version::MAX)
-    }
+/// The newest value of `key`.
+pub(crate) fn get(
+    core: &Core,
+    caches: &Caches,
+    work: &Work,
+    keyspace: &KeyspaceState,
+    key: &[u8],
+) -> Result<Option<Value>> {
+    get_at(core, caches, work, keyspace, key, Version::MAX)
+}
 
-    /// The newest value of `key` with version at most `at`. Rows are the newest values only, so a
-    /// snapshot, whose version is never the greatest, passes them over.
-    pub(crate) fn get_at(
-        &self,
-        keyspace: &KeyspaceState,
-        key: &[u8],
-        at: Version,
-    ) -> Result<Option<Value>> {
-        self.check_readable()?;
-        keyspace.check_readable_at(at)?;
-        self.work.stir_gently();
-        let started = sample();
-        let hash = hash_key(key);
-        let guard = epoch::pin();
-        let chunk = keyspace.index.load(&guard).get().find(key);
-        let view = chunk.view.load(&guard);
-        if let InRam::Answer(component, value) = search_ram(view.get(), key, hash, at, &guard) {
-            if component == Component::Munk {
-                Heat::count(&chunk.heat.gets);
-                self.sampler
-                    .see(keyspace.id.0, hash, &chunk.heat, Served::Munk);
-            }
-            let component = match value {
-                Some(_) => component,
-                None => Component::Absent,
-            };
-            // Relaxed: a hint.
-            let value = match self.copies_values.load(Ordering::Relaxed) {
-                true => value.map(Value::detached),
-                false => value,
-            };
-            self.metrics.served(component, started);
-            return Ok(value);
+/// The newest value of `key` with version at most `at`. Rows are the newest values only, so a
+/// snapshot, whose version is never the greatest, passes them over.
+pub(crate) fn get_at(
+    core: &Core,
+    caches: &Caches,
+    work: &Work,
+    keyspace: &KeyspaceState,
+    key: &[u8],
+    at: Version,
+) -> Result<Option<Value>> {
+    core.health.check_readable()?;
+    keyspace.check_readable_at(at)?;
+    work.stir_gently();
+    let started = sample();
+    let hash = hash_key(key);
+    let guard = epoch::pin();
+    let chunk = keyspace.index.load(&guard).get().find(key);
+    let view = chunk.view.load(&guard);
+    if let InRam::Answer(component, value) = search_ram(view.get(), key, hash, at, &guard) {
+        if component == Component::Munk {
+            Heat::count(&chunk.heat.gets);
+            caches
+                .sampler
+                .see(keyspace.id.0, hash, &chunk.heat, Served::Munk);
         }
-        // Gets that deltas answer do not count: a munk would not save them anything.
-        Heat::count(&chunk.heat.gets);
-        let newest = at == Version::MAX;
-        if newest
-            && let Some(rows) = &self.row_cache
-            && let Some(value) = rows.get(keyspace.id.0, key, hash)
-        {
-            Heat::count(&chunk.heat.row_hits);
-            self.sampler
-                .see(keyspace.id.0, hash, &chunk.heat, Served::Row);
-            self.metrics.served(Component::RowCache, started);
-            return Ok(Some(value));
-        }
-        let view = view.counted();
-        let chunk = chunk.clone();
-        drop(guard);
-        let search = || self.search_funk(&chunk, &view, key, hash, at);
-        let Some((component, value)) = self.metrics.pauses.read.time(search)? else {
-            self.metrics.served(Component::Absent, started);
-            return Ok(None);
+        let component = match value {
+            Some(_) => component,
+            None => Component::Absent,
         };
-        self.metrics.served(component, started);
-        if newest {
-            self.sampler
-                .see(keyspace.id.0, hash, &chunk.heat, Served::Table);
-            self.fill_row(keyspace, key, hash, (&chunk, &view), &value);
-        }
-        Ok(Some(value))
+        // Relaxed: a hint.
+        let value = match caches.copies_values.load(Ordering::Relaxed) {
+            true => value.map(Value::detached),
+            false => value,
+        };
+        core.metrics.served(component, started);
+        return Ok(value);
     }
+    // Gets that deltas answer do not count: a munk would not save them anything.
+    Heat::count(&chunk.heat.gets);
+    let newest = at == Version::MAX;
+    if newest
+        && let Some(rows) = &caches.row_cache
+        && let Some(value) = rows.get(keyspace.id.0, key, hash)
+    {
+        Heat::count(&chunk.heat.row_hits);
+        caches
+            .sampler
+            .see(keyspace.id.0, hash, &chunk.heat, Served::Row);
+        core.metrics.served(Component::RowCache, started);
+        return Ok(Some(value));
+    }
+    let view = view.counted();
+    let chunk = chunk.clone();
+    drop(guard);
+    let search = || search_funk(core, caches, &chunk, &view, key, hash, at);
+    let Some((component, value)) = core.metrics.pauses.read.time(search)? else {
+        core.metrics.served(Component::Absent, started);
+        return Ok(None);
+    };
+    core.metrics.served(component, started);
+    if newest {
+        caches
+            .sampler
+            .see(keyspace.id.0, hash, &chunk.heat, Served::Table);
+        fill_row(core, caches, keyspace, key, hash, (&chunk, &view), &value);
+    }
+    Ok(Some(value))
+}
 
-    fn search_funk(
-        &self,
-        chunk: &Arc<Chunk>,
-        view: &View,
-        key: &[u8],
-        hash: u64,
-        at: Version,
-    ) -> Result<Option<(Component, Value)>> {
-        let found = view
-            .funk
-            .get(key, hash, at, &self.search_settings, &self.metrics);
-        let found = found.inspect_err(|_| self.note_damage(chunk))?;
-        Ok(found.and_then(|(component, found)| Some((component, value_of(found)?))))
-    }
+fn search_funk(
+    core: &Core,
+    caches: &Caches,
+    chunk: &Arc<Chunk>,
+    view: &View,
+    key: &[u8],
+    hash: u64,
+    at: Version,
+) -> Result<Option<(Component, Value)>> {
+    let found = view
+        .funk
+        .get(key, hash, at, &caches.search_settings, &core.metrics);
+    let found = found.inspect_err(|_| chunk.note_damage())?;
+    Ok(found.and_then(|(component, found)| Some((component, value_of(found)?))))
+}
 
-    /// Puts what the funk gave into the row cache, if it is still the newest: only if a fresh
-    /// lookup from the root gives the same view, and no delta of it has the key by now. A check of
-    /// the chunk that was looked up would not do: after a split its last view stays for ever.
-    fn fill_row(
-        &self,
-        keyspace: &KeyspaceState,
-        key: &[u8],
-        hash: u64,
-        (chunk, view): (&Chunk, &Arc<View>),
-        value: &Value,
-    ) {
-        let Some(rows) = &self.row_cache else { return };
-        if value.len() > self.row_bytes_max() {
-            return;
-        }
-        rows.insert_if(keyspace.id.0, key, hash, value, || {
-            let guard = epoch::pin();
-            let now = keyspace
-                .index
-                .load(&guard)
-                .get()
-                .find(key)
-                .view
-                .load(&guard);
-            if planted!(self.options, RowCheckOfOldChunk) {
-                return chunk.view.is(view) && !view.active.contains(key, hash, &guard);
-            }
-            planted!(self.options, NoRowCheck)
-                || (std::ptr::eq(now.get(), &**view) && !now.active.contains(key, hash, &guard))
-        });
+/// Puts what the funk gave into the row cache, if it is still the newest: only if a fresh
+/// lookup from the root gives the same view, and no delta of it has the key by now. A check of
+/// the chunk that was looked up would not do: after a split its last view stays for ever.
+fn fill_row(
+    core: &Core,
+    caches: &Caches,
+    keyspace: &KeyspaceState,
+    key: &[u8],
+    hash: u64,
+    (chunk, view): (&Chunk, &Arc<View>),
+    value: &Value,
+) {
+    let Some(rows) = &caches.row_cache else {
+        return;
+    };
+    if value.len() > core.options.row_bytes_max() {
+        return;
     }
+    rows.insert_if(keyspace.id.0, key, hash, value, || {
+        let guard = epoch::pin();
+        let now = keyspace
+            .index
+            .load(&guard)
+            .get()
+            .find(key)
+            .view
+            .load(&guard);
+        if planted!(core.options, RowCheckOfOldChunk) {
+            return chunk.view.is(view) && !view.active.contains(key, hash, &guard);
+        }
+        planted!(core.options, NoRowCheck)
+            || (std::ptr::eq(now.get(), &**view) && !now.active.contains(key, hash, &guard))
+    });
 }

@@ -5,5 +5,5 @@
 pub(crate) mod cursor;
 pub(crate) mod fill;
 pub(crate) mod get;
-pub(crate) mod snapshot;
+pub(crate) mod moment;
 pub(crate) mod tables;

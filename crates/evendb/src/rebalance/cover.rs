@@ -17,77 +17,79 @@
 //!
 //! Thread safety: a chunk's mark is a leaf lock; acting on it needs the chunk's token.
 
+use crate::catalog::KeyspaceState;
 use crate::chunk::{Chunk, Covered};
-use crate::engine::Engine;
+use crate::engine::core::Core;
+use crate::engine::disk::Disk;
+use crate::engine::flow::Flow;
 use crate::error::Result;
-use crate::keyspace::KeyspaceState;
+use crate::rebalance::layout;
 use crate::sync::Arc;
 use crate::version::clock::checkpoint_of;
 use evendb_storage::TableId;
 use std::collections::HashSet;
 
-impl Engine {
-    /// The tables of all chunks that lie within `low..high`. Taken before the cursor that finds
-    /// what to delete.
-    pub(crate) fn tables_inside(
-        &self,
-        keyspace: &KeyspaceState,
-        low: &[u8],
-        high: Option<&[u8]>,
-    ) -> HashSet<TableId> {
-        let mut tables = HashSet::new();
-        for chunk in chunks_inside(keyspace, low, high) {
-            let view = chunk.view.load_full();
-            tables.extend(view.funk.tables().map(|table| table.part.table));
-        }
-        tables
+/// The tables of all chunks that lie within `low..high`. Taken before the cursor that finds
+/// what to delete.
+pub(crate) fn tables_inside(
+    keyspace: &KeyspaceState,
+    low: &[u8],
+    high: Option<&[u8]>,
+) -> HashSet<TableId> {
+    let mut tables = HashSet::new();
+    for chunk in chunks_inside(keyspace, low, high) {
+        let view = chunk.view.load_full();
+        tables.extend(view.funk.tables().map(|table| table.part.table));
     }
+    tables
+}
 
-    /// Every record that `tables` had of `low..high` has been deleted.
-    pub(crate) fn cover(
-        &self,
-        keyspace: &KeyspaceState,
-        low: &[u8],
-        high: Option<&[u8]>,
-        tables: &HashSet<TableId>,
-    ) {
-        if tables.is_empty() {
-            return;
-        }
-        let checkpoint = checkpoint_of(self.clock.now());
-        for chunk in chunks_inside(keyspace, low, high) {
-            let view = chunk.view.load_full();
-            let own = view.funk.tables().map(|table| table.part.table);
-            let tables: HashSet<TableId> = own.filter(|id| tables.contains(id)).collect();
-            if !tables.is_empty() {
-                *chunk.covered.lock() = Some(Covered { tables, checkpoint });
-            }
+/// Every record that `tables` had of `low..high` has been deleted.
+pub(crate) fn cover(
+    core: &Core,
+    keyspace: &KeyspaceState,
+    low: &[u8],
+    high: Option<&[u8]>,
+    tables: &HashSet<TableId>,
+) {
+    if tables.is_empty() {
+        return;
+    }
+    let checkpoint = checkpoint_of(core.clock.now());
+    for chunk in chunks_inside(keyspace, low, high) {
+        let view = chunk.view.load_full();
+        let own = view.funk.tables().map(|table| table.part.table);
+        let tables: HashSet<TableId> = own.filter(|id| tables.contains(id)).collect();
+        if !tables.is_empty() {
+            *chunk.covered.lock() = Some(Covered { tables, checkpoint });
         }
     }
+}
 
-    /// Drops the chunk's covered tables, if it may. The caller holds the token.
-    pub(crate) fn drop_covered(
-        &self,
-        keyspace: &KeyspaceState,
-        chunk: &Arc<Chunk>,
-    ) -> Result<bool> {
-        // Not in one expression with the lock below: completed is no leaf.
-        let completed = *self.completed.lock();
-        let mut mark = chunk.covered.lock();
-        let ready = |covered: &Covered| covered.checkpoint <= completed;
-        if !mark.as_ref().is_some_and(ready) || self.clock.snapshot_count() > 0 {
-            return Ok(false);
-        }
-        let covered = mark.take();
-        drop(mark);
-        // Under the registry's mutex, and after the tombstones: later snapshots are above them.
-        let Some(covered) = covered.filter(|_| self.clock.horizon().snapshots.is_empty()) else {
-            return Ok(false);
-        };
-        self.drop_tables(keyspace, chunk, &|table| {
-            covered.tables.contains(&table.part.table)
-        })
+/// Drops the chunk's covered tables, if it may. The caller holds the token.
+pub(crate) fn drop_covered(
+    core: &Core,
+    disk: &Disk,
+    flow: &Flow,
+    keyspace: &KeyspaceState,
+    chunk: &Arc<Chunk>,
+) -> Result<bool> {
+    // Not in one expression with the lock below: completed is no leaf.
+    let completed = *flow.completed.lock();
+    let mut mark = chunk.covered.lock();
+    let ready = |covered: &Covered| covered.checkpoint <= completed;
+    if !mark.as_ref().is_some_and(ready) || core.clock.snapshot_count() > 0 {
+        return Ok(false);
     }
+    let covered = mark.take();
+    drop(mark);
+    // Under the registry's mutex, and after the tombstones: later snapshots are above them.
+    let Some(covered) = covered.filter(|_| core.clock.horizon().snapshots.is_empty()) else {
+        return Ok(false);
+    };
+    layout::drop_tables(core, disk, flow, keyspace, chunk, &|table| {
+        covered.tables.contains(&table.part.table)
+    })
 }
 
 fn chunks_inside(keyspace: &KeyspaceState, low: &[u8], high: Option<&[u8]>) -> Vec<Arc<Chunk>> {

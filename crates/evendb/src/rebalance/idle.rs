@@ -10,7 +10,7 @@
 //! The budget lets garbage lie because rewriting it later costs less; where no puts come there is no
 //! later. What it costs is bounded (flash wears, batteries run down):
 //! * A plan is made once per idle time, so no chunk is rewritten twice; one that has less garbage than
-//!   the target allows it is not in it at all ([`super::picker::pick_idle`]).
+//!   the target allows it is not in it at all ([`crate::picker::pick_idle`]).
 //! * Every byte of rewriting has been earned by a byte that came to a log, or that a deletion hid. An
 //!   account begins empty with each opening and holds at most the live bytes: over time, idle work
 //!   adds at most one to the write amplification.
@@ -23,13 +23,19 @@
 //! Thread safety: the state's mutex is a leaf. Whether it is idle is an atomic that anybody may read;
 //! acting on it a moment too late does no harm.
 
-use super::picker::{Shrinking, pick_idle};
 use super::space::expected_live_bytes;
+use crate::catalog::Catalog;
 use crate::chunk::Chunk;
+use crate::disk_room;
 use crate::engine::Engine;
+use crate::engine::core::Core;
+use crate::engine::idle::{Idle, IdleState};
+use crate::engine::space::Space;
 use crate::error::{ErrorKind, Result};
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Arc, Mutex, Weak};
+use crate::picker::{Shrinking, pick_idle};
+use crate::rebalance::{jobs, munks, rewrite};
+use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// How long nothing must have been put, nor have been owed.
@@ -38,238 +44,199 @@ const IDLE_AFTER: Duration = Duration::from_secs(3);
 const GARBAGE_PART: f64 = 1.0 / 3.0;
 /// Bytes a second that are rewritten.
 const PACE_BYTES: u64 = 32 << 20;
-/// Not idle.
-const BUSY: u64 = u64::MAX;
-
-/// What is known of being idle.
-pub(crate) struct Idle {
-    /// Writes there had been when it became idle: until there are more, it is.
-    at_writes: AtomicU64,
-    state: Mutex<State>,
+/// So much arrived in logs, of a database of `live_bytes`; deletions hid so much more.
+pub(crate) fn earn_for_idle(
+    core: &Core,
+    idle: &Idle,
+    arrived: u64,
+    record_bytes: u64,
+    live_bytes: u64,
+) {
+    let deletes = core.metrics.deletes.get();
+    let mut state = idle.state.lock();
+    let hidden = deletes.saturating_sub(state.deletes) * record_bytes;
+    state.deletes = deletes;
+    let earned = state.account_bytes.saturating_add(arrived + hidden);
+    state.account_bytes = earned.min(live_bytes);
 }
 
-#[derive(Default)]
-struct State {
-    /// Writes and jobs at the last look that found new ones.
-    writes: u64,
-    jobs: u64,
-    since: Option<Instant>,
-    /// Bytes that may be rewritten.
-    account_bytes: u64,
-    /// Deletions that have been earned for.
-    deletes: u64,
-    /// Made in this idle time.
-    planned: bool,
-    /// Chunks to rewrite, with about the bytes that each writes; the last one first.
-    plan: Vec<(Weak<Chunk>, u64)>,
-    /// When the next one may begin.
-    next: Option<Instant>,
-}
-
-impl Default for Idle {
-    fn default() -> Self {
-        Idle {
-            at_writes: AtomicU64::new(BUSY),
-            state: Mutex::default(),
-        }
-    }
-}
-
-impl Engine {
-    /// Records put or deleted.
-    fn writes(&self) -> u64 {
-        self.metrics.puts.get() + self.metrics.deletes.get()
-    }
-
-    /// Changes whenever reorganisation or a checkpoint has done something.
-    pub(crate) fn jobs_done(&self) -> u64 {
-        let metrics = &self.metrics;
-        let jobs = [
-            &metrics.rebalances,
-            &metrics.splits,
-            &metrics.absorbs,
-            &metrics.log_merges,
-            &metrics.checkpoints,
-        ];
-        jobs.iter().map(|jobs| jobs.get()).sum()
-    }
-
-    /// Whether no puts have come for a while, and none since.
-    pub(crate) fn is_idle(&self) -> bool {
-        // Relaxed: it tells of nothing else.
-        self.idle.at_writes.load(Ordering::Relaxed) == self.writes()
-    }
-
-    /// So much arrived in logs, of a database of `live_bytes`; deletions hid so much more.
-    pub(super) fn earn_for_idle(&self, arrived: u64, record_bytes: u64, live_bytes: u64) {
-        let deletes = self.metrics.deletes.get();
-        let mut state = self.idle.state.lock();
-        let hidden = deletes.saturating_sub(state.deletes) * record_bytes;
-        state.deletes = deletes;
-        let earned = state.account_bytes.saturating_add(arrived + hidden);
-        state.account_bytes = earned.min(live_bytes);
-    }
-
-    /// Upkeep's look: notices that the database is idle, or that it is no more, and has the next chunk
-    /// rewritten if it is time to.
-    pub(crate) fn idle_round(&self) {
-        let owed = self.work.is_busy() || self.ballast.is_owed();
-        {
-            let mut state = self.idle.state.lock();
-            if !self.is_idle() {
-                let (writes, jobs) = (self.writes(), self.jobs_done());
-                if owed || state.since.is_none() || (writes, jobs) != (state.writes, state.jobs) {
-                    (state.writes, state.jobs) = (writes, jobs);
-                    state.since = Some(Instant::now());
-                    state.plan = Vec::new();
-                    return;
-                }
-                if state
-                    .since
-                    .is_some_and(|since| since.elapsed() < IDLE_AFTER)
-                {
-                    return;
-                }
-                // What is in memory keeps room in the container: a checkpoint first, if it is much.
-                if self.admission.delta_to_write() > self.room_step()
-                    && !self.dirty.lock().is_empty()
-                {
-                    drop(state);
-                    self.request_checkpoint();
-                    return;
-                }
-                self.begin_idle(&mut state, writes);
-            }
-            if owed || state.next.is_some_and(|next| Instant::now() < next) {
+/// Upkeep's look: notices that the database is idle, or that it is no more, and has the next chunk
+/// rewritten if it is time to.
+pub(crate) fn idle_round(engine: &Engine) {
+    let owed = engine.work.is_busy() || engine.disk.ballast.is_owed();
+    {
+        let mut state = engine.idle.state.lock();
+        if !engine.idle.is_idle(&engine.core.metrics) {
+            let (writes, jobs) = (
+                engine.core.metrics.writes(),
+                engine.core.metrics.jobs_done(),
+            );
+            if owed || state.since.is_none() || (writes, jobs) != (state.writes, state.jobs) {
+                (state.writes, state.jobs) = (writes, jobs);
+                state.since = Some(Instant::now());
+                state.plan = Vec::new();
                 return;
             }
-        }
-        if let Some(chunk) = self.next_idle_chunk() {
-            self.work.push_shrink(&chunk);
-        }
-    }
-
-    /// When the next look finds more to do, if nothing happens until then: none if it will not. Once the
-    /// last snapshot goes, its end stirs.
-    pub(crate) fn idle_due(&self) -> Option<Instant> {
-        let state = self.idle.state.lock();
-        if !self.is_idle() {
-            let since = state.since.unwrap_or_else(Instant::now);
-            return Some(since + IDLE_AFTER);
-        }
-        let blocked = self.clock.snapshot_count() > 0;
-        let more = !state.planned || !state.plan.is_empty();
-        (more && !blocked).then(|| state.next.unwrap_or_else(Instant::now))
-    }
-
-    /// From now on it is idle, unless more than `writes` have come.
-    fn begin_idle(&self, state: &mut State, writes: u64) {
-        (state.planned, state.next) = (false, None);
-        self.idle.at_writes.store(writes, Ordering::Relaxed);
-    }
-
-    /// The next chunk of the plan, which is made now if there is none, and paid from the account.
-    fn next_idle_chunk(&self) -> Option<Arc<Chunk>> {
-        if self.clock.snapshot_count() > 0 || !self.is_idle() {
-            return None;
-        }
-        let unplanned = {
-            let mut state = self.idle.state.lock();
-            (!std::mem::replace(&mut state.planned, true)).then_some(state.account_bytes)
-        };
-        let plan = unplanned.map(|account_bytes| self.plan_shrinking(account_bytes));
-        let mut state = self.idle.state.lock();
-        if let Some(plan) = plan {
-            state.plan = plan;
-        }
-        loop {
-            let (chunk, bytes) = state.plan.pop()?;
-            if let Some(chunk) = chunk.upgrade() {
-                state.account_bytes = state.account_bytes.saturating_sub(bytes);
-                let pause = Duration::from_micros(bytes.saturating_mul(1_000_000) / PACE_BYTES);
-                state.next = Some(Instant::now() + pause);
-                return Some(chunk);
+            if state
+                .since
+                .is_some_and(|since| since.elapsed() < IDLE_AFTER)
+            {
+                return;
             }
-        }
-    }
-
-    fn plan_shrinking(&self, account_bytes: u64) -> Vec<(Weak<Chunk>, u64)> {
-        let Some(amplification) = self.options.log_space_amplification() else {
-            return Vec::new();
-        };
-        let chunks = self.chunks();
-        let figures: Vec<Shrinking> = chunks
-            .iter()
-            .map(|(_, chunk)| self.shrinking(chunk))
-            .collect();
-        let garbage_share = (amplification - 1.0) * GARBAGE_PART;
-        let picked = pick_idle(&figures, garbage_share, account_bytes);
-        let named = |&at: &usize| (Arc::downgrade(&chunks[at].1), figures[at].live_bytes);
-        picked.iter().rev().map(named).collect()
-    }
-
-    /// What a rewrite of the chunk would leave, and take away.
-    fn shrinking(&self, chunk: &Chunk) -> Shrinking {
-        let stats = self.own_figures(chunk, &chunk.view.load_full());
-        let live_bytes = expected_live_bytes(&stats);
-        let garbage_bytes = match chunk.damaged.load(Ordering::Relaxed) {
-            true => 0,
-            false => stats.data_bytes.saturating_sub(live_bytes),
-        };
-        Shrinking {
-            live_bytes,
-            garbage_bytes,
-        }
-    }
-
-    /// Rewrites a chunk of the plan, if the database is idle still. Whether it did. Without room, or
-    /// where another job has the chunk, it stays as it is.
-    pub(crate) fn shrink(&self, chunk: &Arc<Chunk>) -> Result<bool> {
-        let (Some(keyspace), Some(_token)) = (self.keyspace_of(chunk), chunk.try_token()) else {
-            return Ok(false);
-        };
-        let damaged = chunk.damaged.load(Ordering::Relaxed);
-        if !self.is_idle() || damaged || self.clock.snapshot_count() > 0 {
-            return Ok(false);
-        }
-        if chunk.latch.lock().retired || self.shrinking(chunk).garbage_bytes == 0 {
-            return Ok(false);
-        }
-        self.absorb(chunk);
-        let parts = self.rewrite(&keyspace, std::slice::from_ref(chunk))?;
-        self.finish_layout(&parts)?;
-        Ok(true)
-    }
-
-    /// What an idle database does, at once and in this thread: for tests, and for databases without
-    /// threads, which never notice that they are idle. Returns the chunks rewritten.
-    pub(crate) fn idle_pass(&self) -> Result<u64> {
-        self.settle_debt()?;
-        {
-            let mut state = self.idle.state.lock();
-            let writes = self.writes();
-            self.begin_idle(&mut state, writes);
-        }
-        let mut rewritten = 0;
-        while let Some(chunk) = self.next_idle_chunk() {
-            match self.shrink(&chunk) {
-                Err(error) if error.kind() == ErrorKind::KeyspaceDropped => {}
-                done => rewritten += u64::from(done?),
+            // What is in memory keeps room in the container: a checkpoint first, if it is much.
+            if engine.core.admission.delta_to_write()
+                > disk_room::room_step(&engine.core, &engine.disk, &engine.space)
+                && !engine.flow.dirty.lock().is_empty()
+            {
+                drop(state);
+                engine.work.want_checkpoint();
+                return;
             }
+            begin_idle(&engine.idle, &mut state, writes);
         }
-        self.run_queued_jobs();
-        self.flush_manifest()?;
-        self.collect_for_room();
-        while self.give_back_room() > 0 {}
-        self.space_round(true);
-        Ok(rewritten)
+        if owed || state.next.is_some_and(|next| Instant::now() < next) {
+            return;
+        }
     }
+    if let Some(chunk) = next_idle_chunk(&engine.core, &engine.catalog, &engine.space, &engine.idle)
+    {
+        engine.work.push_shrink(&chunk);
+    }
+}
+
+/// When the next look finds more to do, if nothing happens until then: none if it will not. Once the
+/// last snapshot goes, its end stirs.
+pub(crate) fn idle_due(core: &Core, idle: &Idle) -> Option<Instant> {
+    let state = idle.state.lock();
+    if !idle.is_idle(&core.metrics) {
+        let since = state.since.unwrap_or_else(Instant::now);
+        return Some(since + IDLE_AFTER);
+    }
+    let blocked = core.clock.snapshot_count() > 0;
+    let more = !state.planned || !state.plan.is_empty();
+    (more && !blocked).then(|| state.next.unwrap_or_else(Instant::now))
+}
+
+/// From now on it is idle, unless more than `writes` have come.
+fn begin_idle(idle: &Idle, state: &mut IdleState, writes: u64) {
+    (state.planned, state.next) = (false, None);
+    idle.at_writes.store(writes, Ordering::Relaxed);
+}
+
+/// The next chunk of the plan, which is made now if there is none, and paid from the account.
+fn next_idle_chunk(
+    core: &Core,
+    catalog: &Catalog,
+    space: &Space,
+    idle: &Idle,
+) -> Option<Arc<Chunk>> {
+    if core.clock.snapshot_count() > 0 || !idle.is_idle(&core.metrics) {
+        return None;
+    }
+    let unplanned = {
+        let mut state = idle.state.lock();
+        (!std::mem::replace(&mut state.planned, true)).then_some(state.account_bytes)
+    };
+    let plan = unplanned.map(|account_bytes| plan_shrinking(core, catalog, space, account_bytes));
+    let mut state = idle.state.lock();
+    if let Some(plan) = plan {
+        state.plan = plan;
+    }
+    loop {
+        let (chunk, bytes) = state.plan.pop()?;
+        if let Some(chunk) = chunk.upgrade() {
+            state.account_bytes = state.account_bytes.saturating_sub(bytes);
+            let pause = Duration::from_micros(bytes.saturating_mul(1_000_000) / PACE_BYTES);
+            state.next = Some(Instant::now() + pause);
+            return Some(chunk);
+        }
+    }
+}
+
+fn plan_shrinking(
+    core: &Core,
+    catalog: &Catalog,
+    space: &Space,
+    account_bytes: u64,
+) -> Vec<(Weak<Chunk>, u64)> {
+    let Some(amplification) = core.options.log_space_amplification() else {
+        return Vec::new();
+    };
+    let chunks = catalog.chunks();
+    let figures: Vec<Shrinking> = chunks
+        .iter()
+        .map(|(_, chunk)| shrinking(core, space, chunk))
+        .collect();
+    let garbage_share = (amplification - 1.0) * GARBAGE_PART;
+    let picked = pick_idle(&figures, garbage_share, account_bytes);
+    let named = |&at: &usize| (Arc::downgrade(&chunks[at].1), figures[at].live_bytes);
+    picked.iter().rev().map(named).collect()
+}
+
+/// What a rewrite of the chunk would leave, and take away.
+fn shrinking(core: &Core, space: &Space, chunk: &Chunk) -> Shrinking {
+    let stats = jobs::own_figures(core, space, chunk, &chunk.view.load_full());
+    let live_bytes = expected_live_bytes(&stats);
+    let garbage_bytes = match chunk.damaged.load(Ordering::Relaxed) {
+        true => 0,
+        false => stats.data_bytes.saturating_sub(live_bytes),
+    };
+    Shrinking {
+        live_bytes,
+        garbage_bytes,
+    }
+}
+
+/// Rewrites a chunk of the plan, if the database is idle still. Whether it did. Without room, or
+/// where another job has the chunk, it stays as it is.
+pub(crate) fn shrink(engine: &Engine, chunk: &Arc<Chunk>) -> Result<bool> {
+    let (Some(keyspace), Some(_token)) = (engine.catalog.keyspace_of(chunk), chunk.try_token())
+    else {
+        return Ok(false);
+    };
+    let damaged = chunk.damaged.load(Ordering::Relaxed);
+    if !engine.idle.is_idle(&engine.core.metrics)
+        || damaged
+        || engine.core.clock.snapshot_count() > 0
+    {
+        return Ok(false);
+    }
+    if chunk.latch.lock().retired
+        || shrinking(&engine.core, &engine.space, chunk).garbage_bytes == 0
+    {
+        return Ok(false);
+    }
+    munks::absorb(&engine.core, chunk);
+    let parts = rewrite::rewrite(&engine.jobs(), &keyspace, std::slice::from_ref(chunk))?;
+    jobs::finish_layout(&engine.core, &engine.disk, &engine.work, &parts)?;
+    Ok(true)
+}
+
+/// What an idle database does, at once and in this thread. Returns the chunks rewritten.
+pub(crate) fn shrink_all(engine: &Engine) -> Result<u64> {
+    {
+        let mut state = engine.idle.state.lock();
+        let writes = engine.core.metrics.writes();
+        begin_idle(&engine.idle, &mut state, writes);
+    }
+    let mut rewritten = 0;
+    while let Some(chunk) =
+        next_idle_chunk(&engine.core, &engine.catalog, &engine.space, &engine.idle)
+    {
+        match shrink(engine, &chunk) {
+            Err(error) if error.kind() == ErrorKind::KeyspaceDropped => {}
+            done => rewritten += u64::from(done?),
+        }
+    }
+    Ok(rewritten)
 }
 
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests {
     use super::*;
+    use crate::rebalance::space;
+    use crate::worker;
     use crate::{Db, Options};
     use evendb_storage::vfs::SimVfs;
 
@@ -303,7 +270,7 @@ mod tests {
             }
             state.next = None;
         }
-        engine.idle_round();
+        idle_round(engine);
     }
 
     #[test]
@@ -311,30 +278,33 @@ mod tests {
         let vfs = SimVfs::new(1);
         let db = with_garbage(&vfs);
         let engine = db.engine();
-        let written = || engine.metrics.bytes_sstable.get();
+        let written = || engine.core.metrics.bytes_sstable.get();
         let before = written();
-        engine.idle_round();
-        assert!(!engine.is_idle(), "that was the first look");
+        idle_round(engine);
+        assert!(
+            !engine.idle.is_idle(&engine.core.metrics),
+            "that was the first look"
+        );
         later(engine);
-        assert!(engine.is_idle());
+        assert!(engine.idle.is_idle(&engine.core.metrics));
         let planned = engine.idle.state.lock().plan.len();
         assert!(planned > 3, "{planned}");
-        engine.run_queued_jobs();
+        worker::run_queued_jobs(engine);
         let once = written() - before;
         assert!((1..48 << 10).contains(&once), "{once}");
         // The next chunk is queued when a put comes.
         later(engine);
         db.put([0; 4], "new").unwrap();
-        assert!(!engine.is_idle());
-        engine.run_queued_jobs();
+        assert!(!engine.idle.is_idle(&engine.core.metrics));
+        worker::run_queued_jobs(engine);
         later(engine);
-        engine.run_queued_jobs();
+        worker::run_queued_jobs(engine);
         assert_eq!(written() - before, once, "rewritten for a busy database");
         assert!(engine.idle.state.lock().plan.is_empty());
         // And again, since then, nothing has been put.
         later(engine);
-        assert!(engine.is_idle());
-        engine.run_queued_jobs();
+        assert!(engine.idle.is_idle(&engine.core.metrics));
+        worker::run_queued_jobs(engine);
         assert!(written() - before > once);
     }
 
@@ -344,25 +314,25 @@ mod tests {
         let db = with_garbage(&vfs);
         let engine = db.engine();
         let mut looks = 0;
-        let before = engine.metrics.rebalances.get();
-        engine.idle_round();
+        let before = engine.core.metrics.rebalances.get();
+        idle_round(engine);
         loop {
             later(engine);
             let left = engine.idle.state.lock().plan.len();
-            engine.run_queued_jobs();
+            worker::run_queued_jobs(engine);
             looks += 1;
             if left == 0 {
                 break;
             }
         }
-        let rewritten = engine.metrics.rebalances.get() - before;
+        let rewritten = engine.core.metrics.rebalances.get() - before;
         assert!(looks > 3 && rewritten <= looks, "{rewritten} in {looks}");
-        let written = engine.metrics.bytes_sstable.get();
+        let written = engine.core.metrics.bytes_sstable.get();
         for _ in 0..10 {
             later(engine);
-            engine.run_queued_jobs();
+            worker::run_queued_jobs(engine);
         }
-        assert_eq!(engine.metrics.bytes_sstable.get(), written);
+        assert_eq!(engine.core.metrics.bytes_sstable.get(), written);
         // A life that nothing was put in has earned nothing.
         put_some(&db, 5, 1);
         db.settle_debt().unwrap();
@@ -389,12 +359,28 @@ mod tests {
         assert_eq!(db.idle_pass().unwrap(), 0);
         drop(snapshot);
         assert!(db.idle_pass().unwrap() > 0);
-        assert!(db.engine().is_idle());
-        let step = db.engine().room_step();
-        assert_eq!(db.engine().room_kept(), (step / 2, step));
+        assert!(db.engine().idle.is_idle(&db.engine().core.metrics));
+        let step = disk_room::room_step(&db.engine().core, &db.engine().disk, &db.engine().space);
+        assert_eq!(
+            disk_room::room_kept(
+                &db.engine().core,
+                &db.engine().disk,
+                &db.engine().space,
+                &db.engine().idle
+            ),
+            (step / 2, step)
+        );
         db.put("again", "busy").unwrap();
-        db.engine().room_ahead();
-        assert_eq!(db.engine().room_kept(), (2 * step, 3 * step));
-        assert!(db.engine().container.free_bytes() >= 2 * step);
+        space::room_ahead(db.engine());
+        assert_eq!(
+            disk_room::room_kept(
+                &db.engine().core,
+                &db.engine().disk,
+                &db.engine().space,
+                &db.engine().idle
+            ),
+            (2 * step, 3 * step)
+        );
+        assert!(db.engine().disk.container.free_bytes() >= 2 * step);
     }
 }

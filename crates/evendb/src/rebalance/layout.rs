@@ -9,12 +9,15 @@
 //! Why no run may be pending: a rebalance that took the runs below n and then dropped the extent
 //! into which checkpoint n has just written would lose run n.
 
+use crate::catalog::KeyspaceState;
 use crate::chunk::{ChargedDelta, Chunk, Frozen, KeyRange, View, Writer};
-use crate::engine::Engine;
+use crate::engine::JobContext;
+use crate::engine::core::Core;
+use crate::engine::disk::Disk;
+use crate::engine::flow::Flow;
 use crate::error::Result;
 use crate::funk::tables::TableHandle;
 use crate::funk::{Funk, Run};
-use crate::keyspace::KeyspaceState;
 use crate::manifest::ChunkId;
 use crate::manifest::edit::{Change, ChunkRecord, Part, Role};
 use crate::munk::Munk;
@@ -73,283 +76,287 @@ pub(super) fn chunk_record(
     }
 }
 
-impl Engine {
-    /// Latches `chunks` (ascending) once no run is pending on any. An error if the database fails
-    /// or closes meanwhile, or the keyspace is dropped.
-    pub(crate) fn latch_settled<'c>(
-        &self,
-        keyspace: &KeyspaceState,
-        chunks: &'c [Arc<Chunk>],
-    ) -> Result<Vec<MutexGuard<'c, Writer>>> {
-        loop {
-            self.check_healthy()?;
-            let guards: Vec<_> = chunks.iter().map(|chunk| chunk.latch.lock()).collect();
-            // Under the latches: a drop takes each once after it has set its mark.
-            if keyspace.is_dropped() {
-                return Err(keyspace.dropped_error());
-            }
-            assert!(
-                guards.iter().all(|writer| !writer.retired),
-                "a token's holder retires"
-            );
-            if guards.iter().all(|writer| !writer.run_pending)
-                || planted!(self.options, LayoutUnderRun)
-            {
-                return Ok(guards);
-            }
-            drop(guards);
-            let mut wait = self.run_mutex.lock();
-            // A missed signal costs a moment only: the wait is bounded.
-            self.run_cleared
-                .wait_for(&mut wait, std::time::Duration::from_millis(20));
+/// Latches `chunks` (ascending) once no run is pending on any. An error if the database fails
+/// or closes meanwhile, or the keyspace is dropped.
+pub(crate) fn latch_without_run<'c>(
+    core: &Core,
+    flow: &Flow,
+    keyspace: &KeyspaceState,
+    chunks: &'c [Arc<Chunk>],
+) -> Result<Vec<MutexGuard<'c, Writer>>> {
+    loop {
+        core.health.check_healthy()?;
+        let guards: Vec<_> = chunks.iter().map(|chunk| chunk.latch.lock()).collect();
+        // Under the latches: a drop takes each once after it has set its mark.
+        if keyspace.is_dropped() {
+            return Err(keyspace.dropped_error());
         }
-    }
-
-    /// A rebalance: `chunk`'s base becomes `base`; runs at or above `kept_from` stay.
-    pub(crate) fn replace_tables(
-        &self,
-        keyspace: &KeyspaceState,
-        chunk: &Arc<Chunk>,
-        base: Vec<Part>,
-        kept_from: u32,
-    ) -> Result<()> {
-        let chunks = std::slice::from_ref(chunk);
-        let guards = self.latch_settled(keyspace, chunks)?;
-        let mut view: View = (*chunk.view.load_full()).clone();
-        let old = view.funk.clone();
-        let runs: Vec<Run> = old
-            .runs
-            .iter()
-            .filter(|run| run.ordinal >= kept_from)
-            .cloned()
-            .collect();
-        let base = base.iter().map(|part| self.tables.acquire(part)).collect();
-        // The kept runs are named by this chunk before and after.
-        let funk = Arc::new(Funk::new(base, runs, old.run_end));
-        let record = chunk_record(chunk.id, keyspace, &chunk.range.low, &funk);
-        view.funk = funk;
-        let dropped: Vec<_> = old
-            .base
-            .iter()
-            .chain(
-                old.runs
-                    .iter()
-                    .filter(|run| run.ordinal < kept_from)
-                    .map(|run| &run.table),
-            )
-            .cloned()
-            .collect();
-        self.enqueue_edit(vec![Change::SetChunk(record)], true, dropped);
-        chunk.publish(view);
-        drop(guards);
-        Ok(())
-    }
-
-    /// The chunk's funk without the tables that `gone` names, of which no reader needs a record any
-    /// more. Whether there were any. The caller holds the token.
-    pub(crate) fn drop_tables(
-        &self,
-        keyspace: &KeyspaceState,
-        chunk: &Arc<Chunk>,
-        gone: &dyn Fn(&TableHandle) -> bool,
-    ) -> Result<bool> {
-        let chunks = std::slice::from_ref(chunk);
-        let guards = self.latch_settled(keyspace, chunks)?;
-        let mut view: View = (*chunk.view.load_full()).clone();
-        let old = view.funk.clone();
-        let dropped: Vec<_> = old.tables().filter(|table| gone(table)).cloned().collect();
-        if dropped.is_empty() {
-            return Ok(false);
-        }
-        let base = old.base.iter().filter(|table| !gone(table)).cloned();
-        let runs = old.runs.iter().filter(|run| !gone(&run.table)).cloned();
-        let (base, runs) = (base.collect(), runs.collect());
-        let funk = Arc::new(Funk::new(base, runs, old.run_end));
-        let record = chunk_record(chunk.id, keyspace, &chunk.range.low, &funk);
-        view.funk = funk;
-        self.enqueue_edit(vec![Change::SetChunk(record)], false, dropped);
-        chunk.publish(view);
-        drop(guards);
-        Ok(true)
-    }
-
-    /// A split or merge: `old` chunks (adjacent, ascending, tokens held) are replaced by `new`
-    /// ones over the same span. With `rewritten_below` the new chunks' bases hold everything of the
-    /// old ones' bases and of their runs below those ordinals; without, the new chunks share the
-    /// old ones' tables and are rebalanced later.
-    pub(crate) fn replace_chunks(
-        &self,
-        keyspace: &KeyspaceState,
-        old: &[Arc<Chunk>],
-        new: Vec<NewChunk>,
-        rewritten_below: Option<&[u32]>,
-        munks: Munks,
-    ) -> Result<Vec<Arc<Chunk>>> {
-        let mut guards = self.latch_settled(keyspace, old)?;
-        let checkpoint = checkpoint_of(self.clock.now());
-        for (chunk, writer) in old.iter().zip(&mut guards) {
-            if !writer.active.is_empty() {
-                let next = checkpoint.max(writer.active.checkpoint());
-                chunk.freeze(writer, next, &self.admission);
-            }
-        }
-        let views: Vec<Arc<View>> = old.iter().map(|chunk| chunk.view.load_full()).collect();
-        // A munk of one chunk alone cannot serve the whole.
-        let munks = match views.iter().all(|view| view.munk.is_some()) {
-            true => munks,
-            false => Munks::Drop,
-        };
-        let end = old.last().and_then(|chunk| chunk.range.high.clone());
-        let lows: Vec<Box<[u8]>> = new.iter().map(|chunk| Box::from(&chunk.low[..])).collect();
-        let mut changes: Vec<Change> = old
-            .iter()
-            .map(|chunk| Change::RemoveChunk { id: chunk.id })
-            .collect();
-        let mut chunks: Vec<Arc<Chunk>> = Vec::new();
-        for (index, new_chunk) in new.into_iter().enumerate() {
-            let range = KeyRange {
-                low: lows[index].clone(),
-                high: lows.get(index + 1).cloned().or_else(|| end.clone()),
-            };
-            let funk = match rewritten_below {
-                Some(ordinals) => self.rewritten_funk(&range, &views, ordinals, &new_chunk.base),
-                None => self.shared_funk(&range, &views),
-            };
-            let id = ChunkId(self.new_id());
-            changes.push(Change::SetChunk(chunk_record(
-                id, keyspace, &range.low, &funk,
-            )));
-            let view = View {
-                active: ChargedDelta::new(checkpoint, &self.admission),
-                frozen: limited_deltas(old, &views, &range, &munks),
-                munk: joined_munk(&views, &range, &munks),
-                funk: Arc::new(funk),
-            };
-            chunks.push(Arc::new(Chunk::new(
-                id,
-                keyspace.id,
-                range,
-                view,
-                self.ledger(),
-            )));
-        }
-        // The new chunks' undurable deltas are flushed by the checkpoint of each: one under way takes
-        // its own and leaves those begun since to the next, which must find the chunk queued too.
+        assert!(
+            guards.iter().all(|writer| !writer.retired),
+            "a token's holder retires"
+        );
+        if guards.iter().all(|writer| !writer.run_pending) || planted!(core.options, LayoutUnderRun)
         {
-            let mut dirty = self.dirty.lock();
-            for chunk in &chunks {
-                let view = chunk.view.load_full();
-                let undurable = view.frozen.iter().filter(|frozen| !frozen.durable);
-                let named = |frozen: &Frozen| (Arc::downgrade(chunk), frozen.delta.checkpoint());
-                dirty.extend(undurable.map(named));
-            }
+            return Ok(guards);
         }
-        self.work.stir();
-        let dropped = views
-            .iter()
-            .flat_map(|view| view.funk.tables())
-            .cloned()
-            .collect();
-        self.enqueue_edit(changes, rewritten_below.is_some(), dropped);
-        let published = chunks
-            .iter()
-            .map(|chunk| (chunk.range.low.clone(), chunk.clone()));
-        {
-            let _root = keyspace.root_lock.lock();
-            let root = keyspace.index.load_full();
-            let old_lows: Vec<&[u8]> = old.iter().map(|chunk| &*chunk.range.low).collect();
-            keyspace
-                .index
-                .replace(Arc::new(root.replace(&old_lows, published.collect())));
+        drop(guards);
+        let mut wait = flow.run_mutex.lock();
+        // A missed signal costs a moment only: the wait is bounded.
+        flow.run_cleared
+            .wait_for(&mut wait, std::time::Duration::from_millis(20));
+    }
+}
+
+/// A rebalance: `chunk`'s base becomes `base`; runs at or above `kept_from` stay.
+pub(crate) fn replace_tables(
+    core: &Core,
+    disk: &Disk,
+    flow: &Flow,
+    keyspace: &KeyspaceState,
+    chunk: &Arc<Chunk>,
+    base: Vec<Part>,
+    kept_from: u32,
+) -> Result<()> {
+    let chunks = std::slice::from_ref(chunk);
+    let guards = latch_without_run(core, flow, keyspace, chunks)?;
+    let mut view: View = (*chunk.view.load_full()).clone();
+    let old = view.funk.clone();
+    let runs: Vec<Run> = old
+        .runs
+        .iter()
+        .filter(|run| run.ordinal >= kept_from)
+        .cloned()
+        .collect();
+    let base = base.iter().map(|part| disk.tables.acquire(part)).collect();
+    // The kept runs are named by this chunk before and after.
+    let funk = Arc::new(Funk::new(base, runs, old.run_end));
+    let record = chunk_record(chunk.id, keyspace, &chunk.range.low, &funk);
+    view.funk = funk;
+    let dropped: Vec<_> = old
+        .base
+        .iter()
+        .chain(
+            old.runs
+                .iter()
+                .filter(|run| run.ordinal < kept_from)
+                .map(|run| &run.table),
+        )
+        .cloned()
+        .collect();
+    enqueue_edit(disk, vec![Change::SetChunk(record)], true, dropped);
+    chunk.publish(view);
+    drop(guards);
+    Ok(())
+}
+
+/// The chunk's funk without the tables that `gone` names, of which no reader needs a record any
+/// more. Whether there were any. The caller holds the token.
+pub(crate) fn drop_tables(
+    core: &Core,
+    disk: &Disk,
+    flow: &Flow,
+    keyspace: &KeyspaceState,
+    chunk: &Arc<Chunk>,
+    gone: &dyn Fn(&TableHandle) -> bool,
+) -> Result<bool> {
+    let chunks = std::slice::from_ref(chunk);
+    let guards = latch_without_run(core, flow, keyspace, chunks)?;
+    let mut view: View = (*chunk.view.load_full()).clone();
+    let old = view.funk.clone();
+    let dropped: Vec<_> = old.tables().filter(|table| gone(table)).cloned().collect();
+    if dropped.is_empty() {
+        return Ok(false);
+    }
+    let base = old.base.iter().filter(|table| !gone(table)).cloned();
+    let runs = old.runs.iter().filter(|run| !gone(&run.table)).cloned();
+    let (base, runs) = (base.collect(), runs.collect());
+    let funk = Arc::new(Funk::new(base, runs, old.run_end));
+    let record = chunk_record(chunk.id, keyspace, &chunk.range.low, &funk);
+    view.funk = funk;
+    enqueue_edit(disk, vec![Change::SetChunk(record)], false, dropped);
+    chunk.publish(view);
+    drop(guards);
+    Ok(true)
+}
+
+/// A split or merge: `old` chunks (adjacent, ascending, tokens held) are replaced by `new`
+/// ones over the same span. With `rewritten_below` the new chunks' bases hold everything of the
+/// old ones' bases and of their runs below those ordinals; without, the new chunks share the
+/// old ones' tables and are rebalanced later.
+pub(crate) fn replace_chunks(
+    context: &JobContext<'_>,
+    keyspace: &KeyspaceState,
+    old: &[Arc<Chunk>],
+    new: Vec<NewChunk>,
+    rewritten_below: Option<&[u32]>,
+    munks: Munks,
+) -> Result<Vec<Arc<Chunk>>> {
+    let mut guards = latch_without_run(context.core, context.flow, keyspace, old)?;
+    let checkpoint = checkpoint_of(context.core.clock.now());
+    for (chunk, writer) in old.iter().zip(&mut guards) {
+        if !writer.active.is_empty() {
+            let next = checkpoint.max(writer.active.checkpoint());
+            chunk.freeze(writer, next, &context.core.admission);
         }
-        for (chunk, writer) in old.iter().zip(&mut guards) {
-            writer.retired = true;
-            for new_chunk in &chunks {
-                new_chunk.heat.inherit(&chunk.heat, chunks.len());
-                // Relaxed: for deciding only.
-                for (new, old) in [
-                    (&new_chunk.based_at, &chunk.based_at),
-                    (&new_chunk.joined_at, &chunk.joined_at),
-                ] {
-                    new.fetch_max(old.load(Ordering::Relaxed), Ordering::Relaxed);
-                }
-            }
-        }
-        Ok(chunks)
     }
-
-    /// Queues an edit; the tables it drops are released once it is durable.
-    pub(super) fn enqueue_edit(
-        &self,
-        changes: Vec<Change>,
-        new_files: bool,
-        dropped: Vec<Arc<TableHandle>>,
-    ) {
-        let registry = self.tables.registry();
-        let release = Box::new(move || registry.release(dropped));
-        self.manifest().enqueue(changes, new_files, Some(release));
-    }
-
-    /// New base, and the runs that were written while it was made.
-    fn rewritten_funk(
-        &self,
-        range: &KeyRange,
-        views: &[Arc<View>],
-        ordinals: &[u32],
-        base: &[Part],
-    ) -> Funk {
-        let base = base.iter().map(|part| self.tables.acquire(part)).collect();
-        let kept = views
-            .iter()
-            .zip(ordinals)
-            .flat_map(|(view, from)| view.funk.runs.iter().filter(|run| run.ordinal >= *from));
-        let runs = self.renumbered(range, kept);
-        let run_end = runs.len() as u32;
-        Funk::new(base, runs, run_end)
-    }
-
-    /// The tables of the old chunk that overlap `range`, shared with its other parts.
-    fn shared_funk(&self, range: &KeyRange, views: &[Arc<View>]) -> Funk {
-        let [view] = views else {
-            unreachable!("only one chunk at a time is split")
+    let views: Vec<Arc<View>> = old.iter().map(|chunk| chunk.view.load_full()).collect();
+    // A munk of one chunk alone cannot serve the whole.
+    let munks = match views.iter().all(|view| view.munk.is_some()) {
+        true => munks,
+        false => Munks::Drop,
+    };
+    let end = old.last().and_then(|chunk| chunk.range.high.clone());
+    let lows: Vec<Box<[u8]>> = new.iter().map(|chunk| Box::from(&chunk.low[..])).collect();
+    let mut changes: Vec<Change> = old
+        .iter()
+        .map(|chunk| Change::RemoveChunk { id: chunk.id })
+        .collect();
+    let mut chunks: Vec<Arc<Chunk>> = Vec::new();
+    for (index, new_chunk) in new.into_iter().enumerate() {
+        let range = KeyRange {
+            low: lows[index].clone(),
+            high: lows.get(index + 1).cloned().or_else(|| end.clone()),
         };
-        let old = &view.funk;
-        let base = old
-            .base
-            .iter()
-            .filter(|table| overlaps(range, table))
-            .map(|table| self.tables.acquire(&table.part))
-            .collect();
-        // Ordinals stay, so that the log index can be shared too.
-        let runs: Vec<Run> = old
-            .runs
-            .iter()
-            .filter(|run| overlaps(range, &run.table))
-            .map(|run| Run {
-                ordinal: run.ordinal,
-                table: self.tables.acquire(&run.table.part),
-            })
-            .collect();
-        let keeps_all = runs.len() == old.runs.len();
-        let mut funk = Funk::new(base, runs, old.run_end);
-        if keeps_all && let Some(search) = old.search.get() {
-            funk.search.set(search);
-            funk.search_shared = true;
+        let funk = match rewritten_below {
+            Some(ordinals) => {
+                rewritten_funk(context.disk, &range, &views, ordinals, &new_chunk.base)
+            }
+            None => shared_funk(context.disk, &range, &views),
+        };
+        let id = ChunkId(context.disk.new_id());
+        changes.push(Change::SetChunk(chunk_record(
+            id, keyspace, &range.low, &funk,
+        )));
+        let view = View {
+            active: ChargedDelta::new(checkpoint, &context.core.admission),
+            frozen: limited_deltas(old, &views, &range, &munks),
+            munk: joined_munk(&views, &range, &munks),
+            funk: Arc::new(funk),
+        };
+        chunks.push(Arc::new(Chunk::new(
+            id,
+            keyspace.id,
+            range,
+            view,
+            context.core.ledger(),
+        )));
+    }
+    // The new chunks' undurable deltas are flushed by the checkpoint of each: one under way takes
+    // its own and leaves those begun since to the next, which must find the chunk queued too.
+    {
+        let mut dirty = context.flow.dirty.lock();
+        for chunk in &chunks {
+            let view = chunk.view.load_full();
+            let undurable = view.frozen.iter().filter(|frozen| !frozen.durable);
+            let named = |frozen: &Frozen| (Arc::downgrade(chunk), frozen.delta.checkpoint());
+            dirty.extend(undurable.map(named));
         }
-        funk
     }
+    context.work.stir();
+    let dropped = views
+        .iter()
+        .flat_map(|view| view.funk.tables())
+        .cloned()
+        .collect();
+    enqueue_edit(context.disk, changes, rewritten_below.is_some(), dropped);
+    let published = chunks
+        .iter()
+        .map(|chunk| (chunk.range.low.clone(), chunk.clone()));
+    {
+        let _root = keyspace.root_lock.lock();
+        let root = keyspace.index.load_full();
+        let old_lows: Vec<&[u8]> = old.iter().map(|chunk| &*chunk.range.low).collect();
+        keyspace
+            .index
+            .replace(Arc::new(root.replace(&old_lows, published.collect())));
+    }
+    for (chunk, writer) in old.iter().zip(&mut guards) {
+        writer.retired = true;
+        for new_chunk in &chunks {
+            new_chunk.heat.inherit(&chunk.heat, chunks.len());
+            // Relaxed: for deciding only.
+            for (new, old) in [
+                (&new_chunk.based_at, &chunk.based_at),
+                (&new_chunk.joined_at, &chunk.joined_at),
+            ] {
+                new.fetch_max(old.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+    }
+    Ok(chunks)
+}
 
-    /// Runs of one or several chunks under new ordinals; where they come from several, their key
-    /// ranges are disjoint, so only the order within each matters.
-    fn renumbered<'r>(&self, range: &KeyRange, runs: impl Iterator<Item = &'r Run>) -> Vec<Run> {
-        runs.filter(|run| overlaps(range, &run.table))
-            .enumerate()
-            .map(|(ordinal, run)| Run {
-                ordinal: ordinal as u32,
-                table: self.tables.acquire(&run.table.part),
-            })
-            .collect()
+/// Queues an edit; the tables it drops are released once it is durable.
+pub(crate) fn enqueue_edit(
+    disk: &Disk,
+    changes: Vec<Change>,
+    new_files: bool,
+    dropped: Vec<Arc<TableHandle>>,
+) {
+    let registry = disk.tables.registry();
+    let release = Box::new(move || registry.release(dropped));
+    disk.manifest().enqueue(changes, new_files, Some(release));
+}
+
+/// New base, and the runs that were written while it was made.
+fn rewritten_funk(
+    disk: &Disk,
+    range: &KeyRange,
+    views: &[Arc<View>],
+    ordinals: &[u32],
+    base: &[Part],
+) -> Funk {
+    let base = base.iter().map(|part| disk.tables.acquire(part)).collect();
+    let kept = views
+        .iter()
+        .zip(ordinals)
+        .flat_map(|(view, from)| view.funk.runs.iter().filter(|run| run.ordinal >= *from));
+    let runs = renumbered(disk, range, kept);
+    let run_end = runs.len() as u32;
+    Funk::new(base, runs, run_end)
+}
+
+/// The tables of the old chunk that overlap `range`, shared with its other parts.
+fn shared_funk(disk: &Disk, range: &KeyRange, views: &[Arc<View>]) -> Funk {
+    let [view] = views else {
+        unreachable!("only one chunk at a time is split")
+    };
+    let old = &view.funk;
+    let base = old
+        .base
+        .iter()
+        .filter(|table| overlaps(range, table))
+        .map(|table| disk.tables.acquire(&table.part))
+        .collect();
+    // Ordinals stay, so that the log index can be shared too.
+    let runs: Vec<Run> = old
+        .runs
+        .iter()
+        .filter(|run| overlaps(range, &run.table))
+        .map(|run| Run {
+            ordinal: run.ordinal,
+            table: disk.tables.acquire(&run.table.part),
+        })
+        .collect();
+    let keeps_all = runs.len() == old.runs.len();
+    let mut funk = Funk::new(base, runs, old.run_end);
+    if keeps_all && let Some(search) = old.search.get() {
+        funk.search.set(search);
+        funk.search_shared = true;
     }
+    funk
+}
+
+/// Runs of one or several chunks under new ordinals; where they come from several, their key
+/// ranges are disjoint, so only the order within each matters.
+fn renumbered<'r>(disk: &Disk, range: &KeyRange, runs: impl Iterator<Item = &'r Run>) -> Vec<Run> {
+    runs.filter(|run| overlaps(range, &run.table))
+        .enumerate()
+        .map(|(ordinal, run)| Run {
+            ordinal: ordinal as u32,
+            table: disk.tables.acquire(&run.table.part),
+        })
+        .collect()
 }
 
 fn overlaps(range: &KeyRange, table: &TableHandle) -> bool {

@@ -16,16 +16,20 @@
 //! nothing names the new runs.
 
 use super::layout::chunk_record;
-use super::merge::{Dropping, Merge, Source, TableSource};
+use crate::catalog::{Catalog, KeyspaceState};
 use crate::chunk::{Chunk, Heat, Token, View};
-use crate::engine::Engine;
+use crate::engine::core::Core;
+use crate::engine::disk::Disk;
+use crate::engine::flow::Flow;
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::{Funk, Run};
-use crate::keyspace::KeyspaceState;
 use crate::manifest::edit::{Change, Part, Place, Role};
-use crate::memory::LogReaders;
+use crate::memory_shares::{self, LogReaders};
+use crate::merge::{Dropping, Merge, Source, TableSource};
+use crate::rebalance::layout;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, Weak};
+use crate::{checkpoint, pace};
 use evendb_storage::vfs::WriteBehind;
 
 /// Chunks that share one sync.
@@ -81,200 +85,212 @@ fn readers_of(chunk: &Chunk, view: &View) -> LogReaders {
     }
 }
 
-impl Engine {
-    /// The first run to merge, if the chunk's log has too many.
-    fn log_merge_of(&self, chunk: &Chunk, view: &View) -> Option<usize> {
-        let runs = &view.funk.runs;
-        let many = self.log_runs_merge(readers_of(chunk, view)) as usize;
-        if runs.len() < many {
+/// The first run to merge, if the chunk's log has too many.
+fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
+    let runs = &view.funk.runs;
+    let many = memory_shares::log_runs_merge(core, readers_of(chunk, view)) as usize;
+    if runs.len() < many {
+        return None;
+    }
+    let sizes: Vec<u64> = runs.iter().map(|run| run.table.part_len()).collect();
+    first_to_merge(&sizes, many / 2, core.options.chunk_bytes_max() / 2)
+}
+
+/// Notes a chunk whose runs should be merged; whether so many are noted that it is time.
+pub(crate) fn note_log_merge(
+    core: &Core,
+    disk: &Disk,
+    flow: &Flow,
+    chunk: &Arc<Chunk>,
+    view: &View,
+) {
+    // On a full disk it would only take room for a while that deletes count on.
+    if !disk.ballast.is_owed() && log_merge_of(core, chunk, view).is_some() {
+        flow.log_merges.lock().push(Arc::downgrade(chunk));
+    }
+}
+
+/// Merges the logs of the chunks that were noted. Without room on the disk, or where a table cannot
+/// be read, chunks stay as they are; a failed sync latches.
+pub(crate) fn merge_logs(core: &Core, disk: &Disk, flow: &Flow, catalog: &Catalog) -> Result<()> {
+    loop {
+        let noted: Vec<_> = {
+            let mut noted = flow.log_merges.lock();
+            let from = noted.len().saturating_sub(CHUNKS_MERGED_MAX);
+            let some = noted.drain(from..);
+            some.collect::<Vec<_>>()
+        };
+        if noted.is_empty() || core.health.failure().is_some() || core.health.is_closed() {
+            return Ok(());
+        }
+        let noted: Vec<_> = noted.iter().filter_map(Weak::upgrade).collect();
+        let mut merged = Vec::new();
+        let mut behind = WriteBehind::default();
+        for chunk in &noted {
+            if let Some(one) = write_merged_run(core, disk, catalog, chunk, &mut behind) {
+                merged.push(one);
+            }
+        }
+        if merged.is_empty() {
+            continue;
+        }
+        // After a failed sync nobody knows what of the file is there: stop writing for good.
+        disk.container
+            .sync()
+            .map_err(|error| core.health.latch(error.into()))?;
+        for one in merged {
+            publish_merged_run(core, disk, flow, one)?;
+        }
+    }
+}
+
+fn write_merged_run<'c>(
+    core: &Core,
+    disk: &Disk,
+    catalog: &Catalog,
+    chunk: &'c Arc<Chunk>,
+    behind: &mut WriteBehind,
+) -> Option<Merged<'c>> {
+    let keyspace = catalog.keyspace_of(chunk)?;
+    let token = chunk.try_token()?;
+    if chunk.latch.lock().retired || chunk.damaged.load(Ordering::Relaxed) {
+        return None;
+    }
+    let view = chunk.view.load_full();
+    let first = log_merge_of(core, chunk, &view)?;
+    let runs = &view.funk.runs[first..];
+    let written = write_run_of(core, disk, chunk, runs, behind);
+    let (part, keys) = match written {
+        Ok(written) => written,
+        Err(error) => {
+            // No room, or a failed read: another time. Any other failed write has latched.
+            if error.kind() == ErrorKind::Corruption {
+                chunk.note_damage();
+            }
             return None;
         }
-        let sizes: Vec<u64> = runs.iter().map(|run| run.table.part_len()).collect();
-        first_to_merge(&sizes, many / 2, self.options.chunk_bytes_max() / 2)
-    }
+    };
+    Some(Merged {
+        chunk,
+        keyspace,
+        first: runs.first()?.ordinal,
+        last: runs.last()?.ordinal,
+        part,
+        keys,
+        _token: token,
+    })
+}
 
-    /// Notes a chunk whose runs should be merged; whether so many are noted that it is time.
-    pub(crate) fn note_log_merge(&self, chunk: &Arc<Chunk>, view: &View) {
-        // On a full disk it would only take room for a while that deletes count on.
-        if !self.ballast.is_owed() && self.log_merge_of(chunk, view).is_some() {
-            self.log_merges.lock().push(Arc::downgrade(chunk));
-        }
+/// Merges `runs` into a new one, written but not synced.
+#[expect(
+    clippy::type_complexity,
+    reason = "a part and its keys, taken apart at once"
+)]
+fn write_run_of(
+    core: &Core,
+    disk: &Disk,
+    chunk: &Chunk,
+    runs: &[Run],
+    behind: &mut WriteBehind,
+) -> Result<(Option<Part>, Vec<(u64, usize)>)> {
+    let horizon = core.clock.horizon();
+    let range = &chunk.range;
+    let mut sources: Vec<Box<dyn Source>> = Vec::with_capacity(runs.len());
+    for run in runs.iter().rev() {
+        let table = run.table.open()?;
+        let source = TableSource::new(table, &range.low, range.high.as_deref(), 16)?;
+        sources.push(Box::new(source));
     }
-
-    /// Merges the logs of the chunks that were noted. Without room on the disk, or where a table cannot
-    /// be read, chunks stay as they are; a failed sync latches.
-    pub(crate) fn merge_logs(&self) -> Result<()> {
-        loop {
-            let noted: Vec<_> = {
-                let mut noted = self.log_merges.lock();
-                let from = noted.len().saturating_sub(CHUNKS_MERGED_MAX);
-                let some = noted.drain(from..);
-                some.collect::<Vec<_>>()
-            };
-            if noted.is_empty() || self.failure().is_some() || self.is_closed() {
-                return Ok(());
-            }
-            let noted: Vec<_> = noted.iter().filter_map(Weak::upgrade).collect();
-            let mut merged = Vec::new();
-            let mut behind = WriteBehind::default();
-            for chunk in &noted {
-                if let Some(one) = self.write_merged_run(chunk, &mut behind) {
-                    merged.push(one);
-                }
-            }
-            if merged.is_empty() {
-                continue;
-            }
-            // After a failed sync nobody knows what of the file is there: stop writing for good.
-            self.container
-                .sync()
-                .map_err(|error| self.latch_error(error.into()))?;
-            for one in merged {
-                self.publish_merged_run(one)?;
-            }
-        }
+    let dropping = Dropping {
+        horizon: &horizon,
+        bottom: false,
+    };
+    let mut merge = Merge::new(sources, dropping)?.in_turns(pace::turn(core));
+    if merge.current().is_none() {
+        return Ok((None, Vec::new()));
     }
-
-    fn write_merged_run<'c>(
-        &self,
-        chunk: &'c Arc<Chunk>,
-        behind: &mut WriteBehind,
-    ) -> Option<Merged<'c>> {
-        let keyspace = self.keyspace_of(chunk)?;
-        let token = chunk.try_token()?;
-        if chunk.latch.lock().retired || chunk.damaged.load(Ordering::Relaxed) {
-            return None;
-        }
-        let view = chunk.view.load_full();
-        let first = self.log_merge_of(chunk, &view)?;
-        let runs = &view.funk.runs[first..];
-        let written = self.write_run_of(chunk, runs, behind);
-        let (part, keys) = match written {
-            Ok(written) => written,
-            Err(error) => {
-                // No room, or a failed read: another time. Any other failed write has latched.
-                if error.kind() == ErrorKind::Corruption {
-                    self.note_damage(chunk);
-                }
-                return None;
-            }
-        };
-        Some(Merged {
-            chunk,
-            keyspace,
-            first: runs.first()?.ordinal,
-            last: runs.last()?.ordinal,
-            part,
-            keys,
-            _token: token,
-        })
+    let (id, bytes, meta, keys) = checkpoint::build_table(core, disk, &mut merge, u64::MAX, None)?;
+    let offset = disk.container.allocate(meta.len)?;
+    if let Err(error) = disk.container.write(behind, &bytes, offset) {
+        disk.container.free(offset, meta.len);
+        // Nothing names it yet: a full disk is no more than that, as for a checkpoint's runs.
+        return Err(match error.kind() {
+            evendb_storage::ErrorKind::NoSpace => error.into(),
+            _ => core.health.latch(error.into()),
+        });
     }
+    core.metrics.bytes_log.add(meta.len);
+    let newest = runs.last().expect("there are runs to merge");
+    let checkpoints = runs.iter().map(|run| run.table.part.checkpoint);
+    let part = Part {
+        table: id,
+        place: Place::Extent { offset },
+        role: Role::Run {
+            ordinal: newest.ordinal,
+        },
+        epoch: disk.epoch,
+        checkpoint: checkpoints.max().unwrap_or(0),
+        meta: Arc::new(meta),
+    };
+    Ok((Some(part), keys))
+}
 
-    /// Merges `runs` into a new one, written but not synced.
-    #[expect(
-        clippy::type_complexity,
-        reason = "a part and its keys, taken apart at once"
-    )]
-    fn write_run_of(
-        &self,
-        chunk: &Chunk,
-        runs: &[Run],
-        behind: &mut WriteBehind,
-    ) -> Result<(Option<Part>, Vec<(u64, usize)>)> {
-        let horizon = self.clock.horizon();
-        let range = &chunk.range;
-        let mut sources: Vec<Box<dyn Source>> = Vec::with_capacity(runs.len());
-        for run in runs.iter().rev() {
-            let table = run.table.open()?;
-            let source = TableSource::new(table, &range.low, range.high.as_deref(), 16)?;
-            sources.push(Box::new(source));
-        }
-        let dropping = Dropping {
-            horizon: &horizon,
-            bottom: false,
-        };
-        let mut merge = Merge::new(sources, dropping)?.in_turns(self.turn());
-        if merge.current().is_none() {
-            return Ok((None, Vec::new()));
-        }
-        let (id, bytes, meta, keys) = self.build_table(&mut merge, u64::MAX, None)?;
-        let offset = self.container.allocate(meta.len)?;
-        if let Err(error) = self.container.write(behind, &bytes, offset) {
-            self.container.free(offset, meta.len);
-            // Nothing names it yet: a full disk is no more than that, as for a checkpoint's runs.
-            return Err(match error.kind() {
-                evendb_storage::ErrorKind::NoSpace => error.into(),
-                _ => self.latch_error(error.into()),
-            });
-        }
-        self.metrics.bytes_log.add(meta.len);
-        let newest = runs.last().expect("there are runs to merge");
-        let checkpoints = runs.iter().map(|run| run.table.part.checkpoint);
-        let part = Part {
-            table: id,
-            place: Place::Extent { offset },
-            role: Role::Run {
-                ordinal: newest.ordinal,
-            },
-            epoch: self.epoch,
-            checkpoint: checkpoints.max().unwrap_or(0),
-            meta: Arc::new(meta),
-        };
-        Ok((Some(part), keys))
+/// The merged run takes the place of its parts.
+fn publish_merged_run(core: &Core, disk: &Disk, flow: &Flow, merged: Merged<'_>) -> Result<()> {
+    let chunk = merged.chunk;
+    let guards = match layout::latch_without_run(
+        core,
+        flow,
+        &merged.keyspace,
+        std::slice::from_ref(chunk),
+    ) {
+        Ok(guards) => guards,
+        Err(error) => return drop_merged_run(core, disk, merged, error),
+    };
+    let mut view: View = (*chunk.view.load_full()).clone();
+    let old = view.funk.clone();
+    let is_merged = |run: &Run| (merged.first..=merged.last).contains(&run.ordinal);
+    let mut runs: Vec<Run> = old
+        .runs
+        .iter()
+        .filter(|run| !is_merged(run))
+        .cloned()
+        .collect();
+    if let Some(part) = &merged.part {
+        let at = runs.partition_point(|run| run.ordinal < merged.last);
+        let table = disk.tables.acquire(part);
+        let ordinal = merged.last;
+        runs.insert(at, Run { ordinal, table });
     }
-
-    /// The merged run takes the place of its parts.
-    fn publish_merged_run(&self, merged: Merged<'_>) -> Result<()> {
-        let chunk = merged.chunk;
-        let guards = match self.latch_settled(&merged.keyspace, std::slice::from_ref(chunk)) {
-            Ok(guards) => guards,
-            Err(error) => return self.drop_merged_run(merged, error),
-        };
-        let mut view: View = (*chunk.view.load_full()).clone();
-        let old = view.funk.clone();
-        let is_merged = |run: &Run| (merged.first..=merged.last).contains(&run.ordinal);
-        let mut runs: Vec<Run> = old
-            .runs
-            .iter()
-            .filter(|run| !is_merged(run))
-            .cloned()
-            .collect();
-        if let Some(part) = &merged.part {
-            let at = runs.partition_point(|run| run.ordinal < merged.last);
-            let table = self.tables.acquire(part);
-            let ordinal = merged.last;
-            runs.insert(at, Run { ordinal, table });
-        }
-        let dropped = old.runs.iter().filter(|run| is_merged(run));
-        let dropped = dropped.map(|run| run.table.clone()).collect();
-        let funk = Funk::new(old.base.clone(), runs, old.run_end);
-        // No run is pending, so nobody else adds to the index now.
-        if let Some(search) = old.search.get()
-            && let Some(search) = search.with_merged(merged.first, merged.last, &merged.keys)
-        {
-            funk.search.set(Arc::new(search));
-        }
-        let funk = Arc::new(funk);
-        let record = chunk_record(chunk.id, &merged.keyspace, &chunk.range.low, &funk);
-        view.funk = funk;
-        self.enqueue_edit(vec![Change::SetChunk(record)], false, dropped);
-        chunk.publish(view);
-        drop(guards);
-        self.metrics.log_merges.add(1);
-        Ok(())
+    let dropped = old.runs.iter().filter(|run| is_merged(run));
+    let dropped = dropped.map(|run| run.table.clone()).collect();
+    let funk = Funk::new(old.base.clone(), runs, old.run_end);
+    // No run is pending, so nobody else adds to the index now.
+    if let Some(search) = old.search.get()
+        && let Some(search) = search.with_merged(merged.first, merged.last, &merged.keys)
+    {
+        funk.search.set(Arc::new(search));
     }
+    let funk = Arc::new(funk);
+    let record = chunk_record(chunk.id, &merged.keyspace, &chunk.range.low, &funk);
+    view.funk = funk;
+    layout::enqueue_edit(disk, vec![Change::SetChunk(record)], false, dropped);
+    chunk.publish(view);
+    drop(guards);
+    core.metrics.log_merges.add(1);
+    Ok(())
+}
 
-    fn drop_merged_run(&self, merged: Merged<'_>, error: Error) -> Result<()> {
-        if let Some(part) = &merged.part
-            && let Place::Extent { offset } = part.place
-            && self.failure().is_none()
-        {
-            self.container.free(offset, part.meta.len);
-        }
-        match error.kind() {
-            ErrorKind::KeyspaceDropped => Ok(()),
-            _ => Err(error),
-        }
+fn drop_merged_run(core: &Core, disk: &Disk, merged: Merged<'_>, error: Error) -> Result<()> {
+    if let Some(part) = &merged.part
+        && let Place::Extent { offset } = part.place
+        && core.health.failure().is_none()
+    {
+        disk.container.free(offset, part.meta.len);
+    }
+    match error.kind() {
+        ErrorKind::KeyspaceDropped => Ok(()),
+        _ => Err(error),
     }
 }
 

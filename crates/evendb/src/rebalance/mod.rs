@@ -8,16 +8,12 @@
 //! deleted; [`idle`] makes a database smaller that nobody writes to; [`compact`] rewrites all that can become smaller, when somebody asks for it; [`breath`]
 //! rests for the foreground; [`merge`] is the sorted merge below them all.
 
-pub(crate) mod breath;
-pub(crate) mod compact;
 pub(crate) mod cover;
 pub(crate) mod growth;
 pub(crate) mod idle;
 pub(crate) mod jobs;
 pub(crate) mod layout;
 pub(crate) mod log_merge;
-pub(crate) mod merge;
 pub(crate) mod munks;
-pub(crate) mod picker;
 pub(crate) mod rewrite;
 pub(crate) mod space;

@@ -6,280 +6,301 @@
 //!   in, those deltas out, one view. Neither puts nor gets wait.
 //! * Evict: the munk and the deltas kept for it leave; both are in the funk, so no I/O is needed.
 
-use super::breath::Breath;
-use super::merge::{Dropping, Merge, RamMerge};
 use super::rewrite::funk_sources;
 use crate::cache::policy::{MunkPlan, plan_munks};
 use crate::cache::row::RowCache;
 use crate::cache::split::ChunkSight;
+use crate::catalog::{Catalog, KeyspaceState};
 use crate::checkpoint::delta_sources;
 use crate::chunk::{Chunk, Frozen, View};
 use crate::engine::Engine;
+use crate::engine::caches::Caches;
+use crate::engine::core::Core;
+use crate::engine::disk::Disk;
+use crate::engine::log::Log;
+use crate::engine::work::Work;
 use crate::error::Result;
-use crate::keyspace::KeyspaceState;
 use crate::memory::Use;
+use crate::merge::{Dropping, Merge, RamMerge};
 use crate::munk::{MunkBuilder, PAGE_BYTES};
+use crate::pace::{self, Breath};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, epoch};
-use crate::trace;
+use crate::{memory_shares, trace};
 use std::collections::HashMap;
 use std::time::Duration;
 
-impl Engine {
-    /// Builds the chunk's munk from its funk. The caller holds the token.
-    pub(crate) fn load_munk(&self, chunk: &Arc<Chunk>) -> Result<()> {
-        let view = {
-            let mut writer = chunk.latch.lock();
-            let view = chunk.view.load_full();
-            if writer.retired || view.munk.is_some() {
-                return Ok(());
-            }
-            writer.loading = true;
-            view
-        };
-        let job = trace::job!("load", chunk = chunk.id.0);
-        let built = self.build_munk(chunk, &view);
+/// Builds the chunk's munk from its funk. The caller holds the token.
+pub(crate) fn load_munk(core: &Core, chunk: &Arc<Chunk>) -> Result<()> {
+    let view = {
         let mut writer = chunk.latch.lock();
-        writer.loading = false;
-        let mut new_view: View = (*chunk.view.load_full()).clone();
-        match built {
-            Ok(munk) => {
-                let bytes = munk.bytes();
-                new_view.munk = Some(Arc::new(munk));
-                chunk.publish(new_view);
-                drop(writer);
-                trace::event!(
-                    DEBUG,
-                    "munk loaded",
-                    chunk = chunk.id.0,
-                    bytes = bytes,
-                    duration_micros = job.micros()
-                );
-                self.metrics.munk_loads.add(1);
-                Ok(())
-            }
-            Err(error) => {
-                new_view.frozen.retain(|frozen| !frozen.durable);
-                chunk.publish(new_view);
-                drop(writer);
-                self.note_damage(chunk);
-                Err(error)
-            }
+        let view = chunk.view.load_full();
+        if writer.retired || view.munk.is_some() {
+            return Ok(());
+        }
+        writer.loading = true;
+        view
+    };
+    let job = trace::job!("load", chunk = chunk.id.0);
+    let built = build_munk(core, chunk, &view);
+    let mut writer = chunk.latch.lock();
+    writer.loading = false;
+    let mut new_view: View = (*chunk.view.load_full()).clone();
+    match built {
+        Ok(munk) => {
+            let bytes = munk.bytes();
+            new_view.munk = Some(Arc::new(munk));
+            chunk.publish(new_view);
+            drop(writer);
+            trace::event!(
+                DEBUG,
+                "munk loaded",
+                chunk = chunk.id.0,
+                bytes = bytes,
+                duration_micros = job.micros()
+            );
+            core.metrics.munk_loads.add(1);
+            Ok(())
+        }
+        Err(error) => {
+            new_view.frozen.retain(|frozen| !frozen.durable);
+            chunk.publish(new_view);
+            drop(writer);
+            chunk.note_damage();
+            Err(error)
         }
     }
+}
 
-    fn build_munk(&self, chunk: &Chunk, view: &View) -> Result<crate::munk::Munk> {
-        let horizon = self.clock.horizon();
+fn build_munk(core: &Core, chunk: &Chunk, view: &View) -> Result<crate::munk::Munk> {
+    let horizon = core.clock.horizon();
+    let dropping = Dropping {
+        horizon: &horizon,
+        bottom: true,
+    };
+    let mut merge = Merge::new(funk_sources(chunk, view)?, dropping)?.in_turns(pace::turn(core));
+    let mut builder = MunkBuilder::new(PAGE_BYTES, core.ledger());
+    let mut breath = Breath::new(core);
+    while let Some(entry) = merge.current() {
+        builder.add(entry);
+        merge.advance()?;
+        breath.take_sometimes(core, pace::reorganisation_rest(core));
+    }
+    Ok(builder.finish())
+}
+
+/// Merges the durable deltas into the munk. The caller holds the token. Whether there were any.
+pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
+    let view = chunk.view.load_full();
+    let Some(munk) = &view.munk else { return false };
+    let deltas: Vec<Frozen> = view
+        .frozen
+        .iter()
+        .filter(|frozen| frozen.durable)
+        .cloned()
+        .collect();
+    if deltas.is_empty() {
+        return false;
+    }
+    let job = trace::job!("absorb", chunk = chunk.id.0);
+    let horizon = core.clock.horizon();
+    let absorbed = {
+        let mut turn = pace::turn(core);
+        let pin = epoch::pin();
+        let sources = delta_sources(&deltas, chunk, None, &pin, &mut turn);
         let dropping = Dropping {
             horizon: &horizon,
-            bottom: true,
+            bottom: false,
         };
-        let mut merge = Merge::new(funk_sources(chunk, view)?, dropping)?.in_turns(self.turn());
-        let mut builder = MunkBuilder::new(PAGE_BYTES, self.ledger());
-        let mut breath = Breath::new(self);
-        while let Some(entry) = merge.current() {
-            builder.add(entry);
-            merge.advance()?;
-            breath.take_sometimes(self, self.reorganisation_rest());
-        }
-        Ok(builder.finish())
-    }
-
-    /// Merges the durable deltas into the munk. The caller holds the token. Whether there were any.
-    pub(crate) fn absorb(&self, chunk: &Arc<Chunk>) -> bool {
-        let view = chunk.view.load_full();
-        let Some(munk) = &view.munk else { return false };
-        let deltas: Vec<Frozen> = view
-            .frozen
+        let merge = Merge::new(sources, dropping)
+            .expect("sources in RAM do not fail")
+            .in_turns(turn);
+        Arc::new(munk.absorb(&mut RamMerge(merge), &horizon, true))
+    };
+    let writer = chunk.latch.lock();
+    let mut new_view: View = (*chunk.view.load_full()).clone();
+    new_view.munk = Some(absorbed);
+    new_view.frozen.retain(|frozen| {
+        !deltas
             .iter()
-            .filter(|frozen| frozen.durable)
-            .cloned()
-            .collect();
-        if deltas.is_empty() {
-            return false;
+            .any(|delta| Arc::ptr_eq(&delta.delta, &frozen.delta))
+    });
+    chunk.publish(new_view);
+    drop(writer);
+    core.metrics.absorbs.add(1);
+    trace::event!(
+        DEBUG,
+        "munk absorbed",
+        chunk = chunk.id.0,
+        deltas = deltas.len(),
+        duration_micros = job.micros()
+    );
+    true
+}
+
+/// Drops the chunk's munk. The caller holds the token.
+pub(crate) fn evict_munk(core: &Core, chunk: &Chunk) {
+    let writer = chunk.latch.lock();
+    let mut view: View = (*chunk.view.load_full()).clone();
+    let Some(munk) = view.munk.take().filter(|_| !writer.retired) else {
+        return;
+    };
+    view.frozen.retain(|frozen| !frozen.durable);
+    chunk.publish(view);
+    drop(writer);
+    core.metrics.munk_evictions.add(1);
+    trace::event!(
+        DEBUG,
+        "munk evicted",
+        chunk = chunk.id.0,
+        bytes = munk.bytes()
+    );
+}
+
+/// Loads the chunk's munk if there is room for it: what was evicted to make some may not be
+/// reclaimed yet. If there is none, the next round asks again.
+pub(crate) fn load_if_room(
+    core: &Core,
+    disk: &Disk,
+    log: &Log,
+    caches: &Caches,
+    chunk: &Arc<Chunk>,
+) -> Result<()> {
+    let view = chunk.view.load_full();
+    let need = super::rewrite::data_bytes(&view) * 115 / 100;
+    drop(view);
+    for _ in 0..4 {
+        // It goes into the slabs' holes first.
+        let more = need.max(memory_shares::slack_bytes(core, log));
+        if core.ledger().bytes(Use::Munks) + more <= munk_bytes_max(core, log, caches) {
+            return load_munk(core, chunk);
         }
-        let job = trace::job!("absorb", chunk = chunk.id.0);
-        let horizon = self.clock.horizon();
-        let absorbed = {
-            let mut turn = self.turn();
+        disk.collect_memory(&core.health);
+    }
+    Ok(())
+}
+
+/// What munks may take now: the caches' memory without the rows'.
+fn munk_bytes_max(core: &Core, log: &Log, caches: &Caches) -> u64 {
+    let rows = caches.row_bytes();
+    memory_shares::cache_bytes(core, log).saturating_sub(rows)
+}
+
+/// Whether a round is due: the more chunks, the less often, so that the rounds' cost is bounded; but
+/// soon when there is too much in RAM.
+pub(crate) fn munk_round_due(core: &Core, log: &Log, caches: &Caches, since: Duration) -> bool {
+    // Relaxed: only upkeep writes it.
+    let chunks = caches.round_chunks.load(Ordering::Relaxed);
+    since >= ROUND.max(ROUND_COST * chunks)
+        || (since >= ROUND && core.ledger().bytes(Use::Munks) > munk_bytes_max(core, log, caches))
+}
+
+/// One round of the memory policy: takes the chunks' counters, decides how munks and rows share
+/// memory and which chunks have munks, gives rows their room, evicts at once and queues the
+/// loads.
+pub(crate) fn munk_round(engine: &Engine) {
+    if engine.core.health.failure().is_some() || engine.core.health.is_closed() {
+        return;
+    }
+    let decay = engine.caches.split.lock().decay();
+    let mut restores = match memory_shares::searches_have_room(&engine.core, &engine.log) {
+        true => RESTORES_MAX,
+        false => 0,
+    };
+    let (mut sights, mut munks) = (Vec::new(), 0);
+    each_chunk(&engine.catalog, &mut |chunk, view| {
+        // A chunk that was at work when it should have been looked at (a load, an eviction) was
+        // passed over. Deltas left for its munk hold the memory that puts wait for.
+        if view.frozen.iter().any(|frozen| frozen.durable) {
+            engine.work.push_maintenance(chunk);
+        }
+        let reads = chunk.heat.gets.load(Ordering::Relaxed);
+        if restores > 0
+            && view.munk.is_none()
+            && reads >= RESTORE_GETS_MIN
+            && view.funk.restore_search(&engine.caches.search_settings)
+        {
+            restores -= 1;
+        }
+        munks += view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64);
+        sights.push(sight(chunk, view, decay));
+    });
+    engine
+        .caches
+        .round_chunks
+        .store(sights.len() as u32, Ordering::Relaxed);
+    // Pages that nobody has reclaimed yet, or that users' values keep.
+    let kept = engine.core.ledger().bytes(Use::Munks).saturating_sub(munks);
+    memory_shares::note_kept_pages(&engine.core, &engine.caches, kept);
+    let bytes_max = memory_shares::cache_bytes(&engine.core, &engine.log)
+        .saturating_sub(engine.caches.sampler.bytes());
+    // Holes in slabs are the munks' too, but no reason to drop most of them.
+    let holes = memory_shares::slack_bytes(&engine.core, &engine.log).min(bytes_max / 4);
+    let bytes_max = bytes_max.saturating_sub(kept + holes);
+    let counts = engine.caches.row_cache.as_ref().map(RowCache::counts);
+    let counts = counts.unwrap_or_default();
+    let edge = engine.caches.sampler.take_edge();
+    let plan = engine
+        .caches
+        .split
+        .lock()
+        .round(&sights, &counts, &edge, bytes_max);
+    let munks = match engine.core.options.munks {
+        true => plan_munks(&plan.worths, bytes_max.saturating_sub(plan.row_bytes_max)),
+        false => MunkPlan::default(),
+    };
+    if let Some(rows) = &engine.caches.row_cache {
+        let row_room = plan.row_room(&munks, bytes_max);
+        if row_room != counts.bytes_max {
+            rows.set_capacity(row_room as usize);
+        }
+        let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(1024);
+        engine
+            .caches
+            .sampler
+            .round(plan.sampling, row_bytes, bytes_max);
+    }
+    if munks != MunkPlan::default() {
+        carry_out(&engine.core, &engine.work, &munks, &engine.catalog.chunks());
+    }
+}
+
+fn carry_out(
+    core: &Core,
+    work: &Work,
+    plan: &MunkPlan,
+    chunks: &[(Arc<KeyspaceState>, Arc<Chunk>)],
+) {
+    let by_id: HashMap<u64, &Arc<Chunk>> = chunks
+        .iter()
+        .map(|(_, chunk)| (chunk.id.0, chunk))
+        .collect();
+    for chunk in plan.evict.iter().filter_map(|id| by_id.get(id)) {
+        if let Some(_token) = chunk.try_token() {
+            evict_munk(core, chunk);
+        }
+    }
+    for chunk in plan.load.iter().filter_map(|id| by_id.get(id)) {
+        if !chunk.damaged.load(Ordering::Relaxed) {
+            work.push_load(chunk);
+        }
+    }
+}
+
+/// Shows every chunk with its view; pins for some of them at a time.
+fn each_chunk(catalog: &Catalog, see: &mut dyn FnMut(&Arc<Chunk>, &View)) {
+    for keyspace in catalog.keyspaces() {
+        let index = keyspace.index.load_full();
+        let mut chunks = index.iter();
+        loop {
             let pin = epoch::pin();
-            let sources = delta_sources(&deltas, chunk, None, &pin, &mut turn);
-            let dropping = Dropping {
-                horizon: &horizon,
-                bottom: false,
-            };
-            let merge = Merge::new(sources, dropping)
-                .expect("sources in RAM do not fail")
-                .in_turns(turn);
-            Arc::new(munk.absorb(&mut RamMerge(merge), &horizon, true))
-        };
-        let writer = chunk.latch.lock();
-        let mut new_view: View = (*chunk.view.load_full()).clone();
-        new_view.munk = Some(absorbed);
-        new_view.frozen.retain(|frozen| {
-            !deltas
-                .iter()
-                .any(|delta| Arc::ptr_eq(&delta.delta, &frozen.delta))
-        });
-        chunk.publish(new_view);
-        drop(writer);
-        self.metrics.absorbs.add(1);
-        trace::event!(
-            DEBUG,
-            "munk absorbed",
-            chunk = chunk.id.0,
-            deltas = deltas.len(),
-            duration_micros = job.micros()
-        );
-        true
-    }
-
-    /// Drops the chunk's munk. The caller holds the token.
-    pub(crate) fn evict_munk(&self, chunk: &Chunk) {
-        let writer = chunk.latch.lock();
-        let mut view: View = (*chunk.view.load_full()).clone();
-        let Some(munk) = view.munk.take().filter(|_| !writer.retired) else {
-            return;
-        };
-        view.frozen.retain(|frozen| !frozen.durable);
-        chunk.publish(view);
-        drop(writer);
-        self.metrics.munk_evictions.add(1);
-        trace::event!(
-            DEBUG,
-            "munk evicted",
-            chunk = chunk.id.0,
-            bytes = munk.bytes()
-        );
-    }
-
-    /// Loads the chunk's munk if there is room for it: what was evicted to make some may not be
-    /// reclaimed yet. If there is none, the next round asks again.
-    pub(crate) fn load_if_room(&self, chunk: &Arc<Chunk>) -> Result<()> {
-        let view = chunk.view.load_full();
-        let need = super::rewrite::data_bytes(&view) * 115 / 100;
-        drop(view);
-        for _ in 0..4 {
-            // It goes into the slabs' holes first.
-            let more = need.max(self.slack_bytes());
-            if self.ledger().bytes(Use::Munks) + more <= self.munk_bytes_max() {
-                return self.load_munk(chunk);
+            let mut seen = 0;
+            for (_, chunk) in chunks.by_ref().take(PINNED_CHUNKS) {
+                see(chunk, chunk.view.load(&pin).get());
+                seen += 1;
             }
-            self.collect_memory();
-        }
-        Ok(())
-    }
-
-    /// What munks may take now: the caches' memory without the rows'.
-    fn munk_bytes_max(&self) -> u64 {
-        let rows = self
-            .row_cache
-            .as_ref()
-            .map_or(0, |rows| rows.bytes() as u64);
-        self.cache_bytes().saturating_sub(rows)
-    }
-
-    /// Whether a round is due: the more chunks, the less often, so that the rounds' cost is bounded; but
-    /// soon when there is too much in RAM.
-    pub(crate) fn munk_round_due(&self, since: Duration) -> bool {
-        // Relaxed: only upkeep writes it.
-        let chunks = self.round_chunks.load(Ordering::Relaxed);
-        since >= ROUND.max(ROUND_COST * chunks)
-            || (since >= ROUND && self.ledger().bytes(Use::Munks) > self.munk_bytes_max())
-    }
-
-    /// One round of the memory policy: takes the chunks' counters, decides how munks and rows share
-    /// memory and which chunks have munks, gives rows their room, evicts at once and queues the
-    /// loads.
-    pub(crate) fn munk_round(&self) {
-        if self.failure().is_some() || self.is_closed() {
-            return;
-        }
-        let decay = self.split.lock().decay();
-        let mut restores = match self.searches_have_room() {
-            true => RESTORES_MAX,
-            false => 0,
-        };
-        let (mut sights, mut munks) = (Vec::new(), 0);
-        self.each_chunk(&mut |chunk, view| {
-            // A chunk that was at work when it should have been looked at (a load, an eviction) was
-            // passed over. Deltas left for its munk hold the memory that puts wait for.
-            if view.frozen.iter().any(|frozen| frozen.durable) {
-                self.work.push_maintenance(chunk);
-            }
-            let reads = chunk.heat.gets.load(Ordering::Relaxed);
-            if restores > 0
-                && view.munk.is_none()
-                && reads >= RESTORE_GETS_MIN
-                && view.funk.restore_search(&self.search_settings)
-            {
-                restores -= 1;
-            }
-            munks += view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64);
-            sights.push(sight(chunk, view, decay));
-        });
-        self.round_chunks
-            .store(sights.len() as u32, Ordering::Relaxed);
-        // Pages that nobody has reclaimed yet, or that users' values keep.
-        let kept = self.ledger().bytes(Use::Munks).saturating_sub(munks);
-        self.note_kept_pages(kept);
-        let bytes_max = self.cache_bytes().saturating_sub(self.sampler.bytes());
-        // Holes in slabs are the munks' too, but no reason to drop most of them.
-        let holes = self.slack_bytes().min(bytes_max / 4);
-        let bytes_max = bytes_max.saturating_sub(kept + holes);
-        let counts = self.row_cache.as_ref().map(RowCache::counts);
-        let counts = counts.unwrap_or_default();
-        let edge = self.sampler.take_edge();
-        let plan = self.split.lock().round(&sights, &counts, &edge, bytes_max);
-        let munks = match self.options.munks {
-            true => plan_munks(&plan.worths, bytes_max.saturating_sub(plan.row_bytes_max)),
-            false => MunkPlan::default(),
-        };
-        if let Some(rows) = &self.row_cache {
-            let row_room = plan.row_room(&munks, bytes_max);
-            if row_room != counts.bytes_max {
-                rows.set_capacity(row_room as usize);
-            }
-            let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(1024);
-            self.sampler.round(plan.sampling, row_bytes, bytes_max);
-        }
-        if munks != MunkPlan::default() {
-            self.carry_out(&munks, &self.chunks());
-        }
-    }
-
-    fn carry_out(&self, plan: &MunkPlan, chunks: &[(Arc<KeyspaceState>, Arc<Chunk>)]) {
-        let by_id: HashMap<u64, &Arc<Chunk>> = chunks
-            .iter()
-            .map(|(_, chunk)| (chunk.id.0, chunk))
-            .collect();
-        for chunk in plan.evict.iter().filter_map(|id| by_id.get(id)) {
-            if let Some(_token) = chunk.try_token() {
-                self.evict_munk(chunk);
-            }
-        }
-        for chunk in plan.load.iter().filter_map(|id| by_id.get(id)) {
-            if !chunk.damaged.load(Ordering::Relaxed) {
-                self.work.push_load(chunk);
-            }
-        }
-    }
-
-    /// Shows every chunk with its view; pins for some of them at a time.
-    fn each_chunk(&self, see: &mut dyn FnMut(&Arc<Chunk>, &View)) {
-        for keyspace in self.keyspaces() {
-            let index = keyspace.index.load_full();
-            let mut chunks = index.iter();
-            loop {
-                let pin = epoch::pin();
-                let mut seen = 0;
-                for (_, chunk) in chunks.by_ref().take(PINNED_CHUNKS) {
-                    see(chunk, chunk.view.load(&pin).get());
-                    seen += 1;
-                }
-                if seen == 0 {
-                    break;
-                }
+            if seen == 0 {
+                break;
             }
         }
     }

@@ -7,16 +7,20 @@
 //! Failing at any point before the layout change deletes the new files and leaves everything as it
 //! was. Records are counted in and out by the merge; a read error aborts.
 
-use super::breath::Breath;
 use super::growth::{Growth, Stream};
 use super::layout::{Munks, NewChunk};
-use super::merge::{Dropping, Merge, MunkSource, Source, TableSource};
+use crate::catalog::KeyspaceState;
 use crate::chunk::{Chunk, View};
-use crate::engine::Engine;
+use crate::engine::JobContext;
+use crate::engine::core::Core;
+use crate::engine::disk::Disk;
+use crate::engine::flow::Flow;
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::tables::table_path;
-use crate::keyspace::KeyspaceState;
 use crate::manifest::edit::{Part, Place, Role};
+use crate::merge::{Dropping, Merge, MunkSource, Source, TableSource};
+use crate::pace::{self, Breath};
+use crate::rebalance::layout;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace;
@@ -55,280 +59,291 @@ impl Drop for Rebalancing<'_> {
     }
 }
 
-impl Engine {
-    /// Rewrites `chunks` (one, or two neighbours in order; the caller holds their tokens) into as
-    /// many chunks as their size asks for. Returns the chunks that are there afterwards.
-    pub(crate) fn rewrite(
-        &self,
-        keyspace: &KeyspaceState,
-        chunks: &[Arc<Chunk>],
-    ) -> Result<Vec<Arc<Chunk>>> {
-        let job = trace::job!(
-            "rewrite",
-            chunk = chunks[0].id.0,
-            keyspace = &*keyspace.name
+/// Rewrites `chunks` (one, or two neighbours in order; the caller holds their tokens) into as
+/// many chunks as their size asks for. Returns the chunks that are there afterwards.
+pub(crate) fn rewrite(
+    context: &JobContext<'_>,
+    keyspace: &KeyspaceState,
+    chunks: &[Arc<Chunk>],
+) -> Result<Vec<Arc<Chunk>>> {
+    let job = trace::job!(
+        "rewrite",
+        chunk = chunks[0].id.0,
+        keyspace = &*keyspace.name
+    );
+    let views = begin_rewrite(context.core, context.flow, keyspace, chunks)?;
+    let _rebalancing = Rebalancing(chunks);
+    let ordinals: Vec<u32> = views.iter().map(|view| view.funk.run_end).collect();
+    let written = write_tables(context.core, context.disk, chunks, &views);
+    let (parts, streams) = written.inspect_err(|error| {
+        if matches!(error.kind(), ErrorKind::Corruption) {
+            chunks.iter().for_each(|chunk| chunk.note_damage());
+        }
+    })?;
+    let written_bytes: u64 = parts.iter().map(|part| part.meta.len).sum();
+    let remove = |parts: &[Part]| remove_tables(context.core, context.disk, parts);
+    if let [chunk] = chunks
+        && parts.len() <= 1
+    {
+        layout::replace_tables(
+            context.core,
+            context.disk,
+            context.flow,
+            keyspace,
+            chunk,
+            parts.clone(),
+            ordinals[0],
+        )
+        .inspect_err(|_| remove(&parts))?;
+        note_base(chunk, &views);
+        context.core.metrics.rebalances.add(1);
+        trace::event!(
+            DEBUG,
+            "rebalanced",
+            chunk = chunk.id.0,
+            bytes = written_bytes,
+            duration_micros = job.micros()
         );
-        let views = self.begin_rewrite(keyspace, chunks)?;
-        let _rebalancing = Rebalancing(chunks);
-        let ordinals: Vec<u32> = views.iter().map(|view| view.funk.run_end).collect();
-        let written = self.write_tables(chunks, &views);
-        let (parts, streams) = written.inspect_err(|error| {
-            if matches!(error.kind(), ErrorKind::Corruption) {
-                chunks.iter().for_each(|chunk| self.note_damage(chunk));
-            }
-        })?;
-        let written_bytes: u64 = parts.iter().map(|part| part.meta.len).sum();
-        let remove = |parts: &[Part]| self.remove_tables(parts);
-        if let [chunk] = chunks
-            && parts.len() <= 1
-        {
-            self.replace_tables(keyspace, chunk, parts.clone(), ordinals[0])
-                .inspect_err(|_| remove(&parts))?;
-            note_base(chunk, &views);
-            self.metrics.rebalances.add(1);
-            trace::event!(
-                DEBUG,
-                "rebalanced",
-                chunk = chunk.id.0,
-                bytes = written_bytes,
-                duration_micros = job.micros()
-            );
-            return Ok(chunks.to_vec());
-        }
-        let first_low = chunks[0].range.low.to_vec();
-        let mut new: Vec<NewChunk> = parts
-            .iter()
-            .map(|part| NewChunk {
-                low: part.meta.min_key.clone(),
-                base: vec![part.clone()],
-            })
-            .collect();
-        match new.first_mut() {
-            Some(first) => first.low = first_low,
-            None => new.push(NewChunk {
-                low: first_low,
-                base: Vec::new(),
-            }),
-        }
-        let counter = match chunks.len() {
-            1 => &self.metrics.splits,
-            _ => &self.metrics.merges,
-        };
-        let replaced = self.replace_chunks(keyspace, chunks, new, Some(&ordinals), Munks::Keep);
-        let replaced = replaced.inspect_err(|_| remove(&parts))?;
-        for new in &replaced {
-            note_base(new, &views);
-            if streams.iter().any(|stream| *stream.low == *new.range.low) {
-                let now = checkpoint_of(self.clock.now());
-                new.joined_at.store(now, Ordering::Relaxed);
-            }
-        }
-        self.metrics.rebalances.add(1);
-        counter.add(1);
-        match chunks.len() {
-            1 => trace::event!(
-                DEBUG,
-                "split",
-                chunk = chunks[0].id.0,
-                chunks_after = replaced.len(),
-                bytes = written_bytes,
-                duration_micros = job.micros()
-            ),
-            _ => trace::event!(
-                DEBUG,
-                "merged",
-                chunk = chunks[0].id.0,
-                chunks_after = replaced.len(),
-                bytes = written_bytes,
-                duration_micros = job.micros()
-            ),
-        }
-        Ok(replaced)
+        return Ok(chunks.to_vec());
     }
-
-    /// The views to merge, taken while no run is pending; from here to the end of the rewrite no
-    /// run joins the bases.
-    fn begin_rewrite(
-        &self,
-        keyspace: &KeyspaceState,
-        chunks: &[Arc<Chunk>],
-    ) -> Result<Vec<Arc<View>>> {
-        let mut guards = self.latch_settled(keyspace, chunks)?;
-        for writer in &mut guards {
-            writer.rebalancing = true;
-        }
-        Ok(chunks.iter().map(|chunk| chunk.view.load_full()).collect())
-    }
-
-    fn remove_tables(&self, parts: &[Part]) {
-        if self.failure().is_none() {
-            for part in parts {
-                let _ = self.vfs.remove(&table_path(&self.dir, part.table));
-            }
-        }
-    }
-
-    /// Where the chunk grows, and how much it holds. Reads everything, if there is no munk.
-    pub(super) fn growth(&self, chunk: &Chunk, view: &View) -> Result<Growth> {
-        let horizon = self.clock.horizon();
-        let dropping = Dropping {
-            horizon: &horizon,
-            // At the bottom versions become zero.
-            bottom: false,
-        };
-        let mut merge = Merge::new(sources_of(chunk, view)?, dropping)?.in_turns(self.turn());
-        let mut growth = Growth::since(chunk.based_at.load(Ordering::Relaxed));
-        let mut last_key: Option<Vec<u8>> = None;
-        let mut breath = Breath::new(self);
-        while let Some(entry) = merge.current() {
-            let bytes = (entry.key.len() + entry.value.len()) as u64;
-            if last_key.as_deref() == Some(entry.key) {
-                growth.add_older(bytes);
-            } else {
-                if entry.kind == Kind::Put {
-                    growth.add(entry.key, bytes, checkpoint_of(entry.version));
-                }
-                let last = last_key.get_or_insert_default();
-                last.clear();
-                last.extend_from_slice(entry.key);
-            }
-            merge.advance()?;
-            breath.take_sometimes(self, self.reorganisation_rest());
-        }
-        Ok(growth)
-    }
-
-    /// Merges and writes; the tables are synced, their names with the edit. On an error nothing is
-    /// left. Beside the tables the streams around which they were cut.
-    fn write_tables(
-        &self,
-        chunks: &[Arc<Chunk>],
-        views: &[Arc<View>],
-    ) -> Result<(Vec<Part>, Vec<Stream>)> {
-        let total: u64 = views.iter().map(|view| data_bytes(view)).sum();
-        let bytes_max = self.options.chunk_bytes_max();
-        let horizon = self.clock.horizon();
-        let mut parts = Vec::new();
-        let mut streams = Vec::new();
-        // Tombstones that hide nothing, and nothing else: there is no need to read them.
-        if horizon.snapshots.is_empty() && views.iter().all(|view| tombstones_only(view)) {
-            return Ok((parts, streams));
-        }
-        let mut fits = total <= bytes_max;
-        if !fits && let ([chunk], [view]) = (chunks, views) {
-            // How much of the log overwrites the base only a look at all of it tells.
-            let growth = self.growth(chunk, view)?;
-            fits = growth.live_bytes() <= bytes_max;
-            if !fits {
-                streams = growth.streams();
-            }
-        }
-        let piece_bytes = match fits {
-            true => u64::MAX / 2,
-            false => bytes_max * 7 / 10,
-        };
-        let ends = |stream: &Stream| [Some(stream.low.clone()), stream.end.clone()];
-        let mut cuts: Vec<Vec<u8>> = streams.iter().flat_map(ends).flatten().collect();
-        cuts.reverse();
-        // Sources of two chunks have disjoint keys, so their order does not matter.
-        let mut sources = Vec::new();
-        for (chunk, view) in chunks.iter().zip(views) {
-            sources.extend(sources_of(chunk, view)?);
-        }
-        let dropping = Dropping {
-            horizon: &horizon,
-            bottom: true,
-        };
-        let result = Merge::new(sources, dropping)
-            .map(|merge| merge.in_turns(self.turn()))
-            .and_then(|mut merge| self.write_pieces(&mut merge, piece_bytes, cuts, &mut parts));
-        if let Err(error) = result {
-            self.remove_tables(&parts);
-            return Err(error);
-        }
-        Ok((parts, streams))
-    }
-
-    fn write_pieces(
-        &self,
-        merge: &mut Merge<'_>,
-        piece_bytes: u64,
-        mut cuts: Vec<Vec<u8>>,
-        parts: &mut Vec<Part>,
-    ) -> Result<()> {
-        while let Some(entry) = merge.current() {
-            while cuts.pop_if(|cut| **cut <= *entry.key).is_some() {}
-            let id = self.new_table_id();
-            let path = table_path(&self.dir, id);
-            let end = cuts.last().map(|cut| &**cut);
-            let written = self.write_table(merge, id, piece_bytes, end);
-            match written {
-                Ok(part) => parts.push(part),
-                Err(error) => {
-                    if self.failure().is_none() {
-                        let _ = self.vfs.remove(&path);
-                    }
-                    return Err(error);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// A table of about `bytes_max` bytes, of keys below `end`.
-    fn write_table(
-        &self,
-        merge: &mut Merge<'_>,
-        id: TableId,
-        bytes_max: u64,
-        end: Option<&[u8]>,
-    ) -> Result<Part> {
-        let path = table_path(&self.dir, id);
-        let io = |what| {
-            let path = path.clone();
-            move |source| Error::from(evendb_storage::Error::io(&path, what, source))
-        };
-        let file = self.vfs.create(&path).map_err(io("create an SSTable"))?;
-        let sink = FileSink {
-            file: file.clone(),
-            at: 0,
-            behind: WriteBehind::default(),
-        };
-        let mut writer = TableWriter::new(sink, id, self.options.table_options());
-        let mut last_key: Option<Vec<u8>> = None;
-        let mut breath = Breath::new(self);
-        while let Some(entry) = merge.current() {
-            let new_key = last_key.as_deref() != Some(entry.key);
-            if new_key {
-                // A record too large for the rest gets a table of its own.
-                let size = (entry.key.len() + entry.value.len()) as u64;
-                let full = writer.bytes_estimate() + size > bytes_max;
-                if last_key.is_some() && (full || end.is_some_and(|end| *entry.key >= *end)) {
-                    break;
-                }
-                let last = last_key.get_or_insert_default();
-                last.clear();
-                last.extend_from_slice(entry.key);
-            }
-            writer.add(entry)?;
-            merge.advance()?;
-            breath.take_sometimes(self, self.reorganisation_rest());
-        }
-        let (_, meta) = writer.finish()?;
-        self.metrics.bytes_sstable.add(meta.len);
-        // After a failed sync nobody knows what of the file is there: stop writing for good.
-        file.sync_data()
-            .map_err(io("sync an SSTable"))
-            .map_err(|error| self.latch_error(error))?;
-        Ok(Part {
-            table: id,
-            place: Place::File,
-            role: Role::Base,
-            epoch: self.epoch,
-            checkpoint: 0,
-            meta: Arc::new(meta),
+    let first_low = chunks[0].range.low.to_vec();
+    let mut new: Vec<NewChunk> = parts
+        .iter()
+        .map(|part| NewChunk {
+            low: part.meta.min_key.clone(),
+            base: vec![part.clone()],
         })
+        .collect();
+    match new.first_mut() {
+        Some(first) => first.low = first_low,
+        None => new.push(NewChunk {
+            low: first_low,
+            base: Vec::new(),
+        }),
     }
+    let counter = match chunks.len() {
+        1 => &context.core.metrics.splits,
+        _ => &context.core.metrics.merges,
+    };
+    let replaced =
+        layout::replace_chunks(context, keyspace, chunks, new, Some(&ordinals), Munks::Keep);
+    let replaced = replaced.inspect_err(|_| remove(&parts))?;
+    for new in &replaced {
+        note_base(new, &views);
+        if streams.iter().any(|stream| *stream.low == *new.range.low) {
+            let now = checkpoint_of(context.core.clock.now());
+            new.joined_at.store(now, Ordering::Relaxed);
+        }
+    }
+    context.core.metrics.rebalances.add(1);
+    counter.add(1);
+    match chunks.len() {
+        1 => trace::event!(
+            DEBUG,
+            "split",
+            chunk = chunks[0].id.0,
+            chunks_after = replaced.len(),
+            bytes = written_bytes,
+            duration_micros = job.micros()
+        ),
+        _ => trace::event!(
+            DEBUG,
+            "merged",
+            chunk = chunks[0].id.0,
+            chunks_after = replaced.len(),
+            bytes = written_bytes,
+            duration_micros = job.micros()
+        ),
+    }
+    Ok(replaced)
+}
+
+/// The views to merge, taken while no run is pending; from here to the end of the rewrite no
+/// run joins the bases.
+fn begin_rewrite(
+    core: &Core,
+    flow: &Flow,
+    keyspace: &KeyspaceState,
+    chunks: &[Arc<Chunk>],
+) -> Result<Vec<Arc<View>>> {
+    let mut guards = layout::latch_without_run(core, flow, keyspace, chunks)?;
+    for writer in &mut guards {
+        writer.rebalancing = true;
+    }
+    Ok(chunks.iter().map(|chunk| chunk.view.load_full()).collect())
+}
+
+fn remove_tables(core: &Core, disk: &Disk, parts: &[Part]) {
+    if core.health.failure().is_none() {
+        for part in parts {
+            let _ = disk.vfs.remove(&table_path(&disk.dir, part.table));
+        }
+    }
+}
+
+/// Where the chunk grows, and how much it holds. Reads everything, if there is no munk.
+pub(crate) fn growth(core: &Core, chunk: &Chunk, view: &View) -> Result<Growth> {
+    let horizon = core.clock.horizon();
+    let dropping = Dropping {
+        horizon: &horizon,
+        // At the bottom versions become zero.
+        bottom: false,
+    };
+    let mut merge = Merge::new(sources_of(chunk, view)?, dropping)?.in_turns(pace::turn(core));
+    let mut growth = Growth::since(chunk.based_at.load(Ordering::Relaxed));
+    let mut last_key: Option<Vec<u8>> = None;
+    let mut breath = Breath::new(core);
+    while let Some(entry) = merge.current() {
+        let bytes = (entry.key.len() + entry.value.len()) as u64;
+        if last_key.as_deref() == Some(entry.key) {
+            growth.add_older(bytes);
+        } else {
+            if entry.kind == Kind::Put {
+                growth.add(entry.key, bytes, checkpoint_of(entry.version));
+            }
+            let last = last_key.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(entry.key);
+        }
+        merge.advance()?;
+        breath.take_sometimes(core, pace::reorganisation_rest(core));
+    }
+    Ok(growth)
+}
+
+/// Merges and writes; the tables are synced, their names with the edit. On an error nothing is
+/// left. Beside the tables the streams around which they were cut.
+fn write_tables(
+    core: &Core,
+    disk: &Disk,
+    chunks: &[Arc<Chunk>],
+    views: &[Arc<View>],
+) -> Result<(Vec<Part>, Vec<Stream>)> {
+    let total: u64 = views.iter().map(|view| data_bytes(view)).sum();
+    let bytes_max = core.options.chunk_bytes_max();
+    let horizon = core.clock.horizon();
+    let mut parts = Vec::new();
+    let mut streams = Vec::new();
+    // Tombstones that hide nothing, and nothing else: there is no need to read them.
+    if horizon.snapshots.is_empty() && views.iter().all(|view| tombstones_only(view)) {
+        return Ok((parts, streams));
+    }
+    let mut fits = total <= bytes_max;
+    if !fits && let ([chunk], [view]) = (chunks, views) {
+        // How much of the log overwrites the base only a look at all of it tells.
+        let growth = growth(core, chunk, view)?;
+        fits = growth.live_bytes() <= bytes_max;
+        if !fits {
+            streams = growth.streams();
+        }
+    }
+    let piece_bytes = match fits {
+        true => u64::MAX / 2,
+        false => bytes_max * 7 / 10,
+    };
+    let ends = |stream: &Stream| [Some(stream.low.clone()), stream.end.clone()];
+    let mut cuts: Vec<Vec<u8>> = streams.iter().flat_map(ends).flatten().collect();
+    cuts.reverse();
+    // Sources of two chunks have disjoint keys, so their order does not matter.
+    let mut sources = Vec::new();
+    for (chunk, view) in chunks.iter().zip(views) {
+        sources.extend(sources_of(chunk, view)?);
+    }
+    let dropping = Dropping {
+        horizon: &horizon,
+        bottom: true,
+    };
+    let result = Merge::new(sources, dropping)
+        .map(|merge| merge.in_turns(pace::turn(core)))
+        .and_then(|mut merge| write_pieces(core, disk, &mut merge, piece_bytes, cuts, &mut parts));
+    if let Err(error) = result {
+        remove_tables(core, disk, &parts);
+        return Err(error);
+    }
+    Ok((parts, streams))
+}
+
+fn write_pieces(
+    core: &Core,
+    disk: &Disk,
+    merge: &mut Merge<'_>,
+    piece_bytes: u64,
+    mut cuts: Vec<Vec<u8>>,
+    parts: &mut Vec<Part>,
+) -> Result<()> {
+    while let Some(entry) = merge.current() {
+        while cuts.pop_if(|cut| **cut <= *entry.key).is_some() {}
+        let id = disk.new_table_id();
+        let path = table_path(&disk.dir, id);
+        let end = cuts.last().map(|cut| &**cut);
+        let written = write_table(core, disk, merge, id, piece_bytes, end);
+        match written {
+            Ok(part) => parts.push(part),
+            Err(error) => {
+                if core.health.failure().is_none() {
+                    let _ = disk.vfs.remove(&path);
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A table of about `bytes_max` bytes, of keys below `end`.
+fn write_table(
+    core: &Core,
+    disk: &Disk,
+    merge: &mut Merge<'_>,
+    id: TableId,
+    bytes_max: u64,
+    end: Option<&[u8]>,
+) -> Result<Part> {
+    let path = table_path(&disk.dir, id);
+    let io = |what| {
+        let path = path.clone();
+        move |source| Error::from(evendb_storage::Error::io(&path, what, source))
+    };
+    let file = disk.vfs.create(&path).map_err(io("create an SSTable"))?;
+    let sink = FileSink {
+        file: file.clone(),
+        at: 0,
+        behind: WriteBehind::default(),
+    };
+    let mut writer = TableWriter::new(sink, id, core.options.table_options());
+    let mut last_key: Option<Vec<u8>> = None;
+    let mut breath = Breath::new(core);
+    while let Some(entry) = merge.current() {
+        let new_key = last_key.as_deref() != Some(entry.key);
+        if new_key {
+            // A record too large for the rest gets a table of its own.
+            let size = (entry.key.len() + entry.value.len()) as u64;
+            let full = writer.bytes_estimate() + size > bytes_max;
+            if last_key.is_some() && (full || end.is_some_and(|end| *entry.key >= *end)) {
+                break;
+            }
+            let last = last_key.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(entry.key);
+        }
+        writer.add(entry)?;
+        merge.advance()?;
+        breath.take_sometimes(core, pace::reorganisation_rest(core));
+    }
+    let (_, meta) = writer.finish()?;
+    core.metrics.bytes_sstable.add(meta.len);
+    // After a failed sync nobody knows what of the file is there: stop writing for good.
+    file.sync_data()
+        .map_err(io("sync an SSTable"))
+        .map_err(|error| core.health.latch(error))?;
+    Ok(Part {
+        table: id,
+        place: Place::File,
+        role: Role::Base,
+        epoch: disk.epoch,
+        checkpoint: 0,
+        meta: Arc::new(meta),
+    })
 }
 
 /// The chunk's base holds what the funks of `views` had; whether it grows is to be seen again.

@@ -14,18 +14,20 @@
 //! Thread safety: one round at a time (upkeep, or whoever settles). Decisions read the outcome
 //! through atomics, at worst of two rounds mixed, which does no harm.
 
-use super::picker::{ChunkStats, Limits, LogBudget, log_bytes_max, log_weight};
-use crate::ballast::BALLAST;
-use crate::chunk::{Chunk, Heat};
+use crate::catalog::Catalog;
+use crate::chunk::Heat;
+use crate::disk_room;
 use crate::engine::Engine;
-use crate::funk::container::GROW_BYTES_MIN;
+use crate::engine::core::Core;
+use crate::engine::disk::Disk;
+use crate::engine::space::Space;
+use crate::engine::work::Work;
+use crate::files::{BALLAST, COMMIT_LOG, CONTAINER, CURRENT, LOCK, STATS};
 use crate::manifest::writer;
 use crate::metrics::SpaceStats;
-use crate::observe;
-use crate::options::Options;
-use crate::recovery::{COMMIT_LOG, CONTAINER, LOCK};
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::picker::{ChunkStats, Limits, log_bytes_max, log_weight};
+use crate::rebalance::{idle, jobs};
+use crate::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// A round comes this long after the last one at the earliest, and takes at most a part of the time.
@@ -36,31 +38,6 @@ const RATE_FLOOR_PART: f64 = 1.0 / 16.0;
 /// Pieces that the container gives back in one turn: each takes some 0.2 ms, or several where the file
 /// system tells the disk.
 const PIECES_MAX: usize = 2;
-
-/// What the last round found.
-#[derive(Default)]
-pub(crate) struct Space {
-    /// [`LogBudget`], the second one as bits of an `f64`; zero before the first round.
-    total_bytes: AtomicU64,
-    sum_sqrt: AtomicU64,
-    /// Added to each chunk's rate, as bits of an `f32`.
-    rate_floor: AtomicU32,
-    /// A round has been, and nobody has given room back since.
-    give_back: AtomicBool,
-    /// Held over a round.
-    last: Mutex<Option<(Instant, Duration)>>,
-    stats: Mutex<SpaceStats>,
-    /// Bytes of a record, on average.
-    record_bytes: AtomicU64,
-    /// Keys and values in tables, obsolete ones included.
-    data_bytes: AtomicU64,
-    chunks: AtomicU64,
-}
-
-/// The most of [`Engine::room_step`].
-fn room_step_max(options: &Options) -> u64 {
-    (options.delta_bytes_max() / 4).max(GROW_BYTES_MIN)
-}
 
 /// Sums over chunks.
 #[derive(Default)]
@@ -81,251 +58,216 @@ struct Sums {
     limits: u64,
 }
 
-impl Space {
-    /// Whether it is time to give room back; the caller does.
-    pub(crate) fn takes_give_back(&self) -> bool {
-        self.give_back.swap(false, Ordering::Relaxed)
-    }
+/// When the last round ended.
+pub(crate) fn last_space_round(space: &Space) -> Option<Instant> {
+    space.last.lock().map(|(at, _)| at)
+}
 
-    /// Whether it is time to, and nobody has begun.
-    pub(crate) fn owes_give_back(&self) -> bool {
-        self.give_back.load(Ordering::Relaxed)
+/// A round if it is time for one, or in any case.
+pub(crate) fn space_round(engine: &Engine, now: bool) {
+    if engine.core.health.failure().is_some() || engine.disk.manifest.is_none() {
+        return;
     }
-
-    /// Chunks there were at the last round.
-    pub(crate) fn chunks(&self) -> u64 {
-        self.chunks.load(Ordering::Relaxed)
+    let mut last = engine.space.last.lock();
+    let pause = last.map_or(Duration::ZERO, |(_, took)| {
+        ROUND_EVERY.max(took * ROUND_TIME_PART)
+    });
+    if !now && last.is_some_and(|(at, _)| at.elapsed() < pause) {
+        return;
     }
-
-    /// What logs may take, if a round has been.
-    pub(crate) fn log_budget(&self) -> Option<LogBudget> {
-        let sum_sqrt = f64::from_bits(self.sum_sqrt.load(Ordering::Relaxed));
-        let total_bytes = self.total_bytes.load(Ordering::Relaxed);
-        (sum_sqrt > 0.0).then_some(LogBudget {
-            total_bytes,
-            sum_sqrt,
-        })
+    let started = Instant::now();
+    let sums = look_at_chunks(&engine.core, &engine.catalog, &engine.work, &engine.space);
+    divide(&engine.core, &engine.space, &sums);
+    let half = engine.core.options.delta_bytes_max() / 2;
+    // A worker's queue is never empty: what is behind by little is no debt.
+    let overdue = sums.overdue.saturating_sub(sums.limits / 8);
+    engine
+        .core
+        .admission
+        .set_debt(overdue, sums.limits.max(half));
+    let kept = engine.core.admission.delta_to_write()
+        + disk_room::room_kept(&engine.core, &engine.disk, &engine.space, &engine.idle).1;
+    if engine.disk.container.free_bytes() > kept {
+        engine.space.give_back.store(true, Ordering::Relaxed);
     }
+    note_space(&engine.disk, &engine.space, &sums);
+    let record_bytes = engine.space.record_bytes.load(Ordering::Relaxed);
+    idle::earn_for_idle(
+        &engine.core,
+        &engine.idle,
+        sums.arrived,
+        record_bytes,
+        sums.live,
+    );
+    *last = Some((Instant::now(), started.elapsed()));
+}
 
-    /// A chunk's rate as the square-root rule takes it.
-    pub(crate) fn update_rate(&self, chunk: &Chunk) -> f32 {
-        Heat::load(&chunk.heat.log_rate) + f32::from_bits(self.rate_floor.load(Ordering::Relaxed))
+fn look_at_chunks(core: &Core, catalog: &Catalog, work: &Work, space: &Space) -> Sums {
+    let mut sums = Sums::default();
+    let limits = jobs::picker_limits(core, space);
+    let chunks = catalog.chunks();
+    sums.chunks = chunks.len() as u64;
+    let arrived: Vec<u64> = chunks
+        .iter()
+        .map(|(_, chunk)| chunk.heat.logged.swap(0, Ordering::Relaxed))
+        .collect();
+    let live_before = space.stats.lock().live_bytes.max(1);
+    let arrived_bytes: u64 = arrived.iter().sum();
+    sums.arrived = arrived_bytes;
+    let share = arrived_bytes as f64 / live_before as f64;
+    let kept = (-share).exp() as f32;
+    for ((_, chunk), arrived) in chunks.iter().zip(arrived) {
+        let rate = Heat::load(&chunk.heat.log_rate) * kept + arrived as f32;
+        chunk.heat.log_rate.store(rate.to_bits(), Ordering::Relaxed);
+        sums.rate += f64::from(rate);
+    }
+    let floor = sums.rate / (chunks.len().max(1) as f64) * RATE_FLOOR_PART;
+    space
+        .rate_floor
+        .store((floor as f32).to_bits(), Ordering::Relaxed);
+    for (_, chunk) in &chunks {
+        if chunk.covered.lock().is_some() {
+            work.push_maintenance(chunk);
+        }
+        let view = chunk.view.load_full();
+        let stats = jobs::own_figures(core, space, chunk, &view);
+        sums.add(&stats, &limits);
+        // Limits move with what the others hold, so a chunk comes above its own by itself.
+        if !stats.appended_in_order && stats.log_bytes > log_bytes_max(&stats, &limits) {
+            work.push_maintenance(chunk);
+        }
+    }
+    sums
+}
+
+/// Feeds the square-root rule.
+fn divide(core: &Core, space: &Space, sums: &Sums) {
+    let Some(amplification) = core.options.log_space_amplification() else {
+        return;
+    };
+    let budget = sums.live as f64 * (amplification - 1.0);
+    let fill = budget / (sums.log as f64).max(1.0);
+    let times = 2.0 * (fill * fill).clamp(0.25, 4.0);
+    space
+        .total_bytes
+        .store((budget * times) as u64, Ordering::Relaxed);
+    space
+        .sum_sqrt
+        .store(sums.weight.to_bits(), Ordering::Relaxed);
+}
+
+/// Reserves room ahead of the puts. A full disk shows in the put that needs it, and what is free
+/// there belongs to those who make room.
+pub(crate) fn room_ahead(engine: &Engine) {
+    if engine.disk.ballast.is_owed() {
+        return;
+    }
+    let wanted = engine.core.admission.delta_to_write()
+        + disk_room::room_kept(&engine.core, &engine.disk, &engine.space, &engine.idle).0;
+    // What is kept back for so much data first.
+    if engine.disk.container.free_bytes() < wanted
+        && disk_room::cover_data(&engine.disk, &engine.catalog, wanted).is_ok()
+        && engine.disk.container.ensure_room(wanted).is_ok()
+    {
+        disk_room::note_disk_room(&engine.disk, &engine.catalog);
     }
 }
 
-impl Engine {
-    /// When the last round ended.
-    pub(crate) fn last_space_round(&self) -> Option<Instant> {
-        self.space.last.lock().map(|(at, _)| at)
+/// Free room of the container that nobody will want soon goes back to the file system.
+/// The bytes that went: while it is some, there may be more.
+pub(crate) fn give_back_room(engine: &Engine) -> u64 {
+    let keep = engine.core.admission.delta_to_write()
+        + disk_room::room_kept(&engine.core, &engine.disk, &engine.space, &engine.idle).1;
+    // A checkpoint that writes to the file waits for a piece, and gets its turn before the next.
+    let rest = |worked: Duration| engine.core.manual() || !engine.work.wait_for_stop(worked);
+    let given = match engine.idle.is_idle(&engine.core.metrics) {
+        true => engine
+            .disk
+            .container
+            .give_excess_back(keep, PIECES_MAX, &rest),
+        false => engine.disk.container.give_back(keep, PIECES_MAX, &rest),
+    };
+    if given > 0 {
+        // Who was told of more room before has had less than what is kept to put into it.
+        let room = engine.disk.container.free_bytes();
+        engine.disk.delta_room.fetch_min(room, Ordering::Relaxed);
     }
+    given
+}
 
-    /// A round if it is time for one, or in any case.
-    pub(crate) fn space_round(&self, now: bool) {
-        if self.failure().is_some() || self.manifest.is_none() {
-            return;
-        }
-        let mut last = self.space.last.lock();
-        let pause = last.map_or(Duration::ZERO, |(_, took)| {
-            ROUND_EVERY.max(took * ROUND_TIME_PART)
-        });
-        if !now && last.is_some_and(|(at, _)| at.elapsed() < pause) {
-            return;
-        }
-        let started = Instant::now();
-        let sums = self.look_at_chunks();
-        self.divide(&sums);
-        let half = self.options.delta_bytes_max() / 2;
-        // A worker's queue is never empty: what is behind by little is no debt.
-        let overdue = sums.overdue.saturating_sub(sums.limits / 8);
-        self.admission.set_debt(overdue, sums.limits.max(half));
-        let kept = self.admission.delta_to_write() + self.room_kept().1;
-        if self.container.free_bytes() > kept {
-            self.space.give_back.store(true, Ordering::Relaxed);
-        }
-        self.note_space(&sums);
-        let record_bytes = self.space.record_bytes.load(Ordering::Relaxed);
-        self.earn_for_idle(sums.arrived, record_bytes, sums.live);
-        *last = Some((Instant::now(), started.elapsed()));
+fn note_space(disk: &Disk, space: &Space, sums: &Sums) {
+    space.chunks.store(sums.chunks, Ordering::Relaxed);
+    space.data_bytes.store(sums.data, Ordering::Relaxed);
+    *space.stats.lock() = space_stats(disk, sums);
+    let record_bytes = sums.live / sums.records.max(1);
+    space.record_bytes.store(record_bytes, Ordering::Relaxed);
+}
+
+/// What a look at the chunks tells; the blocks of files are for who asks.
+fn space_stats(disk: &Disk, sums: &Sums) -> SpaceStats {
+    let (free, punched, _) = disk.container.space();
+    let garbage = sums.data.saturating_sub(sums.live);
+    let log_garbage = sums.log_garbage.min(garbage);
+    SpaceStats {
+        live_bytes: sums.live,
+        garbage_log_bytes: log_garbage,
+        garbage_sstable_bytes: garbage - log_garbage,
+        tombstones: sums.tombstones,
+        container_free_bytes: free,
+        container_punched_bytes: punched,
+        ..SpaceStats::default()
     }
+}
 
-    fn look_at_chunks(&self) -> Sums {
-        let mut sums = Sums::default();
-        let limits = self.picker_limits();
-        let chunks = self.chunks();
-        sums.chunks = chunks.len() as u64;
-        let arrived: Vec<u64> = chunks
-            .iter()
-            .map(|(_, chunk)| chunk.heat.logged.swap(0, Ordering::Relaxed))
-            .collect();
-        let live_before = self.space.stats.lock().live_bytes.max(1);
-        let arrived_bytes: u64 = arrived.iter().sum();
-        sums.arrived = arrived_bytes;
-        let share = arrived_bytes as f64 / live_before as f64;
-        let kept = (-share).exp() as f32;
-        for ((_, chunk), arrived) in chunks.iter().zip(arrived) {
-            let rate = Heat::load(&chunk.heat.log_rate) * kept + arrived as f32;
-            chunk.heat.log_rate.store(rate.to_bits(), Ordering::Relaxed);
-            sums.rate += f64::from(rate);
-        }
-        let floor = sums.rate / (chunks.len().max(1) as f64) * RATE_FLOOR_PART;
-        self.space
-            .rate_floor
-            .store((floor as f32).to_bits(), Ordering::Relaxed);
-        for (_, chunk) in &chunks {
-            if chunk.covered.lock().is_some() {
-                self.work.push_maintenance(chunk);
+/// Whether so many deletions in RAM would free enough on the disk for a checkpoint of their own.
+pub(crate) fn worth_deleting(core: &Core, space: &Space, deletes: u64) -> bool {
+    let bytes = deletes.saturating_mul(space.record_bytes.load(Ordering::Relaxed));
+    bytes > (space.stats.lock().live_bytes / 32).max(core.options.chunk_bytes_max())
+}
+
+/// For [`crate::metrics::Stats`]; the SSTables take `table_bytes`.
+pub(crate) fn fill_space(engine: &Engine, stats: &mut SpaceStats, table_bytes: u64) {
+    *stats = match engine.disk.manifest {
+        Some(_) => *engine.space.stats.lock(),
+        // A reader has no rounds.
+        None => {
+            let limits = jobs::picker_limits(&engine.core, &engine.space);
+            let mut sums = Sums::default();
+            for (_, chunk) in engine.catalog.chunks() {
+                let view = chunk.view.load_full();
+                sums.add(
+                    &jobs::own_figures(&engine.core, &engine.space, &chunk, &view),
+                    &limits,
+                );
             }
-            let view = chunk.view.load_full();
-            let stats = self.own_figures(chunk, &view);
-            sums.add(&stats, &limits);
-            // Limits move with what the others hold, so a chunk comes above its own by itself.
-            if !stats.appended_in_order && stats.log_bytes > log_bytes_max(&stats, &limits) {
-                self.work.push_maintenance(chunk);
-            }
+            space_stats(&engine.disk, &sums)
         }
-        sums
-    }
-
-    /// Feeds the square-root rule.
-    fn divide(&self, sums: &Sums) {
-        let Some(amplification) = self.options.log_space_amplification() else {
-            return;
-        };
-        let budget = sums.live as f64 * (amplification - 1.0);
-        let fill = budget / (sums.log as f64).max(1.0);
-        let times = 2.0 * (fill * fill).clamp(0.25, 4.0);
-        self.space
-            .total_bytes
-            .store((budget * times) as u64, Ordering::Relaxed);
-        self.space
-            .sum_sqrt
-            .store(sums.weight.to_bits(), Ordering::Relaxed);
-    }
-
-    /// Room on the disk that puts may ask for before the next look: so that they find it there,
-    /// and do not wait for a file system that is busy with a checkpoint's writes. In proportion to what
-    /// there is: a small database takes little ahead.
-    pub(crate) fn room_step(&self) -> u64 {
-        let there =
-            self.admission.delta_to_write() + self.space.data_bytes.load(Ordering::Relaxed) / 4;
-        let step = there.clamp(GROW_BYTES_MIN, room_step_max(&self.options));
-        self.container.set_grow_bytes(step);
-        step
-    }
-
-    /// Room that is kept beyond what the deltas need: at least, and at most.
-    pub(super) fn room_kept(&self) -> (u64, u64) {
-        let step = self.room_step();
-        match self.is_idle() {
-            true => (step / 2, step),
-            false => (2 * step, 3 * step),
+    };
+    stats.deletion_pending_bytes = engine.disk.tables.pending_bytes();
+    // The file system knows. What cannot be asked is not counted.
+    let blocks = |name: &str| {
+        let bytes = engine.disk.vfs.allocated_bytes(&engine.disk.dir.join(name));
+        bytes.unwrap_or(0)
+    };
+    stats.commit_log_bytes = blocks(COMMIT_LOG);
+    stats.ballast_bytes = blocks(BALLAST);
+    stats.container_bytes = blocks(CONTAINER);
+    stats.manifest_bytes = match writer::read_current(&*engine.disk.vfs, &engine.disk.dir) {
+        Ok(current) => {
+            let path = writer::manifest_path(&engine.disk.dir, current.id);
+            engine.disk.vfs.allocated_bytes(&path).unwrap_or(0)
         }
-    }
-
-    /// Reserves room ahead of the puts. A full disk shows in the put that needs it, and what is free
-    /// there belongs to those who make room.
-    pub(crate) fn room_ahead(&self) {
-        if self.ballast.is_owed() {
-            return;
-        }
-        let wanted = self.admission.delta_to_write() + self.room_kept().0;
-        // What is kept back for so much data first.
-        if self.container.free_bytes() < wanted
-            && self.cover_data(wanted).is_ok()
-            && self.container.ensure_room(wanted).is_ok()
-        {
-            self.note_disk_room();
-        }
-    }
-
-    /// Free room of the container that nobody will want soon goes back to the file system.
-    /// The bytes that went: while it is some, there may be more.
-    pub(crate) fn give_back_room(&self) -> u64 {
-        let keep = self.admission.delta_to_write() + self.room_kept().1;
-        // A checkpoint that writes to the file waits for a piece, and gets its turn before the next.
-        let rest = |worked: Duration| self.manual() || !self.work.wait_for_stop(worked);
-        let given = match self.is_idle() {
-            true => self.container.give_excess_back(keep, PIECES_MAX, &rest),
-            false => self.container.give_back(keep, PIECES_MAX, &rest),
-        };
-        if given > 0 {
-            // Who was told of more room before has had less than what is kept to put into it.
-            let room = self.container.free_bytes();
-            self.disk_room.fetch_min(room, Ordering::Relaxed);
-        }
-        given
-    }
-
-    fn note_space(&self, sums: &Sums) {
-        self.space.chunks.store(sums.chunks, Ordering::Relaxed);
-        self.space.data_bytes.store(sums.data, Ordering::Relaxed);
-        *self.space.stats.lock() = self.space_stats(sums);
-        let record_bytes = sums.live / sums.records.max(1);
-        self.space
-            .record_bytes
-            .store(record_bytes, Ordering::Relaxed);
-    }
-
-    /// What a look at the chunks tells; the blocks of files are for who asks.
-    fn space_stats(&self, sums: &Sums) -> SpaceStats {
-        let (free, punched, _) = self.container.space();
-        let garbage = sums.data.saturating_sub(sums.live);
-        let log_garbage = sums.log_garbage.min(garbage);
-        SpaceStats {
-            live_bytes: sums.live,
-            garbage_log_bytes: log_garbage,
-            garbage_sstable_bytes: garbage - log_garbage,
-            tombstones: sums.tombstones,
-            container_free_bytes: free,
-            container_punched_bytes: punched,
-            ..SpaceStats::default()
-        }
-    }
-
-    /// Whether so many deletions in RAM would free enough on the disk for a checkpoint of their own.
-    pub(crate) fn worth_deleting(&self, deletes: u64) -> bool {
-        let bytes = deletes.saturating_mul(self.space.record_bytes.load(Ordering::Relaxed));
-        bytes > (self.space.stats.lock().live_bytes / 32).max(self.options.chunk_bytes_max())
-    }
-
-    /// For [`crate::metrics::Stats`]; the SSTables take `table_bytes`.
-    pub(crate) fn fill_space(&self, stats: &mut SpaceStats, table_bytes: u64) {
-        *stats = match self.manifest {
-            Some(_) => *self.space.stats.lock(),
-            // A reader has no rounds.
-            None => {
-                let limits = self.picker_limits();
-                let mut sums = Sums::default();
-                for (_, chunk) in self.chunks() {
-                    let view = chunk.view.load_full();
-                    sums.add(&self.own_figures(&chunk, &view), &limits);
-                }
-                self.space_stats(&sums)
-            }
-        };
-        stats.deletion_pending_bytes = self.tables.pending_bytes();
-        // The file system knows. What cannot be asked is not counted.
-        let blocks = |name: &str| {
-            let bytes = self.vfs.allocated_bytes(&self.dir.join(name));
-            bytes.unwrap_or(0)
-        };
-        stats.commit_log_bytes = blocks(COMMIT_LOG);
-        stats.ballast_bytes = blocks(BALLAST);
-        stats.container_bytes = blocks(CONTAINER);
-        stats.manifest_bytes = match writer::read_current(&*self.vfs, &self.dir) {
-            Ok(current) => blocks(&format!("MANIFEST-{:06}", current.id)),
-            Err(_) => 0,
-        };
-        let small = ["CURRENT", LOCK, observe::live::NAME].map(blocks);
-        stats.disk_bytes = table_bytes
-            + self.tables.pending_file_bytes()
-            + stats.commit_log_bytes
-            + stats.ballast_bytes
-            + stats.container_bytes
-            + stats.manifest_bytes
-            + self.value_extents.allocated_bytes()
-            + small.iter().sum::<u64>();
-    }
+        Err(_) => 0,
+    };
+    let small = [CURRENT, LOCK, STATS].map(blocks);
+    stats.disk_bytes = table_bytes
+        + engine.disk.tables.pending_file_bytes()
+        + stats.commit_log_bytes
+        + stats.ballast_bytes
+        + stats.container_bytes
+        + stats.manifest_bytes
+        + engine.log.value_extents.allocated_bytes()
+        + small.iter().sum::<u64>();
 }
 
 /// What a rewrite of the chunk would leave.

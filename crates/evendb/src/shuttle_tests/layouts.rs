@@ -4,6 +4,8 @@
 use super::explore;
 use super::world::{World, check_rounds, join, key, oracle};
 use crate::plant::Plant;
+use crate::rebalance::munks;
+use crate::worker;
 
 /// Puts, gets and scans while the chunks below them are cut and joined.
 pub(super) fn puts_and_splits() {
@@ -195,9 +197,9 @@ fn as_workers_do() {
             world.spawn(move |world| {
                 for turn in 0..3 {
                     world.maintain(own + turn);
-                    world.engine().munk_round();
-                    world.engine().run_queued_jobs();
-                    world.engine().collect();
+                    munks::munk_round(world.engine());
+                    worker::run_queued_jobs(world.engine());
+                    world.engine().disk.collect(&world.engine().core.health);
                 }
             })
         })
@@ -210,7 +212,7 @@ fn as_workers_do() {
         }
     });
     join([writer, reader].into_iter().chain(workers));
-    world.engine().settle_debt().expect("settles");
+    worker::settle_debt(world.engine()).expect("settles");
     oracle!(world.chunks() > 1, "no split");
     world.finish();
 }

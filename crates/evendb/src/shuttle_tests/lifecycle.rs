@@ -2,9 +2,12 @@
 
 use super::explore;
 use super::world::{World, join, options, oracle};
+use crate::api::keyspace::Keyspace;
+use crate::error::ErrorKind;
 use crate::plant::Plant;
+use crate::rebalance::rewrite;
 use crate::sync::thread;
-use crate::{Durability, ErrorKind, Keyspace};
+use crate::{Durability, checkpoint, worker};
 use evendb_storage::vfs::{CrashMode, Fault, FaultKind, FaultOn};
 use shuttle::rand::Rng;
 
@@ -80,10 +83,14 @@ fn drop_among_everything() {
             let engine = world.engine();
             let chunk = keyspace.state.index.load_full().find(b"a").clone();
             if let Some(_token) = chunk.try_token() {
-                let done = engine.rewrite(&keyspace.state, std::slice::from_ref(&chunk));
+                let done = rewrite::rewrite(
+                    &engine.jobs(),
+                    &keyspace.state,
+                    std::slice::from_ref(&chunk),
+                );
                 is_gone(done.map(drop));
-                engine.manifest().flush(Vec::new()).expect("flushes");
-                engine.collect();
+                engine.disk.manifest().flush(Vec::new()).expect("flushes");
+                engine.disk.collect(&engine.core.health);
             }
         }
     });
@@ -232,7 +239,7 @@ fn failing_disk(kind: FaultKind, on: FaultOn) {
         .collect();
     let checkpoints = world.spawn(move |world| {
         for _ in 0..2 {
-            if let Err(error) = world.engine().checkpoint() {
+            if let Err(error) = checkpoint::checkpoint(world.engine()) {
                 oracle!(refused(&error), "{error}");
             }
         }
@@ -275,7 +282,7 @@ fn full_disk() {
     });
     let checkpoints = world.spawn(move |world| {
         for _ in 0..2 {
-            if let Err(error) = world.engine().checkpoint() {
+            if let Err(error) = checkpoint::checkpoint(world.engine()) {
                 oracle!(no_space(&error), "checkpoint: {error}");
             }
         }
@@ -284,9 +291,11 @@ fn full_disk() {
         for _ in 0..2 {
             let chunk = world.state().index.load_full().find(b"a").clone();
             if let Some(_token) = chunk.try_token()
-                && let Err(error) = world
-                    .engine()
-                    .rewrite(world.state(), std::slice::from_ref(&chunk))
+                && let Err(error) = rewrite::rewrite(
+                    &world.engine().jobs(),
+                    world.state(),
+                    std::slice::from_ref(&chunk),
+                )
             {
                 oracle!(no_space(&error), "rebalance: {error}");
             }
@@ -298,7 +307,10 @@ fn full_disk() {
         world.scan(1, &mut floors);
     });
     join([filler, writer, checkpoints, layout, reader]);
-    oracle!(world.engine().failure().is_none(), "a full disk latched");
+    oracle!(
+        world.engine().core.health.failure().is_none(),
+        "a full disk latched"
+    );
     world.check_crash(CrashMode::Process, &world.floors(), &[]);
     let lost = world.floors();
     world.put(1);
@@ -312,7 +324,7 @@ fn latched_by_a_worker() {
     let world = World::filled(2, Plant::Nothing);
     let worker = world.spawn(|world| {
         let cause = crate::Error::new(ErrorKind::Io, "a reorganising thread panicked");
-        world.engine().latch_error(cause);
+        world.engine().core.health.latch(cause);
     });
     let writer = world.spawn(|world| {
         for _ in 0..2 {
@@ -325,7 +337,7 @@ fn latched_by_a_worker() {
         let _ = world.db().persist();
     });
     let checkpoint = world.spawn(|world| {
-        if let Err(error) = world.engine().checkpoint() {
+        if let Err(error) = checkpoint::checkpoint(world.engine()) {
             oracle!(refused(&error), "{error}");
         }
     });
@@ -357,7 +369,7 @@ fn own_threads() {
         world.get_all(&mut floors);
         world.multi_get(&mut floors);
     });
-    let settler = world.spawn(|world| world.engine().settle_debt().expect("settles"));
+    let settler = world.spawn(|world| worker::settle_debt(world.engine()).expect("settles"));
     join(writers.into_iter().chain([reader, settler]));
     world.check();
     world.check_crash(CrashMode::PowerLossNothing, &world.floors(), &[]);

@@ -3,6 +3,8 @@
 use super::explore;
 use super::world::{World, check_rounds, join, oracle};
 use crate::plant::Plant;
+use crate::rebalance::munks;
+use crate::worker;
 
 /// A munk comes and goes while deltas become durable.
 pub(super) fn munks_and_checkpoints(plant: Plant) {
@@ -201,14 +203,14 @@ fn nothing_left_for_a_munk() {
     });
     let worker = world.spawn(|world| {
         for _ in 0..3 {
-            world.engine().run_queued_jobs();
+            worker::run_queued_jobs(world.engine());
             crate::sync::thread::yield_now();
         }
     });
     join([loader, checkpoints, worker]);
-    world.engine().munk_round();
-    world.engine().run_queued_jobs();
-    for (_, chunk) in world.engine().chunks() {
+    munks::munk_round(world.engine());
+    worker::run_queued_jobs(world.engine());
+    for (_, chunk) in world.engine().catalog.chunks() {
         let view = chunk.view.load_full();
         oracle!(
             !view.frozen.iter().any(|frozen| frozen.durable),

@@ -6,14 +6,18 @@
 //! fall. The oracle's own notes are kept in `std` atomics: they are no steps of a schedule, and
 //! tasks of shuttle run one at a time.
 
+use crate::api::keyspace::Keyspace;
+use crate::api::snapshot::Snapshot;
+use crate::catalog::KeyspaceState;
 use crate::chunk::Chunk;
 use crate::engine::Engine;
-use crate::keyspace::KeyspaceState;
+use crate::error::ErrorKind;
+use crate::options::Options;
 use crate::plant::Plant;
-use crate::read::snapshot::Snapshot;
-use crate::rebalance::layout::{Munks, NewChunk};
+use crate::rebalance::layout::{self, Munks, NewChunk};
+use crate::rebalance::{jobs, munks, rewrite};
 use crate::sync::{Arc, thread};
-use crate::{Db, ErrorKind, Keyspace, LogSearch, Options, Value};
+use crate::{Db, LogSearch, Value, checkpoint};
 use evendb_storage::vfs::{CrashMode, SimVfs};
 use shuttle::rand::Rng;
 use std::mem::ManuallyDrop;
@@ -278,12 +282,12 @@ impl World {
     }
 
     pub(super) fn chunks(&self) -> usize {
-        self.engine().chunks().len()
+        self.engine().catalog.chunks().len()
     }
 
     /// Records in all tables.
     pub(super) fn records(&self) -> u64 {
-        let chunks = self.engine().chunks();
+        let chunks = self.engine().catalog.chunks();
         let entries = chunks.iter().flat_map(|(_, chunk)| {
             let view = chunk.view.load_full();
             let tables = view.funk.tables().map(|table| table.part.meta.entries);
@@ -293,7 +297,7 @@ impl World {
     }
 
     pub(super) fn checkpoint(&self) {
-        self.engine().checkpoint().expect("a checkpoint");
+        checkpoint::checkpoint(self.engine()).expect("a checkpoint");
     }
 
     /// Rewrites the key's chunk, unless somebody is at work on it.
@@ -302,9 +306,9 @@ impl World {
         if let Some(_token) = chunk.try_token()
             && !chunk.latch.lock().retired
         {
-            self.engine().absorb(&chunk);
+            munks::absorb(&self.engine().core, &chunk);
             let chunks = std::slice::from_ref(&chunk);
-            let done = self.engine().rewrite(self.state(), chunks).map(drop);
+            let done = rewrite::rewrite(&self.engine().jobs(), self.state(), chunks).map(drop);
             dropped_is_fine(done);
             self.flush_manifest();
         }
@@ -325,9 +329,14 @@ impl World {
             base: Vec::new(),
         });
         let old = std::slice::from_ref(&chunk);
-        let split =
-            self.engine()
-                .replace_chunks(self.state(), old, new.collect(), None, Munks::Keep);
+        let split = layout::replace_chunks(
+            &self.engine().jobs(),
+            self.state(),
+            old,
+            new.collect(),
+            None,
+            Munks::Keep,
+        );
         dropped_is_fine(split.map(drop));
         self.flush_manifest();
     }
@@ -350,10 +359,10 @@ impl World {
         }
         let adjacent = chunk.range.high.as_deref() == Some(&*next.range.low);
         if adjacent {
-            self.engine().absorb(&chunk);
-            self.engine().absorb(next);
+            munks::absorb(&self.engine().core, &chunk);
+            munks::absorb(&self.engine().core, next);
             let pair = [chunk.clone(), next.clone()];
-            dropped_is_fine(self.engine().rewrite(self.state(), &pair).map(drop));
+            dropped_is_fine(rewrite::rewrite(&self.engine().jobs(), self.state(), &pair).map(drop));
             self.flush_manifest();
         }
     }
@@ -361,7 +370,7 @@ impl World {
     pub(super) fn load(&self, index: usize) {
         let chunk = self.chunk(index);
         if let Some(_token) = chunk.try_token() {
-            self.engine().load_munk(&chunk).expect("loads");
+            munks::load_munk(&self.engine().core, &chunk).expect("loads");
         }
     }
 
@@ -370,26 +379,30 @@ impl World {
         if let Some(_token) = chunk.try_token()
             && !chunk.latch.lock().retired
         {
-            self.engine().absorb(&chunk);
+            munks::absorb(&self.engine().core, &chunk);
         }
     }
 
     pub(super) fn evict(&self, index: usize) {
         let chunk = self.chunk(index);
         if let Some(_token) = chunk.try_token() {
-            self.engine().evict_munk(&chunk);
+            munks::evict_munk(&self.engine().core, &chunk);
         }
     }
 
     /// What a worker would do with the key's chunk, by the figures.
     pub(super) fn maintain(&self, index: usize) {
         let chunk = self.chunk(index);
-        self.engine().maintain(&chunk).expect("maintains");
+        jobs::maintain(self.engine(), &chunk).expect("maintains");
     }
 
     fn flush_manifest(&self) {
-        self.engine().manifest().flush(Vec::new()).expect("flushes");
-        self.engine().collect();
+        self.engine()
+            .disk
+            .manifest()
+            .flush(Vec::new())
+            .expect("flushes");
+        self.engine().disk.collect(&self.engine().core.health);
     }
 
     // The end
@@ -435,7 +448,7 @@ impl World {
         let vfs = disk.fork_state().crash(mode);
         let high: Floors = std::array::from_fn(|key| self.begun[key].load(SeqCst));
         let opened = options(&vfs)
-            .durability(self.engine().options.durability)
+            .durability(self.engine().core.options.durability)
             .open("/db");
         let db = match opened {
             Ok(db) => ManuallyDrop::new(db),

@@ -10,7 +10,8 @@
 //! count until every pin of the moment of replacement is gone.
 
 use super::Arc;
-use super::atomic::{AtomicPtr, Ordering};
+use super::atomic::AtomicPtr;
+use crate::sync::atomic::Ordering;
 
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 pub(crate) use crossbeam_epoch::{Guard, pin};

@@ -9,9 +9,9 @@
 //! that count until every pin of that moment is gone, so a reader may load the pointer and then
 //! raise the count, under a pin of its own.
 
-use super::Arc;
-use super::atomic::{AtomicPtr, Ordering};
-use super::epoch;
+use super::atomic::AtomicPtr;
+use super::{Arc, epoch};
+use crate::sync::atomic::Ordering;
 use std::marker::PhantomData;
 use std::ptr;
 

@@ -6,7 +6,7 @@
 //! who computes without end, it costs the thread a slice of its share: work that is behind must not
 //! ([`Engine::turn`](crate::engine::Engine::turn), decision 0022).
 //!
-//! Not here: resting ([`Breath`](crate::rebalance::breath::Breath)), which leaves the processor to
+//! Not here: resting ([`Breath`](crate::pace::Breath)), which leaves the processor to
 //! those who come later, too.
 
 use super::thread;

@@ -2,8 +2,11 @@
 //! for with a deadline that only a fault reaches.
 
 use super::*;
-use crate::{Db, Durability, LiveStats, Options};
+use crate::engine::staff::{ROLES, ThreadRole};
+use crate::options::Options;
+use crate::{Db, Durability, LiveStats};
 use std::thread::sleep;
+use std::time::Duration;
 
 const STEP: Duration = Duration::from_millis(10);
 
@@ -43,7 +46,7 @@ fn wait_for_rest(db: &Db) {
             && !queue.stirred
     };
     wait_until("rest", || rests() && observe::has_looked_last(db.engine()));
-    let dir = &db.engine().dir;
+    let dir = &db.engine().disk.dir;
     let live = LiveStats::read(dir).expect("reads").expect("is there");
     assert!(live.is_idle());
 }
@@ -120,7 +123,7 @@ fn a_checkpoint_comes_when_it_is_due() {
         wait_until("a checkpoint", || {
             db.stats().checkpoints == u64::from(round)
         });
-        assert!(db.engine().dirty.lock().is_empty());
+        assert!(db.engine().flow.dirty.lock().is_empty());
         wait_for_rest(&db);
     }
     stays_at_rest(&db);
@@ -168,7 +171,9 @@ fn a_failed_database_rests_too() {
     db.put("key", "value").unwrap();
     wait_until("rest", || db.engine().work.is_resting());
     db.engine()
-        .latch_error(Error::new(ErrorKind::Io, "on purpose"));
+        .core
+        .health
+        .latch(Error::new(ErrorKind::Io, "on purpose"));
     wait_until("the failure", || {
         let live = LiveStats::read(dir.path()).unwrap();
         live.is_some_and(|live| {
@@ -206,6 +211,6 @@ fn without_more_threads_nothing_stays_undone() {
     // Threads are to be had again.
     refuses.store(false, Ordering::Relaxed);
     db.put("key", "value").unwrap();
-    wait_until("a helper", || present(&db)[Role::Stats as usize] == 1);
+    wait_until("a helper", || present(&db)[ThreadRole::Stats as usize] == 1);
     db.close().unwrap();
 }

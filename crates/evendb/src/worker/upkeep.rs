@@ -18,12 +18,17 @@
 //! [`Work::stir`]: super::Work::stir
 //! [`Work::stir_gently`]: super::Work::stir_gently
 
-use super::staff::{Reaping, Role};
-use super::{TICK, Work};
+use super::staff::Reaping;
 use crate::engine::Engine;
-use crate::observe;
+use crate::engine::core::Core;
+use crate::engine::disk::Disk;
+use crate::engine::staff::ThreadRole;
+use crate::engine::work::{TICK, Work};
+use crate::rebalance::{idle, munks, space};
 use crate::sync::atomic::Ordering;
 use crate::sync::epoch;
+use crate::worker::{self, staff};
+use crate::{checkpoint, disk_room, full_disk, log_room, memory_shares, observe};
 use std::time::{Duration, Instant};
 
 /// Between two looks while puts wait for memory that readers may still have pinned.
@@ -74,13 +79,13 @@ pub(super) fn run(engine: &Engine) {
             return;
         };
         engine.work.turn_begins();
-        if engine.failure().is_some() {
+        if engine.core.health.failure().is_some() {
             upkeep.give_up(engine);
             continue;
         }
-        engine.grow_log_ahead();
+        log_room::grow_log_ahead(&engine.core, &engine.disk, &engine.log);
         upkeep.checkpoint_if_due(engine, &wanted);
-        if engine.admission.is_waited_for() {
+        if engine.core.admission.is_waited_for() {
             epoch::collect();
         }
         if upkeep.last_round.elapsed() >= TICK {
@@ -95,7 +100,7 @@ impl Work {
     fn wait_for_tick(&self, engine: &Engine) -> Option<Wanted> {
         let mut queue = self.queue.lock();
         if !queue.stop && !self.is_wanted(&queue) {
-            let tick = match engine.admission.is_waited_for() {
+            let tick = match engine.core.admission.is_waited_for() {
                 true => TICK_WAITING,
                 false => TICK,
             };
@@ -115,7 +120,7 @@ impl Upkeep {
     fn new(engine: &Engine) -> Upkeep {
         let now = Instant::now();
         Upkeep {
-            interval: match engine.commit_log {
+            interval: match engine.log.commit_log {
                 Some(_) => CHECKPOINT_INTERVAL,
                 None => CHECKPOINT_INTERVAL_RELAXED,
             },
@@ -133,11 +138,12 @@ impl Upkeep {
 
     fn checkpoint_if_due(&mut self, engine: &Engine, wanted: &Wanted) {
         // Who noted it during the last checkpoint may have found room that came free since.
-        let is_full =
-            engine.work.half_full.swap(false, Ordering::Relaxed) && engine.admission.half_full();
+        let is_full = engine.work.half_full.swap(false, Ordering::Relaxed)
+            && engine.core.admission.half_full();
         // Those who came before the last one moved the version are served by it.
-        let is_wanted = wanted.checkpoint || is_full || wanted.awaited > *engine.completed.lock();
-        let deletes = engine.metrics.deletes.get();
+        let is_wanted =
+            wanted.checkpoint || is_full || wanted.awaited > *engine.flow.completed.lock();
+        let deletes = engine.core.metrics.deletes.get();
         if !is_wanted
             && self
                 .checkpoint_due(engine)
@@ -147,27 +153,27 @@ impl Upkeep {
         }
         self.deletes_before = deletes;
         // A failure has latched; a full disk is tried again, after those have been told that wait.
-        if let Err(error) = engine.checkpoint()
-            && engine.failure().is_none()
-            && !engine.retry_checkpoint(wanted.awaited > 0)
-            && engine.failure().is_none()
+        if let Err(error) = checkpoint::checkpoint(engine)
+            && engine.core.health.failure().is_none()
+            && !full_disk::retry_checkpoint(engine, wanted.awaited > 0)
+            && engine.core.health.failure().is_none()
         {
-            engine.refuse_waiting(&error);
+            full_disk::refuse_waiting(&engine.core, &engine.disk, &engine.flow, &error);
             engine.work.wait_for_stop(TICK);
-            engine.request_checkpoint();
+            engine.work.want_checkpoint();
         }
         self.last_checkpoint = Instant::now();
-        engine.collect_memory();
+        engine.disk.collect_memory(&engine.core.health);
     }
 
     /// When time alone asks for a checkpoint; none while nothing is dirty.
     fn checkpoint_due(&self, engine: &Engine) -> Option<Instant> {
-        if engine.dirty.lock().is_empty() {
+        if engine.flow.dirty.lock().is_empty() {
             return None;
         }
         // What was deleted is given back soon, not with the next checkpoint that puts ask for.
-        let deletes = engine.metrics.deletes.get() - self.deletes_before;
-        let interval = match engine.worth_deleting(deletes) {
+        let deletes = engine.core.metrics.deletes.get() - self.deletes_before;
+        let interval = match space::worth_deleting(&engine.core, &engine.space, deletes) {
             true => self.interval.min(DELETION_INTERVAL),
             false => self.interval,
         };
@@ -177,21 +183,22 @@ impl Upkeep {
     /// One look at everything.
     fn round(&mut self, engine: &Engine) {
         self.last_round = Instant::now();
-        engine.room_ahead();
-        engine.tend_memory();
+        space::room_ahead(engine);
+        memory_shares::tend_memory(engine);
         let since = self.last_munk_round.elapsed();
-        if engine.munk_round_due(since) {
+        if munks::munk_round_due(&engine.core, &engine.log, &engine.caches, since) {
             self.last_munk_round = Instant::now();
-            engine.munk_round();
+            munks::munk_round(engine);
         }
-        engine.space_round(false);
-        engine.idle_round();
-        engine.collect_memory();
-        if engine.ballast.is_owed() {
-            engine.tend_ballast();
+        space::space_round(engine, false);
+        idle::idle_round(engine);
+        engine.disk.collect_memory(&engine.core.health);
+        if engine.disk.ballast.is_owed() {
+            disk_room::tend_ballast(&engine.core, &engine.disk, &engine.catalog, &engine.work);
         }
-        let activity = engine.activity();
-        let is_active = activity != self.activity || engine.owes_upkeep();
+        let activity = activity(&engine.core);
+        let is_active =
+            activity != self.activity || owes_upkeep(&engine.core, &engine.disk, &engine.work);
         self.activity = activity;
         self.quiet += 1;
         if is_active {
@@ -203,28 +210,28 @@ impl Upkeep {
     /// Sees to it that those are there who have something to do, or does it for them.
     fn call_others(&mut self, engine: &Engine, is_active: bool) {
         let work = &engine.work;
-        if work.lacks_worker() && !work.call(Role::Worker) {
-            engine.run_queued_jobs();
+        if work.lacks_worker() && !work.call(ThreadRole::Worker) {
+            worker::run_queued_jobs(engine);
         }
         // While calls come it also looks after the heap.
-        if (is_active || engine.owes_reaper()) && !work.call(Role::Reaper) {
+        if (is_active || staff::owes_reaper(engine)) && !work.call(ThreadRole::Reaper) {
             while self.reaping.turn(engine) && !engine.work.wait_for_stop(Duration::ZERO) {}
         }
-        let log = engine.commit_log.as_ref();
+        let log = engine.log.commit_log.as_ref();
         if log.is_some_and(|log| log.is_untended()) {
             // Puts take its page faults then.
-            work.call(Role::Log);
+            work.call(ThreadRole::Log);
         }
-        if is_active && !engine.options.stats_interval.is_zero() {
+        if is_active && !engine.core.options.stats_interval.is_zero() {
             // Without it the figures are those of the last rest.
-            work.call(Role::Stats);
+            work.call(ThreadRole::Stats);
         }
     }
 
     /// The database has failed: nothing is left to do but to say so, and to wait for the end.
     fn give_up(&mut self, engine: &Engine) {
         engine.work.half_full.store(false, Ordering::Relaxed);
-        if !engine.options.stats_interval.is_zero() && !engine.work.call(Role::Stats) {
+        if !engine.core.options.stats_interval.is_zero() && !engine.work.call(ThreadRole::Stats) {
             observe::last_look(engine);
         }
         self.quiet = QUIET_ROUNDS;
@@ -233,28 +240,30 @@ impl Upkeep {
     /// Whether rounds may end for now. Of a large database the rounds that look at all chunks are rarer:
     /// they must have seen what came.
     fn may_rest(&self, engine: &Engine) -> bool {
-        if engine.failure().is_some() {
+        if engine.core.health.failure().is_some() {
             return self.quiet >= QUIET_ROUNDS;
         }
         self.quiet >= QUIET_ROUNDS
             && self.last_munk_round > self.last_active
-            && engine.last_space_round() > Some(self.last_active)
-            && !engine.owes_upkeep()
+            && space::last_space_round(&engine.space) > Some(self.last_active)
+            && !owes_upkeep(&engine.core, &engine.disk, &engine.work)
     }
 
     /// Waits, if after a last look there is nothing to do still.
     fn rest(&mut self, engine: &Engine) {
         engine.work.begin_rest();
         let mut until = None;
-        if engine.failure().is_none() {
+        if engine.core.health.failure().is_none() {
             self.call_others(engine, false);
-            if engine.owes_upkeep() || engine.activity() != self.activity {
+            if owes_upkeep(&engine.core, &engine.disk, &engine.work)
+                || activity(&engine.core) != self.activity
+            {
                 engine.work.stir();
             }
             until = self.next_look(engine);
         }
         engine.work.staff.sweep();
-        if !engine.work.has(Role::Stats) && !observe::has_looked_last(engine) {
+        if !engine.work.has(ThreadRole::Stats) && !observe::has_looked_last(engine) {
             observe::last_look(engine);
         }
         engine.work.rest(until);
@@ -265,28 +274,30 @@ impl Upkeep {
 
     /// When something is due that nobody will stir for.
     fn next_look(&self, engine: &Engine) -> Option<Instant> {
-        let held = (engine.tables.pending_bytes() > 0).then(|| Instant::now() + HELD_INTERVAL);
-        [self.checkpoint_due(engine), engine.idle_due(), held]
-            .into_iter()
-            .flatten()
-            .min()
+        let held = (engine.disk.tables.pending_bytes() > 0).then(|| Instant::now() + HELD_INTERVAL);
+        [
+            self.checkpoint_due(engine),
+            idle::idle_due(&engine.core, &engine.idle),
+            held,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 }
 
-impl Engine {
-    /// Changes with everything that is done: by calls, by jobs, by checkpoints.
-    fn activity(&self) -> u64 {
-        let metrics = &self.metrics;
-        let others = [&metrics.scans, &metrics.munk_loads, &metrics.munk_evictions];
-        let others: u64 = others.iter().map(|count| count.get()).sum();
-        metrics
-            .operations()
-            .wrapping_add(self.jobs_done())
-            .wrapping_add(others)
-    }
+/// Changes with everything that is done: by calls, by jobs, by checkpoints.
+fn activity(core: &Core) -> u64 {
+    let metrics = &core.metrics;
+    let others = [&metrics.scans, &metrics.munk_loads, &metrics.munk_evictions];
+    let others: u64 = others.iter().map(|count| count.get()).sum();
+    metrics
+        .operations()
+        .wrapping_add(core.metrics.jobs_done())
+        .wrapping_add(others)
+}
 
-    /// Whether there is work that the next rounds have to look after.
-    fn owes_upkeep(&self) -> bool {
-        self.work.is_busy() || self.ballast.is_owed() || self.admission.is_waited_for()
-    }
+/// Whether there is work that the next rounds have to look after.
+fn owes_upkeep(core: &Core, disk: &Disk, work: &Work) -> bool {
+    work.is_busy() || disk.ballast.is_owed() || core.admission.is_waited_for()
 }

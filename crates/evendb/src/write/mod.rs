@@ -7,79 +7,31 @@
 //! announcing and withdrawing the writer waits only for older announced operations and the ring
 //! latch (I9).
 
-pub(crate) mod admission;
-pub(crate) mod commit_log;
-mod log_room;
-pub(crate) mod payload;
-pub(crate) mod value_extents;
-
+use crate::admission::Refused;
 use crate::ballast::Need;
-use crate::chunk::record::{BatchStamp, RecordRef};
 use crate::chunk::{ChargedDelta, Chunk, Heat, Writer};
+use crate::commit_log::{CommitLog, Lsn};
 use crate::engine::Engine;
+use crate::engine::core::Core;
+use crate::engine::disk::Disk;
+use crate::engine::flow::Flow;
+use crate::engine::log::Log;
+use crate::engine::work::Work;
 use crate::error::{Error, ErrorKind, Result};
-use crate::keyspace::KeyspaceState;
 use crate::metrics::sample;
+use crate::op::{COUNTED_BYTES, Op, deletes_only, memory_bytes};
 use crate::options::Durability;
+use crate::payload::{self, Encoded};
 use crate::plant::planted;
+use crate::record::BatchStamp;
 use crate::sync::{Arc, MutexGuard, epoch};
-use crate::trace;
 use crate::version::clock::checkpoint_of;
-use admission::Refused;
-use commit_log::{CommitLog, Lsn};
+use crate::{checkpoint, disk_room, full_disk, log_room, trace, worker};
 use evendb_storage::{Kind, Version};
-use payload::Encoded;
 use smallvec::SmallVec;
-
-/// Longest key, in bytes.
-pub(crate) const KEY_BYTES_MAX: usize = 65_535;
-
-/// What a record counts beside its key and value towards the largest write: about what is kept with it in
-/// memory. A number of the interface, said in its documentation; what is reserved is counted exactly.
-const COUNTED_BYTES: u64 = 64;
-
-/// One record to write.
-pub(crate) struct Op<'a> {
-    pub(crate) keyspace: &'a KeyspaceState,
-    pub(crate) record: RecordRef,
-}
-
-/// What a record takes of a page of its delta: 11 bytes where the page is full, 21 where a split has just
-/// halved it, and a little of the directory. The first records of a delta take more, which is charged
-/// when they are linked.
-const INDEX_BYTES: u64 = 24;
-
-/// What is reserved for a record: itself and its part of the delta's pages.
-pub(crate) fn memory_bytes(record: &RecordRef) -> u64 {
-    record.memory_bytes() as u64 + INDEX_BYTES
-}
 
 type Chunks = SmallVec<[Arc<Chunk>; 1]>;
 type Guards<'a> = SmallVec<[MutexGuard<'a, Writer>; 1]>;
-
-/// Whether `ops` give space back in the end: those may use what is kept back for a full disk.
-pub(crate) fn deletes_only(ops: &[Op<'_>]) -> bool {
-    ops.iter().all(|op| op.record.kind() == Kind::Delete)
-}
-
-/// Rejects keys and values that are over the limits.
-pub(crate) fn check_limits(key: &[u8], value: &[u8]) -> Result<()> {
-    if key.len() > KEY_BYTES_MAX {
-        let message = format!(
-            "a key of {} bytes; at most {KEY_BYTES_MAX} are allowed",
-            key.len()
-        );
-        return Err(Error::new(ErrorKind::KeyTooLarge, message));
-    }
-    if u32::try_from(value.len()).is_err() {
-        let message = format!(
-            "a value of {} bytes; at most 4 GiB - 1 are allowed",
-            value.len()
-        );
-        return Err(Error::new(ErrorKind::ValueTooLarge, message));
-    }
-    Ok(())
-}
 
 /// What admission reserved for a write, given back if the write does not happen.
 struct Reserved<'a> {
@@ -96,7 +48,7 @@ impl Reserved<'_> {
         let held = self.delta_bytes + before;
         if after > held {
             // A page grew by more than its share: charged afterwards, it was never refusable.
-            self.engine.admission.adopt(0, after - held);
+            self.engine.core.admission.adopt(0, after - held);
         }
         self.delta_bytes = held.saturating_sub(after);
     }
@@ -106,320 +58,331 @@ impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         if self.ring_bytes > 0 || self.delta_bytes > 0 {
             self.engine
+                .core
                 .admission
                 .return_unused(self.ring_bytes, self.delta_bytes);
         }
     }
 }
 
-impl Engine {
-    /// Writes `ops` as one: sorted by (keyspace, key), each key once.
-    pub(crate) fn write(&self, ops: &mut [Op<'_>], durability: Durability) -> Result<()> {
-        if ops.is_empty() {
-            return Ok(());
-        }
-        self.check_writable()?;
-        let durability = durability.max(self.options.durability);
-        if durability == Durability::Sync {
-            self.settle_inherited()?;
-        }
-        let started = sample();
-        let payload_bytes = payload::bytes(ops);
-        self.check_batch_size(ops)?;
-        let delta_bytes: u64 = ops.iter().map(|op| memory_bytes(&op.record)).sum();
-        let encoded = self.encode(ops, payload_bytes, durability)?;
-        let ring_bytes = match &self.commit_log {
-            Some(_) => CommitLog::record_bytes(encoded.len()),
-            None => 0,
-        };
-        self.admit(ring_bytes, delta_bytes, deletes_only(ops))
-            .inspect_err(|_| self.discard(&encoded))?;
-        let reserved = Reserved {
-            engine: self,
-            ring_bytes,
-            delta_bytes,
-        };
-        let written = self.write_admitted(ops, &encoded, reserved, started);
-        let (end, version) = written.inspect_err(|_| self.discard(&encoded))?;
-        self.count_written(ops, ring_bytes);
-        self.wait_for_durability(end, version, durability)
+/// Writes `ops` as one: sorted by (keyspace, key), each key once.
+pub(crate) fn write(engine: &Engine, ops: &mut [Op<'_>], durability: Durability) -> Result<()> {
+    if ops.is_empty() {
+        return Ok(());
     }
-
-    /// Refuses a record that could not be written even alone.
-    pub(crate) fn check_value_size(&self, key_len: usize, value_len: usize) -> Result<()> {
-        let bytes_max = self.options.memory_budget / 4 - COUNTED_BYTES;
-        if (key_len + value_len) as u64 <= bytes_max {
-            return Ok(());
-        }
-        let message = format!(
-            "a value of {value_len} bytes with a key of {key_len}; together they may have {bytes_max}, which is \
-             a quarter of the memory budget less {COUNTED_BYTES}: cut the value, or raise the budget"
-        );
-        Err(Error::new(ErrorKind::ValueTooLarge, message))
+    engine.core.health.check_writable()?;
+    let durability = durability.max(engine.core.options.durability);
+    if durability == Durability::Sync {
+        checkpoint::take_inherited(engine)?;
     }
+    let started = sample();
+    let payload_bytes = payload::bytes(ops);
+    check_batch_size(&engine.core, ops)?;
+    let delta_bytes: u64 = ops.iter().map(|op| memory_bytes(&op.record)).sum();
+    let encoded = encode(engine, ops, payload_bytes, durability)?;
+    let ring_bytes = match &engine.log.commit_log {
+        Some(_) => CommitLog::record_bytes(encoded.len()),
+        None => 0,
+    };
+    admit(engine, ring_bytes, delta_bytes, deletes_only(ops))
+        .inspect_err(|_| discard(&engine.core, &engine.log, &encoded))?;
+    let reserved = Reserved {
+        engine,
+        ring_bytes,
+        delta_bytes,
+    };
+    let written = write_admitted(engine, ops, &encoded, reserved, started);
+    let (end, version) = written.inspect_err(|_| discard(&engine.core, &engine.log, &encoded))?;
+    count_written(&engine.core, ops, ring_bytes);
+    wait_for_durability(engine, end, version, durability)
+}
 
-    /// Refuses what is too much at once. Each record alone was checked.
-    fn check_batch_size(&self, ops: &[Op<'_>]) -> Result<()> {
-        if ops.len() == 1 {
-            return Ok(());
-        }
-        let counted =
-            |op: &Op<'_>| (op.record.key().len() + op.record.value().len()) as u64 + COUNTED_BYTES;
-        let bytes: u64 = ops.iter().map(counted).sum();
-        let bytes_max = self.options.memory_budget / 4;
-        if bytes <= bytes_max {
-            return Ok(());
-        }
-        let message = format!(
-            "a batch that counts {bytes} bytes, for each of its {} records key, value and {COUNTED_BYTES}; \
-             {bytes_max}, a quarter of the memory budget, is the most: commit it in parts, or raise the \
-             budget",
-            ops.len()
-        );
-        Err(Error::new(ErrorKind::BatchTooLarge, message))
+/// Refuses a record that could not be written even alone.
+pub(crate) fn check_value_size(core: &Core, key_len: usize, value_len: usize) -> Result<()> {
+    let bytes_max = core.options.memory_budget / 4 - COUNTED_BYTES;
+    if (key_len + value_len) as u64 <= bytes_max {
+        return Ok(());
     }
+    let message = format!(
+        "a value of {value_len} bytes with a key of {key_len}; together they may have {bytes_max}, which is \
+         a quarter of the memory budget less {COUNTED_BYTES}: cut the value, or raise the budget"
+    );
+    Err(Error::new(ErrorKind::ValueTooLarge, message))
+}
 
-    fn count_written(&self, ops: &[Op<'_>], ring_bytes: u64) {
-        let mut bytes = 0;
-        let mut deletes = 0;
-        for op in ops {
-            bytes += (op.record.key().len() + op.record.value().len()) as u64;
-            deletes += u64::from(op.record.kind() == Kind::Delete);
-        }
-        let metrics = &self.metrics;
-        metrics.bytes_user.add(bytes);
-        metrics.bytes_commit_log.add(ring_bytes);
-        metrics.puts.add(ops.len() as u64 - deletes);
-        if deletes > 0 {
-            metrics.deletes.add(deletes);
-        }
-        if ops.len() > 1 {
-            metrics.batches.add(1);
-        }
+/// Refuses what is too much at once. Each record alone was checked.
+fn check_batch_size(core: &Core, ops: &[Op<'_>]) -> Result<()> {
+    if ops.len() == 1 {
+        return Ok(());
     }
-
-    /// The body for the commit log; one that does not fit goes to a value extent first.
-    fn encode(
-        &self,
-        ops: &[Op<'_>],
-        payload_bytes: u64,
-        durability: Durability,
-    ) -> Result<Encoded> {
-        let Some(_) = &self.commit_log else {
-            return Ok(Encoded::empty());
-        };
-        if self.log_takes(payload_bytes) {
-            return Ok(Encoded::inline(ops));
-        }
-        let sync_first = durability == Durability::Sync;
-        let write = || {
-            let id = self.new_id();
-            Ok(self.value_extents.write(id, ops, sync_first)?)
-        };
-        let encoded = match deletes_only(ops) {
-            true => self.with_ballast(Need::Deletes, write)?,
-            false => {
-                self.check_ballast()?;
-                write()?
-            }
-        };
-        self.metrics.bytes_value_extents.add(payload_bytes);
-        if encoded.extent_name().is_some_and(|name| name.is_synced) {
-            let names = self.value_extents.sync_names();
-            names.map_err(|error| self.latch_error(error.into()))?;
-        }
-        Ok(encoded)
+    let counted =
+        |op: &Op<'_>| (op.record.key().len() + op.record.value().len()) as u64 + COUNTED_BYTES;
+    let bytes: u64 = ops.iter().map(counted).sum();
+    let bytes_max = core.options.memory_budget / 4;
+    if bytes <= bytes_max {
+        return Ok(());
     }
+    let message = format!(
+        "a batch that counts {bytes} bytes, for each of its {} records key, value and {COUNTED_BYTES}; \
+         {bytes_max}, a quarter of the memory budget, is the most: commit it in parts, or raise the \
+         budget",
+        ops.len()
+    );
+    Err(Error::new(ErrorKind::BatchTooLarge, message))
+}
 
-    /// The extent, if there is one, that a write did not come to name.
-    fn discard(&self, encoded: &Encoded) {
-        // After a failure it is not known what the disk names.
-        if self.failure().is_none() {
-            self.value_extents.discard(encoded);
-        }
+fn count_written(core: &Core, ops: &[Op<'_>], ring_bytes: u64) {
+    let mut bytes = 0;
+    let mut deletes = 0;
+    for op in ops {
+        bytes += (op.record.key().len() + op.record.value().len()) as u64;
+        deletes += u64::from(op.record.kind() == Kind::Delete);
     }
-
-    fn write_admitted(
-        &self,
-        ops: &mut [Op<'_>],
-        encoded: &Encoded,
-        reserved: Reserved<'_>,
-        started: Option<std::time::Instant>,
-    ) -> Result<(Lsn, Version)> {
-        loop {
-            let chunks = find_chunks(ops);
-            let mut guards: Guards<'_> = chunks.iter().map(|chunk| self.latch(chunk)).collect();
-            if guards.iter().any(|writer| writer.retired) {
-                continue;
-            }
-            let written = self.write_latched(ops, encoded, reserved, &chunks, &mut guards);
-            drop(guards);
-            if let Some(started) = started {
-                let pause = started.elapsed().as_nanos() as u64;
-                self.metrics.pauses.put(pause);
-            }
-            return written;
-        }
+    let metrics = &core.metrics;
+    metrics.bytes_user.add(bytes);
+    metrics.bytes_commit_log.add(ring_bytes);
+    metrics.puts.add(ops.len() as u64 - deletes);
+    if deletes > 0 {
+        metrics.deletes.add(deletes);
     }
-
-    /// A chunk's latch; only who must wait for it takes a clock.
-    fn latch<'c>(&self, chunk: &'c Chunk) -> MutexGuard<'c, Writer> {
-        match chunk.latch.try_lock() {
-            Some(guard) => guard,
-            None => self.metrics.pauses.chunk.time(|| chunk.latch.lock()),
-        }
+    if ops.len() > 1 {
+        metrics.batches.add(1);
     }
+}
 
-    /// Announce, log, link, withdraw: the caller holds the latches of all chunks concerned.
-    fn write_latched(
-        &self,
-        ops: &mut [Op<'_>],
-        encoded: &Encoded,
-        reserved: Reserved<'_>,
-        chunks: &Chunks,
-        guards: &mut Guards<'_>,
-    ) -> Result<(Lsn, Version)> {
-        let announcement = loop {
-            for (chunk, writer) in chunks.iter().zip(guards.iter_mut()) {
-                self.make_dirty(chunk, writer);
-            }
-            let announcement = self.clock.announce();
-            self.check_writable()?;
-            if let Some(op) = ops.iter().find(|op| op.keyspace.is_dropped()) {
-                return Err(op.keyspace.dropped_error());
-            }
-            let checkpoint = checkpoint_of(announcement.version());
-            if guards
-                .iter()
-                .all(|writer| writer.active.checkpoint() == checkpoint)
-                || planted!(self.options, NoFreeze)
-            {
-                break announcement;
-            }
-            // A checkpoint began: its delta is complete. Freezing under an announcement would hold
-            // the checkpoint up, so withdraw first.
-            drop(announcement);
-            for (chunk, writer) in chunks.iter().zip(guards.iter_mut()) {
-                if writer.active.checkpoint() < checkpoint {
-                    let freeze = || chunk.freeze(writer, checkpoint, &self.admission);
-                    self.metrics.pauses.freeze.time(freeze);
-                }
-            }
-        };
-        let version = announcement.version();
-        let stamp = (ops.len() > 1).then(|| BatchStamp::new(version));
-        for op in ops.iter_mut() {
-            match &stamp {
-                Some(stamp) => op.record.set_stamp(stamp),
-                None => op.record.set_version(version),
-            }
+/// The body for the commit log; one that does not fit goes to a value extent first.
+fn encode(
+    engine: &Engine,
+    ops: &[Op<'_>],
+    payload_bytes: u64,
+    durability: Durability,
+) -> Result<Encoded> {
+    let (core, disk, log) = (&engine.core, &engine.disk, &engine.log);
+    let Some(_) = &log.commit_log else {
+        return Ok(Encoded::empty());
+    };
+    if log_room::log_takes(core, disk, log, payload_bytes) {
+        return Ok(Encoded::inline(ops));
+    }
+    let sync_first = durability == Durability::Sync;
+    let write = || Ok(log.value_extents.write(disk.new_id(), ops, sync_first)?);
+    let encoded = match deletes_only(ops) {
+        true => disk_room::with_ballast(disk, Need::Deletes, write)?,
+        false => {
+            disk_room::check_ballast(core, disk, &engine.catalog)?;
+            write()?
         }
-        let end = match &self.commit_log {
-            Some(log) => log
-                .append(version, &encoded.parts(ops))
-                .map_err(|error| self.latch_error(error.into()))?,
-            None => Lsn(0),
-        };
-        self.value_extents.note(encoded, end);
-        let deltas: SmallVec<[Arc<ChargedDelta>; 1]> =
-            guards.iter().map(|writer| writer.active.clone()).collect();
-        let before: u64 = deltas.iter().map(|delta| delta.bytes() as u64).sum();
-        if planted!(self.options, EarlyStamp)
-            && let Some(stamp) = &stamp
+    };
+    core.metrics.bytes_value_extents.add(payload_bytes);
+    if encoded.extent_name().is_some_and(|name| name.is_synced) {
+        let names = log.value_extents.sync_names();
+        names.map_err(|error| core.health.latch(error.into()))?;
+    }
+    Ok(encoded)
+}
+
+/// The extent, if there is one, that a write did not come to name.
+fn discard(core: &Core, log: &Log, encoded: &Encoded) {
+    // After a failure it is not known what the disk names.
+    if core.health.may_remove() {
+        log.value_extents.discard(encoded);
+    }
+}
+
+/// Why admission was refused: closed, or failed, or the disk is full.
+fn refusal(core: &Core, disk: &Disk, refused: Refused) -> Error {
+    match (core.health.check_healthy(), refused) {
+        (Err(error), _) => error,
+        (Ok(()), Refused::Dismissed) => disk.full_disk.last_error(&disk.dir),
+        (Ok(()), Refused::Cancelled) => Error::closed(),
+    }
+}
+
+fn write_admitted(
+    engine: &Engine,
+    ops: &mut [Op<'_>],
+    encoded: &Encoded,
+    reserved: Reserved<'_>,
+    started: Option<std::time::Instant>,
+) -> Result<(Lsn, Version)> {
+    loop {
+        let chunks = find_chunks(ops);
+        let mut guards: Guards<'_> = chunks
+            .iter()
+            .map(|chunk| latch(&engine.core, chunk))
+            .collect();
+        if guards.iter().any(|writer| writer.retired) {
+            continue;
+        }
+        let written = write_latched(engine, ops, encoded, reserved, &chunks, &mut guards);
+        drop(guards);
+        if let Some(started) = started {
+            let pause = started.elapsed().as_nanos() as u64;
+            engine.core.metrics.pauses.put(pause);
+        }
+        return written;
+    }
+}
+
+/// A chunk's latch; only who must wait for it takes a clock.
+fn latch<'c>(core: &Core, chunk: &'c Chunk) -> MutexGuard<'c, Writer> {
+    match chunk.latch.try_lock() {
+        Some(guard) => guard,
+        None => core.metrics.pauses.chunk.time(|| chunk.latch.lock()),
+    }
+}
+
+/// Announce, log, link, withdraw: the caller holds the latches of all chunks concerned.
+fn write_latched(
+    engine: &Engine,
+    ops: &mut [Op<'_>],
+    encoded: &Encoded,
+    reserved: Reserved<'_>,
+    chunks: &Chunks,
+    guards: &mut Guards<'_>,
+) -> Result<(Lsn, Version)> {
+    let announcement = loop {
+        for (chunk, writer) in chunks.iter().zip(guards.iter_mut()) {
+            make_dirty(&engine.core, &engine.flow, &engine.work, chunk, writer);
+        }
+        let announcement = engine.core.clock.announce();
+        engine.core.health.check_writable()?;
+        if let Some(op) = ops.iter().find(|op| op.keyspace.is_dropped()) {
+            return Err(op.keyspace.dropped_error());
+        }
+        let checkpoint = checkpoint_of(announcement.version());
+        if guards
+            .iter()
+            .all(|writer| writer.active.checkpoint() == checkpoint)
+            || planted!(engine.core.options, NoFreeze)
         {
-            stamp.commit();
+            break announcement;
         }
-        let mut at = 0;
-        for op in ops.iter() {
-            at += chunks[at..]
-                .iter()
-                .position(|chunk| {
-                    chunk.keyspace == op.keyspace.id && chunk.range.contains(op.record.key())
-                })
-                .expect("every op's chunk was looked up");
-            Heat::count(&chunks[at].heat.puts);
-            deltas[at].insert(op.record.clone());
-        }
-        let after: u64 = deltas.iter().map(|delta| delta.bytes() as u64).sum();
-        if planted!(self.options, EarlyUnlatch) {
-            guards.clear();
-        }
-        if let Some(stamp) = &stamp {
-            stamp.commit();
-        }
+        // A checkpoint began: its delta is complete. Freezing under an announcement would hold
+        // the checkpoint up, so withdraw first.
         drop(announcement);
-        if let Some(stamp) = &stamp {
-            for op in ops.iter() {
-                op.record.settle(stamp);
+        for (chunk, writer) in chunks.iter().zip(guards.iter_mut()) {
+            if writer.active.checkpoint() < checkpoint {
+                let freeze = || chunk.freeze(writer, checkpoint, &engine.core.admission);
+                engine.core.metrics.pauses.freeze.time(freeze);
             }
         }
-        reserved.used(before, after);
-        Ok((end, version))
-    }
-
-    /// Queues the chunk for the checkpoint that will flush its active delta.
-    fn make_dirty(&self, chunk: &Arc<Chunk>, writer: &mut Writer) {
-        let now = checkpoint_of(self.clock.now());
-        if writer.active.is_empty() && writer.active.checkpoint() < now {
-            chunk.freeze(writer, now, &self.admission);
-        }
-        if !writer.queued {
-            self.dirty
-                .lock()
-                .push((Arc::downgrade(chunk), writer.active.checkpoint()));
-            writer.queued = true;
-            // From now on a checkpoint is due.
-            self.work.stir();
+    };
+    let version = announcement.version();
+    let stamp = (ops.len() > 1).then(|| BatchStamp::new(version));
+    for op in ops.iter_mut() {
+        match &stamp {
+            Some(stamp) => op.record.set_stamp(stamp),
+            None => op.record.set_version(version),
         }
     }
-
-    /// Reserves room, holding nothing; a full ring or full memory waits for a checkpoint, but not for
-    /// one that finds no room on the disk.
-    fn admit(&self, ring_bytes: u64, delta_bytes: u64, deletes: bool) -> Result<()> {
-        let watch = trace::Stopwatch::start();
-        self.reserve_disk(delta_bytes, deletes)?;
-        self.grow_log_for(ring_bytes, deletes)?;
-        let reserve = || {
-            self.admission
-                .reserve(ring_bytes, delta_bytes, &|| self.relieve())
-        };
-        let mut admitted = reserve();
-        if deletes && admitted == Err(Refused::Dismissed) {
-            // What it can do itself it does, and asks once more.
-            self.make_room_for(delta_bytes)?;
-            admitted = reserve();
-        }
-        admitted.map_err(|refused| self.refusal(refused))?;
-        let waited_micros = watch.micros();
-        if waited_micros >= trace::STALL_MICROS {
-            trace::event!(
-                WARN,
-                "stalled",
-                ring_bytes = ring_bytes,
-                delta_bytes = delta_bytes,
-                duration_micros = waited_micros
-            );
-        }
-        self.checkpoint_if_half_full();
-        self.work.stir_gently();
-        Ok(())
+    let end = match &engine.log.commit_log {
+        Some(log) => log
+            .append(version, &encoded.parts(ops))
+            .map_err(|error| engine.core.health.latch(error.into()))?,
+        None => Lsn(0),
+    };
+    engine.log.value_extents.note(encoded, end);
+    let deltas: SmallVec<[Arc<ChargedDelta>; 1]> =
+        guards.iter().map(|writer| writer.active.clone()).collect();
+    let before: u64 = deltas.iter().map(|delta| delta.bytes() as u64).sum();
+    if planted!(engine.core.options, EarlyStamp)
+        && let Some(stamp) = &stamp
+    {
+        stamp.commit();
     }
-
-    fn wait_for_durability(
-        &self,
-        end: Lsn,
-        version: Version,
-        durability: Durability,
-    ) -> Result<()> {
-        match (&self.commit_log, durability) {
-            (Some(log), Durability::Sync) => log
-                .wait_durable(end)
-                .map_err(|error| self.latch_error(error.into())),
-            (None, Durability::Process | Durability::Sync) => {
-                self.wait_for_checkpoint(checkpoint_of(version))
-            }
-            _ => Ok(()),
+    let mut at = 0;
+    for op in ops.iter() {
+        at += chunks[at..]
+            .iter()
+            .position(|chunk| {
+                chunk.keyspace == op.keyspace.id && chunk.range.contains(op.record.key())
+            })
+            .expect("every op's chunk was looked up");
+        Heat::count(&chunks[at].heat.puts);
+        deltas[at].insert(op.record.clone());
+    }
+    let after: u64 = deltas.iter().map(|delta| delta.bytes() as u64).sum();
+    if planted!(engine.core.options, EarlyUnlatch) {
+        guards.clear();
+    }
+    if let Some(stamp) = &stamp {
+        stamp.commit();
+    }
+    drop(announcement);
+    if let Some(stamp) = &stamp {
+        for op in ops.iter() {
+            op.record.settle(stamp);
         }
+    }
+    reserved.used(before, after);
+    Ok((end, version))
+}
+
+/// Queues the chunk for the checkpoint that will flush its active delta.
+fn make_dirty(core: &Core, flow: &Flow, work: &Work, chunk: &Arc<Chunk>, writer: &mut Writer) {
+    let now = checkpoint_of(core.clock.now());
+    if writer.active.is_empty() && writer.active.checkpoint() < now {
+        chunk.freeze(writer, now, &core.admission);
+    }
+    if !writer.queued {
+        flow.dirty
+            .lock()
+            .push((Arc::downgrade(chunk), writer.active.checkpoint()));
+        writer.queued = true;
+        // From now on a checkpoint is due.
+        work.stir();
+    }
+}
+
+/// Reserves room, holding nothing; a full ring or full memory waits for a checkpoint, but not for
+/// one that finds no room on the disk.
+fn admit(engine: &Engine, ring_bytes: u64, delta_bytes: u64, deletes: bool) -> Result<()> {
+    let watch = trace::Stopwatch::start();
+    full_disk::reserve_disk(engine, delta_bytes, deletes)?;
+    log_room::grow_log_for(&engine.core, &engine.disk, &engine.log, ring_bytes, deletes)?;
+    let reserve = || {
+        engine
+            .core
+            .admission
+            .reserve(ring_bytes, delta_bytes, &|| worker::relieve(engine))
+    };
+    let mut admitted = reserve();
+    if deletes && admitted == Err(Refused::Dismissed) {
+        // What it can do itself it does, and asks once more.
+        full_disk::make_room_for(engine, delta_bytes)?;
+        admitted = reserve();
+    }
+    admitted.map_err(|refused| refusal(&engine.core, &engine.disk, refused))?;
+    let waited_micros = watch.micros();
+    if waited_micros >= trace::STALL_MICROS {
+        trace::event!(
+            WARN,
+            "stalled",
+            ring_bytes = ring_bytes,
+            delta_bytes = delta_bytes,
+            duration_micros = waited_micros
+        );
+    }
+    worker::checkpoint_if_half_full(engine);
+    engine.work.stir_gently();
+    Ok(())
+}
+
+fn wait_for_durability(
+    engine: &Engine,
+    end: Lsn,
+    version: Version,
+    durability: Durability,
+) -> Result<()> {
+    match (&engine.log.commit_log, durability) {
+        (Some(log), Durability::Sync) => log
+            .wait_durable(end)
+            .map_err(|error| engine.core.health.latch(error.into())),
+        (None, Durability::Process | Durability::Sync) => {
+            worker::wait_for_checkpoint(engine, checkpoint_of(version))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
 
 /// Runs a model and tells whether it found one of `violations`, and not
 /// only a limit of the model checker.

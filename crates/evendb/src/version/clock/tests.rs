@@ -1,4 +1,5 @@
 use super::*;
+use crate::sync::atomic::Ordering;
 use std::sync::Barrier;
 
 #[test]

@@ -1,0 +1,599 @@
+//! Admission: room for a put is reserved before the put does anything (I9), so that nothing in it
+//! can fail or wait for room later.
+//!
+//! The ledger has two sides: bytes of the commit log's ring, and bytes of deltas. A reservation is
+//! taken on both at once or not at all, and comes back when the checkpoint moves the ring's tail
+//! and when deltas leave memory. A side never exceeds its limit, with one exception: a batch of more than a
+//! quarter of the limit of deltas may take them to twice the limit, which caches give way to; and what is
+//! larger still is admitted when no others are reserved.
+//!
+//! Above 3/4 of either side puts are slowed down in proportion to their bytes, the more the less room
+//! is left, so that one long sync of a busy disk does not take them to the limit; there they queue,
+//! first come, first served, so that a large request is not starved by small ones. What
+//! reorganisation is behind with slows puts down in the same way, but never stops them: more debt is
+//! more space on disk, not a limit.
+//!
+//! Who waits need not wait for ever: when a checkpoint, the only thing that makes room, found the disk
+//! full and nothing else helped, all that wait at that moment are dismissed, in one step: the queue's
+//! turn is moved behind the last of them. Each tries once more and leaves.
+//!
+//! Thread safety: any number of callers. The fast path is one compare-and-swap per side. The
+//! queue's mutex is a leaf; `relief` is called without it. No wake-up is lost: a waiter counts
+//! itself in `waiters` before it looks at the ledger, who gives back writes the ledger before it
+//! looks at `waiters`, each with a `SeqCst` fence between. Not here: what starts a checkpoint
+//! ([`Admission::half_full`] only tells), and room on the disk.
+
+use crate::metrics::pauses::Waits;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::sync::{Condvar, Mutex};
+use crossbeam_utils::CachePadded;
+
+/// Why waiting ended without room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refused {
+    /// The database closes or failed.
+    Cancelled,
+    /// What would make room found the disk full.
+    Dismissed,
+}
+
+/// The ledger.
+pub(crate) struct Admission {
+    ring: Side,
+    delta: Side,
+    /// Of the bytes of deltas, those of deltas that are durable already.
+    carried: CachePadded<AtomicU64>,
+    /// Requests in the queue.
+    waiters: CachePadded<AtomicUsize>,
+    cancelled: AtomicBool,
+    /// How far reorganisation is behind, 0..=[`DEBT_PRESSURE_MAX`].
+    debt_pressure: AtomicU64,
+    /// What a byte costs because metadata is large, as bits of an `f64`.
+    metadata_nanos: AtomicU64,
+    /// When puts may go on that pay for there being little room.
+    schedule: pace::Schedule,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    /// Waits for room, the queue included.
+    pub(crate) room: Waits,
+    /// Delays because there is little room.
+    pub(crate) pace: Waits,
+    /// Delays because reorganisation is behind.
+    pub(crate) debt: Waits,
+    #[cfg(test)]
+    plant: Plant,
+}
+
+/// The most that debt slows puts down: a tenth of a microsecond per byte and thread.
+const DEBT_PRESSURE_MAX: u64 = 120;
+
+/// Faults that the models must notice.
+#[cfg(test)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Plant {
+    #[default]
+    Nothing,
+    /// Who gives room back looks for waiters before it is back.
+    LookBeforeRelease,
+    /// Who dismisses wakes nobody.
+    DismissInSilence,
+}
+
+/// Tickets of the requests that wait: those from `served` on. Who finds its own passed was dismissed.
+#[derive(Default)]
+struct Queue {
+    next: u64,
+    served: u64,
+}
+
+/// One limit and how much of it is reserved.
+struct Side {
+    used: CachePadded<AtomicU64>,
+    /// The ring's goes up when the ring gets more room. Relaxed: an old one is smaller.
+    limit: AtomicU64,
+    /// Whether large requests may go above the limit.
+    stretches: bool,
+}
+
+impl Side {
+    fn new(limit: u64, stretches: bool) -> Side {
+        Side {
+            used: CachePadded::new(AtomicU64::new(0)),
+            limit: AtomicU64::new(limit),
+            stretches,
+        }
+    }
+
+    /// Whether a request may go above the limit: a large one to twice as much, because else it would find room
+    /// only where a checkpoint had freed nearly all, and would wait for each checkpoint from its
+    /// beginning to its end; and any where there is nothing else.
+    #[cold]
+    fn stretches_for(&self, used: u64, bytes: u64) -> bool {
+        let limit = self.limit();
+        let twice = limit.saturating_mul(2);
+        used == 0 || (bytes > limit / 4 && used.saturating_add(bytes) <= twice)
+    }
+
+    /// Never goes above the limit for a moment, where it may not: others would see that and queue.
+    #[inline]
+    fn try_take(&self, bytes: u64) -> bool {
+        if bytes == 0 {
+            return true;
+        }
+        let limit = self.limit();
+        let fits = |used: u64| {
+            let sum = used.checked_add(bytes)?;
+            (sum <= limit || (self.stretches && self.stretches_for(used, bytes))).then_some(sum)
+        };
+        // AcqRel: whoever gets room comes after those who gave it back.
+        self.used
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, fits)
+            .is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        let before = self.used.fetch_sub(bytes, Ordering::AcqRel);
+        assert!(before >= bytes, "more came back than was reserved");
+    }
+
+    fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+}
+
+/// What of a ring of which so much is usable is let in: the eighth left over is for the filler at the
+/// end of a lap.
+fn ring_limit(usable: u64) -> u64 {
+    usable - usable / 8
+}
+
+impl Admission {
+    /// A ledger for a ring of which so much is usable (0: there is none) and this much delta memory.
+    pub(crate) fn new(ring_usable: u64, delta_bytes_max: u64) -> Admission {
+        Admission {
+            ring: Side::new(ring_limit(ring_usable), false),
+            delta: Side::new(delta_bytes_max, true),
+            carried: CachePadded::new(AtomicU64::new(0)),
+            waiters: CachePadded::new(AtomicUsize::new(0)),
+            cancelled: AtomicBool::new(false),
+            debt_pressure: AtomicU64::new(0),
+            metadata_nanos: AtomicU64::new(0),
+            schedule: pace::Schedule::default(),
+            room: Waits::default(),
+            pace: Waits::default(),
+            debt: Waits::default(),
+            queue: Mutex::new(Queue::default()),
+            changed: Condvar::new(),
+            #[cfg(test)]
+            plant: Plant::Nothing,
+        }
+    }
+
+    /// Counts what recovery found (the live part of the ring, replayed deltas), whatever the
+    /// limits. Before any put.
+    pub(crate) fn adopt(&self, ring_bytes: u64, delta_bytes: u64) {
+        if self.has_ring() {
+            self.ring.used.fetch_add(ring_bytes, Ordering::AcqRel);
+        }
+        self.delta.used.fetch_add(delta_bytes, Ordering::AcqRel);
+    }
+
+    /// Reserves both, waiting for room if need be. The caller holds no lock. `relief` asks for a
+    /// checkpoint; it is called whenever this is about to wait, so it must be cheap and bear
+    /// repetition.
+    pub(crate) fn reserve(
+        &self,
+        ring_bytes: u64,
+        delta_bytes: u64,
+        relief: &dyn Fn(),
+    ) -> Result<(), Refused> {
+        let ring_bytes = if self.has_ring() { ring_bytes } else { 0 };
+        assert!(
+            ring_bytes <= self.ring.limit(),
+            "a record this long goes to a value extent"
+        );
+        if self.cancelled.load(Ordering::Acquire) {
+            return Err(Refused::Cancelled);
+        }
+        // Behind those who wait, lest they starve.
+        // The first in the queue may have failed for want of what this took for a moment: wake it.
+        let undo = || self.give_back(ring_bytes, 0);
+        if self.waiters.load(Ordering::Relaxed) != 0
+            || !self.try_take(ring_bytes, delta_bytes, undo)
+        {
+            let wait = || self.reserve_in_turn(ring_bytes, delta_bytes, relief);
+            return self.room.time(wait);
+        }
+        let bytes = ring_bytes.max(delta_bytes);
+        if let Some(nanos_per_byte) = self.nanos_per_byte() {
+            self.schedule.slow_down(bytes, nanos_per_byte, &self.pace);
+        } else {
+            let debt = self.debt_pressure.load(Ordering::Relaxed);
+            if debt > 0 {
+                pace::slow_down(bytes, debt, &self.debt);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reorganisation owes `overdue` bytes; from `bound` on puts are slowed as much as they ever are.
+    pub(crate) fn set_debt(&self, overdue: u64, bound: u64) {
+        let pressure =
+            u128::from(overdue) * u128::from(DEBT_PRESSURE_MAX) / u128::from(bound.max(1));
+        let pressure = (pressure as u64).min(DEBT_PRESSURE_MAX);
+        // Relaxed: a put sooner or later does no harm.
+        self.debt_pressure.store(pressure, Ordering::Relaxed);
+    }
+
+    /// Metadata of logs takes `above` bytes more than it should, of `span` that it may at most: puts are
+    /// slowed as if so much of the last quarter of room were used, but never stopped.
+    pub(crate) fn set_metadata(&self, above: u64, span: u64) {
+        let nanos = match above {
+            0 => 0.0,
+            _ => {
+                let free = span.saturating_sub(above).max(span / 64).max(1) as f64;
+                pace::TAU_NANOS * (1.0 / free - 1.0 / span.max(1) as f64)
+            }
+        };
+        // Relaxed: a put sooner or later does no harm.
+        self.metadata_nanos
+            .store(nanos.max(0.0).to_bits(), Ordering::Relaxed);
+    }
+
+    fn metadata_nanos(&self) -> f64 {
+        f64::from_bits(self.metadata_nanos.load(Ordering::Relaxed))
+    }
+
+    #[cold]
+    fn reserve_in_turn(
+        &self,
+        ring_bytes: u64,
+        delta_bytes: u64,
+        relief: &dyn Fn(),
+    ) -> Result<(), Refused> {
+        let mut queue = self.queue.lock();
+        let ticket = queue.next;
+        queue.next += 1;
+        self.waiters.fetch_add(1, Ordering::AcqRel);
+        let mut asked = false;
+        let result = loop {
+            // Pairs with the fence in `give_back`: this sees the room, or that sees the waiter.
+            fence(Ordering::SeqCst);
+            if self.cancelled.load(Ordering::Acquire) {
+                break Err(Refused::Cancelled);
+            }
+            // Nobody to wake: who fails for want of it in this moment queues behind this one.
+            let undo = || self.ring.give_back(ring_bytes);
+            let dismissed = queue.served > ticket;
+            if (queue.served == ticket || dismissed) && self.try_take(ring_bytes, delta_bytes, undo)
+            {
+                // Who was dismissed has been passed already.
+                queue.served = queue.served.max(ticket + 1);
+                break Ok(());
+            }
+            if dismissed {
+                break Err(Refused::Dismissed);
+            }
+            if asked || queue.served != ticket {
+                self.changed.wait(&mut queue);
+                asked = false;
+            } else {
+                // Once more after each wake-up: a checkpoint need not have made room enough.
+                drop(queue);
+                relief();
+                asked = true;
+                queue = self.queue.lock();
+            }
+        };
+        self.waiters.fetch_sub(1, Ordering::AcqRel);
+        // The next in the queue may fit too.
+        if queue.served != queue.next {
+            self.changed.notify_all();
+        }
+        result
+    }
+
+    /// Delta memory came free.
+    pub(crate) fn release_delta(&self, bytes: u64) {
+        self.give_back(0, bytes);
+    }
+
+    /// The ring's tail moved; `ring_bytes_freed` is what `CommitLog::set_tail` returned.
+    pub(crate) fn ring_tail_moved(&self, ring_bytes_freed: u64) {
+        self.give_back(ring_bytes_freed, 0);
+    }
+
+    /// A put did not use all it reserved.
+    pub(crate) fn return_unused(&self, ring_bytes: u64, delta_bytes: u64) {
+        self.give_back(ring_bytes, delta_bytes);
+    }
+
+    /// What was to make room found none on the disk: requests that wait at this moment fail, but
+    /// for those that fit by now. Later ones wait for the next attempt.
+    pub(crate) fn dismiss(&self) {
+        // No fence as in `give_back`: who counts itself later has not asked for relief yet.
+        let mut queue = self.queue.lock();
+        queue.served = queue.next;
+        #[cfg(test)]
+        if self.plant == Plant::DismissInSilence {
+            return;
+        }
+        self.changed.notify_all();
+    }
+
+    /// The database closes or failed: all requests, waiting or to come, fail.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+        // Under the mutex: who looked before is waiting by now.
+        let _queue = self.queue.lock();
+        self.changed.notify_all();
+    }
+
+    /// Reserved bytes of deltas.
+    pub(crate) fn delta_used(&self) -> u64 {
+        self.delta.used()
+    }
+
+    /// Of those, what the next checkpoint has to write: all but what is carried. It is what needs
+    /// room on the disk; what is durable has its room already.
+    pub(crate) fn delta_to_write(&self) -> u64 {
+        // In this order, and with the order of a delta's end: what is carried counts as used for longer, so
+        // a delta that comes or goes in between is counted, not left out. Relaxed: a checkpoint copes
+        // with finding too little room.
+        let used = self.delta_used();
+        used.saturating_sub(self.carried.load(Ordering::Relaxed))
+    }
+
+    /// Reserved bytes of the ring.
+    pub(crate) fn ring_used(&self) -> u64 {
+        self.ring.used()
+    }
+
+    /// The ring has grown: so much of it is usable now.
+    pub(crate) fn ring_has_grown(&self, usable: u64) {
+        self.ring
+            .limit
+            .fetch_max(ring_limit(usable), Ordering::Relaxed);
+        // Who waits may fit.
+        self.give_back(0, 0);
+    }
+
+    /// Whether more than `eighths` of the ring are reserved, with so many bytes more.
+    pub(crate) fn ring_fuller_than(&self, eighths: u64, bytes: u64) -> bool {
+        self.has_ring() && (self.ring.used() + bytes) * 8 > self.ring.limit() * eighths
+    }
+
+    /// Whether anybody waits for room.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waiters.load(Ordering::Relaxed) != 0
+    }
+
+    /// A delta of so many bytes is durable: a checkpoint would not free it any more.
+    pub(crate) fn carry(&self, bytes: u64) {
+        self.carried.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A delta that was carried is gone.
+    pub(crate) fn carry_no_more(&self, bytes: u64) {
+        let before = self.carried.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "more is gone than was carried");
+    }
+
+    /// Whether it is time for a checkpoint, so that puts have room while it runs: either side is above
+    /// half, and of the deltas enough is new. What is durable already and waits for a munk, for its readers
+    /// or only for its grace period would not be freed; what is left is the room of new records, and of
+    /// that half is enough, or a quarter of all there is.
+    pub(crate) fn half_full(&self) -> bool {
+        let delta = self.delta.used();
+        let limit = self.delta.limit();
+        // Relaxed: a checkpoint more or less does no harm.
+        let carried = self.carried.load(Ordering::Relaxed);
+        let new_bytes = self.delta_to_write();
+        let half_of_the_rest = limit.saturating_sub(carried) / 2;
+        // Very little is not worth a run in each of its chunks.
+        let enough = half_of_the_rest.clamp(limit / 16, limit / 4);
+        (delta > limit / 2 && new_bytes > enough)
+            || (self.has_ring() && self.ring.used() > self.ring.limit() / 2)
+    }
+
+    /// How much of the fuller side is reserved, as a share.
+    pub(crate) fn fullness(&self) -> f64 {
+        let of = |side: &Side| side.used() as f64 / side.limit().max(1) as f64;
+        of(&self.delta).max(if self.has_ring() { of(&self.ring) } else { 0.0 })
+    }
+
+    /// How much of what debt can slow puts down it does, as a share.
+    pub(crate) fn debt_share(&self) -> f64 {
+        self.debt_pressure.load(Ordering::Relaxed) as f64 / DEBT_PRESSURE_MAX as f64
+    }
+
+    fn has_ring(&self) -> bool {
+        self.ring.limit() != 0
+    }
+
+    /// Takes both or none. `undo` gives ring bytes back that were taken for a moment.
+    fn try_take(&self, ring_bytes: u64, delta_bytes: u64, undo: impl FnOnce()) -> bool {
+        if !self.ring.try_take(ring_bytes) {
+            return false;
+        }
+        if self.delta.try_take(delta_bytes) {
+            return true;
+        }
+        undo();
+        false
+    }
+
+    fn give_back(&self, ring_bytes: u64, delta_bytes: u64) {
+        let looked = self.look_early();
+        if self.has_ring() && ring_bytes != 0 {
+            self.ring.give_back(ring_bytes);
+        }
+        if delta_bytes != 0 {
+            self.delta.give_back(delta_bytes);
+        }
+        // Pairs with the fence in `reserve_in_turn`.
+        fence(Ordering::SeqCst);
+        let waiters = looked.unwrap_or_else(|| self.waiters.load(Ordering::Relaxed));
+        if waiters != 0 {
+            let _queue = self.queue.lock();
+            self.changed.notify_all();
+        }
+    }
+
+    /// What a byte costs all puts together while the fuller side is above 3/4: nothing at 3/4, and
+    /// so much towards the limit that the last quarter lasts for seconds if nothing comes back.
+    ///
+    /// With f the free share of the last quarter, bytes are admitted at `quarter / TAU * f / (1 - f)`
+    /// a second, so from a start at 3/4 it takes `TAU * (ln(1 / f) - 1)` to come down to f. TAU is
+    /// less where the quarter is small, down to nothing: puts would crawl at every checkpoint.
+    fn nanos_per_byte(&self) -> Option<f64> {
+        let of = |side: &Side| {
+            let limit = side.limit();
+            let quarter = limit / 4;
+            let used = side.used();
+            if used <= limit - quarter {
+                return 0.0;
+            }
+            let free = limit.saturating_sub(used).max(1) as f64;
+            let quarter = quarter.max(1) as f64;
+            let (none, all) = pace::QUARTERS;
+            let part = ((quarter - none) / (all - none)).clamp(0.0, 1.0);
+            part * pace::TAU_NANOS * (1.0 / free - 1.0 / quarter).max(0.0)
+        };
+        let nanos = of(&self.ring)
+            .max(of(&self.delta))
+            .max(self.metadata_nanos());
+        (nanos > 0.0).then_some(nanos)
+    }
+
+    #[inline]
+    fn look_early(&self) -> Option<usize> {
+        #[cfg(test)]
+        if self.plant == Plant::LookBeforeRelease {
+            return Some(self.waiters.load(Ordering::Relaxed));
+        }
+        None
+    }
+}
+
+/// Slowing puts down in proportion to their bytes.
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod pace {
+    use crate::metrics::pauses::Waits;
+    use crate::sync::thread;
+    use std::cell::Cell;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::{Duration, Instant};
+
+    /// How long the last quarter of room is made to last, roughly: disks that others write to have
+    /// been seen to take a second for a sync.
+    pub(super) const TAU_NANOS: f64 = 0.7e9;
+    /// Bytes of a quarter that is too small to last at all, and of one that lasts so long.
+    pub(super) const QUARTERS: (f64, f64) = ((256 << 10) as f64, (1 << 20) as f64);
+    /// No put is held up longer by this; what it does not pay, those behind it do.
+    const PAUSE_NANOS_MAX: u64 = 6_000_000;
+
+    /// The moment up to which puts have paid for their bytes, shared by all: so their rate does not
+    /// depend on how many threads put.
+    pub(super) struct Schedule {
+        start: Instant,
+        paid_until: AtomicU64,
+    }
+
+    impl Default for Schedule {
+        fn default() -> Schedule {
+            Schedule {
+                start: Instant::now(),
+                paid_until: AtomicU64::new(0),
+            }
+        }
+    }
+
+    impl Schedule {
+        #[cold]
+        pub(super) fn slow_down(&self, bytes: u64, nanos_per_byte: f64, waits: &Waits) {
+            let now = self.start.elapsed().as_nanos() as u64;
+            let cost = (bytes as f64 * nanos_per_byte) as u64;
+            // Relaxed: the number is all there is. Nobody saves up time in which nobody put, and one
+            // put's debt is not passed on without end.
+            let pay = |paid: u64| {
+                let until = paid.max(now).saturating_add(cost);
+                Some(until.min(now + 2 * PAUSE_NANOS_MAX))
+            };
+            let until = self
+                .paid_until
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, pay)
+                .map_or(now, |paid| pay(paid).unwrap_or(now));
+            let pause = until.saturating_sub(now).min(PAUSE_NANOS_MAX);
+            if pause >= SLEEP_NANOS_MIN {
+                waits.time(|| thread::sleep(Duration::from_nanos(pause)));
+            }
+        }
+    }
+
+    /// The kernel does not sleep much shorter than this.
+    const SLEEP_NANOS_MIN: u64 = 200_000;
+    const SLEEP_NANOS_MAX: u64 = 1_000_000;
+
+    std::thread_local! {
+        /// The moment up to which this thread's puts have paid. It comes by itself while the thread
+        /// waits for a sync or does other things: who puts no faster than that is not held up.
+        static PAID_UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+
+    /// Holds this thread to a microsecond per byte at most, with the cube of the pressure (0..=256).
+    #[cold]
+    pub(super) fn slow_down(bytes: u64, pressure: u64, waits: &Waits) {
+        let nanos = bytes.saturating_mul(1000).saturating_mul(pressure.pow(3)) >> 24;
+        let now = Instant::now();
+        let cost = Duration::from_nanos(nanos.min(SLEEP_NANOS_MAX));
+        let pay = |paid: &Cell<Option<Instant>>| {
+            let until = paid.get().map_or(now, |paid| paid.max(now)) + cost;
+            paid.set(Some(until));
+            until
+        };
+        // A thread that ends has no such place any more.
+        let until = PAID_UNTIL.try_with(pay).unwrap_or(now + cost);
+        let owed = until.duration_since(now).as_nanos() as u64;
+        if owed >= SLEEP_NANOS_MIN {
+            waits.time(|| thread::sleep(Duration::from_nanos(owed.min(SLEEP_NANOS_MAX))));
+        }
+    }
+}
+#[cfg(any(evendb_loom, evendb_shuttle))]
+mod pace {
+    pub(super) const TAU_NANOS: f64 = 1.0;
+    pub(super) const QUARTERS: (f64, f64) = (0.0, 1.0);
+
+    #[derive(Default)]
+    pub(super) struct Schedule;
+
+    impl Schedule {
+        pub(super) fn slow_down(&self, _: u64, _: f64, _: &crate::metrics::pauses::Waits) {
+            crate::sync::thread::yield_now();
+        }
+    }
+
+    pub(super) fn slow_down(_bytes: u64, _pressure: u64, _waits: &crate::metrics::pauses::Waits) {
+        crate::sync::thread::yield_now();
+    }
+}
+
+impl std::fmt::Debug for Admission {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Admission")
+            .field("ring_used", &self.ring_used())
+            .field("delta_used", &self.delta_used())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, evendb_loom))]
+mod models;
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;

@@ -1,0 +1,181 @@
+//! Batches: several writes, seen and recovered whole or not at all.
+
+use crate::api::keyspace::Keyspace;
+use crate::catalog::KeyspaceState;
+use crate::delta::key_head;
+use crate::engine::handle::Handle;
+use crate::error::{Error, Result};
+use crate::op::{Op, check_limits};
+use crate::options::Durability;
+use crate::record::RecordRef;
+use crate::sync::Arc;
+use crate::{fork, write};
+use evendb_storage::Kind;
+use evendb_storage::codec::hash_key;
+use smallvec::SmallVec;
+
+/// Writes to any keys of any keyspaces that take effect together, at [`commit`](Self::commit).
+///
+/// Gets, scans, snapshots and recovery see all of them or none. Of several writes to one key the
+/// last counts. A batch may count a quarter of the memory budget at most: of each key that it writes the
+/// key, the last value, and 64 bytes. That is about what it takes in memory: 32 bytes of header with key and
+/// value, rounded up, and 11 to 24 in the index; until it is written 40 more a record, and its bytes once
+/// more for the commit log.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = evendb::Db::open(dir.path()).unwrap();
+/// let edges = db.keyspace("edges").unwrap();
+/// let mut batch = db.batch();
+/// batch.put(db.default_keyspace(), "node/1", "a").put(&edges, "1->2", "");
+/// batch.commit().unwrap();
+/// assert!(edges.contains_key("1->2").unwrap());
+/// ```
+#[must_use = "a batch does nothing until it is committed"]
+pub struct Batch {
+    handle: Arc<Handle>,
+    /// Those that are written to, each once.
+    keyspaces: SmallVec<[Arc<KeyspaceState>; 1]>,
+    writes: SmallVec<[Write; INLINE]>,
+    durability: Durability,
+    error: Option<Error>,
+}
+
+/// So many writes need no memory of their own on the way: the smallest batches are not to cost more than
+/// single puts.
+const INLINE: usize = 2;
+
+/// One write, and what tells where it belongs without a look at the record, for most keys.
+struct Write {
+    key_head: u64,
+    /// Which of the batch's keyspaces.
+    keyspace: u32,
+    record: RecordRef,
+}
+
+impl Batch {
+    pub(crate) fn new(handle: Arc<Handle>) -> Batch {
+        Batch {
+            handle,
+            keyspaces: SmallVec::new(),
+            writes: SmallVec::new(),
+            durability: Durability::Relaxed,
+            error: None,
+        }
+    }
+
+    /// Adds a put. A key or value over the limits, or a keyspace that is not of the batch's database (or
+    /// of an earlier opening of it), makes [`commit`](Self::commit) fail.
+    pub fn put(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> &mut Self {
+        self.add(keyspace, key.as_ref(), value.as_ref(), Kind::Put)
+    }
+
+    /// Adds a delete.
+    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Self {
+        self.add(keyspace, key.as_ref(), &[], Kind::Delete)
+    }
+
+    fn add(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8], kind: Kind) -> &mut Self {
+        // Before the record takes memory, which takes a lock.
+        let checked = fork::check()
+            .and_then(|()| {
+                self.handle
+                    .check_own(&keyspace.handle.engine, keyspace.name(), "batch")
+            })
+            .and_then(|()| check_limits(key, value))
+            .and_then(|()| {
+                write::check_value_size(&self.handle.engine.core, key.len(), value.len())
+            });
+        match checked {
+            Ok(()) => {
+                let keyspace = self.number_of(&keyspace.state);
+                self.writes.push(Write {
+                    key_head: key_head(key),
+                    keyspace,
+                    record: RecordRef::new(key, value, kind, hash_key(key)),
+                });
+            }
+            Err(error) => self.error = self.error.take().or(Some(error)),
+        }
+        self
+    }
+
+    fn number_of(&mut self, keyspace: &Arc<KeyspaceState>) -> u32 {
+        let is_it = |number: usize| {
+            let known = self.keyspaces.get(number);
+            known.is_some_and(|known| Arc::ptr_eq(known, keyspace))
+        };
+        let last = self.writes.last().map_or(0, |write| write.keyspace);
+        if is_it(last as usize) {
+            return last;
+        }
+        let known = (0..self.keyspaces.len()).find(|&number| is_it(number));
+        known.unwrap_or_else(|| {
+            self.keyspaces.push(keyspace.clone());
+            self.keyspaces.len() - 1
+        }) as u32
+    }
+
+    /// Raises the durability of this batch above the database's; it is never lowered.
+    ///
+    /// In a database at [`Durability::Relaxed`] a raised batch waits for a checkpoint. If that
+    /// fails, for want of room say, [`commit`](Self::commit) returns the error although the batch
+    /// can be seen: it is then as durable as an ordinary one.
+    pub fn durability(&mut self, durability: Durability) -> &mut Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Writes added so far.
+    pub fn len(&self) -> usize {
+        self.writes.len()
+    }
+
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// Writes everything, or nothing.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`], and `BatchTooLarge`, `InvalidArgument`.
+    pub fn commit(mut self) -> Result<()> {
+        fork::check()?;
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let id = |write: &Write| self.keyspaces[write.keyspace as usize].id;
+        // A stable sort keeps the writes of one key in order; the last of each key stays.
+        self.writes.sort_by(|a, b| {
+            (id(a), a.key_head)
+                .cmp(&(id(b), b.key_head))
+                .then_with(|| a.record.key().cmp(b.record.key()))
+        });
+        self.writes.reverse();
+        self.writes.dedup_by(|a, b| {
+            a.key_head == b.key_head && a.keyspace == b.keyspace && a.record.key() == b.record.key()
+        });
+        self.writes.reverse();
+        let mut ops: SmallVec<[Op<'_>; INLINE]> = self
+            .writes
+            .into_iter()
+            .map(|write| Op {
+                keyspace: &self.keyspaces[write.keyspace as usize],
+                record: write.record,
+            })
+            .collect();
+        write::write(&self.handle.engine, &mut ops, self.durability)
+    }
+}
+
+impl std::fmt::Debug for Batch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Batch({} writes)", self.writes.len())
+    }
+}

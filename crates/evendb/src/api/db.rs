@@ -1,0 +1,422 @@
+//! [`Db`]: the handle of an open database.
+
+use crate::api::batch::Batch;
+use crate::api::keyspace::Keyspace;
+use crate::api::snapshot::Snapshot;
+use crate::ballast::Need;
+use crate::catalog::{DEFAULT_KEYSPACE, KeyspaceState};
+use crate::compact::{self, Compaction};
+use crate::engine::Engine;
+use crate::engine::handle::Handle;
+use crate::error::{Error, ErrorKind, Result};
+use crate::funk::tables::TableHandle;
+use crate::manifest::KeyspaceId;
+use crate::manifest::edit::Change;
+use crate::metrics::Stats;
+use crate::observe::gather;
+use crate::options::Options;
+use crate::read::cursor::{Cursor, Iter};
+use crate::read::moment::Moment;
+use crate::sync::Arc;
+use crate::value::Value;
+use crate::{checkpoint, disk_room, fork, opening, trace, worker};
+use std::ops::RangeBounds;
+use std::path::Path;
+
+/// An open database. Cheap to clone, `Send + Sync + 'static`.
+///
+/// It is closed by [`close`](Self::close), or silently when the last handle, keyspace, snapshot
+/// and iterator of it are gone. The operations without a keyspace are those of the default one.
+///
+/// Handles belong to the process that opened the database. In a child that it forks, every call on
+/// them, and on keyspaces, batches, snapshots, iterators and cursors, fails with
+/// [`ErrorKind::Forked`] and touches nothing; [`stats`](Self::stats) and
+/// [`keyspace_names`](Self::keyspace_names), which cannot fail, are empty. Dropping them there does
+/// nothing, and the parent keeps the database open. Values that were read before keep their bytes. A child
+/// can open databases if its parent had none open when it forked; the same is true after `exec`, and of
+/// [`std::process::Command`], always.
+#[derive(Clone)]
+pub struct Db {
+    handle: Arc<Handle>,
+    default: Keyspace,
+}
+
+impl Db {
+    /// For the benchmarks of parts.
+    #[cfg(feature = "bench-parts")]
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Opens the database in directory `path` with default [`Options`], creating it if need be.
+    ///
+    /// # Errors
+    /// As [`Options::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Db> {
+        Options::new().open(path)
+    }
+
+    pub(crate) fn open_with(path: &Path, options: Options) -> Result<Db> {
+        let job = trace::job!("open", directory = &*path.to_string_lossy());
+        let resident = fork::enter()?;
+        let engine = opening::open(path, options)?.share();
+        engine.claim.begin(resident);
+        let handle = Arc::new(Handle {
+            engine,
+            close: worker::close,
+        });
+        let known = handle.engine.catalog.lock().get(DEFAULT_KEYSPACE).cloned();
+        let state = match known {
+            Some(state) => state,
+            // Its creator died between the first edit and this keyspace's. Nothing is in it.
+            None if handle.engine.core.options.read_only => {
+                let id = KeyspaceId(u32::MAX);
+                let (state, _) = opening::empty_keyspace(
+                    &handle.engine.core,
+                    &handle.engine.disk,
+                    DEFAULT_KEYSPACE,
+                    id,
+                );
+                let mut catalog = handle.engine.catalog.lock();
+                catalog.insert(DEFAULT_KEYSPACE.to_owned(), state.clone());
+                state
+            }
+            None => create_keyspace(&handle.engine, DEFAULT_KEYSPACE)?,
+        };
+        worker::start(&handle.engine)?;
+        let default = Keyspace {
+            handle: handle.clone(),
+            state,
+        };
+        trace::event!(
+            INFO,
+            "opened",
+            directory = &*path.to_string_lossy(),
+            read_only = handle.engine.core.options.read_only,
+            duration_micros = job.micros()
+        );
+        Ok(Db { handle, default })
+    }
+
+    /// The keyspace that is always there.
+    pub fn default_keyspace(&self) -> &Keyspace {
+        &self.default
+    }
+
+    /// Opens the keyspace `name`, creating it if need be. Creation is durable on return.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a name of 0 or more than 255 bytes, `ReadOnly` if it would have to be
+    /// created, and as for writes.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        if name.is_empty() || name.len() > 255 {
+            let message = "a keyspace's name has 1 to 255 bytes";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        self.engine().core.health.check_readable()?;
+        let known = self.engine().catalog.lock().get(name).cloned();
+        let state = match known {
+            Some(state) => state,
+            None => create_keyspace(self.engine(), name)?,
+        };
+        Ok(Keyspace {
+            handle: self.handle.clone(),
+            state,
+        })
+    }
+
+    /// Names of all keyspaces, sorted. None in a forked child (see [`Db`]).
+    pub fn keyspace_names(&self) -> Vec<String> {
+        if fork::is_child() {
+            return Vec::new();
+        }
+        self.engine().catalog.lock().keys().cloned().collect()
+    }
+
+    /// Removes a keyspace and all it holds. Everything put earlier, into any keyspace, is durable
+    /// before the removal is: copying A to B and dropping A never loses both. The default keyspace
+    /// cannot be dropped.
+    ///
+    /// When this has returned, every new call through a handle of the keyspace is refused with
+    /// `KeyspaceDropped`, reading or writing, and so is a snapshot taken since. Snapshots, iterators
+    /// and cursors of before go on and keep what they see, and its files with them. A keyspace made
+    /// under the same name is another one: old handles stay refused. If this returns an error,
+    /// nothing was dropped.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for the default keyspace or one that is not there, and as for writes.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        if name == DEFAULT_KEYSPACE {
+            let message = "the default keyspace cannot be dropped";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        drop_keyspace(self.engine(), name)
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.handle.engine
+    }
+
+    /// See [`Keyspace::put`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.default.put(key, value)
+    }
+
+    /// See [`Keyspace::get`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.default.get(key)
+    }
+
+    /// See [`Keyspace::delete`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.default.delete(key)
+    }
+
+    /// See [`Keyspace::contains_key`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.default.contains_key(key)
+    }
+
+    /// See [`Keyspace::multi_get`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        self.default.multi_get(keys)
+    }
+
+    /// See [`Keyspace::range`].
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
+        self.default.range(range)
+    }
+
+    /// See [`Keyspace::prefix`].
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+        self.default.prefix(prefix)
+    }
+
+    /// See [`Keyspace::iter`].
+    pub fn iter(&self) -> Iter {
+        self.default.iter()
+    }
+
+    /// See [`Keyspace::cursor`].
+    pub fn cursor<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Cursor {
+        self.default.cursor(range)
+    }
+
+    /// See [`Keyspace::delete_range`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+        self.default.delete_range(range)
+    }
+
+    /// See [`Keyspace::delete_prefix`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<u64> {
+        self.default.delete_prefix(prefix)
+    }
+
+    /// A new, empty batch.
+    pub fn batch(&self) -> Batch {
+        Batch::new(self.handle.clone())
+    }
+
+    /// This moment of the whole database.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        Ok(Snapshot {
+            moment: Moment::now(&self.handle)?,
+        })
+    }
+
+    /// Everything acknowledged so far survives power loss when this returns.
+    ///
+    /// # Errors
+    /// `Io` if a sync failed, `Latched`, `ReadOnly`, `Closed`.
+    pub fn persist(&self) -> Result<()> {
+        worker::persist(self.engine())
+    }
+
+    /// Writes what is in memory to the chunks' logs, after which the commit log is recycled.
+    ///
+    /// # Errors
+    /// As [`persist`](Self::persist), and `NoSpace`, after which nothing is lost.
+    pub fn flush(&self) -> Result<()> {
+        self.engine().core.health.check_writable()?;
+        checkpoint::checkpoint(self.engine())
+    }
+
+    /// Flushes and does all reorganisation that is owed, and waits for it: what has been
+    /// written so far is then paid for, which write amplification should be measured after.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush).
+    pub fn settle_debt(&self) -> Result<()> {
+        worker::settle_debt(self.engine())
+    }
+
+    /// Settles the debt, and then does all at once what a database does that finds itself idle,
+    /// whether or not puts have come lately: for tests. Returns the chunks rewritten.
+    #[doc(hidden)]
+    pub fn idle_pass(&self) -> Result<u64> {
+        worker::idle_pass(self.engine())
+    }
+
+    /// What the database did since it was opened, and what it holds. All zero in a forked child (see
+    /// [`Db`]).
+    pub fn stats(&self) -> Stats {
+        match fork::is_child() {
+            true => Stats::default(),
+            false => gather::stats(self.engine()),
+        }
+    }
+
+    /// Gives all of [`stats`](Self::stats) to the recorder of the `metrics` facade that this thread
+    /// or process has installed: gauges and counters `evendb.*`, labelled `db` with the database's
+    /// directory. An open database does so by itself every
+    /// [`stats_interval`](Options::stats_interval); this is for those who want it at a moment of
+    /// their own.
+    #[cfg(feature = "metrics")]
+    pub fn publish_metrics(&self) {
+        if !fork::is_child() {
+            crate::observe::publish_metrics(self.engine());
+        }
+    }
+
+    /// Makes the database as small as it can be: runs a checkpoint and all reorganisation that is
+    /// owed, and rewrites every chunk of every keyspace that has a log or garbage. See
+    /// [`Keyspace::compact`]. What is reserved for puts to come (most of the commit log, free room of the
+    /// logs, what is kept back for more data than there is) goes when the database is closed.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compact(&self) -> Result<Compaction> {
+        compact::compact_all(self.engine())
+    }
+
+    /// Closes the database: waits for writes under way, runs a checkpoint, gives the directory
+    /// free. Other handles get `Closed` from then on.
+    ///
+    /// # Errors
+    /// The first failure of the checkpoint, or the one that latched the database before.
+    pub fn close(self) -> Result<()> {
+        worker::close(self.engine())
+    }
+}
+
+impl Options {
+    /// Opens the database in directory `path`, or creates it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Locked`] if somebody else has it open, [`ErrorKind::NotFound`],
+    /// [`ErrorKind::AlreadyExists`], [`ErrorKind::Corruption`], [`ErrorKind::Unsupported`],
+    /// [`ErrorKind::Io`] (also if a thread cannot be started; nothing is left running then),
+    /// [`ErrorKind::NoSpace`], and [`ErrorKind::InvalidArgument`] for an option outside of its limits,
+    /// which the message names.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
+        self.check()?;
+        Db::open_with(path.as_ref(), self)
+    }
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Db({})", self.engine().disk.dir.display())
+    }
+}
+
+pub(crate) fn create_keyspace(engine: &Engine, name: &str) -> Result<Arc<KeyspaceState>> {
+    engine.core.health.check_writable()?;
+    disk_room::check_ballast(&engine.core, &engine.disk, &engine.catalog)?;
+    let mut catalog = engine.catalog.lock();
+    if let Some(known) = catalog.get(name) {
+        return Ok(known.clone());
+    }
+    let (keyspace, changes) = opening::new_keyspace(&engine.core, &engine.disk, name);
+    let bytes = engine
+        .disk
+        .manifest()
+        .flush(changes)
+        .map_err(|error| engine.core.health.latch_unless_full(error))?;
+    engine.core.metrics.bytes_manifest.add(bytes);
+    catalog.insert(name.to_owned(), keyspace.clone());
+    Ok(keyspace)
+}
+
+fn drop_keyspace(engine: &Engine, name: &str) -> Result<()> {
+    engine.core.health.check_writable()?;
+    // First: what was put earlier is durable before the removal.
+    worker::persist(engine)?;
+    // No checkpoint meanwhile: it could name a chunk that is no longer there.
+    let _no_checkpoint = engine.flow.checkpoint_mutex.lock();
+    let mut catalog = engine.catalog.lock();
+    let Some(keyspace) = catalog.get(name).cloned() else {
+        let message = format!("there is no keyspace {name:?}");
+        return Err(Error::new(ErrorKind::InvalidArgument, message));
+    };
+    keyspace.set_dropped(true);
+    // Writes that were announced before have finished; later ones see that it is dropped.
+    engine.core.clock.wait_all_idle_once();
+    let change = Change::DropKeyspace { id: keyspace.id };
+    let tables = last_tables(&keyspace);
+    let dropped = disk_room::with_ballast(&engine.disk, Need::Jobs, || {
+        let flushed = engine.disk.manifest().flush(vec![change.clone()]);
+        flushed.map_err(|error| engine.core.health.latch_unless_full(error))
+    });
+    let bytes = dropped.inspect_err(|_| {
+        // Not dropped after all, unless nothing may be written any more.
+        keyspace.set_dropped(false);
+    })?;
+    engine.core.metrics.bytes_manifest.add(bytes);
+    keyspace.end_reading(engine.core.clock.now());
+    let mut dirty = engine.flow.dirty.lock();
+    dirty.retain(|(chunk, _)| {
+        chunk
+            .upgrade()
+            .is_some_and(|chunk| chunk.keyspace != keyspace.id)
+    });
+    drop(dirty);
+    catalog.remove(name);
+    engine.disk.tables.registry().release(tables);
+    drop(keyspace);
+    engine.work.stir();
+    Ok(())
+}
+
+/// The tables of a keyspace that is marked as dropped. Jobs that change the layout look at the
+/// mark under the latches, before they queue an edit: what is latched here all at once, none of
+/// it retired, is the last layout.
+fn last_tables(keyspace: &KeyspaceState) -> Vec<Arc<TableHandle>> {
+    loop {
+        let index = keyspace.index.load_full();
+        let latched: Vec<_> = index.iter().map(|(_, chunk)| chunk.latch.lock()).collect();
+        if latched.iter().all(|writer| !writer.retired) {
+            return index
+                .iter()
+                .flat_map(|(_, chunk)| {
+                    let view = chunk.view.load_full();
+                    view.funk.tables().cloned().collect::<Vec<_>>()
+                })
+                .collect();
+        }
+    }
+}

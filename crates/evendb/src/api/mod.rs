@@ -1,0 +1,7 @@
+//! The public handles: thin, each call is checked and handed down.
+
+pub(crate) mod batch;
+pub(crate) mod db;
+pub(crate) mod keyspace;
+mod property;
+pub(crate) mod snapshot;

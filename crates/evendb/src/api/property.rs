@@ -1,0 +1,126 @@
+//! Properties: what a keyspace remembers beside its records, such as how its keys are made.
+//!
+//! A few short byte strings by name, kept in the manifest: one edit sets or removes one. The handle's
+//! copy is replaced under the catalog mutex after the edit is durable, so a reader never sees what
+//! a crash could take back. Reading takes a leaf lock and no I/O, and works on a database opened
+//! for reading only.
+
+use crate::api::keyspace::Keyspace;
+use crate::catalog::KeyspaceState;
+use crate::disk_room;
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::manifest::edit::Change;
+use crate::manifest::state::Properties;
+use evendb_storage::Version;
+
+/// The longest name.
+const NAME_BYTES_MAX: usize = 255;
+/// Names and values of one keyspace together: they are in RAM, and in every rotated manifest.
+const TOTAL_BYTES_MAX: usize = 16 << 10;
+
+impl Keyspace {
+    /// The value of the property `name`, if it was set. See [`set_property`](Self::set_property).
+    ///
+    /// # Errors
+    /// `Closed`, `KeyspaceDropped`.
+    pub fn property(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        self.handle.engine.core.health.check_readable()?;
+        self.state.check_readable_at(Version::MAX)?;
+        Ok(self.state.properties.lock().get(name).cloned())
+    }
+
+    /// Sets a property: something small that the keyspace remembers beside its records, such as how
+    /// its keys are made. It survives power loss on return, belongs to this keyspace alone, goes
+    /// with it when it is dropped, and is part of copies ([`Db::checkpoint`](crate::Db::checkpoint))
+    /// and of what a repair saves. It is no part of batches and snapshots: readers see it at once.
+    ///
+    /// A name has 1 to 255 bytes; names and values of one keyspace have 16 KiB together. Names
+    /// that begin with `evendb.` are for EvenDB and its command.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("events.db");
+    /// let db = evendb::Db::open(&path)?;
+    /// let events = db.keyspace("events")?;
+    /// events.set_property("schema", "app,time")?;
+    /// db.close()?;
+    ///
+    /// let db = evendb::Db::open(&path)?;
+    /// let schema = db.keyspace("events")?.property("schema")?;
+    /// assert_eq!(schema.as_deref(), Some(&b"app,time"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` over a limit, `NoSpace` (nothing changed), `Latched`, `ReadOnly`, `Closed`,
+    /// `KeyspaceDropped`, `Io`.
+    pub fn set_property(&self, name: &str, value: impl AsRef<[u8]>) -> Result<()> {
+        let value = Some(value.as_ref().to_vec());
+        change_property(&self.handle.engine, &self.state, name, value)
+    }
+
+    /// Removes a property, if it was set. Survives power loss on return.
+    ///
+    /// # Errors
+    /// As [`set_property`](Self::set_property).
+    pub fn remove_property(&self, name: &str) -> Result<()> {
+        change_property(&self.handle.engine, &self.state, name, None)
+    }
+}
+
+fn check_limits(properties: &Properties) -> Result<()> {
+    let refuse = |message: String| Err(Error::new(ErrorKind::InvalidArgument, message));
+    let sizes = properties
+        .iter()
+        .map(|(name, value)| (name.len(), value.len()));
+    if sizes
+        .clone()
+        .any(|(name, _)| !(1..=NAME_BYTES_MAX).contains(&name))
+    {
+        return refuse(format!("a property's name has 1 to {NAME_BYTES_MAX} bytes"));
+    }
+    let total: usize = sizes.map(|(name, value)| name + value).sum();
+    if total > TOTAL_BYTES_MAX {
+        return refuse(format!(
+            "names and values of a keyspace's properties would have {total} bytes together; \
+             {TOTAL_BYTES_MAX} is the most: put large things into the keyspace itself"
+        ));
+    }
+    Ok(())
+}
+
+fn change_property(
+    engine: &Engine,
+    keyspace: &KeyspaceState,
+    name: &str,
+    value: Option<Vec<u8>>,
+) -> Result<()> {
+    engine.core.health.check_writable()?;
+    disk_room::check_ballast(&engine.core, &engine.disk, &engine.catalog)?;
+    // Held through the edit: it orders changes of one keyspace, and keeps it from being dropped.
+    let _catalog = engine.catalog.lock();
+    keyspace.check_readable_at(Version::MAX)?;
+    let mut changed = keyspace.properties.lock().clone();
+    let same = match &value {
+        Some(value) => changed.insert(name.to_owned(), value.clone()).as_ref() == Some(value),
+        None => changed.remove(name).is_none(),
+    };
+    check_limits(&changed)?;
+    if same {
+        return Ok(());
+    }
+    let change = Change::SetProperty {
+        keyspace: keyspace.id,
+        name: name.to_owned(),
+        value,
+    };
+    let bytes = engine
+        .disk
+        .manifest()
+        .flush(vec![change])
+        .map_err(|error| engine.core.health.latch_unless_full(error))?;
+    engine.core.metrics.bytes_manifest.add(bytes);
+    *keyspace.properties.lock() = changed;
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! The keyspaces of an open database, and all that the engine keeps of one.
+//!
+//! Thread safety: any. The catalog's mutex is taken before those of chunks. Not here: the public
+//! handle ([`crate::Keyspace`]).
+
+use crate::chunk::Chunk;
+use crate::chunk::index::Index;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fork;
+use crate::manifest::KeyspaceId;
+use crate::manifest::state::Properties;
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::sync::epoch::ArcCell;
+use crate::sync::{Arc, Mutex, MutexGuard};
+use evendb_storage::Version;
+use std::collections::BTreeMap;
+
+/// Name of the keyspace that is always there.
+pub(crate) const DEFAULT_KEYSPACE: &str = "default";
+
+type Keyspaces = BTreeMap<String, Arc<KeyspaceState>>;
+
+/// All keyspaces, by name.
+pub(crate) struct Catalog(Mutex<Keyspaces>);
+
+impl Catalog {
+    pub(crate) fn new(keyspaces: Keyspaces) -> Catalog {
+        Catalog(Mutex::new(keyspaces))
+    }
+
+    /// Held by calls that make or drop a keyspace, over the edit.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Keyspaces> {
+        self.0.lock()
+    }
+
+    /// Every keyspace that is there.
+    pub(crate) fn keyspaces(&self) -> Vec<Arc<KeyspaceState>> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// Every chunk of every keyspace, at this moment.
+    pub(crate) fn chunks(&self) -> Vec<(Arc<KeyspaceState>, Arc<Chunk>)> {
+        let mut chunks = Vec::new();
+        for keyspace in self.keyspaces() {
+            let index = keyspace.index.load_full();
+            let each = index.iter().map(|(_, chunk)| chunk.clone());
+            chunks.extend(each.map(|chunk| (keyspace.clone(), chunk)));
+        }
+        chunks
+    }
+
+    /// The keyspace that the chunk is of, unless it was dropped.
+    pub(crate) fn keyspace_of(&self, chunk: &Chunk) -> Option<Arc<KeyspaceState>> {
+        let keyspaces = self.lock();
+        let mut all = keyspaces.values();
+        all.find(|keyspace| keyspace.id == chunk.keyspace).cloned()
+    }
+}
+
+/// Longer scans count as this long.
+const SCAN_NOTED_MAX: u64 = 4096;
+
+/// A step towards a scan's length: up by an eighth, down by a twelfth, so that it comes to rest
+/// where six of ten are shorter. A few very long ones do not count for more than others, as they
+/// would in a mean.
+fn usual_length(old: u32, new: u32) -> u32 {
+    match old {
+        0 => new,
+        _ if new > old => (old + old / 8 + 1).min(new),
+        _ => (old - old / 12).max(new),
+    }
+}
+
+/// What the engine keeps of a keyspace.
+pub(crate) struct KeyspaceState {
+    pub(crate) id: KeyspaceId,
+    pub(crate) name: String,
+    /// The root: covers the whole key space, names for each key the chunk that takes its puts.
+    pub(crate) index: ArcCell<Index<Chunk>>,
+    /// Serializes replacements of the root; memory only.
+    pub(crate) root_lock: Mutex<()>,
+    /// As the manifest has them; replaced under the catalog mutex, once the edit is durable.
+    pub(crate) properties: Mutex<Properties>,
+    /// No write begins any more, unless the edit that drops it cannot be written.
+    dropped: AtomicBool,
+    /// The last version that may be read here: that of a snapshot taken before the keyspace was
+    /// dropped, and the greatest there is before that.
+    readable_until: AtomicU64,
+    /// Sixteenths of records that six scans of ten do not exceed; 0 while none has ended.
+    scan_length: AtomicU32,
+}
+
+impl KeyspaceState {
+    pub(crate) fn new(
+        id: KeyspaceId,
+        name: String,
+        properties: Properties,
+        index: Index<Chunk>,
+    ) -> KeyspaceState {
+        KeyspaceState {
+            id,
+            name,
+            index: ArcCell::new(Arc::new(index)),
+            root_lock: Mutex::new(()),
+            properties: Mutex::new(properties),
+            dropped: AtomicBool::new(false),
+            readable_until: AtomicU64::new(u64::MAX),
+            scan_length: AtomicU32::new(0),
+        }
+    }
+
+    /// How many records a scan takes as a rule, if any has ended.
+    pub(crate) fn usual_scan(&self) -> Option<usize> {
+        let length = self.scan_length.load(Ordering::Relaxed);
+        (length > 0).then(|| (length as usize).div_ceil(16))
+    }
+
+    /// A scan ended that took so many records.
+    pub(crate) fn note_scan(&self, records: u64) {
+        let records = records.min(SCAN_NOTED_MAX) as u32 * 16;
+        let old = self.scan_length.load(Ordering::Relaxed);
+        // Relaxed, and a lost one does no harm.
+        self.scan_length
+            .store(usual_length(old, records), Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_dropped(&self) -> bool {
+        // Pairs with the Release of `set_dropped`.
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    /// Marks it, or takes the mark back where the edit could not be written.
+    pub(crate) fn set_dropped(&self, dropped: bool) {
+        self.dropped.store(dropped, Ordering::Release);
+    }
+
+    /// Its removal is durable: from here on only snapshots of a version below `now` may read it. No
+    /// sooner, because a removal that fails has not happened for anybody.
+    pub(crate) fn end_reading(&self, now: Version) {
+        self.readable_until.store(now.0 - 1, Ordering::Release);
+    }
+
+    /// Whether a reader at version `at` may look: [`Version::MAX`] for whoever wants the newest.
+    #[inline]
+    pub(crate) fn check_readable_at(&self, at: Version) -> Result<()> {
+        // Pairs with the Release of `end_reading`: who knows that the keyspace was dropped sees it.
+        if at.0 > self.readable_until.load(Ordering::Acquire) {
+            return Err(self.dropped_error());
+        }
+        Ok(())
+    }
+
+    /// The refusal of calls after [`crate::Db::drop_keyspace`].
+    #[cold]
+    pub(crate) fn dropped_error(&self) -> Error {
+        let message = format!(
+            "the keyspace {:?} was dropped; a keyspace of that name made since is another one: ask \
+             the database for it",
+            self.name
+        );
+        Error::new(ErrorKind::KeyspaceDropped, message)
+    }
+}
+
+impl Drop for KeyspaceState {
+    fn drop(&mut self) {
+        if fork::is_child() {
+            // What hangs on it would be taken from lists that others may have locked.
+            std::mem::forget(self.index.load_full());
+        }
+    }
+}
+
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod tests {
+    use super::usual_length;
+
+    /// Lengths in turn, until it has come to rest.
+    fn rests_at(length: impl Fn(u32) -> u32) -> u32 {
+        let scans = (0..4000u32).map(|scan| length(scan.wrapping_mul(2_654_435_761) >> 8));
+        scans.fold(0, |old, new| usual_length(old, 16 * new)) / 16
+    }
+
+    #[test]
+    fn the_usual_scan_is_what_most_are_and_few_long_ones_do_not_matter() {
+        assert_eq!(rests_at(|_| 50), 50);
+        let uniform = rests_at(|random| 1 + random % 100);
+        assert!((40..=85).contains(&uniform), "{uniform}");
+        let with_long_ones = rests_at(|random| match random % 10 {
+            0 => 4096,
+            _ => 10,
+        });
+        assert!(with_long_ones <= 14, "{with_long_ones}");
+        assert_eq!(usual_length(0, 0), 0);
+        assert_eq!(usual_length(16, 0), 15);
+    }
+}

@@ -1,0 +1,429 @@
+//! Appending. [`super::flush`] makes durable what was appended.
+
+use super::flush::{SyncedFirst, Syncing};
+use super::record::{ALIGN, HEADER_BYTES, Header, HeaderKind, payload_checksum, record_bytes};
+use super::room::record_bytes_max_of;
+use super::tend::Tending;
+use super::{CAPACITY_MIN, CAPACITY_UNIT, Lsn, Plant};
+use crate::options::Writing;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex};
+use crossbeam_utils::CachePadded;
+use evendb_storage::vfs::{File, Mapping};
+use evendb_storage::{Error, Version};
+use std::collections::VecDeque;
+use std::io;
+
+/// The largest page by which a file may be mapped: what a byte written through the mapping makes the
+/// next sync write, at worst.
+pub(super) const HUGE_PAGE_BYTES: u64 = 2 << 20;
+
+/// What is kept of the memory for one record.
+const SCRATCH_BYTES_MAX: usize = 64 << 10;
+
+/// The commit log, open for appending.
+pub(crate) struct CommitLog {
+    pub(super) file: Arc<dyn File>,
+    pub(super) writing: Writing,
+    /// There if records are copied into it.
+    pub(super) mapping: Option<Box<dyn Mapping>>,
+    pub(super) capacity: u64,
+    epoch: u64,
+    pub(super) seed: u64,
+    /// End of the last complete record. Written Release under the ring latch, read Acquire.
+    pub(super) head: CachePadded<AtomicU64>,
+    /// Start of what recovery needs. Written Release by the checkpoint, read Acquire.
+    tail: CachePadded<AtomicU64>,
+    /// Everything below survives power loss, here or in a checkpoint. Raised AcqRel under the sync
+    /// mutex, read Acquire.
+    pub(super) durable: CachePadded<AtomicU64>,
+    /// The ring latch.
+    pub(super) ring: CachePadded<Mutex<Ring>>,
+    /// Who syncs, and who waits for it.
+    pub(super) syncing: Syncing,
+    /// What else has to be on the disk before anything here is durable.
+    pub(super) synced_first: Option<Arc<dyn SyncedFirst>>,
+    /// Records that begin below it are not copied into the mapping, but written
+    /// ([`Self::write_from`]). A hint, Relaxed: either way is right.
+    pub(super) written_below: AtomicU64,
+    /// Bytes of the file that have blocks ([`super::room`]). Moves under the ring latch.
+    pub(super) room: AtomicU64,
+    /// The blocks of the room are there for sure.
+    pub(super) backed: AtomicBool,
+    /// By what it grows, if it may; held while it does.
+    pub(super) grower: Mutex<Option<Arc<dyn File>>>,
+    /// What is remembered of looking after the ring while nobody does.
+    pub(super) tended: Mutex<Option<Tending>>,
+    #[cfg(test)]
+    pub(super) plant: Plant,
+}
+
+/// What the ring latch guards, besides moving the head.
+#[derive(Default)]
+pub(super) struct Ring {
+    /// End and length of each filler in the live part: nobody reserved these bytes.
+    pub(super) fillers: VecDeque<(u64, u64)>,
+    /// One record on its way to `write_at`.
+    scratch: Vec<u8>,
+    /// Records that no sync has taken yet, where they are gathered.
+    pub(super) gathered: Gathered,
+}
+
+/// Bytes for the file, in the order of their LSNs.
+#[derive(Default)]
+pub(super) struct Gathered {
+    pub(super) bytes: Vec<u8>,
+    /// LSN and place in `bytes` of each piece that begins a lap, or comes first.
+    pub(super) pieces: Vec<(u64, usize)>,
+}
+
+impl Gathered {
+    /// Says in every header what is durable now: nobody has seen them yet. With that the first records
+    /// of each group prove that the group before it was synced.
+    pub(super) fn tell_durable(&mut self, seed: u64, durable: Lsn) {
+        let starts = self.pieces.iter().map(|piece| piece.1);
+        let ends = starts.clone().skip(1).chain([self.bytes.len()]);
+        for (start, end) in starts.zip(ends) {
+            let mut at = start;
+            // A filler's payload is not there: it ends its piece.
+            while let Some(bytes) = self.bytes[..end].get_mut(at..)
+                && let Some(bytes) = bytes.first_chunk_mut::<HEADER_BYTES>()
+                && let Some(mut header) = Header::decode(bytes)
+            {
+                header.durable = header.durable.max(durable.min(header.lsn));
+                *bytes = header.encode(seed);
+                at += header.total_bytes() as usize;
+            }
+        }
+    }
+
+    /// Adds a record at `lsn`, which must not lie below what was added before.
+    fn push(&mut self, lsn: u64, header: &[u8; HEADER_BYTES], parts: &[&[u8]], capacity: u64) {
+        let expected = self
+            .pieces
+            .last()
+            .map(|(start, at)| start + (self.bytes.len() - at) as u64);
+        if expected != Some(lsn) || lsn.is_multiple_of(capacity) {
+            self.pieces.push((lsn, self.bytes.len()));
+        }
+        self.bytes.extend_from_slice(header);
+        for part in parts {
+            self.bytes.extend_from_slice(part);
+        }
+        // Up to the next record's place, so that it continues this piece.
+        let padded = self.bytes.len().next_multiple_of(ALIGN as usize);
+        self.bytes.resize(padded, 0);
+    }
+
+    /// Forgets what lies below `lsn`: a checkpoint holds it, and recovery begins there.
+    fn forget_below(&mut self, lsn: u64) {
+        let passed = self.pieces.partition_point(|&(start, _)| start < lsn);
+        let Some(&(start, at)) = passed.checked_sub(1).and_then(|last| self.pieces.get(last))
+        else {
+            return;
+        };
+        let next = self
+            .pieces
+            .get(passed)
+            .map_or(self.bytes.len(), |piece| piece.1);
+        let cut = next.min(at + (lsn - start) as usize);
+        self.pieces.drain(..passed);
+        for piece in &mut self.pieces {
+            piece.1 -= cut;
+        }
+        if cut < next {
+            self.pieces.insert(0, (lsn, 0));
+        }
+        self.bytes.drain(..cut);
+    }
+}
+
+pub(super) fn check_capacity(capacity: u64) {
+    assert!(
+        capacity >= CAPACITY_MIN && capacity.is_multiple_of(CAPACITY_UNIT),
+        "commit log of {capacity} bytes"
+    );
+}
+
+impl CommitLog {
+    /// Starts appending at `start` in a new epoch. `tail..start` is what recovery found and no
+    /// checkpoint holds yet; it counts as durable only after the next flush, because what survived
+    /// the death of a process need not have reached the disk. All of the ring has its blocks, unless
+    /// [`with_room`](Self::with_room) says otherwise.
+    pub(crate) fn start(
+        file: Arc<dyn File>,
+        capacity: u64,
+        writing: Writing,
+        epoch: u64,
+        seed: u64,
+        start: Lsn,
+        tail: Lsn,
+    ) -> Result<CommitLog, Error> {
+        check_capacity(capacity);
+        assert!(start.0.is_multiple_of(ALIGN), "records are aligned");
+        assert!(tail <= start && start.0 - tail.0 <= capacity, "live part");
+        let mapping = if writing == Writing::Mapped {
+            let map = file.map(capacity as usize);
+            Some(map.map_err(|error| Error::io(file.path(), "map the commit log", error))?)
+        } else {
+            None
+        };
+        Ok(CommitLog {
+            file,
+            writing,
+            mapping,
+            capacity,
+            epoch,
+            seed,
+            head: CachePadded::new(AtomicU64::new(start.0)),
+            tail: CachePadded::new(AtomicU64::new(tail.0)),
+            durable: CachePadded::new(AtomicU64::new(tail.0)),
+            ring: CachePadded::new(Mutex::new(Ring::default())),
+            syncing: Syncing::default(),
+            synced_first: None,
+            written_below: AtomicU64::new(0),
+            room: AtomicU64::new(capacity),
+            backed: AtomicBool::new(true),
+            grower: Mutex::new(None),
+            tended: Mutex::new(None),
+            #[cfg(test)]
+            plant: Plant::Nothing,
+        })
+    }
+
+    /// Has each sync preceded by that of what its records name in other files.
+    pub(crate) fn with_synced_first(mut self, files: Arc<dyn SyncedFirst>) -> CommitLog {
+        self.synced_first = Some(files);
+        self
+    }
+
+    /// Whether records are copied into a mapping.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.writing == Writing::Mapped
+    }
+
+    /// Bytes that a record with a payload of this length takes in the ring.
+    pub(crate) fn record_bytes(payload_len: usize) -> u64 {
+        record_bytes(payload_len)
+    }
+
+    /// Appends one record whose payload is `parts`, concatenated, and returns its end. The caller
+    /// has reserved its bytes. Fails only where each append writes: a failed write latches the log,
+    /// and this and every later append returns the failure.
+    pub(crate) fn append(&self, version: Version, parts: &[&[u8]]) -> Result<Lsn, Error> {
+        let payload_len: usize = parts.iter().map(|part| part.len()).sum();
+        let total = record_bytes(payload_len);
+        // Outside of the latch: the longer part of the checksum.
+        let checksum = payload_checksum(self.seed, parts);
+        let mut ring = self.ring.lock();
+        let head = self.head.load(Ordering::Relaxed);
+        let mapping = self.mapping_at(head);
+        if mapping.is_none() && self.writing != Writing::Gathered {
+            self.check_error()?;
+        }
+        let tail = self.tail.load(Ordering::Acquire);
+        let usable = self.usable();
+        assert!(
+            total <= record_bytes_max_of(usable),
+            "a record this long goes to a value extent"
+        );
+        let place = head % self.capacity;
+        let rest = self.capacity - place;
+        let start = match place + total > usable {
+            true => head + rest,
+            false => head,
+        };
+        let end = start + total;
+        assert!(
+            end - tail <= self.capacity,
+            "admission keeps the head within the ring"
+        );
+        if self.is_planted(Plant::EarlyHead) {
+            self.head.store(end, Ordering::Release);
+        }
+        if start != head {
+            self.fill(&mut ring, mapping, head, rest, tail)
+                .map_err(|error| self.write_failed(error))?;
+        }
+        let header = Header {
+            // Into a mapping the header comes last.
+            kind: match mapping {
+                Some(_) => HeaderKind::Sealed,
+                None => HeaderKind::Record,
+            },
+            payload_len: payload_len as u32,
+            lsn: Lsn(start),
+            epoch: self.epoch,
+            version,
+            tail: Lsn(tail),
+            durable: self.durable_hint(),
+            payload_checksum: checksum,
+        }
+        .encode(self.seed);
+        self.copy(&mut ring, mapping, start, &header, parts)
+            .map_err(|error| self.write_failed(error))?;
+        if start != head {
+            ring.fillers.push_back((start, rest));
+        }
+        self.head.store(end, Ordering::Release);
+        Ok(Lsn(end))
+    }
+
+    /// A position that is durable, for a header. Relaxed: one that is a little old is as true.
+    pub(super) fn durable_hint(&self) -> Lsn {
+        Lsn(self.durable.load(Ordering::Relaxed))
+    }
+
+    /// The mapping, if what begins at `lsn` is copied into it.
+    pub(super) fn mapping_at(&self, lsn: u64) -> Option<&dyn Mapping> {
+        let mapping = self.mapping.as_deref()?;
+        (lsn >= self.written_below.load(Ordering::Relaxed)).then_some(mapping)
+    }
+
+    /// Covers the rest of the lap.
+    pub(super) fn fill(
+        &self,
+        ring: &mut Ring,
+        mapping: Option<&dyn Mapping>,
+        head: u64,
+        rest: u64,
+        tail: u64,
+    ) -> io::Result<()> {
+        let Some(payload_len) = rest.checked_sub(HEADER_BYTES as u64) else {
+            return Ok(());
+        };
+        let header = Header {
+            kind: HeaderKind::Filler,
+            payload_len: payload_len as u32,
+            lsn: Lsn(head),
+            epoch: self.epoch,
+            version: Version::ZERO,
+            tail: Lsn(tail),
+            durable: self.durable_hint(),
+            payload_checksum: payload_checksum(self.seed, &[]),
+        }
+        .encode(self.seed);
+        self.copy(ring, mapping, head, &header, &[])
+    }
+
+    /// Copies a record to its place, in a mapping the header last: until it is there, nothing
+    /// verifies.
+    fn copy(
+        &self,
+        ring: &mut Ring,
+        mapping: Option<&dyn Mapping>,
+        lsn: u64,
+        header: &[u8; HEADER_BYTES],
+        parts: &[&[u8]],
+    ) -> io::Result<()> {
+        let offset = lsn % self.capacity;
+        if let Some(mapping) = mapping {
+            let mut at = offset as usize + HEADER_BYTES;
+            for part in parts {
+                mapping.write(at, part);
+                at += part.len();
+            }
+            mapping.write(offset as usize, header);
+            return Ok(());
+        }
+        if self.writing == Writing::Gathered {
+            ring.gathered.push(lsn, header, parts, self.capacity);
+            return Ok(());
+        }
+        let scratch = &mut ring.scratch;
+        scratch.clear();
+        scratch.extend_from_slice(header);
+        for part in parts {
+            scratch.extend_from_slice(part);
+        }
+        let written = self.file.write_at(scratch, offset);
+        scratch.shrink_to(SCRATCH_BYTES_MAX);
+        written
+    }
+
+    pub(super) fn write_failed(&self, error: io::Error) -> Error {
+        let error = Error::io(self.file.path(), "write the commit log", error);
+        self.latch(error)
+    }
+
+    /// End of the last complete record.
+    pub(crate) fn head(&self) -> Lsn {
+        Lsn(self.head.load(Ordering::Acquire))
+    }
+
+    /// Start of the live part.
+    pub(crate) fn tail(&self) -> Lsn {
+        Lsn(self.tail.load(Ordering::Acquire))
+    }
+
+    /// Everything below survives power loss.
+    pub(crate) fn durable(&self) -> Lsn {
+        Lsn(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Moves the tail after the manifest edit that records `l0` is durable. Returns how many
+    /// reserved bytes came free: fillers, which nobody reserved, do not count.
+    #[must_use = "admission takes these bytes back"]
+    pub(crate) fn set_tail(&self, l0: Lsn) -> u64 {
+        let freed = {
+            let mut ring = self.ring.lock();
+            let tail = self.tail.load(Ordering::Relaxed);
+            assert!(
+                tail <= l0.0 && l0.0 <= self.head.load(Ordering::Relaxed),
+                "the tail moves within the live part"
+            );
+            let mut freed = l0.0 - tail;
+            while let Some(&(end, len)) = ring.fillers.front() {
+                if end > l0.0 {
+                    break;
+                }
+                freed -= len;
+                ring.fillers.pop_front();
+            }
+            ring.gathered.forget_below(l0.0);
+            self.tail.store(l0.0, Ordering::Release);
+            freed
+        };
+        // A checkpoint holds what lies below. It finished before any error, or there is none.
+        self.raise_durable(l0);
+        freed
+    }
+
+    /// Has records written, not copied, for the length of a huge page from `head` on: what is copied
+    /// makes the sync that runs, the next one, or the kernel write whole pages for it. For who is about
+    /// to sync what lies below `head`, and for a log that is slow.
+    pub(super) fn write_from(&self, head: u64) {
+        if self.mapping.is_some() {
+            let end = head + HUGE_PAGE_BYTES.min(self.capacity / 8);
+            self.written_below.store(end, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a fault is switched on: never outside of tests.
+    #[inline]
+    pub(super) fn is_planted(&self, plant: Plant) -> bool {
+        #[cfg(test)]
+        return self.plant == plant;
+        #[cfg(not(test))]
+        {
+            let _ = plant;
+            false
+        }
+    }
+
+    #[cfg(all(test, evendb_loom))]
+    pub(super) fn planted(mut self, plant: Plant) -> CommitLog {
+        self.plant = plant;
+        self
+    }
+}
+
+impl std::fmt::Debug for CommitLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CommitLog")
+            .field("tail", &self.tail())
+            .field("durable", &self.durable())
+            .field("head", &self.head())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,220 @@
+//! Commit-log records with their payloads, byte for byte and in both directions. A difference is a
+//! change of format.
+
+use super::record::{HEADER_BYTES, Header, HeaderKind, payload_checksum, verifies};
+use super::recover::{Found, RingReader};
+use super::test_file::TestFile;
+use super::*;
+use crate::golden_text::{bytes_of, kept_file};
+use crate::manifest::KeyspaceId;
+use crate::options::Writing;
+use crate::payload::{Decoded, DecodedOp, Encoded, ExtentName, decode};
+use crate::sync::Arc;
+use crate::value_extents;
+use evendb_storage::vfs::File;
+use evendb_storage::{Kind, Version, codec};
+
+const SEED: u64 = 0x0123_4567_89ab_cdef;
+
+const RECORD: &str = "
+CRC                         # u32 crc32c of the rest of the header, from the epoch's seed
+23 00 00 30                 # u32 length of the payload 35, kind 3 in the high bits
+50 00 00 00 00 00 00 00     # u64 position
+03 00 00 00                 # u32 epoch
+04 00 00 00                 # u32 what is durable ends 4 * 8 bytes below
+05 04 00 00 00 00 00 00     # u64 version
+0a 00 00 00                 # u32 the tail of the log is 10 * 8 bytes below
+PAYLOAD                     # u32 crc32c of the payload, from the epoch's seed
+";
+
+/// The same record, by an appender that wrote the header first.
+const RECORD_HEADER_FIRST: &str = "
+e5 ce 40 77                 # u32 crc32c of the rest of the header, from the epoch's seed
+23 00 00 10                 # u32 length of the payload 35, kind 1 in the high bits
+50 00 00 00 00 00 00 00 03 00 00 00 04 00 00 00 # as above
+05 04 00 00 00 00 00 00 0a 00 00 00 64 81 c7 ef # as above
+";
+
+const FILLER: &str = "
+14 60 47 60                 # u32 crc32c of the rest of the header, from the epoch's seed
+18 00 00 20                 # u32 it covers 24 bytes more, kind 2 in the high bits
+c0 ff 00 00 10 00 00 00     # u64 position
+03 00 00 00                 # u32 epoch
+ff ff ff ff                 # u32 what is durable lies too far below, or is unknown
+00 00 00 00 00 00 00 00     # u64 no version
+00 00 00 00                 # u32 the tail is here
+cb 2d 07 e1                 # u32 crc32c of nothing, from the epoch's seed
+";
+
+const PAYLOAD: &str = "
+01                          # u8 kind: put
+02 00 00 00                 # u32 keyspace 2
+03 00 00 00                 # u32 length of the key
+05 00 00 00                 # u32 length of the value
+6b 65 79                    # key
+76 61 6c 75 65              # value
+00                          # u8 kind: delete
+01 00 00 00                 # u32 keyspace 1
+01 00 00 00                 # u32 length of the key
+00 00 00 00                 # u32 length of the value
+78                          # key x
+";
+
+const EXTENT: &str = "
+KIND                        # u8 kind: value extent, synced before this (ff) or not (fe)
+15 00 00 00 01 00 00 00     # u64 file: 0000000100000015.val
+00 40 00 00 00 00 00 00     # u64 length of the file
+ef be ad de                 # u32 crc32c of its contents
+";
+
+#[test]
+fn a_payload() {
+    let bytes = bytes_of(PAYLOAD);
+    let op = |kind, keyspace, key, value| DecodedOp {
+        kind,
+        keyspace: KeyspaceId(keyspace),
+        key,
+        value,
+    };
+    let ops = vec![
+        op(Kind::Put, 2, &b"key"[..], &b"value"[..]),
+        op(Kind::Delete, 1, b"x", b""),
+    ];
+    assert_eq!(decode(&bytes), Some(Decoded::Inline(ops)));
+}
+
+#[test]
+fn an_extent() {
+    for (is_synced, kind) in [(true, "ff"), (false, "fe")] {
+        let bytes = bytes_of(&EXTENT.replace("KIND", kind));
+        let name = ExtentName {
+            id: 0x1_0000_0015,
+            len: 0x4000,
+            checksum: 0xdead_beef,
+            is_synced,
+        };
+        let encoded = Encoded::extent(name);
+        assert_eq!(encoded.parts(&[]).concat(), bytes);
+        assert_eq!(encoded.extent_name(), Some(name));
+        assert_eq!(decode(&bytes), Some(Decoded::Extent(name)));
+        assert_eq!(decode(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(decode(&[&bytes[..], &[0]].concat()), None);
+    }
+}
+
+#[test]
+fn a_record() {
+    let payload = bytes_of(PAYLOAD);
+    let file = TestFile::new(CAPACITY_MIN);
+    let shared: Arc<dyn File> = Arc::new(file.clone());
+    let log = CommitLog::start(
+        shared,
+        CAPACITY_MIN,
+        Writing::Mapped,
+        3,
+        SEED,
+        Lsn(0),
+        Lsn(0),
+    )
+    .expect("starts");
+    let before = log.append(Version(0x0404), &[]).expect("appends");
+    assert_eq!(before, Lsn(40));
+    log.append(Version(0x0404), &[]).expect("appends");
+    // A sync of the first record alone.
+    log.raise_durable(Lsn(48));
+    log.append(Version(0x0405), &[&payload]).expect("appends");
+    let record = RECORD.replace("CRC", RECORD_CRC);
+    let expected = bytes_of(&record.replace("PAYLOAD", PAYLOAD_CRC));
+    let bytes = file.0.lock().bytes.clone();
+    assert_eq!(bytes[80..120], expected);
+    assert_eq!(bytes[120..155], payload);
+    assert_eq!(log.head(), Lsn(160), "padded to a multiple of 8");
+}
+
+/// Of the record above.
+const RECORD_CRC: &str = "9e 87 32 11";
+const PAYLOAD_CRC: &str = "64 81 c7 ef";
+
+#[test]
+fn headers_of_every_kind() {
+    let sealed = RECORD.replace("CRC", RECORD_CRC);
+    let sealed = sealed.replace("PAYLOAD", PAYLOAD_CRC);
+    let record = Header {
+        kind: HeaderKind::Sealed,
+        payload_len: 35,
+        lsn: Lsn(80),
+        epoch: 3,
+        version: Version(0x0405),
+        tail: Lsn(0),
+        durable: Lsn(48),
+        payload_checksum: payload_checksum(SEED, &[&bytes_of(PAYLOAD)]),
+    };
+    let first = Header {
+        kind: HeaderKind::Record,
+        ..record
+    };
+    let filler = Header {
+        kind: HeaderKind::Filler,
+        payload_len: 24,
+        lsn: Lsn(0x10_0000_ffc0),
+        epoch: 3,
+        version: Version(0),
+        tail: Lsn(0x10_0000_ffc0),
+        durable: Lsn(0),
+        payload_checksum: payload_checksum(SEED, &[]),
+    };
+    for (text, header) in [
+        (&sealed[..], record),
+        (RECORD_HEADER_FIRST, first),
+        (FILLER, filler),
+    ] {
+        let bytes: [u8; HEADER_BYTES] = bytes_of(text).try_into().expect("a header");
+        assert!(verifies(SEED, &bytes), "{header:?}");
+        assert!(!verifies(SEED + 1, &bytes), "{header:?}");
+        assert_eq!(Header::decode(&bytes), Some(header));
+        assert_eq!(header.encode(SEED), bytes);
+    }
+    for unknown in [0, 4, 15] {
+        let mut bytes: [u8; HEADER_BYTES] = bytes_of(FILLER).try_into().expect("a header");
+        bytes[7] = unknown << 4;
+        assert_eq!(Header::decode(&bytes), None, "kind {unknown}");
+    }
+}
+
+/// Seed of the kept database's one epoch.
+const KEPT_SEED: u64 = 0x6148_fb51_30fe_6957;
+
+/// Each record of the kept database's log is read, and its header, written again, is the bytes that
+/// were read.
+#[test]
+fn the_commit_log_of_the_kept_database() {
+    let bytes = kept_file("COMMIT-LOG");
+    let segment = Segment {
+        epoch: 1,
+        seed: KEPT_SEED,
+        start: Lsn(0),
+        closed_at: None,
+    };
+    let file = TestFile::of(bytes.clone());
+    let mut reader = RingReader::new(&file, bytes.len() as u64, Lsn(0));
+    let (mut at, mut ops, mut extents) = (0, 0, 0);
+    while let Found::Whole(header, payload) = reader.read(Lsn(at), &segment).expect("reads") {
+        let start = at as usize;
+        let end = start + HEADER_BYTES;
+        assert_eq!(header.encode(KEPT_SEED), bytes[start..end], "at {at}");
+        assert_eq!(payload, &bytes[end..end + header.payload_len as usize]);
+        match decode(payload).expect("a payload") {
+            Decoded::Inline(inline) => ops += inline.len(),
+            Decoded::Extent(name) => {
+                let contents = kept_file(&value_extents::file_name(name.id));
+                assert_eq!(name.len, contents.len() as u64);
+                assert_eq!(name.checksum, codec::checksum(name.id, &[&contents]));
+                assert!(name.is_synced);
+                extents += 1;
+            }
+        }
+        at += header.total_bytes();
+    }
+    // Two rounds of part 0, parts 1 and 2 of `tests/golden.rs`.
+    assert_eq!((ops, extents), (2 * 80 + 20 + 7, 1));
+}

@@ -1,0 +1,85 @@
+//! The commit log: one file, written round and round (a ring), that grows up to its capacity.
+//!
+//! ```text
+//!   tail                       durable           head        tail + capacity
+//!    |  records of versions     |  copied, not    |            |
+//!    |  not yet checkpointed    |  yet synced     |  free      |      all are LSNs; the place in
+//!    v                          v                 v            v      the file is LSN % capacity
+//!    [record][record][filler|wrap][record][record]
+//! ```
+//!
+//! A record never wraps around the end of the file: a filler covers the rest of the lap, and is
+//! implied where not even a header fits. [`record`] has the bytes, [`recover`] reads them.
+//!
+//! Invariants (docs/concurrency.md): head is the end of the complete prefix, because it moves
+//! under the ring latch and after the copy; a panic in the middle leaves it where it was, and the
+//! next append overwrites the rest. Head never passes tail + capacity (I10): admission lets in at
+//! most 7/8 of what of the ring is usable, no record is longer than 1/8 of that, and the live part holds
+//! one filler at most ([`room`] has the proof).
+//! Appending cannot fail but where the append itself writes (I12). After an error no write or sync begins, and
+//! nothing becomes durable that was not (I16).
+//!
+//! Thread safety: any number of appenders and waiters; [`flush`] says who syncs, [`tend`] what one
+//! more thread does for a mapped ring, [`room`] who grows it. Locks: the leader's mutex (held over the sync), the ring latch
+//! (it parks), the sync mutex (a leaf, memory only). Not here: when the tail may move, what a payload
+//! means, and what of it lies in other files ([`SyncedFirst`]).
+
+mod append;
+mod blocks;
+mod flush;
+mod record;
+mod recover;
+mod room;
+mod survey;
+mod tend;
+
+pub(crate) use append::CommitLog;
+pub(crate) use flush::SyncedFirst;
+pub(crate) use record::LogRecord;
+pub(crate) use recover::{Segment, recover};
+pub(crate) use room::{LivePart, create_file, first_room, room_found};
+pub(crate) use survey::{Proof, Survey, Surveyed, survey};
+
+/// Position in the commit log in bytes; only grows, over restarts too.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub(crate) struct Lsn(pub u64);
+
+/// Capacities are multiples of this.
+pub(crate) const CAPACITY_UNIT: u64 = 4096;
+/// The smallest ring.
+pub(crate) const CAPACITY_MIN: u64 = 64 << 10;
+
+/// The longest record that a ring takes that is whole, header included. What is longer goes to a value extent.
+pub(crate) fn record_bytes_max(capacity: u64) -> u64 {
+    room::record_bytes_max_of(capacity)
+}
+
+/// Faults that the models must notice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Plant {
+    #[default]
+    Nothing,
+    /// P11: a failed sync counts as done.
+    AckAfterFailedSync,
+    /// The head moves before the record is copied.
+    EarlyHead,
+    /// What a sync covered is looked up after it.
+    LateTarget,
+    /// A leader that is done does not look for those it leaves behind.
+    NoHandOver,
+    /// No fault: each leader dies before its sync, as by a panic.
+    LeaderDies,
+}
+
+#[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
+mod golden;
+#[cfg(all(test, evendb_loom))]
+mod models;
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod survey_tests;
+#[cfg(test)]
+mod test_file;
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;

@@ -1,0 +1,230 @@
+//! L5: append, head, who leads the sync and hands it over, durable, latch, close.
+
+use super::test_file::TestFile;
+use super::*;
+use crate::options::Writing;
+use crate::sync::{Arc, thread};
+use evendb_storage::vfs::File;
+use evendb_storage::{Error, Version};
+
+const SEED: u64 = 0x5eed;
+const LOST: &str = "acknowledged, but not on disk";
+
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// Whether loom found that something acknowledged was lost.
+fn loses(model: impl Fn() + Sync + Send + 'static) -> bool {
+    let run = std::panic::AssertUnwindSafe(|| check(model));
+    let Err(panic) = std::panic::catch_unwind(run) else {
+        return false;
+    };
+    let message = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or_default();
+    assert!(message.contains(LOST), "{message}");
+    true
+}
+
+/// Where the records that reached the disk end.
+fn synced_end(file: &TestFile) -> Lsn {
+    let synced = file.0.lock().synced.clone();
+    if synced.is_empty() {
+        return Lsn(0);
+    }
+    let segment = Segment {
+        epoch: 1,
+        seed: SEED,
+        start: Lsn(0),
+        closed_at: None,
+    };
+    recover(
+        &TestFile::of(synced),
+        CAPACITY_MIN,
+        Lsn(0),
+        &[segment],
+        &mut |_| Ok(()),
+    )
+    .unwrap()
+}
+
+fn open(file: &TestFile, writing: Writing, plant: Plant) -> Arc<CommitLog> {
+    let shared: Arc<dyn File> = Arc::new(file.clone());
+    let log = CommitLog::start(shared, CAPACITY_MIN, writing, 1, SEED, Lsn(0), Lsn(0)).unwrap();
+    Arc::new(log.planted(plant))
+}
+
+/// Appends and waits; whether it was acknowledged, which is checked.
+fn append_one(log: &CommitLog, file: &TestFile, version: u64) -> bool {
+    // After a failure what is written by the append itself is refused there.
+    let Ok(end) = log.append(Version(version), &[b"payload"]) else {
+        return false;
+    };
+    let waited = log.wait_durable(end);
+    if waited.is_ok() {
+        assert!(synced_end(file) >= end, "{LOST}");
+    }
+    waited.is_ok()
+}
+
+/// Three appenders that wait: one leads, and the lead goes on to who came too late for its sync.
+fn append_and_wait(writing: Writing, plant: Plant, fail_sync: bool) {
+    let file = TestFile::new(CAPACITY_MIN);
+    file.0.lock().fail_sync = fail_sync;
+    let log = open(&file, writing, plant);
+    let spawn = |version| {
+        let (log, file) = (Arc::clone(&log), file.clone());
+        thread::spawn(move || append_one(&log, &file, version))
+    };
+    let others = [spawn(1), spawn(2)];
+    let acknowledged = append_one(&log, &file, 3);
+    for other in others {
+        assert_eq!(other.join().unwrap(), acknowledged);
+    }
+    let fails = fail_sync || plant == Plant::LeaderDies;
+    assert_eq!(acknowledged, !fails, "{LOST}");
+    if fails {
+        assert_eq!(log.durable(), Lsn(0), "durable after a failure");
+        assert!(log.flush().is_err());
+        assert!(file.0.lock().syncs <= 1, "a sync after a failure");
+    }
+    // Nobody is left behind, and nobody leads any more.
+    log.close();
+}
+
+#[test]
+fn loom_l5_what_is_acknowledged_is_on_disk() {
+    for writing in [Writing::Mapped, Writing::Gathered] {
+        check(move || append_and_wait(writing, Plant::Nothing, false));
+    }
+}
+
+#[test]
+fn loom_l5_a_failed_sync_wakes_all_with_an_error() {
+    for writing in [Writing::Mapped, Writing::Gathered] {
+        check(move || append_and_wait(writing, Plant::Nothing, true));
+    }
+}
+
+#[test]
+fn loom_l5_a_leader_that_dies_wakes_all_with_an_error() {
+    check(|| append_and_wait(Writing::Gathered, Plant::LeaderDies, false));
+}
+
+#[test]
+fn loom_l5_p11_ack_after_a_failed_sync_is_caught() {
+    assert!(loses(|| append_and_wait(
+        Writing::Mapped,
+        Plant::AckAfterFailedSync,
+        true
+    )));
+}
+
+#[test]
+fn loom_l5_a_target_taken_after_the_sync_is_caught() {
+    for writing in [Writing::Mapped, Writing::Gathered] {
+        assert!(loses(move || append_and_wait(
+            writing,
+            Plant::LateTarget,
+            false
+        )));
+    }
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_l5_a_leader_that_hands_nothing_over_is_caught() {
+    check(|| append_and_wait(Writing::Mapped, Plant::NoHandOver, false));
+}
+
+/// Two appenders that wait beside a failure from elsewhere: they return, and once the failure is
+/// there nothing becomes durable any more.
+fn latch_while_waiting(writing: Writing) {
+    let file = TestFile::new(CAPACITY_MIN);
+    let log = open(&file, writing, Plant::Nothing);
+    let other = {
+        let (log, file) = (Arc::clone(&log), file.clone());
+        thread::spawn(move || append_one(&log, &file, 1))
+    };
+    let failing = {
+        let log = Arc::clone(&log);
+        thread::spawn(move || {
+            let cause = std::io::Error::other("elsewhere");
+            log.fail(Error::io(std::path::Path::new("/test"), "test", cause));
+            log.durable()
+        })
+    };
+    append_one(&log, &file, 2);
+    other.join().unwrap();
+    let durable = failing.join().unwrap();
+    assert_eq!(log.durable(), durable, "durable after the latch");
+    assert!(log.flush().is_err());
+    log.close();
+}
+
+#[test]
+fn loom_l5_the_latch_wakes_all() {
+    for writing in [Writing::Mapped, Writing::Gathered] {
+        check(move || latch_while_waiting(writing));
+    }
+}
+
+/// A checkpoint makes durable what two wait for, one of whom may be syncing, and then the log ends:
+/// whoever still syncs has stopped when `close` returns.
+fn checkpoint_and_close_while_waiting() {
+    let file = TestFile::new(CAPACITY_MIN);
+    let log = open(&file, Writing::Gathered, Plant::Nothing);
+    let ends = [1, 2].map(|version| log.append(Version(version), &[b"payload"]).unwrap());
+    let waiters = ends.map(|end| {
+        let log = Arc::clone(&log);
+        thread::spawn(move || log.wait_durable(end).unwrap())
+    });
+    let _ = log.set_tail(ends[1]);
+    log.close();
+    let closed = file.0.lock().bytes.clone();
+    for waiter in waiters {
+        waiter.join().unwrap();
+    }
+    assert!(file.0.lock().bytes == closed, "written after the end");
+}
+
+#[test]
+fn loom_l5_a_checkpoint_and_the_end_beside_waiters() {
+    check(checkpoint_and_close_while_waiting);
+}
+
+/// A flush while another thread appends: the head covers complete records only.
+fn flush_while_appending(writing: Writing, plant: Plant) {
+    let file = TestFile::new(CAPACITY_MIN);
+    let log = open(&file, writing, plant);
+    // The spawned thread flushes: loom explores more schedules of that one.
+    let flushing = {
+        let (log, file) = (Arc::clone(&log), file.clone());
+        thread::spawn(move || {
+            log.flush().unwrap();
+            assert!(synced_end(&file) >= log.durable(), "{LOST}");
+        })
+    };
+    log.append(Version(1), &[b"pay", b"load"]).unwrap();
+    flushing.join().unwrap();
+}
+
+#[test]
+fn loom_l5_head_follows_the_copy() {
+    for writing in [Writing::Mapped, Writing::Gathered] {
+        check(move || flush_while_appending(writing, Plant::Nothing));
+    }
+}
+
+#[test]
+fn loom_l5_early_head_is_caught() {
+    assert!(loses(|| flush_while_appending(
+        Writing::Mapped,
+        Plant::EarlyHead
+    )));
+}

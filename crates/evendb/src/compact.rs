@@ -1,0 +1,238 @@
+//! Compaction on demand: a range of chunks made as small as it can be.
+//!
+//! The picker leaves garbage up to its limits, because rewriting sooner costs more than it gains.
+//! Here somebody says that it is worth it now. All debt is paid first, so that what is rewritten is
+//! not rewritten again; then each chunk of the range, under its token, is rewritten if that makes it
+//! smaller; then what has become owed is paid (chunks that shrank are merged).
+//!
+//! Puts, checkpoints and other jobs go on. A chunk is looked at once: what is put meanwhile is for
+//! the next time, so this ends whatever others do. A chunk that another job holds is waited for.
+//!
+//! What snapshots still see stays (I14, I15): with snapshots open, a chunk is rewritten only for what
+//! they do not see.
+
+use crate::catalog::KeyspaceState;
+use crate::chunk::{Chunk, View};
+use crate::engine::core::Core;
+use crate::engine::{Engine, JobContext};
+use crate::error::{Error, ErrorKind, Result};
+use crate::merge::{Dropping, Merge};
+use crate::rebalance::rewrite::{self, sources_of};
+use crate::rebalance::{jobs, munks};
+use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, thread};
+use crate::{checkpoint, full_disk, trace, worker};
+use evendb_storage::TableId;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// How long to rest before asking again for a token that a job holds.
+const TOKEN_REST: Duration = Duration::from_millis(2);
+
+/// What a compaction did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Compaction {
+    /// Chunks looked at.
+    pub chunks: u64,
+    /// Chunks rewritten on top of the reorganisation that was owed anyway.
+    pub rewritten: u64,
+    /// Bytes in SSTables and logs of the range before, after a checkpoint.
+    pub bytes_before: u64,
+    /// Bytes in SSTables and logs of the range afterwards.
+    pub bytes_after: u64,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+/// Keys of a keyspace from `low` to below `high`.
+pub(crate) struct Span {
+    pub(crate) keyspace: Arc<KeyspaceState>,
+    pub(crate) low: Vec<u8>,
+    pub(crate) high: Option<Vec<u8>>,
+}
+
+impl Span {
+    fn is_empty(&self) -> bool {
+        self.high.as_ref().is_some_and(|high| *high <= self.low)
+    }
+
+    /// Whether keys at and above `low` are still of it.
+    fn reaches(&self, low: &[u8]) -> bool {
+        self.high.as_ref().is_none_or(|high| low < &high[..])
+    }
+}
+
+/// Compacts every keyspace.
+pub(crate) fn compact_all(engine: &Engine) -> Result<Compaction> {
+    engine.core.health.check_writable()?;
+    let whole = |keyspace| Span {
+        keyspace,
+        low: Vec::new(),
+        high: None,
+    };
+    let spans: Vec<Span> = engine.catalog.keyspaces().into_iter().map(whole).collect();
+    let done = compact(engine, &spans)?;
+    engine.disk.shrinks_at_end.store(true, Ordering::Relaxed);
+    Ok(done)
+}
+
+/// Compacts the chunks of the spans. A chunk that cannot be read does not keep the others from
+/// it; the first such error is returned in the end.
+pub(crate) fn compact(engine: &Engine, spans: &[Span]) -> Result<Compaction> {
+    engine.core.health.check_writable()?;
+    let job = trace::job!("compact");
+    let started = Instant::now();
+    // What was put counts as it lies on disk.
+    checkpoint::checkpoint(engine)?;
+    let mut done = Compaction {
+        bytes_before: bytes_of(spans),
+        ..Compaction::default()
+    };
+    worker::settle_debt(engine)?;
+    let mut damage = None;
+    for span in spans.iter().filter(|span| !span.is_empty()) {
+        let mut low = span.low.clone();
+        while span.reaches(&low) {
+            let (rewritten, next) = match compact_chunk_at(engine, &span.keyspace, &low) {
+                // A dropped keyspace has nothing to compact.
+                Err(error) if error.kind() == ErrorKind::KeyspaceDropped => break,
+                outcome => outcome?,
+            };
+            done.chunks += 1;
+            match rewritten {
+                Ok(rewritten) => done.rewritten += u64::from(rewritten),
+                Err(error) => damage = damage.or(Some(error)),
+            }
+            match next {
+                Some(next) => low = next.into(),
+                None => break,
+            }
+        }
+    }
+    worker::settle_debt(engine)?;
+    full_disk::collect_for_room(&engine.core, &engine.disk);
+    done.bytes_after = bytes_of(spans);
+    done.duration = started.elapsed();
+    trace::event!(
+        DEBUG,
+        "compacted",
+        chunks = done.chunks,
+        rewritten = done.rewritten,
+        bytes_before = done.bytes_before,
+        bytes_after = done.bytes_after,
+        duration_micros = job.micros()
+    );
+    match damage {
+        Some(error) => Err(error),
+        None => Ok(done),
+    }
+}
+
+/// Rewrites the chunk that holds `low`, if that makes it smaller. Whether it did, or why its
+/// tables could not be read; and where the next chunk begins.
+#[expect(
+    clippy::type_complexity,
+    reason = "an error of this chunk, which does not keep others from it, within one of all"
+)]
+fn compact_chunk_at(
+    engine: &Engine,
+    keyspace: &KeyspaceState,
+    low: &[u8],
+) -> Result<(Result<bool>, Option<Box<[u8]>>)> {
+    loop {
+        engine.core.health.check_writable()?;
+        if keyspace.is_dropped() {
+            return Err(keyspace.dropped_error());
+        }
+        let chunk = keyspace.index.load_full().find(low).clone();
+        let Some(_token) = chunk.try_token() else {
+            match engine.core.manual() {
+                // The job is another caller's.
+                true => thread::yield_now(),
+                false => thread::sleep(TOKEN_REST),
+            }
+            continue;
+        };
+        if chunk.latch.lock().retired {
+            continue;
+        }
+        let next = chunk.range.high.clone();
+        return match compact_chunk(&engine.jobs(), keyspace, &chunk) {
+            Err(error) if error.kind() == ErrorKind::Corruption => Ok((Err(error), next)),
+            Err(error) => Err(error),
+            Ok(rewritten) => Ok((Ok(rewritten), next)),
+        };
+    }
+}
+
+/// The caller holds the token.
+fn compact_chunk(
+    context: &JobContext<'_>,
+    keyspace: &KeyspaceState,
+    chunk: &Arc<Chunk>,
+) -> Result<bool> {
+    if chunk.damaged.load(Ordering::Relaxed) {
+        let message = "a chunk is left as it is: its tables could not be read before";
+        return Err(Error::new(ErrorKind::Corruption, message));
+    }
+    munks::absorb(context.core, chunk);
+    if !can_shrink(context.core, chunk, &chunk.view.load_full())? {
+        return Ok(false);
+    }
+    let parts = rewrite::rewrite(context, keyspace, std::slice::from_ref(chunk))?;
+    jobs::finish_layout(context.core, context.disk, context.work, &parts)?;
+    Ok(true)
+}
+
+/// Whether rewriting the chunk would leave less. Its figures tell, but for old versions that a
+/// snapshot kept: for those the table is read.
+fn can_shrink(core: &Core, chunk: &Chunk, view: &View) -> Result<bool> {
+    let funk = &view.funk;
+    let [table] = &funk.base[..] else {
+        return Ok(!funk.runs.is_empty() || funk.base.len() > 1);
+    };
+    let meta = &table.part.meta;
+    let whole = chunk.range.contains(&meta.min_key) && chunk.range.contains(&meta.max_key);
+    if !funk.runs.is_empty() || !whole {
+        return Ok(true);
+    }
+    let horizon = core.clock.horizon();
+    let dropping = Dropping {
+        horizon: &horizon,
+        bottom: true,
+    };
+    let counted = sources_of(chunk, view).and_then(|sources| {
+        let mut merge = Merge::new(sources, dropping)?;
+        let mut records = 0;
+        while merge.current().is_some() {
+            records += 1;
+            merge.advance()?;
+        }
+        Ok(records)
+    });
+    let records: u64 = counted.inspect_err(|error| {
+        if error.kind() == ErrorKind::Corruption {
+            chunk.note_damage();
+        }
+    })?;
+    Ok(records < meta.entries)
+}
+
+/// Bytes in tables of the spans' chunks, each once however many chunks share it.
+fn bytes_of(spans: &[Span]) -> u64 {
+    let mut tables: HashMap<TableId, u64> = HashMap::new();
+    for span in spans.iter().filter(|span| !span.is_empty()) {
+        let index = span.keyspace.index.load_full();
+        for (_, chunk) in index.iter() {
+            let high = chunk.range.high.as_deref();
+            if high.is_some_and(|high| *high <= *span.low) || !span.reaches(&chunk.range.low) {
+                continue;
+            }
+            let view = chunk.view.load_full();
+            let sizes = view.funk.tables().map(|table| &table.part);
+            tables.extend(sizes.map(|part| (part.table, part.meta.len)));
+        }
+    }
+    tables.values().sum()
+}

@@ -1,0 +1,197 @@
+//! A cursor over the distinct keys of a delta, in both directions.
+//!
+//! It keeps the directory (or the single page) of the moment it was made, so it sees every record
+//! that was linked before; the pages themselves may grow under it, and what it sees of later
+//! records is left open. For a reader at a settled version that is enough: later records have
+//! higher versions. A page's slots are put in order when the cursor enters the page.
+//!
+//! Thread safety: one thread, under one pin.
+
+use super::directory::Directory;
+use super::page::{PageRef, SLOTS_MAX};
+use super::{Delta, chain};
+use crate::record::Record;
+use crate::sync::atomic::Ordering;
+use crate::sync::epoch::Guard;
+use evendb_storage::Version;
+
+enum Pages<'g> {
+    None,
+    Single(PageRef<'g>),
+    Many(&'g Directory),
+}
+
+/// See the module. Valid after a seek that found a key, until `next` or `prev` leaves the last.
+pub(crate) struct DeltaCursor<'g> {
+    guard: &'g Guard,
+    pages: Pages<'g>,
+    page_at: usize,
+    /// The entered page, with its slots in order of keys.
+    page: Option<PageRef<'g>>,
+    slots: [u8; SLOTS_MAX],
+    len: usize,
+    /// Place in `slots`; `len` if the cursor is not valid.
+    at: usize,
+}
+
+impl<'g> DeltaCursor<'g> {
+    #[expect(unsafe_code, reason = "pages out of published pointers, under the pin")]
+    pub(super) fn new(delta: &'g Delta, guard: &'g Guard) -> Self {
+        // The order of the loads, and why: see `Delta::locate`.
+        // SAFETY: loaded under the pin, which lasts for 'g.
+        let pages = match unsafe { PageRef::at(delta.single.load(Ordering::Acquire)) } {
+            Some(page) => Pages::Single(page),
+            // SAFETY: as above.
+            None => match unsafe { delta.directory.load(Ordering::Acquire).as_ref() } {
+                Some(directory) => Pages::Many(directory),
+                None => Pages::None,
+            },
+        };
+        DeltaCursor {
+            guard,
+            pages,
+            page_at: 0,
+            page: None,
+            slots: [0; SLOTS_MAX],
+            len: 0,
+            at: 0,
+        }
+    }
+
+    fn pages_len(&self) -> usize {
+        match self.pages {
+            Pages::None => 0,
+            Pages::Single(_) => 1,
+            Pages::Many(directory) => directory.len(),
+        }
+    }
+
+    /// Enters a page and orders its slots; false if there is no such page.
+    fn enter(&mut self, page_at: usize) -> bool {
+        let page = match self.pages {
+            Pages::Single(page) if page_at == 0 => page,
+            Pages::Many(directory) if page_at < directory.len() => directory.page(page_at),
+            _ => return false,
+        };
+        (self.slots, self.len) = page.sorted(self.guard);
+        self.page_at = page_at;
+        self.page = Some(page);
+        true
+    }
+
+    fn enter_for(&mut self, key: &[u8]) -> bool {
+        let page_at = match self.pages {
+            Pages::Many(directory) => directory.locate(key),
+            _ => 0,
+        };
+        self.enter(page_at)
+    }
+
+    fn key_at(&self, at: usize) -> &'g [u8] {
+        self.record_at(at).expect("a page was entered").key()
+    }
+
+    fn record_at(&self, at: usize) -> Option<&'g Record> {
+        let slot = self.slots[..self.len].get(at)?;
+        Some(self.page?.head(usize::from(*slot)))
+    }
+
+    /// How many keys of the entered page are below `key`.
+    fn count_below(&self, key: &[u8]) -> usize {
+        let slots = &self.slots[..self.len];
+        slots.partition_point(|&slot| {
+            self.page
+                .is_some_and(|page| page.head(usize::from(slot)).key() < key)
+        })
+    }
+
+    fn invalidate(&mut self) {
+        self.at = self.len;
+    }
+
+    /// To the first key of the page `page_at` or of one behind it.
+    fn first_from(&mut self, page_at: usize) {
+        // No page is empty.
+        if self.enter(page_at) {
+            self.at = 0;
+        } else {
+            self.invalidate();
+        }
+    }
+
+    /// To the last key before page `page_at`.
+    fn last_before(&mut self, page_at: usize) {
+        match page_at.checked_sub(1) {
+            Some(page_at) if self.enter(page_at) => self.at = self.len - 1,
+            _ => self.invalidate(),
+        }
+    }
+
+    /// To the first key at or above `key`.
+    pub(crate) fn seek(&mut self, key: &[u8]) {
+        if self.enter_for(key) {
+            self.at = self.count_below(key);
+            if self.at == self.len {
+                self.first_from(self.page_at + 1);
+            }
+        }
+    }
+
+    /// To the last key below `key`.
+    pub(crate) fn seek_before(&mut self, key: &[u8]) {
+        if self.enter_for(key) {
+            match self.count_below(key).checked_sub(1) {
+                Some(at) => self.at = at,
+                None => self.last_before(self.page_at),
+            }
+        }
+    }
+
+    pub(crate) fn seek_first(&mut self) {
+        self.first_from(0);
+    }
+
+    pub(crate) fn seek_last(&mut self) {
+        self.last_before(self.pages_len());
+    }
+
+    /// To the next key. The cursor must be valid.
+    pub(crate) fn next(&mut self) {
+        debug_assert!(self.valid());
+        self.at += 1;
+        if self.at >= self.len {
+            self.first_from(self.page_at + 1);
+        }
+    }
+
+    /// To the previous key. The cursor must be valid.
+    pub(crate) fn prev(&mut self) {
+        debug_assert!(self.valid());
+        match self.at.checked_sub(1) {
+            Some(at) => self.at = at,
+            None => self.last_before(self.page_at),
+        }
+    }
+
+    pub(crate) fn valid(&self) -> bool {
+        self.at < self.len
+    }
+
+    /// The key. The cursor must be valid.
+    pub(crate) fn key(&self) -> &'g [u8] {
+        self.key_at(self.at)
+    }
+
+    /// The newest committed record of the key with a version up to `at`.
+    pub(crate) fn newest_at(&self, at: Version) -> Option<&'g Record> {
+        self.versions().find(|record| record.version() <= at)
+    }
+
+    /// The committed records of the key, newest first.
+    pub(crate) fn versions(&self) -> impl Iterator<Item = &'g Record> + use<'g> {
+        self.record_at(self.at)
+            .into_iter()
+            .flat_map(chain)
+            .filter(|record| record.is_committed())
+    }
+}

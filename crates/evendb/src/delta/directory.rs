@@ -1,0 +1,131 @@
+//! The directory of a delta of several pages: which page a key belongs to.
+//!
+//! ```text
+//! prefix  shared by all lows but the first page's (which is empty)
+//! heads   | - | 8 bytes of low 1 behind the prefix | of low 2 | ...   ascending
+//! pages   | page 0 | page 1 | page 2 | ...
+//! ```
+//!
+//! Invariants
+//! * Prefix and heads never change. A page pointer is replaced only by that of a larger page with
+//!   the same low key and at least the same records, so a directory that was replaced meanwhile
+//!   still covers all keys.
+//! * A directory owns no pages.
+//!
+//! Thread safety: one writer; readers under a pin.
+
+use super::page::PageRef;
+use crate::record::allocated_bytes;
+use crate::sync::atomic::{AtomicPtr, Ordering};
+use std::cmp;
+
+pub(super) struct Directory {
+    prefix: Box<[u8]>,
+    heads: Box<[u64]>,
+    pages: Box<[AtomicPtr<super::page::Page>]>,
+}
+
+/// The first 8 bytes as a number that orders like them; ties need the whole key.
+pub(crate) fn head(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let len = key.len().min(8);
+    bytes[..len].copy_from_slice(&key[..len]);
+    bytes
+        .iter()
+        .fold(0, |head, &byte| head << 8 | u64::from(byte))
+}
+
+fn common_prefix<'a>(left: &'a [u8], right: &[u8]) -> &'a [u8] {
+    let len = left.iter().zip(right).take_while(|(l, r)| l == r).count();
+    &left[..len]
+}
+
+impl Directory {
+    /// A directory of two pages, which halve what one page held.
+    pub(super) fn of_two(first: PageRef<'_>, second: PageRef<'_>) -> Directory {
+        Directory {
+            prefix: second.low().into(),
+            heads: Box::new([0, 0]),
+            pages: Box::new([
+                AtomicPtr::new(first.as_ptr()),
+                AtomicPtr::new(second.as_ptr()),
+            ]),
+        }
+    }
+
+    /// This directory with page `at` replaced by `left` (of the same low key) and `right`.
+    pub(super) fn with_split(&self, at: usize, left: PageRef<'_>, right: PageRef<'_>) -> Directory {
+        let prefix = common_prefix(&self.prefix, right.low());
+        let mut pages: Vec<_> = (0..self.len()).map(|page| self.page(page)).collect();
+        pages[at] = left;
+        pages.insert(at + 1, right);
+        let heads = if prefix.len() == self.prefix.len() {
+            let mut heads = Vec::with_capacity(pages.len());
+            heads.extend_from_slice(&self.heads[..=at]);
+            heads.push(head(&right.low()[prefix.len()..]));
+            heads.extend_from_slice(&self.heads[at + 1..]);
+            heads
+        } else {
+            // Rare: the prefix only gets shorter.
+            let others = pages[1..].iter().map(|page| &page.low()[prefix.len()..]);
+            std::iter::once(0).chain(others.map(head)).collect()
+        };
+        Directory {
+            prefix: prefix.into(),
+            heads: heads.into(),
+            pages: pages
+                .iter()
+                .map(|page| AtomicPtr::new(page.as_ptr()))
+                .collect(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// A page. The caller is pinned or the writer, and stays so while it uses the page.
+    #[expect(unsafe_code, reason = "a page out of a published pointer")]
+    #[inline]
+    pub(super) fn page<'g>(&self, at: usize) -> PageRef<'g> {
+        // Pairs with the Release of `replace_page` and of the directory's publication.
+        let page = self.pages[at].load(Ordering::Acquire);
+        // SAFETY: by the contract above; pages are freed a grace period after they left.
+        unsafe { PageRef::at(page) }.expect("a directory holds no null")
+    }
+
+    /// Puts a larger page in the place of one.
+    pub(super) fn replace_page(&self, at: usize, page: PageRef<'_>) {
+        self.pages[at].store(page.as_ptr(), Ordering::Release);
+    }
+
+    /// The page whose range holds the key: the last one whose low key is not above it.
+    pub(super) fn locate(&self, key: &[u8]) -> usize {
+        let start = self.prefix.len();
+        match key[..key.len().min(start)].cmp(&self.prefix) {
+            cmp::Ordering::Less => return 0,
+            cmp::Ordering::Greater => return self.len() - 1,
+            cmp::Ordering::Equal => {}
+        }
+        let wanted = head(&key[start..]);
+        let below = 1 + self.heads[1..].partition_point(|&head| head < wanted);
+        let equal = self.heads[below..].partition_point(|&head| head == wanted);
+        let (mut low, mut high) = (below, below + equal);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.page(middle).low() <= key {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low - 1
+    }
+
+    /// What the allocator holds for the directory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        allocated_bytes(size_of::<Directory>())
+            + allocated_bytes(self.prefix.len())
+            + 2 * allocated_bytes(self.len() * 8)
+    }
+}

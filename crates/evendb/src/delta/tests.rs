@@ -1,0 +1,455 @@
+//! The delta against a model, under threads, and its accounting.
+
+use super::*;
+use crate::record::BatchStamp;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Arc, thread};
+use evendb_storage::Kind;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+
+fn hash(key: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(key)
+}
+
+fn record(key: &[u8], value: &[u8], version: u64) -> RecordRef {
+    let mut record = RecordRef::new(key, value, Kind::Put, hash(key));
+    record.set_version(Version(version));
+    record
+}
+
+fn value_at<'g>(delta: &Delta, key: &[u8], at: u64, guard: &'g Guard) -> Option<&'g [u8]> {
+    let record = delta.get(key, hash(key), Version(at), guard)?;
+    assert_eq!(record.key(), key);
+    Some(record.value())
+}
+
+/// Runs deferred work until `done`; a test that never gets there hangs, which fails it.
+fn collect_until(done: impl Fn() -> bool) {
+    while !done() {
+        epoch::collect();
+        thread::yield_now();
+    }
+}
+
+/// Versions of each key, oldest first, one value per version.
+type Model = BTreeMap<Vec<u8>, Vec<(u64, Vec<u8>)>>;
+
+#[derive(Clone, Copy, Debug)]
+enum Arrival {
+    Ascending,
+    Descending,
+    Random,
+    /// Few keys, many versions.
+    Equal,
+    /// Runs of ascending keys at random places: in order inside the chunk.
+    Runs,
+    /// Huge, empty and prefix-of-each-other keys.
+    Odd,
+}
+
+fn key_of(arrival: Arrival, step: u32, rng: &mut StdRng) -> Vec<u8> {
+    match arrival {
+        Arrival::Ascending => format!("key{step:08}").into_bytes(),
+        Arrival::Descending => format!("key{:08}", 99_999_999 - step).into_bytes(),
+        Arrival::Random => rng.random_range(0..u64::MAX).to_le_bytes().to_vec(),
+        Arrival::Equal => vec![rng.random_range(0..5)],
+        Arrival::Runs => {
+            let app = (step / 40).wrapping_mul(7919) % 50;
+            format!("app{app:03}/{step:08}").into_bytes()
+        }
+        Arrival::Odd => match rng.random_range(0..4) {
+            0 => vec![0; rng.random_range(0..300)],
+            1 => vec![0xff; rng.random_range(0..300)],
+            2 => vec![rng.random_range(0..3); rng.random_range(0..12)],
+            _ => vec![b'x'; rng.random_range(0..65_536)],
+        },
+    }
+}
+
+fn check_gets(delta: &Delta, model: &Model, at: u64) {
+    let guard = &epoch::pin();
+    for (key, versions) in model {
+        let expected = versions.iter().rev().find(|(version, _)| *version <= at);
+        let expected = expected.map(|(_, value)| &value[..]);
+        assert_eq!(value_at(delta, key, at, guard), expected);
+        assert!(delta.contains(key, hash(key), guard));
+    }
+    for absent in [&b"absent"[..], b"key", b"\x7f\x7f\x7f"] {
+        if !model.contains_key(absent) {
+            assert!(!delta.contains(absent, hash(absent), guard));
+            assert_eq!(value_at(delta, absent, u64::MAX, guard), None);
+        }
+    }
+}
+
+fn check_cursor(delta: &Delta, model: &Model, at: u64, rng: &mut StdRng) {
+    let guard = &epoch::pin();
+    let mut cursor = delta.cursor(guard);
+    assert!(!cursor.valid());
+    cursor.seek_first();
+    for (key, versions) in model {
+        assert_eq!(cursor.key(), key);
+        let found: Vec<_> = cursor
+            .versions()
+            .map(|record| (record.version().0, record.value().to_vec()))
+            .collect();
+        assert!(found.iter().eq(versions.iter().rev()));
+        let expected = versions.iter().rev().find(|(version, _)| *version <= at);
+        let newest = cursor.newest_at(Version(at));
+        assert_eq!(
+            newest.map(Record::value),
+            expected.map(|(_, value)| &value[..])
+        );
+        cursor.next();
+    }
+    assert!(!cursor.valid());
+    cursor.seek_last();
+    for key in model.keys().rev() {
+        assert_eq!(cursor.key(), key);
+        cursor.prev();
+    }
+    assert!(!cursor.valid());
+    let keys: Vec<_> = model.keys().collect();
+    for _ in 0..200 {
+        let mut key = keys[rng.random_range(0..keys.len())].clone();
+        match rng.random_range(0..4) {
+            0 => key.push(0),
+            1 => drop(key.pop()),
+            2 => key.push(0xff),
+            _ => {}
+        }
+        cursor.seek(&key);
+        let expected = model.range(key.clone()..).next().map(|(key, _)| &key[..]);
+        assert_eq!(cursor.valid().then(|| cursor.key()), expected);
+        if cursor.valid() {
+            cursor.prev();
+        } else {
+            cursor.seek_last();
+        }
+        let expected = model
+            .range(..key.clone())
+            .next_back()
+            .map(|(key, _)| &key[..]);
+        assert_eq!(cursor.valid().then(|| cursor.key()), expected);
+        cursor.seek_before(&key);
+        assert_eq!(cursor.valid().then(|| cursor.key()), expected);
+    }
+}
+
+fn run_model(arrival: Arrival, steps: u32, seed: u64) {
+    let rng = &mut StdRng::seed_from_u64(seed);
+    let delta = Delta::new(3);
+    let mut model = Model::new();
+    let mut all = Vec::new();
+    let mut version = 10;
+    for step in 0..steps {
+        if rng.random_range(0..10) == 0 {
+            version += 1;
+        }
+        let key = match model.keys().next() {
+            Some(_) if rng.random_range(0..4) == 0 => {
+                let at = rng.random_range(0..model.len());
+                model.keys().nth(at).unwrap().clone()
+            }
+            _ => key_of(arrival, step, rng),
+        };
+        let value = step.to_le_bytes();
+        let mut new = record(&key, &value, version);
+        let stamp = BatchStamp::new(Version(version));
+        let of_batch = rng.random_range(0..4) == 0;
+        if of_batch {
+            new.set_stamp(&stamp);
+        }
+        all.push(new.clone());
+        delta.insert(new.clone());
+        if of_batch {
+            let guard = &epoch::pin();
+            let before = model.get(&key).and_then(|versions| versions.last());
+            let before = before.map(|(_, value)| &value[..]);
+            assert_eq!(value_at(&delta, &key, u64::MAX, guard), before, "pending");
+            stamp.commit();
+            if rng.random() {
+                new.settle(&stamp);
+            }
+        }
+        let versions = model.entry(key).or_default();
+        versions.retain(|(old, _)| *old != version);
+        versions.push((version, value.to_vec()));
+        if step.is_power_of_two() || step + 1 == steps {
+            if of_batch {
+                // The record below a committed one of its own version may still be there.
+                continue;
+            }
+            check_gets(&delta, &model, rng.random_range(9..=version));
+        }
+    }
+    let keys: Vec<_> = model.keys().cloned().collect();
+    version += 1;
+    for key in keys {
+        // A last put on each key, so that what batches left below is gone.
+        let new = record(&key, b"last", version);
+        all.push(new.clone());
+        delta.insert(new);
+        model
+            .get_mut(&key)
+            .unwrap()
+            .push((version, b"last".to_vec()));
+    }
+    for at in [9, 10, version / 2, version, u64::MAX] {
+        check_gets(&delta, &model, at);
+        check_cursor(&delta, &model, at, rng);
+    }
+    assert_eq!(delta.len(), model.len());
+    let data: usize = model
+        .iter()
+        .flat_map(|(key, versions)| versions.iter().map(|v| key.len() + v.1.len()))
+        .sum();
+    assert_eq!(delta.data_bytes(), data);
+    assert!(delta.bytes() > data);
+    let linked: usize = model.values().map(Vec::len).sum();
+    collect_until(|| all.iter().filter(|record| record.count() == 2).count() == linked);
+    drop(delta);
+    assert!(
+        all.iter().all(|record| record.count() == 1),
+        "released once"
+    );
+}
+
+#[test]
+fn answers_as_an_ordered_map_of_versions() {
+    run_model(Arrival::Ascending, 2000, 1);
+    run_model(Arrival::Descending, 2000, 2);
+    run_model(Arrival::Random, 3000, 3);
+    run_model(Arrival::Equal, 3000, 4);
+    run_model(Arrival::Runs, 3000, 5);
+    run_model(Arrival::Odd, 1000, 6);
+    for seed in 0..30 {
+        run_model(Arrival::Random, 5 + 12 * seed as u32, seed);
+    }
+}
+
+#[test]
+fn an_empty_delta_is_small_and_answers() {
+    let delta = Delta::new(7);
+    let guard = &epoch::pin();
+    assert!(size_of::<Delta>() <= 64);
+    assert!(delta.bytes() < 100 && delta.data_bytes() == 0);
+    assert!(delta.is_empty() && delta.checkpoint() == 7);
+    assert_eq!(value_at(&delta, b"", u64::MAX, guard), None);
+    let mut cursor = delta.cursor(guard);
+    cursor.seek(b"");
+    assert!(!cursor.valid());
+    cursor.seek_before(b"x");
+    assert!(!cursor.valid());
+    cursor.seek_first();
+    assert!(!cursor.valid());
+    cursor.seek_last();
+    assert!(!cursor.valid());
+    delta.insert(record(b"k", b"", 1));
+    assert!(delta.bytes() < 300, "{}", delta.bytes());
+}
+
+#[test]
+fn overwrites_of_a_hot_key_do_not_grow_the_delta() {
+    let delta = Delta::new(0);
+    delta.insert(record(b"hot", b"value", 5));
+    let bytes = delta.bytes();
+    let mut all = Vec::new();
+    for step in 0..10_000 {
+        let new = record(b"hot", b"value", 5);
+        if step % 1000 == 0 {
+            all.push(new.clone());
+        }
+        delta.insert(new);
+        assert_eq!(delta.bytes(), bytes);
+    }
+    assert_eq!(delta.len(), 1);
+    collect_until(|| all.iter().all(|record| record.count() == 1));
+}
+
+#[test]
+fn batches_on_a_hot_key_do_not_grow_the_delta() {
+    let delta = Delta::new(0);
+    delta.insert(record(b"hot", b"value", 5));
+    let bytes = delta.bytes();
+    for _ in 0..1000 {
+        let stamp = BatchStamp::new(Version(5));
+        let mut new = record(b"hot", b"value", 5);
+        new.set_stamp(&stamp);
+        delta.insert(new.clone());
+        stamp.commit();
+        new.settle(&stamp);
+        assert!(delta.bytes() <= bytes * 2);
+    }
+}
+
+#[test]
+fn an_overwritten_record_stays_for_the_pin_that_found_it() {
+    let delta = Delta::new(0);
+    let old = record(b"k", b"old", 5);
+    delta.insert(old.clone());
+    let guard = epoch::pin();
+    let found = delta.get(b"k", hash(b"k"), Version::MAX, &guard).unwrap();
+    delta.insert(record(b"k", b"new", 5));
+    for _ in 0..100 {
+        thread::spawn(epoch::collect).join().unwrap();
+    }
+    assert_eq!(old.count(), 2, "not given back under the pin");
+    assert_eq!(found.value(), b"old");
+    drop(guard);
+    collect_until(|| old.count() == 1);
+}
+
+#[test]
+fn keys_in_order_fill_their_pages() {
+    let pages = |keys: &mut dyn Iterator<Item = u32>| {
+        let delta = Delta::new(0);
+        for key in keys {
+            delta.insert(record(format!("{key:05}").as_bytes(), b"", 1));
+        }
+        let directory = delta.directory.load(Ordering::Acquire);
+        // SAFETY: the delta lives, and this thread is its writer.
+        unsafe { directory.as_ref() }.map_or(1, Directory::len)
+    };
+    assert_eq!(pages(&mut (0..128 * 10)), 10);
+    // After a full page all keys of the gap behind it share the new pages.
+    assert!(pages(&mut (0..128).chain((1000..2000).rev())) < 25);
+}
+
+#[test]
+fn a_batch_is_seen_at_once_over_two_deltas() {
+    let deltas = Arc::new([Delta::new(0), Delta::new(0)]);
+    for delta in deltas.iter() {
+        delta.insert(record(b"k", &0_u64.to_le_bytes(), 1));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let read = |delta: &Delta| {
+        let guard = &epoch::pin();
+        u64::from_le_bytes(
+            value_at(delta, b"k", u64::MAX, guard)
+                .unwrap()
+                .try_into()
+                .unwrap(),
+        )
+    };
+    let readers: Vec<_> = [(0, 1), (1, 0)]
+        .into_iter()
+        .map(|(first, second)| {
+            let (deltas, stop) = (deltas.clone(), stop.clone());
+            thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let before = read(&deltas[first]);
+                    assert!(read(&deltas[second]) >= before);
+                }
+            })
+        })
+        .collect();
+    for batch in 1..20_000_u64 {
+        let version = 1 + batch / 16;
+        let stamp = BatchStamp::new(Version(version));
+        let records = [0, 1].map(|_| {
+            let mut record = record(b"k", &batch.to_le_bytes(), version);
+            record.set_stamp(&stamp);
+            record
+        });
+        for (delta, record) in deltas.iter().zip(&records) {
+            delta.insert(record.clone());
+        }
+        stamp.commit();
+        for record in &records {
+            record.settle(&stamp);
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    for reader in readers {
+        reader.join().unwrap();
+    }
+}
+
+/// One writer inserts new keys and overwrites old ones, raising the version; readers take the last
+/// finished version and must find by gets and cursors exactly what it left.
+#[test]
+fn readers_see_their_snapshot_whole_while_the_writer_goes_on() {
+    const ROUNDS: u64 = 300;
+    const KEYS_A_ROUND: u64 = 40;
+    // Key k is new in round k / KEYS_A_ROUND; round r writes value r to its keys and to those of
+    // round r / 2. Spread by a multiplication so that they arrive in no order.
+    let key = |k: u64| {
+        let spread = k.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        format!("{spread:020}").into_bytes()
+    };
+    let value = |k: u64, round: u64| {
+        let born = k / KEYS_A_ROUND;
+        (born..=round.min(2 * born + 1))
+            .rev()
+            .find(|r| *r == born || r / 2 == born)
+    };
+    let delta = Arc::new(Delta::new(0));
+    let finished = Arc::new(AtomicU64::new(0));
+    let readers: Vec<_> = (0..3)
+        .map(|seed| {
+            let (delta, finished) = (delta.clone(), finished.clone());
+            thread::spawn(move || {
+                let rng = &mut StdRng::seed_from_u64(seed);
+                let mut last = 0;
+                while last + 1 < ROUNDS {
+                    let rounds = finished.load(Ordering::Acquire);
+                    assert!(rounds >= last);
+                    last = rounds.saturating_sub(1);
+                    if rounds == 0 {
+                        thread::yield_now();
+                        continue;
+                    }
+                    let guard = &epoch::pin();
+                    let at = Version(last);
+                    for _ in 0..200 {
+                        let k = rng.random_range(0..rounds * KEYS_A_ROUND);
+                        let record = delta.get(&key(k), hash(&key(k)), at, guard).unwrap();
+                        assert_eq!(Some(record.version().0), value(k, last));
+                        assert_eq!(record.value(), record.version().0.to_le_bytes());
+                    }
+                    let mut cursor = delta.cursor(guard);
+                    let mut keys: Vec<Vec<u8>> = Vec::new();
+                    let forward: bool = rng.random();
+                    if forward {
+                        cursor.seek_first()
+                    } else {
+                        cursor.seek_last()
+                    }
+                    while cursor.valid() {
+                        if let Some(record) = cursor.newest_at(at) {
+                            assert_eq!(record.value(), record.version().0.to_le_bytes());
+                            keys.push(cursor.key().to_vec());
+                        }
+                        if forward {
+                            cursor.next()
+                        } else {
+                            cursor.prev()
+                        }
+                    }
+                    assert_eq!(keys.len() as u64, rounds * KEYS_A_ROUND);
+                    if forward {
+                        assert!(keys.is_sorted());
+                    } else {
+                        assert!(keys.iter().rev().is_sorted());
+                    }
+                }
+            })
+        })
+        .collect();
+    for round in 0..ROUNDS {
+        for born in [round, round / 2] {
+            for k in born * KEYS_A_ROUND..(born + 1) * KEYS_A_ROUND {
+                // Twice: the second unlinks the first under the readers' eyes.
+                delta.insert(record(&key(k), &round.to_le_bytes(), round));
+                delta.insert(record(&key(k), &round.to_le_bytes(), round));
+            }
+        }
+        finished.store(round + 1, Ordering::Release);
+    }
+    for reader in readers {
+        reader.join().unwrap();
+    }
+}

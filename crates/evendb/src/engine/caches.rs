@@ -1,0 +1,49 @@
+//! What lies in RAM beside the chunks: the row cache, and what decides how munks and rows share
+//! memory.
+//!
+//! Thread safety: any; each part says its own. Not here: which munk goes ([`crate::rebalance::munks`]).
+
+use crate::cache::row::RowCache;
+use crate::cache::sample::Sampler;
+use crate::cache::split::Split;
+use crate::funk::SearchSettings;
+use crate::options::Options;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU32};
+
+/// See the module.
+pub(crate) struct Caches {
+    pub(crate) row_cache: Option<RowCache>,
+    pub(crate) sampler: Sampler,
+    /// How munks and rows share memory; the policy's round has it.
+    pub(crate) split: Mutex<Split>,
+    pub(crate) search_settings: SearchSettings,
+    /// Chunks that the last munk round saw.
+    pub(crate) round_chunks: AtomicU32,
+    /// Users' values keep much of what munks have given up: they get copies for now.
+    pub(crate) copies_values: AtomicBool,
+}
+
+impl Caches {
+    /// Empty ones.
+    pub(crate) fn new(options: &Options, search_settings: SearchSettings) -> Caches {
+        let row_cache = options.row_cache.then(|| {
+            RowCache::with_policy((options.memory_budget / 10) as usize, options.row_policy)
+        });
+        Caches {
+            row_cache,
+            sampler: Sampler::new(options.memory_budget),
+            split: Mutex::new(Split::new(options.row_share())),
+            search_settings,
+            round_chunks: AtomicU32::new(0),
+            copies_values: AtomicBool::new(false),
+        }
+    }
+
+    /// Bytes of rows in the row cache.
+    pub(crate) fn row_bytes(&self) -> u64 {
+        self.row_cache
+            .as_ref()
+            .map_or(0, |rows| rows.bytes() as u64)
+    }
+}

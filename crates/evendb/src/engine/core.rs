@@ -1,0 +1,53 @@
+//! What every call and every job uses: options, whether the database may be used, versions, room in
+//! memory, counters and the ledger.
+//!
+//! Thread safety: any; each part says its own. Not here: anything that knows of chunks or files.
+
+use super::health::Health;
+use crate::admission::Admission;
+use crate::memory::{Ledger, LedgerOwner};
+use crate::metrics::Metrics;
+use crate::options::Options;
+use crate::sync::Arc;
+use crate::version::clock::Clock;
+use std::path::Path;
+
+/// See the module.
+pub(crate) struct Core {
+    pub(crate) options: Options,
+    pub(crate) health: Health,
+    pub(crate) clock: Clock,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) metrics: Metrics,
+    ledger: LedgerOwner,
+}
+
+impl Core {
+    /// Of a database in `dir` that is open from now on.
+    pub(crate) fn new(
+        options: Options,
+        dir: &Path,
+        clock: Clock,
+        admission: Arc<Admission>,
+        ledger: LedgerOwner,
+    ) -> Core {
+        Core {
+            health: Health::new(dir, options.read_only),
+            clock,
+            admission,
+            metrics: Metrics::default(),
+            ledger,
+            options,
+        }
+    }
+
+    /// What its memory is charged to.
+    pub(crate) fn ledger(&self) -> Ledger {
+        self.ledger.ledger()
+    }
+
+    /// Whether there are no threads: checkpoints and jobs run inside the calls that need them.
+    pub(crate) fn manual(&self) -> bool {
+        self.options.workers == 0
+    }
+}

@@ -1,0 +1,71 @@
+//! The files of an open database, and how much room they have.
+//!
+//! Thread safety: any; each part says its own. Not here: the commit log ([`super::log`]), and what
+//! the files hold.
+
+use super::full_disk::FullDisk;
+use super::health::Health;
+use crate::ballast::Ballast;
+use crate::funk::container::Container;
+use crate::funk::tables::Tables;
+use crate::manifest::writer::Manifest;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Arc, epoch};
+use evendb_storage::TableId;
+use evendb_storage::vfs::Vfs;
+use std::path::PathBuf;
+
+/// See the module.
+pub(crate) struct Disk {
+    pub(crate) vfs: Arc<dyn Vfs>,
+    pub(crate) dir: PathBuf,
+    /// None when open for reading only.
+    pub(crate) manifest: Option<Manifest>,
+    pub(crate) tables: Tables,
+    pub(crate) container: Arc<Container>,
+    /// Room kept back for a full disk.
+    pub(crate) ballast: Ballast,
+    pub(crate) full_disk: FullDisk,
+    /// Delta bytes for which the log container surely has room.
+    pub(crate) delta_room: AtomicU64,
+    /// The number of this opening. What it writes to the disk carries it.
+    pub(crate) epoch: u64,
+    /// Somebody asked for the least: at its end the database gives back what it kept for puts to come.
+    pub(crate) shrinks_at_end: AtomicBool,
+    pub(crate) next_id: AtomicU64,
+}
+
+impl Disk {
+    /// A number never given out before, in this life or an earlier one.
+    pub(crate) fn new_id(&self) -> u64 {
+        // Relaxed: uniqueness is all that is asked.
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The same for a table.
+    pub(crate) fn new_table_id(&self) -> TableId {
+        TableId(self.new_id())
+    }
+
+    /// The manifest of a database that is open for writing.
+    pub(crate) fn manifest(&self) -> &Manifest {
+        self.manifest
+            .as_ref()
+            .expect("only called where writing has been allowed")
+    }
+
+    /// Frees what nobody sees any more, and the files and extents that held it.
+    pub(crate) fn collect(&self, health: &Health) {
+        self.collect_memory(health);
+        while health.may_remove() && self.tables.remove_file() {}
+        self.tables.let_go();
+    }
+
+    /// [`Disk::collect`] without the files, which take long: the reaper has those.
+    pub(crate) fn collect_memory(&self, health: &Health) {
+        epoch::collect();
+        if health.may_remove() {
+            self.tables.free_extents();
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The way of records from deltas to tables: what is dirty, which checkpoint is complete, and who
+//! waits for that.
+//!
+//! Thread safety: any. Order of the locks: the checkpoint mutex before all others; the queues are
+//! leaves. Not here: what a checkpoint does ([`crate::checkpoint`]).
+
+use crate::chunk::Chunk;
+use crate::sync::{Condvar, Mutex, Weak};
+
+/// See the module.
+pub(crate) struct Flow {
+    /// Chunks whose active delta took its first record, with that delta's checkpoint. Here and in all
+    /// queues chunks are named weakly: one that others have replaced keeps its tables, and on a full
+    /// disk those must go.
+    pub(crate) dirty: Mutex<Vec<(Weak<Chunk>, u64)>>,
+    /// One checkpoint at a time.
+    pub(crate) checkpoint_mutex: Mutex<()>,
+    /// Number of the last completed checkpoint; waiters on `progress`.
+    pub(crate) completed: Mutex<u64>,
+    pub(crate) progress: Condvar,
+    /// Signalled when a chunk's pending run has been published or given up.
+    pub(crate) run_cleared: Condvar,
+    pub(crate) run_mutex: Mutex<()>,
+    /// Chunks whose logs have many runs.
+    pub(crate) log_merges: Mutex<Vec<Weak<Chunk>>>,
+}
+
+impl Flow {
+    /// With what is in memory after opening: `completed` is on disk, `dirty` is not.
+    pub(crate) fn new(completed: u64, dirty: Vec<(Weak<Chunk>, u64)>) -> Flow {
+        Flow {
+            dirty: Mutex::new(dirty),
+            checkpoint_mutex: Mutex::new(()),
+            completed: Mutex::new(completed),
+            progress: Condvar::new(),
+            run_cleared: Condvar::new(),
+            run_mutex: Mutex::new(()),
+            log_merges: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Wakes those that wait for a checkpoint or a run.
+    pub(crate) fn wake_all(&self) {
+        drop(self.completed.lock());
+        self.progress.notify_all();
+        self.clear_run();
+    }
+
+    /// A chunk's pending run has been published or given up.
+    pub(crate) fn clear_run(&self) {
+        // Under the mutex: a thread that found the run pending waits by now.
+        drop(self.run_mutex.lock());
+        self.run_cleared.notify_all();
+    }
+}

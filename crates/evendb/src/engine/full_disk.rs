@@ -1,0 +1,55 @@
+//! What is known of a disk that is full ([`crate::full_disk`] says what is done about it).
+//!
+//! Thread safety: any; the error's mutex is a leaf.
+
+use crate::error::{Error, ErrorKind};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
+
+/// Deletes after which a put makes room in any case, if it finds none.
+const DELETES_MIN_MAX: u64 = 1023;
+
+/// What is known of a disk that is full.
+#[derive(Default)]
+pub(crate) struct FullDisk {
+    pub(crate) making_room: Mutex<()>,
+    /// Deletes that had been written when a put last made room, and how many more it takes until the
+    /// next one does: more each time in vain, since it looks at all chunks.
+    pub(crate) deletes_before: AtomicU64,
+    pub(crate) deletes_min: AtomicU64,
+    /// How often those that wait were refused; only moves under the mutex of `completed`.
+    pub(crate) refusals: AtomicU64,
+    pub(crate) error: Mutex<Option<Error>>,
+}
+
+impl FullDisk {
+    /// Changes when those that wait are refused.
+    pub(crate) fn refusals(&self) -> u64 {
+        self.refusals.load(Ordering::Relaxed)
+    }
+
+    /// Whether so much was deleted since the last attempt that a put should make room.
+    pub(crate) fn is_promising(&self, deletes: u64) -> bool {
+        let more = deletes.saturating_sub(self.deletes_before.load(Ordering::Relaxed));
+        more > self.deletes_min.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_attempt(&self, deletes: u64, made: bool) {
+        let least = match made {
+            true => 0,
+            false => 2 * self.deletes_min.load(Ordering::Relaxed) + 1,
+        };
+        self.deletes_before.store(deletes, Ordering::Relaxed);
+        self.deletes_min
+            .store(least.min(DELETES_MIN_MAX), Ordering::Relaxed);
+    }
+
+    /// What the last checkpoint said that found no room.
+    pub(crate) fn last_error(&self, dir: &Path) -> Error {
+        self.error.lock().clone().unwrap_or_else(|| {
+            let message = format!("no storage space for a checkpoint in {}", dir.display());
+            Error::new(ErrorKind::NoSpace, message)
+        })
+    }
+}

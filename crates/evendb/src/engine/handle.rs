@@ -1,0 +1,54 @@
+//! [`Handle`]: what keeps a database open.
+
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fork;
+use crate::sync::Arc;
+
+/// Keeps the database open; the last one to go closes it.
+pub(crate) struct Handle {
+    pub(crate) engine: Arc<Engine>,
+    /// What closes the database: a room above this one knows how.
+    pub(crate) close: fn(&Engine) -> Result<()>,
+}
+
+impl Handle {
+    /// Refuses a keyspace that is not of this opening of this database: its chunks and versions mean
+    /// nothing here. `what` is what the caller holds: a batch, a snapshot.
+    #[inline]
+    /// `other` and `keyspace` are its engine and name.
+    pub(crate) fn check_own(&self, other: &Arc<Engine>, keyspace: &str, what: &str) -> Result<()> {
+        // An engine as a whole cannot be taken for one that is gone: the keyspace keeps its own.
+        match Arc::ptr_eq(&self.engine, other) {
+            true => Ok(()),
+            false => Err(self.stranger(other, keyspace, what)),
+        }
+    }
+
+    #[cold]
+    fn stranger(&self, other: &Arc<Engine>, keyspace: &str, what: &str) -> Error {
+        let (own, other) = (&self.engine.disk.dir, &other.disk.dir);
+        let whose = match own == other {
+            true => "of another opening of the same database".to_owned(),
+            false => format!("of the database in {}", other.display()),
+        };
+        let message = format!(
+            "this {what} is of the database in {}, and the keyspace {keyspace:?} is {whose}; ask the \
+             database of the {what} for its keyspace",
+            own.display()
+        );
+        Error::new(ErrorKind::InvalidArgument, message)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if fork::is_child() {
+            // The parent has it open. What it is made of stays, with locks that nobody gives back.
+            std::mem::forget(self.engine.clone());
+            return;
+        }
+        // The last handle closes silently; `Db::close` tells of errors.
+        let _ = (self.close)(&self.engine);
+    }
+}

@@ -1,0 +1,116 @@
+//! Whether the database may be used: it is open, and has not failed.
+//!
+//! The first failed write or sync **latches**: from then on every write is refused, because it is not
+//! known any more what the disk holds. Reading goes on.
+//!
+//! Thread safety: any. Not here: why a single call is refused (no room, a dropped keyspace), and who
+//! is woken by a failure ([`Health::when_failed`] is given that).
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::OnceLock;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::{fork, trace};
+use std::path::{Path, PathBuf};
+
+type Wake = Box<dyn Fn(&Error) + Send + Sync>;
+
+/// See the module.
+pub(crate) struct Health {
+    dir: PathBuf,
+    read_only: bool,
+    failure: OnceLock<Error>,
+    closed: AtomicBool,
+    /// Wakes every waiter. Not the seam's: it is set before a second thread can see it.
+    wake: std::sync::OnceLock<Wake>,
+}
+
+impl Health {
+    /// Of the database in `dir`, which is open from now on.
+    pub(crate) fn new(dir: &Path, read_only: bool) -> Health {
+        Health {
+            dir: dir.to_path_buf(),
+            read_only,
+            failure: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            wake: std::sync::OnceLock::new(),
+        }
+    }
+
+    /// What a failure is to wake. The first call counts.
+    pub(crate) fn when_failed(&self, wake: impl Fn(&Error) + Send + Sync + 'static) {
+        let _ = self.wake.set(Box::new(wake));
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        // Pairs with the Release of `set_closed`.
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Whether this call closed it.
+    pub(crate) fn set_closed(&self) -> bool {
+        !self.closed.swap(true, Ordering::AcqRel)
+    }
+
+    /// The failure that latched the database.
+    pub(crate) fn failure(&self) -> Option<&Error> {
+        self.failure.get()
+    }
+
+    /// The first thing that every public call does, before it takes a lock or allocates.
+    #[inline]
+    pub(crate) fn check_readable(&self) -> Result<()> {
+        fork::check()?;
+        if self.is_closed() {
+            return Err(Error::closed());
+        }
+        Ok(())
+    }
+
+    /// Whether a write may begin. Asked again after announcing, so that closing and failing can
+    /// wait for the announced ones.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_readable()?;
+        if self.read_only {
+            let message = format!(
+                "the database in {} is open for reading only; open it without read_only to write",
+                self.dir.display()
+            );
+            return Err(Error::new(ErrorKind::ReadOnly, message));
+        }
+        self.check_healthy()
+    }
+
+    /// Whether nothing has failed so far.
+    pub(crate) fn check_healthy(&self) -> Result<()> {
+        match self.failure() {
+            Some(cause) => Err(Error::latched(cause)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether files that no edit names may go: after a failure it is not known what the disk names.
+    pub(crate) fn may_remove(&self) -> bool {
+        !self.read_only && self.failure().is_none()
+    }
+
+    /// Stops all writes for good: the first failed write or sync. Wakes every waiter. Returns the
+    /// error it was given.
+    pub(crate) fn latch(&self, cause: Error) -> Error {
+        if cause.kind() == ErrorKind::Latched || self.failure.set(cause.clone()).is_err() {
+            return cause;
+        }
+        trace::event!(ERROR, "latched", cause = &*cause.to_string());
+        if let Some(wake) = self.wake.get() {
+            wake(&cause);
+        }
+        cause
+    }
+
+    /// A manifest that could not be written: no room is no failure, anything else latches.
+    pub(crate) fn latch_unless_full(&self, error: evendb_storage::Error) -> Error {
+        if error.kind() == evendb_storage::ErrorKind::NoSpace {
+            return error.into();
+        }
+        self.latch(error.into())
+    }
+}

@@ -1,0 +1,113 @@
+//! The engine: the state that all handles of an open database share, in groups that are handed to the
+//! functions that use them. What it does is in the rooms above; this one only holds.
+//!
+//! ```text
+//! core      options, health, clock, admission, counters, ledger     what everything uses
+//! disk      file seam, tables, container, manifest, ballast         what lies in files
+//! log       commit log, value extents
+//! flow      dirty chunks, checkpoints under way and complete
+//! caches    row cache, how rows and munks share memory
+//! catalog   keyspaces and their chunks
+//! work      the queue of jobs, and the threads that empty it
+//! space, idle, observer     what their rounds remember
+//! claim     the lock of the directory
+//! ```
+//!
+//! Locks, in the order in which they may be taken: making room, checkpoint mutex, catalog mutex,
+//! chunk token, chunk latch, PO slot, ring latch, root mutex; then the leaves (dirty queue, manifest
+//! queue, snapshot registry, row shards, admission queue, extent space, work queue).
+
+pub(crate) mod caches;
+pub(crate) mod claim;
+pub(crate) mod core;
+pub(crate) mod disk;
+pub(crate) mod flow;
+pub(crate) mod full_disk;
+pub(crate) mod handle;
+pub(crate) mod health;
+pub(crate) mod idle;
+pub(crate) mod log;
+pub(crate) mod space;
+pub(crate) mod staff;
+pub(crate) mod work;
+#[cfg(all(test, evendb_loom))]
+mod work_models;
+
+use crate::catalog::Catalog;
+use crate::error::Error;
+use crate::figures::observer::Observer;
+use crate::sync::Arc;
+use caches::Caches;
+use claim::Claim;
+use core::Core;
+use disk::Disk;
+use flow::Flow;
+use idle::Idle;
+use log::Log;
+use space::Space;
+use work::Work;
+
+/// Everything an open database is made of.
+pub(crate) struct Engine {
+    pub(crate) core: Core,
+    pub(crate) disk: Disk,
+    pub(crate) log: Log,
+    pub(crate) flow: Flow,
+    pub(crate) caches: Caches,
+    pub(crate) catalog: Catalog,
+    pub(crate) work: Work,
+    /// What the last look at all chunks found.
+    pub(crate) space: Space,
+    pub(crate) idle: Idle,
+    pub(crate) observer: Observer,
+    pub(crate) claim: Claim,
+}
+
+/// What the jobs that reorganise chunks use.
+pub(crate) struct JobContext<'e> {
+    pub(crate) core: &'e Core,
+    pub(crate) disk: &'e Disk,
+    pub(crate) flow: &'e Flow,
+    pub(crate) work: &'e Work,
+}
+
+impl Engine {
+    /// For a job.
+    pub(crate) fn jobs(&self) -> JobContext<'_> {
+        JobContext {
+            core: &self.core,
+            disk: &self.disk,
+            flow: &self.flow,
+            work: &self.work,
+        }
+    }
+
+    /// Shared by the handles and threads from now on: a failure wakes all of them.
+    pub(crate) fn share(self) -> Arc<Engine> {
+        let engine = Arc::new(self);
+        let weak = Arc::downgrade(&engine);
+        engine.core.health.when_failed(move |cause| {
+            // A handle is there while anybody waits.
+            if let Some(engine) = weak.upgrade() {
+                engine.fail(cause);
+            }
+        });
+        engine
+    }
+
+    fn fail(&self, cause: &Error) {
+        self.core.admission.cancel();
+        if let Some(log) = &self.log.commit_log {
+            let source = std::io::Error::other(cause.to_string());
+            let what = "go on after a failure";
+            log.fail(evendb_storage::Error::io(&self.disk.dir, what, source));
+        }
+        self.wake_all();
+    }
+
+    /// Wakes every waiter, which then finds that the database has failed or is closed.
+    pub(crate) fn wake_all(&self) {
+        self.flow.wake_all();
+        self.work.wake_all();
+    }
+}

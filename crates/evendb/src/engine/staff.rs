@@ -1,0 +1,193 @@
+//! The threads of an open database: starting, counting and joining them.
+//!
+//! Invariants: threads of a role are counted under the queue's lock, by the thread that starts them, and
+//! by themselves when they go. None starts after [`Work::stop`] has begun to wait for them.
+//!
+//! Thread safety: any; the list of threads is locked before the queue. Not here: what the threads do,
+//! which [`Work::begin`] is given, and what happens when one panics.
+
+use crate::engine::work::Work;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, Mutex, thread};
+
+/// What a thread is there for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ThreadRole {
+    /// Checkpoints, the memory policy, and whatever is owed.
+    Upkeep = 0,
+    /// Jobs.
+    Worker = 1,
+    /// Makes edits durable, removes files, gives room back.
+    Reaper = 2,
+    /// Looks after the mapped commit log.
+    Log = 3,
+    /// Writes the figures for other processes.
+    Stats = 4,
+}
+
+pub(crate) const ROLES: usize = 5;
+
+/// The threads, for who waits for their end.
+#[derive(Default)]
+pub(crate) struct Staff {
+    /// Set where there may be threads. Not the seam's: it is set before a second thread is there.
+    plan: std::sync::OnceLock<Plan>,
+    started: Mutex<Vec<Started>>,
+    /// Starting a thread fails, but for the first one.
+    #[cfg(test)]
+    pub(crate) refuses: std::sync::atomic::AtomicBool,
+}
+
+/// What a thread of a role does from beginning to end; none once the database is gone.
+type Body = Box<dyn FnOnce() + Send>;
+
+/// How many threads there may be, and what they do.
+struct Plan {
+    workers_max: usize,
+    body_of: Box<dyn Fn(ThreadRole) -> Option<Body> + Send + Sync>,
+}
+
+struct Started {
+    handle: thread::JoinHandle<()>,
+    /// It does no more.
+    ended: Arc<AtomicBool>,
+}
+
+impl Staff {
+    /// An error where a test wants the system to have no more threads.
+    fn refused(&self) -> std::io::Result<()> {
+        #[cfg(test)]
+        if self.refuses.load(Ordering::Relaxed) {
+            return Err(std::io::ErrorKind::WouldBlock.into());
+        }
+        Ok(())
+    }
+
+    /// Workers there may be.
+    pub(crate) fn workers_max(&self) -> usize {
+        self.plan.get().map_or(0, |plan| plan.workers_max)
+    }
+
+    /// Waits for all of them.
+    pub(crate) fn join(&self) {
+        let started = std::mem::take(&mut *self.started.lock());
+        for thread in started {
+            // Its panic has latched the database already.
+            let _ = thread.handle.join();
+        }
+    }
+
+    /// Frees what is kept of those that have ended.
+    pub(crate) fn sweep(&self) {
+        let mut started = self.started.lock();
+        let ended = started.extract_if(.., |thread| thread.ended.load(Ordering::Acquire));
+        for thread in ended {
+            let _ = thread.handle.join();
+        }
+    }
+}
+
+impl Work {
+    /// From now on there may be threads, which do what `body_of` says; the first one is started. Called
+    /// once.
+    pub(crate) fn begin(
+        &self,
+        workers_max: usize,
+        body_of: impl Fn(ThreadRole) -> Option<Body> + Send + Sync + 'static,
+    ) -> std::io::Result<()> {
+        let body_of = Box::new(body_of);
+        let _ = self.staff.plan.set(Plan {
+            workers_max,
+            body_of,
+        });
+        self.queue.lock().present[ThreadRole::Upkeep as usize] += 1;
+        self.spawn(ThreadRole::Upkeep)
+    }
+
+    /// Sees to it that there is a thread of the role: another one, of workers. Whether there is, or the
+    /// database closes and needs none.
+    pub(crate) fn call(&self, role: ThreadRole) -> bool {
+        let most = match role {
+            ThreadRole::Worker => self.staff.workers_max(),
+            _ => 1,
+        };
+        {
+            let mut queue = self.queue.lock();
+            if queue.stop || self.staff.plan.get().is_none() {
+                return true;
+            }
+            queue.called[role as usize] = true;
+            let present = &mut queue.present[role as usize];
+            if *present >= most {
+                return true;
+            }
+            *present += 1;
+        }
+        self.spawn(role).is_ok()
+    }
+
+    /// Whether there is a thread of the role.
+    pub(crate) fn has(&self, role: ThreadRole) -> bool {
+        self.queue.lock().present[role as usize] > 0
+    }
+
+    /// Starts a thread that has been counted already.
+    fn spawn(&self, role: ThreadRole) -> std::io::Result<()> {
+        // Held until the thread is noted: who stops the threads waits for this one, or it is not
+        // started any more.
+        let mut started = self.staff.started.lock();
+        let body = self.staff.plan.get().and_then(|plan| (plan.body_of)(role));
+        let Some(body) = body.filter(|_| !self.queue.lock().stop) else {
+            self.left(role);
+            return Ok(());
+        };
+        let ended = Arc::new(AtomicBool::new(false));
+        let own = ended.clone();
+        let body = move || {
+            body();
+            own.store(true, Ordering::Release);
+        };
+        let refused = self.staff.refused();
+        match refused.and_then(|()| new_thread(role, body)) {
+            Ok(handle) => {
+                started.push(Started { handle, ended });
+                Ok(())
+            }
+            Err(error) => {
+                self.left(role);
+                Err(error)
+            }
+        }
+    }
+
+    /// A thread of the role is gone.
+    pub(crate) fn left(&self, role: ThreadRole) {
+        self.queue.lock().present[role as usize] -= 1;
+    }
+
+    /// A turn of some thread's work begins.
+    pub(crate) fn turn_begins(&self) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn new_thread(
+    role: ThreadRole,
+    body: impl FnOnce() + Send + 'static,
+) -> std::io::Result<thread::JoinHandle<()>> {
+    thread::Builder::new()
+        .name(role.name().to_owned())
+        .spawn(body)
+}
+
+impl ThreadRole {
+    fn name(self) -> &'static str {
+        match self {
+            ThreadRole::Upkeep => "evendb-upkeep",
+            ThreadRole::Worker => "evendb-work",
+            ThreadRole::Reaper => "evendb-reaper",
+            ThreadRole::Log => "evendb-log",
+            ThreadRole::Stats => "evendb-stats",
+        }
+    }
+}

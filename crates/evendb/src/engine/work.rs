@@ -1,0 +1,354 @@
+//! The queue of background work, and what its threads and those that wait for them tell each other.
+//!
+//! The queue holds each chunk at most once per kind of job. It also holds what is asked of upkeep (a
+//! checkpoint, a look), and how many threads of each role there are ([`super::staff`]).
+//!
+//! Thread safety: any; the queue's mutex is a leaf. Not here: what a job does ([`crate::worker`]).
+
+use super::staff::Staff;
+use crate::chunk::Chunk;
+use crate::engine::staff::{ROLES, ThreadRole};
+use crate::manifest::ChunkId;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Arc, Condvar, Mutex, Weak};
+use crossbeam_utils::CachePadded;
+use std::collections::{HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+/// How often those look around that have something to do.
+pub(crate) const TICK: Duration = Duration::from_millis(50);
+
+pub(crate) enum Job {
+    Maintain(Named),
+    /// Only take the durable deltas into the munk: puts wait for their memory.
+    Absorb(Named),
+    Load(Named),
+    /// Nothing else is to do: make it smaller.
+    Shrink(Named),
+}
+
+impl Job {
+    pub(crate) fn named(&self) -> &Named {
+        match self {
+            Job::Maintain(named) | Job::Absorb(named) => named,
+            Job::Load(named) | Job::Shrink(named) => named,
+        }
+    }
+}
+
+/// A chunk that may be gone when its turn comes.
+pub(crate) struct Named {
+    pub(crate) id: ChunkId,
+    pub(crate) chunk: Weak<Chunk>,
+}
+
+impl Named {
+    pub(crate) fn new(chunk: &Arc<Chunk>) -> Named {
+        Named {
+            id: chunk.id,
+            chunk: Arc::downgrade(chunk),
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Queue {
+    pub(crate) jobs: VecDeque<Job>,
+    /// Short jobs that go before all others.
+    pub(crate) absorbs: VecDeque<Named>,
+    /// Chunks that wait for maintenance.
+    pub(crate) queued: HashSet<ChunkId>,
+    pub(crate) loading: HashSet<ChunkId>,
+    pub(crate) running: usize,
+    pub(crate) checkpoint_wanted: bool,
+    /// The greatest checkpoint that a write waits for and nobody has begun.
+    pub(crate) checkpoint_awaited: u64,
+    /// Something happened while upkeep rested.
+    pub(crate) stirred: bool,
+    /// When its rest ends if nobody stirs; none if never.
+    pub(crate) rests_until: Option<Instant>,
+    /// Threads of each role; those that were called since they began their turn; and workers that wait
+    /// for a job.
+    pub(crate) present: [usize; ROLES],
+    pub(crate) called: [bool; ROLES],
+    pub(crate) waiting: usize,
+    pub(crate) stop: bool,
+}
+
+impl Queue {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.jobs.len() + self.absorbs.len()
+    }
+}
+
+/// The work queue and the threads that empty it.
+#[derive(Default)]
+pub(crate) struct Work {
+    pub(crate) queue: Mutex<Queue>,
+    /// Jobs, or stop.
+    pub(crate) jobs: Condvar,
+    /// A checkpoint is wanted, or stop.
+    pub(crate) upkeep: Condvar,
+    /// The queue ran empty.
+    pub(crate) idle: Condvar,
+    /// Stop, for who only waits for time to pass; and that upkeep rests.
+    pub(crate) stopping: Condvar,
+    /// A put found half of its room used, and upkeep has not looked since.
+    pub(crate) half_full: AtomicBool,
+    /// Upkeep waits until somebody stirs it, or until something is due. A line of its own: every
+    /// call reads it.
+    pub(crate) resting: CachePadded<AtomicBool>,
+    /// Times that a thread of the database began a turn of its work.
+    pub(crate) turns: AtomicU64,
+    pub(crate) staff: Staff,
+}
+
+impl Work {
+    /// Has somebody look at the chunk.
+    pub(crate) fn push_maintenance(&self, chunk: &Arc<Chunk>) {
+        self.push(|queue| {
+            let new = queue.queued.insert(chunk.id);
+            if new {
+                queue.jobs.push_back(Job::Maintain(Named::new(chunk)));
+            }
+            new
+        });
+    }
+
+    /// The same for a chunk whose munk has deltas to absorb: that is done before anything else.
+    pub(crate) fn push_absorb(&self, chunk: &Arc<Chunk>) {
+        self.push(|queue| {
+            let new = queue.queued.insert(chunk.id);
+            if new {
+                queue.absorbs.push_back(Named::new(chunk));
+            }
+            new
+        });
+    }
+
+    /// Has the chunk's munk loaded.
+    pub(crate) fn push_load(&self, chunk: &Arc<Chunk>) {
+        self.push(|queue| {
+            let new = queue.loading.insert(chunk.id);
+            if new {
+                queue.jobs.push_back(Job::Load(Named::new(chunk)));
+            }
+            new
+        });
+    }
+
+    /// Has the chunk made smaller. There is one such job at a time.
+    pub(crate) fn push_shrink(&self, chunk: &Arc<Chunk>) {
+        self.push(|queue| {
+            queue.jobs.push_back(Job::Shrink(Named::new(chunk)));
+            true
+        });
+    }
+
+    /// Adds a job, if `add` has one, and sees to it that somebody does it: a worker that waits, a new
+    /// one, or one that is at work; and, where no thread can be started, upkeep.
+    pub(crate) fn push(&self, add: impl FnOnce(&mut Queue) -> bool) {
+        let mut queue = self.queue.lock();
+        if !add(&mut queue) {
+            return;
+        }
+        self.jobs.notify_one();
+        self.rouse(&mut queue);
+        let short = queue.len() > queue.waiting;
+        if short && queue.present[ThreadRole::Worker as usize] < self.staff.workers_max() {
+            drop(queue);
+            self.call(ThreadRole::Worker);
+        }
+    }
+
+    /// Whether any job or checkpoint waits, or a job runs.
+    pub(crate) fn is_busy(&self) -> bool {
+        let queue = self.queue.lock();
+        queue.running > 0
+            || !queue.is_empty()
+            || queue.checkpoint_wanted
+            || self.half_full.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn take(&self, queue: &mut Queue) -> Option<Job> {
+        let absorb = queue.absorbs.pop_front().map(Job::Absorb);
+        let job = absorb.or_else(|| queue.jobs.pop_front())?;
+        match &job {
+            Job::Maintain(chunk) | Job::Absorb(chunk) => queue.queued.remove(&chunk.id),
+            Job::Load(chunk) => queue.loading.remove(&chunk.id),
+            Job::Shrink(_) => true,
+        };
+        queue.running += 1;
+        Some(job)
+    }
+
+    pub(crate) fn has_jobs(&self) -> bool {
+        !self.queue.lock().jobs.is_empty()
+    }
+
+    /// Whether jobs wait and there is nobody who does them.
+    pub(crate) fn lacks_worker(&self) -> bool {
+        let queue = self.queue.lock();
+        !queue.is_empty() && queue.present[ThreadRole::Worker as usize] == 0
+    }
+
+    pub(crate) fn done(&self) {
+        let mut queue = self.queue.lock();
+        queue.running -= 1;
+        if queue.running == 0 && queue.is_empty() {
+            self.idle.notify_all();
+        }
+    }
+
+    pub(crate) fn wake_all(&self) {
+        self.rouse(&mut self.queue.lock());
+        self.jobs.notify_all();
+        self.upkeep.notify_all();
+        self.idle.notify_all();
+        self.stopping.notify_all();
+    }
+
+    /// Waits that long, or until the threads have been told to stop; whether they have.
+    pub(crate) fn wait_for_stop(&self, rest: Duration) -> bool {
+        let until = Instant::now() + rest;
+        let mut queue = self.queue.lock();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if queue.stop || left.is_zero() {
+                return queue.stop;
+            }
+            self.stopping.wait_for(&mut queue, left);
+        }
+    }
+
+    /// Waits until no job waits or runs, or the threads have been told to stop.
+    pub(crate) fn wait_idle(&self) {
+        let mut queue = self.queue.lock();
+        while !queue.stop && (queue.running > 0 || !queue.is_empty()) {
+            self.idle.wait_for(&mut queue, TICK);
+        }
+    }
+
+    /// The same for no longer than `limit`; whether there was anything to wait for.
+    pub(crate) fn wait_idle_for(&self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        let mut queue = self.queue.lock();
+        let mut waited = false;
+        while !queue.stop && (queue.running > 0 || !queue.is_empty()) && Instant::now() < until {
+            waited = true;
+            self.idle.wait_for(&mut queue, TICK);
+        }
+        waited
+    }
+
+    /// Whether upkeep waits until it is woken.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.resting.load(Ordering::Relaxed)
+    }
+
+    /// From now on upkeep is to be woken by whoever leaves something for it. It looks once more for
+    /// what was left before this, and then calls [`Work::rest`].
+    pub(crate) fn begin_rest(&self) {
+        let queue = self.queue.lock();
+        self.resting.store(true, Ordering::Relaxed);
+        drop(queue);
+        // Helpers that wait for a long time may go.
+        self.stopping.notify_all();
+    }
+
+    /// Waits until somebody stirs, a checkpoint is wanted, the time comes, or the threads are to stop.
+    pub(crate) fn rest(&self, until: Option<Instant>) {
+        let mut queue = self.queue.lock();
+        queue.rests_until = until;
+        while !queue.stop && !queue.stirred && !self.is_wanted(&queue) {
+            let Some(until) = until else {
+                self.upkeep.wait(&mut queue);
+                continue;
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.upkeep.wait_for(&mut queue, left).timed_out() {
+                break;
+            }
+        }
+        queue.stirred = false;
+        self.resting.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether a checkpoint is asked for.
+    pub(crate) fn is_wanted(&self, queue: &Queue) -> bool {
+        queue.checkpoint_wanted
+            || queue.checkpoint_awaited > 0
+            || self.half_full.load(Ordering::Relaxed)
+    }
+
+    /// Asks upkeep for a checkpoint soon.
+    pub(crate) fn want_checkpoint(&self) {
+        let mut queue = self.queue.lock();
+        if !queue.checkpoint_wanted {
+            queue.checkpoint_wanted = true;
+            self.upkeep.notify_one();
+        }
+    }
+
+    /// Asks upkeep for a checkpoint because half of the room is used. Each put may call this.
+    pub(crate) fn want_checkpoint_for_room(&self) {
+        if !self.half_full.load(Ordering::Relaxed) && !self.half_full.swap(true, Ordering::Relaxed)
+        {
+            // Under the lock: upkeep saw the note before it began to wait, or waits now.
+            let _queue = self.queue.lock();
+            self.upkeep.notify_one();
+        }
+    }
+
+    /// A write waits for checkpoint `number`. Once is enough: upkeep goes on until it completes, fails
+    /// for good, or finds no room.
+    pub(crate) fn await_checkpoint(&self, number: u64) {
+        let mut queue = self.queue.lock();
+        queue.checkpoint_awaited = queue.checkpoint_awaited.max(number);
+        drop(queue);
+        self.upkeep.notify_one();
+    }
+
+    /// Ends upkeep's rest, if it rests: something was left that it has to look at, now or later.
+    ///
+    /// It is not missed, whatever it is: the lock was taken either after upkeep began to rest, and
+    /// this wakes it; or before, and then upkeep finds what was left. [L11]
+    pub(crate) fn stir(&self) {
+        self.rouse(&mut self.queue.lock());
+    }
+
+    /// The same for calls that wait for nobody and leave nothing that must not wait: where upkeep
+    /// begins to rest at this moment, or the lock is taken, it is left to the next call.
+    #[inline]
+    pub(crate) fn stir_gently(&self) {
+        if self.is_resting() {
+            self.try_stir();
+        }
+    }
+
+    #[cold]
+    pub(crate) fn try_stir(&self) {
+        if let Some(mut queue) = self.queue.try_lock() {
+            self.rouse(&mut queue);
+        }
+    }
+
+    pub(crate) fn rouse(&self, queue: &mut Queue) {
+        // Only ever written under the lock.
+        if self.resting.swap(false, Ordering::Relaxed) {
+            queue.stirred = true;
+            self.upkeep.notify_one();
+        }
+    }
+
+    /// Tells the threads to stop and waits for them.
+    pub(crate) fn stop(&self) {
+        self.queue.lock().stop = true;
+        self.wake_all();
+        self.staff.join();
+    }
+}

@@ -1,0 +1,79 @@
+//! Loom models of upkeep's rest. `RUSTFLAGS="--cfg evendb_loom" cargo test --lib loom_l11 --release`
+
+use crate::engine::work::Work;
+use crate::sync::{Arc, Mutex, thread};
+
+/// What upkeep does between two rounds, with `left` as all that is ever left for it: rests until it has
+/// seen that, or is told to stop.
+fn rests_until_seen(work: &Work, left: &Mutex<bool>) {
+    loop {
+        if *left.lock() {
+            return;
+        }
+        work.begin_rest();
+        if *left.lock() {
+            work.stir();
+        }
+        work.rest(None);
+        if work.queue.lock().stop {
+            return;
+        }
+    }
+}
+
+/// Whoever leaves something under a lock of its own and then stirs is seen: else upkeep rests for ever,
+/// which loom reports as a deadlock.
+#[test]
+fn loom_l11_what_is_left_is_seen() {
+    loom::model(|| {
+        let work = Arc::new(Work::default());
+        let left = Arc::new(Mutex::new(false));
+        let other = {
+            let (work, left) = (work.clone(), left.clone());
+            thread::spawn(move || {
+                *left.lock() = true;
+                work.stir();
+            })
+        };
+        rests_until_seen(&work, &left);
+        assert!(*left.lock());
+        other.join().expect("ends");
+    });
+}
+
+/// A gentle stir wakes nobody for nothing, and never keeps one that must be seen from being so.
+#[test]
+fn loom_l11_gentle_stirs_beside() {
+    loom::model(|| {
+        let work = Arc::new(Work::default());
+        let left = Arc::new(Mutex::new(false));
+        let other = {
+            let (work, left) = (work.clone(), left.clone());
+            thread::spawn(move || {
+                work.stir_gently();
+                *left.lock() = true;
+                work.stir();
+            })
+        };
+        rests_until_seen(&work, &left);
+        other.join().expect("ends");
+    });
+}
+
+/// The end is not missed either.
+#[test]
+fn loom_l11_rest_beside_stop() {
+    loom::model(|| {
+        let work = Arc::new(Work::default());
+        let left = Arc::new(Mutex::new(false));
+        let other = {
+            let work = work.clone();
+            thread::spawn(move || {
+                work.queue.lock().stop = true;
+                work.wake_all();
+            })
+        };
+        rests_until_seen(&work, &left);
+        other.join().expect("ends");
+    });
+}

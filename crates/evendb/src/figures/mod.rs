@@ -1,0 +1,16 @@
+//! The statistics as named numbers, and the ways on which they leave the process.
+//!
+//! * [`names`]: the one list of names that all of the following, reports and `evendb stats` share.
+//! * [`live`]: the file `STATS`, which the owner of a database keeps up to date and any process may
+//!   read while the database is open.
+//! * [`export`] (feature `metrics`): the same numbers through the `metrics` facade.
+//! * [`observer`]: what must be remembered between two looks.
+//!
+//! Not here: what is counted ([`crate::metrics`]), and how the numbers are gathered
+//! ([`crate::observe`]).
+
+#[cfg(feature = "metrics")]
+pub(crate) mod export;
+pub(crate) mod live;
+pub(crate) mod names;
+pub(crate) mod observer;

@@ -1,0 +1,29 @@
+//! Names of a database's files, but for its tables ([`crate::funk::tables`]) and manifests
+//! ([`crate::manifest::writer`]).
+
+/// Names the manifest that counts.
+pub(crate) const CURRENT: &str = "CURRENT";
+/// A `CURRENT` that is not written yet.
+pub(crate) const CURRENT_UNFINISHED: &str = "CURRENT.tmp";
+pub(crate) const COMMIT_LOG: &str = "COMMIT-LOG";
+pub(crate) const CONTAINER: &str = "CHUNK-LOGS";
+/// Room kept back for a full disk.
+pub(crate) const BALLAST: &str = "BALLAST";
+pub(crate) const LOCK: &str = "LOCK";
+/// In a directory without `CURRENT`: a copy is being made there, or was given up.
+pub(crate) const UNFINISHED_COPY: &str = "UNFINISHED-COPY";
+/// A commit log that was given up has this name, and the number of the epoch that did.
+pub(crate) const DAMAGED_LOG: &str = "COMMIT-LOG.damaged-";
+/// The figures of a running database.
+pub(crate) const STATS: &str = "STATS";
+
+/// Whether a file of this name could only have been made by an engine that no longer needs it.
+pub(crate) fn is_own_name(name: &str) -> bool {
+    let hex = |stem: &str| stem.len() == 16 && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let digits = |tail: &str| tail.len() >= 6 && tail.bytes().all(|byte| byte.is_ascii_digit());
+    name == CURRENT_UNFINISHED
+        || name == UNFINISHED_COPY
+        || name.strip_suffix(".sst").is_some_and(hex)
+        || name.strip_suffix(".val").is_some_and(hex)
+        || name.strip_prefix("MANIFEST-").is_some_and(digits)
+}

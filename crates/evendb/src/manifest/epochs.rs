@@ -1,0 +1,35 @@
+//! What the epochs in the manifest say of the commit log: which part of it each wrote, and whether the
+//! machine has run since.
+
+use super::state::State;
+use crate::commit_log::{Lsn, Segment};
+use evendb_storage::vfs::Vfs;
+
+/// Whether the machine has run all the time since the last life began: what processes wrote since
+/// then is there, synced or not.
+pub(crate) fn same_boot(state: &State, vfs: &dyn Vfs) -> bool {
+    let boot = state.epochs.last().and_then(|epoch| epoch.boot);
+    boot.is_some() && boot == vfs.boot_id()
+}
+
+/// Each epoch ends where the first later one begins that found it shorter: a power loss can cut
+/// the log below the end that an opening found before it, and the epoch after goes on there.
+/// One that begins above that cut is empty.
+pub(crate) fn segments(state: &State) -> Vec<Segment> {
+    let mut closed_at: Option<Lsn> = None;
+    let mut segments: Vec<Segment> = Vec::with_capacity(state.epochs.len());
+    for epoch in state.epochs.iter().rev() {
+        if closed_at.is_none_or(|closed| epoch.start < closed) {
+            segments.push(Segment {
+                epoch: epoch.epoch,
+                seed: epoch.seed,
+                start: epoch.start,
+                closed_at,
+            });
+        }
+        let closed = epoch.previous_closed_at;
+        closed_at = Some(closed_at.map_or(closed, |later| later.min(closed)));
+    }
+    segments.reverse();
+    segments
+}

@@ -1,0 +1,222 @@
+//! Who may have how much of the memory budget.
+//!
+//! Thread safety: any; called by upkeep and by jobs. Not here: which munks, rows, tables and searches
+//! go, and what is charged ([`crate::memory`]).
+
+use crate::catalog::Catalog;
+use crate::engine::Engine;
+use crate::engine::caches::Caches;
+use crate::engine::core::Core;
+use crate::engine::log::Log;
+use crate::engine::space::Space;
+use crate::memory::{CHUNK_BYTES, TABLE_BYTES, Use, slab};
+use crate::options::{Options, Writing};
+use crate::sync::atomic::Ordering;
+
+/// Parts of the budget that do not depend on what the database holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Limits {
+    budget: u64,
+    ring: u64,
+    deltas: u64,
+    reserve: u64,
+}
+
+impl Limits {
+    /// For these options, with a mapped commit log of `ring` bytes (0: there is none).
+    pub(crate) fn of(options: &Options, ring: u64) -> Limits {
+        let budget = options.memory_budget;
+        Limits {
+            budget,
+            ring,
+            deltas: options.delta_bytes_max(),
+            // A sixteenth, but for small budgets an eighth up to 24 MiB: threads, libraries and the heap's
+            // holes take some anyway.
+            reserve: (budget / 16).max((24 << 20).min(budget / 8)),
+        }
+    }
+
+    /// What is left when ring, deltas, reserve and `others` have theirs.
+    fn left(&self, others: u64) -> u64 {
+        let fixed = self.ring + self.deltas + self.reserve;
+        self.budget.saturating_sub(fixed + others)
+    }
+
+    /// What open tables and log searches may take together, beside this much metadata: a cold get
+    /// without its block index reads twice, so they come before rows and munks, up to a third.
+    fn indexes(&self, metadata: u64) -> u64 {
+        (self.left(metadata) / 3).max(self.budget / 8)
+    }
+}
+
+/// Runs of a chunk's log, whatever the memory.
+const RUNS_MAX: u32 = 64;
+const RUNS_MIN: u32 = 24;
+/// Merged from this many on, or from fewer while metadata is large: of chunks that are scanned, of
+/// others, and of chunks that are hardly read.
+const RUNS_MERGE_SCANNED: u32 = 4;
+const RUNS_MERGE: u32 = 16;
+const RUNS_MERGE_UNREAD: u32 = 48;
+
+/// Tables that a chunk has in any case.
+const RUNS_USUAL: usize = 8;
+
+/// Who reads a chunk's log, as far as counts tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LogReaders {
+    /// Hardly anybody: it is written much more often, or the chunk has a munk.
+    None,
+    /// Gets, which the log's index leads to one run.
+    Gets,
+    /// Scans, which read all runs.
+    Scans,
+}
+
+fn limits(core: &Core, log: &Log) -> Limits {
+    let ring = match (&log.commit_log, core.options.commit_log_writing()) {
+        (Some(_), Writing::Mapped) => log.ring_bytes,
+        _ => 0,
+    };
+    Limits::of(&core.options, ring)
+}
+
+/// What munks and rows may take together now: the budget without all that is charged for other
+/// uses, and without the reserve. Memory of munks that is not reclaimed yet, or that users keep,
+/// is the munks'.
+pub(crate) fn cache_bytes(core: &Core, log: &Log) -> u64 {
+    let ledger = core.ledger();
+    let others = [Use::Metadata, Use::Buffers, Use::Tables, Use::Searches];
+    let others: u64 = others.iter().map(|&of| ledger.bytes(of)).sum();
+    let limits = limits(core, log);
+    // Large batches may take the deltas above their limit.
+    let deltas_above = core.admission.delta_used().saturating_sub(limits.deltas);
+    limits.left(others + deltas_above)
+}
+
+/// `most` while metadata is below a tenth of the budget, `least` above a fifth, evenly between.
+fn by_metadata(core: &Core, most: u32, least: u32) -> u32 {
+    let tenth = (core.options.memory_budget / 10).max(1);
+    let above = core.ledger().bytes(Use::Metadata).saturating_sub(tenth);
+    most - (u64::from(most - least) * above.min(tenth) / tenth) as u32
+}
+
+/// Runs that a chunk's log may have before the chunk is rewritten. Each costs a handle, a part in
+/// the manifest's state and an entry in the registry, whether it is used or not.
+pub(crate) fn log_runs_max(core: &Core) -> u32 {
+    by_metadata(core, RUNS_MAX, RUNS_MIN)
+}
+
+/// Runs of a chunk's log from which on the newest are merged into one.
+pub(crate) fn log_runs_merge(core: &Core, readers: LogReaders) -> u32 {
+    let most = match readers {
+        LogReaders::None => RUNS_MERGE_UNREAD,
+        LogReaders::Gets => RUNS_MERGE,
+        LogReaders::Scans => RUNS_MERGE_SCANNED,
+    };
+    // Small chunks are rewritten at little cost, so their logs are short.
+    let most = (core.options.chunk_bytes_max() / 256).clamp(4, u64::from(most)) as u32;
+    by_metadata(core, most, 4)
+}
+
+/// Whether buffers take so much that cursors should read less at a time.
+pub(crate) fn buffers_are_short(core: &Core) -> bool {
+    core.ledger().bytes(Use::Buffers) > core.options.memory_budget / 32
+}
+
+/// This much memory of munks is not theirs any more. Above a share, users' values are the reason:
+/// until it is less they get copies, which keep no page.
+pub(crate) fn note_kept_pages(core: &Core, caches: &Caches, bytes: u64) {
+    let many = bytes > core.options.memory_budget / 16;
+    caches.copies_values.store(many, Ordering::Relaxed);
+}
+
+/// Memory of slabs that is resident for nothing, beyond what deltas may take again at any time.
+pub(crate) fn slack_bytes(core: &Core, log: &Log) -> u64 {
+    slab::slack_bytes().saturating_sub(delta_room(core, log))
+}
+
+fn delta_room(core: &Core, log: &Log) -> u64 {
+    let limits = limits(core, log);
+    limits.deltas.saturating_sub(core.admission.delta_used())
+}
+
+/// Keeps open tables and log searches within their share, and gives back what slabs hold for
+/// nothing. Called by upkeep.
+pub(crate) fn tend_memory(engine: &Engine) {
+    slab::trim(
+        delta_room(&engine.core, &engine.log) + limits(&engine.core, &engine.log).reserve / 4,
+    );
+    let ledger = engine.core.ledger();
+    let indexes = limits(&engine.core, &engine.log).indexes(ledger.bytes(Use::Metadata));
+    let searches = ledger.bytes(Use::Searches);
+    let searches_max = indexes / 4;
+    engine
+        .disk
+        .tables
+        .set_bytes_max(indexes - searches.min(searches_max));
+    ledger.set_searches_short(searches > searches_max);
+    if searches > searches_max {
+        shrink_searches(&engine.caches, &engine.catalog, searches - searches_max);
+    }
+    slow_for_metadata(&engine.core, &engine.space);
+}
+
+/// Each run of a log costs memory until it is merged away. Where puts make runs faster than
+/// workers merge them, and nothing else could give way, puts do.
+fn slow_for_metadata(core: &Core, space: &Space) {
+    let budget = core.options.memory_budget;
+    let usual = space.chunks() * (CHUNK_BYTES + RUNS_USUAL * TABLE_BYTES) as u64;
+    let metadata = core.ledger().bytes(Use::Metadata);
+    let above = metadata.saturating_sub(usual.max(budget / 5));
+    core.admission.set_metadata(above, budget / 8);
+}
+
+/// Whether log searches are so far below their share that a filter may become an index again.
+pub(crate) fn searches_have_room(core: &Core, log: &Log) -> bool {
+    let ledger = core.ledger();
+    let max = limits(core, log).indexes(ledger.bytes(Use::Metadata)) / 4;
+    ledger.bytes(Use::Searches) < max / 4 * 3
+}
+
+/// Makes log searches smaller, those first that nobody used since the last time.
+fn shrink_searches(caches: &Caches, catalog: &Catalog, mut excess: u64) {
+    for harder in [false, true] {
+        for (_, chunk) in catalog.chunks() {
+            let funk = chunk.view.load_full().funk.clone();
+            let saved = funk.shrink_search(&caches.search_settings, harder);
+            excess = excess.saturating_sub(saved as u64);
+            if excess == 0 {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+
+    /// The table in the documentation of `Options::memory_budget`.
+    #[test]
+    fn defaults_scale_with_the_budget() {
+        let mib = |bytes: u64| bytes >> 20;
+        for (budget, chunk, ring, deltas, reserve, indexes) in [
+            (64, 4, 8, 8, 8, 13),
+            (256, 4, 32, 32, 24, 56),
+            (1024, 10, 128, 128, 64, 234),
+            (8192, 10, 256, 1024, 512, 2133),
+            (65536, 10, 256, 8192, 4096, 17664),
+        ] {
+            let options = Options::new().memory_budget(budget << 20);
+            let limits = Limits::of(&options, options.ring_bytes());
+            assert_eq!(mib(options.chunk_bytes_max()), chunk);
+            assert_eq!(mib(limits.ring), ring);
+            assert_eq!(mib(limits.deltas), deltas);
+            assert_eq!(mib(limits.reserve), reserve);
+            assert_eq!(mib(limits.indexes(0)), indexes);
+            // Everything but the reserve fits beside what the indexes take at most.
+            assert!(limits.left(limits.indexes(0)) >= limits.indexes(0));
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Merging sorted sources into one, version by version: what checkpoints, rebalances and absorbs
+//! write.
+//!
+//! Sources are newest first; of equal (key, version) the newer source wins. Versions that no
+//! reader can need go (I14). A tombstone goes only where the caller says that everything older of
+//! the chunk is among the sources (I15), and only if every reader reads at or above it.
+//!
+//! All long work of the background steps through one of these, which gives way, if told to, to whoever
+//! waits for the processor: [`Turn`].
+
+use crate::error::Result;
+use crate::munk::{MunkEntries, MunkInput};
+use crate::record::Record;
+use crate::sync::Arc;
+use crate::sync::turn::Turn;
+use crate::version::horizon::Horizon;
+use evendb_storage::table::{Table, TableCursor};
+use evendb_storage::{EntryRef, Kind, Version};
+
+/// Records in order: key ascending, version descending.
+pub(crate) trait Source {
+    fn current(&self) -> Option<EntryRef<'_>>;
+    fn advance(&mut self) -> Result<()>;
+}
+
+/// All records of a delta that no longer changes, as borrowed pointers in order.
+pub(crate) struct RecordSource<'g> {
+    pub(crate) records: Vec<&'g Record>,
+    pub(crate) at: usize,
+}
+
+impl Source for RecordSource<'_> {
+    fn current(&self) -> Option<EntryRef<'_>> {
+        self.records.get(self.at).map(|record| record.entry())
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.at += 1;
+        Ok(())
+    }
+}
+
+/// The records of a table between two keys.
+pub(crate) struct TableSource {
+    cursor: TableCursor,
+    high: Option<Box<[u8]>>,
+}
+
+impl TableSource {
+    /// `readahead_blocks` are read at a time: a rewrite reads everything once.
+    pub(crate) fn new(
+        table: Arc<Table>,
+        low: &[u8],
+        high: Option<&[u8]>,
+        readahead_blocks: usize,
+    ) -> Result<TableSource> {
+        let mut cursor = TableCursor::new(table, readahead_blocks);
+        cursor.seek(low)?;
+        Ok(TableSource {
+            cursor,
+            high: high.map(Box::from),
+        })
+    }
+}
+
+impl Source for TableSource {
+    fn current(&self) -> Option<EntryRef<'_>> {
+        if !self.cursor.valid() {
+            return None;
+        }
+        let entry = self.cursor.entry();
+        self.high
+            .as_ref()
+            .is_none_or(|high| *entry.key < **high)
+            .then_some(entry)
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        Ok(self.cursor.next()?)
+    }
+}
+
+/// The records of a munk.
+pub(crate) struct MunkSource<'m>(pub(crate) MunkEntries<'m>);
+
+impl Source for MunkSource<'_> {
+    fn current(&self) -> Option<EntryRef<'_>> {
+        self.0.current()
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.0.advance();
+        Ok(())
+    }
+}
+
+/// What a merge may leave out.
+#[derive(Clone, Copy)]
+pub(crate) struct Dropping<'a> {
+    pub(crate) horizon: &'a Horizon,
+    /// Everything older of the chunk is among the sources: tombstones that hide nothing may go, and
+    /// versions may become zero. (Above older records a zero would fall below them.)
+    pub(crate) bottom: bool,
+}
+
+/// Several sources as one.
+pub(crate) struct Merge<'s> {
+    /// Newest first.
+    sources: Vec<Box<dyn Source + 's>>,
+    /// The sources that are not at their end, as a heap: the first has the least record, none comes
+    /// before its parent at (index - 1) / 2.
+    heap: Vec<usize>,
+    horizon: Horizon,
+    bottom: bool,
+    /// Last record kept or dropped for good, of the key `key`.
+    key: Vec<u8>,
+    newer: Option<Version>,
+    turn: Turn,
+    /// Records taken in and given out, for the caller to check.
+    pub(crate) records_in: u64,
+    pub(crate) records_out: u64,
+}
+
+impl<'s> Merge<'s> {
+    pub(crate) fn new(
+        sources: Vec<Box<dyn Source + 's>>,
+        dropping: Dropping<'_>,
+    ) -> Result<Merge<'s>> {
+        let heap = (0..sources.len())
+            .filter(|&source| sources[source].current().is_some())
+            .collect();
+        let mut merge = Merge {
+            sources,
+            heap,
+            horizon: dropping.horizon.clone(),
+            bottom: dropping.bottom,
+            key: Vec::new(),
+            newer: None,
+            turn: Turn::new(false),
+            records_in: 0,
+            records_out: 0,
+        };
+        for parent in (0..merge.heap.len() / 2).rev() {
+            merge.sift_down(parent);
+        }
+        merge.find()?;
+        Ok(merge)
+    }
+
+    /// Goes on in these turns; without them it does not give way.
+    pub(crate) fn in_turns(mut self, turn: Turn) -> Merge<'s> {
+        self.turn = turn;
+        self
+    }
+
+    /// The current record; at the bottom its version is zero where no reader can tell the difference.
+    pub(crate) fn current(&self) -> Option<EntryRef<'_>> {
+        let mut entry = self.sources[*self.heap.first()?].current()?;
+        if self.bottom && self.horizon.below_all(entry.version) {
+            entry.version = Version::ZERO;
+        }
+        Some(entry)
+    }
+
+    pub(crate) fn advance(&mut self) -> Result<()> {
+        if !self.heap.is_empty() {
+            self.turn.give_way();
+            self.advance_least()?;
+            self.find()?;
+        }
+        Ok(())
+    }
+
+    fn advance_least(&mut self) -> Result<()> {
+        let least = self.heap[0];
+        self.sources[least].advance()?;
+        if self.sources[least].current().is_none() {
+            self.heap.swap_remove(0);
+        }
+        self.sift_down(0);
+        Ok(())
+    }
+
+    /// Moves the source at `at` behind those that come before it.
+    fn sift_down(&mut self, mut at: usize) {
+        loop {
+            let left = 2 * at + 1;
+            let Some(&source) = self.heap.get(left) else {
+                return;
+            };
+            let right = self.heap.get(left + 1);
+            let child = match right.is_some_and(|&right| self.before(right, source)) {
+                true => left + 1,
+                false => left,
+            };
+            if !self.before(self.heap[child], self.heap[at]) {
+                return;
+            }
+            self.heap.swap(at, child);
+            at = child;
+        }
+    }
+
+    /// Whether the record of source `a` comes before that of source `b`. Of the same key and
+    /// version the newer source's does.
+    fn before(&self, a: usize, b: usize) -> bool {
+        let order = |source: usize| {
+            let entry = self.sources[source].current();
+            let entry = entry.expect("sources at their end leave the heap");
+            (entry.key, std::cmp::Reverse(entry.version), source)
+        };
+        order(a) < order(b)
+    }
+
+    /// Moves to the least record that is kept.
+    fn find(&mut self) -> Result<()> {
+        loop {
+            let Some(&least) = self.heap.first() else {
+                return Ok(());
+            };
+            let entry = self.sources[least]
+                .current()
+                .expect("the least source has a record");
+            self.records_in += 1;
+            let same_key = self.newer.is_some() && *self.key == *entry.key;
+            let version = entry.version;
+            let drop_it = if let Some(newer) = self.newer.filter(|_| same_key) {
+                // Equal versions, of sources older than the one kept, go as well.
+                version == newer || self.horizon.may_drop(version, newer)
+            } else {
+                self.bottom && entry.kind == Kind::Delete && self.horizon.below_all(version)
+            };
+            if !same_key {
+                self.key.clear();
+                self.key.extend_from_slice(entry.key);
+            }
+            if !drop_it || !same_key {
+                self.newer = Some(version);
+            }
+            if !drop_it {
+                self.records_out += 1;
+                return Ok(());
+            }
+            self.advance_least()?;
+        }
+    }
+}
+
+/// A merge of sources in RAM, for a munk to absorb.
+pub(crate) struct RamMerge<'s>(pub(crate) Merge<'s>);
+
+impl MunkInput for RamMerge<'_> {
+    fn current(&self) -> Option<EntryRef<'_>> {
+        self.0.current()
+    }
+
+    fn advance(&mut self) {
+        self.0.advance().expect("sources in RAM do not fail");
+    }
+}

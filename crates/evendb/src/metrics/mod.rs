@@ -1,0 +1,582 @@
+//! Counters of what the engine does, and the [`Stats`] a user reads.
+//!
+//! Counters on the read path are striped over cache lines, so that two threads do not write one
+//! line; latencies are sampled, one operation in 64 per thread.
+
+pub(crate) mod pauses;
+
+use crossbeam_utils::CachePadded;
+use pauses::Pauses;
+use std::cell::Cell;
+use std::fmt;
+use std::time::Instant;
+// Not the seam's: counters order nothing, so they are no steps of a schedule.
+#[cfg(not(evendb_shuttle))]
+use crate::sync::atomic::{AtomicU64, Ordering};
+#[cfg(evendb_shuttle)]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const STRIPES: usize = 8;
+
+thread_local! {
+    static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
+    static TICK: Cell<u32> = const { Cell::new(0) };
+}
+
+static NEXT_STRIPE: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
+fn stripe() -> usize {
+    STRIPE.with(|stripe| {
+        if stripe.get() == usize::MAX {
+            // Relaxed: any distribution of threads over stripes is correct.
+            stripe.set(NEXT_STRIPE.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % STRIPES);
+        }
+        stripe.get()
+    })
+}
+
+/// A counter that many threads add to.
+#[derive(Debug, Default)]
+pub(crate) struct Counter([CachePadded<AtomicU64>; STRIPES]);
+
+impl Counter {
+    #[inline]
+    pub(crate) fn add(&self, n: u64) {
+        // Relaxed: counters order nothing.
+        self.0[stripe()].fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0
+            .iter()
+            .map(|stripe| stripe.load(Ordering::Relaxed))
+            .sum()
+    }
+}
+
+/// Starts a clock for one operation in 64 of this thread.
+#[inline]
+pub(crate) fn sample() -> Option<Instant> {
+    // A schedule must not depend on how many came before it.
+    if cfg!(evendb_shuttle) {
+        return None;
+    }
+    TICK.with(|tick| {
+        let n = tick.get().wrapping_add(1);
+        tick.set(n);
+        n.is_multiple_of(64).then(Instant::now)
+    })
+}
+
+/// Which component answered a get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Component {
+    Delta = 0,
+    Munk = 1,
+    RowCache = 2,
+    Log = 3,
+    Sstable = 4,
+    Absent = 5,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ComponentCounter {
+    count: Counter,
+    sampled: Counter,
+    nanos: Counter,
+}
+
+/// All counters of one database.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    gets: [ComponentCounter; 6],
+    pub(crate) puts: Counter,
+    pub(crate) deletes: Counter,
+    pub(crate) batches: Counter,
+    pub(crate) scans: Counter,
+    pub(crate) scanned_records: Counter,
+    pub(crate) bytes_user: Counter,
+    pub(crate) bytes_commit_log: Counter,
+    pub(crate) bytes_log: Counter,
+    pub(crate) bytes_sstable: Counter,
+    pub(crate) bytes_manifest: Counter,
+    pub(crate) bytes_value_extents: Counter,
+    pub(crate) block_reads: Counter,
+    pub(crate) bytes_read: Counter,
+    pub(crate) rebalances: Counter,
+    pub(crate) absorbs: Counter,
+    pub(crate) log_merges: Counter,
+    pub(crate) splits: Counter,
+    pub(crate) merges: Counter,
+    pub(crate) munk_loads: Counter,
+    pub(crate) munk_evictions: Counter,
+    pub(crate) checkpoints: Counter,
+    pub(crate) log_records_given_up: Counter,
+    pub(crate) checkpoint_nanos: Counter,
+    pub(crate) pauses: Pauses,
+}
+
+impl Metrics {
+    #[inline]
+    pub(crate) fn served(&self, component: Component, started: Option<Instant>) {
+        let counter = &self.gets[component as usize];
+        counter.count.add(1);
+        if let Some(started) = started {
+            let nanos = started.elapsed().as_nanos() as u64;
+            counter.sampled.add(1);
+            counter.nanos.add(nanos);
+            self.pauses.get(nanos);
+        }
+    }
+
+    /// Counts up with every operation.
+    pub(crate) fn operations(&self) -> u64 {
+        let gets: u64 = self.gets.iter().map(|counter| counter.count.get()).sum();
+        gets + self.puts.get() + self.deletes.get() + self.scanned_records.get()
+    }
+
+    /// Records put or deleted.
+    pub(crate) fn writes(&self) -> u64 {
+        self.puts.get() + self.deletes.get()
+    }
+
+    /// Changes whenever reorganisation or a checkpoint has done something.
+    pub(crate) fn jobs_done(&self) -> u64 {
+        let jobs = [
+            &self.rebalances,
+            &self.splits,
+            &self.absorbs,
+            &self.log_merges,
+            &self.checkpoints,
+        ];
+        jobs.iter().map(|jobs| jobs.get()).sum()
+    }
+
+    fn component(&self, component: Component) -> (u64, u64) {
+        let counter = &self.gets[component as usize];
+        let sampled = counter.sampled.get();
+        (
+            counter.count.get(),
+            counter.nanos.get().checked_div(sampled).unwrap_or(0),
+        )
+    }
+
+    /// With the waits of admission: room, pace, debt.
+    pub(crate) fn fill(&self, stats: &mut Stats, admission: [WaitStats; 3]) {
+        let gets = &mut stats.gets;
+        (gets.delta, gets.delta_nanos) = self.component(Component::Delta);
+        (gets.munk, gets.munk_nanos) = self.component(Component::Munk);
+        (gets.row_cache, gets.row_cache_nanos) = self.component(Component::RowCache);
+        (gets.log, gets.log_nanos) = self.component(Component::Log);
+        (gets.sstable, gets.sstable_nanos) = self.component(Component::Sstable);
+        (gets.absent, gets.absent_nanos) = self.component(Component::Absent);
+        stats.puts = self.puts.get();
+        stats.deletes = self.deletes.get();
+        stats.batches = self.batches.get();
+        stats.scans = self.scans.get();
+        stats.scanned_records = self.scanned_records.get();
+        stats.bytes_written = WrittenStats {
+            user: self.bytes_user.get(),
+            commit_log: self.bytes_commit_log.get(),
+            log: self.bytes_log.get(),
+            sstable: self.bytes_sstable.get(),
+            manifest: self.bytes_manifest.get(),
+            value_extents: self.bytes_value_extents.get(),
+        };
+        stats.block_reads = self.block_reads.get();
+        stats.bytes_read = self.bytes_read.get();
+        stats.rebalances = self.rebalances.get();
+        stats.munk_rebalances = self.absorbs.get();
+        stats.log_merges = self.log_merges.get();
+        stats.splits = self.splits.get();
+        stats.merges = self.merges.get();
+        stats.munk_loads = self.munk_loads.get();
+        stats.munk_evictions = self.munk_evictions.get();
+        stats.checkpoints = self.checkpoints.get();
+        stats.log_records_given_up = self.log_records_given_up.get();
+        stats.checkpoint_nanos_total = self.checkpoint_nanos.get();
+        stats.pauses = self.pauses.stats(admission);
+        stats.put_pause_nanos_max = stats.pauses.put_nanos_max;
+        stats.get_pause_nanos_max = stats.pauses.get_nanos_max;
+    }
+}
+
+/// Gets by the component that answered, and the mean latency of each in nanoseconds (sampled).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(
+    missing_docs,
+    reason = "each pair is the component of its name: a count, and nanoseconds"
+)]
+pub struct GetStats {
+    pub delta: u64,
+    pub delta_nanos: u64,
+    pub munk: u64,
+    pub munk_nanos: u64,
+    pub row_cache: u64,
+    pub row_cache_nanos: u64,
+    pub log: u64,
+    pub log_nanos: u64,
+    pub sstable: u64,
+    pub sstable_nanos: u64,
+    pub absent: u64,
+    pub absent_nanos: u64,
+}
+
+impl GetStats {
+    /// All gets.
+    pub fn total(&self) -> u64 {
+        self.delta + self.munk + self.row_cache + self.log + self.sstable + self.absent
+    }
+}
+
+/// Bytes written since the database was opened, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WrittenStats {
+    /// Keys and values that callers put or deleted.
+    pub user: u64,
+    /// Into the commit log, which is recycled and at process level rarely reaches the disk.
+    pub commit_log: u64,
+    /// Into chunks' logs, by checkpoints.
+    pub log: u64,
+    /// Into SSTables, by rebalances.
+    pub sstable: u64,
+    /// Into the manifest.
+    pub manifest: u64,
+    /// Into value extents, for records that do not fit the commit log.
+    pub value_extents: u64,
+}
+
+impl WrittenStats {
+    /// Bytes that reach the disk for certain: everything but the commit log.
+    pub fn disk(&self) -> u64 {
+        self.log + self.sstable + self.manifest + self.value_extents
+    }
+}
+
+/// Memory in bytes, by use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "each is the use of its name, in bytes")]
+pub struct MemoryStats {
+    pub budget: u64,
+    pub munks: u64,
+    pub deltas: u64,
+    pub row_cache: u64,
+    pub log_indexes: u64,
+    pub block_indexes: u64,
+    pub metadata: u64,
+    pub commit_log: u64,
+    /// Of checkpoints, reorganisation and cursors.
+    pub buffers: u64,
+    /// Pages of munks that are no munk's any more: not yet reclaimed, or kept by users' values. And
+    /// holes in the memory of deltas and munks, of all databases of the process.
+    pub unreclaimed: u64,
+}
+
+impl MemoryStats {
+    /// Sum of all uses.
+    pub fn used(&self) -> u64 {
+        self.munks
+            + self.deltas
+            + self.row_cache
+            + self.log_indexes
+            + self.block_indexes
+            + self.metadata
+            + self.commit_log
+            + self.buffers
+            + self.unreclaimed
+    }
+}
+
+/// Waits of one cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitStats {
+    /// How many there were.
+    pub count: u64,
+    /// All of them together, in nanoseconds.
+    pub nanos_total: u64,
+    /// The longest, in nanoseconds.
+    pub nanos_max: u64,
+    /// How many took more than 5 ms.
+    pub above_5_ms: u64,
+}
+
+/// What held operations up since the database was opened. Every wait is timed; whole operations are
+/// sampled, one in 64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PauseStats {
+    /// Longest pause of a put: the longest of all waits for room, pace, debt, chunk and freeze, and of
+    /// the sampled puts up to the record's being visible (waiting for durability is not in it).
+    pub put_nanos_max: u64,
+    /// Of the sampled puts, 99.9 % took at most this.
+    pub put_nanos_p999: u64,
+    /// Of the sampled puts, 99.99 % took at most this.
+    pub put_nanos_p9999: u64,
+    /// Longest pause of a get: the longest of all that read from disk, and of the sampled ones.
+    pub get_nanos_max: u64,
+    /// Of the sampled gets, 99.9 % took at most this.
+    pub get_nanos_p999: u64,
+    /// Of the sampled gets, 99.99 % took at most this.
+    pub get_nanos_p9999: u64,
+    /// Puts that waited for room in the commit log or in delta memory.
+    pub room: WaitStats,
+    /// Puts that were delayed because either is nearly full.
+    pub pace: WaitStats,
+    /// Puts that were delayed because reorganisation is behind.
+    pub debt: WaitStats,
+    /// Puts that waited for another put, or for a switch-over, in the same chunk.
+    pub chunk: WaitStats,
+    /// Puts that froze a delta for a checkpoint.
+    pub freeze: WaitStats,
+    /// Gets that searched the disk.
+    pub read: WaitStats,
+}
+
+/// Bytes on disk by kind, as of the last look of the upkeep at all chunks (within seconds).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SpaceStats {
+    /// Keys and values that a rewrite of everything would leave (estimated where a chunk is not
+    /// in RAM: updates are taken for overwrites of records that exist).
+    pub live_bytes: u64,
+    /// Dead records in chunks' logs: overwritten there, or to be dropped (estimated).
+    pub garbage_log_bytes: u64,
+    /// Records in SSTables that the logs overwrite or delete (estimated).
+    pub garbage_sstable_bytes: u64,
+    /// Tombstones in tables, number of records.
+    pub tombstones: u64,
+    /// Free extents inside the log container whose blocks are still allocated.
+    pub container_free_bytes: u64,
+    /// Free extents inside the log container whose blocks were given back.
+    pub container_punched_bytes: u64,
+    /// Files and extents that nobody names any more and that wait to be deleted.
+    pub deletion_pending_bytes: u64,
+    /// Blocks of all of the database's files, those that are reserved and those of what waits to be
+    /// deleted included: what `du` says of its directory, but for the directory itself and for what a
+    /// file system needs to find the blocks of SSTables.
+    pub disk_bytes: u64,
+    /// Of these, the commit log's: from 16 KiB to its capacity, as much as was needed between two
+    /// checkpoints so far.
+    pub commit_log_bytes: u64,
+    /// What is kept back for deletes on a full disk: 512 KiB to 32 MiB, by the data there is.
+    pub ballast_bytes: u64,
+    /// The container of all chunks' logs, with what is free in it and reserved for the next puts.
+    pub container_bytes: u64,
+    /// The manifest, with what is reserved for the next edits.
+    pub manifest_bytes: u64,
+}
+
+/// What a database did since it was opened, and what it holds.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Gets by serving component.
+    pub gets: GetStats,
+    /// Records put, batches' included.
+    pub puts: u64,
+    /// Records deleted, batches' included.
+    pub deletes: u64,
+    /// Batches of more than one record.
+    pub batches: u64,
+    /// Iterators, cursors and multi_gets begun.
+    pub scans: u64,
+    /// Records they returned.
+    pub scanned_records: u64,
+    /// Rewrites of a chunk's SSTable.
+    pub rebalances: u64,
+    /// Deltas absorbed into munks (the paper's munk rebalance).
+    pub munk_rebalances: u64,
+    /// Runs of a chunk's log merged into one.
+    pub log_merges: u64,
+    /// Chunks split.
+    pub splits: u64,
+    /// Neighbouring chunks merged.
+    pub merges: u64,
+    /// Munks built from disk.
+    pub munk_loads: u64,
+    /// Munks dropped.
+    pub munk_evictions: u64,
+    /// Checkpoints completed.
+    pub checkpoints: u64,
+    /// Time spent in them, in nanoseconds.
+    pub checkpoint_nanos_total: u64,
+    /// Records behind damage in the commit log that the opening gave up, see
+    /// [`Options::accept_log_loss`](crate::Options::accept_log_loss).
+    pub log_records_given_up: u64,
+    /// Longest pause of a put, in nanoseconds, without waiting for durability; see
+    /// [`PauseStats::put_nanos_max`].
+    pub put_pause_nanos_max: u64,
+    /// Longest pause of a get, in nanoseconds; see [`PauseStats::get_nanos_max`].
+    pub get_pause_nanos_max: u64,
+    /// Pauses by cause.
+    pub pauses: PauseStats,
+    /// What is on the disk, and how much of it is garbage.
+    pub space: SpaceStats,
+    /// Bytes written by cause.
+    pub bytes_written: WrittenStats,
+    /// Bytes read from tables.
+    pub bytes_read: u64,
+    /// Reads of tables.
+    pub block_reads: u64,
+    /// Memory by use.
+    pub memory: MemoryStats,
+    /// Chunks of all keyspaces.
+    pub chunks: u64,
+    /// Chunks that have a munk.
+    pub munks: u64,
+    /// SSTables whose files are open.
+    pub open_files: u64,
+    /// Bytes that pending checkpoints and rebalances would write if they ran now.
+    pub debt_bytes: u64,
+    /// Bytes in chunks' logs.
+    pub log_bytes: u64,
+    /// Bytes in SSTables.
+    pub sstable_bytes: u64,
+    /// Keys and values in tables, obsolete versions included, in bytes.
+    pub data_bytes: u64,
+}
+
+impl Stats {
+    /// Share of gets answered without reading a table (1.0 when there were none).
+    pub fn ram_hit_rate(&self) -> f64 {
+        let total = self.gets.total();
+        if total == 0 {
+            return 1.0;
+        }
+        (self.gets.delta + self.gets.munk + self.gets.row_cache) as f64 / total as f64
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let gets = &self.gets;
+        let total = gets.total().max(1) as f64;
+        writeln!(f, "gets by component     count      share   mean us")?;
+        for (name, count, nanos) in [
+            ("delta", gets.delta, gets.delta_nanos),
+            ("munk", gets.munk, gets.munk_nanos),
+            ("row cache", gets.row_cache, gets.row_cache_nanos),
+            ("log", gets.log, gets.log_nanos),
+            ("SSTable", gets.sstable, gets.sstable_nanos),
+            ("absent", gets.absent, gets.absent_nanos),
+        ] {
+            let share = 100.0 * count as f64 / total;
+            writeln!(
+                f,
+                "  {name:<12} {count:>12} {share:>9.2}% {:>9.2}",
+                nanos as f64 / 1e3
+            )?;
+        }
+        writeln!(f, "RAM hit rate {:.2}%", 100.0 * self.ram_hit_rate())?;
+        writeln!(
+            f,
+            "puts {}  deletes {}  batches {}  scans {} ({} records)",
+            self.puts, self.deletes, self.batches, self.scans, self.scanned_records
+        )?;
+        writeln!(
+            f,
+            "chunks {} ({} munks)  SSTables {:.1} MiB  logs {:.1} MiB  debt {:.1} MiB",
+            self.chunks,
+            self.munks,
+            mib(self.sstable_bytes),
+            mib(self.log_bytes),
+            mib(self.debt_bytes)
+        )?;
+        writeln!(
+            f,
+            "rebalances {}  munk rebalances {}  splits {}  merges {}  munk loads {}  evictions {}",
+            self.rebalances,
+            self.munk_rebalances,
+            self.splits,
+            self.merges,
+            self.munk_loads,
+            self.munk_evictions
+        )?;
+        let checkpoint_ms =
+            self.checkpoint_nanos_total as f64 / 1e6 / self.checkpoints.max(1) as f64;
+        writeln!(
+            f,
+            "checkpoints {} (mean {checkpoint_ms:.1} ms)",
+            self.checkpoints
+        )?;
+        let ms = |nanos: u64| nanos as f64 / 1e6;
+        let pauses = &self.pauses;
+        writeln!(
+            f,
+            "longest pause of a put {:.2} ms (p99.99 {:.2}), of a get {:.2} ms (p99.99 {:.2})",
+            ms(pauses.put_nanos_max),
+            ms(pauses.put_nanos_p9999),
+            ms(pauses.get_nanos_max),
+            ms(pauses.get_nanos_p9999)
+        )?;
+        for (name, wait) in [
+            ("room", &pauses.room),
+            ("pace", &pauses.pace),
+            ("debt", &pauses.debt),
+            ("chunk", &pauses.chunk),
+            ("freeze", &pauses.freeze),
+            ("disk read", &pauses.read),
+        ] {
+            writeln!(
+                f,
+                "  {name:<12} {:>12} waits {:>12.2} ms, longest {:>9.2} ms, {} above 5 ms",
+                wait.count,
+                ms(wait.nanos_total),
+                ms(wait.nanos_max),
+                wait.above_5_ms
+            )?;
+        }
+        let space = &self.space;
+        writeln!(
+            f,
+            "MiB on disk {:.1}: live {:.1}  garbage in logs {:.1}, in SSTables {:.1}  free in the \
+             container {:.1} ({:.1} punched)  to be deleted {:.1}  commit log {:.1}  kept for deletes {:.1}",
+            mib(space.disk_bytes),
+            mib(space.live_bytes),
+            mib(space.garbage_log_bytes),
+            mib(space.garbage_sstable_bytes),
+            mib(space.container_free_bytes),
+            mib(space.container_punched_bytes),
+            mib(space.deletion_pending_bytes),
+            mib(space.commit_log_bytes),
+            mib(space.ballast_bytes)
+        )?;
+        let written = &self.bytes_written;
+        writeln!(
+            f,
+            "MiB written: user {:.1}  commit log {:.1}  logs {:.1}  SSTables {:.1}  manifest {:.1}",
+            mib(written.user),
+            mib(written.commit_log),
+            mib(written.log),
+            mib(written.sstable),
+            mib(written.manifest)
+        )?;
+        writeln!(
+            f,
+            "MiB read {:.1} in {} reads",
+            mib(self.bytes_read),
+            self.block_reads
+        )?;
+        let memory = &self.memory;
+        write!(
+            f,
+            "MiB in RAM: {:.1} of {:.1}: munks {:.1}  deltas {:.1}  rows {:.1}  log indexes {:.1}  \
+             block indexes {:.1}  metadata {:.1}  commit log {:.1}",
+            mib(memory.used()),
+            mib(memory.budget),
+            mib(memory.munks),
+            mib(memory.deltas),
+            mib(memory.row_cache),
+            mib(memory.log_indexes),
+            mib(memory.block_indexes),
+            mib(memory.metadata),
+            mib(memory.commit_log)
+        )
+    }
+}

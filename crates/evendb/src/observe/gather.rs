@@ -1,0 +1,67 @@
+//! Gathering [`Stats`] from the counters and from the chunks.
+
+use crate::engine::Engine;
+use crate::funk::tables::file_blocks;
+use crate::manifest::edit::Place;
+use crate::memory::Use;
+use crate::metrics::Stats;
+use crate::metrics::pauses::Waits;
+use crate::options::Writing;
+use crate::rebalance::{jobs, space};
+use evendb_storage::TableId;
+use std::collections::HashMap;
+
+pub(crate) fn stats(engine: &Engine) -> Stats {
+    let mut stats = Stats::default();
+    let admission = &engine.core.admission;
+    let waits = [&admission.room, &admission.pace, &admission.debt].map(Waits::stats);
+    engine.core.metrics.fill(&mut stats, waits);
+    let memory = &mut stats.memory;
+    memory.budget = engine.core.options.memory_budget;
+    memory.deltas = engine.core.admission.delta_used();
+    memory.row_cache = engine.caches.row_bytes();
+    memory.commit_log = match (
+        &engine.log.commit_log,
+        engine.core.options.commit_log_writing(),
+    ) {
+        (Some(_), Writing::Mapped) => engine.log.ring_room(),
+        _ => 0,
+    };
+    let ledger = engine.core.ledger();
+    memory.log_indexes = ledger.bytes(Use::Searches);
+    memory.block_indexes = ledger.bytes(Use::Tables);
+    memory.metadata = ledger.bytes(Use::Metadata);
+    memory.buffers = ledger.bytes(Use::Buffers);
+    stats.open_files = engine.disk.tables.open_files();
+    stats.debt_bytes = engine.core.admission.delta_used();
+    for keyspace in engine.catalog.keyspaces() {
+        stats.memory.metadata += keyspace.index.load_full().bytes() as u64;
+    }
+    // Chunks may share a table.
+    let mut files: HashMap<TableId, u64> = HashMap::new();
+    for (keyspace, chunk) in engine.catalog.chunks() {
+        let view = chunk.view.load_full();
+        stats.chunks += 1;
+        if let Some(munk) = &view.munk {
+            stats.munks += 1;
+            stats.memory.munks += munk.bytes() as u64;
+        }
+        stats.log_bytes += view.funk.log_bytes();
+        stats.sstable_bytes += view.funk.base_bytes();
+        stats.data_bytes += view
+            .funk
+            .tables()
+            .map(|table| table.part.meta.data_bytes)
+            .sum::<u64>();
+        stats.debt_bytes += jobs::debt_of(&engine.core, &engine.space, &keyspace, &chunk, &view);
+        let tables = view.funk.tables().map(|table| &table.part);
+        let in_files = tables.filter(|part| part.place == Place::File);
+        files.extend(in_files.map(|part| (part.table, file_blocks(part.meta.len))));
+    }
+    space::fill_space(engine, &mut stats.space, files.values().sum());
+    // Pages outlive their munks until nobody reads them, or a user drops its value.
+    let pages = engine.core.ledger().bytes(Use::Munks);
+    stats.memory.unreclaimed =
+        pages.saturating_sub(stats.memory.munks) + crate::memory::slab::slack_bytes();
+    stats
+}

@@ -1,0 +1,148 @@
+//! A creation that fails leaves the directory as it was: absent if it was, empty if it was.
+//!
+//! Until `CURRENT` is there nothing that was created is a database, and a creation that a crash cut short is
+//! replaced by the next one (`directory.rs`). Here is what one does that can still say why it failed: it
+//! takes `CURRENT` away first, durably, lest a power loss leave it without the files it names; then the
+//! others, then the directories that it made. All of it is under the lock, whose file goes too.
+//!
+//! Best effort: what a failing disk does not let go stays, and the next creation replaces it.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::{BALLAST, COMMIT_LOG, CONTAINER, CURRENT, CURRENT_UNFINISHED, LOCK};
+use crate::funk::container;
+use crate::manifest::writer;
+use crate::options::{Durability, Options};
+use crate::sync::Arc;
+use crate::{ballast, commit_log};
+use evendb_storage::Error as StorageError;
+use evendb_storage::vfs::{LockGuard, Vfs};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+fn failed(path: &Path, what: &str, source: io::Error) -> Error {
+    StorageError::io(path, what, source).into()
+}
+
+/// The lock of an opening under way.
+pub(crate) struct Locked {
+    pub(crate) guard: Option<Box<dyn LockGuard>>,
+    /// There was no database when it was taken.
+    pub(crate) creates: bool,
+}
+
+/// What a new database takes on the disk, with a first record: its ring, what it keeps back, room for
+/// runs and edits, and a few small files.
+fn room_needed(options: &Options) -> u64 {
+    let ring = match options.durability {
+        Durability::Relaxed => 0,
+        _ => commit_log::first_room(options.ring_bytes()),
+    };
+    ring + ballast::BYTES_MIN
+        + 2 * container::GROW_BYTES_MIN
+        + writer::RESERVE_BYTES_MIN
+        + (32 << 10)
+}
+
+/// What there was before a database was created, to leave it like that if nothing comes of it.
+pub(crate) struct Creation {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    /// Directories that were missing, the innermost first.
+    missing: Vec<PathBuf>,
+    names: Vec<OsString>,
+    /// What a new database takes on the disk.
+    needs: u64,
+}
+
+impl Creation {
+    pub(crate) fn begin(options: &Options, dir: &Path) -> Result<Creation> {
+        let vfs = &options.vfs;
+        let mut missing = Vec::new();
+        for ancestor in dir.ancestors() {
+            if vfs
+                .exists(ancestor)
+                .map_err(|error| failed(ancestor, "look for the directory", error))?
+            {
+                break;
+            }
+            missing.push(ancestor.to_owned());
+        }
+        let names = match missing.is_empty() {
+            true => vfs
+                .list(dir)
+                .map_err(|error| failed(dir, "list the directory", error))?,
+            false => Vec::new(),
+        };
+        let creation = Creation {
+            vfs: vfs.clone(),
+            dir: dir.to_owned(),
+            missing,
+            names,
+            needs: room_needed(options),
+        };
+        match vfs.create_dir_all(dir) {
+            Ok(()) => Ok(creation),
+            Err(error) => {
+                let error = failed(dir, "create the directory", error);
+                Err(creation.undo(None, error))
+            }
+        }
+    }
+
+    /// Removes what was created, as far as the disk lets it, and says why, and of a full disk how much
+    /// room it takes. The lock is held until its file is gone.
+    pub(crate) fn undo(&self, locked: Option<Locked>, error: Error) -> Error {
+        match locked {
+            // Somebody else created it meanwhile: theirs, whatever went wrong with it here.
+            Some(locked) if !locked.creates => return error,
+            Some(_) => {
+                let current = self.dir.join(CURRENT);
+                let is_database = self.vfs.exists(&current).unwrap_or(true);
+                // First and for good: a power loss must not bring it back without the files it names.
+                // What is left otherwise is whole, or is replaced by the next creation.
+                if is_database
+                    && (self.vfs.remove(&current).is_err() || self.vfs.sync_dir(&self.dir).is_err())
+                {
+                    return error;
+                }
+                self.remove_new_files();
+            }
+            // Whatever there is of a lock file may be another's by now.
+            None => {}
+        }
+        for dir in &self.missing {
+            let _ = self.vfs.remove_dir(dir);
+        }
+        match error.kind() {
+            ErrorKind::NoSpace => self.no_room(&error),
+            _ => error,
+        }
+    }
+
+    fn remove_new_files(&self) {
+        let manifest = writer::manifest_path(&self.dir, 1);
+        let own = [CURRENT_UNFINISHED, COMMIT_LOG, CONTAINER, BALLAST, LOCK]
+            .map(|name| self.dir.join(name));
+        for path in own.iter().chain([&manifest]) {
+            let was_there = |name: &OsString| path.file_name() == Some(name);
+            // A lock's file may have been there; of the others only what a creation left that was cut short.
+            if !(path.ends_with(LOCK) && self.names.iter().any(was_there)) {
+                let _ = self.vfs.remove(path);
+            }
+        }
+    }
+
+    fn no_room(&self, error: &Error) -> Error {
+        let source =
+            std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+        let message = format!(
+            "no database was created in {}, and nothing was left there: {source}; a new one needs {} KiB \
+             of free space with this memory budget, and less with a smaller one (memory_budget, \
+             --memory)",
+            self.dir.display(),
+            self.needs.div_ceil(1 << 10)
+        );
+        Error::new(ErrorKind::NoSpace, message)
+    }
+}

@@ -1,0 +1,165 @@
+//! Where the commit log ends: as a crash leaves it, or by damage.
+//!
+//! A record that was cut short by a crash and one whose bytes have changed since look alike; what lies
+//! behind tells them apart ([`commit_log::survey`] says by what rules). Damage is refused, with
+//! nothing changed, because what lies behind it was acknowledged and can be saved; the caller may also
+//! give it up, and then the log is kept as it was under another name.
+//!
+//! A record that names a value extent which does not verify is an end too. If the extent was synced before
+//! that record was written, as the record says, it is damaged, always; else the same rules tell.
+//!
+//! Not here: what damage in other files means; each refuses it where it reads.
+
+use super::{Opening, io};
+use crate::commit_log::{self, Lsn, Survey, Surveyed};
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::{COMMIT_LOG, DAMAGED_LOG};
+use crate::manifest::epochs::same_boot;
+use crate::payload::ExtentName;
+use crate::version::clock::last_version_of;
+use crate::{trace, value_extents};
+use evendb_storage::vfs::{File, read_exact_at};
+use std::path::PathBuf;
+
+/// What is copied at once, and left out if all of it is zeros.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Damage in the log, and what lies behind it.
+#[derive(Clone, Debug)]
+pub(super) struct Damage {
+    file: PathBuf,
+    offset: u64,
+    at: Lsn,
+    /// Records that verify behind it.
+    pub(super) records: u64,
+    /// Where the last of them ends.
+    end: Lsn,
+}
+
+impl Opening {
+    /// The damage at the end of what recovery read, if it is none that a crash leaves.
+    /// `bad_extent`: the record there verifies, but not the value extent that it names.
+    pub(super) fn find_damage(
+        &self,
+        at: Lsn,
+        bad_extent: Option<ExtentName>,
+    ) -> Result<Option<Damage>> {
+        let Some(ring) = &self.ring else {
+            return Ok(None);
+        };
+        // Then nothing was written behind it, and the ring need not be looked through.
+        if self.closed || self.state.epochs.is_empty() {
+            return Ok(None);
+        }
+        let (mut records, mut end, mut is_sealed) = (0, at, false);
+        let how = Survey {
+            capacity: self.state.ring_bytes,
+            from: self.state.replay_from,
+            start: at,
+            checkpointed: last_version_of(self.state.completed),
+            segments: &self.segments(),
+            same_boot: same_boot(&self.state, &*self.vfs),
+        };
+        let proof = commit_log::survey(&**ring, &how, &mut |found| {
+            match found {
+                Surveyed::Record { record, .. } => {
+                    records += 1;
+                    end = record.end;
+                }
+                Surveyed::Hole { lsn, sealed, .. } | Surveyed::End { lsn, sealed, .. } => {
+                    is_sealed |= sealed && lsn == at;
+                }
+                Surveyed::Filler { .. } => {}
+            }
+            Ok(())
+        })?;
+        let is_damage = match bad_extent {
+            Some(name) => proof.is_damaged_extent(at, name.is_synced),
+            None => proof.is_damage(at, is_sealed),
+        };
+        if !is_damage {
+            return Ok(None);
+        }
+        let (file, offset) = match bad_extent {
+            Some(name) => (value_extents::file_path(&self.dir, name.id), 0),
+            None => (self.dir.join(COMMIT_LOG), at.0 % self.state.ring_bytes),
+        };
+        Ok(Some(Damage {
+            file,
+            offset,
+            at,
+            records,
+            end,
+        }))
+    }
+
+    /// An error, unless the caller gives up what lies behind the damage.
+    pub(super) fn refuse_damage(&self, damage: &Damage) -> Result<()> {
+        if self.options.accept_log_loss {
+            trace::event!(
+                WARN,
+                "gave up damaged commit log",
+                lsn = damage.at.0,
+                records = damage.records,
+                end = damage.end.0
+            );
+            return Ok(());
+        }
+        let message = format!(
+            "{} at offset {}: the commit log is damaged: position {} does not verify although it was \
+             written whole, as what follows proves; behind it lie {} records, up to position {}. \
+             Nothing was changed. Save what can be read, before and behind the damage, into a new \
+             database (evendb repair {} --into NEWDIR), or give up what was written from there on \
+             (evendb repair {} --accept-log-loss, Options::accept_log_loss)",
+            damage.file.display(),
+            damage.offset,
+            damage.at.0,
+            damage.records,
+            damage.end.0,
+            self.dir.display(),
+            self.dir.display()
+        );
+        Err(Error::new(ErrorKind::Corruption, message))
+    }
+
+    /// Copies the log, as it is, to a file that no opening touches.
+    pub(super) fn keep_damaged_log(&self, epoch: u64) -> Result<()> {
+        let Some(ring) = &self.ring else {
+            return Ok(());
+        };
+        let path = self.dir.join(format!("{DAMAGED_LOG}{epoch}"));
+        let left = self.vfs.exists(&path);
+        if left.map_err(io(&path, "look for a kept commit log"))? {
+            // Of an opening that died here.
+            self.vfs
+                .remove(&path)
+                .map_err(io(&path, "remove a leftover"))?;
+        }
+        let kept = self
+            .vfs
+            .create(&path)
+            .and_then(|file| copy_sparsely(&**ring, &*file))
+            .and_then(|()| self.vfs.sync_dir(&self.dir));
+        kept.map_err(|error| {
+            // Of no use, and in the way of others on a full disk.
+            let _ = self.vfs.remove(&path);
+            io(&path, "keep the damaged commit log")(error)
+        })
+    }
+}
+
+fn copy_sparsely(from: &dyn File, to: &dyn File) -> std::io::Result<()> {
+    let len = from.len()?;
+    let mut piece = vec![0; PIECE_BYTES.min(len as usize)];
+    to.set_len(len)?;
+    let mut at = 0;
+    while at < len {
+        let piece = &mut piece[..(PIECE_BYTES as u64).min(len - at) as usize];
+        read_exact_at(from, piece, at)?;
+        if piece.iter().any(|&byte| byte != 0) {
+            to.write_at(piece, at)?;
+        }
+        at += piece.len() as u64;
+    }
+    to.sync_data()
+}

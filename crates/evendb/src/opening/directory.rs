@@ -1,0 +1,144 @@
+//! A directory without `CURRENT`: may a database be created there, and if none is, what is it?
+//!
+//! Nothing is written here; opening asks before it takes the lock, whose file it would have to make.
+//!
+//! | what lies there | opening for writing, with `create_if_missing` | otherwise |
+//! |---|---|---|
+//! | nothing, or no directory | creates | `NotFound` |
+//! | what a creation cut short leaves, never data | creates | `NotFound` |
+//! | the mark of a copy that was not finished | `NotFound` | `NotFound` |
+//! | data of a database | `Corruption`: `CURRENT` is missing | the same |
+//! | files that are none of a database's | `AlreadyExists` | `NotFound` |
+//!
+//! Names that begin with a dot, and `lost+found`, are no hindrance: file systems, desktops and version
+//! control put them into directories that their users call empty, and a database has none such.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::{
+    BALLAST, COMMIT_LOG, CONTAINER, CURRENT, LOCK, STATS, UNFINISHED_COPY, is_own_name,
+};
+use evendb_storage::Error as StorageError;
+use evendb_storage::vfs::Vfs;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+
+/// Foreign files that the refusal names.
+const NAMED_MAX: usize = 3;
+
+/// What the database is to be opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wish {
+    /// To be created.
+    Create,
+    /// To be written, if it is there.
+    Write,
+    /// To be read.
+    Read,
+}
+
+/// Whether a database may be created in `dir`, which has no `CURRENT`.
+pub(crate) fn check_vacant(vfs: &dyn Vfs, dir: &Path, wish: Wish) -> Result<()> {
+    let failed = |source| Error::from(StorageError::io(dir, "list the directory", source));
+    let names = match vfs.list(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        names => names.map_err(failed)?,
+    };
+    if names.iter().any(|name| name == UNFINISHED_COPY) {
+        return Err(unfinished_copy(dir));
+    }
+    if let Some(what) = data_of_a_database(vfs, dir, &names)? {
+        let detail = format!("CURRENT is missing, but {what}");
+        return Err(StorageError::corruption(&dir.join(CURRENT), 0, detail).into());
+    }
+    let why = match wish {
+        Wish::Create => return refuse_foreign(dir, &names),
+        Wish::Read => "a read-only opening creates none",
+        Wish::Write => "create_if_missing is off",
+    };
+    let message = format!("there is no database in {}, and {why}", dir.display());
+    Err(Error::new(ErrorKind::NotFound, message))
+}
+
+/// The refusal of a directory in which a copy was begun and not finished.
+fn unfinished_copy(dir: &Path) -> Error {
+    let message = format!(
+        "there is no database in {}: a checkpoint into it was not finished; delete the directory \
+         and make the checkpoint again",
+        dir.display()
+    );
+    Error::new(ErrorKind::NotFound, message)
+}
+
+/// Which file tells that there was a database. A creation that was cut short leaves logs full of
+/// zeros and the first manifest, and no more.
+fn data_of_a_database(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    names: &[OsString],
+) -> Result<Option<&'static str>> {
+    for name in names.iter().filter_map(|name| name.to_str()) {
+        if !is_own_name(name) && name != CONTAINER && name != COMMIT_LOG {
+            continue;
+        }
+        if name.ends_with(".sst") || name.ends_with(".val") {
+            return Ok(Some("there are files of a database"));
+        }
+        if name.starts_with("MANIFEST-") && name != "MANIFEST-000001" {
+            return Ok(Some("there is a manifest that only a database in use has"));
+        }
+        if name == CONTAINER && holds_data(vfs, &dir.join(name))? {
+            return Ok(Some("the chunks' logs hold data"));
+        }
+        if name == COMMIT_LOG && holds_data(vfs, &dir.join(name))? {
+            return Ok(Some("the commit log holds data"));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether any of the file's first bytes is not zero: preallocated room is, data is not.
+fn holds_data(vfs: &dyn Vfs, path: &Path) -> Result<bool> {
+    let read = || {
+        let mut first = [0; 512];
+        let n = vfs.open(path, false)?.read_at(&mut first, 0)?;
+        Ok(first[..n].iter().any(|&byte| byte != 0))
+    };
+    read().map_err(|source| StorageError::io(path, "read a leftover", source).into())
+}
+
+fn refuse_foreign(dir: &Path, names: &[OsString]) -> Result<()> {
+    let mut foreign: Vec<&OsStr> = names
+        .iter()
+        .map(OsString::as_os_str)
+        .filter(|name| is_foreign(name))
+        .collect();
+    if foreign.is_empty() {
+        return Ok(());
+    }
+    foreign.sort_unstable();
+    let more = match foreign.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named: Vec<String> = foreign
+        .iter()
+        .take(NAMED_MAX)
+        .map(|name| format!("{:?}", name.to_string_lossy()))
+        .collect();
+    let message = format!(
+        "{} is no database and holds other files ({}{more}): no database is created among them; \
+         give a directory that is empty or not there",
+        dir.display(),
+        named.join(", ")
+    );
+    Err(Error::new(ErrorKind::AlreadyExists, message))
+}
+
+fn is_foreign(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else {
+        return true;
+    };
+    let known = [LOCK, COMMIT_LOG, CONTAINER, BALLAST, STATS, "lost+found"];
+    !(name.starts_with('.') || known.contains(&name) || is_own_name(name))
+}

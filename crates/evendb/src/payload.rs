@@ -1,0 +1,216 @@
+//! The body of a commit-log record: the operations of one batch, or the name of the value extent
+//! that holds them. Format in docs/format.md.
+//!
+//! ```text
+//! operation: kind u8 | keyspace u32 | key length u32 | value length u32 | key | value
+//! extent:    0xff u8 | file id u64 | length u64 | checksum u32       synced before this was written
+//!            0xfe u8 | ...                                           the same, of one that was not
+//! ```
+
+use crate::manifest::KeyspaceId;
+use crate::op::{KEY_BYTES_MAX, Op};
+use evendb_storage::Kind;
+use evendb_storage::codec::{get_u32, get_u64};
+use smallvec::SmallVec;
+
+pub(crate) const OP_HEADER_BYTES: usize = 13;
+const EXTENT_SYNCED: u8 = 0xff;
+const EXTENT_UNSYNCED: u8 = 0xfe;
+pub(crate) const EXTENT_BYTES: usize = 21;
+
+/// Bytes of `ops` as a payload.
+pub(crate) fn bytes(ops: &[Op<'_>]) -> u64 {
+    let data = |op: &Op<'_>| op.record.key().len() + op.record.value().len();
+    ops.iter()
+        .map(|op| (OP_HEADER_BYTES + data(op)) as u64)
+        .sum()
+}
+
+fn op_header(op: &Op<'_>) -> [u8; OP_HEADER_BYTES] {
+    let mut header = [0; OP_HEADER_BYTES];
+    header[0] = op.record.kind() as u8;
+    header[1..5].copy_from_slice(&op.keyspace.id.0.to_le_bytes());
+    header[5..9].copy_from_slice(&(op.record.key().len() as u32).to_le_bytes());
+    header[9..13].copy_from_slice(&(op.record.value().len() as u32).to_le_bytes());
+    header
+}
+
+/// A value extent is written in pieces of about this size.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Shows `ops` as a payload piece by piece: small records gathered, so that there are few pieces, a value
+/// that is long enough for one as it is.
+pub(crate) fn in_pieces<E>(
+    ops: &[Op<'_>],
+    show: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut gathered = Vec::with_capacity(PIECE_BYTES.min(bytes(ops) as usize));
+    for op in ops {
+        let record = &op.record;
+        gathered.extend_from_slice(&op_header(op));
+        gathered.extend_from_slice(record.key());
+        let long = record.value().len() >= PIECE_BYTES;
+        if !long {
+            gathered.extend_from_slice(record.value());
+        }
+        if long || gathered.len() >= PIECE_BYTES {
+            show(&gathered)?;
+            gathered.clear();
+        }
+        if long {
+            show(record.value())?;
+        }
+    }
+    match gathered.is_empty() {
+        true => Ok(()),
+        false => show(&gathered),
+    }
+}
+
+/// What a write copies into the commit log, ready before anything is latched.
+pub(crate) enum Encoded {
+    /// One operation: its header, and the length of the whole; key and value are in the record.
+    One([u8; OP_HEADER_BYTES], usize),
+    /// Several operations, or none, as they lie in the log.
+    Body(Vec<u8>),
+    /// A value extent's name.
+    Extent([u8; EXTENT_BYTES]),
+}
+
+impl Encoded {
+    /// No commit log, no body.
+    pub(crate) fn empty() -> Encoded {
+        Encoded::Body(Vec::new())
+    }
+
+    pub(crate) fn inline(ops: &[Op<'_>]) -> Encoded {
+        let len = bytes(ops) as usize;
+        if let [op] = ops {
+            return Encoded::One(op_header(op), len);
+        }
+        // Copied into one piece: three slices for each operation would take more memory than most bodies.
+        let mut body = Vec::with_capacity(len);
+        for op in ops {
+            body.extend_from_slice(&op_header(op));
+            body.extend_from_slice(op.record.key());
+            body.extend_from_slice(op.record.value());
+        }
+        Encoded::Body(body)
+    }
+
+    pub(crate) fn extent(name: ExtentName) -> Encoded {
+        let ExtentName {
+            id,
+            len,
+            checksum,
+            is_synced,
+        } = name;
+        let mut body = [0; EXTENT_BYTES];
+        body[0] = match is_synced {
+            true => EXTENT_SYNCED,
+            false => EXTENT_UNSYNCED,
+        };
+        body[1..9].copy_from_slice(&id.to_le_bytes());
+        body[9..17].copy_from_slice(&len.to_le_bytes());
+        body[17..21].copy_from_slice(&checksum.to_le_bytes());
+        Encoded::Extent(body)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Encoded::One(_, len) => *len,
+            Encoded::Body(body) => body.len(),
+            Encoded::Extent(body) => body.len(),
+        }
+    }
+
+    /// The extent, if it is one.
+    pub(crate) fn extent_name(&self) -> Option<ExtentName> {
+        match self {
+            Encoded::One(..) | Encoded::Body(_) => None,
+            Encoded::Extent(body) => decode_extent(body),
+        }
+    }
+
+    pub(crate) fn parts<'a>(&'a self, ops: &'a [Op<'_>]) -> SmallVec<[&'a [u8]; 3]> {
+        match self {
+            Encoded::One(header, _) => ops
+                .iter()
+                .flat_map(|op| [&header[..], op.record.key(), op.record.value()])
+                .collect(),
+            Encoded::Body(body) => SmallVec::from_slice(&[&body[..]]),
+            Encoded::Extent(body) => SmallVec::from_slice(&[&body[..]]),
+        }
+    }
+}
+
+/// One operation read back.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct DecodedOp<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
+
+/// A payload read back.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Decoded<'a> {
+    Inline(Vec<DecodedOp<'a>>),
+    Extent(ExtentName),
+}
+
+/// What a record says of a value extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ExtentName {
+    pub(crate) id: u64,
+    /// Bytes of the file.
+    pub(crate) len: u64,
+    pub(crate) checksum: u32,
+    /// It was synced, and its name too, before the record was written.
+    pub(crate) is_synced: bool,
+}
+
+/// Operations of an inline payload or of a value extent's contents; `None` if they make no sense.
+pub(crate) fn decode_ops(mut input: &[u8]) -> Option<Vec<DecodedOp<'_>>> {
+    let mut ops = Vec::new();
+    while let Some((&kind, rest)) = input.split_first() {
+        input = rest;
+        let kind = Kind::from_byte(kind)?;
+        let keyspace = KeyspaceId(get_u32(&mut input)?);
+        let key_len = get_u32(&mut input)? as usize;
+        let value_len = get_u32(&mut input)? as usize;
+        let (key, rest) = input.split_at_checked(key_len)?;
+        let (value, rest) = rest.split_at_checked(value_len)?;
+        if key_len > KEY_BYTES_MAX {
+            return None;
+        }
+        input = rest;
+        ops.push(DecodedOp {
+            kind,
+            keyspace,
+            key,
+            value,
+        });
+    }
+    Some(ops)
+}
+
+/// A commit-log record's payload; `None` if it makes no sense.
+pub(crate) fn decode(input: &[u8]) -> Option<Decoded<'_>> {
+    match *input.first()? {
+        EXTENT_SYNCED | EXTENT_UNSYNCED => decode_extent(input).map(Decoded::Extent),
+        _ => decode_ops(input).map(Decoded::Inline),
+    }
+}
+
+fn decode_extent(input: &[u8]) -> Option<ExtentName> {
+    let (&first, mut rest) = input.split_first()?;
+    let name = ExtentName {
+        id: get_u64(&mut rest)?,
+        len: get_u64(&mut rest)?,
+        checksum: get_u32(&mut rest)?,
+        is_synced: first == EXTENT_SYNCED,
+    };
+    rest.is_empty().then_some(name)
+}

@@ -1,0 +1,47 @@
+//! [`Moment`]: a registered version of a database that stays open.
+//!
+//! Thread safety: any. Not here: the public handle ([`crate::Snapshot`]).
+
+use crate::engine::Engine;
+use crate::engine::handle::Handle;
+use crate::error::Result;
+use crate::fork;
+use crate::sync::Arc;
+use evendb_storage::Version;
+
+/// A registered version; versions that it needs are kept until it is dropped.
+pub(crate) struct Moment {
+    pub(crate) handle: Arc<Handle>,
+    version: Version,
+}
+
+impl Moment {
+    pub(crate) fn now(handle: &Arc<Handle>) -> Result<Arc<Moment>> {
+        handle.engine.core.health.check_readable()?;
+        let version = handle.engine.core.clock.register();
+        Ok(Arc::new(Moment {
+            handle: handle.clone(),
+            version,
+        }))
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.handle.engine
+    }
+
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+}
+
+impl Drop for Moment {
+    fn drop(&mut self) {
+        // In a child nobody waits for it, and who held the registry may not be here.
+        if !fork::is_child() {
+            let engine = &self.handle.engine;
+            engine.core.clock.unregister(self.version);
+            // An idle database may have waited for it, to rewrite what it saw.
+            engine.work.stir_gently();
+        }
+    }
+}

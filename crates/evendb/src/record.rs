@@ -1,0 +1,500 @@
+#![expect(
+    unsafe_code,
+    reason = "one allocation per record, counted, with a thin pointer"
+)]
+//! The record: one write of one key, in one allocation, shared by counting.
+//!
+//! ```text
+//! RecordRef -> | count | value_len | key_len | kind, batch | hash | version or stamp | older | key | value |
+//!                  4       4           2         1     1       4      8                  8
+//! ```
+//!
+//! 32 bytes in front of key and value, the sum rounded up to a class of slabs (`memory/slab.rs`): 48 bytes for
+//! a key of 8 and a value of up to 8. Beside it a record costs its slot in a page of the delta, a tag and a
+//! pointer: 11 bytes where the page is full, 21 where a split has just halved it (`delta/page.rs`).
+//!
+//! Invariants
+//! * Key, value, kind and hash never change; version or stamp are set while one reference exists.
+//! * `older` belongs to the one delta that links the record: it is followed only through that
+//!   delta and under a pin, and a record holds no count of it. A record is linked once.
+//! * A record of a batch has, in the place of its version, one count of the batch's [`Stamp`], which knows
+//!   the version. After the commit the version takes the stamp's place, once. The batch itself
+//!   ([`BatchStamp`]) keeps another count, until a grace period after that: so however many records
+//!   it has, one thing waits for the grace period, not one for each of them.
+//!
+//! Thread safety: any thread may read; the counts are atomic. Who unlinks a record gives its count
+//! back a grace period later ([`RecordRef::release_later`]), so a plain reference found under a
+//! pin stays valid for that pin.
+
+use crate::memory::slab;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use crate::sync::epoch::{self, Guard};
+use evendb_storage::{EntryRef, Kind, Version};
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
+
+/// Commit stamp of a batch: pending until committed. Readers pass over a record while its stamp
+/// is pending, so one store shows all records of the batch.
+#[derive(Debug)]
+pub(crate) struct Stamp {
+    version: Version,
+    committed: AtomicBool,
+}
+
+/// The writer's handle of a [`Stamp`], which makes it and lives longer than any record has it: when it is
+/// dropped, the stamp goes a grace period later.
+#[derive(Debug)]
+pub(crate) struct BatchStamp(Arc<Stamp>);
+
+impl BatchStamp {
+    /// A pending stamp for records of this version.
+    pub(crate) fn new(version: Version) -> BatchStamp {
+        BatchStamp(Arc::new(Stamp {
+            version,
+            committed: AtomicBool::new(false),
+        }))
+    }
+
+    /// Shows the batch. All its records must be linked.
+    pub(crate) fn commit(&self) {
+        // Pairs with the Acquire of `is_committed`: who sees one record sees the links of all.
+        self.0.committed.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for BatchStamp {
+    fn drop(&mut self) {
+        // Readers that found it in a record before the record was settled may still look at it.
+        epoch::retire(&epoch::pin(), self.0.clone());
+    }
+}
+
+impl Stamp {
+    fn is_committed(&self) -> bool {
+        self.committed.load(Ordering::Acquire)
+    }
+}
+
+/// In the place of a version: the rest is the address of a stamp. No version is so great, see
+/// [`CHECKPOINT_MAX`](crate::version::clock::CHECKPOINT_MAX).
+const STAMPED: u64 = 1 << 63;
+
+/// Header of a record, the bytes of key and value behind it. Only used by reference.
+#[repr(C)]
+pub(crate) struct Record {
+    count: AtomicU32,
+    value_len: u32,
+    key_len: u16,
+    kind: Kind,
+    /// Whether the record came with a stamp; kept after the stamp is gone.
+    batch: bool,
+    hash: u32,
+    /// The version, or [`STAMPED`] and the address of a stamp.
+    state: AtomicU64,
+    /// The next older record of the key in the same delta; see the module's invariants.
+    pub(super) older: AtomicPtr<Record>,
+}
+
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+const _: () = assert!(size_of::<Record>() == 32 || cfg!(not(target_pointer_width = "64")));
+
+impl Record {
+    /// The allocation's pointer, valid for all of its bytes. A reference covers the header only;
+    /// the provenance of the whole was exposed when the record was made.
+    fn base(&self) -> *mut Record {
+        ptr::with_exposed_provenance_mut(ptr::from_ref(self).addr())
+    }
+
+    fn bytes(&self, start: usize, len: usize) -> &[u8] {
+        // SAFETY: `RecordRef::new` wrote `key_len + value_len` bytes behind the header, nothing
+        // writes them again, and `self` keeps the allocation.
+        unsafe {
+            let first = self.base().cast::<u8>().add(size_of::<Record>());
+            std::slice::from_raw_parts(first.add(start), len)
+        }
+    }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        self.bytes(0, self.key_len as usize)
+    }
+
+    pub(crate) fn value(&self) -> &[u8] {
+        self.bytes(self.key_len as usize, self.value_len as usize)
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Needs no pin.
+    #[inline]
+    pub(crate) fn version(&self) -> Version {
+        // Acquire for the stamp behind it.
+        match self.state.load(Ordering::Acquire) {
+            state if state & STAMPED == 0 => Version(state),
+            _ => self.stamp_or_version(|stamp| stamp.version, |version| version),
+        }
+    }
+
+    /// What [`hash_of`] makes of the hash given to [`RecordRef::new`].
+    pub(crate) fn hash(&self) -> u32 {
+        self.hash
+    }
+
+    pub(crate) fn entry(&self) -> EntryRef<'_> {
+        EntryRef {
+            key: self.key(),
+            version: self.version(),
+            kind: self.kind,
+            value: self.value(),
+        }
+    }
+
+    /// Key and value bytes.
+    pub(crate) fn data_bytes(&self) -> usize {
+        self.key_len as usize + self.value_len as usize
+    }
+
+    /// What the allocator holds for this record.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        RecordRef::memory_bytes_of(self.data_bytes())
+    }
+
+    /// Whether readers may see the record. Needs no pin.
+    #[inline]
+    pub(crate) fn is_committed(&self) -> bool {
+        // A version pairs with the Release of `settle`, which comes after the commit.
+        self.state.load(Ordering::Acquire) & STAMPED == 0
+            || self.stamp_or_version(Stamp::is_committed, |_| true)
+    }
+
+    /// Whether a reader of this moment may see the record: both of the above at once.
+    #[inline]
+    pub(crate) fn is_seen_at(&self, at: Version) -> bool {
+        match self.state.load(Ordering::Acquire) {
+            state if state & STAMPED == 0 => state <= at.0,
+            _ => self.stamp_or_version(
+                |stamp| stamp.version <= at && stamp.is_committed(),
+                |version| version <= at,
+            ),
+        }
+    }
+
+    #[cold]
+    fn stamp_or_version<R>(
+        &self,
+        of_stamp: impl FnOnce(&Stamp) -> R,
+        of_version: impl FnOnce(Version) -> R,
+    ) -> R {
+        // A stamp is dropped a grace period after its records were settled; the pin makes this read safe
+        // for holders of a counted reference, who may not be pinned.
+        let _guard = epoch::pin();
+        match stamp_in(self.state.load(Ordering::Acquire)) {
+            // SAFETY: the record had a count of it after the pin began, and the batch, which had one
+            // longer, gives that back a grace period later.
+            Some(stamp) => of_stamp(unsafe { &*stamp }),
+            None => of_version(self.version()),
+        }
+    }
+
+    /// Whether the record was written by a batch (committed or not).
+    pub(super) fn is_of_batch(&self) -> bool {
+        self.batch
+    }
+
+    /// After the commit: forgets the stamp, so that readers save a load. Only the writer calls, who still
+    /// has the [`BatchStamp`].
+    pub(crate) fn settle(&self, stamp: &BatchStamp) {
+        let state = self.state.load(Ordering::Relaxed);
+        let own = Arc::as_ptr(&stamp.0);
+        assert!(
+            stamp_in(state) == Some(own),
+            "a record is settled once, with its own stamp"
+        );
+        debug_assert!(self.is_committed(), "a pending stamp must stay");
+        self.state.store(stamp.0.version.0, Ordering::Release);
+        // SAFETY: the record's count, which nobody finds any more; the batch has another one.
+        unsafe { Arc::decrement_strong_count(own) };
+    }
+
+    /// A counted reference. Legal while the record is borrowed from one, or found under a pin.
+    pub(crate) fn to_ref(&self) -> RecordRef {
+        // The count cannot be zero: whoever unlinks the record gives its count back only after
+        // this pin. Relaxed, as in `Arc`: a new reference comes from an existing one.
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        assert!(count < u32::MAX / 2, "too many references to one record");
+        // SAFETY: `base` is not null.
+        RecordRef(unsafe { NonNull::new_unchecked(self.base()) })
+    }
+
+    fn bytes_of(data_bytes: usize) -> usize {
+        const { assert!(align_of::<Record>() <= 16, "slabs align to 16") };
+        size_of::<Record>() + data_bytes
+    }
+}
+
+impl std::fmt::Debug for Record {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.entry().fmt(f)
+    }
+}
+
+/// The part of a key's hash that a record keeps: the upper half.
+#[inline]
+pub(crate) fn hash_of(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+/// The stamp that is in a version's place.
+#[inline]
+fn stamp_in(state: u64) -> Option<*const Stamp> {
+    (state & STAMPED != 0).then(|| ptr::with_exposed_provenance((state & !STAMPED) as usize))
+}
+
+pub(super) use crate::memory::allocated_bytes;
+
+/// Owns one count of a record.
+pub(crate) struct RecordRef(NonNull<Record>);
+
+// SAFETY: the count and the links are atomic, everything else is immutable while shared (the
+// setters need the only reference), and a record may be freed on any thread.
+unsafe impl Send for RecordRef {}
+// SAFETY: as for Send.
+unsafe impl Sync for RecordRef {}
+
+impl RecordRef {
+    /// A record of version zero without a stamp, not linked anywhere.
+    ///
+    /// # Panics
+    /// If the key exceeds `u16::MAX` bytes, or the value `u32::MAX`; callers check the limits before.
+    pub(crate) fn new(key: &[u8], value: &[u8], kind: Kind, hash: u64) -> RecordRef {
+        let key_len = u16::try_from(key.len()).expect("keys are limited before they get here");
+        let value_len =
+            u32::try_from(value.len()).expect("values are limited before they get here");
+        let record = slab::allocate(Record::bytes_of(key.len() + value.len())).cast::<Record>();
+        let memory = record.as_ptr().cast::<u8>();
+        // For `Record::base`.
+        let _ = memory.expose_provenance();
+        // SAFETY: the memory is ours, aligned for the header and large enough for both parts.
+        unsafe {
+            record.write(Record {
+                count: AtomicU32::new(1),
+                value_len,
+                key_len,
+                kind,
+                batch: false,
+                hash: hash_of(hash),
+                state: AtomicU64::new(Version::ZERO.0),
+                older: AtomicPtr::new(ptr::null_mut()),
+            });
+            let bytes = memory.add(size_of::<Record>());
+            ptr::copy_nonoverlapping(key.as_ptr(), bytes, key.len());
+            ptr::copy_nonoverlapping(value.as_ptr(), bytes.add(key.len()), value.len());
+        }
+        RecordRef(record)
+    }
+
+    /// What the allocator holds for a record of so many bytes of key and value.
+    pub(crate) fn memory_bytes_of(data_bytes: usize) -> usize {
+        slab::size_of_object(Record::bytes_of(data_bytes))
+    }
+
+    fn assert_unique(&self) {
+        assert!(
+            self.count.load(Ordering::Acquire) == 1,
+            "a record is changed only while one reference to it exists"
+        );
+    }
+
+    /// Sets the version, before publication.
+    ///
+    /// # Panics
+    /// If another reference exists.
+    pub(crate) fn set_version(&mut self, version: Version) {
+        self.assert_unique();
+        assert!(version.0 < STAMPED, "opening checks where versions begin");
+        assert!(!self.batch, "the stamp of its batch knows the version");
+        self.state.store(version.0, Ordering::Relaxed);
+    }
+
+    /// Makes the record part of a batch, before publication; its version is the stamp's.
+    ///
+    /// # Panics
+    /// If another reference exists, or the record has a stamp.
+    pub(crate) fn set_stamp(&mut self, stamp: &BatchStamp) {
+        self.assert_unique();
+        assert!(!self.batch, "a record belongs to one batch");
+        // SAFETY: this is the only reference, held mutably, so nobody reads the field.
+        unsafe { (&raw mut (*self.0.as_ptr()).batch).write(true) };
+        let stamp = Arc::into_raw(stamp.0.clone());
+        let address = stamp.expose_provenance() as u64;
+        assert!(address & STAMPED == 0, "the upper half is the system's");
+        self.state.store(address | STAMPED, Ordering::Relaxed);
+    }
+
+    /// Gives the count to a raw pointer.
+    pub(super) fn into_raw(self) -> *mut Record {
+        std::mem::ManuallyDrop::new(self).0.as_ptr()
+    }
+
+    /// Takes the count back from a raw pointer.
+    ///
+    /// # Safety
+    /// `record` came from [`RecordRef::into_raw`], and its count is taken back once.
+    pub(super) unsafe fn from_raw(record: *mut Record) -> RecordRef {
+        // SAFETY: pointers from `into_raw` are not null.
+        RecordRef(unsafe { NonNull::new_unchecked(record) })
+    }
+
+    /// Gives the count of an unlinked record back once no pin of this moment is left.
+    ///
+    /// # Safety
+    /// As [`RecordRef::from_raw`]; and no reader that pins from now on can reach the record.
+    pub(super) unsafe fn release_later(record: *mut Record, guard: &Guard) {
+        // SAFETY: the count is given back once, and records may be freed on any thread.
+        unsafe { epoch::defer(guard, move || drop(RecordRef::from_raw(record))) };
+    }
+
+    /// How many references there are.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> u32 {
+        self.count.load(Ordering::Acquire)
+    }
+}
+
+impl Deref for RecordRef {
+    type Target = Record;
+    #[inline]
+    fn deref(&self) -> &Record {
+        // SAFETY: the count keeps the record.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Clone for RecordRef {
+    fn clone(&self) -> RecordRef {
+        self.to_ref()
+    }
+}
+
+impl Drop for RecordRef {
+    fn drop(&mut self) {
+        // Release: what this holder did comes before the free. Acquire below: the free comes after
+        // what all holders did.
+        if self.count.fetch_sub(1, Ordering::Release) != 1 {
+            return;
+        }
+        fence(Ordering::Acquire);
+        if let Some(stamp) = stamp_in(self.state.load(Ordering::Relaxed)) {
+            // SAFETY: the record owns this count, and nobody else has the record.
+            drop(unsafe { Arc::from_raw(stamp) });
+        }
+        let bytes = Record::bytes_of(self.data_bytes());
+        // SAFETY: the last count is gone, so no reference is left; as many bytes as in `new`.
+        unsafe {
+            self.0.drop_in_place();
+            slab::free(self.0.cast(), bytes);
+        }
+    }
+}
+
+impl std::fmt::Debug for RecordRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_gives_back_what_it_was_made_of() {
+        for (key, value) in [
+            (&b""[..], &b""[..]),
+            (b"k", b""),
+            (b"", b"v"),
+            (b"key", b"value"),
+        ] {
+            let mut record = RecordRef::new(key, value, Kind::Put, 7 << 32);
+            record.set_version(Version(9));
+            assert_eq!(record.key(), key);
+            assert_eq!(record.value(), value);
+            assert_eq!((record.hash(), record.version()), (7, Version(9)));
+            assert_eq!(record.entry().kind, Kind::Put);
+            assert!(record.is_committed());
+            assert!(record.memory_bytes() >= size_of::<Record>() + key.len() + value.len());
+        }
+        let large = vec![7; 65_535];
+        assert_eq!(RecordRef::new(&large, &large, Kind::Put, 0).value(), large);
+    }
+
+    #[test]
+    fn references_are_counted_and_outlive_the_first() {
+        let first = RecordRef::new(b"k", b"v", Kind::Delete, 1);
+        let second = first.to_ref();
+        let third = second.clone();
+        assert_eq!(first.count(), 3);
+        drop(first);
+        drop(third);
+        assert_eq!(second.count(), 1);
+        assert_eq!((second.key(), second.kind()), (&b"k"[..], Kind::Delete));
+    }
+
+    #[test]
+    #[should_panic(expected = "only while one reference")]
+    fn a_shared_record_cannot_be_changed() {
+        let mut record = RecordRef::new(b"k", b"v", Kind::Put, 1);
+        let _other = record.clone();
+        record.set_version(Version(1));
+    }
+
+    #[test]
+    fn a_stamp_is_released_a_grace_period_after_its_batch_and_its_records_let_go() {
+        let batch = BatchStamp::new(Version(3));
+        let stamp = Arc::downgrade(&batch.0);
+        let mut dropped = RecordRef::new(b"k", b"v", Kind::Put, 1);
+        dropped.set_stamp(&batch);
+        assert!(!dropped.is_committed());
+        assert_eq!(stamp.strong_count(), 2);
+        drop(dropped);
+        assert_eq!(stamp.strong_count(), 1, "dropped with the record");
+
+        let mut record = RecordRef::new(b"k", b"v", Kind::Put, 1);
+        record.set_stamp(&batch);
+        assert!(!record.is_seen_at(Version(3)), "pending");
+        batch.commit();
+        assert!(record.is_committed() && record.is_seen_at(Version(3)));
+        assert!(!record.is_seen_at(Version(2)));
+        assert_eq!(record.version(), Version(3));
+        let pinned = epoch::pin();
+        record.settle(&batch);
+        drop(batch);
+        assert!(record.is_committed() && record.is_of_batch());
+        assert!(record.is_seen_at(Version(3)) && !record.is_seen_at(Version(2)));
+        assert_eq!(record.version(), Version(3));
+        for _ in 0..100 {
+            crate::sync::thread::spawn(epoch::collect).join().unwrap();
+        }
+        assert!(stamp.upgrade().is_some(), "a pin of that moment is left");
+        drop(pinned);
+        while stamp.upgrade().is_some() {
+            epoch::collect();
+        }
+    }
+
+    #[test]
+    fn a_record_that_was_not_settled_keeps_its_stamp() {
+        let batch = BatchStamp::new(Version(3));
+        let mut record = RecordRef::new(b"k", b"v", Kind::Put, 1);
+        record.set_stamp(&batch);
+        batch.commit();
+        drop(batch);
+        for _ in 0..100 {
+            epoch::collect();
+        }
+        assert!(record.is_committed() && record.version() == Version(3));
+    }
+}

@@ -1,0 +1,245 @@
+//! Value extents: each a file for the body of one write that is too long for the commit log, which then
+//! holds a record with the file's name, length and checksum. Format in docs/format.md.
+//!
+//! ```text
+//!                                  ,- a checkpoint's tail passes the record: drop_below --> removed
+//!   write --> [synced] --> named: note
+//!     |                            `- the log is synced: first sync, if nothing has synced it yet
+//!     `-----> never named: discard --> removed
+//! ```
+//!
+//! An extent is written before the record that names it is appended. When it is synced goes by what its
+//! write waits for. If that is the disk, then before the record is appended too, and the record says so:
+//! whatever record survives finds it. Else it is left unsynced, as the log is: nearly all of them go by
+//! a checkpoint before the kernel writes them back. After a power loss such an extent may be gone, and
+//! then its record ends the log, as one that does not verify.
+//!
+//! Invariants: nothing of the log becomes durable whose extents are not. Who syncs the log looks first how
+//! far it goes, and then has the unsynced extents synced; an extent is in the list before its record is
+//! appended, so the list has all that those records name (and maybe more). An extent leaves the list,
+//! and only then its file goes, when no record names it or a completed checkpoint holds it (I10): then
+//! there is nothing of it to sync. What an earlier life left is synced by nobody: nothing is called durable
+//! before a checkpoint has it (`checkpoint::take_inherited`).
+//!
+//! A file that nothing names is removed by the next opening, so removing may fail.
+//!
+//! Thread safety: any; the list's lock is a leaf, with no I/O under it. One thread at a time syncs for the
+//! log: its leader. Not here: which write needs an extent, and what it may take of a full disk
+//! ([`crate::write`]); what one that does not verify means (`opening/damage.rs`).
+
+use crate::commit_log::{Lsn, SyncedFirst};
+use crate::op::Op;
+use crate::payload::{self, Encoded, ExtentName};
+use crate::sync::{Arc, Mutex};
+use evendb_storage::codec::checksum;
+use evendb_storage::vfs::{File, Vfs, WriteBehind, read_exact_at};
+use evendb_storage::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// So many extents are left unsynced, and their files open, at most. Few are as long as an eighth of the
+/// log; there are more only where a full disk keeps the log small.
+const UNSYNCED_MAX: usize = 64;
+
+/// The name of an extent's file.
+pub(crate) fn file_name(id: u64) -> String {
+    format!("{id:016x}.val")
+}
+
+/// Where an extent's file lies.
+pub(crate) fn file_path(dir: &Path, id: u64) -> PathBuf {
+    dir.join(file_name(id))
+}
+
+/// The contents of an extent; `None` if they are not what its record says.
+pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, name: &ExtentName) -> Result<Option<Vec<u8>>> {
+    let path = file_path(dir, name.id);
+    let failed = |what| move |source| Error::io(&file_path(dir, name.id), what, source);
+    let file = match vfs.open(&path, false) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed("open a value extent")(error)),
+    };
+    if file.len().map_err(failed("look at a value extent"))? != name.len {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; name.len as usize];
+    read_exact_at(&*file, &mut bytes, 0).map_err(failed("read a value extent"))?;
+    Ok((checksum(name.id, &[&bytes]) == name.checksum).then_some(bytes))
+}
+
+/// The extents of an open database.
+pub(crate) struct ValueExtents {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    listed: Mutex<Vec<Listed>>,
+}
+
+/// An extent that the log names, or that nobody has synced.
+struct Listed {
+    id: u64,
+    /// The end of the record that names it, once there is one.
+    end: Option<Lsn>,
+    /// By what it is to be synced, until it is.
+    unsynced: Option<Arc<dyn File>>,
+}
+
+impl ValueExtents {
+    /// `named`: what recovery found in the log.
+    pub(crate) fn new(vfs: Arc<dyn Vfs>, dir: &Path, named: &[(Lsn, u64)]) -> ValueExtents {
+        let listed = named.iter().map(|&(end, id)| Listed {
+            id,
+            end: Some(end),
+            unsynced: None,
+        });
+        ValueExtents {
+            vfs,
+            dir: dir.to_owned(),
+            listed: Mutex::new(listed.collect()),
+        }
+    }
+
+    /// Writes `ops` into a new extent; what the log is to say of it. With `sync_first` its contents are
+    /// synced, and [`sync_names`](Self::sync_names) is due before anything names it. A failure leaves
+    /// nothing and is the caller's alone.
+    pub(crate) fn write(&self, id: u64, ops: &[Op<'_>], sync_first: bool) -> Result<Encoded> {
+        let is_synced = sync_first || self.unsynced() >= UNSYNCED_MAX;
+        let path = file_path(&self.dir, id);
+        let failed = |source| Error::io(&path, "write a value extent", source);
+        let file = self.vfs.create(&path).map_err(failed)?;
+        let write = || {
+            let (mut at, mut crc) = (0, checksum(id, &[]));
+            let mut behind = WriteBehind::default();
+            payload::in_pieces(ops, &mut |piece| -> std::io::Result<()> {
+                match is_synced {
+                    true => behind.write_at(&*file, piece, at)?,
+                    false => file.write_at(piece, at)?,
+                }
+                at += piece.len() as u64;
+                // Continues where the last piece ended.
+                crc = checksum(u64::from(crc), &[piece]);
+                Ok(())
+            })?;
+            if is_synced {
+                file.sync_data()?;
+            }
+            Ok((at, crc))
+        };
+        let (len, checksum) = write().map_err(|source| {
+            self.remove(id);
+            failed(source)
+        })?;
+        if !is_synced {
+            self.listed.lock().push(Listed {
+                id,
+                end: None,
+                unsynced: Some(file),
+            });
+        }
+        Ok(Encoded::extent(ExtentName {
+            id,
+            len,
+            checksum,
+            is_synced,
+        }))
+    }
+
+    /// Makes the names of all extents durable. After a failure nobody knows which are: nothing must become
+    /// durable any more.
+    pub(crate) fn sync_names(&self) -> Result<()> {
+        let synced = self.vfs.sync_dir(&self.dir);
+        synced.map_err(|source| Error::io(&self.dir, "sync the directory", source))
+    }
+
+    fn unsynced(&self) -> usize {
+        let listed = self.listed.lock();
+        let unsynced = listed.iter().filter(|extent| extent.unsynced.is_some());
+        unsynced.count()
+    }
+
+    /// Removes the extent, if `encoded` is one, that no record came to name.
+    pub(crate) fn discard(&self, encoded: &Encoded) {
+        if let Some(name) = encoded.extent_name() {
+            self.listed.lock().retain(|extent| extent.id != name.id);
+            self.remove(name.id);
+        }
+    }
+
+    /// The commit-log record of `encoded` ends at `end`: if it names an extent, that goes when the tail
+    /// passes.
+    pub(crate) fn note(&self, encoded: &Encoded, end: Lsn) {
+        let Some(name) = encoded.extent_name() else {
+            return;
+        };
+        let mut listed = self.listed.lock();
+        let end = Some(end);
+        match listed.iter_mut().find(|extent| extent.id == name.id) {
+            Some(extent) => extent.end = end,
+            None => listed.push(Listed {
+                id: name.id,
+                end,
+                unsynced: None,
+            }),
+        }
+    }
+
+    /// Removes the extents whose records lie below the tail.
+    pub(crate) fn drop_below(&self, tail: Lsn) {
+        let passed: Vec<Listed> = {
+            let mut listed = self.listed.lock();
+            let is_passed = |extent: &mut Listed| extent.end.is_some_and(|end| end <= tail);
+            listed.extract_if(.., is_passed).collect()
+        };
+        for extent in passed {
+            self.remove(extent.id);
+        }
+    }
+
+    /// What the extents take of the disk; of one that cannot be asked, nothing.
+    pub(crate) fn allocated_bytes(&self) -> u64 {
+        let ids: Vec<u64> = self.listed.lock().iter().map(|extent| extent.id).collect();
+        let allocated = |id| self.vfs.allocated_bytes(&file_path(&self.dir, id));
+        ids.into_iter().map(|id| allocated(id).unwrap_or(0)).sum()
+    }
+
+    fn remove(&self, id: u64) {
+        // A leftover is removed by the next opening.
+        let _ = self.vfs.remove(&file_path(&self.dir, id));
+    }
+
+    fn is_listed(&self, id: u64) -> bool {
+        self.listed.lock().iter().any(|extent| extent.id == id)
+    }
+}
+
+impl SyncedFirst for ValueExtents {
+    fn sync(&self) -> Result<()> {
+        let unsynced: Vec<(u64, Arc<dyn File>)> = {
+            let listed = self.listed.lock();
+            let unsynced = |extent: &Listed| Some((extent.id, extent.unsynced.clone()?));
+            listed.iter().filter_map(unsynced).collect()
+        };
+        if unsynced.is_empty() {
+            return Ok(());
+        }
+        for (id, file) in &unsynced {
+            // A checkpoint has it by now, or no record came to name it.
+            if !self.is_listed(*id) {
+                continue;
+            }
+            file.sync_data().map_err(|source| {
+                Error::io(&file_path(&self.dir, *id), "sync a value extent", source)
+            })?;
+        }
+        self.sync_names()?;
+        for extent in self.listed.lock().iter_mut() {
+            if unsynced.iter().any(|(id, _)| *id == extent.id) {
+                extent.unsynced = None;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;
