@@ -24,14 +24,13 @@ mod report;
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::path::Path;
 use std::time::Instant;
 
 use evendb::ErrorKind;
 use serde_json::{Value, json};
 
-use super::{Common, Failure, Measure, Measured};
-use crate::opener::{Durability, Opener, Settings};
+use super::{Common, Failure, Measure, Measured, Turn};
+use crate::opener::{Durability, Settings};
 use crate::process::cpu_seconds;
 use crate::store::{BatchWrite, Store, StoreError, StoreResult};
 use report::{Report, share};
@@ -220,9 +219,7 @@ fn run(
 /// A row of the table while it is measured.
 struct RowRun<'a> {
     arguments: &'a Arguments,
-    opener: &'a dyn Opener,
-    directory: &'a Path,
-    round: usize,
+    turn: Turn<'a>,
     row: Row,
     values: Values,
     records: usize,
@@ -233,18 +230,10 @@ struct RowRun<'a> {
 }
 
 impl<'a> RowRun<'a> {
-    fn new(
-        arguments: &'a Arguments,
-        opener: &'a dyn Opener,
-        directory: &'a Path,
-        round: usize,
-        row: Row,
-    ) -> Result<RowRun<'a>, Failure> {
+    fn new(arguments: &'a Arguments, turn: Turn<'a>, row: Row) -> Result<RowRun<'a>, Failure> {
         let mut run = RowRun {
             arguments,
-            opener,
-            directory,
-            round,
+            turn,
             row,
             values: Values::new(row.1, arguments.common.seed),
             records: 0,
@@ -265,15 +254,10 @@ impl<'a> RowRun<'a> {
             durability: Durability::Process,
         };
         // The run before has removed its files, of which the disk may have to hear yet.
-        std::fs::create_dir_all(self.directory)?;
-        rustix::fs::syncfs(std::fs::File::open(self.directory)?)?;
-        super::in_fresh_store(
-            self.opener,
-            self.directory,
-            self.round,
-            &settings,
-            |store, _| run(store),
-        )
+        let directory = self.turn.directory;
+        std::fs::create_dir_all(directory)?;
+        rustix::fs::syncfs(std::fs::File::open(directory)?)?;
+        self.turn.in_fresh_store(&settings, |store, _| run(store))
     }
 
     fn measured(&self, batch: usize) -> Result<Value, Failure> {
@@ -344,18 +328,12 @@ impl Measure for Arguments {
         })
     }
 
-    fn measure(
-        &self,
-        opener: &dyn Opener,
-        directory: &Path,
-        round: usize,
-    ) -> Result<Value, Failure> {
+    fn measure(&self, turn: Turn<'_>) -> Result<Value, Failure> {
         let started = Instant::now();
         let mut rows = Vec::new();
         for &memory_mib in &self.memory_mib {
             for &value_bytes in &self.value_bytes {
-                let mut row =
-                    RowRun::new(self, opener, directory, round, (memory_mib, value_bytes))?;
+                let mut row = RowRun::new(self, turn, (memory_mib, value_bytes))?;
                 row.single()?;
                 for sizes in self.batch.chunks(SIZES_BETWEEN) {
                     for &batch in sizes {
@@ -394,7 +372,7 @@ impl Measure for Arguments {
             }
         }
         let rows: Vec<Value> = rows.into_iter().map(RowRun::figures).collect();
-        Ok(json!({ "store": opener.name(), "rows": rows }))
+        Ok(json!({ "store": turn.opener.name(), "rows": rows }))
     }
 
     fn report(&self, results: &[Measured]) -> String {

@@ -23,12 +23,12 @@ use crate::dataset::{Dataset, key_of};
 use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::mix::{LoadWorker, Mix, MixWorker, Population};
-use crate::opener::{Durability, Opener};
+use crate::opener::Durability;
 use crate::phase_result::{PhaseResult, figures_json};
 use crate::recorder::RunError;
 use crate::store::{BatchWrite, Figure, Store};
 
-use super::{Common, Failure, Measure, Measured};
+use super::{Common, Failure, Measure, Measured, Turn};
 
 /// The arguments of `experiment space`.
 #[derive(clap::Args, Clone, Debug)]
@@ -92,17 +92,12 @@ impl Measure for Arguments {
         })
     }
 
-    fn measure(
-        &self,
-        opener: &dyn Opener,
-        directory: &Path,
-        round: usize,
-    ) -> Result<Value, Failure> {
+    fn measure(&self, turn: Turn<'_>) -> Result<Value, Failure> {
         let settings = crate::opener::Settings {
             memory_bytes: self.memory_mib << 20,
             durability: Durability::Process,
         };
-        let report = super::in_fresh_store(opener, directory, round, &settings, |store, own| {
+        let report = turn.in_fresh_store(&settings, |store, own| {
             let report = run(store, own, &self.settings_of(), &mut |step| {
                 eprintln!("{}{step}", store.name());
             });

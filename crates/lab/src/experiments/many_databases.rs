@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::disk_space::disk_bytes;
 use super::table::TextTable;
-use super::{Common, Failure, Measure, Measured, texts};
+use super::{Common, Failure, Measure, Measured, Turn, texts};
 use crate::opener::{Durability, Opener, Settings};
 use crate::process::{ProcessUsage, cpu_seconds};
 use crate::store::Store;
@@ -62,14 +62,9 @@ impl Measure for Arguments {
         })
     }
 
-    fn measure(
-        &self,
-        opener: &dyn Opener,
-        directory: &Path,
-        round: usize,
-    ) -> Result<Value, Failure> {
-        let own = directory.join(round.to_string());
-        let run = ManyRun::new(self, opener, &own)?;
+    fn measure(&self, turn: Turn<'_>) -> Result<Value, Failure> {
+        let own = turn.directory.join(turn.round.to_string());
+        let run = ManyRun::new(self, turn.opener, &own)?;
         let phases = run.phases()?;
         fs::remove_dir_all(&own)?;
         let mut table = TextTable::new([
@@ -88,9 +83,9 @@ impl Measure for Arguments {
         }
         let text = format!(
             "{}, {} databases, round {}\n{table}",
-            opener.name(),
+            turn.opener.name(),
             self.databases(),
-            round + 1
+            turn.round + 1
         );
         let phases: Vec<Value> = phases.iter().map(ManyStep::json).collect();
         Ok(json!({ "phases": phases, "text": text }))

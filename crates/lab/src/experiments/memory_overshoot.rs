@@ -14,7 +14,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -24,12 +23,11 @@ use evendb::{Db, Options, Stats};
 use serde_json::{Value, json};
 
 use super::table::TextTable;
-use super::{Common, Failure, Measure, Measured};
+use super::{Common, Failure, Measure, Measured, Turn};
 use crate::dataset::{Dataset, key_of};
 use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::mix::{LoadWorker, Mix, MixWorker, Population};
-use crate::opener::Opener;
 use crate::phase_result::PhaseResult;
 use crate::stores::evendb::EvenDbStore;
 
@@ -85,14 +83,9 @@ impl Measure for Arguments {
         })
     }
 
-    fn measure(
-        &self,
-        _opener: &dyn Opener,
-        directory: &Path,
-        round: usize,
-    ) -> Result<Value, Failure> {
-        let budget_mib = self.budgets[round % self.budgets.len()];
-        let place = directory.join(format!("budget-{budget_mib}"));
+    fn measure(&self, turn: Turn<'_>) -> Result<Value, Failure> {
+        let budget_mib = self.budgets[turn.round % self.budgets.len()];
+        let place = turn.directory.join(format!("budget-{budget_mib}"));
         fs::create_dir_all(&place)?;
         let before = status_bytes("VmRSS");
         let options = Options::new().memory_budget(budget_mib << 20);

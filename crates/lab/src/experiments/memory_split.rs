@@ -19,12 +19,11 @@ use evendb::Options;
 use serde_json::{Value, json};
 
 use super::table::{TextTable, median};
-use super::{Common, Failure, Measure, Measured};
+use super::{Common, Failure, Measure, Measured, Turn};
 use crate::dataset::{Dataset, key_of};
 use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase};
 use crate::mix::{Mix, MixWorker, Population};
-use crate::opener::Opener;
 use crate::store::Store;
 use crate::stores::evendb::EvenDbStore;
 
@@ -202,25 +201,20 @@ impl Measure for Arguments {
         })
     }
 
-    fn measure(
-        &self,
-        opener: &dyn Opener,
-        directory: &Path,
-        round: usize,
-    ) -> Result<Value, Failure> {
-        if opener.name() != "evendb" {
+    fn measure(&self, turn: Turn<'_>) -> Result<Value, Failure> {
+        if turn.opener.name() != "evendb" {
             return Err("only evendb has memory to split".into());
         }
-        if std::fs::read_dir(directory)?.next().is_none() {
-            self.load(directory)?;
+        if std::fs::read_dir(turn.directory)?.next().is_none() {
+            self.load(turn.directory)?;
         }
         let mut loads = serde_json::Map::new();
         for load in &self.loads {
             let mut shares = serde_json::Map::new();
             let fixed = self.shares.iter().map(|&share| Some(share));
             for share in fixed.chain([None]) {
-                let store = self.open(directory, share)?;
-                let sum = self.run(&store, load, round as u64)?;
+                let store = self.open(turn.directory, share)?;
+                let sum = self.run(&store, load, turn.round as u64)?;
                 let figure = |name: &str| {
                     let figures = store.stats();
                     let found = figures.iter().find(|figure| figure.name == name);

@@ -85,17 +85,11 @@ pub trait Measure {
     /// Settings that the report states.
     fn settings(&self) -> Value;
 
-    /// One round of one store, in a process of its own. `directory` is the store's own and stays
-    /// from round to round; it is empty in the first.
+    /// Measures one round of one store, in a process of its own.
     ///
     /// # Errors
     /// The store's, or a wrong answer.
-    fn measure(
-        &self,
-        opener: &dyn Opener,
-        directory: &Path,
-        round: usize,
-    ) -> Result<Value, Failure>;
+    fn measure(&self, turn: Turn<'_>) -> Result<Value, Failure>;
 
     /// Whether the process of a round kills itself (`SIGKILL`) once its figures are written, instead of
     /// ending in good order.
@@ -159,22 +153,33 @@ impl Experiment {
     }
 }
 
-/// Opens an empty store in a directory of its own below `directory`, hands it with that to `run`, and
-/// removes it.
-fn in_fresh_store<T>(
-    opener: &dyn Opener,
-    directory: &Path,
-    round: usize,
-    settings: &Settings,
-    run: impl FnOnce(&dyn Store, &Path) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    let own = directory.join(round.to_string());
-    std::fs::create_dir_all(&own)?;
-    let store = opener.open(&own, settings)?;
-    let done = run(&*store, &own)?;
-    store.close()?;
-    std::fs::remove_dir_all(&own)?;
-    Ok(done)
+/// One round of one store: what [`Measure::measure`] is to measure.
+#[derive(Clone, Copy)]
+pub struct Turn<'a> {
+    /// Opens the store.
+    pub opener: &'a dyn Opener,
+    /// The store's own directory, the same in each round; it is empty in the first.
+    pub directory: &'a Path,
+    /// The round's number, from 0.
+    pub round: usize,
+}
+
+impl Turn<'_> {
+    /// Opens an empty store in a directory of its own below [`Turn::directory`], hands it with that to
+    /// `run`, and removes it.
+    fn in_fresh_store<T>(
+        &self,
+        settings: &Settings,
+        run: impl FnOnce(&dyn Store, &Path) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let own = self.directory.join(self.round.to_string());
+        std::fs::create_dir_all(&own)?;
+        let store = self.opener.open(&own, settings)?;
+        let done = run(&*store, &own)?;
+        store.close()?;
+        std::fs::remove_dir_all(&own)?;
+        Ok(done)
+    }
 }
 
 /// The text that each round of each store left, in the order of stores: for experiments whose figures

@@ -13,7 +13,6 @@
 //! is the longest pause less the time in which one stood still.
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -26,13 +25,13 @@ use crate::dataset::Dataset;
 use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, NoProgress, Phase, Worker};
 use crate::mix::{LoadWorker, Mix, MixWorker, Population};
-use crate::opener::{Durability, Opener};
+use crate::opener::Durability;
 use crate::phase_result::figures_json;
 use crate::recorder::{OperationKind, Recorder, RunError};
 use crate::store::{Figure, Store};
 
 use super::processor_stalls::{ProcessorStalls, StallWatch};
-use super::{Common, Failure, Measure, Measured};
+use super::{Common, Failure, Measure, Measured, Turn};
 
 /// A step longer than this is looked at.
 const LONG: Duration = Duration::from_millis(1);
@@ -103,18 +102,13 @@ impl Measure for Arguments {
         })
     }
 
-    fn measure(
-        &self,
-        opener: &dyn Opener,
-        directory: &Path,
-        round: usize,
-    ) -> Result<Value, Failure> {
+    fn measure(&self, turn: Turn<'_>) -> Result<Value, Failure> {
         // Each round begins with an empty store: a long ingest leaves another one behind.
         let settings = crate::opener::Settings {
             memory_bytes: self.memory_mib << 20,
             durability: Durability::Process,
         };
-        let report = super::in_fresh_store(opener, directory, round, &settings, |store, _| {
+        let report = turn.in_fresh_store(&settings, |store, _| {
             Ok(run(store, &self.settings_of()).map_err(|error| error.to_string())?)
         })?;
         let mut figures = report.to_json();

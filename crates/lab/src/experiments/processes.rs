@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{Failure, Measure, Measured};
+use super::{Failure, Measure, Measured, Turn};
 use crate::opener::Opener;
 
 const SIGKILL: i32 = rustix::process::Signal::KILL.as_raw();
@@ -121,7 +121,11 @@ fn measure(
     let (store, round) = parsed.ok_or("a child is STORE:ROUND")?;
     let opener = openers.iter().find(|opener| opener.name() == store);
     let opener = opener.ok_or("no such store")?;
-    let figures = experiment.measure(&**opener, directory, round)?;
+    let figures = experiment.measure(Turn {
+        opener: &**opener,
+        directory,
+        round,
+    })?;
     fs::write(json, figures.to_string())?;
     if experiment.ends_by_kill() {
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)?;

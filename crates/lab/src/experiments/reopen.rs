@@ -7,15 +7,14 @@
 //! disk. The first round only loads; the others are measured.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use super::table::{TextTable, median};
-use super::{Common, Failure, Measure, Measured};
+use super::{Common, Failure, Measure, Measured, Turn};
 use crate::dataset::{Dataset, key_of, record_of};
-use crate::opener::{Durability, Opener, Settings};
+use crate::opener::{Durability, Settings};
 use crate::random::Random;
 use crate::store::Store;
 use crate::value::{Thoroughness, generation_of};
@@ -80,31 +79,26 @@ impl Measure for Arguments {
         })
     }
 
-    fn measure(
-        &self,
-        opener: &dyn Opener,
-        directory: &Path,
-        round: usize,
-    ) -> Result<Value, Failure> {
+    fn measure(&self, turn: Turn<'_>) -> Result<Value, Failure> {
         let dataset = self.dataset();
         let settings = Settings {
             memory_bytes: self.memory_mib << 20,
             durability: Durability::Process,
         };
         let started = Instant::now();
-        let store = opener.open(directory, &settings)?;
+        let store = turn.opener.open(turn.directory, &settings)?;
         let open_seconds = started.elapsed().as_secs_f64();
         let mut value = Vec::new();
         let mut figures = json!({});
-        if round == 0 {
+        if turn.round == 0 {
             for record in 0..dataset.records {
                 dataset.values.fill(record, 0, &mut value);
                 store.put(&key_of(record), &value)?;
             }
             figures["load_seconds"] = started.elapsed().as_secs_f64().into();
         } else {
-            let expected = self.expected(&dataset, round);
-            let last = self.overwritten(&dataset, round - 1).last().copied();
+            let expected = self.expected(&dataset, turn.round);
+            let last = self.overwritten(&dataset, turn.round - 1).last().copied();
             let read = Instant::now();
             expected.check_get(&*store, 0)?;
             let first_get_seconds = open_seconds + read.elapsed().as_secs_f64();
@@ -119,8 +113,10 @@ impl Measure for Arguments {
                 "read_all_seconds": read.elapsed().as_secs_f64(),
             });
         }
-        for record in self.overwritten(&dataset, round) {
-            dataset.values.fill(record, 1 + round as u64, &mut value);
+        for record in self.overwritten(&dataset, turn.round) {
+            dataset
+                .values
+                .fill(record, 1 + turn.round as u64, &mut value);
             store.put(&key_of(record), &value)?;
         }
         // It stays open until the process is killed.

@@ -7,7 +7,6 @@
 //! written to a file that was written before, then `fdatasync`, by one thread. A store that shares
 //! a sync among `n` waiting threads may reach `n` times that rate, one that does not stays below it.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -15,13 +14,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::table::{TextTable, median};
-use super::{Common, Failure, Measure, Measured};
+use super::{Common, Failure, Measure, Measured, Turn};
 use crate::calibrate::{SyncSettings, sync_rate};
 use crate::dataset::Dataset;
 use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::mix::{Mix, MixWorker, Population};
-use crate::opener::{Durability, Opener, Settings};
+use crate::opener::{Durability, Settings};
 
 /// The arguments of `experiment sync`.
 #[derive(clap::Args, Clone, Debug)]
@@ -68,17 +67,12 @@ impl Measure for Arguments {
         })
     }
 
-    fn measure(
-        &self,
-        opener: &dyn Opener,
-        directory: &Path,
-        round: usize,
-    ) -> Result<Value, Failure> {
+    fn measure(&self, turn: Turn<'_>) -> Result<Value, Failure> {
         let settings = Settings {
             memory_bytes: self.memory_mib << 20,
             durability: Durability::Sync,
         };
-        super::in_fresh_store(opener, directory, round, &settings, |store, _| {
+        turn.in_fresh_store(&settings, |store, _| {
             let dataset = Dataset::new(self.keys, VALUE_BYTES, self.common.seed);
             let kind = DistributionKind::ZipfComposite;
             let distribution = Distribution::new(kind, self.keys, THETA_DEFAULT, self.common.seed);
@@ -93,13 +87,13 @@ impl Measure for Arguments {
                     time: Duration::from_secs_f64(self.seconds() / 4.0),
                     slices: 1,
                 };
-                let disk = sync_rate(directory, &alone, &never)?.per_second.median;
+                let disk = sync_rate(turn.directory, &alone, &never)?.per_second.median;
                 let phase = Phase {
                     distribution: kind.name().to_owned(),
                     limit: Limit::seconds(self.seconds()),
                     ..Phase::new("sync puts", threads)
                 };
-                let stream = self.common.seed + (round * 1000 + threads) as u64;
+                let stream = self.common.seed + (turn.round * 1000 + threads) as u64;
                 let worker = |index| -> Box<dyn Worker> {
                     let (mix, set, all) = (Mix::P, &dataset, &population);
                     Box::new(MixWorker::new(mix, &distribution, set, all, stream, index))

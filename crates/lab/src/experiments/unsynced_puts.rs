@@ -4,19 +4,18 @@
 //! loaded in key order and its debt settled; then threads overwrite, and the bytes that the process
 //! sent to storage, the debt of the overwriting included, are divided by those that were put.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use serde_json::{Value, json};
 
 use super::table::{TextTable, median};
-use super::{Common, Failure, Measure, Measured};
+use super::{Common, Failure, Measure, Measured, Turn};
 use crate::dataset::Dataset;
 use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::mix::{LoadWorker, Mix, MixWorker, Population};
-use crate::opener::{Durability, Opener, Settings};
+use crate::opener::{Durability, Settings};
 use crate::store::Store;
 
 /// The arguments of `experiment relaxed`.
@@ -91,17 +90,12 @@ impl Measure for Arguments {
         })
     }
 
-    fn measure(
-        &self,
-        opener: &dyn Opener,
-        directory: &Path,
-        round: usize,
-    ) -> Result<Value, Failure> {
+    fn measure(&self, turn: Turn<'_>) -> Result<Value, Failure> {
         let settings = Settings {
             memory_bytes: self.memory_mib << 20,
             durability: Durability::Relaxed,
         };
-        super::in_fresh_store(opener, directory, round, &settings, |store, _| {
+        turn.in_fresh_store(&settings, |store, _| {
             let dataset = Dataset::of_size(self.size_mib() << 20, VALUE_BYTES, self.common.seed);
             self.load(store, &dataset)?;
             let population = Arc::new(Population::new(dataset.records));
@@ -110,7 +104,7 @@ impl Measure for Arguments {
             for kind in KINDS {
                 let distribution = Distribution::new(kind, dataset.records, THETA_DEFAULT, seed);
                 let never = AtomicBool::new(false);
-                let stream = seed + round as u64;
+                let stream = seed + turn.round as u64;
                 let worker = |index| -> Box<dyn Worker> {
                     let (mix, set, all) = (Mix::P, &dataset, &population);
                     Box::new(MixWorker::new(mix, &distribution, set, all, stream, index))
