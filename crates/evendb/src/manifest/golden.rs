@@ -203,6 +203,9 @@ fn current_of_other_versions() {
     }
 }
 
+/// Numbers and replay positions of the kept database's completed checkpoints.
+const CHECKPOINTS: [(u64, u64); 4] = [(0, 0), (1, 6960), (2, 13920), (3, 15320)];
+
 /// Each edit of the kept database is read, and written again gives the bytes that were read; so does
 /// the framed log around them.
 #[test]
@@ -213,6 +216,7 @@ fn the_manifest_of_the_kept_database() {
     let again: Arc<dyn File> = vfs.create(&dir.join("again")).expect("creates");
     let mut log = FramedLogWriter::create(again, 1).expect("creates");
     let mut tags = BTreeSet::new();
+    let (mut names, mut checkpoints) = (Vec::new(), Vec::new());
     let end = read_frames(&*open("MANIFEST-000001"), 1, 0, &mut |_, frame| {
         let changes = edit::decode(frame).expect("an edit");
         let encoded = edit::encode(&changes);
@@ -223,9 +227,21 @@ fn the_manifest_of_the_kept_database() {
                 .map(std::mem::discriminant)
                 .map(|tag| format!("{tag:?}")),
         );
+        for change in changes {
+            match change {
+                Change::CreateKeyspace { id, name } => names.push((id.0, name)),
+                Change::Checkpoint {
+                    number,
+                    replay_from,
+                } => checkpoints.push((number, replay_from.0)),
+                _ => {}
+            }
+        }
         log.append(&encoded).map(|_| ())
     })
     .expect("reads");
+    assert_eq!(names, [(0, "default".into()), (1, "other".to_owned())]);
+    assert_eq!(checkpoints, CHECKPOINTS);
     assert!(tags.len() >= 6, "few kinds of change: {tags:?}");
     let end = end as usize;
     assert_eq!(vfs.read_file(&dir.join("again")), bytes[..end]);
