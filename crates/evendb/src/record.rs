@@ -65,7 +65,7 @@ impl BatchStamp {
 
 impl Drop for BatchStamp {
     fn drop(&mut self) {
-        // Readers that found it in a record before the record was settled may still look at it.
+        // Readers that found it in a record before the record took its version may still look at it.
         epoch::retire(&epoch::pin(), self.0.clone());
     }
 }
@@ -164,7 +164,7 @@ impl Record {
     /// Whether readers may see the record. Needs no pin.
     #[inline]
     pub(crate) fn is_committed(&self) -> bool {
-        // A version pairs with the Release of `settle`, which comes after the commit.
+        // A version pairs with the Release of `take_version_of`, which comes after the commit.
         self.state.load(Ordering::Acquire) & STAMPED == 0
             || self.stamp_or_version(Stamp::is_committed, |_| true)
     }
@@ -187,7 +187,7 @@ impl Record {
         of_stamp: impl FnOnce(&Stamp) -> R,
         of_version: impl FnOnce(Version) -> R,
     ) -> R {
-        // A stamp is dropped a grace period after its records were settled; the pin makes this read safe
+        // A stamp is dropped a grace period after its records took its version; the pin makes this read safe
         // for holders of a counted reference, who may not be pinned.
         let _guard = epoch::pin();
         match stamp_in(self.state.load(Ordering::Acquire)) {
@@ -205,12 +205,12 @@ impl Record {
 
     /// After the commit: forgets the stamp, so that readers save a load. Only the writer calls, who still
     /// has the [`BatchStamp`].
-    pub(crate) fn settle(&self, stamp: &BatchStamp) {
+    pub(crate) fn take_version_of(&self, stamp: &BatchStamp) {
         let state = self.state.load(Ordering::Relaxed);
         let own = Arc::as_ptr(&stamp.0);
         assert!(
             stamp_in(state) == Some(own),
-            "a record is settled once, with its own stamp"
+            "a record takes its version once, from its own stamp"
         );
         debug_assert!(self.is_committed(), "a pending stamp must stay");
         self.state.store(stamp.0.version.0, Ordering::Release);
@@ -470,7 +470,7 @@ mod tests {
         assert!(!record.is_seen_at(Version(2)));
         assert_eq!(record.version(), Version(3));
         let pinned = epoch::pin();
-        record.settle(&batch);
+        record.take_version_of(&batch);
         drop(batch);
         assert!(record.is_committed() && record.is_of_batch());
         assert!(record.is_seen_at(Version(3)) && !record.is_seen_at(Version(2)));
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_was_not_settled_keeps_its_stamp() {
+    fn a_record_that_took_no_version_keeps_its_stamp() {
         let batch = BatchStamp::new(Version(3));
         let mut record = RecordRef::new(b"k", b"v", Kind::Put, 1);
         record.set_stamp(&batch);

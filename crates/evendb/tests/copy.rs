@@ -38,7 +38,7 @@ fn filled(vfs: &SimVfs, level: Durability, seed: u64) -> Runner {
     runner.open().expect("opens");
     let mut all = steps(seed, 120);
     all.retain(|step| !matches!(step, Step::Snapshot | Step::Reopen | Step::Copy));
-    all.insert(60, Step::Settle);
+    all.insert(60, Step::SettleDebt);
     for step in &all {
         runner.step(step).expect("nothing fails");
     }

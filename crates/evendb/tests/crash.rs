@@ -254,7 +254,7 @@ fn run_on_full_disk(runner: &mut Runner, seed: u64, place: &str) -> u64 {
         let visible = runner.oracle.check_live(runner.db());
         let visible = visible.unwrap_or_else(|what| panic!("{place} step {index}: {what}"));
         let names = runner.db().keyspace_names();
-        runner.oracle.settle_pending(visible, &names);
+        runner.oracle.judge_pending(visible, &names);
     }
     refused
 }

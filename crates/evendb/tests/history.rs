@@ -523,7 +523,7 @@ fn the_checker_refuses_what_has_none() {
     ];
     // A put stalls; a younger put returns; a get misses the first, a scan begun earlier has it
     // without the second.
-    let unsettled = [
+    let out_of_order = [
         op(0, 9, &[], &[(1, 1)]),
         op(1, 8, &[(1, 1), (2, ABSENT)], &[]),
         op(2, 3, &[], &[(2, 1)]),
@@ -537,7 +537,7 @@ fn the_checker_refuses_what_has_none() {
         &backwards,
         &half_a_batch,
         &long_fork,
-        &unsettled,
+        &out_of_order,
         &lost,
         &invented,
     ] {

@@ -125,7 +125,7 @@ fn faults_in_a_rotation() {
                 }
                 assert_eq!(error.kind(), ErrorKind::NoSpace, "{place}: {error:?}");
                 let names = runner.db().keyspace_names();
-                runner.oracle.settle_pending(visible, &names);
+                runner.oracle.judge_pending(visible, &names);
             }
             check_all_ends(&vfs, &mut runner, &place);
         }

@@ -203,7 +203,7 @@ mod tests {
         with.map(|chunk| chunk.id).collect()
     }
 
-    fn settle(chunks: &mut [ChunkWorth], budget: u64) -> usize {
+    fn rounds_until_stable(chunks: &mut [ChunkWorth], budget: u64) -> usize {
         for round in 0..200 {
             let plan = plan_munks(chunks, budget);
             if plan == MunkPlan::default() {
@@ -219,7 +219,7 @@ mod tests {
         let mut chunks: Vec<_> = (0..100)
             .map(|id| chunk(id, 10.0 + id as f32 * 10.0))
             .collect();
-        let rounds = settle(&mut chunks, 20 * 115);
+        let rounds = rounds_until_stable(&mut chunks, 20 * 115);
         assert!(rounds <= 4, "at most eight loads a round: {rounds}");
         assert_eq!(with_munks(&chunks), (80..100).collect());
         // A little more heat elsewhere changes nothing; much more does.
@@ -294,7 +294,7 @@ mod tests {
             }
             apply(&mut chunks, &plan);
             prop_assert!(used(&chunks) <= budget);
-            settle(&mut chunks, budget);
+            rounds_until_stable(&mut chunks, budget);
             for loser in chunks.iter().filter(|c| c.is_candidate()) {
                 prop_assert!(loser.bytes() > budget - used(&chunks), "left out beside free room");
             }

@@ -142,36 +142,36 @@ impl CommitLog {
         }
         let mut state = self.syncing.state.lock();
         // Under the mutex, under which it is raised: no wake-up is lost.
-        if let Some(settled) = self.settled(&state, lsn) {
-            return settled;
+        if let Some(answer) = self.answer(&state, lsn) {
+            return answer;
         }
         if state.leading {
             let group = state.group + 1;
             state.waiting[place(group)] += 1;
-            let settled = loop {
+            let answer = loop {
                 self.syncing.groups[place(group)].wait(&mut state);
-                let settled = self.settled(&state, lsn);
-                if settled.is_some() || !state.leading {
-                    break settled;
+                let answer = self.answer(&state, lsn);
+                if answer.is_some() || !state.leading {
+                    break answer;
                 }
             };
             // The members of a closed group are not counted one by one any more, nor are they woken
             // to lead.
             if state.group < group {
                 state.waiting[place(group)] -= 1;
-                if settled.is_some() {
+                if answer.is_some() {
                     self.pass_on(&state);
                 }
             }
-            if let Some(settled) = settled {
-                return settled;
+            if let Some(answer) = answer {
+                return answer;
             }
         }
         state.leading = true;
         drop(state);
         self.lead();
         let state = self.syncing.state.lock();
-        self.settled(&state, lsn)
+        self.answer(&state, lsn)
             .expect("the sync covered what was appended before it, or failed")
     }
 
@@ -183,8 +183,8 @@ impl CommitLog {
         }
     }
 
-    /// The answer to who waits for `lsn`, if there is one.
-    fn settled(&self, state: &SyncState, lsn: Lsn) -> Option<Result<(), Error>> {
+    /// The answer to a thread that waits for `lsn`, if there is one yet.
+    fn answer(&self, state: &SyncState, lsn: Lsn) -> Option<Result<(), Error>> {
         if self.durable() >= lsn {
             return Some(Ok(()));
         }

@@ -2,7 +2,7 @@
 //!
 //! It keeps the directory (or the single page) of the moment it was made, so it sees every record
 //! that was linked before; the pages themselves may grow under it, and what it sees of later
-//! records is left open. For a reader at a settled version that is enough: later records have
+//! records is left open. For a reader at a version below which all puts are visible that is enough: later records have
 //! higher versions. A page's slots are put in order when the cursor enters the page.
 //!
 //! Thread safety: one thread, under one pin.

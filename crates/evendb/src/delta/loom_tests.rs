@@ -187,7 +187,7 @@ fn batch_scenario(readers: &[(usize, usize)], put_after: bool) {
     }
     stamp.commit();
     for record in &records {
-        record.settle(&stamp);
+        record.take_version_of(&stamp);
     }
     if put_after {
         deltas[0].insert(record(b"k", 2, 1));

@@ -171,7 +171,7 @@ fn run_model(arrival: Arrival, steps: u32, seed: u64) {
             assert_eq!(value_at(&delta, &key, u64::MAX, guard), before, "pending");
             stamp.commit();
             if rng.random() {
-                new.settle(&stamp);
+                new.take_version_of(&stamp);
             }
         }
         let versions = model.entry(key).or_default();
@@ -280,7 +280,7 @@ fn batches_on_a_hot_key_do_not_grow_the_delta() {
         new.set_stamp(&stamp);
         delta.insert(new.clone());
         stamp.commit();
-        new.settle(&stamp);
+        new.take_version_of(&stamp);
         assert!(delta.bytes() <= bytes * 2);
     }
 }
@@ -359,7 +359,7 @@ fn a_batch_is_seen_at_once_over_two_deltas() {
         }
         stamp.commit();
         for record in &records {
-            record.settle(&stamp);
+            record.take_version_of(&stamp);
         }
     }
     stop.store(true, Ordering::Relaxed);

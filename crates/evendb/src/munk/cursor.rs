@@ -96,7 +96,7 @@ impl<'m> MunkCursor<'m> {
             self.enter_first(self.page_index + 1);
             return false;
         }
-        self.settle(page, head, start);
+        self.stand_at(page, head, start);
         true
     }
 
@@ -115,7 +115,7 @@ impl<'m> MunkCursor<'m> {
             self.enter_last(self.page_index);
         } else {
             let head = page.head(self.head - 1);
-            self.settle(page, head, page.start(head));
+            self.stand_at(page, head, page.start(head));
         }
     }
 
@@ -182,11 +182,11 @@ impl<'m> MunkCursor<'m> {
         self.page_index = index;
         self.page = Some(page);
         self.count = page.count();
-        self.settle(page, head, page.start(head));
+        self.stand_at(page, head, page.start(head));
     }
 
     #[inline]
-    fn settle(&mut self, page: &Page, head: usize, start: usize) {
+    fn stand_at(&mut self, page: &Page, head: usize, start: usize) {
         self.head = head;
         self.start = start;
         self.end = page.end(head);

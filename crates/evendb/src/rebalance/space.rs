@@ -11,7 +11,7 @@
 //! database holds: a time would be wrong for a slow and a fast one alike. A floor of a part of the
 //! mean keeps a chunk that has not been written for long from being rewritten for next to nothing.
 //!
-//! Thread safety: one round at a time (upkeep, or whoever settles). Decisions read the outcome
+//! Thread safety: one round at a time (upkeep, or a call that pays the debt). Decisions read the outcome
 //! through atomics, at worst of two rounds mixed, which does no harm.
 
 use crate::catalog::Catalog;

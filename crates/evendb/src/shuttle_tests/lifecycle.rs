@@ -369,8 +369,8 @@ fn own_threads() {
         world.get_all(&mut floors);
         world.multi_get(&mut floors);
     });
-    let settler = world.spawn(|world| worker::settle_debt(world.engine()).expect("settles"));
-    join(writers.into_iter().chain([reader, settler]));
+    let debt_payer = world.spawn(|world| worker::settle_debt(world.engine()).expect("settles"));
+    join(writers.into_iter().chain([reader, debt_payer]));
     world.check();
     world.check_crash(CrashMode::PowerLossNothing, &world.floors(), &[]);
     world.close();

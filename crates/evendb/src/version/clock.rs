@@ -1,12 +1,12 @@
 //! The clock of all writes: the global version GV, the operations that are pending at a version
-//! (the paper's PO array), settling, and the registered snapshots.
+//! (the paper's PO array), waiting for older ones, and the registered snapshots.
 //!
 //! ```text
 //! gv        current version; a put takes it, a snapshot takes it and adds one, a checkpoint
 //!           rounds it up to the next multiple of 2^24
 //! slots     64 words, one per cache line: 0 = free, else a lower bound of the version of the one
 //!           put that holds it, and that version itself once the put has raised it
-//! settled   no put of a version below this one is pending any more
+//! visible   `visible_below`: no put of a version below this one is pending any more
 //! registry  version -> number of handles, for every snapshot in use
 //! ```
 //!
@@ -72,9 +72,9 @@ pub(crate) enum Plant {
     #[default]
     Nothing,
     /// P1: a put does not wait for older ones.
-    NoSettle,
+    NoAwait,
     /// P2: no fence between reading GV and reading the slots.
-    NoFenceToSettle,
+    NoFenceToAwait,
     /// P2: no fence between writing the slot and reading GV.
     NoFenceToAnnounce,
     /// P9: collectors take the registered snapshots for all there can be.
@@ -89,7 +89,7 @@ pub(crate) struct Clock {
     /// Written AcqRel by whoever moves it, read Acquire.
     gv: CachePadded<AtomicU64>,
     /// Raised AcqRel, read Acquire: who reads a version here sees all records below it.
-    settled: CachePadded<AtomicU64>,
+    visible_below: CachePadded<AtomicU64>,
     /// Claimed AcqRel, raised Release, withdrawn Release; pairs with the Acquire of [`wait`].
     slots: Box<[CachePadded<AtomicU64>]>,
     /// How many handles hold each snapshot.
@@ -128,7 +128,7 @@ impl Clock {
         Clock {
             gv: CachePadded::new(AtomicU64::new(gv.0)),
             // Nothing is pending in a new clock.
-            settled: CachePadded::new(AtomicU64::new(gv.0)),
+            visible_below: CachePadded::new(AtomicU64::new(gv.0)),
             slots: (0..SLOTS)
                 .map(|_| CachePadded::new(AtomicU64::new(0)))
                 .collect(),
@@ -160,8 +160,8 @@ impl Clock {
             // version of its put: two such puts would wait for each other.
             slot.store(version, Ordering::Release);
         }
-        if self.unsettled(version) {
-            self.settle(version);
+        if self.must_await_older(version) {
+            self.await_older(version);
         }
         announcement
     }
@@ -177,7 +177,7 @@ impl Clock {
             *registry.entry(snapshot).or_insert(0) += 1;
             snapshot
         };
-        self.settle(snapshot.0 + 1);
+        self.await_older(snapshot.0 + 1);
         snapshot
     }
 
@@ -219,7 +219,7 @@ impl Clock {
                 Err(seen) => current = seen,
             }
         };
-        self.settle(boundary);
+        self.await_older(boundary);
         Version(boundary)
     }
 
@@ -238,7 +238,7 @@ impl Clock {
         // Moving GV tells old puts from new ones, so a slot that is taken again and again cannot
         // hold this up. A put that reads the moved GV sees the caller's stores through it.
         let last = self.gv.fetch_add(1, Ordering::AcqRel);
-        self.settle(last + 1);
+        self.await_older(last + 1);
     }
 
     /// The oldest registered snapshot.
@@ -281,8 +281,8 @@ impl Clock {
     }
 
     /// Waits for all puts of versions below `version`, which GV has reached, and says so.
-    fn settle(&self, version: u64) {
-        self.fence_to_settle();
+    fn await_older(&self, version: u64) {
+        self.fence_to_await();
         for slot in &self.slots {
             let mut tries = 0;
             loop {
@@ -293,16 +293,16 @@ impl Clock {
                 pause(&mut tries);
             }
         }
-        self.settled.fetch_max(version, Ordering::AcqRel);
+        self.visible_below.fetch_max(version, Ordering::AcqRel);
     }
 
     #[inline]
-    fn unsettled(&self, version: u64) -> bool {
+    fn must_await_older(&self, version: u64) -> bool {
         #[cfg(test)]
-        if self.plant == Plant::NoSettle {
+        if self.plant == Plant::NoAwait {
             return false;
         }
-        self.settled.load(Ordering::Acquire) < version
+        self.visible_below.load(Ordering::Acquire) < version
     }
 
     /// Between writing the slot and reading GV.
@@ -317,9 +317,9 @@ impl Clock {
 
     /// Between moving or reading GV and reading the slots.
     #[inline]
-    fn fence_to_settle(&self) {
+    fn fence_to_await(&self) {
         #[cfg(test)]
-        if self.plant == Plant::NoFenceToSettle {
+        if self.plant == Plant::NoFenceToAwait {
             return;
         }
         fence(Ordering::SeqCst);

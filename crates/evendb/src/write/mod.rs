@@ -312,7 +312,7 @@ fn write_latched(
     drop(announcement);
     if let Some(stamp) = &stamp {
         for op in ops.iter() {
-            op.record.settle(stamp);
+            op.record.take_version_of(stamp);
         }
     }
     reserved.used(before, after);

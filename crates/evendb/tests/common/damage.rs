@@ -39,7 +39,7 @@ pub fn image(closed: bool) -> Image {
         Step::Write(vec![("default", key.into(), value)], None)
     };
     let mut all = steps(11, 220);
-    all.extend([Step::Settle, large("k010")]);
+    all.extend([Step::SettleDebt, large("k010")]);
     let writes = |step: &Step| matches!(step, Step::Write(..));
     all.extend(steps(12, 40).into_iter().filter(writes));
     let mut history: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();

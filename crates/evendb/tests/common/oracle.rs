@@ -208,7 +208,7 @@ impl Oracle {
 
     /// A failed write, after which the database goes on, has been seen (or not) in the prefix of
     /// this length. Whether it took effect.
-    pub fn settle_pending(&mut self, visible: usize, names: &[String]) -> bool {
+    pub fn judge_pending(&mut self, visible: usize, names: &[String]) -> bool {
         let before = self.current.clone();
         self.entries.truncate(visible);
         for change in self.entries[self.acknowledged..].iter().flatten() {

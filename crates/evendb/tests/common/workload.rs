@@ -18,7 +18,7 @@ pub enum Step {
     Write(Vec<Write>, Option<Durability>),
     Flush,
     Persist,
-    Settle,
+    SettleDebt,
     Idle,
     Snapshot,
     ForgetSnapshot,
@@ -76,7 +76,7 @@ impl Maker {
             }
             840..870 => Step::Flush,
             870..885 => Step::Persist,
-            885..899 => Step::Settle,
+            885..899 => Step::SettleDebt,
             899..905 => Step::Idle,
             905..920 => Step::Snapshot,
             920..930 => Step::ForgetSnapshot,
@@ -168,7 +168,7 @@ impl Runner {
             Step::Write(writes, level) => return self.write(writes, *level),
             Step::Flush => self.db().flush()?,
             Step::Persist => self.db().persist()?,
-            Step::Settle => self.db().settle_debt()?,
+            Step::SettleDebt => self.db().settle_debt()?,
             Step::Idle => drop(self.db().idle_pass()?),
             Step::Snapshot => {
                 let names = self.oracle.names();

@@ -289,7 +289,7 @@ fn a_database_opens_on_a_full_disk() {
                     assert_eq!(error.kind(), ErrorKind::NoSpace, "{error:?}");
                     let visible = runner.oracle.check_live(runner.db()).expect("reads");
                     let names = runner.db().keyspace_names();
-                    runner.oracle.settle_pending(visible, &names);
+                    runner.oracle.judge_pending(visible, &names);
                 }
             }
             drop(vfs.crash(CrashMode::Process));
@@ -359,7 +359,7 @@ fn full_disks_and_room_again_and_crashes() {
                         run.expect_kind(&error, &doing);
                         let visible = run.check_reads(&doing);
                         let names = run.runner.db().keyspace_names();
-                        run.runner.oracle.settle_pending(visible, &names);
+                        run.runner.oracle.judge_pending(visible, &names);
                     }
                 }
                 let modes = [

@@ -83,7 +83,7 @@ impl Run {
                 return false;
             }
             let names = self.runner.db().keyspace_names();
-            let took_effect = self.runner.oracle.settle_pending(visible, &names);
+            let took_effect = self.runner.oracle.judge_pending(visible, &names);
             // Waiting for a checkpoint can fail after the write was done.
             let waited = self.runner.level == Durability::Relaxed;
             let refused = error.kind() == ErrorKind::NoSpace && !waited;
@@ -102,7 +102,7 @@ impl Run {
         for step in steps.iter().take(6) {
             let writes = match step {
                 Step::Write(writes, level) => Step::Write(writes.clone(), *level),
-                Step::Flush | Step::Persist | Step::Settle => step.clone(),
+                Step::Flush | Step::Persist | Step::SettleDebt => step.clone(),
                 _ => continue,
             };
             let mut copy = self.runner.oracle.clone();

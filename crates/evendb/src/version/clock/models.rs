@@ -1,4 +1,4 @@
-//! Models of the clock under loom: L1 (announce, settle, advance), L7 (register x collect) and
+//! Models of the clock under loom: L1 (announce, await older, advance), L7 (register x collect) and
 //! L10 (slots claimed and reused).
 
 use super::*;
@@ -94,7 +94,7 @@ fn puts_scan_get(plant: Plant, mover: Mover) {
 }
 
 #[test]
-fn loom_l1_settling_keeps_the_order_of_versions() {
+fn loom_l1_awaiting_older_keeps_the_order_of_versions() {
     check(2, || puts_scan_get(Plant::Nothing, Mover::Snapshot));
 }
 
@@ -104,9 +104,9 @@ fn loom_l1_a_checkpoint_waits_for_its_puts() {
 }
 
 #[test]
-fn loom_l1_p1_no_settle_is_caught() {
+fn loom_l1_p1_no_await_is_caught() {
     assert!(fails(&[MISORDERED, INCOMPLETE], 2, || puts_scan_get(
-        Plant::NoSettle,
+        Plant::NoAwait,
         Mover::Snapshot
     )));
 }
@@ -114,7 +114,7 @@ fn loom_l1_p1_no_settle_is_caught() {
 #[test]
 fn loom_l1_p2_no_fence_is_caught() {
     assert!(fails(&[MISORDERED, INCOMPLETE], 2, || puts_scan_get(
-        Plant::NoFenceToSettle,
+        Plant::NoFenceToAwait,
         Mover::Snapshot
     )));
     assert!(fails(&[MISORDERED, INCOMPLETE], 2, || puts_scan_get(

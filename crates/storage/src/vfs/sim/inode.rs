@@ -182,7 +182,7 @@ impl Slot {
     }
 
     /// Takes the durable bytes as the visible ones.
-    fn settle(&mut self) {
+    fn show_durable(&mut self) {
         self.visible = self.durable.clone();
         self.pending_bits = 0;
         self.failed_bits = 0;
@@ -381,7 +381,7 @@ impl Inode {
         self.durable_len = self.durable_len.min(cut);
     }
 
-    fn is_settled(&self) -> bool {
+    fn is_all_durable(&self) -> bool {
         self.listed.is_empty()
             && self.cut.is_none()
             && !self.allocation_pending
@@ -390,7 +390,7 @@ impl Inode {
 
     /// What a power failure leaves: visible and durable are the same afterwards.
     pub(super) fn lose_power(this: &mut Arc<Inode>, loss: &mut PowerLoss<'_>) {
-        if this.is_settled() {
+        if this.is_all_durable() {
             return;
         }
         let inode = Arc::make_mut(this);
@@ -421,7 +421,7 @@ impl Inode {
             }
             PowerLoss::Random(rng) => inode.resolve_random(lost_from, rng),
         }
-        inode.settle(keep_len);
+        inode.show_durable(keep_len);
     }
 
     fn resolve_random(&mut self, lost_from: u64, rng: &mut Rng) {
@@ -440,9 +440,9 @@ impl Inode {
         }
     }
 
-    fn settle(&mut self, keep_allocation: bool) {
+    fn show_durable(&mut self, keep_allocation: bool) {
         for page in std::mem::take(&mut self.listed) {
-            self.slots[page].settle();
+            self.slots[page].show_durable();
         }
         self.slots.truncate(pages_up_to(self.durable_len));
         let within = (self.durable_len % PAGE_BYTES as u64) as usize;
