@@ -15,7 +15,7 @@ use crate::memory::Ledger;
 use crate::munk::{Munk, MunkBuilder, PAGE_BYTES};
 use crate::rebalance::munks;
 use crate::record::RecordRef;
-use crate::sync::{Arc, epoch};
+use crate::sync::{Arc, reclaim};
 use crate::version::horizon::Horizon;
 use evendb_storage::codec::hash_key;
 use evendb_storage::{EntryRef, Kind, Version};
@@ -80,7 +80,7 @@ impl MunkSet {
     #[inline]
     pub fn get(&self, key: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
         let hash = hash_key(key);
-        let _pin = epoch::pin();
+        let _pin = reclaim::pin();
         let hit = self.index.find(key).get(key, hash, Version::MAX);
         hit.is_some_and(|hit| {
             each(hit.value_bytes());
@@ -90,7 +90,7 @@ impl MunkSet {
 
     /// Lends up to `limit` records from `from` on; how many there were.
     pub fn scan(&self, from: &[u8], limit: usize, each: &mut dyn FnMut(&[u8], &[u8])) -> usize {
-        let _pin = epoch::pin();
+        let _pin = reclaim::pin();
         let mut munk = self.index.find(from);
         let mut next = self.index.next(from);
         let mut cursor = munk.cursor();
@@ -133,7 +133,7 @@ impl MunkSet {
             snapshots: Vec::new(),
         };
         let munks = self.index.iter().map(|(low, munk)| {
-            let pin = epoch::pin();
+            let pin = reclaim::pin();
             let mut cursor = newer.index.find(low).cursor(&pin);
             cursor.seek_first();
             let absorbed = munk.absorb(&mut DeltaInput(cursor), &horizon, true);
@@ -188,7 +188,7 @@ impl DeltaSet {
     pub fn put(&self, key: &[u8], value: &[u8], version: u64) {
         let mut record = RecordRef::new(key, value, Kind::Put, hash_key(key));
         record.set_version(Version(version));
-        let _pin = epoch::pin();
+        let _pin = reclaim::pin();
         self.index.find(key).insert(record);
     }
 
@@ -196,7 +196,7 @@ impl DeltaSet {
     #[inline]
     pub fn get(&self, key: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
         let hash = hash_key(key);
-        let pin = epoch::pin();
+        let pin = reclaim::pin();
         let hit = self.index.find(key).get(key, hash, Version::MAX, &pin);
         hit.is_some_and(|record| {
             each(record.value());

@@ -10,7 +10,7 @@ use crate::fork;
 use crate::manifest::KeyspaceId;
 use crate::manifest::state::Properties;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use crate::sync::epoch::ArcCell;
+use crate::sync::reclaim::ArcCell;
 use crate::sync::{Arc, Mutex, MutexGuard};
 use evendb_storage::Version;
 use std::collections::BTreeMap;

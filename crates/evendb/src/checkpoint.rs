@@ -37,7 +37,7 @@ use crate::pace::{self, Breath};
 use crate::plant::planted;
 use crate::sync::atomic::Ordering;
 use crate::sync::turn::Turn;
-use crate::sync::{Arc, Weak, epoch};
+use crate::sync::{Arc, Weak, reclaim};
 use crate::version::clock::checkpoint_of;
 use crate::version::horizon::Horizon;
 use crate::{disk_room, trace};
@@ -343,7 +343,7 @@ fn write_run(
         // across I/O. The deltas are frozen, so the next one goes on behind the last key.
         let built = {
             let mut turn = pace::turn(core);
-            let pin = epoch::pin();
+            let pin = reclaim::pin();
             let sources = delta_sources(&run.deltas, &run.chunk, last.as_deref(), &pin, &mut turn);
             let mut merge = Merge::new(sources, dropping)?.in_turns(turn);
             match merge.current() {
@@ -564,7 +564,7 @@ fn update_rows(caches: &Caches, run: &PendingRun) {
     let Some(rows) = caches.row_cache.as_ref().filter(|rows| rows.len() > 0) else {
         return;
     };
-    let pin = epoch::pin();
+    let pin = reclaim::pin();
     let mut seen: Vec<&[u8]> = Vec::new();
     for frozen in &run.deltas {
         // A delta that a split shared holds keys of other chunks too, for which it may no longer
@@ -635,7 +635,7 @@ pub(crate) fn delta_sources<'g>(
     deltas: &'g [Frozen],
     chunk: &Chunk,
     after: Option<&[u8]>,
-    pin: &'g epoch::Guard,
+    pin: &'g reclaim::Guard,
     turn: &mut Turn,
 ) -> Vec<Box<dyn Source + 'g>> {
     deltas

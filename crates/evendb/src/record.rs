@@ -29,7 +29,7 @@
 use crate::memory::slab;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
-use crate::sync::epoch::{self, Guard};
+use crate::sync::reclaim::{self, Guard};
 use evendb_storage::{EntryRef, Kind, Version};
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
@@ -66,7 +66,7 @@ impl BatchStamp {
 impl Drop for BatchStamp {
     fn drop(&mut self) {
         // Readers that found it in a record before the record took its version may still look at it.
-        epoch::retire(&epoch::pin(), self.0.clone());
+        reclaim::retire(&reclaim::pin(), self.0.clone());
     }
 }
 
@@ -189,7 +189,7 @@ impl Record {
     ) -> R {
         // A stamp is dropped a grace period after its records took its version; the pin makes this read safe
         // for holders of a counted reference, who may not be pinned.
-        let _guard = epoch::pin();
+        let _guard = reclaim::pin();
         match stamp_in(self.state.load(Ordering::Acquire)) {
             // SAFETY: the record had a count of it after the pin began, and the batch, which had one
             // longer, gives that back a grace period later.
@@ -353,7 +353,7 @@ impl RecordRef {
     /// As [`RecordRef::from_raw`]; and no reader that pins from now on can reach the record.
     pub(super) unsafe fn release_later(record: *mut Record, guard: &Guard) {
         // SAFETY: the count is given back once, and records may be freed on any thread.
-        unsafe { epoch::defer(guard, move || drop(RecordRef::from_raw(record))) };
+        unsafe { reclaim::defer(guard, move || drop(RecordRef::from_raw(record))) };
     }
 
     /// How many references there are.
@@ -469,19 +469,19 @@ mod tests {
         assert!(record.is_committed() && record.is_seen_at(Version(3)));
         assert!(!record.is_seen_at(Version(2)));
         assert_eq!(record.version(), Version(3));
-        let pinned = epoch::pin();
+        let pinned = reclaim::pin();
         record.take_version_of(&batch);
         drop(batch);
         assert!(record.is_committed() && record.is_of_batch());
         assert!(record.is_seen_at(Version(3)) && !record.is_seen_at(Version(2)));
         assert_eq!(record.version(), Version(3));
         for _ in 0..100 {
-            crate::sync::thread::spawn(epoch::collect).join().unwrap();
+            crate::sync::thread::spawn(reclaim::collect).join().unwrap();
         }
         assert!(stamp.upgrade().is_some(), "a pin of that moment is left");
         drop(pinned);
         while stamp.upgrade().is_some() {
-            epoch::collect();
+            reclaim::collect();
         }
     }
 
@@ -493,7 +493,7 @@ mod tests {
         batch.commit();
         drop(batch);
         for _ in 0..100 {
-            epoch::collect();
+            reclaim::collect();
         }
         assert!(record.is_committed() && record.version() == Version(3));
     }

@@ -267,7 +267,7 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
     for _ in 0..4 {
         engine.disk.collect(&engine.core.health);
     }
-    // What no edit names any more goes now, though others of the process may pin an epoch still.
+    // What no edit names any more goes now, though others of the process may still hold pins.
     full_disk::collect_for_room(&engine.core, &engine.disk);
     engine.wake_all();
     engine.claim.give_up();

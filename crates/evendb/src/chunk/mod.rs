@@ -26,7 +26,7 @@ use crate::manifest::{ChunkId, KeyspaceId};
 use crate::memory::{CHUNK_BYTES, Charge, Ledger, Use};
 use crate::munk::Munk;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use crate::sync::epoch::ArcCell;
+use crate::sync::reclaim::ArcCell;
 use crate::sync::{Arc, Mutex};
 use evendb_storage::TableId;
 use std::collections::HashSet;

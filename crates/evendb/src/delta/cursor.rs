@@ -12,7 +12,7 @@ use super::page::{PageRef, SLOTS_MAX};
 use super::{Delta, chain};
 use crate::record::Record;
 use crate::sync::atomic::Ordering;
-use crate::sync::epoch::Guard;
+use crate::sync::reclaim::Guard;
 use evendb_storage::Version;
 
 enum Pages<'g> {

@@ -21,7 +21,7 @@ fn record(key: &[u8], value: u8, version: u64) -> RecordRef {
 }
 
 fn value(delta: &Delta, key: &[u8], at: u64) -> Option<u8> {
-    let guard = &epoch::pin();
+    let guard = &reclaim::pin();
     let record = delta.get(key, 1 << 56, Version(at), guard)?;
     assert_eq!(record.key(), key);
     Some(record.value()[0])
@@ -66,7 +66,7 @@ fn loom_l2_a_new_key_appears_whole_and_the_order_is_offered_by_a_race() {
             thread::spawn(move || {
                 let got = value(&delta, b"a", u64::MAX);
                 assert!(got.is_none() || got == Some(2));
-                let guard = &epoch::pin();
+                let guard = &reclaim::pin();
                 let mut cursor = delta.cursor(guard);
                 cursor.seek_first();
                 assert_eq!(cursor.key(), if cursor.key() == b"a" { b"a" } else { b"b" });
@@ -76,7 +76,7 @@ fn loom_l2_a_new_key_appears_whole_and_the_order_is_offered_by_a_race() {
             })
         };
         delta.insert(record(b"a", 2, 2));
-        let guard = &epoch::pin();
+        let guard = &reclaim::pin();
         let mut cursor = delta.cursor(guard);
         cursor.seek_first();
         assert_eq!(cursor.key(), b"a");

@@ -49,7 +49,7 @@ pub(crate) use directory::head as key_head;
 
 use crate::record::{Record, RecordRef, allocated_bytes, hash_of};
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use crate::sync::epoch::{self, Guard};
+use crate::sync::reclaim::{self, Guard};
 use directory::Directory;
 use evendb_storage::Version;
 use page::{Page, PageRef, SLOTS_MAX, SLOTS_MIN};
@@ -163,7 +163,7 @@ impl Delta {
     /// Versions of a key must not fall. A committed record replaces the committed ones of its own
     /// version; a pending one leaves the one below it, in case a reader is not to see the batch.
     pub(crate) fn insert(&self, record: RecordRef) {
-        let guard = &epoch::pin();
+        let guard = &reclaim::pin();
         debug_assert!(
             record.older.load(Ordering::Relaxed).is_null(),
             "a record is linked once"
@@ -267,7 +267,7 @@ impl Delta {
         // SAFETY: it was current until the store; unreachable for later readers, and freed once.
         unsafe {
             self.subtract(&self.bytes, (*old).memory_bytes());
-            epoch::defer(guard, move || drop(Box::from_raw(old)));
+            reclaim::defer(guard, move || drop(Box::from_raw(old)));
         }
     }
 

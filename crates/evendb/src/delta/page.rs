@@ -22,7 +22,7 @@
 
 use crate::record::{Record, allocated_bytes};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use crate::sync::epoch::{self, Guard};
+use crate::sync::reclaim::{self, Guard};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -310,7 +310,7 @@ impl<'g> PageRef<'g> {
                 .compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed);
         match exchanged {
             // SAFETY: the exchange unlinked it, and it is freed once.
-            Ok(old) => unsafe { epoch::defer(guard, move || free_order(old)) },
+            Ok(old) => unsafe { reclaim::defer(guard, move || free_order(old)) },
             // SAFETY: never published.
             Err(_) => unsafe { free_order(new) },
         }
@@ -344,7 +344,7 @@ impl<'g> PageRef<'g> {
         let page = self.page.as_ptr();
         // SAFETY: passed on to the caller; a page may be freed on any thread.
         unsafe {
-            epoch::defer(guard, move || {
+            reclaim::defer(guard, move || {
                 if let Some(page) = PageRef::at(page) {
                     page.free();
                 }

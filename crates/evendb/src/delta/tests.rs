@@ -28,7 +28,7 @@ fn value_at<'g>(delta: &Delta, key: &[u8], at: u64, guard: &'g Guard) -> Option<
 /// Runs deferred work until `done`; a test that never gets there hangs, which fails it.
 fn collect_until(done: impl Fn() -> bool) {
     while !done() {
-        epoch::collect();
+        reclaim::collect();
         thread::yield_now();
     }
 }
@@ -69,7 +69,7 @@ fn key_of(arrival: Arrival, step: u32, rng: &mut StdRng) -> Vec<u8> {
 }
 
 fn check_gets(delta: &Delta, model: &Model, at: u64) {
-    let guard = &epoch::pin();
+    let guard = &reclaim::pin();
     for (key, versions) in model {
         let expected = versions.iter().rev().find(|(version, _)| *version <= at);
         let expected = expected.map(|(_, value)| &value[..]);
@@ -85,7 +85,7 @@ fn check_gets(delta: &Delta, model: &Model, at: u64) {
 }
 
 fn check_cursor(delta: &Delta, model: &Model, at: u64, rng: &mut StdRng) {
-    let guard = &epoch::pin();
+    let guard = &reclaim::pin();
     let mut cursor = delta.cursor(guard);
     assert!(!cursor.valid());
     cursor.seek_first();
@@ -165,7 +165,7 @@ fn run_model(arrival: Arrival, steps: u32, seed: u64) {
         all.push(new.clone());
         delta.insert(new.clone());
         if of_batch {
-            let guard = &epoch::pin();
+            let guard = &reclaim::pin();
             let before = model.get(&key).and_then(|versions| versions.last());
             let before = before.map(|(_, value)| &value[..]);
             assert_eq!(value_at(&delta, &key, u64::MAX, guard), before, "pending");
@@ -233,7 +233,7 @@ fn answers_as_an_ordered_map_of_versions() {
 #[test]
 fn an_empty_delta_is_small_and_answers() {
     let delta = Delta::new(7);
-    let guard = &epoch::pin();
+    let guard = &reclaim::pin();
     assert!(size_of::<Delta>() <= 64);
     assert!(delta.bytes() < 100 && delta.data_bytes() == 0);
     assert!(delta.is_empty() && delta.checkpoint() == 7);
@@ -290,11 +290,11 @@ fn an_overwritten_record_stays_for_the_pin_that_found_it() {
     let delta = Delta::new(0);
     let old = record(b"k", b"old", 5);
     delta.insert(old.clone());
-    let guard = epoch::pin();
+    let guard = reclaim::pin();
     let found = delta.get(b"k", hash(b"k"), Version::MAX, &guard).unwrap();
     delta.insert(record(b"k", b"new", 5));
     for _ in 0..100 {
-        thread::spawn(epoch::collect).join().unwrap();
+        thread::spawn(reclaim::collect).join().unwrap();
     }
     assert_eq!(old.count(), 2, "not given back under the pin");
     assert_eq!(found.value(), b"old");
@@ -326,7 +326,7 @@ fn a_batch_is_seen_at_once_over_two_deltas() {
     }
     let stop = Arc::new(AtomicBool::new(false));
     let read = |delta: &Delta| {
-        let guard = &epoch::pin();
+        let guard = &reclaim::pin();
         u64::from_le_bytes(
             value_at(delta, b"k", u64::MAX, guard)
                 .unwrap()
@@ -402,7 +402,7 @@ fn readers_see_their_snapshot_whole_while_the_writer_goes_on() {
                         thread::yield_now();
                         continue;
                     }
-                    let guard = &epoch::pin();
+                    let guard = &reclaim::pin();
                     let at = Version(last);
                     for _ in 0..200 {
                         let k = rng.random_range(0..rounds * KEYS_A_ROUND);

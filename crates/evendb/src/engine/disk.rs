@@ -10,7 +10,7 @@ use crate::funk::container::Container;
 use crate::funk::tables::Tables;
 use crate::manifest::writer::Manifest;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Arc, epoch};
+use crate::sync::{Arc, reclaim};
 use evendb_storage::TableId;
 use evendb_storage::vfs::Vfs;
 use std::path::PathBuf;
@@ -63,7 +63,7 @@ impl Disk {
 
     /// [`Disk::collect`] without the files, which take long: the reaper has those.
     pub(crate) fn collect_memory(&self, health: &Health) {
-        epoch::collect();
+        reclaim::collect();
         if health.may_remove() {
             self.tables.free_extents();
         }

@@ -18,7 +18,7 @@ use crate::manifest::edit::{Part, Place};
 use crate::memory::{Charge, Ledger, TABLE_BYTES, Use, allocated_bytes};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use crate::sync::lazy::LazyArc;
-use crate::sync::{Arc, Mutex, Weak, epoch};
+use crate::sync::{Arc, Mutex, Weak, reclaim};
 use evendb_storage::table::Table;
 use evendb_storage::vfs::{BLOCK_BYTES, File, Vfs};
 use evendb_storage::{Error, TableId};
@@ -167,7 +167,7 @@ impl TableHandle {
                 break;
             }
             self.shared.close_half();
-            epoch::collect();
+            reclaim::collect();
             opened = vfs.open(path, false);
         }
         let file = opened.map_err(|source| Error::open(path, "open an SSTable", source))?;
@@ -244,7 +244,7 @@ impl Shared {
         let bytes_max = self.bytes_max.load(Ordering::Relaxed);
         let held = self.ledger.bytes(Use::Tables);
         if held > bytes_max.saturating_add((bytes_max / 4).max(256 << 10)) {
-            epoch::collect();
+            reclaim::collect();
         }
     }
 

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::funk::Funk;
 use crate::memory::{Charge, Ledger, Use};
 use crate::read::moment::Moment;
-use crate::sync::{Arc, epoch};
+use crate::sync::{Arc, reclaim};
 use crate::value::Value;
 use crate::{fork, memory_shares};
 use std::iter::FusedIterator;
@@ -263,7 +263,7 @@ impl Cursor {
             true => end.buffer = Buffer::spare(),
             false => end.buffer.clear(),
         }
-        let guard = epoch::pin();
+        let guard = reclaim::pin();
         let index = self.keyspace.index.load(&guard);
         let found = match (direction, &end.position) {
             (Direction::Forward, key) => Some(index.find(key.as_deref().unwrap_or_default())),

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::funk::Funk;
 use crate::munk::{Munk, MunkCursor, PageArc};
 use crate::record::{Record, RecordRef};
-use crate::sync::epoch::Guard;
+use crate::sync::reclaim::Guard;
 use crate::value::{Owner, Value};
 use evendb_storage::table::ReadAhead;
 use evendb_storage::{Kind, Version};

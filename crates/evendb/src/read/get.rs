@@ -16,7 +16,7 @@ use crate::metrics::{Component, sample};
 use crate::plant::planted;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
-use crate::sync::epoch::{self, Guard};
+use crate::sync::reclaim::{self, Guard};
 use crate::value::{Owner, Value};
 use evendb_storage::codec::hash_key;
 use evendb_storage::{Kind, Version};
@@ -85,7 +85,7 @@ pub(crate) fn get_at(
     work.stir_gently();
     let started = sample();
     let hash = hash_key(key);
-    let guard = epoch::pin();
+    let guard = reclaim::pin();
     let chunk = keyspace.index.load(&guard).get().find(key);
     let view = chunk.view.load(&guard);
     if let InRam::Answer(component, value) = search_ram(view.get(), key, hash, at, &guard) {
@@ -174,7 +174,7 @@ fn fill_row(
         return;
     }
     rows.insert_if(keyspace.id.0, key, hash, value, || {
-        let guard = epoch::pin();
+        let guard = reclaim::pin();
         let now = keyspace
             .index
             .load(&guard)

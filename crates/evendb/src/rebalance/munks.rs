@@ -25,7 +25,7 @@ use crate::merge::{Dropping, Merge, RamMerge};
 use crate::munk::{MunkBuilder, PAGE_BYTES};
 use crate::pace::{self, Breath};
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, epoch};
+use crate::sync::{Arc, reclaim};
 use crate::{memory_shares, trace};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -106,7 +106,7 @@ pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
     let horizon = core.clock.horizon();
     let absorbed = {
         let mut turn = pace::turn(core);
-        let pin = epoch::pin();
+        let pin = reclaim::pin();
         let sources = delta_sources(&deltas, chunk, None, &pin, &mut turn);
         let dropping = Dropping {
             horizon: &horizon,
@@ -293,7 +293,7 @@ fn each_chunk(catalog: &Catalog, see: &mut dyn FnMut(&Arc<Chunk>, &View)) {
         let index = keyspace.index.load_full();
         let mut chunks = index.iter();
         loop {
-            let pin = epoch::pin();
+            let pin = reclaim::pin();
             let mut seen = 0;
             for (_, chunk) in chunks.by_ref().take(PINNED_CHUNKS) {
                 see(chunk, chunk.view.load(&pin).get());

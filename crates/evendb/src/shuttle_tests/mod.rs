@@ -14,7 +14,7 @@ mod munks;
 mod planted;
 mod world;
 
-use crate::sync::model_epoch;
+use crate::sync::model_reclaim;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
 use std::cell::RefCell;
@@ -43,13 +43,13 @@ fn run(
     if quiet {
         config.failure_persistence = shuttle::FailurePersistence::None;
     }
-    model_epoch::reset();
+    model_reclaim::reset();
     Runner::new(scheduler, config).run(move || {
-        model_epoch::reset();
+        model_reclaim::reset();
         scenario();
-        model_epoch::collect();
+        model_reclaim::collect();
     });
-    model_epoch::reset();
+    model_reclaim::reset();
 }
 
 /// Runs `scenario` under `usual` random schedules, and a quarter as many with few preemptions.
@@ -109,7 +109,7 @@ fn finds(
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         run(scheduler, true, scenario);
     }));
-    model_epoch::reset();
+    model_reclaim::reset();
     if outcome.is_ok() {
         return false;
     }

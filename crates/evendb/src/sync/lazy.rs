@@ -10,7 +10,7 @@
 //! raise the count, under a pin of its own.
 
 use super::atomic::AtomicPtr;
-use super::{Arc, epoch};
+use super::{Arc, reclaim};
 use crate::sync::atomic::Ordering;
 use std::marker::PhantomData;
 use std::ptr;
@@ -31,7 +31,7 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
 
     /// The value, if there is one now. Pins for a moment.
     pub(crate) fn get(&self) -> Option<Arc<T>> {
-        let _guard = epoch::pin();
+        let _guard = reclaim::pin();
         // Pairs with the Release of `set` and `replace`.
         let pointer = self.pointer.load(Ordering::Acquire);
         if pointer.is_null() {
@@ -69,7 +69,7 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
 
     /// Empties the cell; returns what was in it.
     pub(crate) fn clear(&self) -> Option<Arc<T>> {
-        let guard = epoch::pin();
+        let guard = reclaim::pin();
         let old = self.pointer.swap(ptr::null_mut(), Ordering::AcqRel);
         if old.is_null() {
             return None;
@@ -77,7 +77,7 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
         // SAFETY: the swap took the cell's count out of the cell.
         let old = unsafe { Arc::from_raw(old) };
         // The cell's count stays until every pin of now is gone; the caller gets another.
-        epoch::retire(&guard, old.clone());
+        reclaim::retire(&guard, old.clone());
         // Out of this thread's own bag, as `ArcCell::replace` has it.
         #[cfg(not(any(evendb_loom, evendb_shuttle)))]
         guard.flush();
@@ -93,7 +93,7 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
 
     /// Puts `new` in the place of `old` if that is what the cell holds. Whether it was.
     pub(crate) fn replace(&self, old: &Arc<T>, new: Arc<T>) -> bool {
-        let guard = epoch::pin();
+        let guard = reclaim::pin();
         let offered = Arc::into_raw(new).cast_mut();
         let expected = Arc::as_ptr(old).cast_mut();
         // `old` is counted, so no other value can have its address.
@@ -102,7 +102,7 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
                 .compare_exchange(expected, offered, Ordering::AcqRel, Ordering::Relaxed);
         match result {
             // SAFETY: the exchange took the cell's count of the old value out of the cell.
-            Ok(old) => epoch::retire(&guard, unsafe { Arc::from_raw(old) }),
+            Ok(old) => reclaim::retire(&guard, unsafe { Arc::from_raw(old) }),
             // SAFETY: the offered count was not taken by the cell.
             Err(_) => drop(unsafe { Arc::from_raw(offered) }),
         }
@@ -187,7 +187,7 @@ mod tests {
 
     fn collect_until(done: impl Fn() -> bool) {
         while !done() {
-            epoch::collect();
+            reclaim::collect();
             thread::yield_now();
         }
     }
@@ -240,7 +240,7 @@ mod tests {
             .collect();
         for _ in 0..20_000 {
             cell.clear();
-            epoch::collect();
+            reclaim::collect();
         }
         stop.store(true, Ordering::Relaxed);
         for reader in readers {

@@ -1,5 +1,5 @@
 //! The seam for everything that schedules: locks, condition variables, atomics, threads, and
-//! epoch-based reclamation ([`epoch`]).
+//! reclamation by pins ([`reclaim`]).
 //!
 //! Normal builds: `parking_lot` locks (and [`crowd`]'s), `std` atomics and threads, `crossbeam-epoch`. With
 //! `--cfg evendb_loom` and `--cfg evendb_shuttle` the same names are loom's and shuttle's, so that
@@ -7,8 +7,8 @@
 //! or a lock directly. Locks do not poison: a panic in a worker latches the database instead.
 
 pub(crate) mod crowd;
-pub(crate) mod epoch;
 pub(crate) mod lazy;
+pub(crate) mod reclaim;
 pub(crate) mod turn;
 
 pub(crate) use std::sync::{Arc, OnceLock, Weak};
@@ -26,6 +26,6 @@ pub(crate) use real::*;
 #[cfg(any(evendb_loom, evendb_shuttle))]
 mod model;
 #[cfg(all(evendb_shuttle, not(evendb_loom)))]
-pub(crate) mod model_epoch;
+pub(crate) mod model_reclaim;
 #[cfg(any(evendb_loom, evendb_shuttle))]
 pub(crate) use model::*;

@@ -26,7 +26,7 @@ use crate::engine::staff::ThreadRole;
 use crate::engine::work::{TICK, Work};
 use crate::rebalance::{idle, munks, space};
 use crate::sync::atomic::Ordering;
-use crate::sync::epoch;
+use crate::sync::reclaim;
 use crate::worker::{self, staff};
 use crate::{checkpoint, disk_room, full_disk, log_room, memory_shares, observe};
 use std::time::{Duration, Instant};
@@ -86,7 +86,7 @@ pub(super) fn run(engine: &Engine) {
         log_room::grow_log_ahead(&engine.core, &engine.disk, &engine.log);
         upkeep.checkpoint_if_due(engine, &wanted);
         if engine.core.admission.is_waited_for() {
-            epoch::collect();
+            reclaim::collect();
         }
         if upkeep.last_round.elapsed() >= TICK {
             upkeep.round(engine);

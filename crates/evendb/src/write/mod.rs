@@ -24,7 +24,7 @@ use crate::options::Durability;
 use crate::payload::{self, Encoded};
 use crate::plant::planted;
 use crate::record::BatchStamp;
-use crate::sync::{Arc, MutexGuard, epoch};
+use crate::sync::{Arc, MutexGuard, reclaim};
 use crate::version::clock::checkpoint_of;
 use crate::{checkpoint, disk_room, full_disk, log_room, trace, worker};
 use evendb_storage::{Kind, Version};
@@ -388,7 +388,7 @@ fn wait_for_durability(
 
 /// The chunks that take `ops`, ascending, each once.
 fn find_chunks(ops: &[Op<'_>]) -> Chunks {
-    let pin = epoch::pin();
+    let pin = reclaim::pin();
     let mut chunks = Chunks::new();
     for op in ops {
         let key = op.record.key();

@@ -11,7 +11,7 @@
 //!
 //! One state per thread, which is one per execution: tests on other threads do not mix with it.
 
-use super::epoch::Grave;
+use super::reclaim::Grave;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::marker::PhantomData;
@@ -80,7 +80,7 @@ fn ready() -> Option<Box<dyn FnOnce()>> {
 }
 
 /// # Safety
-/// As that of [`super::epoch::defer`].
+/// As that of [`super::reclaim::defer`].
 pub(super) unsafe fn defer<F: FnOnce()>(_guard: &Guard, destroy: F) {
     let boxed: Box<dyn FnOnce() + '_> = Box::new(destroy);
     // SAFETY: the caller promises that what the closure owns may be destroyed at any later time.

@@ -1,5 +1,6 @@
 #![expect(unsafe_code, reason = "counted references out of a pinned pointer")]
-//! Epoch-based reclamation and the one cell through which readers enter the store's structures.
+//! Reclamation of memory once no reader holds a pin that may see it, and the one cell through which
+//! readers enter the store's structures.
 //!
 //! [`ArcCell`] holds an `Arc<T>` that is replaced, never edited. A reader pins and loads a plain
 //! reference (wait-free: one atomic load); one that must outlive its pin takes a counted reference
@@ -17,7 +18,7 @@ use crate::sync::atomic::Ordering;
 pub(crate) use crossbeam_epoch::{Guard, pin};
 
 #[cfg(all(evendb_shuttle, not(evendb_loom)))]
-pub(crate) use super::model_epoch::{Guard, collect, pin};
+pub(crate) use super::model_reclaim::{Guard, collect, pin};
 
 /// In a loom model nothing is reclaimed: models are about order, not about memory.
 #[cfg(evendb_loom)]
@@ -41,8 +42,8 @@ pub(crate) fn collect() {}
 /// puts wait for may be behind a hundred thousand others. Called by workers between jobs, and by close.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 pub(crate) fn collect() {
-    // Flushing moves this thread's bag to the global queue, advances the epoch if it can, and
-    // destroys some of what is two epochs old. So after so many turns in vain what is left is pinned.
+    // Flushing moves this thread's bag to the global queue, advances the era of pins if it can, and
+    // destroys some of what is two eras old. So after so many turns in vain what is left is pinned.
     let mut in_vain = 0;
     for _ in 0..TURNS_MAX {
         let before = destroyed();
@@ -103,7 +104,7 @@ pub(crate) unsafe fn defer<F: FnOnce()>(guard: &Guard, destroy: F) {
     #[cfg(evendb_shuttle)]
     // SAFETY: passed on to the caller.
     unsafe {
-        super::model_epoch::defer(guard, destroy)
+        super::model_reclaim::defer(guard, destroy)
     }
 }
 
@@ -129,7 +130,7 @@ pub(crate) fn retire(guard: &Guard, value: Grave) {
     #[cfg(all(evendb_shuttle, not(evendb_loom)))]
     // SAFETY: as above.
     unsafe {
-        super::model_epoch::defer(guard, move || super::model_epoch::bury(value));
+        super::model_reclaim::defer(guard, move || super::model_reclaim::bury(value));
     }
     #[cfg(evendb_loom)]
     {
@@ -278,7 +279,7 @@ mod tests {
         }
     }
 
-    /// Collects on this and other threads often enough for the epoch to turn several times.
+    /// Collects on this and other threads often enough for the era to turn several times.
     fn collect_much() {
         for _ in 0..50 {
             thread::spawn(collect).join().unwrap();
