@@ -33,10 +33,10 @@ use crate::funk::{Funk, Run};
 use crate::manifest::edit::{Change, Part, Place, Role};
 use crate::memory::{Charge, Use};
 use crate::merge::{Dropping, Merge, RecordSource, Source};
-use crate::pace::{self, Breath};
+use crate::pace::{self, Rest};
 use crate::plant::planted;
 use crate::sync::atomic::Ordering;
-use crate::sync::turn::Turn;
+use crate::sync::yielding::Yielder;
 use crate::sync::{Arc, Weak, reclaim};
 use crate::version::clock::checkpoint_of;
 use crate::version::horizon::Horizon;
@@ -213,10 +213,10 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
             .sum::<u64>(),
         duration_micros = job.micros()
     );
-    let mut breath = Breath::new(&engine.core);
+    let mut rest = Rest::new(&engine.core);
     for run in runs {
         publish_run(engine, run);
-        breath.take(&engine.core, pace::checkpoint_rest(&engine.core));
+        rest.take_if_due(&engine.core, pace::checkpoint_rest(&engine.core));
     }
     // Everything an earlier life left is below the new replay position.
     engine.log.inherits.store(false, Ordering::Release);
@@ -248,7 +248,7 @@ fn write_runs(
         bytes: Vec::new(),
         behind: WriteBehind::default(),
     };
-    let mut breath = Breath::new(core);
+    let mut rest = Rest::new(core);
     loop {
         let mut queued = std::mem::take(&mut *flow.dirty.lock());
         let later: Vec<_> = queued
@@ -266,7 +266,7 @@ fn write_runs(
         // In key order, neighbours in the key space are neighbours in the file.
         queue.sort_by(|a, b| (a.0.keyspace, &a.0.range.low).cmp(&(b.0.keyspace, &b.0.range.low)));
         for (index, (chunk, _)) in queue.iter().enumerate() {
-            breath.take(core, pace::checkpoint_rest(core));
+            rest.take_if_due(core, pace::checkpoint_rest(core));
             let Some(run) = begin_run(core, chunk, number, next) else {
                 continue;
             };
@@ -342,10 +342,11 @@ fn write_run(
         // One table at a time is in RAM: built under a pin, written without, because no pin is held
         // across I/O. The deltas are frozen, so the next one goes on behind the last key.
         let built = {
-            let mut turn = pace::turn(core);
+            let mut yielder = pace::yielder(core);
             let pin = reclaim::pin();
-            let sources = delta_sources(&run.deltas, &run.chunk, last.as_deref(), &pin, &mut turn);
-            let mut merge = Merge::new(sources, dropping)?.in_turns(turn);
+            let sources =
+                delta_sources(&run.deltas, &run.chunk, last.as_deref(), &pin, &mut yielder);
+            let mut merge = Merge::new(sources, dropping)?.yielding_by(yielder);
             match merge.current() {
                 // What lies above all that there is joins the base, in a table of its own.
                 Some(entry) => {
@@ -636,7 +637,7 @@ pub(crate) fn delta_sources<'g>(
     chunk: &Chunk,
     after: Option<&[u8]>,
     pin: &'g reclaim::Guard,
-    turn: &mut Turn,
+    yielder: &mut Yielder,
 ) -> Vec<Box<dyn Source + 'g>> {
     deltas
         .iter()
@@ -652,7 +653,7 @@ pub(crate) fn delta_sources<'g>(
                 if chunk.range.contains(cursor.key()) {
                     records.extend(cursor.versions());
                 }
-                turn.give_way();
+                yielder.yield_if_due();
                 cursor.next();
             }
             Box::new(RecordSource { records, at: 0 }) as Box<dyn Source + 'g>

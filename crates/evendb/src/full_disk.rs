@@ -226,10 +226,10 @@ pub(crate) fn make_room(engine: &Engine, enough: &dyn Fn() -> Result<()>) -> Res
     enough()
 }
 
-/// A checkpoint, and if there is no room for it or for its edit, once more with what is lent.
+/// A checkpoint, and if there is no room for it or for its edit, once more with what the container gives back.
 fn checkpoint_for_room(engine: &Engine) -> Result<()> {
     let written = checkpoint::checkpoint(engine);
-    match is_full(&written) && lend_room(&engine.core, &engine.disk, &engine.catalog) {
+    match is_full(&written) && shrink_container(&engine.core, &engine.disk, &engine.catalog) {
         true => checkpoint::checkpoint(engine),
         false => written,
     }
@@ -237,10 +237,13 @@ fn checkpoint_for_room(engine: &Engine) -> Result<()> {
 
 /// What the container has free beyond what the deltas will need is of no use to deletes while
 /// edits and tables find no room: those make more of it. Whether there was any.
-fn lend_room(core: &Core, disk: &Disk, catalog: &Catalog) -> bool {
-    let lent = disk.container.lend(core.admission.delta_to_write()) > 0;
+fn shrink_container(core: &Core, disk: &Disk, catalog: &Catalog) -> bool {
+    let given = disk
+        .container
+        .give_all_back(core.admission.delta_to_write())
+        > 0;
     disk_room::note_disk_room(disk, catalog);
-    lent
+    given
 }
 
 /// Rewrites what gives room back, until `enough`. Whether anything was done.
@@ -299,7 +302,10 @@ pub(crate) fn maintain_on_full_disk(engine: &Engine, chunk: Arc<Chunk>) -> Resul
             }
             false => jobs::maintain(engine, &chunk),
         };
-        if shrinks && is_full(&done) && lend_room(&engine.core, &engine.disk, &engine.catalog) {
+        if shrinks
+            && is_full(&done)
+            && shrink_container(&engine.core, &engine.disk, &engine.catalog)
+        {
             done = jobs::maintain(engine, &chunk);
         }
     }

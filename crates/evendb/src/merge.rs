@@ -6,13 +6,13 @@
 //! the chunk is among the sources (I15), and only if every reader reads at or above it.
 //!
 //! All long work of the background steps through one of these, which gives way, if told to, to whoever
-//! waits for the processor: [`Turn`].
+//! waits for the processor: [`Yielder`].
 
 use crate::error::Result;
 use crate::munk::{MunkEntries, MunkInput};
 use crate::record::Record;
 use crate::sync::Arc;
-use crate::sync::turn::Turn;
+use crate::sync::yielding::Yielder;
 use crate::version::horizon::Horizon;
 use evendb_storage::table::{Table, TableCursor};
 use evendb_storage::{EntryRef, Kind, Version};
@@ -115,7 +115,7 @@ pub(crate) struct Merge<'s> {
     /// Last record kept or dropped for good, of the key `key`.
     key: Vec<u8>,
     newer: Option<Version>,
-    turn: Turn,
+    yielder: Yielder,
     /// Records taken in and given out, for the caller to check.
     pub(crate) records_in: u64,
     pub(crate) records_out: u64,
@@ -136,7 +136,7 @@ impl<'s> Merge<'s> {
             bottom: dropping.bottom,
             key: Vec::new(),
             newer: None,
-            turn: Turn::new(false),
+            yielder: Yielder::new(false),
             records_in: 0,
             records_out: 0,
         };
@@ -148,8 +148,8 @@ impl<'s> Merge<'s> {
     }
 
     /// Goes on in these turns; without them it does not give way.
-    pub(crate) fn in_turns(mut self, turn: Turn) -> Merge<'s> {
-        self.turn = turn;
+    pub(crate) fn yielding_by(mut self, yielder: Yielder) -> Merge<'s> {
+        self.yielder = yielder;
         self
     }
 
@@ -164,7 +164,7 @@ impl<'s> Merge<'s> {
 
     pub(crate) fn advance(&mut self) -> Result<()> {
         if !self.heap.is_empty() {
-            self.turn.give_way();
+            self.yielder.yield_if_due();
             self.advance_least()?;
             self.find()?;
         }

@@ -1,29 +1,29 @@
-//! Background work makes way for the foreground: after some work it rests, if there are operations
-//! that could use the processor, and the work is not urgent. In between, while it keeps up, it gives
-//! way to threads that wait at that moment ([`Turn`]).
+//! Background work makes way for the foreground. After some work it rests ([`Rest`]), if there are
+//! operations that could use the processor and the work is not urgent. Between two rests it yields to
+//! threads that wait at that moment ([`Yielder`]), while reorganisation keeps up with puts.
 //!
-//! A thread of lower priority would be simpler, but it keeps its priority while it holds a latch, or
-//! a lock of the kernel's memory management, that a put waits for.
+//! A thread of lower priority would be simpler. But it keeps its low priority while it holds a latch, or
+//! a lock of the kernel's memory management, for which a put waits.
 
 use crate::engine::core::Core;
-use crate::sync::turn::Turn;
+use crate::sync::yielding::Yielder;
 use std::time::{Duration, Instant};
 
 /// Work between two looks.
 const WORK: Duration = Duration::from_micros(500);
-/// A rest is at most so long: the clock of a system that has been asleep must not count.
+/// The longest rest: the time that a system was asleep must not count as work.
 const REST_MAX: Duration = Duration::from_millis(2);
 
-/// One job's turns of work and rest.
-pub(crate) struct Breath {
+/// When one job rests, and for how long.
+pub(crate) struct Rest {
     since: Instant,
     operations: u64,
     calls: u32,
 }
 
-impl Breath {
-    pub(crate) fn new(core: &Core) -> Breath {
-        Breath {
+impl Rest {
+    pub(crate) fn new(core: &Core) -> Rest {
+        Rest {
             since: Instant::now(),
             operations: core.metrics.operations(),
             calls: 0,
@@ -32,7 +32,7 @@ impl Breath {
 
     /// Rests if it is time to, `rest_share` times as long as it worked. The caller holds no latch
     /// and no pin. Cheap enough for every few dozen records.
-    pub(crate) fn take(&mut self, core: &Core, rest_share: f64) {
+    pub(crate) fn take_if_due(&mut self, core: &Core, rest_share: f64) {
         if core.manual() || cfg!(any(evendb_loom, evendb_shuttle)) {
             return;
         }
@@ -41,7 +41,7 @@ impl Breath {
             return;
         }
         let operations = core.metrics.operations();
-        // Some, in the time it worked: the foreground is not idle.
+        // Operations came while it worked: the foreground is not idle.
         if operations > self.operations && rest_share > 0.0 {
             std::thread::sleep(worked.mul_f64(rest_share).min(REST_MAX));
         }
@@ -49,19 +49,19 @@ impl Breath {
         self.since = Instant::now();
     }
 
-    /// The same, looking at the clock at every 32nd call only.
+    /// As [`Rest::take_if_due`], but looks at the clock at every 32nd call only.
     pub(crate) fn take_sometimes(&mut self, core: &Core, rest_share: f64) {
         self.calls = self.calls.wrapping_add(1);
         if self.calls.is_multiple_of(32) {
-            self.take(core, rest_share);
+            self.take_if_due(core, rest_share);
         }
     }
 }
 
-/// For a piece of background work that begins: it gives way to others at any moment if puts have
-/// room, and there is no debt.
-pub(crate) fn turn(core: &Core) -> Turn {
-    Turn::new(core.admission.fullness() < 0.6 && core.admission.debt_share() == 0.0)
+/// For a piece of background work that begins: it yields to other threads if puts have room and no
+/// reorganisation is owed.
+pub(crate) fn yielder(core: &Core) -> Yielder {
+    Yielder::new(core.admission.fullness() < 0.6 && core.admission.debt_share() == 0.0)
 }
 
 /// How much a checkpoint rests: as long as it works while puts have plenty of room, not at all

@@ -11,7 +11,7 @@ use crate::payload::OP_HEADER_BYTES;
 use crate::read::cursor::{Cursor, Iter, limits, prefix_end};
 use crate::read::get;
 use crate::read::moment::Moment;
-use crate::rebalance::cover;
+use crate::rebalance::covered_tables;
 use crate::record::RecordRef;
 use crate::sync::Arc;
 use crate::value::Value;
@@ -216,7 +216,7 @@ impl Keyspace {
         // room.
         let logged_max = log_room::log_payload_max(&engine.log);
         // Before the cursor: what these tables hold is older than what it sees.
-        let tables = cover::tables_inside(&self.state, &low, high.as_deref());
+        let tables = covered_tables::tables_inside(&self.state, &low, high.as_deref());
         let mut cursor = Some(self.cursor_between(low.clone(), high.clone()));
         let mut next_low = low.clone();
         let mut removed = 0;
@@ -244,7 +244,7 @@ impl Keyspace {
             }
             let Some(last) = left_over.as_ref().or(records.last()) else {
                 drop(cursor);
-                cover::cover(&engine.core, &self.state, &low, high.as_deref(), &tables);
+                covered_tables::mark(&engine.core, &self.state, &low, high.as_deref(), &tables);
                 return Ok(removed);
             };
             // On a full disk what was deleted so far must be able to go: not while the cursor sees it.

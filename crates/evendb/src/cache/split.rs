@@ -122,14 +122,14 @@ pub(crate) struct SplitPlan {
     /// Whether it matters what rows would answer: chunks without a munk are asked.
     pub(crate) sampling: bool,
     /// Whether rows have what munks leave of theirs.
-    lend: bool,
+    lends_idle: bool,
 }
 
 impl SplitPlan {
     /// Room for rows once `munks` is carried out: theirs, and what no munk takes of the rest. Chunks
     /// are large, so that the last one rarely fits.
     pub(crate) fn row_room(&self, munks: &MunkPlan, bytes_max: u64) -> u64 {
-        if !self.lend {
+        if !self.lends_idle {
             return self.row_bytes_max;
         }
         // A large database may lose thousands at once.
@@ -232,7 +232,7 @@ impl Split {
             row_bytes_max: (bytes_max as f64 * self.share) as u64,
             worths,
             sampling: self.sampling && !self.fixed,
-            lend: !self.fixed,
+            lends_idle: !self.fixed,
         }
     }
 

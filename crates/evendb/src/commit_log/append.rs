@@ -1,9 +1,9 @@
 //! Appending. [`super::flush`] makes durable what was appended.
 
 use super::flush::{SyncedFirst, Syncing};
+use super::mapped_pages::Tending;
 use super::record::{ALIGN, HEADER_BYTES, Header, HeaderKind, payload_checksum, record_bytes};
 use super::room::record_bytes_max_of;
-use super::tend::Tending;
 use super::{CAPACITY_MIN, CAPACITY_UNIT, Lsn, Plant};
 use crate::options::Writing;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};

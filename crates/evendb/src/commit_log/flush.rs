@@ -30,7 +30,7 @@ use super::blocks::Blocks;
 use super::{Lsn, Plant};
 use crate::options::Writing;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Mutex, crowd, thread};
+use crate::sync::{Arc, Mutex, thread, wake_all};
 use evendb_storage::{Error, ErrorKind};
 use std::io;
 use std::time::{Duration, Instant};
@@ -51,13 +51,13 @@ pub(crate) trait SyncedFirst: Send + Sync {
 /// Who syncs, and who waits for it.
 #[derive(Default)]
 pub(super) struct Syncing {
-    state: crowd::Mutex<SyncState>,
+    state: wake_all::Mutex<SyncState>,
     /// Where the members of two groups wait, the one that is synced and the next, by parity.
-    groups: [crowd::Condvar; 2],
+    groups: [wake_all::Condvar; 2],
     /// What the leader needs; held while it leads.
     leader: Mutex<Leader>,
     /// Nobody leads: for the end of the log.
-    rested: crowd::Condvar,
+    rested: wake_all::Condvar,
 }
 
 #[derive(Default)]
@@ -335,7 +335,7 @@ impl CommitLog {
     }
 
     /// Wakes all who wait, to look whether that was for them.
-    fn wake_all(&self, state: crowd::MutexGuard<'_, SyncState>) {
+    fn wake_all(&self, state: wake_all::MutexGuard<'_, SyncState>) {
         let waiting = state.waiting;
         drop(state);
         for (group, _) in self

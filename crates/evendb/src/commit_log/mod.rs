@@ -19,7 +19,7 @@
 //! Appending cannot fail but where the append itself writes (I12). After an error no write or sync begins, and
 //! nothing becomes durable that was not (I16).
 //!
-//! Thread safety: any number of appenders and waiters; [`flush`] says who syncs, [`tend`] what one
+//! Thread safety: any number of appenders and waiters; [`flush`] says who syncs, [`mapped_pages`] what one
 //! more thread does for a mapped ring, [`room`] who grows it. Locks: the leader's mutex (held over the sync), the ring latch
 //! (it parks), the sync mutex (a leaf, memory only). Not here: when the tail may move, what a payload
 //! means, and what of it lies in other files ([`SyncedFirst`]).
@@ -27,11 +27,11 @@
 mod append;
 mod blocks;
 mod flush;
+mod mapped_pages;
 mod record;
 mod recover;
 mod room;
 mod survey;
-mod tend;
 
 pub(crate) use append::CommitLog;
 pub(crate) use flush::SyncedFirst;

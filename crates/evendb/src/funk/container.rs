@@ -233,7 +233,7 @@ impl Container {
 
     /// On a full disk: gives all that is free beyond `keep` bytes back, in pieces however small.
     /// Returns the bytes given back.
-    pub(crate) fn lend(&self, keep: u64) -> u64 {
+    pub(crate) fn give_all_back(&self, keep: u64) -> u64 {
         let mut given = 0;
         loop {
             let piece = match self.cut_piece(keep) {
@@ -514,7 +514,7 @@ mod tests {
         assert!(allocated <= last, "{allocated} of {last}");
     }
 
-    /// Holes too small to be worth giving back are lent all the same, but for what is kept.
+    /// On a full disk small holes are given back too, all but what is to be kept.
     #[test]
     fn room_is_lent_in_small_pieces() {
         let vfs = SimVfs::new(1);
@@ -527,13 +527,13 @@ mod tests {
         }
         let full = vfs.used_bytes();
         assert_eq!(container.give_back(0, 1024, &|_| true), 0);
-        let lent = container.lend(100 << 10);
+        let given = container.give_all_back(100 << 10);
         let free = container.free_bytes();
         assert!((100 << 10..104 << 10).contains(&free), "{free}");
-        assert_eq!(vfs.used_bytes(), full - lent);
-        assert_eq!(container.lend(free), 0);
+        assert_eq!(vfs.used_bytes(), full - given);
+        assert_eq!(container.give_all_back(free), 0);
         // It comes back where the disk has it again.
-        container.ensure_room(free + lent).unwrap();
+        container.ensure_room(free + given).unwrap();
         assert_eq!(vfs.used_bytes(), full);
         assert_eq!(container.space().1, 0);
     }

@@ -14,7 +14,7 @@ use crate::funk::Run;
 use crate::funk::tables::TableHandle;
 use crate::manifest::edit::Place;
 use crate::picker::{ChunkStats, Decision, Limits, pick};
-use crate::rebalance::{cover, layout, log_merge, munks, rewrite};
+use crate::rebalance::{covered_tables, layout, log_merge, munks, rewrite};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::version::clock::checkpoint_of;
@@ -69,7 +69,13 @@ pub(crate) fn maintain(engine: &Engine, chunk: &Arc<Chunk>) -> Result<bool> {
             worked |= munks::absorb(&engine.core, chunk);
             break;
         }
-        worked |= cover::drop_covered(&engine.core, &engine.disk, &engine.flow, &keyspace, chunk)?;
+        worked |= covered_tables::drop_covered(
+            &engine.core,
+            &engine.disk,
+            &engine.flow,
+            &keyspace,
+            chunk,
+        )?;
         let view = chunk.view.load_full();
         match decide(&engine.core, &engine.space, &keyspace, chunk, &view) {
             Decision::None => {

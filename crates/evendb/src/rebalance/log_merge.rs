@@ -205,7 +205,7 @@ fn write_run_of(
         horizon: &horizon,
         bottom: false,
     };
-    let mut merge = Merge::new(sources, dropping)?.in_turns(pace::turn(core));
+    let mut merge = Merge::new(sources, dropping)?.yielding_by(pace::yielder(core));
     if merge.current().is_none() {
         return Ok((None, Vec::new()));
     }

@@ -1,14 +1,17 @@
-//! Reorganisation: deciding what to do ([`picker`], pure) and doing it.
+//! Reorganisation: deciding what to do ([`picker`](crate::picker), pure) and doing it.
 //!
 //! [`rewrite`] writes the tables of one chunk (rebalance), of one that is cut up (split), or of two
 //! neighbours (merge); [`layout`] makes its outcome the truth; [`munks`] loads, absorbs and evicts;
 //! [`jobs`] looks at a chunk and does what the picker says; [`space`] looks at all of them now and
-//! then and divides the room that logs may take; [`growth`] finds where a chunk
-//! grows; [`cover`] gives back the tables of ranges that were
-//! deleted; [`idle`] makes a database smaller that nobody writes to; [`compact`] rewrites all that can become smaller, when somebody asks for it; [`breath`]
-//! rests for the foreground; [`merge`] is the sorted merge below them all.
+//! then and divides the room that logs may take; [`growth`] finds where a chunk grows;
+//! [`log_merge`] merges the newest runs of a log; [`covered_tables`] gives back the tables of ranges
+//! that were deleted; [`idle`] makes a database smaller while nothing is written to it.
+//!
+//! In other rooms: [`compact`](crate::compact) makes everything as small as it can be, when it is
+//! called; [`pace`](crate::pace) says when a job rests; [`merge`](crate::merge) is the sorted merge
+//! that all jobs use.
 
-pub(crate) mod cover;
+pub(crate) mod covered_tables;
 pub(crate) mod growth;
 pub(crate) mod idle;
 pub(crate) mod jobs;

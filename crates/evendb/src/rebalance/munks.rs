@@ -23,7 +23,7 @@ use crate::error::Result;
 use crate::memory::Use;
 use crate::merge::{Dropping, Merge, RamMerge};
 use crate::munk::{MunkBuilder, PAGE_BYTES};
-use crate::pace::{self, Breath};
+use crate::pace::{self, Rest};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, reclaim};
 use crate::{memory_shares, trace};
@@ -78,13 +78,14 @@ fn build_munk(core: &Core, chunk: &Chunk, view: &View) -> Result<crate::munk::Mu
         horizon: &horizon,
         bottom: true,
     };
-    let mut merge = Merge::new(funk_sources(chunk, view)?, dropping)?.in_turns(pace::turn(core));
+    let mut merge =
+        Merge::new(funk_sources(chunk, view)?, dropping)?.yielding_by(pace::yielder(core));
     let mut builder = MunkBuilder::new(PAGE_BYTES, core.ledger());
-    let mut breath = Breath::new(core);
+    let mut rest = Rest::new(core);
     while let Some(entry) = merge.current() {
         builder.add(entry);
         merge.advance()?;
-        breath.take_sometimes(core, pace::reorganisation_rest(core));
+        rest.take_sometimes(core, pace::reorganisation_rest(core));
     }
     Ok(builder.finish())
 }
@@ -105,16 +106,16 @@ pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
     let job = trace::job!("absorb", chunk = chunk.id.0);
     let horizon = core.clock.horizon();
     let absorbed = {
-        let mut turn = pace::turn(core);
+        let mut yielder = pace::yielder(core);
         let pin = reclaim::pin();
-        let sources = delta_sources(&deltas, chunk, None, &pin, &mut turn);
+        let sources = delta_sources(&deltas, chunk, None, &pin, &mut yielder);
         let dropping = Dropping {
             horizon: &horizon,
             bottom: false,
         };
         let merge = Merge::new(sources, dropping)
             .expect("sources in RAM do not fail")
-            .in_turns(turn);
+            .yielding_by(yielder);
         Arc::new(munk.absorb(&mut RamMerge(merge), &horizon, true))
     };
     let writer = chunk.latch.lock();

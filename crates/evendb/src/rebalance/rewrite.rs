@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::funk::tables::table_path;
 use crate::manifest::edit::{Part, Place, Role};
 use crate::merge::{Dropping, Merge, MunkSource, Source, TableSource};
-use crate::pace::{self, Breath};
+use crate::pace::{self, Rest};
 use crate::rebalance::layout;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
@@ -189,10 +189,11 @@ pub(crate) fn growth(core: &Core, chunk: &Chunk, view: &View) -> Result<Growth> 
         // At the bottom versions become zero.
         bottom: false,
     };
-    let mut merge = Merge::new(sources_of(chunk, view)?, dropping)?.in_turns(pace::turn(core));
+    let mut merge =
+        Merge::new(sources_of(chunk, view)?, dropping)?.yielding_by(pace::yielder(core));
     let mut growth = Growth::since(chunk.based_at.load(Ordering::Relaxed));
     let mut last_key: Option<Vec<u8>> = None;
-    let mut breath = Breath::new(core);
+    let mut rest = Rest::new(core);
     while let Some(entry) = merge.current() {
         let bytes = (entry.key.len() + entry.value.len()) as u64;
         if last_key.as_deref() == Some(entry.key) {
@@ -206,7 +207,7 @@ pub(crate) fn growth(core: &Core, chunk: &Chunk, view: &View) -> Result<Growth> 
             last.extend_from_slice(entry.key);
         }
         merge.advance()?;
-        breath.take_sometimes(core, pace::reorganisation_rest(core));
+        rest.take_sometimes(core, pace::reorganisation_rest(core));
     }
     Ok(growth)
 }
@@ -254,7 +255,7 @@ fn write_tables(
         bottom: true,
     };
     let result = Merge::new(sources, dropping)
-        .map(|merge| merge.in_turns(pace::turn(core)))
+        .map(|merge| merge.yielding_by(pace::yielder(core)))
         .and_then(|mut merge| write_pieces(core, disk, &mut merge, piece_bytes, cuts, &mut parts));
     if let Err(error) = result {
         remove_tables(core, disk, &parts);
@@ -312,7 +313,7 @@ fn write_table(
     };
     let mut writer = TableWriter::new(sink, id, core.options.table_options());
     let mut last_key: Option<Vec<u8>> = None;
-    let mut breath = Breath::new(core);
+    let mut rest = Rest::new(core);
     while let Some(entry) = merge.current() {
         let new_key = last_key.as_deref() != Some(entry.key);
         if new_key {
@@ -328,7 +329,7 @@ fn write_table(
         }
         writer.add(entry)?;
         merge.advance()?;
-        breath.take_sometimes(core, pace::reorganisation_rest(core));
+        rest.take_sometimes(core, pace::reorganisation_rest(core));
     }
     let (_, meta) = writer.finish()?;
     core.metrics.bytes_sstable.add(meta.len);

@@ -1,15 +1,15 @@
 //! The seam for everything that schedules: locks, condition variables, atomics, threads, and
 //! reclamation by pins ([`reclaim`]).
 //!
-//! Normal builds: `parking_lot` locks (and [`crowd`]'s), `std` atomics and threads, `crossbeam-epoch`. With
+//! Normal builds: `parking_lot` locks (and [`wake_all`]'s), `std` atomics and threads, `crossbeam-epoch`. With
 //! `--cfg evendb_loom` and `--cfg evendb_shuttle` the same names are loom's and shuttle's, so that
 //! a schedule is a test input. Nothing else in the crate names `std::sync::atomic`, `std::thread`
 //! or a lock directly. Locks do not poison: a panic in a worker latches the database instead.
 
-pub(crate) mod crowd;
 pub(crate) mod lazy;
 pub(crate) mod reclaim;
-pub(crate) mod turn;
+pub(crate) mod wake_all;
+pub(crate) mod yielding;
 
 pub(crate) use std::sync::{Arc, OnceLock, Weak};
 

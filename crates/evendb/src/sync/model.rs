@@ -5,7 +5,7 @@ use loom as model;
 #[cfg(all(evendb_shuttle, not(evendb_loom)))]
 use shuttle as model;
 
-pub(crate) use super::crowd::{Condvar, Mutex, MutexGuard};
+pub(crate) use super::wake_all::{Condvar, Mutex, MutexGuard};
 pub(crate) use model::hint::spin_loop;
 pub(crate) use model::sync::atomic;
 /// Threads; sleeping is giving the others a turn.

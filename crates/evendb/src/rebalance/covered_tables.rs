@@ -44,8 +44,8 @@ pub(crate) fn tables_inside(
     tables
 }
 
-/// Every record that `tables` had of `low..high` has been deleted.
-pub(crate) fn cover(
+/// Notes that every record that `tables` had of `low..high` has been deleted.
+pub(crate) fn mark(
     core: &Core,
     keyspace: &KeyspaceState,
     low: &[u8],

@@ -1,8 +1,8 @@
 //! A mutex and a condition variable whose `notify_all` is one system call, however many wait.
 //!
 //! `parking_lot`'s wakes one thread and leaves it to each to wake the next; for one thread or few
-//! that is better, and its locks are smaller. Those who wait for one sync are a crowd: woken by one
-//! call, 16 threads make 8 % more synced puts, 64 make 22 % more (decision 0015).
+//! that is better, and its locks are smaller. But many threads wait for one sync: where one call wakes
+//! them all, 16 threads make 8 % more synced puts, 64 make 22 % more (decision 0015).
 //!
 //! Invariants: no poisoning; the shapes are those of `parking_lot`. On loom and shuttle these are
 //! the seam's locks, all of them. Thread safety: they are what gives it.
