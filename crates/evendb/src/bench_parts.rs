@@ -223,7 +223,7 @@ pub struct Loads {
 }
 
 /// Loads the munk of every chunk that has none, on this thread. For a database without munks
-/// (`Options::munks(false)`), where nothing else loads or evicts.
+/// (`Advanced::munks(false)`), where nothing else loads or evicts.
 ///
 /// # Errors
 /// Those of reading the chunks.

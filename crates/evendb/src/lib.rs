@@ -63,9 +63,13 @@ pub use error::{Error, ErrorKind, Result};
 pub use figures::live::LiveStats;
 pub use figures::names::{Figure, FigureKind, FigureUnit};
 pub use metrics::{GetStats, MemoryStats, PauseStats, SpaceStats, Stats, WaitStats, WrittenStats};
-pub use options::{Compression, Durability, LogSearch, Options, RowPolicy};
+pub use options::{Advanced, Compression, Durability, LogSearch, Options};
 pub use read::cursor::{Cursor, Iter};
 pub use value::Value;
+
+/// For the lab's experiments alone: no user has to choose how the row cache evicts.
+#[doc(hidden)]
+pub use options::RowPolicy;
 
 /// The file seam, for tests that simulate crashes and faults.
 #[doc(hidden)]

@@ -1,6 +1,10 @@
 //! How a database is opened. Every default is what the benchmarks run with; one number, the
-//! memory budget, scales the rest.
+//! memory budget, scales the rest. What users have reason to choose is here; the rest is behind
+//! [`Options::advanced`] ([`Advanced`]).
 
+mod advanced;
+
+pub use self::advanced::{Advanced, LogSearch, RowPolicy};
 use crate::error::{Error, ErrorKind, Result};
 use evendb_storage::table::{Codec, TableOptions};
 use evendb_storage::vfs::{OsVfs, Vfs};
@@ -32,37 +36,6 @@ pub enum Compression {
     Lz4,
 }
 
-/// How a get finds a record in the log of a chunk that is not in RAM.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LogSearch {
-    /// An index of all log records in RAM, about 10 bytes each: one block read per hit.
-    Index,
-    /// The paper's partitioned Bloom filter: the log in `split_factor` sections, each with a
-    /// filter; a section that may hold the key is searched.
-    Bloom {
-        /// Number of sections, from 1 to 1,024; the paper's default is 16.
-        split_factor: usize,
-    },
-}
-
-impl LogSearch {
-    /// The paper's partitioned Bloom filter with its default split factor of 16.
-    pub const fn bloom() -> LogSearch {
-        LogSearch::Bloom { split_factor: 16 }
-    }
-}
-
-/// How rows are chosen to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum RowPolicy {
-    /// A small queue on probation, a main queue, and the hashes of what left the small one.
-    #[default]
-    S3Fifo,
-    /// The paper's: a queue of three tables; a row that is read moves to the first; when that is
-    /// full, the last is dropped whole, under its lock.
-    ThreeTables,
-}
-
 /// How records reach the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Writing {
@@ -87,22 +60,11 @@ pub struct Options {
     pub(crate) error_if_exists: bool,
     pub(crate) read_only: bool,
     pub(crate) accept_log_loss: bool,
-    pub(crate) chunk_bytes: Option<u64>,
     pub(crate) compression: Compression,
-    pub(crate) filter_bits_per_key: u32,
-    pub(crate) log_search: LogSearch,
-    pub(crate) log_bytes_limits: Option<(u64, u64)>,
     pub(crate) space_amplification: f64,
     pub(crate) workers: usize,
-    pub(crate) munks: bool,
-    pub(crate) row_cache: bool,
-    pub(crate) row_policy: RowPolicy,
-    pub(crate) row_cache_share: Option<f64>,
-    pub(crate) block_bytes: usize,
-    pub(crate) commit_log_bytes: Option<u64>,
-    pub(crate) commit_log_mapped: Option<bool>,
-    pub(crate) open_files_max: Option<u64>,
     pub(crate) stats_interval: Duration,
+    pub(crate) advanced: Advanced,
     pub(crate) vfs: Arc<dyn Vfs>,
     #[cfg(test)]
     pub(crate) plant: crate::plant::Plant,
@@ -155,22 +117,11 @@ impl Options {
             error_if_exists: false,
             read_only: false,
             accept_log_loss: false,
-            chunk_bytes: None,
             compression: Compression::None,
-            filter_bits_per_key: 0,
-            log_search: LogSearch::Index,
-            log_bytes_limits: None,
             space_amplification: SPACE_AMPLIFICATION,
             workers: workers_default(),
-            munks: true,
-            row_cache: true,
-            row_policy: RowPolicy::default(),
-            row_cache_share: None,
-            block_bytes: 4096,
-            commit_log_bytes: None,
-            commit_log_mapped: None,
-            open_files_max: None,
             stats_interval: Duration::from_secs(1),
+            advanced: Advanced::new(),
             vfs: Arc::new(OsVfs),
             #[cfg(test)]
             plant: crate::plant::Plant::Nothing,
@@ -246,30 +197,9 @@ impl Options {
         self
     }
 
-    /// Greatest size of a chunk's live data in bytes. Default: a 64th of the memory budget,
-    /// for small ones a 16th up to 4 MiB; at least 64 KiB and at most 10 MiB (the paper's limit).
-    /// From 256 to 1 GiB.
-    pub fn chunk_bytes(mut self, bytes: u64) -> Self {
-        self.chunk_bytes = Some(bytes);
-        self
-    }
-
     /// Compression of SSTables and logs.
     pub fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
-        self
-    }
-
-    /// Bits per key of each SSTable's filter for absent keys; 0 (default) for none. Worth it only
-    /// where many gets ask for keys that are not there. At most 64.
-    pub fn filter_bits_per_key(mut self, bits: u32) -> Self {
-        self.filter_bits_per_key = bits;
-        self
-    }
-
-    /// How records are found in the logs of chunks that are not in RAM.
-    pub fn log_search(mut self, search: LogSearch) -> Self {
-        self.log_search = search;
         self
     }
 
@@ -286,79 +216,11 @@ impl Options {
         self
     }
 
-    /// Fixed limits of a chunk's log in bytes, without and with a munk, as in the paper (2 MiB and
-    /// 20 MiB), instead of a share of what [`space_amplification`](Self::space_amplification)
-    /// allows for all. From 256 bytes to 1 TiB each.
-    pub fn log_bytes_limits(mut self, without_munk: u64, with_munk: u64) -> Self {
-        self.log_bytes_limits = Some((without_munk, with_munk));
-        self
-    }
-
     /// Threads for reorganisation, beside one for checkpoints. Default: one for each two cores, at
     /// most 4; no more than 256 are allowed. 0: no threads at all; checkpoints
     /// and reorganisation run inside the calls that need them (for deterministic tests).
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
-        self
-    }
-
-    /// Whether hot chunks are kept in RAM (munks).
-    pub fn munks(mut self, yes: bool) -> Self {
-        self.munks = yes;
-        self
-    }
-
-    /// Whether hot rows of chunks without a munk are kept in RAM.
-    pub fn row_cache(mut self, yes: bool) -> Self {
-        self.row_cache = yes;
-        self
-    }
-
-    /// The share, 0 to 1, of the memory for munks and rows that rows have. `None` (default): it
-    /// follows the workload; what a byte more would bring is measured on both sides, and memory
-    /// moves to where it brings more, from one side to the other within seconds of many gets. Rows
-    /// have besides what munks leave. A fixed share is for experiments: it is not exceeded, whatever
-    /// lies idle.
-    pub fn row_cache_share(mut self, share: Option<f64>) -> Self {
-        self.row_cache_share = share;
-        self
-    }
-
-    /// How rows are chosen to leave the row cache.
-    pub fn row_policy(mut self, policy: RowPolicy) -> Self {
-        self.row_policy = policy;
-        self
-    }
-
-    /// Target size of an SSTable block in bytes, from 64 to 1 MiB.
-    pub fn block_bytes(mut self, bytes: usize) -> Self {
-        self.block_bytes = bytes;
-        self
-    }
-
-    /// Greatest size of the commit log in bytes, fixed when the database is created; it grows up to that
-    /// as it is needed (more than 256 MiB are taken at once). Default: an eighth of
-    /// the memory budget, but at most 256 MiB; at [`Durability::Sync`], where it takes no memory, half
-    /// of the budget up to 128 MiB, if that is more. From 64 KiB to 1 TiB.
-    pub fn commit_log_bytes(mut self, bytes: u64) -> Self {
-        self.commit_log_bytes = Some(bytes);
-        self
-    }
-
-    /// Whether the commit log is written through a mapping or by system calls. Default: mapped at
-    /// [`Durability::Process`], where a put then makes no system call, unless puts are few or somebody
-    /// has just synced; not at [`Durability::Sync`], where the thread that syncs writes for all who
-    /// wait, and a mapped page takes longer to sync.
-    pub fn commit_log_mapped(mut self, yes: bool) -> Self {
-        self.commit_log_mapped = Some(yes);
-        self
-    }
-
-    /// SSTables that are kept open at once; others are opened when they are read. Default: half of
-    /// what the process may have open, at most 8,192. At least 1, and at most what the process may have
-    /// open; all other files of the process count there too.
-    pub fn open_files_max(mut self, files: u64) -> Self {
-        self.open_files_max = Some(files);
         self
     }
 
@@ -370,6 +232,23 @@ impl Options {
     /// without [`workers`](Self::workers).
     pub fn stats_interval(mut self, interval: Duration) -> Self {
         self.stats_interval = interval;
+        self
+    }
+
+    /// Changes settings that nearly every database leaves alone: `set` takes them as they are and
+    /// returns them as they shall be. A further call goes on from there.
+    ///
+    /// ```
+    /// use evendb::Options;
+    ///
+    /// let options = Options::new()
+    ///     .memory_budget(64 << 20)
+    ///     .advanced(|advanced| advanced.open_files_max(100).filter_bits_per_key(10));
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # options.open(dir.path()).unwrap();
+    /// ```
+    pub fn advanced(mut self, set: impl FnOnce(Advanced) -> Advanced) -> Self {
+        self.advanced = set(self.advanced);
         self
     }
 
@@ -386,27 +265,6 @@ impl Options {
     pub(crate) fn check(&self) -> Result<()> {
         within("memory_budget", self.memory_budget, MEMORY_BUDGET_LIMITS)?;
         within("workers", self.workers as u64, (0, WORKERS_MAX))?;
-        within("block_bytes", self.block_bytes as u64, (64, 1 << 20))?;
-        let filter_bits = u64::from(self.filter_bits_per_key);
-        within("filter_bits_per_key", filter_bits, (0, 64))?;
-        if let Some(bytes) = self.chunk_bytes {
-            within("chunk_bytes", bytes, (256, 1 << 30))?;
-        }
-        if let LogSearch::Bloom { split_factor } = self.log_search {
-            within("split_factor", split_factor as u64, (1, 1024))?;
-        }
-        if let Some((without_munk, with_munk)) = self.log_bytes_limits {
-            within("log_bytes_limits", without_munk, (256, 1 << 40))?;
-            within("log_bytes_limits", with_munk, (256, 1 << 40))?;
-        }
-        if let Some(bytes) = self.commit_log_bytes {
-            within("commit_log_bytes", bytes, (64 << 10, 1 << 40))?;
-        }
-        if let Some(files) = self.open_files_max {
-            // More than the process may have open would fail when it is read, not here.
-            let all = self.vfs.open_files_max().unwrap_or(u64::MAX);
-            within("open_files_max", files, (1, all))?;
-        }
         if !self.stats_interval.is_zero() {
             let (min, max) = STATS_INTERVAL_LIMITS;
             if !(min..=max).contains(&self.stats_interval) {
@@ -418,20 +276,15 @@ impl Options {
             let given = self.space_amplification;
             return refuse("space_amplification", &given, &1.01, &10);
         }
-        match self.row_cache_share {
-            Some(share) if !(0.0..=1.0).contains(&share) => {
-                refuse("row_cache_share", &share, &0, &1)
-            }
-            _ => Ok(()),
-        }
+        self.advanced.check(self.vfs.open_files_max())
     }
 
     pub(crate) fn chunk_bytes_max(&self) -> u64 {
         // Small budgets see more data than memory: below 4 MiB what the chunks themselves take, and
         // their logs' many small runs, would be most of it.
         let default = (self.memory_budget / 64).max((self.memory_budget / 16).min(4 << 20));
-        self.chunk_bytes
-            .unwrap_or(default.clamp(64 << 10, 10 << 20))
+        let default = default.clamp(64 << 10, 10 << 20);
+        self.advanced.chunk_bytes.unwrap_or(default)
     }
 
     /// Rows above this are not worth a place in the row cache.
@@ -441,22 +294,21 @@ impl Options {
 
     pub(crate) fn open_files_limit(&self) -> u64 {
         let half = self.vfs.open_files_max().unwrap_or(u64::MAX) / 2;
-        self.open_files_max.unwrap_or(half.clamp(1, 8192))
+        self.advanced.open_files_max.unwrap_or(half.clamp(1, 8192))
     }
 
     /// The target for logs, unless their limits are fixed.
     pub(crate) fn log_space_amplification(&self) -> Option<f64> {
-        self.log_bytes_limits
-            .is_none()
-            .then_some(self.space_amplification)
+        let is_fixed = self.advanced.log_bytes_limits.is_some();
+        (!is_fixed).then_some(self.space_amplification)
     }
 
     /// The rows' share if it is fixed: given, or because there is nothing to share with.
     pub(crate) fn row_share(&self) -> Option<f64> {
-        match (self.row_cache, self.munks) {
+        match (self.advanced.row_cache, self.advanced.munks) {
             (false, _) => Some(0.0),
             (true, false) => Some(1.0),
-            (true, true) => self.row_cache_share,
+            (true, true) => self.advanced.row_cache_share,
         }
     }
 
@@ -472,16 +324,15 @@ impl Options {
             Writing::Gathered => eighth.max((self.memory_budget / 2).min(128 << 20)),
             Writing::Mapped | Writing::Written => eighth,
         };
-        let bytes = self
-            .commit_log_bytes
-            .unwrap_or(default.clamp(64 << 10, 256 << 20));
+        let default = default.clamp(64 << 10, 256 << 20);
+        let bytes = self.advanced.commit_log_bytes.unwrap_or(default);
         bytes.next_multiple_of(4096)
     }
 
     /// How records reach the commit log's file.
     pub(crate) fn commit_log_writing(&self) -> Writing {
         let sync = self.durability == Durability::Sync;
-        match self.commit_log_mapped.unwrap_or(!sync) {
+        match self.advanced.commit_log_mapped.unwrap_or(!sync) {
             true => Writing::Mapped,
             // Every write waits for the sync, so nothing needs to reach the file before.
             false if sync => Writing::Gathered,
@@ -491,13 +342,13 @@ impl Options {
 
     pub(crate) fn table_options(&self) -> TableOptions {
         TableOptions {
-            block_bytes: self.block_bytes,
+            block_bytes: self.advanced.block_bytes,
             restart_interval: 16,
             codec: match self.compression {
                 Compression::None => Codec::None,
                 Compression::Lz4 => Codec::Lz4,
             },
-            filter_bits_per_key: self.filter_bits_per_key,
+            filter_bits_per_key: self.advanced.filter_bits_per_key,
         }
     }
 }

@@ -8,7 +8,10 @@ const RING: u64 = 16 << 20;
 fn there_is_one_checkpoint_for_each_half_of_the_commit_log() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::new().memory_budget(64 << 20);
-    let db = options.commit_log_bytes(RING).open(dir.path()).unwrap();
+    let db = options
+        .advanced(|advanced| advanced.commit_log_bytes(RING))
+        .open(dir.path())
+        .unwrap();
     // One key: the deltas stay small, so that the log alone asks.
     let value = vec![b'v'; 1000];
     for _ in 0..100_000 {

@@ -15,9 +15,12 @@ fn options() -> Options {
     Options::new()
         .vfs(Arc::new(SimVfs::new(7)))
         .memory_budget(1 << 20)
-        .commit_log_bytes(64 << 10)
-        .chunk_bytes(1024)
-        .block_bytes(128)
+        .advanced(|advanced| {
+            advanced
+                .commit_log_bytes(64 << 10)
+                .chunk_bytes(1024)
+                .block_bytes(128)
+        })
         .workers(0)
 }
 
@@ -58,7 +61,10 @@ fn user_bytes(model: &Model) -> u64 {
 fn nothing_is_left_but_what_is_read() {
     for seed in 0..6 {
         let mut random = StdRng::seed_from_u64(seed);
-        let db = options().munks(seed % 2 == 0).open("/db").unwrap();
+        let db = options()
+            .advanced(|advanced| advanced.munks(seed % 2 == 0))
+            .open("/db")
+            .unwrap();
         let other = db.keyspace("other").unwrap();
         let (mut model, mut other_model) = (Model::new(), Model::new());
         work(&db, db.default_keyspace(), &mut model, &mut random, 1500);
@@ -112,7 +118,7 @@ fn what_a_snapshot_sees_stays_and_goes_with_it() {
 
 #[test]
 fn a_prefix_alone() {
-    let options = options().munks(false).chunk_bytes(4096);
+    let options = options().advanced(|advanced| advanced.munks(false).chunk_bytes(4096));
     let db = options.open("/db").unwrap();
     let mut model = Model::new();
     let mut random = StdRng::seed_from_u64(3);
@@ -166,7 +172,7 @@ fn while_others_write() {
     let dir = tempfile::tempdir().unwrap();
     let db = Options::new()
         .memory_budget(4 << 20)
-        .chunk_bytes(4096)
+        .advanced(|advanced| advanced.chunk_bytes(4096))
         .workers(2)
         .open(dir.path())
         .unwrap();

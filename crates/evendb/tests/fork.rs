@@ -77,8 +77,7 @@ impl Child {
 fn options() -> Options {
     Options::new()
         .memory_budget(4 << 20)
-        .chunk_bytes(4096)
-        .block_bytes(256)
+        .advanced(|advanced| advanced.chunk_bytes(4096).block_bytes(256))
         .stats_interval(std::time::Duration::ZERO)
 }
 

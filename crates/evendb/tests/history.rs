@@ -391,9 +391,12 @@ fn run(seed: u64, operations: usize, tune: impl FnOnce(Options) -> Options) -> e
     let options = Options::new()
         .vfs(Arc::new(vfs.clone()))
         .memory_budget(1 << 20)
-        .commit_log_bytes(64 << 10)
-        .chunk_bytes(8 << 10)
-        .block_bytes(512);
+        .advanced(|advanced| {
+            advanced
+                .commit_log_bytes(64 << 10)
+                .chunk_bytes(8 << 10)
+                .block_bytes(512)
+        });
     let options = tune(options);
     let db = options.clone().open("/db").expect("opens");
     let watch = Arc::new(Watch::default());
@@ -444,15 +447,19 @@ fn histories_are_linearizable() {
     let mut all = Vec::new();
     all.push(run(1, part, |options| options));
     all.push(run(2, part, |options| {
-        options.workers(2).commit_log_mapped(false)
+        options
+            .workers(2)
+            .advanced(|advanced| advanced.commit_log_mapped(false))
     }));
     all.push(run(3, part, |options| {
         options.durability(Durability::Relaxed)
     }));
     all.push(run(4, part, |options| {
-        options
-            .munks(false)
-            .log_search(LogSearch::Bloom { split_factor: 4 })
+        options.advanced(|advanced| {
+            advanced
+                .munks(false)
+                .log_search(LogSearch::Bloom { split_factor: 4 })
+        })
     }));
     all.push(run(5, part, |options| {
         options.workers(2).memory_budget(3 << 20)

@@ -1,5 +1,5 @@
 //! The order of the house: rooms that import downwards only, an engine that stays small, functions
-//! and files that fit the eye.
+//! and files that fit the eye, few options.
 //!
 //! The rooms and their order are declared in ARCHITECTURE.md, in the block that begins with
 //! "```rooms", top first: a room is a module of the crate's root, a file or a folder. A room may
@@ -16,6 +16,7 @@ use std::{fs, io};
 
 const ENGINE_FIELDS_MAX: usize = 12;
 const ENGINE_IMPL_FILES_MAX: usize = 2;
+const OPTIONS_SETTERS_MAX: usize = 12;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -283,4 +284,67 @@ fn the_engine_only_holds() {
         (1..=ENGINE_IMPL_FILES_MAX).contains(&with_impl.len()),
         "{with_impl:?}"
     );
+}
+
+/// The public functions in `impl` blocks of a type: the name of each, and the comments and attributes
+/// above it.
+fn public_functions(text: &str, of: &str) -> Vec<(String, String)> {
+    let begin = format!("\nimpl {of} {{\n");
+    let mut functions = Vec::new();
+    for block in text.split(&begin).skip(1) {
+        let mut above = String::new();
+        for line in block.lines().take_while(|&line| line != "}") {
+            let line = line.trim_start();
+            if let Some(function) = line.strip_prefix("pub fn ") {
+                functions.push((first_name(function).unwrap(), above.clone()));
+            }
+            match line.starts_with("///") || line.starts_with("#[") {
+                true => above.extend([line, "\n"]),
+                false => above.clear(),
+            }
+        }
+    }
+    functions
+}
+
+/// Those of all files, but for the functions that make the options and that open with them.
+fn options_setters(sources: &BTreeMap<String, String>) -> Vec<String> {
+    let functions = sources
+        .values()
+        .flat_map(|text| public_functions(text, "Options"));
+    let names = functions.map(|(name, _)| name);
+    names
+        .filter(|name| name != "new" && name != "open")
+        .collect()
+}
+
+#[test]
+fn a_user_sees_few_options() {
+    let mut sources = sources();
+    let setters = options_setters(&sources);
+    assert!(
+        (1..=OPTIONS_SETTERS_MAX).contains(&setters.len()),
+        "{} setters: {setters:?}",
+        setters.len()
+    );
+    // One more, in whatever file, is counted.
+    let planted = "\nimpl Options {\n    pub fn planted(self) -> Self {\n        self\n    }\n}\n";
+    sources.get_mut("fork.rs").unwrap().push_str(planted);
+    assert_eq!(options_setters(&sources).len(), setters.len() + 1);
+}
+
+#[test]
+fn every_advanced_setting_says_when_to_touch_it() {
+    let sources = sources();
+    let settings = public_functions(&sources["options/advanced.rs"], "Advanced");
+    let shown = settings
+        .iter()
+        .filter(|(_, above)| !above.contains("#[doc(hidden)]"));
+    let mut count = 0;
+    for (name, above) in shown {
+        assert!(above.contains("Touch it when"), "{name}: {above}");
+        assert!(above.contains("Default: "), "{name}: {above}");
+        count += 1;
+    }
+    assert!(count > 0, "no setting was found");
 }

@@ -12,7 +12,7 @@ const ALLOWANCE: u64 = 768 << 10;
 fn options() -> Options {
     Options::new()
         .memory_budget(BUDGET)
-        .chunk_bytes(32 << 10)
+        .advanced(|advanced| advanced.chunk_bytes(32 << 10))
         .workers(0)
 }
 
@@ -110,8 +110,7 @@ fn few_files_are_open_at_once() {
     let dir = tempfile::tempdir().unwrap();
     // No munks, so that gets read tables.
     let db = options()
-        .open_files_max(4)
-        .munks(false)
+        .advanced(|advanced| advanced.open_files_max(4).munks(false))
         .open(dir.path())
         .unwrap();
     let records = 20_000;
@@ -163,10 +162,13 @@ fn a_filter_stands_in_for_an_index() {
         let dir = tempfile::tempdir().unwrap();
         let db = Options::new()
             .memory_budget(2 << 20)
-            .chunk_bytes(256 << 10)
-            .log_bytes_limits(1 << 20, 1 << 20)
-            .log_search(search)
-            .munks(false)
+            .advanced(|advanced| {
+                advanced
+                    .chunk_bytes(256 << 10)
+                    .log_bytes_limits(1 << 20, 1 << 20)
+                    .log_search(search)
+                    .munks(false)
+            })
             .workers(0)
             .open(dir.path())
             .unwrap();
@@ -196,8 +198,8 @@ fn runs_of_a_log_are_merged() {
         // Logs that are never at their limit: only their runs are too many.
         let options = Options::new()
             .memory_budget(BUDGET)
-            .log_bytes_limits(1 << 30, 1 << 30);
-        options.munks(false).workers(0).open(dir.path()).unwrap()
+            .advanced(|advanced| advanced.log_bytes_limits(1 << 30, 1 << 30).munks(false));
+        options.workers(0).open(dir.path()).unwrap()
     };
     let mut db = open();
     let mut model = BTreeMap::new();

@@ -26,17 +26,20 @@ fn options(vfs: &SimVfs, seed: u64, durability: Durability, workers: usize) -> O
         _ => Compression::None,
     };
     Options::new()
-        .log_search(search)
         .compression(compression)
-        .filter_bits_per_key(random.random_range(0..2) * 10)
-        .munks(random.random_range(0..4) != 0)
-        .row_cache(random.random_range(0..4) != 0)
-        .commit_log_mapped(random.random_bool(0.5))
+        .advanced(|advanced| {
+            advanced
+                .log_search(search)
+                .filter_bits_per_key(random.random_range(0..2) * 10)
+                .munks(random.random_range(0..4) != 0)
+                .row_cache(random.random_range(0..4) != 0)
+                .commit_log_mapped(random.random_bool(0.5))
+                .commit_log_bytes(64 << 10)
+                .chunk_bytes(*[512, 2048, 8192].choose(&mut random).expect("not empty"))
+                .block_bytes(*[64, 256, 4096].choose(&mut random).expect("not empty"))
+        })
         .vfs(Arc::new(vfs.clone()))
         .memory_budget(1 << 20)
-        .commit_log_bytes(64 << 10)
-        .chunk_bytes(*[512, 2048, 8192].choose(&mut random).expect("not empty"))
-        .block_bytes(*[64, 256, 4096].choose(&mut random).expect("not empty"))
         .durability(durability)
         .workers(workers)
 }

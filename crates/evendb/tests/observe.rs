@@ -362,7 +362,7 @@ mod tracing_events {
             Options::new()
                 .vfs(Arc::new(vfs.clone()))
                 .memory_budget(1 << 20)
-                .chunk_bytes(1024)
+                .advanced(|advanced| advanced.chunk_bytes(1024))
                 .workers(0)
         };
         listening(&told, || {

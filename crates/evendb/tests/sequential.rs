@@ -8,7 +8,7 @@ fn open(workers: usize) -> Db {
     Options::new()
         .vfs(Arc::new(SimVfs::new(1)))
         .memory_budget(4 << 20)
-        .chunk_bytes(64 << 10)
+        .advanced(|advanced| advanced.chunk_bytes(64 << 10))
         .workers(workers)
         .open("/db")
         .expect("opens")

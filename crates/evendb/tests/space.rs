@@ -9,8 +9,7 @@ fn options(vfs: &SimVfs) -> Options {
         .vfs(Arc::new(vfs.clone()))
         .workers(0)
         .memory_budget(1 << 20)
-        .chunk_bytes(16 << 10)
-        .munks(false)
+        .advanced(|advanced| advanced.chunk_bytes(16 << 10).munks(false))
 }
 
 fn key(prefix: u8, number: u32) -> [u8; 5] {
@@ -180,7 +179,7 @@ fn an_idle_database_pays_garbage_below_its_budget() {
 #[test]
 fn fixed_limits_stay_when_idle() {
     let vfs = SimVfs::new(6);
-    let options = options(&vfs).log_bytes_limits(8 << 10, 8 << 10);
+    let options = options(&vfs).advanced(|advanced| advanced.log_bytes_limits(8 << 10, 8 << 10));
     let db = options.open("/db").unwrap();
     for number in 0..3 * RECORDS {
         let number = number * 2_477 % RECORDS;
@@ -194,8 +193,11 @@ fn fixed_limits_stay_when_idle() {
 fn the_log_container_shrinks() {
     let vfs = SimVfs::new(4);
     // One chunk with a log of many times its data.
-    let options = options(&vfs).memory_budget(16 << 20).chunk_bytes(64 << 20);
-    let options = options.log_bytes_limits(64 << 20, 64 << 20);
+    let options = options(&vfs).memory_budget(16 << 20).advanced(|advanced| {
+        advanced
+            .chunk_bytes(64 << 20)
+            .log_bytes_limits(64 << 20, 64 << 20)
+    });
     let db = options.open("/db").unwrap();
     // Other keys each time, out of order: overwritten ones would go when runs are merged.
     for round in 0..20 {

@@ -27,8 +27,11 @@ pub(crate) struct Caches {
 impl Caches {
     /// Empty ones.
     pub(crate) fn new(options: &Options, search_settings: SearchSettings) -> Caches {
-        let row_cache = options.row_cache.then(|| {
-            RowCache::with_policy((options.memory_budget / 10) as usize, options.row_policy)
+        let row_cache = options.advanced.row_cache.then(|| {
+            RowCache::with_policy(
+                (options.memory_budget / 10) as usize,
+                options.advanced.row_policy,
+            )
         });
         Caches {
             row_cache,

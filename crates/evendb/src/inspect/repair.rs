@@ -517,8 +517,7 @@ impl Repairer<'_, '_> {
             .durability(Durability::Relaxed)
             // A value may take a quarter of the budget.
             .memory_budget((256 << 20).max(greatest.saturating_mul(5)))
-            .munks(false)
-            .row_cache(false)
+            .advanced(|advanced| advanced.munks(false).row_cache(false))
             .open(into)
     }
 

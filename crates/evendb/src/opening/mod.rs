@@ -353,7 +353,7 @@ impl Opening {
         let usable = commit_log.as_ref().map_or(0, CommitLog::usable);
         let admission = Arc::new(Admission::new(usable, self.options.delta_bytes_max()));
         let search_settings = SearchSettings {
-            search: self.options.log_search,
+            search: self.options.advanced.log_search,
             log_bytes_max: self.options.chunk_bytes_max() / 5,
             ledger,
         };

@@ -251,8 +251,10 @@ mod tests {
     /// Many chunks on disk, each with garbage within its budget, and nothing owed.
     fn with_garbage(vfs: &SimVfs) -> Db {
         let options = Options::new().vfs(Arc::new(vfs.clone())).workers(0);
-        let options = options.memory_budget(1 << 20).chunk_bytes(16 << 10);
-        let db = options.munks(false).open("/db").unwrap();
+        let options = options
+            .memory_budget(1 << 20)
+            .advanced(|advanced| advanced.chunk_bytes(16 << 10).munks(false));
+        let db = options.open("/db").unwrap();
         put_some(&db, 1, 0);
         db.settle_debt().unwrap();
         put_some(&db, 5, 0);
@@ -338,8 +340,10 @@ mod tests {
         db.settle_debt().unwrap();
         db.close().unwrap();
         let options = Options::new().vfs(Arc::new(vfs.clone())).workers(0);
-        let options = options.memory_budget(1 << 20).chunk_bytes(16 << 10);
-        let db = options.munks(false).open("/db").unwrap();
+        let options = options
+            .memory_budget(1 << 20)
+            .advanced(|advanced| advanced.chunk_bytes(16 << 10).munks(false));
+        let db = options.open("/db").unwrap();
         assert_eq!(db.idle_pass().unwrap(), 0);
         put_some(&db, 40, 2);
         let put = u64::from(RECORDS / 40) * 120;

@@ -331,6 +331,7 @@ pub(crate) fn picker_limits(core: &Core, space: &Space) -> Limits {
     let chunk_bytes_max = core.options.chunk_bytes_max();
     let (cold, munk) = core
         .options
+        .advanced
         .log_bytes_limits
         .unwrap_or((chunk_bytes_max * 35 / 100, chunk_bytes_max * 2));
     Limits {
@@ -340,7 +341,7 @@ pub(crate) fn picker_limits(core: &Core, space: &Space) -> Limits {
         log_bytes_max_munk: munk,
         runs_max: memory_shares::log_runs_max(core),
         frozen_deltas_max: 1,
-        square_root: match core.options.log_bytes_limits {
+        square_root: match core.options.advanced.log_bytes_limits {
             Some(_) => None,
             None => space.log_budget(),
         },

@@ -246,7 +246,7 @@ pub(crate) fn munk_round(engine: &Engine) {
         .split
         .lock()
         .round(&sights, &counts, &edge, bytes_max);
-    let munks = match engine.core.options.munks {
+    let munks = match engine.core.options.advanced.munks {
         true => plan_munks(&plan.worths, bytes_max.saturating_sub(plan.row_bytes_max)),
         false => MunkPlan::default(),
     };

@@ -184,7 +184,9 @@ fn iterators_and_layouts() {
 
 /// The picker decides: chunks that grow are split, the munk policy loads and evicts.
 fn as_workers_do() {
-    let world = World::with_values_of(90, 6, |options| options.chunk_bytes(256));
+    let world = World::with_values_of(90, 6, |options| {
+        options.advanced(|advanced| advanced.chunk_bytes(256))
+    });
     world.put_rounds(&[0, 1, 2, 3, 4, 5], 1);
     world.checkpoint();
     let writer = world.spawn(|world| {

@@ -356,7 +356,7 @@ fn latched_by_a_worker() {
 fn own_threads() {
     let world = World::with_values_of(90, 3, |options| {
         options
-            .chunk_bytes(256)
+            .advanced(|advanced| advanced.chunk_bytes(256))
             .workers(1)
             .durability(Durability::Sync)
     });

@@ -45,10 +45,13 @@ pub(super) fn options(vfs: &SimVfs) -> Options {
     Options::new()
         .vfs(Arc::new(vfs.clone()))
         .memory_budget(1 << 20)
-        .commit_log_bytes(64 << 10)
-        .commit_log_mapped(false)
-        .chunk_bytes(2048)
-        .block_bytes(64)
+        .advanced(|advanced| {
+            advanced
+                .commit_log_bytes(64 << 10)
+                .commit_log_mapped(false)
+                .chunk_bytes(2048)
+                .block_bytes(64)
+        })
         .workers(0)
 }
 
@@ -105,9 +108,10 @@ impl World {
             options.plant = plant;
             let mut random = shuttle::rand::thread_rng();
             if random.gen_bool(0.25) {
-                options = options.log_search(LogSearch::Bloom { split_factor: 2 });
+                options = options
+                    .advanced(|advanced| advanced.log_search(LogSearch::Bloom { split_factor: 2 }));
             }
-            options.commit_log_mapped(random.gen_bool(0.25))
+            options.advanced(|advanced| advanced.commit_log_mapped(random.gen_bool(0.25)))
         });
         for key in 0..keys {
             world.put(key);

@@ -33,8 +33,11 @@ const RUNS: [&[Step]; 4] = [
 fn options(vfs: &SimVfs, level: Durability, plant: Plant, mapped: bool) -> Options {
     let mut options = Options::new()
         .memory_budget(1 << 20)
-        .commit_log_bytes(64 << 10)
-        .commit_log_mapped(mapped)
+        .advanced(|advanced| {
+            advanced
+                .commit_log_bytes(64 << 10)
+                .commit_log_mapped(mapped)
+        })
         .durability(level)
         .workers(0)
         .vfs(Arc::new(vfs.clone()));

@@ -136,8 +136,10 @@ fn a_checkpoint_comes_when_it_is_due() {
 #[test]
 fn idle_work_is_done_and_ends() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options::new().memory_budget(1 << 20).munks(false);
-    let db = options.chunk_bytes(16 << 10).open(dir.path()).unwrap();
+    let options = Options::new()
+        .memory_budget(1 << 20)
+        .advanced(|advanced| advanced.munks(false).chunk_bytes(16 << 10));
+    let db = options.open(dir.path()).unwrap();
     for every in [1, 5] {
         for number in (0..4_000).step_by(every) {
             db.put(format!("{number:05}"), [1; 100]).unwrap();

@@ -20,9 +20,12 @@ pub const LEVELS: [Durability; 3] = [Durability::Relaxed, Durability::Process, D
 pub fn tiny(level: Durability, workers: usize) -> Options {
     Options::new()
         .memory_budget(1 << 20)
-        .commit_log_bytes(64 << 10)
-        .chunk_bytes(2048)
-        .block_bytes(256)
+        .advanced(|advanced| {
+            advanced
+                .commit_log_bytes(64 << 10)
+                .chunk_bytes(2048)
+                .block_bytes(256)
+        })
         .durability(level)
         .workers(workers)
 }
@@ -33,13 +36,16 @@ pub fn on_sim(vfs: &SimVfs, level: Durability, workers: usize) -> Options {
 
 /// The same with options that may differ from one life of a database to the next.
 pub fn varied(vfs: &SimVfs, level: Durability, variant: u64) -> Options {
-    let options = on_sim(vfs, level, 0).commit_log_mapped(!variant.is_multiple_of(3));
+    let options = on_sim(vfs, level, 0)
+        .advanced(|advanced| advanced.commit_log_mapped(!variant.is_multiple_of(3)));
     match scramble(variant) % 6 {
-        0 => options.munks(false),
-        1 => options.row_cache(false).compression(Compression::Lz4),
-        2 => options.log_search(LogSearch::Bloom { split_factor: 4 }),
-        3 => options.chunk_bytes(1024).filter_bits_per_key(10),
-        4 => options.chunk_bytes(4096),
+        0 => options.advanced(|advanced| advanced.munks(false)),
+        1 => options
+            .advanced(|advanced| advanced.row_cache(false))
+            .compression(Compression::Lz4),
+        2 => options.advanced(|advanced| advanced.log_search(LogSearch::Bloom { split_factor: 4 })),
+        3 => options.advanced(|advanced| advanced.chunk_bytes(1024).filter_bits_per_key(10)),
+        4 => options.advanced(|advanced| advanced.chunk_bytes(4096)),
         _ => options,
     }
 }

@@ -99,7 +99,7 @@ fn records_behind_a_failed_sync_are_not_called_durable_again() {
             Options::new()
                 .vfs(Arc::new(vfs.clone()))
                 .memory_budget(1 << 20)
-                .commit_log_bytes(64 << 10)
+                .advanced(|advanced| advanced.commit_log_bytes(64 << 10))
                 .durability(level)
                 .workers(0)
         };

@@ -114,7 +114,7 @@ fn fill_and_empty(dir: &Path, level: Durability, place: &str) {
     let path = dir.join("db");
     let open = || {
         common::tiny(level, 1)
-            .chunk_bytes(32 << 10)
+            .advanced(|advanced| advanced.chunk_bytes(32 << 10))
             .open(&path)
             .expect("opens")
     };

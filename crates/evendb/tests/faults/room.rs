@@ -137,7 +137,7 @@ fn what_is_let_in_has_room_for_its_edits() {
 
 /// Chunks of several pages: what is deleted of a page gives nothing back.
 fn on_full(vfs: &SimVfs, level: Durability) -> evendb::Options {
-    common::on_sim(vfs, level, 0).chunk_bytes(32 << 10)
+    common::on_sim(vfs, level, 0).advanced(|advanced| advanced.chunk_bytes(32 << 10))
 }
 
 /// Keys in an order that makes tables of their own, not runs that join the base.
@@ -394,7 +394,7 @@ fn holes_of_the_logs_are_used_after_opening_on_a_full_disk() {
         let vfs = SimVfs::new(1);
         // Munks are off: then only the log is written, and its runs are merged away.
         let open = |vfs: &SimVfs| {
-            let options = on_full(vfs, level).munks(false);
+            let options = on_full(vfs, level).advanced(|advanced| advanced.munks(false));
             options.open(common::DIR).expect("opens")
         };
         let db = open(&vfs);
@@ -451,8 +451,7 @@ fn a_merge_of_runs_without_room_does_not_latch() {
         let vfs = SimVfs::new(at);
         // Logs that are never at their limit: only their runs are too many.
         let options = on_full(&vfs, Durability::Process)
-            .log_bytes_limits(1 << 30, 1 << 30)
-            .munks(false);
+            .advanced(|advanced| advanced.log_bytes_limits(1 << 30, 1 << 30).munks(false));
         let db = options.open(common::DIR).expect("opens");
         db.put("before", "value").expect("puts");
         db.flush().expect("lays the ballast down");

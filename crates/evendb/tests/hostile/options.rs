@@ -1,13 +1,17 @@
 //! Options that make no sense, and modes of opening.
 
 use crate::{kind_of, small};
-use evendb::{ErrorKind, LogSearch};
+use evendb::{Advanced, ErrorKind, LogSearch, Options};
 use std::time::Duration;
+
+fn with(set: impl FnOnce(Advanced) -> Advanced) -> Options {
+    small().advanced(set)
+}
 
 #[test]
 fn absurd_options_are_refused_by_name_and_limit() {
     let day = Duration::from_secs(86_400);
-    let bloom = |split_factor| small().log_search(LogSearch::Bloom { split_factor });
+    let bloom = |split_factor| with(|given| given.log_search(LogSearch::Bloom { split_factor }));
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let files = files.current.expect("a limit of open files");
     let many = usize::MAX;
@@ -36,22 +40,44 @@ fn absurd_options_are_refused_by_name_and_limit() {
         ("workers", "256", small().workers(257)),
         ("workers", "256", small().workers(100_000)),
         ("workers", "256", small().workers(many)),
-        ("chunk_bytes", "256", small().chunk_bytes(0)),
-        ("chunk_bytes", "256", small().chunk_bytes(255)),
+        ("chunk_bytes", "256", with(|given| given.chunk_bytes(0))),
+        ("chunk_bytes", "256", with(|given| given.chunk_bytes(255))),
+        // A second call goes on from the first.
+        (
+            "chunk_bytes",
+            "256",
+            with(|given| given.chunk_bytes(0)).advanced(|given| given.munks(false)),
+        ),
         (
             "chunk_bytes",
             "1073741824",
-            small().chunk_bytes((1 << 30) + 1),
+            with(|given| given.chunk_bytes((1 << 30) + 1)),
         ),
-        ("chunk_bytes", "1073741824", small().chunk_bytes(u64::MAX)),
-        ("block_bytes", "64", small().block_bytes(0)),
-        ("block_bytes", "1048576", small().block_bytes((1 << 20) + 1)),
-        ("block_bytes", "1048576", small().block_bytes(many)),
-        ("filter_bits_per_key", "64", small().filter_bits_per_key(65)),
+        (
+            "chunk_bytes",
+            "1073741824",
+            with(|given| given.chunk_bytes(u64::MAX)),
+        ),
+        ("block_bytes", "64", with(|given| given.block_bytes(0))),
+        (
+            "block_bytes",
+            "1048576",
+            with(|given| given.block_bytes((1 << 20) + 1)),
+        ),
+        (
+            "block_bytes",
+            "1048576",
+            with(|given| given.block_bytes(many)),
+        ),
         (
             "filter_bits_per_key",
             "64",
-            small().filter_bits_per_key(u32::MAX),
+            with(|given| given.filter_bits_per_key(65)),
+        ),
+        (
+            "filter_bits_per_key",
+            "64",
+            with(|given| given.filter_bits_per_key(u32::MAX)),
         ),
         ("split_factor", "1024", bloom(0)),
         ("split_factor", "1024", bloom(1025)),
@@ -59,22 +85,22 @@ fn absurd_options_are_refused_by_name_and_limit() {
         (
             "log_bytes_limits",
             "256",
-            small().log_bytes_limits(0, 1 << 20),
+            with(|given| given.log_bytes_limits(0, 1 << 20)),
         ),
         (
             "log_bytes_limits",
             "256",
-            small().log_bytes_limits(1 << 20, 0),
+            with(|given| given.log_bytes_limits(1 << 20, 0)),
         ),
         (
             "log_bytes_limits",
             "1099511627776",
-            small().log_bytes_limits(1 << 20, 1 << 60),
+            with(|given| given.log_bytes_limits(1 << 20, 1 << 60)),
         ),
         (
             "log_bytes_limits",
             "1099511627776",
-            small().log_bytes_limits(u64::MAX, 1 << 20),
+            with(|given| given.log_bytes_limits(u64::MAX, 1 << 20)),
         ),
         (
             "space_amplification",
@@ -99,31 +125,43 @@ fn absurd_options_are_refused_by_name_and_limit() {
         (
             "row_cache_share",
             "1",
-            small().row_cache_share(Some(f64::NAN)),
+            with(|given| given.row_cache_share(Some(f64::NAN))),
         ),
-        ("row_cache_share", "1", small().row_cache_share(Some(1.5))),
-        ("row_cache_share", "0", small().row_cache_share(Some(-0.1))),
-        ("commit_log_bytes", "65536", small().commit_log_bytes(0)),
+        (
+            "row_cache_share",
+            "1",
+            with(|given| given.row_cache_share(Some(1.5))),
+        ),
+        (
+            "row_cache_share",
+            "0",
+            with(|given| given.row_cache_share(Some(-0.1))),
+        ),
+        (
+            "commit_log_bytes",
+            "65536",
+            with(|given| given.commit_log_bytes(0)),
+        ),
         (
             "commit_log_bytes",
             "1099511627776",
-            small().commit_log_bytes(1 << 60),
+            with(|given| given.commit_log_bytes(1 << 60)),
         ),
         (
             "commit_log_bytes",
             "1099511627776",
-            small().commit_log_bytes(u64::MAX),
+            with(|given| given.commit_log_bytes(u64::MAX)),
         ),
-        ("open_files_max", "1", small().open_files_max(0)),
+        ("open_files_max", "1", with(|given| given.open_files_max(0))),
         (
             "open_files_max",
             &files.to_string(),
-            small().open_files_max(files + 1),
+            with(|given| given.open_files_max(files + 1)),
         ),
         (
             "open_files_max",
             &files.to_string(),
-            small().open_files_max(u64::MAX),
+            with(|given| given.open_files_max(u64::MAX)),
         ),
         (
             "stats_interval",
@@ -166,24 +204,36 @@ fn absurd_options_are_refused_by_name_and_limit() {
         ("memory_budget", small().memory_budget(1 << 20)),
         ("memory_budget", small().memory_budget(64 << 20)),
         ("workers", small().workers(256)),
-        ("chunk_bytes", small().chunk_bytes(256)),
-        ("chunk_bytes", small().chunk_bytes(1 << 30)),
-        ("block_bytes", small().block_bytes(64)),
-        ("block_bytes", small().block_bytes(1 << 20)),
-        ("filter_bits_per_key", small().filter_bits_per_key(64)),
+        ("chunk_bytes", with(|given| given.chunk_bytes(256))),
+        ("chunk_bytes", with(|given| given.chunk_bytes(1 << 30))),
+        ("block_bytes", with(|given| given.block_bytes(64))),
+        ("block_bytes", with(|given| given.block_bytes(1 << 20))),
+        (
+            "filter_bits_per_key",
+            with(|given| given.filter_bits_per_key(64)),
+        ),
         ("split_factor", bloom(1)),
         ("split_factor", bloom(1024)),
-        ("log_bytes_limits", small().log_bytes_limits(256, 256)),
         (
             "log_bytes_limits",
-            small().log_bytes_limits(1 << 40, 1 << 40),
+            with(|given| given.log_bytes_limits(256, 256)),
+        ),
+        (
+            "log_bytes_limits",
+            with(|given| given.log_bytes_limits(1 << 40, 1 << 40)),
         ),
         ("space_amplification", small().space_amplification(1.01)),
         ("space_amplification", small().space_amplification(10.0)),
-        ("row_cache_share", small().row_cache_share(Some(0.0))),
-        ("row_cache_share", small().row_cache_share(Some(1.0))),
-        ("open_files_max", small().open_files_max(1)),
-        ("open_files_max", small().open_files_max(files)),
+        (
+            "row_cache_share",
+            with(|given| given.row_cache_share(Some(0.0))),
+        ),
+        (
+            "row_cache_share",
+            with(|given| given.row_cache_share(Some(1.0))),
+        ),
+        ("open_files_max", with(|given| given.open_files_max(1))),
+        ("open_files_max", with(|given| given.open_files_max(files))),
         (
             "stats_interval",
             small().stats_interval(Duration::from_millis(1)),

@@ -73,8 +73,7 @@ fn an_iterator_after_an_error() {
     let vfs = SimVfs::new(1);
     let options = || {
         on_sim(&vfs, Durability::Process, 0)
-            .munks(false)
-            .row_cache(false)
+            .advanced(|advanced| advanced.munks(false).row_cache(false))
     };
     let db = options().open(DIR).expect("opens");
     for number in 0..2000 {

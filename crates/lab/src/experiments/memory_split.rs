@@ -117,7 +117,7 @@ impl Arguments {
     fn open(&self, directory: &Path, share: Option<f64>) -> Result<EvenDbStore, Failure> {
         let options = Options::new()
             .memory_budget(self.sizes().1)
-            .row_cache_share(share);
+            .advanced(|advanced| advanced.row_cache_share(share));
         Ok(EvenDbStore::open(directory, options, "")?)
     }
 

@@ -40,7 +40,12 @@ pub fn run(settings: &PartsSettings, report: &mut dyn FnMut(&PartRow)) -> Result
     }
     database.close()?;
     if settings.wants(LOAD) {
-        measure_loads(settings, &directory, &options().munks(false), report)?;
+        measure_loads(
+            settings,
+            &directory,
+            &options().advanced(|advanced| advanced.munks(false)),
+            report,
+        )?;
     }
     Ok(())
 }

@@ -61,10 +61,11 @@ impl Opener for EvenDbOpener {
         variant: Variant,
     ) -> StoreResult<Box<dyn Store>> {
         let options = match variant {
-            Variant::LogBytes(bytes) => options(settings).log_bytes_limits(bytes, 10 * bytes),
-            Variant::BloomSplit(split_factor) => {
-                options(settings).log_search(LogSearch::Bloom { split_factor })
+            Variant::LogBytes(bytes) => {
+                options(settings).advanced(|advanced| advanced.log_bytes_limits(bytes, 10 * bytes))
             }
+            Variant::BloomSplit(split_factor) => options(settings)
+                .advanced(|advanced| advanced.log_search(LogSearch::Bloom { split_factor })),
         };
         let store = EvenDbStore::open(directory, options, &variant.to_string())?;
         Ok(Box::new(store))

@@ -1,0 +1,248 @@
+//! What few users ever set: sizes that follow from the memory budget, and choices between ways of
+//! working that experiments compare.
+
+use super::{refuse, within};
+use crate::error::Result;
+
+/// How a get finds a record in the log of a chunk that is not in RAM.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogSearch {
+    /// An index of all log records in RAM, about 10 bytes each: one block read per hit.
+    Index,
+    /// The paper's partitioned Bloom filter: the log in `split_factor` sections, each with a
+    /// filter; a section that may hold the key is searched.
+    Bloom {
+        /// Number of sections, from 1 to 1,024; the paper's default is 16.
+        split_factor: usize,
+    },
+}
+
+impl LogSearch {
+    /// The paper's partitioned Bloom filter with its default split factor of 16.
+    pub const fn bloom() -> LogSearch {
+        LogSearch::Bloom { split_factor: 16 }
+    }
+}
+
+/// How rows are chosen to leave the row cache. Decision 0006 compares the two. No user should have to
+/// choose, so this is public for experiments only and has no place in the documentation.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum RowPolicy {
+    /// A small queue on probation, a main queue, and the hashes of what left the small one.
+    #[default]
+    S3Fifo,
+    /// The paper's: a queue of three tables; a row that is read moves to the first; when that is
+    /// full, the last is dropped whole, under its lock.
+    ThreeTables,
+}
+
+/// Settings that nearly every database leaves alone, given through
+/// [`Options::advanced`](crate::Options::advanced). Each setter says when to touch it.
+///
+/// Each default follows from the memory budget, or is what measured best. Two settings come from the
+/// paper and are there so that its experiments can be repeated: [`log_search`](Self::log_search) and
+/// [`log_bytes_limits`](Self::log_bytes_limits).
+///
+/// All of them may differ from one opening to the next, except
+/// [`commit_log_bytes`](Self::commit_log_bytes), which is fixed when the log is made. Sizes are checked
+/// by [`Options::open`](crate::Options::open), which refuses what is outside of its limits with
+/// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument).
+#[derive(Clone, Debug)]
+pub struct Advanced {
+    pub(crate) chunk_bytes: Option<u64>,
+    pub(crate) filter_bits_per_key: u32,
+    pub(crate) log_search: LogSearch,
+    pub(crate) log_bytes_limits: Option<(u64, u64)>,
+    pub(crate) munks: bool,
+    pub(crate) row_cache: bool,
+    pub(crate) row_cache_share: Option<f64>,
+    pub(crate) row_policy: RowPolicy,
+    pub(crate) block_bytes: usize,
+    pub(crate) commit_log_bytes: Option<u64>,
+    pub(crate) commit_log_mapped: Option<bool>,
+    pub(crate) open_files_max: Option<u64>,
+}
+
+impl Advanced {
+    pub(super) fn new() -> Advanced {
+        Advanced {
+            chunk_bytes: None,
+            filter_bits_per_key: 0,
+            log_search: LogSearch::Index,
+            log_bytes_limits: None,
+            munks: true,
+            row_cache: true,
+            row_cache_share: None,
+            row_policy: RowPolicy::default(),
+            block_bytes: 4096,
+            commit_log_bytes: None,
+            commit_log_mapped: None,
+            open_files_max: None,
+        }
+    }
+
+    /// Greatest size of a chunk's live data in bytes, from 256 to 1 GiB. Default: a 64th of the memory
+    /// budget, for small budgets a 16th up to 4 MiB; at least 64 KiB and at most 10 MiB (the paper's
+    /// limit).
+    ///
+    /// Touch it when experiments with your own load ask for it. Smaller chunks keep less cold data in RAM
+    /// beside the hot; larger ones cost less memory for their structure.
+    pub fn chunk_bytes(mut self, bytes: u64) -> Self {
+        self.chunk_bytes = Some(bytes);
+        self
+    }
+
+    /// Bits per key of each SSTable's filter for absent keys, at most 64. Default: 0, which means no
+    /// filter. SSTables that exist keep theirs until they are rewritten.
+    ///
+    /// Touch it when many gets ask for keys that are not there, and those keys lie in chunks that are not in
+    /// RAM: 10 bits answer about 99 of 100 such gets without reading a block. The filters take memory that
+    /// munks and rows could have.
+    pub fn filter_bits_per_key(mut self, bits: u32) -> Self {
+        self.filter_bits_per_key = bits;
+        self
+    }
+
+    /// How records are found in the logs of chunks that are not in RAM. Default: [`LogSearch::Index`].
+    ///
+    /// Touch it when you repeat the paper's experiments, and hardly ever else: the index reads one block
+    /// where the filters read several.
+    pub fn log_search(mut self, search: LogSearch) -> Self {
+        self.log_search = search;
+        self
+    }
+
+    /// Fixed limits of a chunk's log in bytes, without and with a munk, from 256 bytes to 1 TiB each.
+    /// Default: none; each log has a share of what
+    /// [`Options::space_amplification`](crate::Options::space_amplification) allows for all, and with
+    /// fixed limits that option has no effect.
+    ///
+    /// Touch it when you repeat the paper's experiments (2 MiB and 20 MiB), and hardly ever else:
+    /// `space_amplification` trades the same space for fewer writes, and gives it to the chunks that use it.
+    pub fn log_bytes_limits(mut self, without_munk: u64, with_munk: u64) -> Self {
+        self.log_bytes_limits = Some((without_munk, with_munk));
+        self
+    }
+
+    /// Whether hot chunks are kept in RAM (munks). Default: yes.
+    ///
+    /// Touch it when you measure what munks bring, or for a tool that reads or writes everything once and
+    /// closes the database.
+    pub fn munks(mut self, yes: bool) -> Self {
+        self.munks = yes;
+        self
+    }
+
+    /// Whether hot rows of chunks without a munk are kept in RAM. Default: yes.
+    ///
+    /// Touch it when you measure what the row cache brings, or for a tool that reads everything once. Its
+    /// memory goes to munks by itself where rows are not worth it.
+    pub fn row_cache(mut self, yes: bool) -> Self {
+        self.row_cache = yes;
+        self
+    }
+
+    /// The share, 0 to 1, of the memory for munks and rows that rows have. Default: `None`; the share
+    /// follows the workload: what a byte more would bring is measured on both sides, and memory moves
+    /// to where it brings more, within seconds of many gets. Rows have besides what munks leave. A fixed
+    /// share is not exceeded, whatever lies idle.
+    ///
+    /// Touch it when you compare fixed shares with the one that follows the workload. It is for
+    /// experiments.
+    pub fn row_cache_share(mut self, share: Option<f64>) -> Self {
+        self.row_cache_share = share;
+        self
+    }
+
+    /// How rows are chosen to leave the row cache; for experiments only.
+    #[doc(hidden)]
+    pub fn row_policy(mut self, policy: RowPolicy) -> Self {
+        self.row_policy = policy;
+        self
+    }
+
+    /// Target size of an SSTable block in bytes, from 64 to 1 MiB. Default: 4,096. A get that goes to disk
+    /// reads one block. SSTables that exist keep their blocks until they are rewritten.
+    ///
+    /// Touch it when values are compressed and small, where blocks of 8 to 16 KiB compress better; each
+    /// get from disk then reads and unpacks more.
+    pub fn block_bytes(mut self, bytes: usize) -> Self {
+        self.block_bytes = bytes;
+        self
+    }
+
+    /// Greatest size of the commit log in bytes, from 64 KiB to 1 TiB, fixed when the log is made: with the
+    /// database, or at its first opening above [`Durability::Relaxed`]. The log grows up to that as it is
+    /// needed (more than 256 MiB are taken at once). Default: an eighth of the memory budget, but at most
+    /// 256 MiB; at [`Durability::Sync`], where it takes no memory, half of the budget up to 128 MiB, if
+    /// that is more.
+    ///
+    /// Touch it when a database must open faster after a crash (a smaller log is replayed sooner), or when
+    /// few keys are written over and over at [`Durability::Sync`] (a larger log writes fewer of their
+    /// versions to the chunks).
+    ///
+    /// [`Durability::Relaxed`]: crate::Durability::Relaxed
+    /// [`Durability::Sync`]: crate::Durability::Sync
+    pub fn commit_log_bytes(mut self, bytes: u64) -> Self {
+        self.commit_log_bytes = Some(bytes);
+        self
+    }
+
+    /// Whether the commit log is written through a mapping or by system calls. Default: mapped at
+    /// [`Durability::Process`], where a put then makes no system call, unless puts are few or a sync was
+    /// just made; not at [`Durability::Sync`], where the thread that syncs writes for all that
+    /// wait, and a mapped page takes longer to sync.
+    ///
+    /// Touch it when the file system handles writable mappings badly (some network and user-space file
+    /// systems do): `false` makes a system call in each put, and the promise is the same.
+    ///
+    /// [`Durability::Process`]: crate::Durability::Process
+    /// [`Durability::Sync`]: crate::Durability::Sync
+    pub fn commit_log_mapped(mut self, yes: bool) -> Self {
+        self.commit_log_mapped = Some(yes);
+        self
+    }
+
+    /// SSTables that are kept open at once; others are opened when they are read. At least 1, and at most
+    /// what the process may have open; all other files of the process count there too. Default: half of
+    /// that, at most 8,192.
+    ///
+    /// Touch it when one process opens many databases, or needs many files and sockets for itself. Raising
+    /// the limit of the process is better where that is possible.
+    pub fn open_files_max(mut self, files: u64) -> Self {
+        self.open_files_max = Some(files);
+        self
+    }
+
+    /// Refuses what no database can work with, naming the limit. `files_max` is how many files the process
+    /// may have open.
+    pub(super) fn check(&self, files_max: Option<u64>) -> Result<()> {
+        within("block_bytes", self.block_bytes as u64, (64, 1 << 20))?;
+        let filter_bits = u64::from(self.filter_bits_per_key);
+        within("filter_bits_per_key", filter_bits, (0, 64))?;
+        if let Some(bytes) = self.chunk_bytes {
+            within("chunk_bytes", bytes, (256, 1 << 30))?;
+        }
+        if let LogSearch::Bloom { split_factor } = self.log_search {
+            within("split_factor", split_factor as u64, (1, 1024))?;
+        }
+        if let Some((without_munk, with_munk)) = self.log_bytes_limits {
+            within("log_bytes_limits", without_munk, (256, 1 << 40))?;
+            within("log_bytes_limits", with_munk, (256, 1 << 40))?;
+        }
+        if let Some(bytes) = self.commit_log_bytes {
+            within("commit_log_bytes", bytes, (64 << 10, 1 << 40))?;
+        }
+        if let Some(files) = self.open_files_max {
+            // More than the process may have open would fail when it is read, not here.
+            within("open_files_max", files, (1, files_max.unwrap_or(u64::MAX)))?;
+        }
+        match self.row_cache_share {
+            Some(share) if !(0.0..=1.0).contains(&share) => {
+                refuse("row_cache_share", &share, &0, &1)
+            }
+            _ => Ok(()),
+        }
+    }
+}
