@@ -52,7 +52,7 @@ pub(crate) struct Admission {
     metadata_nanos: AtomicU64,
     /// When puts may go on that pay for there being little room.
     schedule: pace::Schedule,
-    queue: Mutex<Queue>,
+    queue: Mutex<TicketQueue>,
     changed: Condvar,
     /// Waits for room, the queue included.
     pub(crate) room: Waits,
@@ -61,7 +61,7 @@ pub(crate) struct Admission {
     /// Delays because reorganisation is behind.
     pub(crate) debt: Waits,
     #[cfg(test)]
-    plant: Plant,
+    plant: AdmissionPlant,
 }
 
 /// The most that debt slows puts down: a tenth of a microsecond per byte and thread.
@@ -70,7 +70,7 @@ const DEBT_PRESSURE_MAX: u64 = 120;
 /// Faults that the models must notice.
 #[cfg(test)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Plant {
+pub(crate) enum AdmissionPlant {
     #[default]
     Nothing,
     /// Who gives room back looks for waiters before it is back.
@@ -81,7 +81,7 @@ pub(crate) enum Plant {
 
 /// Tickets of the requests that wait: those from `served` on. Who finds its own passed was dismissed.
 #[derive(Default)]
-struct Queue {
+struct TicketQueue {
     next: u64,
     served: u64,
 }
@@ -166,10 +166,10 @@ impl Admission {
             room: Waits::default(),
             pace: Waits::default(),
             debt: Waits::default(),
-            queue: Mutex::new(Queue::default()),
+            queue: Mutex::new(TicketQueue::default()),
             changed: Condvar::new(),
             #[cfg(test)]
-            plant: Plant::Nothing,
+            plant: AdmissionPlant::Nothing,
         }
     }
 
@@ -319,7 +319,7 @@ impl Admission {
         let mut queue = self.queue.lock();
         queue.served = queue.next;
         #[cfg(test)]
-        if self.plant == Plant::DismissInSilence {
+        if self.plant == AdmissionPlant::DismissInSilence {
             return;
         }
         self.changed.notify_all();
@@ -473,7 +473,7 @@ impl Admission {
     #[inline]
     fn look_early(&self) -> Option<usize> {
         #[cfg(test)]
-        if self.plant == Plant::LookBeforeRelease {
+        if self.plant == AdmissionPlant::LookBeforeRelease {
             return Some(self.waiters.load(Ordering::Relaxed));
         }
         None

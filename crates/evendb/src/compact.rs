@@ -46,13 +46,13 @@ pub struct Compaction {
 }
 
 /// Keys of a keyspace from `low` to below `high`.
-pub(crate) struct Span {
+pub(crate) struct KeySpan {
     pub(crate) keyspace: Arc<KeyspaceState>,
     pub(crate) low: Vec<u8>,
     pub(crate) high: Option<Vec<u8>>,
 }
 
-impl Span {
+impl KeySpan {
     fn is_empty(&self) -> bool {
         self.high.as_ref().is_some_and(|high| *high <= self.low)
     }
@@ -66,12 +66,12 @@ impl Span {
 /// Compacts every keyspace.
 pub(crate) fn compact_all(engine: &Engine) -> Result<Compaction> {
     engine.core.health.check_writable()?;
-    let whole = |keyspace| Span {
+    let whole = |keyspace| KeySpan {
         keyspace,
         low: Vec::new(),
         high: None,
     };
-    let spans: Vec<Span> = engine.catalog.keyspaces().into_iter().map(whole).collect();
+    let spans: Vec<KeySpan> = engine.catalog.keyspaces().into_iter().map(whole).collect();
     let done = compact(engine, &spans)?;
     engine.disk.shrinks_at_end.store(true, Ordering::Relaxed);
     Ok(done)
@@ -79,7 +79,7 @@ pub(crate) fn compact_all(engine: &Engine) -> Result<Compaction> {
 
 /// Compacts the chunks of the spans. A chunk that cannot be read does not keep the others from
 /// it; the first such error is returned in the end.
-pub(crate) fn compact(engine: &Engine, spans: &[Span]) -> Result<Compaction> {
+pub(crate) fn compact(engine: &Engine, spans: &[KeySpan]) -> Result<Compaction> {
     engine.core.health.check_writable()?;
     let job = trace::job!("compact");
     let started = Instant::now();
@@ -220,7 +220,7 @@ fn can_shrink(core: &Core, chunk: &Chunk, view: &View) -> Result<bool> {
 }
 
 /// Bytes in tables of the spans' chunks, each once however many chunks share it.
-fn bytes_of(spans: &[Span]) -> u64 {
+fn bytes_of(spans: &[KeySpan]) -> u64 {
     let mut tables: HashMap<TableId, u64> = HashMap::new();
     for span in spans.iter().filter(|span| !span.is_empty()) {
         let index = span.keyspace.index.load_full();

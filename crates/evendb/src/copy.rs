@@ -35,7 +35,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::{CONTAINER, CURRENT, LOCK, UNFINISHED_COPY, is_own_name};
 use crate::funk::tables::{TableHandle, table_path};
 use crate::manifest::edit::Place;
-use crate::manifest::state::State;
+use crate::manifest::state::ManifestState;
 use crate::manifest::writer::Manifest;
 use crate::sync::Arc;
 use evendb_storage::vfs::{File, LockGuard, Vfs, WriteBehind, read_exact_at};
@@ -86,8 +86,8 @@ impl Db {
 }
 
 /// What is copied: the structure at one moment, and what keeps its tables from being deleted.
-struct Moment {
-    state: State,
+struct CopyMoment {
+    state: ManifestState,
     tables: Vec<Arc<TableHandle>>,
 }
 
@@ -129,7 +129,7 @@ fn copy_to(engine: &Engine, dir: &Path) -> Result<CheckpointSummary> {
 }
 
 /// Step 2.
-fn take_moment(engine: &Engine) -> Result<Moment> {
+fn take_moment(engine: &Engine) -> Result<CopyMoment> {
     let _no_other_checkpoint = engine.flow.checkpoint_mutex.lock();
     checkpoint::checkpoint_locked(engine)?;
     engine.disk.manifest().with_state(|state| {
@@ -143,7 +143,7 @@ fn take_moment(engine: &Engine) -> Result<Moment> {
                 })?);
             }
         }
-        Ok(Moment {
+        Ok(CopyMoment {
             state: state.clone(),
             tables: tables.into_values().collect(),
         })
@@ -155,9 +155,9 @@ fn fill(
     core: &Core,
     disk: &Disk,
     target: &Target<'_>,
-    moment: Moment,
+    moment: CopyMoment,
 ) -> Result<CheckpointSummary> {
-    let Moment { mut state, tables } = moment;
+    let CopyMoment { mut state, tables } = moment;
     let mut summary = CheckpointSummary::default();
     let mut may_link = true;
     for table in &tables {

@@ -15,18 +15,18 @@ use crate::sync::atomic::Ordering;
 
 /// Parts of the budget that do not depend on what the database holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct MemoryLimits {
     budget: u64,
     ring: u64,
     deltas: u64,
     reserve: u64,
 }
 
-impl Limits {
+impl MemoryLimits {
     /// For these options, with a mapped commit log of `ring` bytes (0: there is none).
-    pub(crate) fn of(options: &Options, ring: u64) -> Limits {
+    pub(crate) fn of(options: &Options, ring: u64) -> MemoryLimits {
         let budget = options.memory_budget;
-        Limits {
+        MemoryLimits {
             budget,
             ring,
             deltas: options.delta_bytes_max(),
@@ -72,12 +72,12 @@ pub(crate) enum LogReaders {
     Scans,
 }
 
-fn limits(core: &Core, log: &Log) -> Limits {
+fn limits(core: &Core, log: &Log) -> MemoryLimits {
     let ring = match (&log.commit_log, core.options.commit_log_writing()) {
         (Some(_), Writing::Mapped) => log.ring_bytes,
         _ => 0,
     };
-    Limits::of(&core.options, ring)
+    MemoryLimits::of(&core.options, ring)
 }
 
 /// What munks and rows may take together now: the budget without all that is charged for other
@@ -209,7 +209,7 @@ mod tests {
             (65536, 10, 256, 8192, 4096, 17664),
         ] {
             let options = Options::new().memory_budget(budget << 20);
-            let limits = Limits::of(&options, options.ring_bytes());
+            let limits = MemoryLimits::of(&options, options.ring_bytes());
             assert_eq!(mib(options.chunk_bytes_max()), chunk);
             assert_eq!(mib(limits.ring), ring);
             assert_eq!(mib(limits.deltas), deltas);

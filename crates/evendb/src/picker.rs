@@ -68,7 +68,7 @@ pub(crate) struct LogBudget {
 
 /// Thresholds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct PickerLimits {
     /// Live data above which a chunk is split.
     pub(crate) chunk_bytes_max: u64,
     /// Data above which a chunk with garbage is rebalanced.
@@ -87,10 +87,10 @@ pub(crate) struct Limits {
     pub(crate) merge_bytes: u64,
 }
 
-impl Default for Limits {
+impl Default for PickerLimits {
     fn default() -> Self {
         const MB: u64 = 1 << 20;
-        Limits {
+        PickerLimits {
             chunk_bytes_max: 10 * MB,
             rebalance_bytes: 7 * MB,
             log_bytes_max_cold: 2 * MB,
@@ -153,12 +153,12 @@ pub(crate) struct Picked {
 }
 
 /// Decides for one chunk.
-pub(crate) fn pick(stats: &ChunkStats, limits: &Limits) -> Picked {
+pub(crate) fn pick(stats: &ChunkStats, limits: &PickerLimits) -> Picked {
     let (decision, reason) = decide(stats, limits);
     Picked { decision, reason }
 }
 
-fn decide(stats: &ChunkStats, limits: &Limits) -> (Decision, Reason) {
+fn decide(stats: &ChunkStats, limits: &PickerLimits) -> (Decision, Reason) {
     if stats.has_munk && stats.frozen_deltas >= limits.frozen_deltas_max.max(1) {
         return (Decision::Absorb, Reason::FrozenDeltas);
     }
@@ -203,7 +203,7 @@ fn mostly_deleted(stats: &ChunkStats) -> bool {
 }
 
 /// Why a chunk that was not loaded in order should be rewritten for its size or its log.
-fn rebalance_reason(stats: &ChunkStats, limits: &Limits) -> Option<Reason> {
+fn rebalance_reason(stats: &ChunkStats, limits: &PickerLimits) -> Option<Reason> {
     let dead_bytes = stats.data_bytes.saturating_sub(stats.live_bytes_estimate);
     // Without a munk a smaller log already counts: gets and loads read it. With one, the log only
     // takes room, and its limit is the bound.
@@ -222,7 +222,7 @@ fn rebalance_reason(stats: &ChunkStats, limits: &Limits) -> Option<Reason> {
 }
 
 /// Log limit of a chunk: fixed, or by the square-root rule within bounds.
-pub(crate) fn log_bytes_max(stats: &ChunkStats, limits: &Limits) -> u64 {
+pub(crate) fn log_bytes_max(stats: &ChunkStats, limits: &PickerLimits) -> u64 {
     let fixed = if stats.has_munk {
         limits.log_bytes_max_munk
     } else {
@@ -314,7 +314,7 @@ mod tests {
     fn picked(change: impl FnOnce(&mut ChunkStats)) -> (Decision, Reason) {
         let mut stats = fine();
         change(&mut stats);
-        let picked = pick(&stats, &Limits::default());
+        let picked = pick(&stats, &PickerLimits::default());
         (picked.decision, picked.reason)
     }
 
@@ -434,9 +434,9 @@ mod tests {
             total_bytes: 8 * MB,
             sum_sqrt,
         });
-        let limits = Limits {
+        let limits = PickerLimits {
             square_root,
-            ..Limits::default()
+            ..PickerLimits::default()
         };
         let each: Vec<u64> = chunks
             .iter()
@@ -447,7 +447,10 @@ mod tests {
         }
         chunks[0].log_bytes = MB + 2;
         assert_eq!(pick(&chunks[0], &limits).reason, Reason::LogBytes);
-        assert_eq!(pick(&chunks[0], &Limits::default()).reason, Reason::Fine);
+        assert_eq!(
+            pick(&chunks[0], &PickerLimits::default()).reason,
+            Reason::Fine
+        );
         // Bounds: 1/16 and 4 times the fixed limit, and no number at all.
         let limit = |rate| {
             log_bytes_max(
@@ -464,7 +467,7 @@ mod tests {
             total_bytes: MB,
             sum_sqrt: 0.0,
         };
-        let limits = Limits {
+        let limits = PickerLimits {
             square_root: Some(nothing),
             ..limits
         };
@@ -536,9 +539,9 @@ mod tests {
             (stats.data_bytes, stats.update_rate) = (live + log, rate);
             stats.has_munk = has_munk;
             let sum_sqrt = log_weight(&stats) + others;
-            let with = |total_bytes| Limits {
+            let with = |total_bytes| PickerLimits {
                 square_root: Some(LogBudget { total_bytes, sum_sqrt }),
-                ..Limits::default()
+                ..PickerLimits::default()
             };
             let limits = with(total);
             if pick(&stats, &limits).decision == Decision::RebalanceFunk {
@@ -557,7 +560,7 @@ mod tests {
             stats.live_bytes_estimate = live;
             stats.data_bytes = live + dead;
             stats.log_bytes = log.min(stats.data_bytes);
-            let limits = Limits::default();
+            let limits = PickerLimits::default();
             match pick(&stats, &limits).decision {
                 Decision::Split => {
                     let half = ChunkStats {

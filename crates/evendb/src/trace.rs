@@ -49,16 +49,16 @@ impl Stopwatch {
 }
 
 /// A piece of work under way: its span is entered until this is dropped.
-pub(crate) struct Job {
+pub(crate) struct JobSpan {
     #[cfg(feature = "tracing")]
     _span: tracing::span::EnteredSpan,
     watch: Stopwatch,
 }
 
-impl Job {
+impl JobSpan {
     #[cfg(feature = "tracing")]
-    pub(crate) fn begin(span: tracing::Span) -> Job {
-        Job {
+    pub(crate) fn begin(span: tracing::Span) -> JobSpan {
+        JobSpan {
             _span: span.entered(),
             watch: Stopwatch::start(),
         }
@@ -66,8 +66,8 @@ impl Job {
 
     #[cfg(not(feature = "tracing"))]
     #[inline]
-    pub(crate) fn begin() -> Job {
-        Job {
+    pub(crate) fn begin() -> JobSpan {
+        JobSpan {
             watch: Stopwatch::start(),
         }
     }
@@ -79,11 +79,11 @@ impl Job {
     }
 }
 
-/// Begins a [`Job`]: `job!("rewrite", chunk = id)`.
+/// Begins a [`JobSpan`]: `job!("rewrite", chunk = id)`.
 #[cfg(feature = "tracing")]
 macro_rules! job {
     ($name:literal $(, $field:ident = $value:expr)* $(,)?) => {
-        $crate::trace::Job::begin(::tracing::span!(
+        $crate::trace::JobSpan::begin(::tracing::span!(
             target: "evendb", ::tracing::Level::DEBUG, $name $(, $field = $value)*
         ))
     };
@@ -96,7 +96,7 @@ macro_rules! job {
         if false {
             $(let _ = &$value;)*
         }
-        $crate::trace::Job::begin()
+        $crate::trace::JobSpan::begin()
     }};
 }
 

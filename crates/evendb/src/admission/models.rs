@@ -30,7 +30,7 @@ fn check_within(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 }
 
 /// `threads` requests that exclude each other, each given back by its thread.
-fn take_turns(plant: Plant, threads: usize) {
+fn take_turns(plant: AdmissionPlant, threads: usize) {
     let admission = Arc::new(Admission {
         plant,
         ..Admission::new(0, 8)
@@ -57,17 +57,20 @@ fn take_turns(plant: Plant, threads: usize) {
 
 #[test]
 fn loom_l9_two_take_turns() {
-    check(|| take_turns(Plant::Nothing, 2));
+    check(|| take_turns(AdmissionPlant::Nothing, 2));
 }
 
 #[test]
 fn loom_l9_three_take_turns() {
-    check(|| take_turns(Plant::Nothing, 3));
+    check(|| take_turns(AdmissionPlant::Nothing, 3));
 }
 
 #[test]
 fn loom_l9_a_lost_wake_up_is_caught() {
-    assert!(deadlocks(|| take_turns(Plant::LookBeforeRelease, 2)));
+    assert!(deadlocks(|| take_turns(
+        AdmissionPlant::LookBeforeRelease,
+        2
+    )));
 }
 
 #[test]
@@ -112,7 +115,7 @@ fn loom_l9_cancel_wakes_all() {
 
 /// Two wait for room that does not come, or comes in this moment; who is asked for relief finds
 /// the disk full and dismisses all that wait.
-fn dismissed(plant: Plant, room_comes: bool) {
+fn dismissed(plant: AdmissionPlant, room_comes: bool) {
     let admission = Arc::new(Admission {
         plant,
         ..Admission::new(0, 8)
@@ -142,17 +145,20 @@ fn dismissed(plant: Plant, room_comes: bool) {
 
 #[test]
 fn loom_l9_who_is_dismissed_does_not_wait() {
-    check(|| dismissed(Plant::Nothing, false));
+    check(|| dismissed(AdmissionPlant::Nothing, false));
 }
 
 #[test]
 fn loom_l9_dismissing_and_room_that_comes() {
-    check_within(2, || dismissed(Plant::Nothing, true));
+    check_within(2, || dismissed(AdmissionPlant::Nothing, true));
 }
 
 #[test]
 fn loom_l9_dismissing_in_silence_is_caught() {
-    assert!(deadlocks(|| dismissed(Plant::DismissInSilence, false)));
+    assert!(deadlocks(|| dismissed(
+        AdmissionPlant::DismissInSilence,
+        false
+    )));
 }
 
 /// The checkpoint is another thread's, and finds the disk full at any moment after it was asked.

@@ -2,7 +2,7 @@
 
 use crate::api::snapshot::Snapshot;
 use crate::catalog::KeyspaceState;
-use crate::compact::{self, Compaction, Span};
+use crate::compact::{self, Compaction, KeySpan};
 use crate::engine::handle::Handle;
 use crate::error::Result;
 use crate::op::{Op, check_limits, memory_bytes};
@@ -199,7 +199,7 @@ impl Keyspace {
     fn compact_between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Result<Compaction> {
         self.handle.engine.core.health.check_writable()?;
         self.state.check_readable_at(Version::MAX)?;
-        let span = Span {
+        let span = KeySpan {
             keyspace: self.state.clone(),
             low,
             high,

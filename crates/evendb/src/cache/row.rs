@@ -267,7 +267,7 @@ type Build = BuildHasherDefault<Unhashed>;
 /// until it is its turn there, and only then is the slot free for another row.
 struct Shard {
     places: HashMap<u64, u32, Build>,
-    slots: Vec<Slot>,
+    slots: Vec<RowSlot>,
     free: Vec<u32>,
     queues: Queues,
     bytes: usize,
@@ -276,7 +276,7 @@ struct Shard {
     misses: u64,
 }
 
-struct Slot {
+struct RowSlot {
     place: u64,
     keyspace: u32,
     reads: u8,
@@ -418,7 +418,7 @@ impl Shard {
                 *head
             }
         };
-        let slot = Slot {
+        let slot = RowSlot {
             place,
             keyspace,
             reads: 0,
@@ -627,7 +627,7 @@ mod tests {
                 .filter(|slot| slot.row.is_some())
                 .collect();
             assert_eq!(rows.len(), self.places.len());
-            let bytes = |slot: &&Slot| slot.row.as_ref().map_or(0, Row::bytes);
+            let bytes = |slot: &&RowSlot| slot.row.as_ref().map_or(0, Row::bytes);
             assert_eq!(rows.iter().map(bytes).sum::<usize>(), self.bytes);
             assert!(self.memory() <= self.bytes_max);
             let counted = |queue: u8| {

@@ -245,8 +245,8 @@ impl Split {
     /// What each chunk's munk is worth; see the module.
     fn worths(&self, chunks: &[ChunkSight], rows: &RowCounts) -> Vec<ChunkWorth> {
         let theta = self.edge.hits / self.edge_bytes(rows);
-        let mut munks = Sums::default();
-        let mut others = Sums::default();
+        let mut munks = WorthSums::default();
+        let mut others = WorthSums::default();
         for chunk in chunks {
             let sums = match chunk.munk_bytes {
                 0 => &mut others,
@@ -362,7 +362,7 @@ impl Split {
 
 /// Decayed counts of several chunks.
 #[derive(Default)]
-struct Sums {
+struct WorthSums {
     chunks: f32,
     gets: f32,
     samples: f32,
@@ -370,7 +370,7 @@ struct Sums {
     residence: f32,
 }
 
-impl Sums {
+impl WorthSums {
     fn add(&mut self, chunk: &ChunkSight) {
         self.chunks += 1.0;
         self.gets += chunk.gets;

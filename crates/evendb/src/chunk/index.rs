@@ -45,7 +45,7 @@ struct Leaf<C> {
 
 /// Where an entry is: leaf, and place in the leaf.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct EntryPlace {
     leaf: usize,
     entry: usize,
 }
@@ -95,7 +95,7 @@ impl<C> Index<C> {
 
     /// The chunk with the least low key above `low`, and that key.
     pub(crate) fn next(&self, low: &[u8]) -> Option<(&[u8], &Arc<C>)> {
-        let Place { leaf, entry } = self.place(low);
+        let EntryPlace { leaf, entry } = self.place(low);
         if entry + 1 < self.leaves[leaf].chunks.len() {
             return Some(self.leaves[leaf].at(entry + 1));
         }
@@ -174,14 +174,14 @@ impl<C> Index<C> {
     }
 
     #[inline]
-    fn place(&self, key: &[u8]) -> Place {
+    fn place(&self, key: &[u8]) -> EntryPlace {
         let leaf = self.keys.find(key);
         // The key is at or above the leaf's low key, so its place in the leaf exists.
         let entry = self.leaves[leaf].keys.find(key);
-        Place { leaf, entry }
+        EntryPlace { leaf, entry }
     }
 
-    fn at(&self, place: Place) -> (&[u8], &Arc<C>) {
+    fn at(&self, place: EntryPlace) -> (&[u8], &Arc<C>) {
         self.leaves[place.leaf].at(place.entry)
     }
 }

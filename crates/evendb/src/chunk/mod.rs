@@ -125,7 +125,7 @@ pub(crate) struct View {
 }
 
 /// What the latch guards.
-pub(crate) struct Writer {
+pub(crate) struct ChunkWriter {
     /// The view's active delta.
     pub(crate) active: Arc<ChargedDelta>,
     /// The chunk is in the dirty queue for the active delta's checkpoint.
@@ -211,7 +211,7 @@ pub(crate) struct Chunk {
     pub(crate) keyspace: KeyspaceId,
     pub(crate) range: KeyRange,
     pub(crate) view: ArcCell<View>,
-    pub(crate) latch: Mutex<Writer>,
+    pub(crate) latch: Mutex<ChunkWriter>,
     token: AtomicBool,
     /// Reads of its funk failed; its jobs stop until the database is reopened.
     pub(crate) damaged: AtomicBool,
@@ -242,7 +242,7 @@ impl Chunk {
         ledger: Ledger,
     ) -> Chunk {
         let bytes = CHUNK_BYTES + 4 * range.low.len();
-        let writer = Writer {
+        let writer = ChunkWriter {
             active: view.active.clone(),
             queued: false,
             retired: false,
@@ -289,7 +289,12 @@ impl Chunk {
 
     /// Freezes the active delta: a new view with a fresh active delta of `checkpoint`, the old one
     /// first among the frozen unless it is empty. The caller holds the latch.
-    pub(crate) fn freeze(&self, writer: &mut Writer, checkpoint: u64, admission: &Arc<Admission>) {
+    pub(crate) fn freeze(
+        &self,
+        writer: &mut ChunkWriter,
+        checkpoint: u64,
+        admission: &Arc<Admission>,
+    ) {
         let mut view = (*self.view.load_full()).clone();
         let old = std::mem::replace(&mut view.active, ChargedDelta::new(checkpoint, admission));
         writer.active = view.active.clone();

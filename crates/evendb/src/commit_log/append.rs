@@ -4,7 +4,7 @@ use super::flush::{SyncedFirst, Syncing};
 use super::mapped_pages::Tending;
 use super::record::{ALIGN, HEADER_BYTES, Header, HeaderKind, payload_checksum, record_bytes};
 use super::room::record_bytes_max_of;
-use super::{CAPACITY_MIN, CAPACITY_UNIT, Lsn, Plant};
+use super::{CAPACITY_MIN, CAPACITY_UNIT, LogPlant, Lsn};
 use crate::options::Writing;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
@@ -55,7 +55,7 @@ pub(crate) struct CommitLog {
     /// What is remembered of looking after the ring while nobody does.
     pub(super) tended: Mutex<Option<Tending>>,
     #[cfg(test)]
-    pub(super) plant: Plant,
+    pub(super) plant: LogPlant,
 }
 
 /// What the ring latch guards, besides moving the head.
@@ -187,7 +187,7 @@ impl CommitLog {
             grower: Mutex::new(None),
             tended: Mutex::new(None),
             #[cfg(test)]
-            plant: Plant::Nothing,
+            plant: LogPlant::Nothing,
         })
     }
 
@@ -238,7 +238,7 @@ impl CommitLog {
             end - tail <= self.capacity,
             "admission keeps the head within the ring"
         );
-        if self.is_planted(Plant::EarlyHead) {
+        if self.is_planted(LogPlant::EarlyHead) {
             self.head.store(end, Ordering::Release);
         }
         if start != head {
@@ -401,7 +401,7 @@ impl CommitLog {
 
     /// Whether a fault is switched on: never outside of tests.
     #[inline]
-    pub(super) fn is_planted(&self, plant: Plant) -> bool {
+    pub(super) fn is_planted(&self, plant: LogPlant) -> bool {
         #[cfg(test)]
         return self.plant == plant;
         #[cfg(not(test))]
@@ -412,7 +412,7 @@ impl CommitLog {
     }
 
     #[cfg(all(test, evendb_loom))]
-    pub(super) fn planted(mut self, plant: Plant) -> CommitLog {
+    pub(super) fn planted(mut self, plant: LogPlant) -> CommitLog {
         self.plant = plant;
         self
     }

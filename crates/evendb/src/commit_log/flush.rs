@@ -27,7 +27,7 @@
 
 use super::append::{CommitLog, Gathered};
 use super::blocks::Blocks;
-use super::{Lsn, Plant};
+use super::{LogPlant, Lsn};
 use crate::options::Writing;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Mutex, thread, wake_all};
@@ -94,15 +94,15 @@ struct Leader {
 
 /// A failure that many hear of.
 #[derive(Debug)]
-struct Shared(Arc<Error>);
+struct SharedError(Arc<Error>);
 
-impl std::fmt::Display for Shared {
+impl std::fmt::Display for SharedError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl std::error::Error for Shared {
+impl std::error::Error for SharedError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&*self.0)
     }
@@ -200,7 +200,7 @@ impl CommitLog {
             synced: None,
             unwinding: true,
         };
-        if self.is_planted(Plant::LeaderDies) {
+        if self.is_planted(LogPlant::LeaderDies) {
             return;
         }
         self.form_group(leader.sync_time);
@@ -312,7 +312,7 @@ impl CommitLog {
         state.writers = members + 1 + state.waiting[place(state.group + 1)];
         state.leading = false;
         // The next leader first: the disk rests.
-        if !self.is_planted(Plant::NoHandOver) {
+        if !self.is_planted(LogPlant::NoHandOver) {
             self.pass_on(&state);
         }
         let has_ended = state.error.is_some();
@@ -395,19 +395,19 @@ impl CommitLog {
             ErrorKind::Unsupported => io::ErrorKind::Unsupported,
             _ => io::ErrorKind::Other,
         };
-        let source = io::Error::new(kind, Shared(Arc::clone(error)));
+        let source = io::Error::new(kind, SharedError(Arc::clone(error)));
         Error::io(self.file.path(), "use the commit log", source)
     }
 
     fn plant_ack(&self, result: io::Result<()>) -> io::Result<()> {
-        match self.is_planted(Plant::AckAfterFailedSync) {
+        match self.is_planted(LogPlant::AckAfterFailedSync) {
             true => Ok(()),
             false => result,
         }
     }
 
     fn plant_late_target(&self, target: u64) -> u64 {
-        if !self.is_planted(Plant::LateTarget) {
+        if !self.is_planted(LogPlant::LateTarget) {
             return target;
         }
         thread::yield_now();

@@ -2,7 +2,7 @@
 //! change of format.
 
 use super::record::{HEADER_BYTES, Header, HeaderKind, payload_checksum, verifies};
-use super::recover::{Found, RingReader};
+use super::recover::{FoundInRing, RingReader};
 use super::test_file::TestFile;
 use super::*;
 use crate::golden_text::{bytes_of, kept_file};
@@ -198,7 +198,7 @@ fn the_commit_log_of_the_kept_database() {
     let file = TestFile::of(bytes.clone());
     let mut reader = RingReader::new(&file, bytes.len() as u64, Lsn(0));
     let (mut at, mut ops, mut extents) = (0, 0, 0);
-    while let Found::Whole(header, payload) = reader.read(Lsn(at), &segment).expect("reads") {
+    while let FoundInRing::Whole(header, payload) = reader.read(Lsn(at), &segment).expect("reads") {
         let start = at as usize;
         let end = start + HEADER_BYTES;
         assert_eq!(header.encode(KEPT_SEED), bytes[start..end], "at {at}");

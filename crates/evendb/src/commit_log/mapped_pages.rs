@@ -245,22 +245,22 @@ mod tests {
     const CAPACITY: u64 = 32 << 20;
 
     /// A log that somebody appends to all the time, and its time.
-    struct Run {
+    struct AppendedLog {
         file: TestFile,
         log: CommitLog,
         tending: Tending,
         now: Instant,
     }
 
-    impl Run {
-        fn new() -> Run {
+    impl AppendedLog {
+        fn new() -> AppendedLog {
             let file = TestFile::new(CAPACITY);
             let shared: Arc<dyn evendb_storage::vfs::File> = Arc::new(file.clone());
             let start = Lsn(CAPACITY * 5);
             let writing = Writing::Mapped;
             let log = CommitLog::start(shared, CAPACITY, writing, 1, 1, start, start).unwrap();
             let tending = log.tending(Instant::now());
-            Run {
+            AppendedLog {
                 file,
                 log,
                 tending,
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_visit_finds_little_and_is_waited_for_again() {
-        let mut run = Run::new();
+        let mut run = AppendedLog::new();
         assert_eq!(run.run(seconds(28), 20 << 20), 0);
         // From the lead on: one lap at once, and then what is appended.
         let written = run.run(seconds(3), 20 << 20);
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_kernel_that_does_not_come_is_not_waited_for() {
-        let mut run = Run::new();
+        let mut run = AppendedLog::new();
         assert!(run.run(seconds(80), 1 << 20) > 0);
         assert_eq!(run.tending.missed, MISSED_MAX);
         assert_eq!(run.run(seconds(80), 1 << 20), 0);
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn an_early_visit_counts() {
-        let mut run = Run::new();
+        let mut run = AppendedLog::new();
         run.run(seconds(10), 2 << 20);
         run.visit();
         assert_eq!(run.run(seconds(28), 2 << 20), 0);
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_log_that_is_slow_is_written() {
-        let mut run = Run::new();
+        let mut run = AppendedLog::new();
         assert_eq!(run.run(seconds(100), 100 << 10), 0);
         run.visit();
         run.file.0.lock().copies = 0;
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn what_is_left_of_a_burst_is_written_back() {
-        let mut run = Run::new();
+        let mut run = AppendedLog::new();
         run.run(seconds(2), 30 << 20);
         assert_eq!(run.run(seconds(25), 0), 0);
         let written = run.run(seconds(8), 0);
@@ -382,14 +382,14 @@ mod tests {
 
     #[test]
     fn a_log_that_is_fast_is_left_to_the_kernel() {
-        let mut run = Run::new();
+        let mut run = AppendedLog::new();
         run.run(seconds(28), 2 << 20);
         assert!(run.run(seconds(3), 200 << 20) <= 2 * PIECE_BYTES);
     }
 
     #[test]
     fn a_sync_is_no_visit_and_nothing_is_touched_after_it() {
-        let mut run = Run::new();
+        let mut run = AppendedLog::new();
         run.run(seconds(20), 2 << 20);
         run.log.append(Version(1), &[b"to be synced"]).unwrap();
         run.log.flush().unwrap();

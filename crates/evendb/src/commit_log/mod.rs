@@ -56,7 +56,7 @@ pub(crate) fn record_bytes_max(capacity: u64) -> u64 {
 
 /// Faults that the models must notice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Plant {
+pub(crate) enum LogPlant {
     #[default]
     Nothing,
     /// P11: a failed sync counts as done.

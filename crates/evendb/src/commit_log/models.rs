@@ -53,7 +53,7 @@ fn synced_end(file: &TestFile) -> Lsn {
     .unwrap()
 }
 
-fn open(file: &TestFile, writing: Writing, plant: Plant) -> Arc<CommitLog> {
+fn open(file: &TestFile, writing: Writing, plant: LogPlant) -> Arc<CommitLog> {
     let shared: Arc<dyn File> = Arc::new(file.clone());
     let log = CommitLog::start(shared, CAPACITY_MIN, writing, 1, SEED, Lsn(0), Lsn(0)).unwrap();
     Arc::new(log.planted(plant))
@@ -73,7 +73,7 @@ fn append_one(log: &CommitLog, file: &TestFile, version: u64) -> bool {
 }
 
 /// Three appenders that wait: one leads, and the lead goes on to who came too late for its sync.
-fn append_and_wait(writing: Writing, plant: Plant, fail_sync: bool) {
+fn append_and_wait(writing: Writing, plant: LogPlant, fail_sync: bool) {
     let file = TestFile::new(CAPACITY_MIN);
     file.0.lock().fail_sync = fail_sync;
     let log = open(&file, writing, plant);
@@ -86,7 +86,7 @@ fn append_and_wait(writing: Writing, plant: Plant, fail_sync: bool) {
     for other in others {
         assert_eq!(other.join().unwrap(), acknowledged);
     }
-    let fails = fail_sync || plant == Plant::LeaderDies;
+    let fails = fail_sync || plant == LogPlant::LeaderDies;
     assert_eq!(acknowledged, !fails, "{LOST}");
     if fails {
         assert_eq!(log.durable(), Lsn(0), "durable after a failure");
@@ -100,27 +100,27 @@ fn append_and_wait(writing: Writing, plant: Plant, fail_sync: bool) {
 #[test]
 fn loom_l5_what_is_acknowledged_is_on_disk() {
     for writing in [Writing::Mapped, Writing::Gathered] {
-        check(move || append_and_wait(writing, Plant::Nothing, false));
+        check(move || append_and_wait(writing, LogPlant::Nothing, false));
     }
 }
 
 #[test]
 fn loom_l5_a_failed_sync_wakes_all_with_an_error() {
     for writing in [Writing::Mapped, Writing::Gathered] {
-        check(move || append_and_wait(writing, Plant::Nothing, true));
+        check(move || append_and_wait(writing, LogPlant::Nothing, true));
     }
 }
 
 #[test]
 fn loom_l5_a_leader_that_dies_wakes_all_with_an_error() {
-    check(|| append_and_wait(Writing::Gathered, Plant::LeaderDies, false));
+    check(|| append_and_wait(Writing::Gathered, LogPlant::LeaderDies, false));
 }
 
 #[test]
 fn loom_l5_p11_ack_after_a_failed_sync_is_caught() {
     assert!(loses(|| append_and_wait(
         Writing::Mapped,
-        Plant::AckAfterFailedSync,
+        LogPlant::AckAfterFailedSync,
         true
     )));
 }
@@ -130,7 +130,7 @@ fn loom_l5_a_target_taken_after_the_sync_is_caught() {
     for writing in [Writing::Mapped, Writing::Gathered] {
         assert!(loses(move || append_and_wait(
             writing,
-            Plant::LateTarget,
+            LogPlant::LateTarget,
             false
         )));
     }
@@ -139,14 +139,14 @@ fn loom_l5_a_target_taken_after_the_sync_is_caught() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_l5_a_leader_that_hands_nothing_over_is_caught() {
-    check(|| append_and_wait(Writing::Mapped, Plant::NoHandOver, false));
+    check(|| append_and_wait(Writing::Mapped, LogPlant::NoHandOver, false));
 }
 
 /// Two appenders that wait beside a failure from elsewhere: they return, and once the failure is
 /// there nothing becomes durable any more.
 fn latch_while_waiting(writing: Writing) {
     let file = TestFile::new(CAPACITY_MIN);
-    let log = open(&file, writing, Plant::Nothing);
+    let log = open(&file, writing, LogPlant::Nothing);
     let other = {
         let (log, file) = (Arc::clone(&log), file.clone());
         thread::spawn(move || append_one(&log, &file, 1))
@@ -178,7 +178,7 @@ fn loom_l5_the_latch_wakes_all() {
 /// whoever still syncs has stopped when `close` returns.
 fn checkpoint_and_close_while_waiting() {
     let file = TestFile::new(CAPACITY_MIN);
-    let log = open(&file, Writing::Gathered, Plant::Nothing);
+    let log = open(&file, Writing::Gathered, LogPlant::Nothing);
     let ends = [1, 2].map(|version| log.append(Version(version), &[b"payload"]).unwrap());
     let waiters = ends.map(|end| {
         let log = Arc::clone(&log);
@@ -199,7 +199,7 @@ fn loom_l5_a_checkpoint_and_the_end_beside_waiters() {
 }
 
 /// A flush while another thread appends: the head covers complete records only.
-fn flush_while_appending(writing: Writing, plant: Plant) {
+fn flush_while_appending(writing: Writing, plant: LogPlant) {
     let file = TestFile::new(CAPACITY_MIN);
     let log = open(&file, writing, plant);
     // The spawned thread flushes: loom explores more schedules of that one.
@@ -217,7 +217,7 @@ fn flush_while_appending(writing: Writing, plant: Plant) {
 #[test]
 fn loom_l5_head_follows_the_copy() {
     for writing in [Writing::Mapped, Writing::Gathered] {
-        check(move || flush_while_appending(writing, Plant::Nothing));
+        check(move || flush_while_appending(writing, LogPlant::Nothing));
     }
 }
 
@@ -225,6 +225,6 @@ fn loom_l5_head_follows_the_copy() {
 fn loom_l5_early_head_is_caught() {
     assert!(loses(|| flush_while_appending(
         Writing::Mapped,
-        Plant::EarlyHead
+        LogPlant::EarlyHead
     )));
 }

@@ -69,7 +69,7 @@ fn recover_segment(
         let Some(start) = reader.skip_short_rest(at) else {
             break;
         };
-        let Found::Whole(header, payload) = reader.read(start, segment)? else {
+        let FoundInRing::Whole(header, payload) = reader.read(start, segment)? else {
             break;
         };
         let end = Lsn(start.0 + header.total_bytes());
@@ -85,7 +85,7 @@ fn recover_segment(
 }
 
 /// What lies at a place of the ring.
-pub(super) enum Found<'a> {
+pub(super) enum FoundInRing<'a> {
     /// Nothing that was written for this place.
     Nothing,
     /// A header that verifies, and a payload that does not.
@@ -147,31 +147,31 @@ impl<'a> RingReader<'a> {
     }
 
     /// What was written at `at` by this life.
-    pub(super) fn read(&mut self, at: Lsn, segment: &Segment) -> Result<Found<'_>> {
+    pub(super) fn read(&mut self, at: Lsn, segment: &Segment) -> Result<FoundInRing<'_>> {
         let room = self
             .rest_of_lap(at)
             .min(self.limit.saturating_sub(at.0))
             .min(self.capacity);
         if room < HEADER_BYTES as u64 {
-            return Ok(Found::Nothing);
+            return Ok(FoundInRing::Nothing);
         }
         let offset = at.0 % self.capacity;
         let header = self.bytes(offset, HEADER_BYTES)?.first_chunk();
         let Some(header) = header.and_then(|bytes| verified(bytes, at, segment)) else {
-            return Ok(Found::Nothing);
+            return Ok(FoundInRing::Nothing);
         };
         if header.total_bytes() > room {
-            return Ok(Found::Nothing);
+            return Ok(FoundInRing::Nothing);
         }
         if header.kind == HeaderKind::Filler {
-            return Ok(Found::Whole(header, &[]));
+            return Ok(FoundInRing::Whole(header, &[]));
         }
         let whole = self.bytes(offset, HEADER_BYTES + header.payload_len as usize)?;
         let payload = whole.get(HEADER_BYTES..).unwrap_or_default();
         Ok(
             match payload_checksum(segment.seed, &[payload]) == header.payload_checksum {
-                true => Found::Whole(header, payload),
-                false => Found::Stump(header),
+                true => FoundInRing::Whole(header, payload),
+                false => FoundInRing::Stump(header),
             },
         )
     }

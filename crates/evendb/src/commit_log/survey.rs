@@ -18,7 +18,7 @@
 //! follows, a damaged record and one that a crash cut short look alike.
 
 use super::record::{ALIGN, Header, HeaderKind, LogRecord};
-use super::recover::{Found, RingReader, Segment};
+use super::recover::{FoundInRing, RingReader, Segment};
 use super::{CAPACITY_UNIT, Lsn};
 use evendb_storage::vfs::File;
 use evendb_storage::{Error, Result, Version};
@@ -196,7 +196,7 @@ impl Surveyor<'_> {
             let Some(start) = self.reader.skip_short_rest(self.at) else {
                 break;
             };
-            let Found::Whole(header, payload) = self.reader.read(start, segment)? else {
+            let FoundInRing::Whole(header, payload) = self.reader.read(start, segment)? else {
                 break;
             };
             let end = Lsn(start.0 + header.total_bytes());
@@ -224,7 +224,7 @@ impl Surveyor<'_> {
             return Ok(false);
         };
         let found = self.reader.read(start, segment)?;
-        Ok(matches!(found, Found::Stump(header) if header.kind == HeaderKind::Sealed))
+        Ok(matches!(found, FoundInRing::Stump(header) if header.kind == HeaderKind::Sealed))
     }
 
     /// What the segment has behind `at`, where nothing verifies.
@@ -243,7 +243,7 @@ impl Surveyor<'_> {
             };
             self.proof.take(&header);
             at = header.lsn;
-            if let Found::Whole(..) = self.reader.read(at, segment)? {
+            if let FoundInRing::Whole(..) = self.reader.read(at, segment)? {
                 return Ok(Behind::Whole(at));
             }
             let told = header.total_bytes().min(self.reader.rest_of_lap(at));

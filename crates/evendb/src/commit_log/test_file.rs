@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct FileState {
     pub(super) bytes: Vec<u8>,
     /// Contents at the last sync that succeeded.
     pub(super) synced: Vec<u8>,
@@ -36,7 +36,7 @@ pub(super) struct State {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct TestFile(pub(super) Arc<Mutex<State>>, Steps, WholeBlocks);
+pub(super) struct TestFile(pub(super) Arc<Mutex<FileState>>, Steps, WholeBlocks);
 
 /// Whether anything but whole blocks is a mistake.
 type WholeBlocks = bool;
@@ -58,9 +58,9 @@ impl TestFile {
     }
 
     pub(super) fn of(bytes: Vec<u8>) -> TestFile {
-        let state = State {
+        let state = FileState {
             bytes,
-            ..State::default()
+            ..FileState::default()
         };
         TestFile(Arc::new(Mutex::new(state)), Steps::default(), false)
     }

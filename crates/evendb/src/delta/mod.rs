@@ -73,7 +73,7 @@ pub(crate) struct Delta {
 
 /// Where a key's page hangs.
 #[derive(Clone, Copy)]
-enum Place<'g> {
+enum PagePlace<'g> {
     Single,
     In(&'g Directory, usize),
 }
@@ -144,17 +144,17 @@ impl Delta {
 
     /// The page for a key and where it hangs; none while the delta is empty.
     #[inline]
-    fn locate<'g>(&self, key: &[u8], _guard: &'g Guard) -> Option<(PageRef<'g>, Place<'g>)> {
+    fn locate<'g>(&self, key: &[u8], _guard: &'g Guard) -> Option<(PageRef<'g>, PagePlace<'g>)> {
         // SAFETY: loaded under the pin; a page is freed a grace period after it left.
         if let Some(page) = unsafe { PageRef::at(self.single.load(Ordering::Acquire)) } {
-            return Some((page, Place::Single));
+            return Some((page, PagePlace::Single));
         }
         // Null either because of the first split, then the Acquire above shows the directory; or
         // because there was nothing, then any answer that the directory gives is a later one.
         // SAFETY: as above; the writer frees a directory a grace period after replacing it.
         let directory: &'g Directory = unsafe { self.directory.load(Ordering::Acquire).as_ref() }?;
         let at = directory.locate(key);
-        Some((directory.page(at), Place::In(directory, at)))
+        Some((directory.page(at), PagePlace::In(directory, at)))
     }
 
     /// Links a record: readers see it from the Release store on. Only the holder of the chunk's
@@ -187,7 +187,13 @@ impl Delta {
     }
 
     /// Adds a record of a key that the delta does not have.
-    fn insert_new(&self, page: PageRef<'_>, place: Place<'_>, record: RecordRef, guard: &Guard) {
+    fn insert_new(
+        &self,
+        page: PageRef<'_>,
+        place: PagePlace<'_>,
+        record: RecordRef,
+        guard: &Guard,
+    ) {
         if page.len() < page.capacity() {
             page.append(record.into_raw());
         } else if page.capacity() < SLOTS_MAX {
@@ -198,14 +204,14 @@ impl Delta {
     }
 
     /// Puts a page of twice the size in the place of a full one, with one more record.
-    fn grow(&self, page: PageRef<'_>, place: Place<'_>, record: *mut Record, guard: &Guard) {
+    fn grow(&self, page: PageRef<'_>, place: PagePlace<'_>, record: *mut Record, guard: &Guard) {
         let heads = page.heads().iter().map(|head| head.load(Ordering::Relaxed));
         let heads = heads.chain(std::iter::once(record));
         let larger = PageRef::create(page.capacity() * 2, page.low(), heads);
         self.add(&self.bytes, larger.memory_bytes());
         match place {
-            Place::Single => self.single.store(larger.as_ptr(), Ordering::Release),
-            Place::In(directory, at) => directory.replace_page(at, larger),
+            PagePlace::Single => self.single.store(larger.as_ptr(), Ordering::Release),
+            PagePlace::In(directory, at) => directory.replace_page(at, larger),
         }
         self.subtract(&self.bytes, page.memory_bytes());
         // SAFETY: unreachable from the delta since the store.
@@ -213,7 +219,7 @@ impl Delta {
     }
 
     /// Makes two pages of a full one, with one more record.
-    fn split(&self, page: PageRef<'_>, place: Place<'_>, record: RecordRef, guard: &Guard) {
+    fn split(&self, page: PageRef<'_>, place: PagePlace<'_>, record: RecordRef, guard: &Guard) {
         let (slots, len) = page.sorted(guard);
         let slots = &slots[..len];
         let last = page.head(usize::from(slots[len - 1])).key();
@@ -246,14 +252,14 @@ impl Delta {
 
     fn publish_split(
         &self,
-        place: Place<'_>,
+        place: PagePlace<'_>,
         left: PageRef<'_>,
         right: PageRef<'_>,
         guard: &Guard,
     ) {
         let new = match place {
-            Place::Single => Directory::of_two(left, right),
-            Place::In(directory, at) => directory.with_split(at, left, right),
+            PagePlace::Single => Directory::of_two(left, right),
+            PagePlace::In(directory, at) => directory.with_split(at, left, right),
         };
         self.add(&self.bytes, new.memory_bytes());
         let new = Box::into_raw(Box::new(new));

@@ -19,16 +19,16 @@ use std::time::{Duration, Instant};
 pub(crate) const TICK: Duration = Duration::from_millis(50);
 
 pub(crate) enum Job {
-    Maintain(Named),
+    Maintain(NamedChunk),
     /// Only take the durable deltas into the munk: puts wait for their memory.
-    Absorb(Named),
-    Load(Named),
+    Absorb(NamedChunk),
+    Load(NamedChunk),
     /// Nothing else is to do: make it smaller.
-    Shrink(Named),
+    Shrink(NamedChunk),
 }
 
 impl Job {
-    pub(crate) fn named(&self) -> &Named {
+    pub(crate) fn named(&self) -> &NamedChunk {
         match self {
             Job::Maintain(named) | Job::Absorb(named) => named,
             Job::Load(named) | Job::Shrink(named) => named,
@@ -37,14 +37,14 @@ impl Job {
 }
 
 /// A chunk that may be gone when its turn comes.
-pub(crate) struct Named {
+pub(crate) struct NamedChunk {
     pub(crate) id: ChunkId,
     pub(crate) chunk: Weak<Chunk>,
 }
 
-impl Named {
-    pub(crate) fn new(chunk: &Arc<Chunk>) -> Named {
-        Named {
+impl NamedChunk {
+    pub(crate) fn new(chunk: &Arc<Chunk>) -> NamedChunk {
+        NamedChunk {
             id: chunk.id,
             chunk: Arc::downgrade(chunk),
         }
@@ -52,10 +52,10 @@ impl Named {
 }
 
 #[derive(Default)]
-pub(crate) struct Queue {
+pub(crate) struct JobQueue {
     pub(crate) jobs: VecDeque<Job>,
     /// Short jobs that go before all others.
-    pub(crate) absorbs: VecDeque<Named>,
+    pub(crate) absorbs: VecDeque<NamedChunk>,
     /// Chunks that wait for maintenance.
     pub(crate) queued: HashSet<ChunkId>,
     pub(crate) loading: HashSet<ChunkId>,
@@ -75,7 +75,7 @@ pub(crate) struct Queue {
     pub(crate) stop: bool,
 }
 
-impl Queue {
+impl JobQueue {
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -88,7 +88,7 @@ impl Queue {
 /// The work queue and the threads that empty it.
 #[derive(Default)]
 pub(crate) struct Work {
-    pub(crate) queue: Mutex<Queue>,
+    pub(crate) queue: Mutex<JobQueue>,
     /// Jobs, or stop.
     pub(crate) jobs: Condvar,
     /// A checkpoint is wanted, or stop.
@@ -113,7 +113,7 @@ impl Work {
         self.push(|queue| {
             let new = queue.queued.insert(chunk.id);
             if new {
-                queue.jobs.push_back(Job::Maintain(Named::new(chunk)));
+                queue.jobs.push_back(Job::Maintain(NamedChunk::new(chunk)));
             }
             new
         });
@@ -124,7 +124,7 @@ impl Work {
         self.push(|queue| {
             let new = queue.queued.insert(chunk.id);
             if new {
-                queue.absorbs.push_back(Named::new(chunk));
+                queue.absorbs.push_back(NamedChunk::new(chunk));
             }
             new
         });
@@ -135,7 +135,7 @@ impl Work {
         self.push(|queue| {
             let new = queue.loading.insert(chunk.id);
             if new {
-                queue.jobs.push_back(Job::Load(Named::new(chunk)));
+                queue.jobs.push_back(Job::Load(NamedChunk::new(chunk)));
             }
             new
         });
@@ -144,14 +144,14 @@ impl Work {
     /// Has the chunk made smaller. There is one such job at a time.
     pub(crate) fn push_shrink(&self, chunk: &Arc<Chunk>) {
         self.push(|queue| {
-            queue.jobs.push_back(Job::Shrink(Named::new(chunk)));
+            queue.jobs.push_back(Job::Shrink(NamedChunk::new(chunk)));
             true
         });
     }
 
     /// Adds a job, if `add` has one, and sees to it that somebody does it: a worker that waits, a new
     /// one, or one that is at work; and, where no thread can be started, upkeep.
-    pub(crate) fn push(&self, add: impl FnOnce(&mut Queue) -> bool) {
+    pub(crate) fn push(&self, add: impl FnOnce(&mut JobQueue) -> bool) {
         let mut queue = self.queue.lock();
         if !add(&mut queue) {
             return;
@@ -174,7 +174,7 @@ impl Work {
             || self.half_full.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn take(&self, queue: &mut Queue) -> Option<Job> {
+    pub(crate) fn take(&self, queue: &mut JobQueue) -> Option<Job> {
         let absorb = queue.absorbs.pop_front().map(Job::Absorb);
         let job = absorb.or_else(|| queue.jobs.pop_front())?;
         match &job {
@@ -279,7 +279,7 @@ impl Work {
     }
 
     /// Whether a checkpoint is asked for.
-    pub(crate) fn is_wanted(&self, queue: &Queue) -> bool {
+    pub(crate) fn is_wanted(&self, queue: &JobQueue) -> bool {
         queue.checkpoint_wanted
             || queue.checkpoint_awaited > 0
             || self.half_full.load(Ordering::Relaxed)
@@ -337,7 +337,7 @@ impl Work {
         }
     }
 
-    pub(crate) fn rouse(&self, queue: &mut Queue) {
+    pub(crate) fn rouse(&self, queue: &mut JobQueue) {
         // Only ever written under the lock.
         if self.resting.swap(false, Ordering::Relaxed) {
             queue.stirred = true;

@@ -45,7 +45,7 @@ const ATTEMPTS: u32 = 50;
 const MISSED_MAX: u32 = 3;
 
 /// What is written.
-pub(crate) struct Record<'a> {
+pub(crate) struct StatsRecord<'a> {
     pub(crate) sequence: u64,
     pub(crate) interval: Duration,
     pub(crate) uptime: Duration,
@@ -72,7 +72,7 @@ impl StatsFile {
     }
 
     /// Full disks and the like only mean that the figures stay as they were.
-    pub(crate) fn write(&mut self, record: &Record<'_>) {
+    pub(crate) fn write(&mut self, record: &StatsRecord<'_>) {
         self.len = encode(record, &mut self.text, self.len);
         let _ = self.file.write_at(self.text.as_bytes(), 0);
     }
@@ -82,7 +82,7 @@ pub(crate) fn remove(vfs: &dyn Vfs, dir: &Path) {
     let _ = vfs.remove(&dir.join(STATS));
 }
 
-fn encode(record: &Record<'_>, text: &mut String, len_min: usize) -> usize {
+fn encode(record: &StatsRecord<'_>, text: &mut String, len_min: usize) -> usize {
     let mut body = String::with_capacity(4096);
     let mut line = |name: &str, value: &dyn std::fmt::Display| {
         writeln!(body, "{name} {value}").expect("writing to a string cannot fail");
@@ -333,7 +333,7 @@ mod tests {
             ..Stats::default()
         };
         let mut text = String::new();
-        let record = Record {
+        let record = StatsRecord {
             sequence: 3,
             interval: Duration::from_secs(1),
             uptime: Duration::from_secs(9),

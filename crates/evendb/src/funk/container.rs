@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 /// How much the file grows at a time, at least.
 pub(crate) const GROW_BYTES_MIN: u64 = 64 << 10;
 
-struct Space {
+struct ContainerSpace {
     extents: Extents,
     /// The file's blocks are reserved up to here, but for what is punched.
     allocated: u64,
@@ -38,7 +38,7 @@ struct Space {
     punched_bytes: u64,
 }
 
-impl Space {
+impl ContainerSpace {
     /// Bytes of holes that have their blocks.
     fn free(&self) -> u64 {
         self.allocated.saturating_sub(self.extents.used())
@@ -83,7 +83,7 @@ const PUNCHED_BYTES_MAX: u64 = 16 << 20;
 /// The container file and its free space.
 pub(crate) struct Container {
     file: Arc<dyn File>,
-    space: Mutex<Space>,
+    space: Mutex<ContainerSpace>,
     /// How much it grows at a time: more where there is more data.
     grow_bytes: AtomicU64,
     /// The disk is full: take what is needed, and no step ahead.
@@ -102,7 +102,7 @@ impl Container {
         file.expect_random_reads();
         Container {
             file,
-            space: Mutex::new(Space {
+            space: Mutex::new(ContainerSpace {
                 extents,
                 allocated,
                 punched: BTreeMap::new(),
@@ -181,7 +181,7 @@ impl Container {
     }
 
     /// Gives a punched hole its blocks and the allocator the hole.
-    fn restore(&self, space: &mut Space, hole: Extent) -> Result<()> {
+    fn restore(&self, space: &mut ContainerSpace, hole: Extent) -> Result<()> {
         self.file
             .preallocate(hole.offset, hole.len)
             .map_err(|source| Error::io(self.file.path(), "reserve room for logs", source))?;
@@ -279,7 +279,7 @@ impl Container {
     }
 
     /// Cuts up to `bytes` that are free at the end of the file, and what is punched there.
-    fn cut(&self, space: &mut Space, bytes: u64) -> u64 {
+    fn cut(&self, space: &mut ContainerSpace, bytes: u64) -> u64 {
         space.forget_beyond();
         if space.extents.end() > space.allocated {
             // What is in use beyond the file's end is damage, which others tell of.
@@ -317,7 +317,7 @@ impl Container {
         given
     }
 
-    fn grow(&self, space: &mut Space, bytes: u64) -> Result<()> {
+    fn grow(&self, space: &mut ContainerSpace, bytes: u64) -> Result<()> {
         let more = sectors(bytes.max(self.step_bytes()));
         let reserve = |len| {
             self.file

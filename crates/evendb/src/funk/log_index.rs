@@ -288,12 +288,12 @@ pub(crate) struct PartitionedBloom {
     section_bytes: u64,
     ledger: Ledger,
     /// Oldest first; the last one is open.
-    parts: Vec<Arc<Part>>,
+    parts: Vec<Arc<FilterPart>>,
 }
 
 /// The filter of one section of the log.
 #[derive(Debug)]
-struct Part {
+struct FilterPart {
     /// Ascending; all above those of earlier parts.
     runs: Vec<u32>,
     run_bytes: u64,
@@ -393,13 +393,13 @@ impl PartitionedBloom {
     }
 }
 
-impl Part {
-    fn new(section: Section, filter: Arc<BloomFilter>, ledger: Ledger) -> Part {
-        let bytes = allocated_bytes(size_of::<Part>() + 16)
+impl FilterPart {
+    fn new(section: Section, filter: Arc<BloomFilter>, ledger: Ledger) -> FilterPart {
+        let bytes = allocated_bytes(size_of::<FilterPart>() + 16)
             + allocated_bytes(section.runs.capacity() * 4)
             + allocated_bytes(section.tags.capacity() * 4)
             + allocated_bytes(filter.bytes() + 32);
-        Part {
+        FilterPart {
             runs: section.runs,
             run_bytes: section.run_bytes,
             filter,
@@ -408,13 +408,13 @@ impl Part {
         }
     }
 
-    fn closed(&self) -> Part {
+    fn closed(&self) -> FilterPart {
         let section = Section {
             runs: self.runs.clone(),
             run_bytes: self.run_bytes,
             tags: Vec::new(),
         };
-        Part::new(section, Arc::clone(&self.filter), self.charge.ledger())
+        FilterPart::new(section, Arc::clone(&self.filter), self.charge.ledger())
     }
 }
 
@@ -433,13 +433,13 @@ impl Section {
         self.tags.extend(tags);
     }
 
-    fn part(mut self, ledger: Ledger) -> Part {
+    fn part(mut self, ledger: Ledger) -> FilterPart {
         self.tags.sort_unstable();
         self.tags.dedup();
         self.tags.shrink_to_fit();
         let hashes: Vec<u64> = self.tags.iter().map(|&tag| spread(tag)).collect();
         let filter = BloomFilter::build(&hashes, PartitionedBloom::BITS_PER_KEY);
-        Part::new(self, Arc::new(filter), ledger)
+        FilterPart::new(self, Arc::new(filter), ledger)
     }
 }
 

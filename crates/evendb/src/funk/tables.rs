@@ -69,12 +69,12 @@ pub(crate) struct TableHandle {
     touched: AtomicBool,
     /// The manifest no longer names it.
     released: AtomicBool,
-    shared: Arc<Shared>,
+    shared: Arc<SharedByTables>,
     _charge: Charge,
 }
 
 /// What all handles share.
-struct Shared {
+struct SharedByTables {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     container: Arc<Container>,
@@ -92,7 +92,7 @@ struct Shared {
 
 /// All tables that the manifest names.
 pub(crate) struct Tables {
-    shared: Arc<Shared>,
+    shared: Arc<SharedByTables>,
     registry: Arc<Registry>,
 }
 
@@ -204,7 +204,7 @@ impl TableHandle {
     }
 }
 
-impl Shared {
+impl SharedByTables {
     fn count(&self, handle: &TableHandle, table: &Table, sign: i64) {
         let bytes = sign * table.resident_bytes() as i64;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -310,7 +310,7 @@ impl Tables {
         ledger: Ledger,
         files_max: u64,
     ) -> Tables {
-        let shared = Shared {
+        let shared = SharedByTables {
             vfs,
             dir: dir.to_owned(),
             container,

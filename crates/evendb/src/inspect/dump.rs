@@ -3,7 +3,7 @@
 //! What does not verify is an item too, with the reason; what lies behind it is still shown where
 //! it can be found. The caller writes the items down.
 
-use super::load::{Loaded, Place as Directory, io};
+use super::load::{Loaded, LockedDirectory, io};
 use super::{InspectOptions, chunk_name, tables};
 use crate::commit_log::{self, Surveyed};
 use crate::error::{Error, ErrorKind, Result};
@@ -124,7 +124,7 @@ pub fn dump(
     inspect: InspectOptions<'_>,
     each: &mut dyn FnMut(DumpItem) -> ControlFlow<()>,
 ) -> Result<()> {
-    let directory = Directory::open(inspect.files(), path.as_ref())?;
+    let directory = LockedDirectory::open(inspect.files(), path.as_ref())?;
     let loaded = Loaded::read(&directory);
     let mut dumper = Dumper {
         directory: &directory,
@@ -146,7 +146,7 @@ pub fn dump(
 }
 
 struct Dumper<'d> {
-    directory: &'d Directory,
+    directory: &'d LockedDirectory,
     loaded: &'d Loaded,
     keys_only: bool,
     left: u64,

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::{CONTAINER, CURRENT, LOCK, UNFINISHED_COPY, is_own_name};
 use crate::manifest::edit::{self, Change};
 use crate::manifest::epochs::same_boot;
-use crate::manifest::state::State;
+use crate::manifest::state::ManifestState;
 use crate::manifest::writer::{self, CURRENT_LEN, manifest_path};
 use crate::opening::directory::{self, Wish};
 use crate::opening::open_elsewhere;
@@ -27,7 +27,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// A database's directory, locked against writers.
-pub(super) struct Place {
+pub(super) struct LockedDirectory {
     pub(super) vfs: Arc<dyn Vfs>,
     pub(super) dir: PathBuf,
     /// Names in the directory, in order.
@@ -38,7 +38,7 @@ pub(super) struct Place {
 
 /// The structure, and what is wrong with it.
 pub(super) struct Loaded {
-    pub(super) state: State,
+    pub(super) state: ManifestState,
     pub(super) findings: Vec<Finding>,
     /// The manifest that was read, if any was.
     pub(super) manifest: Option<u64>,
@@ -61,10 +61,10 @@ pub(super) fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Erro
     move |source| StorageError::io(&path, &what, source).into()
 }
 
-impl Place {
+impl LockedDirectory {
     /// Takes the lock shared. A directory that is none of a database is `NotFound`; so is one in which a
     /// crash cut a creation short, as opening says.
-    pub(super) fn open(vfs: Arc<dyn Vfs>, path: &Path) -> Result<Place> {
+    pub(super) fn open(vfs: Arc<dyn Vfs>, path: &Path) -> Result<LockedDirectory> {
         let dir = std::path::absolute(path).map_err(io(path, "resolve the path"))?;
         let not_found = || {
             let message = format!("there is no database in {}", dir.display());
@@ -105,7 +105,7 @@ impl Place {
                 _ => {}
             }
         }
-        Ok(Place {
+        Ok(LockedDirectory {
             vfs,
             dir,
             names,
@@ -131,9 +131,9 @@ impl Place {
 }
 
 impl Loaded {
-    pub(super) fn read(place: &Place) -> Loaded {
+    pub(super) fn read(place: &LockedDirectory) -> Loaded {
         let mut loaded = Loaded {
-            state: State::default(),
+            state: ManifestState::default(),
             findings: Vec::new(),
             manifest: None,
             whole: true,
@@ -174,7 +174,11 @@ impl Loaded {
     }
 
     /// How to look through the commit log.
-    pub(super) fn survey<'s>(&self, place: &Place, segments: &'s [Segment]) -> Survey<'s> {
+    pub(super) fn survey<'s>(
+        &self,
+        place: &LockedDirectory,
+        segments: &'s [Segment],
+    ) -> Survey<'s> {
         let state = &self.state;
         Survey {
             capacity: state.ring_bytes,
@@ -198,7 +202,7 @@ impl Loaded {
         self.findings.push(finding);
     }
 
-    fn current(&mut self, place: &Place) -> (Option<u64>, Option<u64>) {
+    fn current(&mut self, place: &LockedDirectory) -> (Option<u64>, Option<u64>) {
         match writer::read_current(&*place.vfs, &place.dir) {
             Ok(current) => (Some(current.id), Some(current.verified)),
             Err(error) => {
@@ -214,7 +218,7 @@ impl Loaded {
     }
 
     /// Reads a manifest; false if it is none.
-    fn manifest(&mut self, place: &Place, id: u64, verified: Option<u64>) -> bool {
+    fn manifest(&mut self, place: &LockedDirectory, id: u64, verified: Option<u64>) -> bool {
         let name = file_name(id);
         if !place.has(&name) {
             self.corrupt(FindingKind::Missing, &name, None, "the manifest is missing");
@@ -327,7 +331,7 @@ pub(super) fn file_name(id: u64) -> String {
 }
 
 /// Ids of the manifests in the directory, newest first.
-fn manifests(place: &Place) -> Vec<u64> {
+fn manifests(place: &LockedDirectory) -> Vec<u64> {
     let number = |name: &String| name.strip_prefix("MANIFEST-")?.parse().ok();
     let mut ids: Vec<u64> = place.names.iter().filter_map(number).collect();
     ids.sort_unstable_by(|a, b| b.cmp(a));

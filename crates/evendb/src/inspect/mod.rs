@@ -26,7 +26,7 @@ pub use repair::{Loss, RepairOptions, RepairReport, repair};
 pub use verify::verify;
 
 use crate::manifest::edit::ChunkRecord;
-use crate::manifest::state::State;
+use crate::manifest::state::ManifestState;
 use crate::sync::Arc;
 use evendb_storage::vfs::{OsVfs, Vfs};
 use std::collections::BTreeMap;
@@ -288,7 +288,7 @@ impl VerifyReport {
 }
 
 /// A chunk's name for a finding: its upper limit is the next one's low key.
-fn chunk_name(state: &State, chunk: &ChunkRecord) -> ChunkName {
+fn chunk_name(state: &ManifestState, chunk: &ChunkRecord) -> ChunkName {
     let later = state
         .chunks
         .values()

@@ -12,7 +12,7 @@
 //! older values of those keys may have come to light. Memory: the operations of the commit log, and
 //! one chunk.
 
-use super::load::{Loaded, Place as Directory, io};
+use super::load::{Loaded, LockedDirectory, io};
 use super::{ChunkName, Finding, InspectOptions, Progress, Severity, chunk_name, tables};
 use crate::api::db::Db;
 use crate::api::keyspace::Keyspace;
@@ -170,7 +170,7 @@ pub fn repair(
     options: RepairOptions,
     mut inspect: InspectOptions<'_>,
 ) -> Result<RepairReport> {
-    let directory = Directory::open(inspect.files(), path.as_ref())?;
+    let directory = LockedDirectory::open(inspect.files(), path.as_ref())?;
     let into = into.as_ref();
     refuse_used(&directory, into)?;
     let loaded = Loaded::read(&directory);
@@ -202,7 +202,7 @@ pub fn repair(
     Ok(repairer.report)
 }
 
-fn refuse_used(directory: &Directory, into: &Path) -> Result<()> {
+fn refuse_used(directory: &LockedDirectory, into: &Path) -> Result<()> {
     let vfs = &directory.vfs;
     let used = vfs.exists(into).and_then(|there| match there {
         true => vfs.list(into).map(|names| !names.is_empty()),
@@ -246,7 +246,7 @@ type Operations = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 type Winners = BTreeMap<Vec<u8>, (Version, TableId, Option<Vec<u8>>)>;
 
 struct Repairer<'r, 'o> {
-    directory: &'r Directory,
+    directory: &'r LockedDirectory,
     loaded: &'r Loaded,
     options: RepairOptions,
     container: Option<Arc<dyn File>>,

@@ -1,31 +1,31 @@
 //! The tables that a state names: each once, where it lies, and whose it is.
 
-use super::load::Place as Directory;
+use super::load::LockedDirectory;
 use crate::error::Result;
 use crate::files::CONTAINER;
 use crate::funk::tables::table_path;
 use crate::manifest::ChunkId;
 use crate::manifest::edit::{ChunkRecord, Part, Place};
-use crate::manifest::state::State;
+use crate::manifest::state::ManifestState;
 use crate::sync::Arc;
 use evendb_storage::TableId;
 use evendb_storage::vfs::File;
 use std::collections::BTreeMap;
 
 /// A table and the chunks that name it.
-pub(super) struct Named<'s> {
+pub(super) struct NamedTable<'s> {
     pub(super) part: &'s Part,
     pub(super) chunks: Vec<&'s ChunkRecord>,
 }
 
 /// All tables, in the order in which they are read best: the container's by offset, then files.
 /// The second part is what contradicts: tables that two chunks know differently.
-pub(super) fn named(state: &State) -> (Vec<Named<'_>>, Vec<(ChunkId, TableId)>) {
-    let mut known: BTreeMap<TableId, Named<'_>> = BTreeMap::new();
+pub(super) fn named(state: &ManifestState) -> (Vec<NamedTable<'_>>, Vec<(ChunkId, TableId)>) {
+    let mut known: BTreeMap<TableId, NamedTable<'_>> = BTreeMap::new();
     let mut contradictions = Vec::new();
     for chunk in state.chunks.values() {
         for part in &chunk.parts {
-            let named = known.entry(part.table).or_insert_with(|| Named {
+            let named = known.entry(part.table).or_insert_with(|| NamedTable {
                 part,
                 chunks: Vec::new(),
             });
@@ -65,7 +65,7 @@ pub(super) fn start(part: &Part) -> u64 {
 
 /// The file of a part; `Err` is what is wrong with it.
 pub(super) fn open(
-    directory: &Directory,
+    directory: &LockedDirectory,
     container: Option<&Arc<dyn File>>,
     part: &Part,
 ) -> std::result::Result<Arc<dyn File>, String> {
@@ -84,7 +84,7 @@ pub(super) fn open(
 }
 
 /// The container, if it can be opened.
-pub(super) fn container(directory: &Directory) -> Result<Option<Arc<dyn File>>> {
+pub(super) fn container(directory: &LockedDirectory) -> Result<Option<Arc<dyn File>>> {
     let path = directory.dir.join(CONTAINER);
     match directory.vfs.open(&path, false) {
         Ok(file) => Ok(Some(file)),

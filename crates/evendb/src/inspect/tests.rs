@@ -3,7 +3,7 @@
 use super::{Dump, DumpOptions, FindingKind, InspectOptions, RepairOptions, dump, repair, verify};
 use crate::commit_log::Lsn;
 use crate::manifest::edit::{Change, ChunkRecord, EpochRecord, Part, Place, Role};
-use crate::manifest::state::State;
+use crate::manifest::state::ManifestState;
 use crate::manifest::writer::Manifest;
 use crate::manifest::{ChunkId, KeyspaceId};
 use crate::sync::Arc;
@@ -52,7 +52,7 @@ fn database(ring_bytes: u64, replay_from: u64, changes: Vec<Change>) -> SimVfs {
     vfs.write_file(&dir.join("LOCK"), Vec::new());
     vfs.write_file(&dir.join("CHUNK-LOGS"), vec![0; 4096]);
     vfs.write_file(&dir.join("COMMIT-LOG"), vec![0; 1 << 16]);
-    let mut state = State::default();
+    let mut state = ManifestState::default();
     let mut all = vec![
         Change::Format { ring_bytes },
         Change::Epoch(EpochRecord {

@@ -3,8 +3,8 @@
 //! In the order of reading: structure, container by offset, SSTables, commit log, value extents,
 //! names. Each finding names the damaged unit: a frame, a block, a record, a file.
 
-use super::load::{Loaded, Place as Directory, io};
-use super::tables::{self, Named};
+use super::load::{Loaded, LockedDirectory, io};
+use super::tables::{self, NamedTable};
 use super::{
     Checked, ChunkName, Finding, FindingKind, InspectOptions, Progress, Severity, VerifyReport,
     chunk_name,
@@ -15,7 +15,7 @@ use crate::files::{COMMIT_LOG, CONTAINER, CURRENT, DAMAGED_LOG, LOCK, is_own_nam
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
 use crate::manifest::epochs::segments;
-use crate::manifest::state::State;
+use crate::manifest::state::ManifestState;
 use crate::manifest::writer::CURRENT_LEN;
 use crate::payload::{self, Decoded, DecodedOp, ExtentName};
 use crate::sync::Arc;
@@ -34,7 +34,7 @@ use std::path::Path;
 /// # Errors
 /// `NotFound` without a database, `Locked` if it is open for writing, `Io`.
 pub fn verify(path: impl AsRef<Path>, mut options: InspectOptions<'_>) -> Result<VerifyReport> {
-    let directory = Directory::open(options.files(), path.as_ref())?;
+    let directory = LockedDirectory::open(options.files(), path.as_ref())?;
     let loaded = Loaded::read(&directory);
     let mut verifier = Verifier {
         directory: &directory,
@@ -65,8 +65,8 @@ pub fn verify(path: impl AsRef<Path>, mut options: InspectOptions<'_>) -> Result
 }
 
 struct Verifier<'v, 'o> {
-    directory: &'v Directory,
-    state: &'v State,
+    directory: &'v LockedDirectory,
+    state: &'v ManifestState,
     options: &'v mut InspectOptions<'o>,
     report: VerifyReport,
     progress: Progress,
@@ -162,7 +162,7 @@ impl Verifier<'_, '_> {
     }
 
     /// Extents lie in the container, in whole sectors, and not on top of each other.
-    fn container_places(&mut self, named: &[Named<'_>]) -> Result<()> {
+    fn container_places(&mut self, named: &[NamedTable<'_>]) -> Result<()> {
         let path = self.directory.dir.join(CONTAINER);
         let Some(file) = tables::container(self.directory)? else {
             let what = "the chunks' logs are missing";
@@ -209,7 +209,7 @@ impl Verifier<'_, '_> {
         Ok(())
     }
 
-    fn tables(&mut self, named: &[Named<'_>]) -> Result<()> {
+    fn tables(&mut self, named: &[NamedTable<'_>]) -> Result<()> {
         let container = tables::container(self.directory)?;
         for named in named {
             let name = tables::file_name(named.part);
@@ -237,7 +237,7 @@ impl Verifier<'_, '_> {
         Ok(())
     }
 
-    fn check_length(&mut self, file: &dyn File, name: &str, named: &Named<'_>) {
+    fn check_length(&mut self, file: &dyn File, name: &str, named: &NamedTable<'_>) {
         let want = named.part.meta.len;
         let what = match file.len() {
             Ok(len) if len == want => return,
@@ -250,7 +250,7 @@ impl Verifier<'_, '_> {
             .chunks = chunks;
     }
 
-    fn table(&mut self, file: &dyn File, name: &str, named: &Named<'_>) {
+    fn table(&mut self, file: &dyn File, name: &str, named: &NamedTable<'_>) {
         let part = named.part;
         let start = tables::start(part);
         let mut look = TableLook::default();
@@ -517,7 +517,7 @@ impl Verifier<'_, '_> {
     }
 
     /// Files that nothing names.
-    fn names(&mut self, loaded: &Loaded, named: &[Named<'_>]) {
+    fn names(&mut self, loaded: &Loaded, named: &[NamedTable<'_>]) {
         let mut known: BTreeSet<String> = named
             .iter()
             .map(|named| tables::file_name(named.part))
@@ -596,7 +596,7 @@ fn shown(key: Option<&[u8]>) -> String {
 }
 
 /// What contradicts among the parts of one chunk.
-fn wrong_in_chunk(state: &State, chunk: &ChunkRecord, high: Option<&[u8]>) -> Vec<String> {
+fn wrong_in_chunk(state: &ManifestState, chunk: &ChunkRecord, high: Option<&[u8]>) -> Vec<String> {
     let mut wrong = Vec::new();
     let last_epoch = state.epochs.last().map_or(0, |epoch| epoch.epoch);
     let mut base: Vec<&Part> = Vec::new();

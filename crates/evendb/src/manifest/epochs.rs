@@ -1,13 +1,13 @@
 //! What the epochs in the manifest say of the commit log: which part of it each wrote, and whether the
 //! machine has run since.
 
-use super::state::State;
+use super::state::ManifestState;
 use crate::commit_log::{Lsn, Segment};
 use evendb_storage::vfs::Vfs;
 
 /// Whether the machine has run all the time since the last life began: what processes wrote since
 /// then is there, synced or not.
-pub(crate) fn same_boot(state: &State, vfs: &dyn Vfs) -> bool {
+pub(crate) fn same_boot(state: &ManifestState, vfs: &dyn Vfs) -> bool {
     let boot = state.epochs.last().and_then(|epoch| epoch.boot);
     boot.is_some() && boot == vfs.boot_id()
 }
@@ -15,7 +15,7 @@ pub(crate) fn same_boot(state: &State, vfs: &dyn Vfs) -> bool {
 /// Each epoch ends where the first later one begins that found it shorter: a power loss can cut
 /// the log below the end that an opening found before it, and the epoch after goes on there.
 /// One that begins above that cut is empty.
-pub(crate) fn segments(state: &State) -> Vec<Segment> {
+pub(crate) fn segments(state: &ManifestState) -> Vec<Segment> {
     let mut closed_at: Option<Lsn> = None;
     let mut segments: Vec<Segment> = Vec::with_capacity(state.epochs.len());
     for epoch in state.epochs.iter().rev() {

@@ -1,6 +1,6 @@
 //! What the manifest's edits add up to: the database's structure, without its data.
 //!
-//! [`State::apply`] is the only way it changes, at run time and at recovery alike; it refuses an
+//! [`ManifestState::apply`] is the only way it changes, at run time and at recovery alike; it refuses an
 //! edit that contradicts the state, which at recovery is corruption.
 
 use super::edit::{Change, ChunkRecord, EpochRecord};
@@ -14,7 +14,7 @@ pub(crate) type Properties = BTreeMap<String, Vec<u8>>;
 
 /// The structure of a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State {
+pub(crate) struct ManifestState {
     pub(crate) ring_bytes: u64,
     /// Epochs whose commit-log records may still be replayed, and one before; oldest first.
     pub(crate) epochs: Vec<EpochRecord>,
@@ -29,7 +29,7 @@ pub(crate) struct State {
     pub(crate) chunks: BTreeMap<ChunkId, ChunkRecord>,
 }
 
-impl State {
+impl ManifestState {
     /// Applies one change; the message says what contradicts the state.
     pub(crate) fn apply(&mut self, change: &Change) -> Result<(), &'static str> {
         match change {
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_rewritten_state_is_the_same_state() {
-        let mut state = State::default();
+        let mut state = ManifestState::default();
         for change in samples().iter().take(8) {
             state.apply(change).expect("samples are consistent");
         }
@@ -199,7 +199,7 @@ mod tests {
                     state.apply(change).expect("samples are consistent");
                 }
             }
-            let mut copy = State::default();
+            let mut copy = ManifestState::default();
             for change in &state.to_changes() {
                 copy.apply(change).expect("a state's own changes apply");
             }
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn contradictions_are_refused() {
-        let mut state = State::default();
+        let mut state = ManifestState::default();
         let checkpoint = |number| Change::Checkpoint {
             number,
             replay_from: Lsn(0),

@@ -21,7 +21,7 @@
 //! which need the rest, drop more than they take.
 
 use super::edit::{self, Change};
-use super::state::State;
+use super::state::ManifestState;
 use crate::files::{CURRENT, CURRENT_UNFINISHED};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
@@ -70,7 +70,7 @@ struct Writer {
     edits_bytes: u64,
     measure_at: u64,
     rotate_at: u64,
-    state: State,
+    state: ManifestState,
     failed: bool,
 }
 
@@ -200,8 +200,8 @@ pub(super) fn write_current(vfs: &dyn Vfs, dir: &Path, current: Current) -> Resu
 }
 
 /// A manifest as opening found it.
-pub(crate) struct Found {
-    pub(crate) state: State,
+pub(crate) struct FoundManifest {
+    pub(crate) state: ManifestState,
     pub(crate) id: u64,
     /// Where its last edit ends.
     pub(crate) end: u64,
@@ -212,14 +212,14 @@ pub(crate) struct Found {
 /// Reads the manifest that `CURRENT` names. Beyond the length that `CURRENT` vouches for it ends at the
 /// first edit that does not verify, unless others follow: each is synced before the next is
 /// appended, so that is damage.
-pub(crate) fn load(vfs: &dyn Vfs, dir: &Path) -> Result<Found> {
+pub(crate) fn load(vfs: &dyn Vfs, dir: &Path) -> Result<FoundManifest> {
     let current = read_current(vfs, dir)?;
     let id = current.id;
     let path = manifest_path(dir, id);
     let file = vfs
         .open(&path, false)
         .map_err(|source| Error::open(&path, "open the manifest", source))?;
-    let mut state = State::default();
+    let mut state = ManifestState::default();
     let end = read_frames(&*file, id, current.verified, &mut |offset, payload| {
         let changes = edit::decode(payload)
             .ok_or_else(|| Error::corruption(&path, offset, "an edit cannot be decoded"))?;
@@ -237,7 +237,7 @@ pub(crate) fn load(vfs: &dyn Vfs, dir: &Path) -> Result<Found> {
     state
         .check()
         .map_err(|what| Error::corruption(&path, 0, what))?;
-    Ok(Found {
+    Ok(FoundManifest {
         state,
         id,
         end,
@@ -277,7 +277,12 @@ impl Manifest {
     }
 
     /// Starts a new manifest file `id` with the whole of `state`, and makes it the one in force.
-    pub(crate) fn create(vfs: Arc<dyn Vfs>, dir: &Path, id: u64, state: State) -> Result<Manifest> {
+    pub(crate) fn create(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        id: u64,
+        state: ManifestState,
+    ) -> Result<Manifest> {
         let writer = Writer::create(&*vfs, dir, id, state)?;
         Ok(Manifest::new(vfs, dir, writer))
     }
@@ -290,7 +295,7 @@ impl Manifest {
         dir: &Path,
         id: u64,
         end: u64,
-        state: State,
+        state: ManifestState,
     ) -> Result<Manifest> {
         let path = manifest_path(dir, id);
         let file = vfs
@@ -445,7 +450,7 @@ impl Manifest {
     }
 
     /// Reads the state as of the last flush.
-    pub(crate) fn with_state<R>(&self, read: impl FnOnce(&State) -> R) -> R {
+    pub(crate) fn with_state<R>(&self, read: impl FnOnce(&ManifestState) -> R) -> R {
         read(&self.writer.lock().state)
     }
 
@@ -471,7 +476,7 @@ impl Manifest {
 
 impl Writer {
     /// Goes on behind the last edit of `log`, which is in `file`.
-    fn new(log: FramedLogWriter, file: Arc<dyn File>, id: u64, state: State) -> Writer {
+    fn new(log: FramedLogWriter, file: Arc<dyn File>, id: u64, state: ManifestState) -> Writer {
         let end = log.end();
         let rotate_at = (end * 2).max(ROTATE_BYTES_MIN);
         let mut writer = Writer {
@@ -499,7 +504,7 @@ impl Writer {
         }
     }
 
-    fn create(vfs: &dyn Vfs, dir: &Path, id: u64, state: State) -> Result<Writer> {
+    fn create(vfs: &dyn Vfs, dir: &Path, id: u64, state: ManifestState) -> Result<Writer> {
         let path = manifest_path(dir, id);
         let file = vfs.create(&path).map_err(io(&path, "create a manifest"))?;
         let mut log = FramedLogWriter::create(file.clone(), id)?;

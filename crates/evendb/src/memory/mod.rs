@@ -19,7 +19,7 @@
 //!
 //! **Caps.** [`Engine::cache_bytes`] is what munks and rows may take together now: the budget without
 //! everything else that is charged and without the reserve. Tables and log searches are evicted above
-//! their share ([`Limits`]). The reserve is for what nobody counts: stacks, small allocations, and
+//! their share ([`MemoryLimits`](crate::memory_shares::MemoryLimits)). The reserve is for what nobody counts: stacks, small allocations, and
 //! memory that the allocator holds but has not given out.
 //!
 //! Thread safety: gauges are atomics that order nothing. Not here: which munks, rows, tables and

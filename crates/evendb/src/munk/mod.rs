@@ -122,7 +122,7 @@ impl Munk {
 }
 
 impl<'a> MunkHit<'a> {
-    fn new(page: &'a PageArc, record: &page::Record) -> MunkHit<'a> {
+    fn new(page: &'a PageArc, record: &page::RecordLayout) -> MunkHit<'a> {
         MunkHit {
             page,
             #[cfg(test)]

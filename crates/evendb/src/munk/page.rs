@@ -53,7 +53,7 @@ pub(super) fn tag_of(hash: u64) -> u8 {
 pub(crate) struct Page([u8]);
 
 /// Where the parts of a record lie within the page.
-pub(super) struct Record {
+pub(super) struct RecordLayout {
     pub(super) version: Version,
     pub(super) kind: Kind,
     pub(super) key: Range<usize>,
@@ -218,15 +218,15 @@ impl Page {
     }
 
     #[inline]
-    pub(super) fn record(&self, index: usize) -> Record {
+    pub(super) fn record(&self, index: usize) -> RecordLayout {
         self.record_within(self.start(index), self.end(index))
     }
 
     #[inline]
-    pub(super) fn record_within(&self, start: usize, end: usize) -> Record {
+    pub(super) fn record_within(&self, start: usize, end: usize) -> RecordLayout {
         let flags = self.0[start];
         let (key, version) = self.key_at(start);
-        Record {
+        RecordLayout {
             version,
             kind: if flags & PUT != 0 {
                 Kind::Put
@@ -285,7 +285,7 @@ impl Page {
 
     /// Of the key whose newest record is `head`: the newest record with a version `<= at`.
     #[inline]
-    pub(super) fn newest_at(&self, head: usize, at: Version) -> Option<Record> {
+    pub(super) fn newest_at(&self, head: usize, at: Version) -> Option<RecordLayout> {
         let mut index = head;
         loop {
             let record = self.record(index);

@@ -21,7 +21,7 @@ pub(crate) mod gather;
 
 use crate::engine::Engine;
 use crate::error::ErrorKind;
-use crate::figures::live::{self, Record, StatsFile};
+use crate::figures::live::{self, StatsFile, StatsRecord};
 use crate::figures::observer::{ObserverState, Target};
 #[cfg(feature = "metrics")]
 use crate::figures::{export, names::Figure};
@@ -95,7 +95,7 @@ impl ObserverState {
         let figures = gather::stats(engine).figures();
         if let Target::File(file) = &mut self.target {
             self.sequence += 1;
-            file.write(&Record {
+            file.write(&StatsRecord {
                 sequence: self.sequence,
                 interval,
                 uptime: engine.observer.opened.elapsed(),

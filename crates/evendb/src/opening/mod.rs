@@ -38,7 +38,7 @@ use crate::funk::extents::Extents;
 use crate::funk::tables::{Tables, table_path};
 use crate::funk::{Funk, Run, SearchSettings};
 use crate::manifest::edit::{Change, ChunkRecord, EpochRecord, Place, Role};
-use crate::manifest::state::{Properties, State};
+use crate::manifest::state::{ManifestState, Properties};
 use crate::manifest::writer::{self, Manifest};
 use crate::manifest::{ChunkId, KeyspaceId, epochs};
 use crate::memory::{Ledger, LedgerOwner};
@@ -215,9 +215,9 @@ fn create(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Manifest> {
     let container = dir.join(CONTAINER);
     vfs.create(&container)
         .map_err(io(&container, "create the chunks' logs"))?;
-    let mut state = State {
+    let mut state = ManifestState {
         ring_bytes,
-        ..State::default()
+        ..ManifestState::default()
     };
     // The keyspace that is always there, in the first edit. Its chunk's id is of no epoch.
     for change in keyspace_changes(
@@ -251,7 +251,7 @@ struct Opening {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     options: Options,
-    state: State,
+    state: ManifestState,
     manifest: Option<Manifest>,
     manifest_id: u64,
     manifest_end: u64,
@@ -268,8 +268,8 @@ impl Opening {
         created: Option<Manifest>,
     ) -> Result<Opening> {
         let found = match &created {
-            Some(manifest) => writer::Found {
-                state: manifest.with_state(State::clone),
+            Some(manifest) => writer::FoundManifest {
+                state: manifest.with_state(ManifestState::clone),
                 id: 1,
                 end: 0,
                 closed: true,

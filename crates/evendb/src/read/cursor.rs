@@ -12,7 +12,8 @@
 //! iterator gives it once, and then nothing more, so that what collects or counts comes to an end.
 
 use super::fill::{
-    Buffer, Filled, FunkScan, Gathered, SMALL_BYTES, Span, fill_from_funk, fill_from_munk, gather,
+    Buffer, FillSpan, Filled, FunkScan, GatheredDeltas, SMALL_BYTES, fill_from_funk,
+    fill_from_munk, gather,
 };
 use super::tables::Direction;
 use crate::catalog::KeyspaceState;
@@ -277,7 +278,7 @@ impl Cursor {
         Heat::count(&chunk.heat.scans);
         let (to, last_chunk) = chunk_limit(chunk, direction, &self.low, self.high.as_deref());
         let from = end.position.take();
-        let span = Span {
+        let span = FillSpan {
             direction,
             from: from.as_deref(),
             to: to.as_deref(),
@@ -349,8 +350,8 @@ impl Drop for Cursor {
 fn fill_unpinned(
     end: &mut End,
     funk: &Arc<Funk>,
-    gathered: &Gathered,
-    span: &Span<'_>,
+    gathered: &GatheredDeltas,
+    span: &FillSpan<'_>,
 ) -> Result<Filled> {
     let mut scan = match end.scan.take() {
         Some(scan) if scan.is_of(funk) => scan,

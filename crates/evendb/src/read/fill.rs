@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// One record of a buffer: where its key and value are.
 #[derive(Clone)]
-struct Slot {
+struct RecordSlot {
     key_owner: u32,
     value_owner: u32,
     key: Range<usize>,
@@ -38,7 +38,7 @@ struct Slot {
 #[derive(Default)]
 pub(crate) struct Buffer {
     owners: Vec<Owner>,
-    slots: Vec<Slot>,
+    slots: Vec<RecordSlot>,
     /// Keys that are nowhere in one piece (prefix-compressed blocks); becomes an owner.
     arena: Vec<u8>,
     taken: usize,
@@ -93,7 +93,7 @@ impl Buffer {
     pub(crate) fn bytes(&self) -> usize {
         self.block_bytes
             + 2 * self.arena.capacity()
-            + self.slots.capacity() * size_of::<Slot>()
+            + self.slots.capacity() * size_of::<RecordSlot>()
             + self.owners.capacity() * size_of::<Owner>()
     }
 
@@ -160,7 +160,7 @@ impl Buffer {
         let owner = self.owners.len() as u32;
         let key = record.key().len();
         self.owners.push(Owner::Record(record.to_ref()));
-        self.slots.push(Slot {
+        self.slots.push(RecordSlot {
             key_owner: owner,
             value_owner: owner,
             key: 0..key,
@@ -177,7 +177,7 @@ impl Buffer {
         }
         let owner = self.owners.len() as u32 - 1;
         let key = cursor.key_range();
-        self.slots.push(Slot {
+        self.slots.push(RecordSlot {
             key_owner: owner,
             value_owner: owner,
             key,
@@ -194,7 +194,7 @@ impl Buffer {
         }
         let start = self.arena.len();
         self.arena.extend_from_slice(key);
-        self.slots.push(Slot {
+        self.slots.push(RecordSlot {
             key_owner: ARENA,
             value_owner: self.owners.len() as u32 - 1,
             key: start..self.arena.len(),
@@ -216,7 +216,7 @@ impl Buffer {
 }
 
 /// What a fill covers: from a position in a direction, within a chunk and the caller's bounds.
-pub(crate) struct Span<'a> {
+pub(crate) struct FillSpan<'a> {
     pub(crate) direction: Direction,
     /// Forward: first key wanted. Backward: keys below this are wanted; `None`: no limit.
     pub(crate) from: Option<&'a [u8]>,
@@ -228,7 +228,7 @@ pub(crate) struct Span<'a> {
     pub(crate) block_bytes_max: usize,
 }
 
-impl Span<'_> {
+impl FillSpan<'_> {
     fn wants(&self, key: &[u8]) -> bool {
         match (self.direction, self.to) {
             (_, None) => true,
@@ -253,7 +253,11 @@ struct DeltaKeys<'g> {
 }
 
 impl<'g> DeltaKeys<'g> {
-    fn seek(mut cursor: DeltaCursor<'g>, limits: Option<&'g KeyRange>, span: &Span<'_>) -> Self {
+    fn seek(
+        mut cursor: DeltaCursor<'g>,
+        limits: Option<&'g KeyRange>,
+        span: &FillSpan<'_>,
+    ) -> Self {
         match (span.direction, span.from) {
             (Direction::Forward, from) => {
                 let low = limits.map(|limits| &*limits.low);
@@ -301,7 +305,7 @@ struct Overlay<'g> {
 }
 
 impl<'g> Overlay<'g> {
-    fn new(view: &'g View, span: &Span<'_>, guard: &'g Guard) -> Self {
+    fn new(view: &'g View, span: &FillSpan<'_>, guard: &'g Guard) -> Self {
         let mut deltas = smallvec::SmallVec::new();
         if !view.active.is_empty() {
             deltas.push(DeltaKeys::seek(view.active.cursor(guard), None, span));
@@ -314,7 +318,7 @@ impl<'g> Overlay<'g> {
     }
 
     /// The next key in the span's direction.
-    fn key(&self, span: &Span<'_>) -> Option<&'g [u8]> {
+    fn key(&self, span: &FillSpan<'_>) -> Option<&'g [u8]> {
         let mut least: Option<&'g [u8]> = None;
         for key in self.deltas.iter().filter_map(DeltaKeys::key) {
             if least.is_none_or(|least| span.before(key, least).is_lt()) {
@@ -325,7 +329,7 @@ impl<'g> Overlay<'g> {
     }
 
     /// The visible record of `key`, which all deltas then leave behind.
-    fn take(&mut self, key: &[u8], span: &Span<'_>) -> Option<&'g Record> {
+    fn take(&mut self, key: &[u8], span: &FillSpan<'_>) -> Option<&'g Record> {
         let mut found = None;
         for delta in &mut self.deltas {
             if delta.key().is_some_and(|own| *own == *key) {
@@ -350,7 +354,7 @@ pub(crate) fn fill_from_munk(
     buffer: &mut Buffer,
     view: &View,
     munk: &Munk,
-    span: &Span<'_>,
+    span: &FillSpan<'_>,
     guard: &Guard,
 ) -> Filled {
     let mut overlay = Overlay::new(view, span, guard);
@@ -412,7 +416,7 @@ pub(crate) fn fill_from_munk(
 /// Whether the rest of the page that a forward cursor stands on is wanted, and no delta holds a key
 /// before its end: two comparisons instead of two for each record.
 #[inline]
-fn is_page_alone(munk: &MunkCursor<'_>, upper: Option<&[u8]>, span: &Span<'_>) -> bool {
+fn is_page_alone(munk: &MunkCursor<'_>, upper: Option<&[u8]>, span: &FillSpan<'_>) -> bool {
     if !munk.valid() || span.direction == Direction::Backward {
         return false;
     }
@@ -421,7 +425,7 @@ fn is_page_alone(munk: &MunkCursor<'_>, upper: Option<&[u8]>, span: &Span<'_>) -
 }
 
 /// Gathers the rest of the cursor's page, as far as there is room.
-fn fill_from_page(buffer: &mut Buffer, munk: &mut MunkCursor<'_>, span: &Span<'_>) {
+fn fill_from_page(buffer: &mut Buffer, munk: &mut MunkCursor<'_>, span: &FillSpan<'_>) {
     loop {
         if let Some(hit) = munk.newest_at(span.at)
             && hit.kind == Kind::Put
@@ -435,19 +439,19 @@ fn fill_from_page(buffer: &mut Buffer, munk: &mut MunkCursor<'_>, span: &Span<'_
 }
 
 /// What the deltas hold of a span, counted so that it outlives the pin.
-pub(crate) struct Gathered {
+pub(crate) struct GatheredDeltas {
     records: Vec<RecordRef>,
     /// The deltas hold nothing beyond the last record.
     complete: bool,
 }
 
 /// Gathers the deltas' part of a span.
-pub(crate) fn gather(view: &View, span: &Span<'_>, guard: &Guard) -> Gathered {
+pub(crate) fn gather(view: &View, span: &FillSpan<'_>, guard: &Guard) -> GatheredDeltas {
     let mut overlay = Overlay::new(view, span, guard);
     let mut records = Vec::new();
     while let Some(key) = overlay.key(span) {
         if records.len() >= span.records_max {
-            return Gathered {
+            return GatheredDeltas {
                 records,
                 complete: false,
             };
@@ -456,7 +460,7 @@ pub(crate) fn gather(view: &View, span: &Span<'_>, guard: &Guard) -> Gathered {
             records.push(record.to_ref());
         }
     }
-    Gathered {
+    GatheredDeltas {
         records,
         complete: true,
     }
@@ -482,7 +486,7 @@ const BLOCK_BYTES: usize = 4096;
 impl FunkScan {
     /// At the start of a span. Its records are taken to be spread over the tables as all records are:
     /// each is read by one read, if that is right.
-    pub(crate) fn seek(funk: &Arc<Funk>, span: &Span<'_>) -> Result<FunkScan> {
+    pub(crate) fn seek(funk: &Arc<Funk>, span: &FillSpan<'_>) -> Result<FunkScan> {
         let entries: u64 = funk.tables().map(|table| table.part.meta.entries).sum();
         let max = (span.block_bytes_max / BLOCK_BYTES).clamp(1, READAHEAD_BLOCKS_MAX);
         let mut block_bytes = 0;
@@ -553,7 +557,7 @@ impl FunkScan {
     }
 
     /// The next key of all, copied into `out`; whether there is one.
-    fn next_key(&self, span: &Span<'_>, out: &mut Vec<u8>) -> bool {
+    fn next_key(&self, span: &FillSpan<'_>, out: &mut Vec<u8>) -> bool {
         let mut least = self.base.key();
         for key in self.runs.iter().filter_map(TableKeys::key) {
             if least.is_none_or(|least| span.before(key, least).is_lt()) {
@@ -591,8 +595,8 @@ impl FunkScan {
 pub(crate) fn fill_from_funk(
     buffer: &mut Buffer,
     funk: &mut FunkScan,
-    gathered: &Gathered,
-    span: &Span<'_>,
+    gathered: &GatheredDeltas,
+    span: &FillSpan<'_>,
 ) -> Result<Filled> {
     let mut upper = gathered.records.iter().peekable();
     let mut key = Vec::new();

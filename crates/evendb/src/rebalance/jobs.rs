@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::funk::Run;
 use crate::funk::tables::TableHandle;
 use crate::manifest::edit::Place;
-use crate::picker::{ChunkStats, Decision, Limits, pick};
+use crate::picker::{ChunkStats, Decision, PickerLimits, pick};
 use crate::rebalance::{covered_tables, layout, log_merge, munks, rewrite};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
@@ -277,7 +277,7 @@ fn figures(
     keyspace: &KeyspaceState,
     chunk: &Chunk,
     view: &View,
-) -> (ChunkStats, Limits) {
+) -> (ChunkStats, PickerLimits) {
     let root = keyspace.index.load_full();
     let neighbour = |found: Option<(&[u8], &Arc<Chunk>)>| {
         found.map(|(_, chunk)| super::rewrite::data_bytes(&chunk.view.load_full()))
@@ -327,14 +327,14 @@ pub(crate) fn own_figures(core: &Core, space: &Space, chunk: &Chunk, view: &View
     }
 }
 
-pub(crate) fn picker_limits(core: &Core, space: &Space) -> Limits {
+pub(crate) fn picker_limits(core: &Core, space: &Space) -> PickerLimits {
     let chunk_bytes_max = core.options.chunk_bytes_max();
     let (cold, munk) = core
         .options
         .advanced
         .log_bytes_limits
         .unwrap_or((chunk_bytes_max * 35 / 100, chunk_bytes_max * 2));
-    Limits {
+    PickerLimits {
         chunk_bytes_max,
         rebalance_bytes: chunk_bytes_max * 7 / 10,
         log_bytes_max_cold: cold,

@@ -10,7 +10,7 @@
 //! into which checkpoint n has just written would lose run n.
 
 use crate::catalog::KeyspaceState;
-use crate::chunk::{ChargedDelta, Chunk, Frozen, KeyRange, View, Writer};
+use crate::chunk::{ChargedDelta, Chunk, ChunkWriter, Frozen, KeyRange, View};
 use crate::engine::JobContext;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
@@ -83,7 +83,7 @@ pub(crate) fn latch_without_run<'c>(
     flow: &Flow,
     keyspace: &KeyspaceState,
     chunks: &'c [Arc<Chunk>],
-) -> Result<Vec<MutexGuard<'c, Writer>>> {
+) -> Result<Vec<MutexGuard<'c, ChunkWriter>>> {
     loop {
         core.health.check_healthy()?;
         let guards: Vec<_> = chunks.iter().map(|chunk| chunk.latch.lock()).collect();

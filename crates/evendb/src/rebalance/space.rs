@@ -25,7 +25,7 @@ use crate::engine::work::Work;
 use crate::files::{BALLAST, COMMIT_LOG, CONTAINER, CURRENT, LOCK, STATS};
 use crate::manifest::writer;
 use crate::metrics::SpaceStats;
-use crate::picker::{ChunkStats, Limits, log_bytes_max, log_weight};
+use crate::picker::{ChunkStats, PickerLimits, log_bytes_max, log_weight};
 use crate::rebalance::{idle, jobs};
 use crate::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ const PIECES_MAX: usize = 2;
 
 /// Sums over chunks.
 #[derive(Default)]
-struct Sums {
+struct SpaceSums {
     chunks: u64,
     /// Bytes that came to logs since the last round.
     arrived: u64,
@@ -102,8 +102,8 @@ pub(crate) fn space_round(engine: &Engine, now: bool) {
     *last = Some((Instant::now(), started.elapsed()));
 }
 
-fn look_at_chunks(core: &Core, catalog: &Catalog, work: &Work, space: &Space) -> Sums {
-    let mut sums = Sums::default();
+fn look_at_chunks(core: &Core, catalog: &Catalog, work: &Work, space: &Space) -> SpaceSums {
+    let mut sums = SpaceSums::default();
     let limits = jobs::picker_limits(core, space);
     let chunks = catalog.chunks();
     sums.chunks = chunks.len() as u64;
@@ -141,7 +141,7 @@ fn look_at_chunks(core: &Core, catalog: &Catalog, work: &Work, space: &Space) ->
 }
 
 /// Feeds the square-root rule.
-fn divide(core: &Core, space: &Space, sums: &Sums) {
+fn divide(core: &Core, space: &Space, sums: &SpaceSums) {
     let Some(amplification) = core.options.log_space_amplification() else {
         return;
     };
@@ -195,7 +195,7 @@ pub(crate) fn give_back_room(engine: &Engine) -> u64 {
     given
 }
 
-fn note_space(disk: &Disk, space: &Space, sums: &Sums) {
+fn note_space(disk: &Disk, space: &Space, sums: &SpaceSums) {
     space.chunks.store(sums.chunks, Ordering::Relaxed);
     space.data_bytes.store(sums.data, Ordering::Relaxed);
     *space.stats.lock() = space_stats(disk, sums);
@@ -204,7 +204,7 @@ fn note_space(disk: &Disk, space: &Space, sums: &Sums) {
 }
 
 /// What a look at the chunks tells; the blocks of files are for who asks.
-fn space_stats(disk: &Disk, sums: &Sums) -> SpaceStats {
+fn space_stats(disk: &Disk, sums: &SpaceSums) -> SpaceStats {
     let (free, punched, _) = disk.container.space();
     let garbage = sums.data.saturating_sub(sums.live);
     let log_garbage = sums.log_garbage.min(garbage);
@@ -232,7 +232,7 @@ pub(crate) fn fill_space(engine: &Engine, stats: &mut SpaceStats, table_bytes: u
         // A reader has no rounds.
         None => {
             let limits = jobs::picker_limits(&engine.core, &engine.space);
-            let mut sums = Sums::default();
+            let mut sums = SpaceSums::default();
             for (_, chunk) in engine.catalog.chunks() {
                 let view = chunk.view.load_full();
                 sums.add(
@@ -283,8 +283,8 @@ pub(super) fn expected_live_bytes(stats: &ChunkStats) -> u64 {
     }
 }
 
-impl Sums {
-    fn add(&mut self, stats: &ChunkStats, limits: &Limits) {
+impl SpaceSums {
+    fn add(&mut self, stats: &ChunkStats, limits: &PickerLimits) {
         let live = expected_live_bytes(stats);
         self.live += live;
         self.data += stats.data_bytes;

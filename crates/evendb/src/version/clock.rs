@@ -68,7 +68,7 @@ const SPINS: u32 = 0;
 /// Faults that the models must notice.
 #[cfg(test)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Plant {
+pub(crate) enum ClockPlant {
     #[default]
     Nothing,
     /// P1: a put does not wait for older ones.
@@ -95,7 +95,7 @@ pub(crate) struct Clock {
     /// How many handles hold each snapshot.
     registry: Mutex<BTreeMap<Version, usize>>,
     #[cfg(test)]
-    plant: Plant,
+    plant: ClockPlant,
 }
 
 /// A pending put; dropping it withdraws, also when unwinding.
@@ -134,7 +134,7 @@ impl Clock {
                 .collect(),
             registry: Mutex::new(BTreeMap::new()),
             #[cfg(test)]
-            plant: Plant::Nothing,
+            plant: ClockPlant::Nothing,
         }
     }
 
@@ -299,7 +299,7 @@ impl Clock {
     #[inline]
     fn must_await_older(&self, version: u64) -> bool {
         #[cfg(test)]
-        if self.plant == Plant::NoAwait {
+        if self.plant == ClockPlant::NoAwait {
             return false;
         }
         self.visible_below.load(Ordering::Acquire) < version
@@ -309,7 +309,7 @@ impl Clock {
     #[inline]
     fn fence_to_announce(&self) {
         #[cfg(test)]
-        if self.plant == Plant::NoFenceToAnnounce {
+        if self.plant == ClockPlant::NoFenceToAnnounce {
             return;
         }
         fence(Ordering::SeqCst);
@@ -319,7 +319,7 @@ impl Clock {
     #[inline]
     fn fence_to_await(&self) {
         #[cfg(test)]
-        if self.plant == Plant::NoFenceToAwait {
+        if self.plant == ClockPlant::NoFenceToAwait {
             return;
         }
         fence(Ordering::SeqCst);
@@ -328,14 +328,14 @@ impl Clock {
     /// The least version that a snapshot registered from now on can have.
     fn floor(&self) -> Version {
         #[cfg(test)]
-        if self.plant == Plant::NoFloor {
+        if self.plant == ClockPlant::NoFloor {
             return Version::MAX;
         }
         self.now()
     }
 
     #[cfg(all(test, evendb_loom))]
-    pub(crate) fn planted(gv: Version, plant: Plant) -> Clock {
+    pub(crate) fn planted(gv: Version, plant: ClockPlant) -> Clock {
         Clock {
             plant,
             ..Clock::new(gv)

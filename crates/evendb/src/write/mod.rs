@@ -9,7 +9,7 @@
 
 use crate::admission::Refused;
 use crate::ballast::Need;
-use crate::chunk::{ChargedDelta, Chunk, Heat, Writer};
+use crate::chunk::{ChargedDelta, Chunk, ChunkWriter, Heat};
 use crate::commit_log::{CommitLog, Lsn};
 use crate::engine::Engine;
 use crate::engine::core::Core;
@@ -31,7 +31,7 @@ use evendb_storage::{Kind, Version};
 use smallvec::SmallVec;
 
 type Chunks = SmallVec<[Arc<Chunk>; 1]>;
-type Guards<'a> = SmallVec<[MutexGuard<'a, Writer>; 1]>;
+type Guards<'a> = SmallVec<[MutexGuard<'a, ChunkWriter>; 1]>;
 
 /// What admission reserved for a write, given back if the write does not happen.
 struct Reserved<'a> {
@@ -225,7 +225,7 @@ fn write_admitted(
 }
 
 /// A chunk's latch; only who must wait for it takes a clock.
-fn latch<'c>(core: &Core, chunk: &'c Chunk) -> MutexGuard<'c, Writer> {
+fn latch<'c>(core: &Core, chunk: &'c Chunk) -> MutexGuard<'c, ChunkWriter> {
     match chunk.latch.try_lock() {
         Some(guard) => guard,
         None => core.metrics.pauses.chunk.time(|| chunk.latch.lock()),
@@ -320,7 +320,7 @@ fn write_latched(
 }
 
 /// Queues the chunk for the checkpoint that will flush its active delta.
-fn make_dirty(core: &Core, flow: &Flow, work: &Work, chunk: &Arc<Chunk>, writer: &mut Writer) {
+fn make_dirty(core: &Core, flow: &Flow, work: &Work, chunk: &Arc<Chunk>, writer: &mut ChunkWriter) {
     let now = checkpoint_of(core.clock.now());
     if writer.active.is_empty() && writer.active.checkpoint() < now {
         chunk.freeze(writer, now, &core.admission);

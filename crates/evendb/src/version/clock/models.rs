@@ -46,7 +46,7 @@ enum Mover {
 }
 
 /// Two puts on two keys, a mover of GV, and a get of both keys.
-fn puts_scan_get(plant: Plant, mover: Mover) {
+fn puts_scan_get(plant: ClockPlant, mover: Mover) {
     let clock = Arc::new(Clock::planted(Version(7), plant));
     let keys = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
     let puts: Vec<_> = (0..2)
@@ -55,7 +55,7 @@ fn puts_scan_get(plant: Plant, mover: Mover) {
             thread::spawn(move || {
                 let announcement = clock.announce();
                 let version = announcement.version().0;
-                if clock.plant == Plant::EarlyWithdraw {
+                if clock.plant == ClockPlant::EarlyWithdraw {
                     drop(announcement);
                     keys[key].store(version, Ordering::Release);
                 } else {
@@ -95,18 +95,18 @@ fn puts_scan_get(plant: Plant, mover: Mover) {
 
 #[test]
 fn loom_l1_awaiting_older_keeps_the_order_of_versions() {
-    check(2, || puts_scan_get(Plant::Nothing, Mover::Snapshot));
+    check(2, || puts_scan_get(ClockPlant::Nothing, Mover::Snapshot));
 }
 
 #[test]
 fn loom_l1_a_checkpoint_waits_for_its_puts() {
-    check(2, || puts_scan_get(Plant::Nothing, Mover::Checkpoint));
+    check(2, || puts_scan_get(ClockPlant::Nothing, Mover::Checkpoint));
 }
 
 #[test]
 fn loom_l1_p1_no_await_is_caught() {
     assert!(fails(&[MISORDERED, INCOMPLETE], 2, || puts_scan_get(
-        Plant::NoAwait,
+        ClockPlant::NoAwait,
         Mover::Snapshot
     )));
 }
@@ -114,11 +114,11 @@ fn loom_l1_p1_no_await_is_caught() {
 #[test]
 fn loom_l1_p2_no_fence_is_caught() {
     assert!(fails(&[MISORDERED, INCOMPLETE], 2, || puts_scan_get(
-        Plant::NoFenceToAwait,
+        ClockPlant::NoFenceToAwait,
         Mover::Snapshot
     )));
     assert!(fails(&[MISORDERED, INCOMPLETE], 2, || puts_scan_get(
-        Plant::NoFenceToAnnounce,
+        ClockPlant::NoFenceToAnnounce,
         Mover::Snapshot
     )));
 }
@@ -126,14 +126,14 @@ fn loom_l1_p2_no_fence_is_caught() {
 #[test]
 fn loom_l1_early_withdraw_is_caught() {
     assert!(fails(&[INCOMPLETE], 2, || puts_scan_get(
-        Plant::EarlyWithdraw,
+        ClockPlant::EarlyWithdraw,
         Mover::Checkpoint
     )));
 }
 
 /// A key with records of versions 3 and 9, GV at 5 or later: a snapshot registered at any moment
 /// against a collector that drops what its horizon allows.
-fn register_and_collect(plant: Plant) {
+fn register_and_collect(plant: ClockPlant) {
     let clock = Arc::new(Clock::planted(Version(5), plant));
     // Whether the record of version 5 is still there; the record above it is written at the
     // version that GV has after the snapshot, if that comes first.
@@ -172,11 +172,11 @@ fn register_and_collect(plant: Plant) {
 
 #[test]
 fn loom_l7_a_snapshot_keeps_what_it_reads() {
-    check(2, || register_and_collect(Plant::Nothing));
+    check(2, || register_and_collect(ClockPlant::Nothing));
 }
 
 /// Two registrations and a collector with the records of an older clock.
-fn collect_before_register(plant: Plant) {
+fn collect_before_register(plant: ClockPlant) {
     let clock = Arc::new(Clock::planted(Version(5), plant));
     // A put of version 6 is possible once GV has moved to 6; a later snapshot 5 is not, unless
     // the collector's floor is above GV.
@@ -200,13 +200,13 @@ fn collect_before_register(plant: Plant) {
 
 #[test]
 fn loom_l7_the_floor_covers_later_snapshots() {
-    check(2, || collect_before_register(Plant::Nothing));
+    check(2, || collect_before_register(ClockPlant::Nothing));
 }
 
 #[test]
 fn loom_l7_p9_no_floor_is_caught() {
     assert!(fails(&[DROPPED], 2, || collect_before_register(
-        Plant::NoFloor
+        ClockPlant::NoFloor
     )));
 }
 
