@@ -180,8 +180,8 @@ fn compact_chunk(
     if !can_shrink(context.core, chunk, &chunk.view.load_full())? {
         return Ok(false);
     }
-    let parts = rewrite::rewrite(context, keyspace, std::slice::from_ref(chunk))?;
-    jobs::finish_layout(context.core, context.disk, context.work, &parts)?;
+    let new_chunks = rewrite::rewrite(context, keyspace, std::slice::from_ref(chunk))?;
+    jobs::finish_layout(context.core, context.disk, context.work, &new_chunks)?;
     Ok(true)
 }
 

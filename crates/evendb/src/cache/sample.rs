@@ -29,9 +29,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// Slots for each key that rows have room for and that is sampled: as many again have munks.
 const SLOTS_PER_KEY: u64 = 4;
 /// Most keys of which one is sampled.
-const PARTS_MAX: u64 = 256;
+const KEYS_PER_SAMPLE_MAX: u64 = 256;
 /// Fewest: a sampled get costs a cache miss.
-const PARTS_MIN: u64 = 8;
+const KEYS_PER_SAMPLE_MIN: u64 = 8;
 /// Sampled gets of chunks without munks for one step of the horizon.
 const CALIBRATION_SAMPLES: u32 = 64;
 /// How far the logarithm of the horizon moves for a difference of 1 in the share of hits. Where
@@ -86,10 +86,10 @@ pub(crate) struct Sampler {
 /// one another as the memory that the horizons take.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Edge {
-    /// Samples, times `parts`.
+    /// Samples, times `keys_per_sample`.
     pub(crate) hits: f32,
-    /// One key of so many is sampled.
-    pub(crate) parts: f32,
+    /// One key of this many is sampled.
+    pub(crate) keys_per_sample: f32,
     /// Whether it has been on for long enough to have seen hits at the edge.
     pub(crate) ripe: bool,
     pub(crate) residence: [f32; 3],
@@ -182,8 +182,8 @@ impl Sampler {
         u32::MAX
     }
 
-    /// One key of how many is followed; none if it is off.
-    pub(crate) fn parts(&self) -> Option<u64> {
+    /// Of how many keys one is followed; `None` if it is off.
+    pub(crate) fn keys_per_sample(&self) -> Option<u64> {
         let mask = self.mask.load(Ordering::Relaxed);
         (mask != OFF).then(|| mask + 1)
     }
@@ -191,7 +191,7 @@ impl Sampler {
     /// What was seen at the edge since the last time. One thread, once a round.
     pub(crate) fn take_edge(&self) -> Edge {
         let hits = self.edge_hits.swap(0, Ordering::Relaxed) as f32;
-        let parts = self.parts().unwrap_or(PARTS_MIN) as f32;
+        let keys_per_sample = self.keys_per_sample().unwrap_or(KEYS_PER_SAMPLE_MIN) as f32;
         let take = |sum: &AtomicU64| sum.swap(0, Ordering::Relaxed) as f32;
         let now = self.clock.load(Ordering::Relaxed);
         let seen = now.wrapping_sub(self.since.load(Ordering::Relaxed));
@@ -199,8 +199,8 @@ impl Sampler {
         let enough = self.horizon.load(Ordering::Relaxed);
         let enough = enough.min(self.slot_count as u32);
         Edge {
-            hits: hits * parts,
-            parts,
+            hits: hits * keys_per_sample,
+            keys_per_sample,
             ripe: seen / 2 > enough,
             residence: self.residence.each_ref().map(take),
         }
@@ -213,17 +213,19 @@ impl Sampler {
             let keys = bytes_max / row_bytes.max(1);
             self.slots
                 .get_or_init(|| (0..self.slot_count).map(|_| AtomicU64::new(0)).collect());
-            let parts = keys * SLOTS_PER_KEY / self.slot_count as u64;
-            let parts = parts.clamp(PARTS_MIN, PARTS_MAX).next_power_of_two();
+            let keys_per_sample = keys * SLOTS_PER_KEY / self.slot_count as u64;
+            let keys_per_sample = keys_per_sample
+                .clamp(KEYS_PER_SAMPLE_MIN, KEYS_PER_SAMPLE_MAX)
+                .next_power_of_two();
             // Not for a row size that changes a little: what was seen would be lost.
-            match self.parts() {
-                Some(now) if now == parts || now == parts * 2 => now,
-                _ => parts,
+            match self.keys_per_sample() {
+                Some(now) if now == keys_per_sample || now == keys_per_sample * 2 => now,
+                _ => keys_per_sample,
             }
         } else {
             0
         };
-        if self.parts().is_none() {
+        if self.keys_per_sample().is_none() {
             let now = self.clock.load(Ordering::Relaxed);
             self.since.store(now, Ordering::Relaxed);
         }
@@ -284,14 +286,14 @@ mod tests {
         let (sampler, heat) = (Sampler::new(1 << 20), Heat::default());
         (0..10_000).for_each(|key| sampler.see(0, hash(key), &heat, Served::Munk));
         assert_eq!(heat.sight(1.0).samples, 0.0);
-        assert_eq!(sampler.parts(), None);
+        assert_eq!(sampler.keys_per_sample(), None);
     }
 
     #[test]
     fn it_follows_its_share_of_keys_and_knows_distances() {
         let (sampler, heat) = (Sampler::new(64 << 20), Heat::default());
         sampler.round(true, 1000, 1 << 20);
-        assert_eq!(sampler.parts(), Some(8));
+        assert_eq!(sampler.keys_per_sample(), Some(8));
         (0..8000).for_each(|key| sampler.see(0, hash(key), &heat, Served::Munk));
         let first = heat.sight(0.0);
         assert!(
@@ -315,7 +317,9 @@ mod tests {
     fn the_horizon_follows_what_rows_do() {
         let (sampler, heat) = (Sampler::new(1 << 20), Heat::default());
         sampler.round(true, 1000, 10_000);
-        let sampled = |parts: u64| (0u64..).filter(move |&key| hash(key) & (parts - 1) == 0);
+        let sampled = |keys_per_sample: u64| {
+            (0u64..).filter(move |&key| hash(key) & (keys_per_sample - 1) == 0)
+        };
         let keys: Vec<u64> = sampled(8).take(100).collect();
         for round in 0..400 {
             for (at, &key) in keys[1..].iter().enumerate() {

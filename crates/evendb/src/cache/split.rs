@@ -155,7 +155,7 @@ pub(crate) struct Split {
     /// Share of the counts that is new since the last step.
     news: f32,
     /// One key of how many is sampled.
-    parts: f32,
+    keys_per_sample: f32,
     sampling: bool,
 }
 
@@ -181,7 +181,7 @@ impl Split {
             accesses: 0.0,
             edge: Edge::default(),
             news: 0.0,
-            parts: 1.0,
+            keys_per_sample: 1.0,
             sampling: false,
         }
     }
@@ -207,7 +207,7 @@ impl Split {
         edge: &Edge,
         bytes_max: u64,
     ) -> SplitPlan {
-        self.parts = edge.parts;
+        self.keys_per_sample = edge.keys_per_sample;
         self.edge.ripe = edge.ripe;
         self.edge.hits = self.edge.hits * self.decay + edge.hits;
         for (sum, new) in self.edge.residence.iter_mut().zip(edge.residence) {
@@ -254,7 +254,7 @@ impl Split {
             };
             sums.add(chunk);
         }
-        let parts = self.parts;
+        let keys_per_sample = self.keys_per_sample;
         // Bytes of rows per unit of time that they stay.
         let row_bytes = match others.samples >= SAMPLES_MIN {
             true => rows.bytes as f32 / others.residence.max(1.0),
@@ -272,10 +272,10 @@ impl Split {
                 // that of the others.
                 let elsewhere = SAMPLES_MIN * others.misses / others.samples;
                 let rate = (sums.misses + elsewhere) / (sums.samples + SAMPLES_MIN);
-                let mean = rate * sums.gets / sums.chunks / parts + 0.01;
+                let mean = rate * sums.gets / sums.chunks / keys_per_sample + 0.01;
                 let misses = chunk.samples - chunk.sample_hits;
                 let likely = (PRIOR_SAMPLES + misses) / (PRIOR_SAMPLES / mean + 1.0);
-                gets = gets.min(likely * parts);
+                gets = gets.min(likely * keys_per_sample);
             }
             if chunk.munk_bytes == 0 {
                 // Of many that are looked at the luckiest looks best: less what chance may add.
@@ -335,8 +335,8 @@ impl Split {
     fn margins(&self, worths: &[ChunkWorth], rows: &RowCounts, bytes_max: u64) -> Margins {
         let edge_bytes = self.edge_bytes(rows);
         // A decayed count of n varies by about the square root of half of it; this one is of
-        // samples, times their parts.
-        let chance = (self.edge.hits * self.parts / 2.0).sqrt();
+        // samples, times the keys that each stands for.
+        let chance = (self.edge.hits * self.keys_per_sample / 2.0).sqrt();
         let step_bytes = (bytes_max as f64 * MARGIN) as u64;
         let mut munks: Vec<&ChunkWorth> = worths.iter().filter(|w| w.munk_bytes > 0).collect();
         munks.sort_by(|a, b| a.density().total_cmp(&b.density()));
@@ -445,7 +445,7 @@ mod tests {
     fn edge(hits: f32) -> Edge {
         Edge {
             hits,
-            parts: 8.0,
+            keys_per_sample: 8.0,
             ripe: true,
             residence: [70.0, 100.0, 140.0],
         }
@@ -599,7 +599,7 @@ mod tests {
                     id, gets, samples, data_bytes: bytes, munk_bytes: bytes * (id % 2), ..ChunkSight::default()
                 }).collect();
                 let rows = RowCounts { bytes, bytes_max: bytes, rows: bytes / 100 };
-                let edge = Edge { hits, parts: 8.0, ripe: true, residence };
+                let edge = Edge { hits, keys_per_sample: 8.0, ripe: true, residence };
                 let plan = split.round(&chunks, &rows, &edge, bytes);
                 prop_assert!((SHARE_MIN..=SHARE_MAX).contains(&split.share()));
                 prop_assert!(plan.row_bytes_max <= bytes);

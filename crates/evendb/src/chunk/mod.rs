@@ -184,7 +184,7 @@ impl Heat {
     }
 
     /// Takes a share of the heat of a chunk that this one replaces.
-    pub(crate) fn inherit(&self, old: &Heat, parts: usize) {
+    pub(crate) fn inherit(&self, old: &Heat, new_chunks: usize) {
         for (mine, old) in [
             (&self.get_heat, &old.get_heat),
             (&self.row_heat, &old.row_heat),
@@ -195,7 +195,7 @@ impl Heat {
             (&self.sample_hit_heat, &old.sample_hit_heat),
             (&self.residence_heat, &old.residence_heat),
         ] {
-            let sum = Heat::load(mine) + Heat::load(old) / parts as f32;
+            let sum = Heat::load(mine) + Heat::load(old) / new_chunks as f32;
             mine.store(sum.to_bits(), Ordering::Relaxed);
         }
     }

@@ -207,8 +207,8 @@ pub(crate) fn shrink(engine: &Engine, chunk: &Arc<Chunk>) -> Result<bool> {
         return Ok(false);
     }
     munks::absorb(&engine.core, chunk);
-    let parts = rewrite::rewrite(&engine.jobs(), &keyspace, std::slice::from_ref(chunk))?;
-    jobs::finish_layout(&engine.core, &engine.disk, &engine.work, &parts)?;
+    let new_chunks = rewrite::rewrite(&engine.jobs(), &keyspace, std::slice::from_ref(chunk))?;
+    jobs::finish_layout(&engine.core, &engine.disk, &engine.work, &new_chunks)?;
     Ok(true)
 }
 

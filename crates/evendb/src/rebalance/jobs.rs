@@ -59,7 +59,7 @@ pub(crate) fn maintain(engine: &Engine, chunk: &Arc<Chunk>) -> Result<bool> {
         return Ok(false);
     };
     let mut worked = false;
-    // A chunk that is split is not looked at again: its parts are queued.
+    // A chunk that is split is not looked at again: the new chunks are queued.
     for _ in 0..4 {
         if chunk.latch.lock().retired || engine.core.health.failure().is_some() {
             break;
@@ -85,20 +85,20 @@ pub(crate) fn maintain(engine: &Engine, chunk: &Arc<Chunk>) -> Result<bool> {
             Decision::Absorb => worked |= munks::absorb(&engine.core, chunk),
             Decision::RebalanceFunk => {
                 munks::absorb(&engine.core, chunk);
-                let parts =
+                let new_chunks =
                     rewrite::rewrite(&engine.jobs(), &keyspace, std::slice::from_ref(chunk))?;
-                finish_layout(&engine.core, &engine.disk, &engine.work, &parts)?;
+                finish_layout(&engine.core, &engine.disk, &engine.work, &new_chunks)?;
                 worked = true;
             }
             Decision::Split => {
                 munks::absorb(&engine.core, chunk);
-                let parts = split(&engine.jobs(), &keyspace, chunk)?;
-                if let [whole] = &parts[..] {
+                let new_chunks = split(&engine.jobs(), &keyspace, chunk)?;
+                if let [whole] = &new_chunks[..] {
                     // Old versions of one key may be most of it: not again before it grows.
                     let bytes = live_bytes(chunk, &whole.view.load_full());
                     whole.whole_at_bytes.store(bytes, Ordering::Relaxed);
                 }
-                finish_layout(&engine.core, &engine.disk, &engine.work, &parts)?;
+                finish_layout(&engine.core, &engine.disk, &engine.work, &new_chunks)?;
                 worked = true;
             }
             Decision::Merge => {
@@ -202,18 +202,18 @@ fn split_sharing(
         .collect();
     let old = std::slice::from_ref(chunk);
     let job = trace::job!("split", chunk = chunk.id.0, keyspace = &*keyspace.name);
-    let parts = layout::replace_chunks(context, keyspace, old, new, None, Munks::Keep)?;
+    let new_chunks = layout::replace_chunks(context, keyspace, old, new, None, Munks::Keep)?;
     context.core.metrics.splits.add(1);
-    // Nothing is written: the parts share the tables.
+    // Nothing is written: the new chunks share the tables.
     trace::event!(
         DEBUG,
         "split",
         chunk = chunk.id.0,
-        chunks_after = parts.len(),
+        chunks_after = new_chunks.len(),
         bytes = 0_u64,
         duration_micros = job.micros()
     );
-    Ok(parts)
+    Ok(new_chunks)
 }
 
 /// Merges the chunk with its right neighbour if nobody else is at work on that.

@@ -316,7 +316,7 @@ fn rewritten_funk(
     Funk::new(base, runs, run_end)
 }
 
-/// The tables of the old chunk that overlap `range`, shared with its other parts.
+/// The tables of the old chunk that overlap `range`; other new chunks may share them.
 fn shared_funk(disk: &Disk, range: &KeyRange, views: &[Arc<View>]) -> Funk {
     let [view] = views else {
         unreachable!("only one chunk at a time is split")
