@@ -3,25 +3,25 @@
 //!
 //! The ledger has two sides: bytes of the commit log's ring, and bytes of deltas. A reservation is
 //! taken on both at once or not at all, and comes back when the checkpoint moves the ring's tail
-//! and when deltas leave memory. A side never exceeds its limit, with one exception: a batch of more than a
-//! quarter of the limit of deltas may take them to twice the limit, which caches give way to; and what is
-//! larger still is admitted when no others are reserved.
+//! and when deltas leave memory. A side exceeds its limit in two cases only: a batch of more than a
+//! quarter of the limit of deltas may take them to twice the limit (the caches shrink meanwhile), and a
+//! batch that is larger still is admitted when nothing else is reserved.
 //!
-//! Above 3/4 of either side puts are slowed down in proportion to their bytes, the more the less room
-//! is left, so that one long sync of a busy disk does not take them to the limit; there they queue,
-//! first come, first served, so that a large request is not starved by small ones. What
-//! reorganisation is behind with slows puts down in the same way, but never stops them: more debt is
-//! more space on disk, not a limit.
+//! Above 3/4 of either side puts are slowed down in proportion to their bytes, the more the less room is
+//! left. So one long sync of a busy disk does not take them to the limit. At the limit they queue, first
+//! come, first served, so that small requests do not starve a large one. Reorganisation that is owed
+//! slows puts down in the same way, but never stops them: more debt costs space on disk and meets no
+//! limit.
 //!
-//! Who waits need not wait for ever: when a checkpoint, the only thing that makes room, found the disk
-//! full and nothing else helped, all that wait at that moment are dismissed, in one step: the queue's
-//! turn is moved behind the last of them. Each tries once more and leaves.
+//! A wait can end without room. Only a checkpoint makes room; if it found the disk full and nothing else
+//! helped, all requests that wait at that moment are dismissed in one step: the queue's turn is moved
+//! behind the last of them. Each tries once more and leaves.
 //!
 //! Thread safety: any number of callers. The fast path is one compare-and-swap per side. The
-//! queue's mutex is a leaf; `relief` is called without it. No wake-up is lost: a waiter counts
-//! itself in `waiters` before it looks at the ledger, who gives back writes the ledger before it
-//! looks at `waiters`, each with a `SeqCst` fence between. Not here: what starts a checkpoint
-//! ([`Admission::half_full`] only tells), and room on the disk.
+//! queue's mutex is a leaf; `relief` is called without it. No wake-up is lost: a waiter counts itself in
+//! `waiters` before it looks at the ledger; a thread that gives room back writes the ledger before it
+//! looks at `waiters`; each has a `SeqCst` fence between its two steps. Not here: what starts a
+//! checkpoint ([`Admission::half_full`] only tells), and room on the disk.
 
 use crate::metrics::pauses::Waits;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -33,7 +33,7 @@ use crossbeam_utils::CachePadded;
 pub(crate) enum Refused {
     /// The database closes or failed.
     Cancelled,
-    /// What would make room found the disk full.
+    /// The checkpoint that would make room found the disk full.
     Dismissed,
 }
 
@@ -48,13 +48,13 @@ pub(crate) struct Admission {
     cancelled: AtomicBool,
     /// How far reorganisation is behind, 0..=[`DEBT_PRESSURE_MAX`].
     debt_pressure: AtomicU64,
-    /// What a byte costs because metadata is large, as bits of an `f64`.
+    /// Nanoseconds that a byte costs because metadata is large, as bits of an `f64`.
     metadata_nanos: AtomicU64,
-    /// When puts may go on that pay for there being little room.
+    /// When puts may go on that are delayed because there is little room.
     schedule: pace::Schedule,
     queue: Mutex<TicketQueue>,
     changed: Condvar,
-    /// Waits for room, the queue included.
+    /// Waits for room, from entering the queue on.
     pub(crate) room: Waits,
     /// Delays because there is little room.
     pub(crate) pace: Waits,
@@ -73,13 +73,14 @@ const DEBT_PRESSURE_MAX: u64 = 120;
 pub(crate) enum AdmissionPlant {
     #[default]
     Nothing,
-    /// Who gives room back looks for waiters before it is back.
+    /// A thread that gives room back looks for waiters before the room is back.
     LookBeforeRelease,
-    /// Who dismisses wakes nobody.
+    /// Waiting requests are dismissed and not woken.
     DismissInSilence,
 }
 
-/// Tickets of the requests that wait: those from `served` on. Who finds its own passed was dismissed.
+/// Tickets of the requests that wait: those from `served` on. A request whose ticket was passed has been
+/// dismissed.
 #[derive(Default)]
 struct TicketQueue {
     next: u64,
@@ -104,9 +105,9 @@ impl Side {
         }
     }
 
-    /// Whether a request may go above the limit: a large one to twice as much, because else it would find room
-    /// only where a checkpoint had freed nearly all, and would wait for each checkpoint from its
-    /// beginning to its end; and any where there is nothing else.
+    /// Whether a request may go above the limit. A large one may go to twice the limit: otherwise it
+    /// would find room only after a checkpoint had freed nearly all, and would wait for whole
+    /// checkpoints. Any request may where nothing else is reserved.
     #[cold]
     fn stretches_for(&self, used: u64, bytes: u64) -> bool {
         let limit = self.limit();
@@ -114,7 +115,8 @@ impl Side {
         used == 0 || (bytes > limit / 4 && used.saturating_add(bytes) <= twice)
     }
 
-    /// Never goes above the limit for a moment, where it may not: others would see that and queue.
+    /// The sum exceeds the limit at no moment, unless the request may: other threads would see it and
+    /// queue.
     #[inline]
     fn try_take(&self, bytes: u64) -> bool {
         if bytes == 0 {
@@ -125,7 +127,7 @@ impl Side {
             let sum = used.checked_add(bytes)?;
             (sum <= limit || (self.stretches && self.stretches_for(used, bytes))).then_some(sum)
         };
-        // AcqRel: whoever gets room comes after those who gave it back.
+        // AcqRel: a thread that gets room comes after the threads that gave it back.
         self.used
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, fits)
             .is_ok()
@@ -145,14 +147,14 @@ impl Side {
     }
 }
 
-/// What of a ring of which so much is usable is let in: the eighth left over is for the filler at the
-/// end of a lap.
+/// How many of a ring's `usable` bytes are let in. An eighth is left for the filler at the end of a lap.
 fn ring_limit(usable: u64) -> u64 {
     usable - usable / 8
 }
 
 impl Admission {
-    /// A ledger for a ring of which so much is usable (0: there is none) and this much delta memory.
+    /// A ledger for a ring with this many usable bytes (0: there is no ring) and for this many bytes of
+    /// deltas.
     pub(crate) fn new(ring_usable: u64, delta_bytes_max: u64) -> Admission {
         Admission {
             ring: Side::new(ring_limit(ring_usable), false),
@@ -199,8 +201,8 @@ impl Admission {
         if self.cancelled.load(Ordering::Acquire) {
             return Err(Refused::Cancelled);
         }
-        // Behind those who wait, lest they starve.
-        // The first in the queue may have failed for want of what this took for a moment: wake it.
+        // Behind the requests that wait already, so that they do not starve. The first in the queue may
+        // have failed because this request held the bytes for a moment: wake it.
         let undo = || self.give_back(ring_bytes, 0);
         if self.waiters.load(Ordering::Relaxed) != 0
             || !self.try_take(ring_bytes, delta_bytes, undo)
@@ -220,7 +222,8 @@ impl Admission {
         Ok(())
     }
 
-    /// Reorganisation owes `overdue` bytes; from `bound` on puts are slowed as much as they ever are.
+    /// Notes that reorganisation owes `overdue` bytes. From `bound` bytes on puts are slowed as much as
+    /// debt ever slows them.
     pub(crate) fn set_debt(&self, overdue: u64, bound: u64) {
         let pressure =
             u128::from(overdue) * u128::from(DEBT_PRESSURE_MAX) / u128::from(bound.max(1));
@@ -229,8 +232,8 @@ impl Admission {
         self.debt_pressure.store(pressure, Ordering::Relaxed);
     }
 
-    /// Metadata of logs takes `above` bytes more than it should, of `span` that it may at most: puts are
-    /// slowed as if so much of the last quarter of room were used, but never stopped.
+    /// Notes that metadata of logs takes `above` bytes more than it should; `span` is the most. Puts are
+    /// slowed as if the share `above / span` of the last quarter of room were used, but never stopped.
     pub(crate) fn set_metadata(&self, above: u64, span: u64) {
         let nanos = match above {
             0 => 0.0,
@@ -266,12 +269,13 @@ impl Admission {
             if self.cancelled.load(Ordering::Acquire) {
                 break Err(Refused::Cancelled);
             }
-            // Nobody to wake: who fails for want of it in this moment queues behind this one.
+            // No thread has to be woken: one that finds too little in this moment queues behind this
+            // one.
             let undo = || self.ring.give_back(ring_bytes);
             let dismissed = queue.served > ticket;
             if (queue.served == ticket || dismissed) && self.try_take(ring_bytes, delta_bytes, undo)
             {
-                // Who was dismissed has been passed already.
+                // The ticket of a dismissed request has been passed already.
                 queue.served = queue.served.max(ticket + 1);
                 break Ok(());
             }
@@ -282,7 +286,7 @@ impl Admission {
                 self.changed.wait(&mut queue);
                 asked = false;
             } else {
-                // Once more after each wake-up: a checkpoint need not have made room enough.
+                // Asked for again after each wake-up: one checkpoint may make too little room.
                 drop(queue);
                 relief();
                 asked = true;
@@ -312,10 +316,12 @@ impl Admission {
         self.give_back(ring_bytes, delta_bytes);
     }
 
-    /// What was to make room found none on the disk: requests that wait at this moment fail, but
-    /// for those that fit by now. Later ones wait for the next attempt.
+    /// Dismisses the requests that wait at this moment, because the checkpoint that should make room
+    /// found the disk full. Those that fit by now succeed, the others fail. Later ones wait for the next
+    /// attempt.
     pub(crate) fn dismiss(&self) {
-        // No fence as in `give_back`: who counts itself later has not asked for relief yet.
+        // No fence is needed, unlike in `give_back`: a thread that counts itself later has not asked for
+        // relief yet.
         let mut queue = self.queue.lock();
         queue.served = queue.next;
         #[cfg(test)]
@@ -325,10 +331,11 @@ impl Admission {
         self.changed.notify_all();
     }
 
-    /// The database closes or failed: all requests, waiting or to come, fail.
+    /// Ends admission because the database closes or failed: all requests fail, those that wait and
+    /// those to come.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
-        // Under the mutex: who looked before is waiting by now.
+        // Under the mutex: a thread that looked before this store is waiting by now.
         let _queue = self.queue.lock();
         self.changed.notify_all();
     }
@@ -338,12 +345,11 @@ impl Admission {
         self.delta.used()
     }
 
-    /// Of those, what the next checkpoint has to write: all but what is carried. It is what needs
-    /// room on the disk; what is durable has its room already.
+    /// Bytes of deltas that the next checkpoint has to write: all reserved ones but those that are
+    /// durable already. Only they need room on the disk.
     pub(crate) fn delta_to_write(&self) -> u64 {
-        // In this order, and with the order of a delta's end: what is carried counts as used for longer, so
-        // a delta that comes or goes in between is counted, not left out. Relaxed: a checkpoint copes
-        // with finding too little room.
+        // Read in this order, which fits the order of steps at a delta's end: a delta that comes or goes
+        // in between is counted. Relaxed: a checkpoint copes with finding too little room.
         let used = self.delta_used();
         used.saturating_sub(self.carried.load(Ordering::Relaxed))
     }
@@ -353,40 +359,40 @@ impl Admission {
         self.ring.used()
     }
 
-    /// The ring has grown: so much of it is usable now.
+    /// Notes that the ring has grown, and how many of its bytes are usable now.
     pub(crate) fn ring_has_grown(&self, usable: u64) {
         self.ring
             .limit
             .fetch_max(ring_limit(usable), Ordering::Relaxed);
-        // Who waits may fit.
+        // A request that waits may fit now.
         self.give_back(0, 0);
     }
 
-    /// Whether more than `eighths` of the ring are reserved, with so many bytes more.
+    /// Whether more than `eighths` of the ring would be reserved with these bytes more.
     pub(crate) fn ring_fuller_than(&self, eighths: u64, bytes: u64) -> bool {
         self.has_ring() && (self.ring.used() + bytes) * 8 > self.ring.limit() * eighths
     }
 
-    /// Whether anybody waits for room.
+    /// Whether any request waits for room.
     pub(crate) fn is_waited_for(&self) -> bool {
         self.waiters.load(Ordering::Relaxed) != 0
     }
 
-    /// A delta of so many bytes is durable: a checkpoint would not free it any more.
+    /// Notes that a delta of this many bytes is durable: a checkpoint would not free it any more.
     pub(crate) fn carry(&self, bytes: u64) {
         self.carried.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A delta that was carried is gone.
+    /// Notes that a durable delta is gone from memory.
     pub(crate) fn carry_no_more(&self, bytes: u64) {
         let before = self.carried.fetch_sub(bytes, Ordering::Relaxed);
         debug_assert!(before >= bytes, "more is gone than was carried");
     }
 
-    /// Whether it is time for a checkpoint, so that puts have room while it runs: either side is above
-    /// half, and of the deltas enough is new. What is durable already and waits for a munk, for its readers
-    /// or only for its grace period would not be freed; what is left is the room of new records, and of
-    /// that half is enough, or a quarter of all there is.
+    /// Whether it is time for a checkpoint, so that puts have room while it runs. It is time when the
+    /// ring is above half; or when deltas are, and enough of them is new. A checkpoint frees no delta
+    /// that is durable already (it waits for a munk, for its readers, or for its grace period). The rest
+    /// of the limit is room for new records: half of that must be used, or a quarter of the whole limit.
     pub(crate) fn half_full(&self) -> bool {
         let delta = self.delta.used();
         let limit = self.delta.limit();
@@ -394,7 +400,7 @@ impl Admission {
         let carried = self.carried.load(Ordering::Relaxed);
         let new_bytes = self.delta_to_write();
         let half_of_the_rest = limit.saturating_sub(carried) / 2;
-        // Very little is not worth a run in each of its chunks.
+        // Few bytes are not worth a run in each of their chunks.
         let enough = half_of_the_rest.clamp(limit / 16, limit / 4);
         (delta > limit / 2 && new_bytes > enough)
             || (self.has_ring() && self.ring.used() > self.ring.limit() / 2)
@@ -406,7 +412,7 @@ impl Admission {
         of(&self.delta).max(if self.has_ring() { of(&self.ring) } else { 0.0 })
     }
 
-    /// How much of what debt can slow puts down it does, as a share.
+    /// How much debt slows puts down, as a share of the most that it can.
     pub(crate) fn debt_share(&self) -> f64 {
         self.debt_pressure.load(Ordering::Relaxed) as f64 / DEBT_PRESSURE_MAX as f64
     }
@@ -444,12 +450,13 @@ impl Admission {
         }
     }
 
-    /// What a byte costs all puts together while the fuller side is above 3/4: nothing at 3/4, and
-    /// so much towards the limit that the last quarter lasts for seconds if nothing comes back.
+    /// Nanoseconds that a byte costs all puts together while the fuller side is above 3/4: none at 3/4,
+    /// and towards the limit enough to make the last quarter last for seconds if no room comes back.
     ///
     /// With f the free share of the last quarter, bytes are admitted at `quarter / TAU * f / (1 - f)`
-    /// a second, so from a start at 3/4 it takes `TAU * (ln(1 / f) - 1)` to come down to f. TAU is
-    /// less where the quarter is small, down to nothing: puts would crawl at every checkpoint.
+    /// a second, so from a start at 3/4 it takes `TAU * (ln(1 / f) - 1)` to come down to f. Where the
+    /// quarter is small TAU is less, down to nothing, because otherwise puts would crawl at every
+    /// checkpoint.
     fn nanos_per_byte(&self) -> Option<f64> {
         let of = |side: &Side| {
             let limit = side.limit();
@@ -489,12 +496,13 @@ mod pace {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{Duration, Instant};
 
-    /// How long the last quarter of room is made to last, roughly: disks that others write to have
-    /// been seen to take a second for a sync.
+    /// How long the last quarter of room is made to last, roughly: a disk that other processes write to
+    /// was seen to take a second for a sync.
     pub(super) const TAU_NANOS: f64 = 0.7e9;
-    /// Bytes of a quarter that is too small to last at all, and of one that lasts so long.
+    /// Bytes of a quarter that is too small to be made to last, and of one that lasts for all of
+    /// `TAU_NANOS`.
     pub(super) const QUARTERS: (f64, f64) = ((256 << 10) as f64, (1 << 20) as f64);
-    /// No put is held up longer by this; what it does not pay, those behind it do.
+    /// The longest delay of one put; later puts pay for the rest of its bytes.
     const PAUSE_NANOS_MAX: u64 = 6_000_000;
 
     /// The moment up to which puts have paid for their bytes, shared by all: so their rate does not
@@ -518,8 +526,8 @@ mod pace {
         pub(super) fn slow_down(&self, bytes: u64, nanos_per_byte: f64, waits: &Waits) {
             let now = self.start.elapsed().as_nanos() as u64;
             let cost = (bytes as f64 * nanos_per_byte) as u64;
-            // Relaxed: the number is all there is. Nobody saves up time in which nobody put, and one
-            // put's debt is not passed on without end.
+            // Relaxed: the number stands for itself. Time without puts is not saved up for later ones,
+            // and only a bounded part of a put's debt is passed on.
             let pay = |paid: u64| {
                 let until = paid.max(now).saturating_add(cost);
                 Some(until.min(now + 2 * PAUSE_NANOS_MAX))
@@ -540,12 +548,12 @@ mod pace {
     const SLEEP_NANOS_MAX: u64 = 1_000_000;
 
     std::thread_local! {
-        /// The moment up to which this thread's puts have paid. It comes by itself while the thread
-        /// waits for a sync or does other things: who puts no faster than that is not held up.
+        /// The moment up to which this thread's puts have paid. Time passes it by while the thread waits
+        /// for a sync or does other things: a thread that puts no faster than that is not delayed.
         static PAID_UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
     }
 
-    /// Holds this thread to a microsecond per byte at most, with the cube of the pressure (0..=256).
+    /// Delays this thread by the cube of the pressure (0..=256), up to a microsecond per byte.
     #[cold]
     pub(super) fn slow_down(bytes: u64, pressure: u64, waits: &Waits) {
         let nanos = bytes.saturating_mul(1000).saturating_mul(pressure.pow(3)) >> 24;
@@ -556,7 +564,7 @@ mod pace {
             paid.set(Some(until));
             until
         };
-        // A thread that ends has no such place any more.
+        // A thread that ends has no thread-local value any more.
         let until = PAID_UNTIL.try_with(pay).unwrap_or(now + cost);
         let owed = until.duration_since(now).as_nanos() as u64;
         if owed >= SLEEP_NANOS_MIN {

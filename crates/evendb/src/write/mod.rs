@@ -47,7 +47,8 @@ impl Reserved<'_> {
         self.ring_bytes = 0;
         let held = self.delta_bytes + before;
         if after > held {
-            // A page grew by more than its share: charged afterwards, it was never refusable.
+            // A page grew by more than its share. That is charged afterwards: it could not be refused
+            // any more.
             self.engine.core.admission.adopt(0, after - held);
         }
         self.delta_bytes = held.saturating_sub(after);
@@ -65,7 +66,7 @@ impl Drop for Reserved<'_> {
     }
 }
 
-/// Writes `ops` as one: sorted by (keyspace, key), each key once.
+/// Writes `ops` as one. They are sorted by (keyspace, key), each key once.
 pub(crate) fn write(engine: &Engine, ops: &mut [Op<'_>], durability: Durability) -> Result<()> {
     if ops.is_empty() {
         return Ok(());
@@ -110,7 +111,7 @@ pub(crate) fn check_value_size(core: &Core, key_len: usize, value_len: usize) ->
     Err(Error::new(ErrorKind::ValueTooLarge, message))
 }
 
-/// Refuses what is too much at once. Each record alone was checked.
+/// Refuses a batch that is too large as a whole. Each of its records has been checked alone.
 fn check_batch_size(core: &Core, ops: &[Op<'_>]) -> Result<()> {
     if ops.len() == 1 {
         return Ok(());
@@ -181,7 +182,7 @@ fn encode(
     Ok(encoded)
 }
 
-/// The extent, if there is one, that a write did not come to name.
+/// Removes the value extent of a write that failed before its record named it.
 fn discard(core: &Core, log: &Log, encoded: &Encoded) {
     // After a failure it is not known what the disk names.
     if core.health.may_remove() {
@@ -224,7 +225,7 @@ fn write_admitted(
     }
 }
 
-/// A chunk's latch; only who must wait for it takes a clock.
+/// A chunk's latch. The clock is read only where the latch must be waited for.
 fn latch<'c>(core: &Core, chunk: &'c Chunk) -> MutexGuard<'c, ChunkWriter> {
     match chunk.latch.try_lock() {
         Some(guard) => guard,
@@ -232,7 +233,7 @@ fn latch<'c>(core: &Core, chunk: &'c Chunk) -> MutexGuard<'c, ChunkWriter> {
     }
 }
 
-/// Announce, log, link, withdraw: the caller holds the latches of all chunks concerned.
+/// Announces, logs, links and withdraws. The caller holds the latches of all chunks concerned.
 fn write_latched(
     engine: &Engine,
     ops: &mut [Op<'_>],
@@ -349,7 +350,7 @@ fn admit(engine: &Engine, ring_bytes: u64, delta_bytes: u64, deletes: bool) -> R
     };
     let mut admitted = reserve();
     if deletes && admitted == Err(Refused::Dismissed) {
-        // What it can do itself it does, and asks once more.
+        // Without threads the put does the work itself, and asks once more.
         full_disk::make_room_for(engine, delta_bytes)?;
         admitted = reserve();
     }
