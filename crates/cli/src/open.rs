@@ -141,7 +141,7 @@ pub fn refused(db: &Path, purpose: Purpose, error: &evendb::Error) -> Failure {
         // Readers keep out writers alone.
         (ErrorKind::Locked, Purpose::Reading) => format!(
             "{error}. Meanwhile `evendb stats {place} --watch` shows its figures, and the process \
-             that has it open can make a copy of it that opens beside it, by Db::checkpoint"
+             that has it open can make a copy of it that opens beside it, by Db::copy_to"
         ),
         (ErrorKind::Locked, Purpose::Writing) => {
             format!("{error}. One process at a time writes, and only while none reads")

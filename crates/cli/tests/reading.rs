@@ -293,7 +293,7 @@ fn beside_a_writer_readers_are_told_what_works() {
             continue;
         }
         let told = refused(&place, line, "db");
-        for words in [&id, "`evendb stats db --watch`", "Db::checkpoint"] {
+        for words in [&id, "`evendb stats db --watch`", "Db::copy_to"] {
             assert!(told.contains(words), "{line}: {words} in {told}");
         }
     }
@@ -320,7 +320,7 @@ fn beside_a_writer_readers_are_told_what_works() {
         std::thread::yield_now();
     }
     check("stats --watch", &stats.output().unwrap(), "puts/s");
-    writer.checkpoint(place.path("copy")).unwrap();
+    writer.copy_to(place.path("copy")).unwrap();
     let mut scan = Command::new(EVENDB);
     scan.arg("scan").arg(place.path("copy")).arg("--count");
     check("the copy", &scan.output().unwrap(), "320");

@@ -32,7 +32,7 @@ const TOKEN_REST: Duration = Duration::from_millis(2);
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Compaction {
+pub struct CompactionSummary {
     /// Chunks looked at.
     pub chunks: u64,
     /// Chunks rewritten on top of the reorganisation that was owed anyway.
@@ -41,8 +41,8 @@ pub struct Compaction {
     pub bytes_before: u64,
     /// Bytes in SSTables and logs of the range afterwards.
     pub bytes_after: u64,
-    /// How long it took.
-    pub duration: Duration,
+    /// From the call to the end.
+    pub elapsed: Duration,
 }
 
 /// Keys of a keyspace from `low` to below `high`.
@@ -64,7 +64,7 @@ impl KeySpan {
 }
 
 /// Compacts every keyspace.
-pub(crate) fn compact_all(engine: &Engine) -> Result<Compaction> {
+pub(crate) fn compact_all(engine: &Engine) -> Result<CompactionSummary> {
     engine.core.health.check_writable()?;
     let whole = |keyspace| KeySpan {
         keyspace,
@@ -79,15 +79,15 @@ pub(crate) fn compact_all(engine: &Engine) -> Result<Compaction> {
 
 /// Compacts the chunks of the spans. A chunk that cannot be read does not keep the others from
 /// it; the first such error is returned in the end.
-pub(crate) fn compact(engine: &Engine, spans: &[KeySpan]) -> Result<Compaction> {
+pub(crate) fn compact(engine: &Engine, spans: &[KeySpan]) -> Result<CompactionSummary> {
     engine.core.health.check_writable()?;
     let job = trace::job!("compact");
     let started = Instant::now();
     // What was put counts as it lies on disk.
     checkpoint::checkpoint(engine)?;
-    let mut done = Compaction {
+    let mut done = CompactionSummary {
         bytes_before: bytes_of(spans),
-        ..Compaction::default()
+        ..CompactionSummary::default()
     };
     worker::settle_debt(engine)?;
     let mut damage = None;
@@ -113,7 +113,7 @@ pub(crate) fn compact(engine: &Engine, spans: &[KeySpan]) -> Result<Compaction> 
     worker::settle_debt(engine)?;
     full_disk::collect_for_room(&engine.core, &engine.disk);
     done.bytes_after = bytes_of(spans);
-    done.duration = started.elapsed();
+    done.elapsed = started.elapsed();
     trace::event!(
         DEBUG,
         "compacted",

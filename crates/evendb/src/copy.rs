@@ -1,4 +1,4 @@
-//! A copy of the database in another directory, made while writers go on: [`Db::checkpoint`].
+//! A copy of the database in another directory, made while writers go on: [`Db::copy_to`].
 //!
 //! ```text
 //! source                         target
@@ -49,10 +49,10 @@ use std::time::{Duration, Instant};
 /// Files are copied in pieces of this size.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// What [`Db::checkpoint`] did.
+/// What [`Db::copy_to`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct CheckpointSummary {
+pub struct CopySummary {
     /// SSTables that the copy shares with the source.
     pub tables_linked: u64,
     /// Bytes of those: they cost no space as long as both databases need them.
@@ -80,7 +80,9 @@ impl Db {
     /// `AlreadyExists` if `dir` exists and is not an empty directory; `NoSpace` and `Io` for
     /// failures here or there, after which the target is removed and the source goes on; as for
     /// [`flush`](Self::flush).
-    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointSummary> {
+    #[doc(alias = "backup")]
+    #[doc(alias = "checkpoint")]
+    pub fn copy_to(&self, dir: impl AsRef<Path>) -> Result<CopySummary> {
         copy_to(self.engine(), dir.as_ref())
     }
 }
@@ -107,7 +109,7 @@ fn failed(path: &Path, what: &str) -> impl FnOnce(io::Error) -> Error {
     move |source| StorageError::io(&path, &what, source).into()
 }
 
-fn copy_to(engine: &Engine, dir: &Path) -> Result<CheckpointSummary> {
+fn copy_to(engine: &Engine, dir: &Path) -> Result<CopySummary> {
     engine.core.health.check_writable()?;
     let started = Instant::now();
     let dir = std::path::absolute(dir).map_err(failed(dir, "resolve the path"))?;
@@ -117,7 +119,7 @@ fn copy_to(engine: &Engine, dir: &Path) -> Result<CheckpointSummary> {
     // What was dropped from the source meanwhile waited for the copy.
     engine.disk.collect(&engine.core.health);
     match copied {
-        Ok(summary) => Ok(CheckpointSummary {
+        Ok(summary) => Ok(CopySummary {
             elapsed: started.elapsed(),
             ..summary
         }),
@@ -151,14 +153,9 @@ fn take_moment(engine: &Engine) -> Result<CopyMoment> {
 }
 
 /// Steps 3 and 4.
-fn fill(
-    core: &Core,
-    disk: &Disk,
-    target: &Target<'_>,
-    moment: CopyMoment,
-) -> Result<CheckpointSummary> {
+fn fill(core: &Core, disk: &Disk, target: &Target<'_>, moment: CopyMoment) -> Result<CopySummary> {
     let CopyMoment { mut state, tables } = moment;
-    let mut summary = CheckpointSummary::default();
+    let mut summary = CopySummary::default();
     let mut may_link = true;
     for table in &tables {
         if table.part.place == Place::File {
@@ -198,7 +195,7 @@ fn copy_runs(
     disk: &Disk,
     target: &Target<'_>,
     tables: &[Arc<TableHandle>],
-    summary: &mut CheckpointSummary,
+    summary: &mut CopySummary,
 ) -> Result<BTreeMap<TableId, u64>> {
     let mut extents: Vec<(u64, u64, TableId)> = tables
         .iter()

@@ -1,4 +1,4 @@
-//! `Db::checkpoint(dir)`: copies made while writers go on, by links and without, on disks that
+//! `Db::copy_to(dir)`: copies made while writers go on, by links and without, on disks that
 //! fail, fill up, or stop in the middle.
 
 mod common;
@@ -60,7 +60,7 @@ fn a_copy_is_the_same_and_goes_its_own_way() {
             let runner = filled(&vfs, level, 5);
             let db = runner.db();
             let then = everything(db).expect("reads");
-            let summary = db.checkpoint(COPY).expect("copies");
+            let summary = db.copy_to(COPY).expect("copies");
             assert!(summary.runs_copied > 0 && summary.bytes_copied > 0);
             assert_eq!(summary.tables_linked > 0, links, "{summary:?}");
             assert_eq!(summary.tables_copied == 0, links, "{summary:?}");
@@ -120,7 +120,7 @@ fn a_copy_is_the_same_and_goes_its_own_way() {
             let source = on_sim(&vfs, level, 0).open(DIR).expect("opens");
             assert_eq!(everything(&source).expect("reads"), source_now);
             // A copy of a copy, and the first can go.
-            copy.checkpoint("/third").expect("copies");
+            copy.copy_to("/third").expect("copies");
             copy.close().expect("closes");
             for name in vfs.file_names(Path::new(COPY)) {
                 vfs.remove_file(&Path::new(COPY).join(name));
@@ -137,7 +137,7 @@ fn an_empty_database_has_a_copy_too() {
     let db = on_sim(&vfs, Durability::Process, 0)
         .open(DIR)
         .expect("opens");
-    let summary = db.checkpoint(COPY).expect("copies");
+    let summary = db.copy_to(COPY).expect("copies");
     assert_eq!((summary.bytes_copied, summary.bytes_linked), (0, 0));
     let copy = open(&vfs, COPY, false).expect("opens");
     copy.put("a", "b").expect("puts");
@@ -151,14 +151,14 @@ fn targets_that_are_refused() {
         .open(DIR)
         .expect("opens");
     db.put("a", "b").expect("puts");
-    let kind = |dir: &str| db.checkpoint(dir).err().map(|error| error.kind());
+    let kind = |dir: &str| db.copy_to(dir).err().map(|error| error.kind());
     assert_eq!(kind(DIR), Some(ErrorKind::AlreadyExists));
-    db.checkpoint(COPY).expect("copies");
+    db.copy_to(COPY).expect("copies");
     let before = vfs.file_names(Path::new(COPY));
     assert_eq!(kind(COPY), Some(ErrorKind::AlreadyExists));
     assert_eq!(vfs.file_names(Path::new(COPY)), before);
     let reader = open(&vfs, COPY, true).expect("opens");
-    let refused = reader.checkpoint("/other").expect_err("a reader");
+    let refused = reader.copy_to("/other").expect_err("a reader");
     assert_eq!(refused.kind(), ErrorKind::ReadOnly);
 
     let real = tempfile::tempdir().expect("a directory");
@@ -167,22 +167,22 @@ fn targets_that_are_refused() {
         .expect("opens");
     let file = real.path().join("file");
     std::fs::write(&file, "mine").expect("writes");
-    let error = db.checkpoint(&file).expect_err("a file");
+    let error = db.copy_to(&file).expect_err("a file");
     assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error:?}");
     let foreign = real.path().join("foreign");
     std::fs::create_dir(&foreign).expect("creates");
     std::fs::write(foreign.join("x"), "mine").expect("writes");
-    let error = db.checkpoint(&foreign).expect_err("not empty");
+    let error = db.copy_to(&foreign).expect_err("not empty");
     assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error:?}");
     assert!(error.to_string().contains("not empty"), "{error}");
     assert_eq!(std::fs::read(foreign.join("x")).expect("reads"), b"mine");
     std::fs::remove_file(foreign.join("x")).expect("removes");
-    db.checkpoint(&foreign).expect("an empty directory will do");
+    db.copy_to(&foreign).expect("an empty directory will do");
     db.close().expect("closes");
     let closed = tiny(Durability::Process, 1).open(&foreign).expect("opens");
     let other = closed.clone();
     closed.close().expect("closes");
-    let error = other.checkpoint(real.path().join("x")).expect_err("closed");
+    let error = other.copy_to(real.path().join("x")).expect_err("closed");
     assert_eq!(error.kind(), ErrorKind::Closed);
 }
 
@@ -192,7 +192,7 @@ fn window(level: Durability, seed: u64, links: bool) -> (u64, u64) {
     vfs.allow_links(links);
     let runner = filled(&vfs, level, seed);
     let before = vfs.op_count();
-    runner.db().checkpoint(COPY).expect("copies");
+    runner.db().copy_to(COPY).expect("copies");
     (before, vfs.op_count())
 }
 
@@ -248,7 +248,7 @@ fn a_crash_at_every_step_of_a_copy() {
                 let mut runner = filled(&vfs, level, seed);
                 let then = everything(runner.db()).expect("reads");
                 vfs.set_crash_at(at);
-                let outcome = runner.db().checkpoint(COPY);
+                let outcome = runner.db().copy_to(COPY);
                 // If the call has returned well, whatever follows, the copy is there.
                 drop(vfs.crash(CrashMode::Process));
                 runner.abandon();
@@ -303,7 +303,7 @@ fn failures_at_every_step_of_a_copy() {
                     path_contains: Some("/elsewhere".into()),
                 });
                 vfs.trace(true);
-                let outcome = runner.db().checkpoint(COPY);
+                let outcome = runner.db().copy_to(COPY);
                 let touched = vfs.take_trace();
                 vfs.clear_faults();
                 match &outcome {
@@ -348,7 +348,7 @@ fn a_full_disk_at_every_size_of_a_copy() {
             // Nothing is left for the copy to give back to the disk on its way.
             runner.db().settle_debt().expect("settles");
             let used = vfs.used_bytes();
-            runner.db().checkpoint(COPY).expect("copies");
+            runner.db().copy_to(COPY).expect("copies");
             (used, vfs.used_bytes())
         };
         let mut refused = 0;
@@ -360,7 +360,7 @@ fn a_full_disk_at_every_size_of_a_copy() {
             runner.db().settle_debt().expect("settles");
             let then = everything(runner.db()).expect("reads");
             vfs.set_capacity(capacity);
-            match runner.db().checkpoint(COPY) {
+            match runner.db().copy_to(COPY) {
                 Ok(_) => assert!(check_target(&vfs, &then, &place)),
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::NoSpace, "{place}: {error:?}");
@@ -451,7 +451,7 @@ fn copies_beside_writers(level: Durability, open: &dyn Fn(&Path) -> Db, dir: &Pa
             }
             let before = [0, 1, 2].map(|writer: usize| acknowledged[writer].load(Ordering::SeqCst));
             let target = dir.join(format!("copy {round}"));
-            let summary = db.checkpoint(&target).expect("copies");
+            let summary = db.copy_to(&target).expect("copies");
             linked += summary.tables_linked;
             let after = [0, 1, 2].map(|writer: usize| acknowledged[writer].load(Ordering::SeqCst));
             let copy = open(&target);
@@ -534,7 +534,7 @@ fn a_copy_on_another_file_system() {
         db.put(format!("{number:05}"), vec![2; 60]).expect("puts");
     }
     let target = other.path().join("copy");
-    let summary = db.checkpoint(&target).expect("copies");
+    let summary = db.copy_to(&target).expect("copies");
     assert!(summary.tables_copied > 0);
     assert_eq!(summary.tables_linked, 0);
     let then = everything(&db).expect("reads");
@@ -557,7 +557,7 @@ fn a_copy_gives_the_source_its_space_back() {
         db.put(format!("{number:05}"), vec![1; 60]).expect("puts");
     }
     db.settle_debt().expect("settles");
-    db.checkpoint(COPY).expect("copies");
+    db.copy_to(COPY).expect("copies");
     for name in vfs.file_names(Path::new(COPY)) {
         vfs.remove_file(&Path::new(COPY).join(name));
     }

@@ -111,7 +111,7 @@ fn calls_of_db(db: &Db, copy: &Path) -> Calls {
         ("settle_debt", db.settle_debt()),
         ("idle_pass", db.idle_pass().map(drop)),
         ("db.compact", db.compact().map(drop)),
-        ("checkpoint", db.checkpoint(copy).map(drop)),
+        ("copy_to", db.copy_to(copy).map(drop)),
         ("empty batch", db.batch().commit()),
         ("close", db.clone().close()),
     ]

@@ -185,7 +185,7 @@ fn reading_a_directory_in_which_nothing_can_be_written() {
     let db = small().open(&path).expect("opens");
     fill(&db);
     let copy = dir.path().join("copy");
-    db.checkpoint(&copy).expect("copies");
+    db.copy_to(&copy).expect("copies");
     db.close().expect("closes");
     for place in [&path, &copy] {
         for with_lock in [true, false] {
@@ -508,7 +508,7 @@ fn texts_of_errors() {
     says(&latched, ErrorKind::Latched, &parts);
     let source = std::error::Error::source(&latched).expect("the cause");
     assert_eq!(source.to_string(), cause.to_string());
-    let error = db.checkpoint("/copy").expect_err("latched");
+    let error = db.copy_to("/copy").expect_err("latched");
     assert_eq!(error.kind(), ErrorKind::Latched);
     let other = db.clone();
     says(

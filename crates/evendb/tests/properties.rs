@@ -71,7 +71,7 @@ fn copies_and_repairs_have_the_properties_and_dumps_show_them() {
     let vfs = SimVfs::new(1);
     let db = open(&vfs);
     fill(&db);
-    db.checkpoint("/copy").expect("copies");
+    db.copy_to("/copy").expect("copies");
     db.close().expect("closes");
     check(
         &on_sim(&vfs, Durability::Process, 0)

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use evendb::{Compaction, Options, SpaceStats};
+use evendb::{CompactionSummary, Options, SpaceStats};
 use serde_json::json;
 
 use crate::commands::key_arguments::KeyForm;
@@ -66,13 +66,13 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     Ok(Success::Done)
 }
 
-fn as_json(done: &Compaction, before: u64, left: &SpaceStats) -> serde_json::Value {
+fn as_json(done: &CompactionSummary, before: u64, left: &SpaceStats) -> serde_json::Value {
     json!({
         "chunks": done.chunks,
         "rewritten": done.rewritten,
         "bytes_before": done.bytes_before,
         "bytes_after": done.bytes_after,
-        "seconds": done.duration.as_secs_f64(),
+        "seconds": done.elapsed.as_secs_f64(),
         "disk_bytes_before": before,
         "disk_bytes_after": left.disk_bytes,
         "commit_log_bytes": left.commit_log_bytes,
@@ -81,13 +81,13 @@ fn as_json(done: &Compaction, before: u64, left: &SpaceStats) -> serde_json::Val
     })
 }
 
-fn as_text(done: &Compaction) -> String {
+fn as_text(done: &CompactionSummary) -> String {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     format!(
         "{:.1} MiB before, {:.1} MiB after, {:.1} s; {} of {} chunks rewritten beyond what was owed",
         mib(done.bytes_before),
         mib(done.bytes_after),
-        done.duration.as_secs_f64(),
+        done.elapsed.as_secs_f64(),
         done.rewritten,
         done.chunks
     )

@@ -5,7 +5,7 @@ use crate::api::keyspace::Keyspace;
 use crate::api::snapshot::Snapshot;
 use crate::ballast::Need;
 use crate::catalog::{DEFAULT_KEYSPACE, KeyspaceState};
-use crate::compact::{self, Compaction};
+use crate::compact::{self, CompactionSummary};
 use crate::engine::Engine;
 use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
@@ -252,11 +252,15 @@ impl Db {
     ///
     /// # Errors
     /// `Io` if a sync failed, `Latched`, `ReadOnly`, `Closed`.
+    #[doc(alias = "sync")]
+    #[doc(alias = "sync_wal")]
     pub fn persist(&self) -> Result<()> {
         worker::persist(self.engine())
     }
 
-    /// Writes what is in memory to the chunks' logs, after which the commit log is recycled.
+    /// Writes what is in memory to the chunks' logs, after which the commit log is recycled: a
+    /// checkpoint. The next opening then has little to replay. For durability alone
+    /// [`persist`](Self::persist) is enough, and costs less where there is a commit log.
     ///
     /// # Errors
     /// As [`persist`](Self::persist), and `NoSpace`, after which nothing is lost.
@@ -270,6 +274,7 @@ impl Db {
     ///
     /// # Errors
     /// As [`flush`](Self::flush).
+    #[doc(alias = "wait_for_compact")]
     pub fn settle_debt(&self) -> Result<()> {
         worker::settle_debt(self.engine())
     }
@@ -309,7 +314,7 @@ impl Db {
     ///
     /// # Errors
     /// As there.
-    pub fn compact(&self) -> Result<Compaction> {
+    pub fn compact(&self) -> Result<CompactionSummary> {
         compact::compact_all(self.engine())
     }
 

@@ -2,7 +2,7 @@
 
 use crate::api::snapshot::Snapshot;
 use crate::catalog::KeyspaceState;
-use crate::compact::{self, Compaction, KeySpan};
+use crate::compact::{self, CompactionSummary, KeySpan};
 use crate::engine::handle::Handle;
 use crate::error::Result;
 use crate::op::{Op, check_limits, memory_bytes};
@@ -172,7 +172,7 @@ impl Keyspace {
     /// # Errors
     /// As [`put`](Self::put), and `Corruption` if a chunk cannot be read; the others have been
     /// compacted then.
-    pub fn compact(&self) -> Result<Compaction> {
+    pub fn compact(&self) -> Result<CompactionSummary> {
         self.compact_range::<&[u8]>(..)
     }
 
@@ -181,7 +181,10 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`compact`](Self::compact).
-    pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Compaction> {
+    pub fn compact_range<K: AsRef<[u8]>>(
+        &self,
+        range: impl RangeBounds<K>,
+    ) -> Result<CompactionSummary> {
         let (low, high) = limits(&range);
         self.compact_between(low, high)
     }
@@ -190,13 +193,13 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`compact`](Self::compact).
-    pub fn compact_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Compaction> {
+    pub fn compact_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<CompactionSummary> {
         let low = prefix.as_ref().to_vec();
         let high = prefix_end(&low);
         self.compact_between(low, high)
     }
 
-    fn compact_between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Result<Compaction> {
+    fn compact_between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Result<CompactionSummary> {
         self.handle.engine.core.health.check_writable()?;
         self.state.check_readable_at(Version::MAX)?;
         let span = KeySpan {

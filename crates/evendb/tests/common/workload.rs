@@ -254,7 +254,7 @@ impl Runner {
     fn copy(&mut self) -> Result<(), Error> {
         self.copies += 1;
         let dir = format!("/copies/{}-{}", self.vfs.op_count(), self.copies);
-        self.db().checkpoint(&dir)?;
+        self.db().copy_to(&dir)?;
         if self.vfs.crashed() {
             return Ok(());
         }
