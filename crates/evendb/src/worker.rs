@@ -1,12 +1,12 @@
-//! Background work: the queue of jobs, and who empties it.
+//! Background work: the queue of jobs, and the threads that empty it.
 //!
-//! * [`staff`]: the threads of an open database. One is always there; others come when there is
-//!   something for them to do, and go.
-//! * [`upkeep`]: what that one does, and when it may wait until it is woken.
+//! * [`staff`]: the threads of an open database. One is always there; others are started when there is
+//!   something for them to do, and end after it.
+//! * [`upkeep`]: what the thread does that is always there, and when it may wait until it is woken.
 //!
-//! The queue holds each chunk at most once per kind of job. A panic in a worker latches the
-//! database; nothing is called complete that was not. With no workers nothing here runs, and the
-//! calls that need a checkpoint or a reorganisation do it themselves.
+//! The queue holds each chunk at most once per kind of job. A panic in a worker latches the database;
+//! the job it interrupted does not count as complete. With no workers nothing here runs, and the calls
+//! that need a checkpoint or a reorganisation do it themselves.
 
 mod staff;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
@@ -29,15 +29,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use staff::start;
 
-/// Does one job, and what came of jobs before it. A panic latches the database.
+/// Does one job, and the edits that jobs before it have queued. A panic latches the database.
 fn do_job(engine: &Engine, job: &Job) {
-    // Counted as done even if it unwinds: nobody may wait for it for ever.
+    // Counted as done even if it unwinds: otherwise threads would wait for it for ever.
     let result = catch_unwind(AssertUnwindSafe(|| run_job(engine, job)));
     let merged = catch_unwind(AssertUnwindSafe(|| {
-        // Many at once share a sync; the few that are left when there is nothing else to do too.
+        // Many edits share a sync; the last few are synced when there is nothing else to do.
         let noted = engine.flow.log_merges.lock().len();
         if noted >= CHUNKS_MERGED_MAX || (noted > 0 && !engine.work.has_jobs()) {
-            // A failure has latched; else they are noted again by the next checkpoint.
+            // A failure has latched; after any other error the next checkpoint notes the chunks again.
             let _ =
                 log_merge::merge_logs(&engine.core, &engine.disk, &engine.flow, &engine.catalog);
         }
@@ -106,13 +106,13 @@ pub(crate) fn checkpoint_if_half_full(engine: &Engine) {
     }
 }
 
-/// What a put that waits for room asks for. May be asked again and again.
+/// Asks for a checkpoint for a put that waits for room. May be called again and again.
 pub(crate) fn relieve(engine: &Engine) {
     if !engine.core.manual() {
         engine.work.want_checkpoint();
         return;
     }
-    // No threads: the caller does it, holding nothing. Any error but a full disk has latched, and
+    // Without threads the caller does it; it holds no lock. Any error but a full disk has latched, and
     // the caller finds out.
     let relieved = checkpoint::checkpoint(engine).and_then(|()| full_disk::maintain_all(engine));
     if relieved.is_ok() {
@@ -132,7 +132,7 @@ pub(crate) fn relieve(engine: &Engine) {
     }
 }
 
-/// Does in this thread what waits in the queue.
+/// Does the jobs that wait in the queue, in this thread.
 pub(crate) fn run_queued_jobs(engine: &Engine) {
     loop {
         let job = {
@@ -150,8 +150,8 @@ pub(crate) fn run_queued_jobs(engine: &Engine) {
     }
 }
 
-/// Waits until checkpoint `number` is completed. Many wait for one: it takes along all that was
-/// put before it began.
+/// Waits until checkpoint `number` is completed. Many callers may wait for the same one: it covers all
+/// that was put before it began.
 pub(crate) fn wait_for_checkpoint(engine: &Engine, number: u64) -> Result<()> {
     if engine.core.manual() {
         let done = checkpoint::checkpoint(engine);
@@ -161,7 +161,8 @@ pub(crate) fn wait_for_checkpoint(engine: &Engine, number: u64) -> Result<()> {
     let mut completed = engine.flow.completed.lock();
     let refusals = engine.disk.full_disk.refusals();
     while *completed < number {
-        // Under the lock that who fails or closes takes before it wakes: none is missed.
+        // Under the lock that a thread takes before it wakes others after a failure or at closing: no
+        // wake-up is missed.
         engine.core.health.check_healthy()?;
         engine.core.health.check_readable()?;
         if engine.disk.full_disk.refusals() != refusals {
@@ -183,7 +184,7 @@ pub(crate) fn wait_for_checkpoint(engine: &Engine, number: u64) -> Result<()> {
     Ok(())
 }
 
-/// Everything put before the call survives power loss when it returns.
+/// Makes durable what was put before the call: it survives power loss when this returns.
 pub(crate) fn persist(engine: &Engine) -> Result<()> {
     engine.core.health.check_writable()?;
     checkpoint::take_inherited(engine)?;
@@ -193,7 +194,7 @@ pub(crate) fn persist(engine: &Engine) -> Result<()> {
     }
 }
 
-/// A checkpoint, and all the reorganisation that is owed.
+/// Runs a checkpoint, and all the reorganisation that is owed.
 pub(crate) fn settle_debt(engine: &Engine) -> Result<()> {
     engine.core.health.check_writable()?;
     checkpoint::checkpoint(engine)?;
@@ -223,7 +224,8 @@ pub(crate) fn idle_pass(engine: &Engine) -> Result<u64> {
     Ok(rewritten)
 }
 
-/// Closes: no more writes; waits for those under way; checkpoint; seals the manifest; unlocks.
+/// Closes the database: refuses writes, waits for those under way, runs a checkpoint, seals the
+/// manifest, unlocks.
 pub(crate) fn close(engine: &Engine) -> Result<()> {
     fork::check()?;
     if !engine.core.health.set_closed() {
@@ -245,7 +247,7 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
             false => checkpoint::checkpoint(engine),
         };
         result = result.and_then(|()| match manifest.seal(true) {
-            // What it would have recorded only helps to tell damage from a torn end.
+            // The record that it would have written only helps to tell damage from a torn end.
             Err(error) if error.kind() == evendb_storage::ErrorKind::NoSpace => Ok(()),
             sealed => sealed.map_err(|error| engine.core.health.latch(error.into())),
         });
@@ -255,7 +257,7 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
         }
     }
     if let Some(log) = &engine.log.commit_log {
-        // Before the lock goes: nobody writes to the file after that.
+        // Before the lock is given up: after that this process writes to the file no more.
         log.close();
     }
     if engine.core.health.failure().is_none()
@@ -267,7 +269,8 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
     for _ in 0..4 {
         engine.disk.collect(&engine.core.health);
     }
-    // What no edit names any more goes now, though others of the process may still hold pins.
+    // Files that no edit names any more are removed now, though other databases of the process may still
+    // hold pins.
     full_disk::collect_for_room(&engine.core, &engine.disk);
     engine.wake_all();
     engine.claim.give_up();
@@ -295,15 +298,15 @@ pub(crate) fn checkpoint_at_lap(engine: &Engine) -> Result<()> {
             .is_none_or(CommitLog::begin_lap)
     };
     if !begins(engine) {
-        // The live part goes from one lap to the next: not after this.
+        // The live part goes from one lap into the next; after this it does not.
         checkpoint::checkpoint(engine)?;
         begins(engine);
     }
     checkpoint::checkpoint(engine)
 }
 
-/// At the end: what was kept ahead for puts, and what more is kept back than the data asks for. The
-/// log has ended.
+/// Gives back, at the end, what was kept ahead for puts, and what of the room kept back the data does
+/// not ask for. The log has ended.
 pub(crate) fn give_all_back(disk: &Disk, log: &Log, catalog: &Catalog) {
     if let Some(log) = &log.commit_log {
         log.give_back();

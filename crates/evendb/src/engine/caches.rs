@@ -20,12 +20,12 @@ pub(crate) struct Caches {
     pub(crate) search_settings: SearchSettings,
     /// Chunks that the last munk round saw.
     pub(crate) round_chunks: AtomicU32,
-    /// Users' values keep much of what munks have given up: they get copies for now.
+    /// Users' values hold much of the memory that munks have given up, so users get copies for now.
     pub(crate) copies_values: AtomicBool,
 }
 
 impl Caches {
-    /// Empty ones.
+    /// Empty caches.
     pub(crate) fn new(options: &Options, search_settings: SearchSettings) -> Caches {
         let row_cache = options.advanced.row_cache.then(|| {
             RowCache::with_policy(

@@ -13,13 +13,13 @@ use std::path::Path;
 
 /// See the module.
 pub(crate) struct Claim {
-    /// None for a reader where there can be no writer.
+    /// `None` for a reader in a place where there can be no writer.
     lock: Mutex<Option<Box<dyn LockGuard>>>,
     resident: Mutex<Option<Resident>>,
 }
 
 impl Claim {
-    /// By the lock, if there is one.
+    /// A claim by `lock`, if there is one.
     pub(crate) fn new(lock: Option<Box<dyn LockGuard>>) -> Claim {
         Claim {
             lock: Mutex::new(lock),
@@ -38,13 +38,13 @@ impl Claim {
         drop(self.resident.lock().take());
     }
 
-    /// Whether the directory is still this engine's: somebody may have deleted the lock's file,
-    /// and others then do not see the lock. Stops all writes if it is not.
+    /// Whether the directory is still this engine's. If the lock's file was deleted, other processes do
+    /// not see the lock: then this stops all writes.
     pub(crate) fn check(&self, health: &Health, dir: &Path) -> Result<()> {
         let lock = self.lock.lock();
         let Some(lock) = &*lock else { return Ok(()) };
-        // Not being able to tell is not a reason to stop: what is wrong with the disk shows in the
-        // writes to come, and those latch.
+        // If it cannot be told, writes go on: a failing disk shows in the writes to come, and those
+        // latch.
         let held = lock.still_held().unwrap_or(true);
         if !held {
             let message = "was deleted or replaced: others may have opened the database, so all writes stop; \

@@ -23,7 +23,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Of a database in `dir` that is open from now on.
+    /// The core of a database in `dir` that is open from now on.
     pub(crate) fn new(
         options: Options,
         dir: &Path,
@@ -41,7 +41,7 @@ impl Core {
         }
     }
 
-    /// What its memory is charged to.
+    /// The ledger that its memory is charged to.
     pub(crate) fn ledger(&self) -> Ledger {
         self.ledger.ledger()
     }

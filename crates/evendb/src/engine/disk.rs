@@ -30,7 +30,8 @@ pub(crate) struct Disk {
     pub(crate) delta_room: AtomicU64,
     /// The number of this opening. What it writes to the disk carries it.
     pub(crate) epoch: u64,
-    /// Somebody asked for the least: at its end the database gives back what it kept for puts to come.
+    /// A compaction asked for the smallest size: at its end the database gives back what it kept for
+    /// puts to come.
     pub(crate) shrinks_at_end: AtomicBool,
     pub(crate) next_id: AtomicU64,
 }
@@ -38,11 +39,11 @@ pub(crate) struct Disk {
 impl Disk {
     /// A number never given out before, in this life or an earlier one.
     pub(crate) fn new_id(&self) -> u64 {
-        // Relaxed: uniqueness is all that is asked.
+        // Relaxed: the number only has to be unique.
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The same for a table.
+    /// A table's number, never given out before.
     pub(crate) fn new_table_id(&self) -> TableId {
         TableId(self.new_id())
     }
@@ -54,14 +55,14 @@ impl Disk {
             .expect("only called where writing has been allowed")
     }
 
-    /// Frees what nobody sees any more, and the files and extents that held it.
+    /// Frees memory that no reader sees any more, and the files and extents of what it described.
     pub(crate) fn collect(&self, health: &Health) {
         self.collect_memory(health);
         while health.may_remove() && self.tables.remove_file() {}
         self.tables.let_go();
     }
 
-    /// [`Disk::collect`] without the files, which take long: the reaper has those.
+    /// As [`Disk::collect`], but leaves the files to the reaper, because removing them takes long.
     pub(crate) fn collect_memory(&self, health: &Health) {
         reclaim::collect();
         if health.may_remove() {

@@ -1,5 +1,5 @@
-//! The way of records from deltas to tables: what is dirty, which checkpoint is complete, and who
-//! waits for that.
+//! The way of records from deltas to tables: what is dirty, which checkpoint is complete, and which
+//! threads wait for that.
 //!
 //! Thread safety: any. Order of the locks: the checkpoint mutex before all others; the queues are
 //! leaves. Not here: what a checkpoint does ([`crate::checkpoint`]).
@@ -10,7 +10,7 @@ use crate::sync::{Condvar, Mutex, Weak};
 /// See the module.
 pub(crate) struct Flow {
     /// Chunks whose active delta took its first record, with that delta's checkpoint. Here and in all
-    /// queues chunks are named weakly: one that others have replaced keeps its tables, and on a full
+    /// queues chunks are held weakly: a chunk that was replaced would keep its tables, and on a full
     /// disk those must go.
     pub(crate) dirty: Mutex<Vec<(Weak<Chunk>, u64)>>,
     /// One checkpoint at a time.
@@ -26,7 +26,8 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// With what is in memory after opening: `completed` is on disk, `dirty` is not.
+    /// The flow after opening: checkpoint `completed` is on disk, the deltas of the `dirty` chunks are
+    /// not.
     pub(crate) fn new(completed: u64, dirty: Vec<(Weak<Chunk>, u64)>) -> Flow {
         Flow {
             dirty: Mutex::new(dirty),

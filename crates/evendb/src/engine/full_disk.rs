@@ -18,18 +18,18 @@ pub(crate) struct FullDisk {
     /// next one does: more each time in vain, since it looks at all chunks.
     pub(crate) deletes_before: AtomicU64,
     pub(crate) deletes_min: AtomicU64,
-    /// How often those that wait were refused; only moves under the mutex of `completed`.
+    /// How often waiting requests were refused; changes only under the mutex of `completed`.
     pub(crate) refusals: AtomicU64,
     pub(crate) error: Mutex<Option<Error>>,
 }
 
 impl FullDisk {
-    /// Changes when those that wait are refused.
+    /// A number that changes when waiting requests are refused.
     pub(crate) fn refusals(&self) -> u64 {
         self.refusals.load(Ordering::Relaxed)
     }
 
-    /// Whether so much was deleted since the last attempt that a put should make room.
+    /// Whether enough was deleted since the last attempt for a put to make room.
     pub(crate) fn is_promising(&self, deletes: u64) -> bool {
         let more = deletes.saturating_sub(self.deletes_before.load(Ordering::Relaxed));
         more > self.deletes_min.load(Ordering::Relaxed)
@@ -45,7 +45,7 @@ impl FullDisk {
             .store(least.min(DELETES_MIN_MAX), Ordering::Relaxed);
     }
 
-    /// What the last checkpoint said that found no room.
+    /// The error of the last checkpoint that found no room.
     pub(crate) fn last_error(&self, dir: &Path) -> Error {
         self.error.lock().clone().unwrap_or_else(|| {
             let message = format!("no storage space for a checkpoint in {}", dir.display());

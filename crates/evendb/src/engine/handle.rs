@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fork;
 use crate::sync::Arc;
 
-/// Keeps the database open; the last one to go closes it.
+/// Keeps the database open; dropping the last handle closes it.
 pub(crate) struct Handle {
     pub(crate) engine: Arc<Engine>,
     /// What closes the database: a room above this one knows how.
@@ -14,11 +14,12 @@ pub(crate) struct Handle {
 
 impl Handle {
     /// Refuses a keyspace that is not of this opening of this database: its chunks and versions mean
-    /// nothing here. `what` is what the caller holds: a batch, a snapshot.
+    /// nothing here. `other` and `keyspace` are its engine and name; `what` is what the caller holds: a
+    /// batch, a snapshot.
     #[inline]
-    /// `other` and `keyspace` are its engine and name.
     pub(crate) fn check_own(&self, other: &Arc<Engine>, keyspace: &str, what: &str) -> Result<()> {
-        // An engine as a whole cannot be taken for one that is gone: the keyspace keeps its own.
+        // Comparing addresses is safe: the keyspace keeps its engine alive, so no other can have that
+        // address.
         match Arc::ptr_eq(&self.engine, other) {
             true => Ok(()),
             false => Err(self.stranger(other, keyspace, what)),
@@ -44,7 +45,8 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if fork::is_child() {
-            // The parent has it open. What it is made of stays, with locks that nobody gives back.
+            // The parent has it open. The child's copy is leaked, because threads that are not in the
+            // child may hold its locks.
             std::mem::forget(self.engine.clone());
             return;
         }

@@ -3,8 +3,8 @@
 //! The first failed write or sync **latches**: from then on every write is refused, because it is not
 //! known any more what the disk holds. Reading goes on.
 //!
-//! Thread safety: any. Not here: why a single call is refused (no room, a dropped keyspace), and who
-//! is woken by a failure ([`Health::when_failed`] is given that).
+//! Thread safety: any. Not here: why a single call is refused (no room, a dropped keyspace), and what a
+//! failure wakes ([`Health::when_failed`] is given that).
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::OnceLock;
@@ -25,7 +25,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Of the database in `dir`, which is open from now on.
+    /// The health of the database in `dir`, which is open from now on.
     pub(crate) fn new(dir: &Path, read_only: bool) -> Health {
         Health {
             dir: dir.to_path_buf(),
@@ -36,7 +36,7 @@ impl Health {
         }
     }
 
-    /// What a failure is to wake. The first call counts.
+    /// Sets what a failure is to wake. Only the first call counts.
     pub(crate) fn when_failed(&self, wake: impl Fn(&Error) + Send + Sync + 'static) {
         let _ = self.wake.set(Box::new(wake));
     }
@@ -46,12 +46,12 @@ impl Health {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Whether this call closed it.
+    /// Closes the database for new calls. Whether this call did it, and not an earlier one.
     pub(crate) fn set_closed(&self) -> bool {
         !self.closed.swap(true, Ordering::AcqRel)
     }
 
-    /// The failure that latched the database.
+    /// The failure that latched the database, if one did.
     pub(crate) fn failure(&self) -> Option<&Error> {
         self.failure.get()
     }
@@ -88,7 +88,8 @@ impl Health {
         }
     }
 
-    /// Whether files that no edit names may go: after a failure it is not known what the disk names.
+    /// Whether files that no edit names may be removed. Not after a failure: then it is not known what
+    /// the manifest on disk names.
     pub(crate) fn may_remove(&self) -> bool {
         !self.read_only && self.failure().is_none()
     }
@@ -106,7 +107,8 @@ impl Health {
         cause
     }
 
-    /// A manifest that could not be written: no room is no failure, anything else latches.
+    /// Passes on the error of a manifest that could not be written. A full disk is no failure; any other
+    /// error latches.
     pub(crate) fn latch_unless_full(&self, error: evendb_storage::Error) -> Error {
         if error.kind() == evendb_storage::ErrorKind::NoSpace {
             return error.into();

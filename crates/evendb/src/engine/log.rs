@@ -18,11 +18,11 @@ pub(crate) struct Log {
     pub(crate) epoch_start: Lsn,
     /// Capacity of the commit log; 0 without one.
     pub(crate) ring_bytes: u64,
-    /// It found no room to grow, since the last checkpoint or look.
+    /// Whether it found no room to grow since the last checkpoint or look.
     pub(crate) is_stuck: AtomicBool,
-    /// It holds records of an earlier life that no checkpoint has. What of them is in the page cache
-    /// may be marked clean by a sync that failed then, so that syncing again would not write it: nothing
-    /// is called durable before a checkpoint has them.
+    /// Whether it holds records of an earlier life that no checkpoint has. A sync that failed in that
+    /// life may have marked their pages as clean, and then syncing again would not write them. So
+    /// nothing is called durable before a checkpoint has them.
     pub(crate) inherits: AtomicBool,
 }
 

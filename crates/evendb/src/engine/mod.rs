@@ -63,7 +63,7 @@ pub(crate) struct Engine {
     pub(crate) claim: Claim,
 }
 
-/// What the jobs that reorganise chunks use.
+/// The parts of the engine that the jobs that reorganise chunks use.
 pub(crate) struct JobContext<'e> {
     pub(crate) core: &'e Core,
     pub(crate) disk: &'e Disk,
@@ -72,7 +72,7 @@ pub(crate) struct JobContext<'e> {
 }
 
 impl Engine {
-    /// For a job.
+    /// The parts that a job uses.
     pub(crate) fn jobs(&self) -> JobContext<'_> {
         JobContext {
             core: &self.core,
@@ -82,12 +82,12 @@ impl Engine {
         }
     }
 
-    /// Shared by the handles and threads from now on: a failure wakes all of them.
+    /// Makes the engine shared between handles and threads; from now on a failure wakes all that wait.
     pub(crate) fn share(self) -> Arc<Engine> {
         let engine = Arc::new(self);
         let weak = Arc::downgrade(&engine);
         engine.core.health.when_failed(move |cause| {
-            // A handle is there while anybody waits.
+            // While a thread waits there is a handle.
             if let Some(engine) = weak.upgrade() {
                 engine.fail(cause);
             }

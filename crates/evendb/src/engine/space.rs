@@ -1,6 +1,6 @@
 //! What the last look at all chunks found ([`crate::rebalance::space`] looks).
 //!
-//! Thread safety: atomics that order nothing: decisions read them at worst of two looks mixed, which
+//! Thread safety: the atomics order no other data. A decision may read values of two looks, mixed, which
 //! does no harm. The mutexes are leaves.
 
 use crate::chunk::{Chunk, Heat};
@@ -18,9 +18,9 @@ pub(crate) struct Space {
     pub(crate) sum_sqrt: AtomicU64,
     /// Added to each chunk's rate, as bits of an `f32`.
     pub(crate) rate_floor: AtomicU32,
-    /// A round has been, and nobody has given room back since.
+    /// A round has been made, and no room has been given back since.
     pub(crate) give_back: AtomicBool,
-    /// Held over a round.
+    /// Held through a round, so that there is one at a time.
     pub(crate) last: Mutex<Option<(Instant, Duration)>>,
     pub(crate) stats: Mutex<SpaceStats>,
     /// Bytes of a record, on average.
@@ -31,12 +31,12 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// Whether it is time to give room back; the caller does.
+    /// Whether it is time to give room back; then the caller must do it.
     pub(crate) fn takes_give_back(&self) -> bool {
         self.give_back.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether it is time to, and nobody has begun.
+    /// Whether it is time to give room back, and no thread has begun.
     pub(crate) fn owes_give_back(&self) -> bool {
         self.give_back.load(Ordering::Relaxed)
     }
@@ -46,7 +46,7 @@ impl Space {
         self.chunks.load(Ordering::Relaxed)
     }
 
-    /// What logs may take, if a round has been.
+    /// The bytes that logs may take, if a round has been made.
     pub(crate) fn log_budget(&self) -> Option<LogBudget> {
         let sum_sqrt = f64::from_bits(self.sum_sqrt.load(Ordering::Relaxed));
         let total_bytes = self.total_bytes.load(Ordering::Relaxed);

@@ -27,18 +27,19 @@ pub(crate) enum ThreadRole {
 
 pub(crate) const ROLES: usize = 5;
 
-/// The threads, for who waits for their end.
+/// The threads, for joining them at the end.
 #[derive(Default)]
 pub(crate) struct Staff {
-    /// Set where there may be threads. Not the seam's: it is set before a second thread is there.
+    /// Set where there may be threads. Not a lock of the seam: it is set before there is a second
+    /// thread.
     plan: std::sync::OnceLock<Plan>,
     started: Mutex<Vec<Started>>,
-    /// Starting a thread fails, but for the first one.
+    /// In a test: starting any thread but the first one fails.
     #[cfg(test)]
     pub(crate) refuses: std::sync::atomic::AtomicBool,
 }
 
-/// What a thread of a role does from beginning to end; none once the database is gone.
+/// What a thread of a role does from beginning to end; `None` once the database is gone.
 type Body = Box<dyn FnOnce() + Send>;
 
 /// How many threads there may be, and what they do.
@@ -49,7 +50,7 @@ struct Plan {
 
 struct Started {
     handle: thread::JoinHandle<()>,
-    /// It does no more.
+    /// Set when the thread does no more.
     ended: Arc<AtomicBool>,
 }
 
@@ -77,7 +78,7 @@ impl Staff {
         }
     }
 
-    /// Frees what is kept of those that have ended.
+    /// Joins the threads that have ended.
     pub(crate) fn sweep(&self) {
         let mut started = self.started.lock();
         let ended = started.extract_if(.., |thread| thread.ended.load(Ordering::Acquire));
@@ -88,8 +89,7 @@ impl Staff {
 }
 
 impl Work {
-    /// From now on there may be threads, which do what `body_of` says; the first one is started. Called
-    /// once.
+    /// Allows threads, which do what `body_of` says, and starts the first one. Called once.
     pub(crate) fn begin(
         &self,
         workers_max: usize,
@@ -104,8 +104,8 @@ impl Work {
         self.spawn(ThreadRole::Upkeep)
     }
 
-    /// Sees to it that there is a thread of the role: another one, of workers. Whether there is, or the
-    /// database closes and needs none.
+    /// Sees to it that there is a thread of the role; of workers it starts another one. Whether there is
+    /// one now, or the database closes and needs none.
     pub(crate) fn call(&self, role: ThreadRole) -> bool {
         let most = match role {
             ThreadRole::Worker => self.staff.workers_max(),
@@ -133,8 +133,8 @@ impl Work {
 
     /// Starts a thread that has been counted already.
     fn spawn(&self, role: ThreadRole) -> std::io::Result<()> {
-        // Held until the thread is noted: who stops the threads waits for this one, or it is not
-        // started any more.
+        // Held until the thread is noted: so the thread that stops all either waits for this one, or
+        // this one is not started.
         let mut started = self.staff.started.lock();
         let body = self.staff.plan.get().and_then(|plan| (plan.body_of)(role));
         let Some(body) = body.filter(|_| !self.queue.lock().stop) else {
@@ -160,12 +160,12 @@ impl Work {
         }
     }
 
-    /// A thread of the role is gone.
+    /// Notes that a thread of the role is gone.
     pub(crate) fn left(&self, role: ThreadRole) {
         self.queue.lock().present[role as usize] -= 1;
     }
 
-    /// A turn of some thread's work begins.
+    /// Counts that some thread of the database begins a turn of its work.
     pub(crate) fn turn_begins(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,4 +1,5 @@
-//! The queue of background work, and what its threads and those that wait for them tell each other.
+//! The queue of background work, and what its threads and the threads that wait for them tell each
+//! other.
 //!
 //! The queue holds each chunk at most once per kind of job. It also holds what is asked of upkeep (a
 //! checkpoint, a look), and how many threads of each role there are ([`super::staff`]).
@@ -15,15 +16,15 @@ use crossbeam_utils::CachePadded;
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// How often those look around that have something to do.
+/// How often a thread looks around that has something to do.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
 
 pub(crate) enum Job {
     Maintain(NamedChunk),
-    /// Only take the durable deltas into the munk: puts wait for their memory.
+    /// Take only the durable deltas into the munk: puts wait for the memory of those.
     Absorb(NamedChunk),
     Load(NamedChunk),
-    /// Nothing else is to do: make it smaller.
+    /// Make the chunk smaller, while there is nothing else to do.
     Shrink(NamedChunk),
 }
 
@@ -61,14 +62,14 @@ pub(crate) struct JobQueue {
     pub(crate) loading: HashSet<ChunkId>,
     pub(crate) running: usize,
     pub(crate) checkpoint_wanted: bool,
-    /// The greatest checkpoint that a write waits for and nobody has begun.
+    /// The greatest number of a checkpoint that a write waits for and that has not begun.
     pub(crate) checkpoint_awaited: u64,
     /// Something happened while upkeep rested.
     pub(crate) stirred: bool,
-    /// When its rest ends if nobody stirs; none if never.
+    /// When its rest ends if no thread stirs it; `None` if never.
     pub(crate) rests_until: Option<Instant>,
-    /// Threads of each role; those that were called since they began their turn; and workers that wait
-    /// for a job.
+    /// Threads of each role; which roles were called since their thread began its turn; workers that
+    /// wait for a job.
     pub(crate) present: [usize; ROLES],
     pub(crate) called: [bool; ROLES],
     pub(crate) waiting: usize,
@@ -95,12 +96,12 @@ pub(crate) struct Work {
     pub(crate) upkeep: Condvar,
     /// The queue ran empty.
     pub(crate) idle: Condvar,
-    /// Stop, for who only waits for time to pass; and that upkeep rests.
+    /// Tells of stopping, for threads that only wait for time to pass; and that upkeep rests.
     pub(crate) stopping: Condvar,
     /// A put found half of its room used, and upkeep has not looked since.
     pub(crate) half_full: AtomicBool,
-    /// Upkeep waits until somebody stirs it, or until something is due. A line of its own: every
-    /// call reads it.
+    /// Upkeep waits until a thread stirs it, or until something is due. In a cache line of its own,
+    /// because every call reads it.
     pub(crate) resting: CachePadded<AtomicBool>,
     /// Times that a thread of the database began a turn of its work.
     pub(crate) turns: AtomicU64,
@@ -108,7 +109,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Has somebody look at the chunk.
+    /// Queues a look at the chunk.
     pub(crate) fn push_maintenance(&self, chunk: &Arc<Chunk>) {
         self.push(|queue| {
             let new = queue.queued.insert(chunk.id);
@@ -119,7 +120,7 @@ impl Work {
         });
     }
 
-    /// The same for a chunk whose munk has deltas to absorb: that is done before anything else.
+    /// Queues a chunk whose munk has deltas to absorb, before all other jobs.
     pub(crate) fn push_absorb(&self, chunk: &Arc<Chunk>) {
         self.push(|queue| {
             let new = queue.queued.insert(chunk.id);
@@ -130,7 +131,7 @@ impl Work {
         });
     }
 
-    /// Has the chunk's munk loaded.
+    /// Queues the loading of the chunk's munk.
     pub(crate) fn push_load(&self, chunk: &Arc<Chunk>) {
         self.push(|queue| {
             let new = queue.loading.insert(chunk.id);
@@ -141,7 +142,7 @@ impl Work {
         });
     }
 
-    /// Has the chunk made smaller. There is one such job at a time.
+    /// Queues a job that makes the chunk smaller. There is one such job at a time.
     pub(crate) fn push_shrink(&self, chunk: &Arc<Chunk>) {
         self.push(|queue| {
             queue.jobs.push_back(Job::Shrink(NamedChunk::new(chunk)));
@@ -149,8 +150,8 @@ impl Work {
         });
     }
 
-    /// Adds a job, if `add` has one, and sees to it that somebody does it: a worker that waits, a new
-    /// one, or one that is at work; and, where no thread can be started, upkeep.
+    /// Adds a job, if `add` has one, and sees to it that a thread does it: a worker that waits, a new
+    /// one, or one that is at work; where no thread can be started, upkeep.
     pub(crate) fn push(&self, add: impl FnOnce(&mut JobQueue) -> bool) {
         let mut queue = self.queue.lock();
         if !add(&mut queue) {
@@ -190,7 +191,7 @@ impl Work {
         !self.queue.lock().jobs.is_empty()
     }
 
-    /// Whether jobs wait and there is nobody who does them.
+    /// Whether jobs wait and no thread is there to do them.
     pub(crate) fn lacks_worker(&self) -> bool {
         let queue = self.queue.lock();
         !queue.is_empty() && queue.present[ThreadRole::Worker as usize] == 0
@@ -212,7 +213,7 @@ impl Work {
         self.stopping.notify_all();
     }
 
-    /// Waits that long, or until the threads have been told to stop; whether they have.
+    /// Waits for this time, or until the threads have been told to stop; whether they have.
     pub(crate) fn wait_for_stop(&self, rest: Duration) -> bool {
         let until = Instant::now() + rest;
         let mut queue = self.queue.lock();
@@ -233,7 +234,7 @@ impl Work {
         }
     }
 
-    /// The same for no longer than `limit`; whether there was anything to wait for.
+    /// As [`Work::wait_idle`], for no longer than `limit`; whether there was anything to wait for.
     pub(crate) fn wait_idle_for(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         let mut queue = self.queue.lock();
@@ -250,8 +251,8 @@ impl Work {
         self.resting.load(Ordering::Relaxed)
     }
 
-    /// From now on upkeep is to be woken by whoever leaves something for it. It looks once more for
-    /// what was left before this, and then calls [`Work::rest`].
+    /// From now on a thread that leaves something for upkeep wakes it. Upkeep looks once more for what
+    /// was left before this call, and then calls [`Work::rest`].
     pub(crate) fn begin_rest(&self) {
         let queue = self.queue.lock();
         self.resting.store(true, Ordering::Relaxed);
@@ -260,7 +261,8 @@ impl Work {
         self.stopping.notify_all();
     }
 
-    /// Waits until somebody stirs, a checkpoint is wanted, the time comes, or the threads are to stop.
+    /// Waits until a thread stirs upkeep, a checkpoint is wanted, the time comes, or the threads are to
+    /// stop.
     pub(crate) fn rest(&self, until: Option<Instant>) {
         let mut queue = self.queue.lock();
         queue.rests_until = until;
@@ -315,14 +317,14 @@ impl Work {
 
     /// Ends upkeep's rest, if it rests: something was left that it has to look at, now or later.
     ///
-    /// It is not missed, whatever it is: the lock was taken either after upkeep began to rest, and
-    /// this wakes it; or before, and then upkeep finds what was left. [L11]
+    /// What was left is never missed: the lock was taken either after upkeep began to rest, and then
+    /// this call wakes it; or before, and then upkeep finds what was left. [L11]
     pub(crate) fn stir(&self) {
         self.rouse(&mut self.queue.lock());
     }
 
-    /// The same for calls that wait for nobody and leave nothing that must not wait: where upkeep
-    /// begins to rest at this moment, or the lock is taken, it is left to the next call.
+    /// As [`Work::stir`], for calls whose traces may wait: if upkeep begins to rest at this moment, or
+    /// the lock is taken, waking it is left to the next call.
     #[inline]
     pub(crate) fn stir_gently(&self) {
         if self.is_resting() {

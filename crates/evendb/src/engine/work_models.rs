@@ -21,8 +21,8 @@ fn rests_until_seen(work: &Work, left: &Mutex<bool>) {
     }
 }
 
-/// Whoever leaves something under a lock of its own and then stirs is seen: else upkeep rests for ever,
-/// which loom reports as a deadlock.
+/// A thread that leaves something under a lock of its own and then stirs is seen. If it were not, upkeep
+/// would rest for ever, which loom reports as a deadlock.
 #[test]
 fn loom_l11_what_is_left_is_seen() {
     loom::model(|| {
@@ -41,7 +41,7 @@ fn loom_l11_what_is_left_is_seen() {
     });
 }
 
-/// A gentle stir wakes nobody for nothing, and never keeps one that must be seen from being so.
+/// A gentle stir wakes upkeep only if it rests, and never hides a stir that must be seen.
 #[test]
 fn loom_l11_gentle_stirs_beside() {
     loom::model(|| {
@@ -60,7 +60,7 @@ fn loom_l11_gentle_stirs_beside() {
     });
 }
 
-/// The end is not missed either.
+/// A stop is seen too.
 #[test]
 fn loom_l11_rest_beside_stop() {
     loom::model(|| {

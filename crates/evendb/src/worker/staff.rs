@@ -6,11 +6,12 @@
 //!   helpers     reaper, log, stats: called by upkeep while calls come or something is owed
 //!                 '-- each goes when it had nothing to do for a while: LINGER
 //! ```
-//! So a database that is left alone has one thread, which waits. Where none can be started nothing is
-//! lost: upkeep does the jobs and the reaper's work itself, and the others' can be left out.
+//! So a database that is left alone has one thread, which waits. Where no thread can be started nothing
+//! is lost: upkeep does the jobs and the reaper's work itself, and the work of the others can be left
+//! out.
 //!
-//! Invariants: threads of a role are counted under the queue's lock, by who starts them, and by
-//! themselves when they go; a worker goes only if no job waits, looked at under the same lock. None
+//! Invariants: threads of a role are counted under the queue's lock, by the thread that starts them, and
+//! by themselves when they end; a worker goes only if no job waits, looked at under the same lock. None
 //! starts after [`Work::stop`] has begun to wait for them. A panic in one latches the database.
 
 use super::upkeep;
@@ -53,7 +54,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
     })
 }
 
-/// A thread from beginning to end. A panic latches the database.
+/// Runs a thread of a role from beginning to end. A panic latches the database.
 fn run_thread(role: ThreadRole, engine: &Engine) {
     let done = catch_unwind(AssertUnwindSafe(|| perform(role, engine)));
     if done.is_err() {
@@ -104,7 +105,7 @@ impl Lingering {
                 return false;
             }
             let left = until.saturating_duration_since(Instant::now());
-            // Upkeep's rest is news to one that would wait for long.
+            // A helper that waits for a long time must hear that upkeep rests.
             let told = !has_work && self.since.is_none() && work.is_resting();
             if left.is_zero() || told || spent {
                 queue.called[self.role as usize] = false;
@@ -163,7 +164,7 @@ fn tend(engine: &Engine) {
         let pause = log.tend(&mut tending, Instant::now());
         let busy = log.needs_tending(&tending);
         if !busy {
-            // Before it may be counted as gone: the next one goes on with this.
+            // Kept before this thread is counted as gone: the next one goes on with it.
             log.keep_tending(&tending);
         }
         if !lingering.goes_on(&engine.work, pause, busy) {
@@ -190,11 +191,11 @@ impl Reaping {
 
     /// A turn; whether the next one should follow at once.
     pub(super) fn turn(&mut self, engine: &Engine) -> bool {
-        // First of all: until an edit is durable it holds the tables that it drops, in memory too.
+        // The edits come first: until an edit is durable the tables that it drops stay, in memory too.
         if self.last_flush.elapsed() >= TICK && engine.core.health.failure().is_none() {
             self.last_flush = Instant::now();
             if engine.disk.manifest().queued() > 0 {
-                // A failure latches; without room the edits wait.
+                // A failure latches; on a full disk the edits wait.
                 let _ = jobs::flush_manifest(&engine.core, &engine.disk, &engine.work);
             }
             self.more |= engine.space.takes_give_back();
@@ -209,8 +210,8 @@ impl Reaping {
     }
 }
 
-/// Makes queued edits durable, removes the files that they drop, and gives room back: what waits for
-/// the disk and for which nobody waits. A thread of its own, because behind the writes of
+/// Makes queued edits durable, removes the files that they drop, and gives room back: work that waits
+/// for the disk, and that no call waits for. A thread of its own, because behind the writes of
 /// reorganisation each of these may take from milliseconds to a second.
 fn reaper(engine: &Engine) {
     let mut lingering = Lingering::new(ThreadRole::Reaper);

@@ -3,17 +3,15 @@
 //!
 //! ```text
 //!   rounds every 50 ms     calls come, or something is owed; and QUIET_ROUNDS more
-//!   rest                   until somebody stirs, or until the first of these
-//!        a time-based checkpoint, if anything is dirty
-//!        the database counts as idle, and has something to give back (rebalance/idle.rs)
-//!        a look at tables that a reader still held
-//!      else for ever
+//!   rest until somebody stirs, or until the first of these a time-based checkpoint, if anything is
+//! dirty the database counts as idle, and has something to give back (rebalance/idle.rs) a look at
+//! tables that a reader still held else for ever
 //! ```
-//! **Who stirs.** A put that makes a chunk dirty, a job that is queued, an edit that is queued or made
-//! durable: those must be seen ([`Work::stir`]). Every other put, get, refill of a scan and end of a
-//! snapshot only should be, since the memory policy goes by them: they look at one flag, and the first
-//! one that finds it set wakes this thread, once ([`Work::stir_gently`]). While rounds are made the flag
-//! is down, so no call wakes anybody; that calls came, the rounds see by the counters.
+//! **What stirs.** A put that makes a chunk dirty, a job that is queued, an edit that is queued or made
+//! durable: these must be seen ([`Work::stir`]). Every other put, get, refill of a scan and end of a
+//! snapshot should be seen, because the memory policy goes by them: each looks at one flag, and the
+//! first one that finds it set wakes this thread, once ([`Work::stir_gently`]). While rounds are made
+//! the flag is down, so no call wakes this thread; the rounds see by the counters that calls came.
 //!
 //! [`Work::stir`]: super::Work::stir
 //! [`Work::stir_gently`]: super::Work::stir_gently
@@ -34,11 +32,11 @@ use std::time::{Duration, Instant};
 /// Between two looks while puts wait for memory that readers may still have pinned.
 const TICK_WAITING: Duration = Duration::from_millis(1);
 /// A checkpoint comes at the latest this long after a put. At relaxed level it bounds what a crash
-/// loses; with a commit log it only bounds what the next opening replays, and each one costs every
-/// chunk that was put to a run.
+/// loses; with a commit log it only bounds what the next opening replays. Each checkpoint costs a run in
+/// every chunk that was put to.
 const CHECKPOINT_INTERVAL_RELAXED: Duration = Duration::from_secs(5);
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
-/// Much that is deleted does not wait longer than this for a checkpoint.
+/// Many deletions wait no longer than this for a checkpoint.
 const DELETION_INTERVAL: Duration = Duration::from_secs(1);
 /// Rounds in a row in which nothing happened, before it rests.
 const QUIET_ROUNDS: u32 = 4;
@@ -52,22 +50,22 @@ struct Upkeep {
     last_round: Instant,
     last_munk_round: Instant,
     deletes_before: u64,
-    /// What the counters said in the last round; when they last said anything else or something was
-    /// owed, and rounds since.
+    /// The counters in the last round; when they last changed or something was owed; and rounds since
+    /// then.
     activity: u64,
     last_active: Instant,
     quiet: u32,
-    /// For want of a thread that does it.
+    /// The reaper's work, which upkeep does where no thread can be started.
     reaping: Reaping,
 }
 
-/// What somebody asked for.
+/// What other threads asked for.
 struct Wanted {
     checkpoint: bool,
     awaited: u64,
 }
 
-/// Until the work is stopped.
+/// Runs until the work is stopped.
 pub(super) fn run(engine: &Engine) {
     let mut upkeep = Upkeep::new(engine);
     observe::look(engine);
@@ -95,7 +93,7 @@ pub(super) fn run(engine: &Engine) {
 }
 
 impl Work {
-    /// The wait between two turns: a tick, or until a checkpoint is asked for. None once the threads
+    /// Waits between two turns: for a tick, or until a checkpoint is asked for. `None` once the threads
     /// are to stop.
     fn wait_for_tick(&self, engine: &Engine) -> Option<Wanted> {
         let mut queue = self.queue.lock();
@@ -137,10 +135,10 @@ impl Upkeep {
     }
 
     fn checkpoint_if_due(&mut self, engine: &Engine, wanted: &Wanted) {
-        // Who noted it during the last checkpoint may have found room that came free since.
+        // A put that noted it during the last checkpoint may have got room since.
         let is_full = engine.work.half_full.swap(false, Ordering::Relaxed)
             && engine.core.admission.half_full();
-        // Those who came before the last one moved the version are served by it.
+        // Requests from before the last checkpoint moved the version are served by that one.
         let is_wanted =
             wanted.checkpoint || is_full || wanted.awaited > *engine.flow.completed.lock();
         let deletes = engine.core.metrics.deletes.get();
@@ -152,7 +150,8 @@ impl Upkeep {
             return;
         }
         self.deletes_before = deletes;
-        // A failure has latched; a full disk is tried again, after those have been told that wait.
+        // A failure has latched. On a full disk it is tried again, after the threads that wait have been
+        // told.
         if let Err(error) = checkpoint::checkpoint(engine)
             && engine.core.health.failure().is_none()
             && !full_disk::retry_checkpoint(engine, wanted.awaited > 0)
@@ -166,12 +165,12 @@ impl Upkeep {
         engine.disk.collect_memory(&engine.core.health);
     }
 
-    /// When time alone asks for a checkpoint; none while nothing is dirty.
+    /// When time alone asks for a checkpoint; `None` while nothing is dirty.
     fn checkpoint_due(&self, engine: &Engine) -> Option<Instant> {
         if engine.flow.dirty.lock().is_empty() {
             return None;
         }
-        // What was deleted is given back soon, not with the next checkpoint that puts ask for.
+        // The room of what was deleted comes back soon, before puts ask for a checkpoint.
         let deletes = engine.core.metrics.deletes.get() - self.deletes_before;
         let interval = match space::worth_deleting(&engine.core, &engine.space, deletes) {
             true => self.interval.min(DELETION_INTERVAL),
@@ -207,7 +206,7 @@ impl Upkeep {
         self.call_others(engine, is_active);
     }
 
-    /// Sees to it that those are there who have something to do, or does it for them.
+    /// Starts the threads that have something to do; where one cannot be started, does its work.
     fn call_others(&mut self, engine: &Engine, is_active: bool) {
         let work = &engine.work;
         if work.lacks_worker() && !work.call(ThreadRole::Worker) {
@@ -223,12 +222,12 @@ impl Upkeep {
             work.call(ThreadRole::Log);
         }
         if is_active && !engine.core.options.stats_interval.is_zero() {
-            // Without it the figures are those of the last rest.
+            // Without a thread the figures stay those of the last rest.
             work.call(ThreadRole::Stats);
         }
     }
 
-    /// The database has failed: nothing is left to do but to say so, and to wait for the end.
+    /// After a failure of the database: nothing is left to do but to say so, and to wait for the end.
     fn give_up(&mut self, engine: &Engine) {
         engine.work.half_full.store(false, Ordering::Relaxed);
         if !engine.core.options.stats_interval.is_zero() && !engine.work.call(ThreadRole::Stats) {
@@ -237,8 +236,8 @@ impl Upkeep {
         self.quiet = QUIET_ROUNDS;
     }
 
-    /// Whether rounds may end for now. Of a large database the rounds that look at all chunks are rarer:
-    /// they must have seen what came.
+    /// Whether rounds may end for now. In a large database the rounds that look at all chunks are rarer;
+    /// one of them must have seen what came.
     fn may_rest(&self, engine: &Engine) -> bool {
         if engine.core.health.failure().is_some() {
             return self.quiet >= QUIET_ROUNDS;
@@ -249,7 +248,7 @@ impl Upkeep {
             && !owes_upkeep(&engine.core, &engine.disk, &engine.work)
     }
 
-    /// Waits, if after a last look there is nothing to do still.
+    /// Rests, if a last look finds nothing to do.
     fn rest(&mut self, engine: &Engine) {
         engine.work.begin_rest();
         let mut until = None;
@@ -268,11 +267,11 @@ impl Upkeep {
         }
         engine.work.rest(until);
         engine.work.turn_begins();
-        // What ended it is looked at in a round, and what that begins in the next ones.
+        // The next round looks at what ended the rest, and the rounds after it at what that begins.
         self.quiet = 0;
     }
 
-    /// When something is due that nobody will stir for.
+    /// When something is due for which no thread will stir.
     fn next_look(&self, engine: &Engine) -> Option<Instant> {
         let held = (engine.disk.tables.pending_bytes() > 0).then(|| Instant::now() + HELD_INTERVAL);
         [
@@ -286,7 +285,7 @@ impl Upkeep {
     }
 }
 
-/// Changes with everything that is done: by calls, by jobs, by checkpoints.
+/// A number that changes with everything that calls, jobs and checkpoints do.
 fn activity(core: &Core) -> u64 {
     let metrics = &core.metrics;
     let others = [&metrics.scans, &metrics.munk_loads, &metrics.munk_evictions];
