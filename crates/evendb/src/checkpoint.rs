@@ -35,16 +35,18 @@ use crate::memory::{Charge, Use};
 use crate::merge::{Dropping, Merge, RecordSource, Source};
 use crate::pace::{self, Rest};
 use crate::plant::planted;
+use crate::record::Record;
 use crate::sync::atomic::Ordering;
 use crate::sync::yielding::Yielder;
 use crate::sync::{Arc, Weak, reclaim};
 use crate::version::clock::checkpoint_of;
 use crate::version::horizon::Horizon;
+use crate::visibility::live;
 use crate::{disk_room, trace};
+use evendb_storage::TableId;
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::{TableMeta, TableSink, TableWriter};
 use evendb_storage::vfs::WriteBehind;
-use evendb_storage::{Kind, TableId};
 use std::time::Instant;
 
 /// Runs are gathered into writes of about this size.
@@ -579,7 +581,7 @@ fn update_rows(caches: &Caches, run: &PendingRun) {
             if (run.deltas.len() == 1 || !seen.contains(&key))
                 && let Some(record) = cursor.versions().next()
             {
-                let value = (record.kind() == Kind::Put).then(|| record.value());
+                let value = live(record).map(Record::value);
                 rows.update_if_present(run.chunk.keyspace.0, key, hash_key(key), value);
                 if run.deltas.len() > 1 {
                     seen.push(key);

@@ -50,6 +50,7 @@ mod trace;
 mod value;
 mod value_extents;
 mod version;
+mod visibility;
 mod worker;
 mod write;
 

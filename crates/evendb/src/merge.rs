@@ -1,12 +1,14 @@
 //! Merging sorted sources into one, version by version: what checkpoints, rebalances and absorbs
 //! write.
 //!
-//! Sources are newest first; of equal (key, version) the newer source wins. Versions that no
-//! reader can need go (I14). A tombstone goes only where the caller says that everything older of
+//! Sources are newest first. Which record comes first and which may go is the rule of
+//! [`visibility`]: versions that no reader can need go (I14). A tombstone goes only where the caller says that everything older of
 //! the chunk is among the sources (I15), and only if every reader reads at or above it.
 //!
 //! All long work of the background steps through one of these, which gives way, if told to, to whoever
 //! waits for the processor: [`Yielder`].
+
+pub(crate) use crate::visibility::Dropping;
 
 use crate::error::Result;
 use crate::munk::{MunkEntries, MunkInput};
@@ -14,8 +16,9 @@ use crate::record::Record;
 use crate::sync::Arc;
 use crate::sync::yielding::Yielder;
 use crate::version::horizon::Horizon;
+use crate::visibility::{self, Fate, KeyVersions};
+use evendb_storage::EntryRef;
 use evendb_storage::table::{Table, TableCursor};
-use evendb_storage::{EntryRef, Kind, Version};
 
 /// Records in order: key ascending, version descending.
 pub(crate) trait Source {
@@ -94,15 +97,6 @@ impl Source for MunkSource<'_> {
     }
 }
 
-/// What a merge may leave out.
-#[derive(Clone, Copy)]
-pub(crate) struct Dropping<'a> {
-    pub(crate) horizon: &'a Horizon,
-    /// Everything older of the chunk is among the sources: tombstones that hide nothing may go, and
-    /// versions may become zero. (Above older records a zero would fall below them.)
-    pub(crate) bottom: bool,
-}
-
 /// Several sources as one.
 pub(crate) struct Merge<'s> {
     /// Newest first.
@@ -112,9 +106,9 @@ pub(crate) struct Merge<'s> {
     heap: Vec<usize>,
     horizon: Horizon,
     bottom: bool,
-    /// Last record kept or dropped for good, of the key `key`.
+    /// The key of the last record looked at, and what became of its versions.
     key: Vec<u8>,
-    newer: Option<Version>,
+    versions: KeyVersions,
     yielder: Yielder,
     /// Records taken in and given out, for the caller to check.
     pub(crate) records_in: u64,
@@ -135,7 +129,7 @@ impl<'s> Merge<'s> {
             horizon: dropping.horizon.clone(),
             bottom: dropping.bottom,
             key: Vec::new(),
-            newer: None,
+            versions: KeyVersions::default(),
             yielder: Yielder::new(false),
             records_in: 0,
             records_out: 0,
@@ -153,12 +147,17 @@ impl<'s> Merge<'s> {
         self
     }
 
+    fn dropping(&self) -> Dropping<'_> {
+        Dropping {
+            horizon: &self.horizon,
+            bottom: self.bottom,
+        }
+    }
+
     /// The current record; at the bottom its version is zero where no reader can tell the difference.
     pub(crate) fn current(&self) -> Option<EntryRef<'_>> {
         let mut entry = self.sources[*self.heap.first()?].current()?;
-        if self.bottom && self.horizon.below_all(entry.version) {
-            entry.version = Version::ZERO;
-        }
+        entry.version = self.dropping().written_version(entry.version);
         Some(entry)
     }
 
@@ -201,15 +200,13 @@ impl<'s> Merge<'s> {
         }
     }
 
-    /// Whether the record of source `a` comes before that of source `b`. Of the same key and
-    /// version the newer source's does.
+    /// Whether the record of source `a` comes before that of source `b`.
     fn before(&self, a: usize, b: usize) -> bool {
-        let order = |source: usize| {
+        let entry = |source: usize| {
             let entry = self.sources[source].current();
-            let entry = entry.expect("sources at their end leave the heap");
-            (entry.key, std::cmp::Reverse(entry.version), source)
+            entry.expect("sources at their end leave the heap")
         };
-        order(a) < order(b)
+        visibility::comes_before((&entry(a), a), (&entry(b), b))
     }
 
     /// Moves to the least record that is kept.
@@ -222,22 +219,17 @@ impl<'s> Merge<'s> {
                 .current()
                 .expect("the least source has a record");
             self.records_in += 1;
-            let same_key = self.newer.is_some() && *self.key == *entry.key;
-            let version = entry.version;
-            let drop_it = if let Some(newer) = self.newer.filter(|_| same_key) {
-                // Equal versions, of sources older than the one kept, go as well.
-                version == newer || self.horizon.may_drop(version, newer)
-            } else {
-                self.bottom && entry.kind == Kind::Delete && self.horizon.below_all(version)
-            };
-            if !same_key {
+            if *self.key != *entry.key {
                 self.key.clear();
                 self.key.extend_from_slice(entry.key);
+                self.versions = KeyVersions::default();
             }
-            if !drop_it || !same_key {
-                self.newer = Some(version);
-            }
-            if !drop_it {
+            let dropping = Dropping {
+                horizon: &self.horizon,
+                bottom: self.bottom,
+            };
+            let fate = self.versions.fate(entry.version, entry.kind, dropping);
+            if fate == Fate::Kept {
                 self.records_out += 1;
                 return Ok(());
             }

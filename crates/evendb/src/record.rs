@@ -30,6 +30,7 @@ use crate::memory::slab;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::reclaim::{self, Guard};
+use crate::visibility::Candidate;
 use evendb_storage::{EntryRef, Kind, Version};
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
@@ -173,10 +174,10 @@ impl Record {
     #[inline]
     pub(crate) fn is_seen_at(&self, at: Version) -> bool {
         match self.state.load(Ordering::Acquire) {
-            state if state & STAMPED == 0 => state <= at.0,
+            state if state & STAMPED == 0 => Version(state).is_seen_at(at),
             _ => self.stamp_or_version(
-                |stamp| stamp.version <= at && stamp.is_committed(),
-                |version| version <= at,
+                |stamp| stamp.version.is_seen_at(at) && stamp.is_committed(),
+                |version| version.is_seen_at(at),
             ),
         }
     }
@@ -231,6 +232,13 @@ impl Record {
     fn bytes_of(data_bytes: usize) -> usize {
         const { assert!(align_of::<Record>() <= 16, "slabs align to 16") };
         size_of::<Record>() + data_bytes
+    }
+}
+
+impl Candidate for &Record {
+    #[inline]
+    fn kind(&self) -> Kind {
+        self.kind
     }
 }
 

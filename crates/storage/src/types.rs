@@ -11,6 +11,19 @@ impl Version {
     pub const ZERO: Version = Version(0);
     /// At or above every version: reading "at" it gives the newest record.
     pub const MAX: Version = Version(u64::MAX);
+
+    /// Whether a reader at version `at` sees a record of this version.
+    ///
+    /// ```
+    /// use evendb_storage::Version;
+    /// assert!(Version(7).is_seen_at(Version(7)));
+    /// assert!(!Version(8).is_seen_at(Version(7)));
+    /// ```
+    #[inline]
+    #[must_use]
+    pub const fn is_seen_at(self, at: Version) -> bool {
+        self.0 <= at.0
+    }
 }
 
 impl fmt::Debug for Version {

@@ -184,7 +184,8 @@ impl<'g> DeltaCursor<'g> {
 
     /// The newest committed record of the key with a version up to `at`.
     pub(crate) fn newest_at(&self, at: Version) -> Option<&'g Record> {
-        self.versions().find(|record| record.version() <= at)
+        self.versions()
+            .find(|record| record.version().is_seen_at(at))
     }
 
     /// The committed records of the key, newest first.

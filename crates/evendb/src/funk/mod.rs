@@ -28,6 +28,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::lazy::LazyArc;
 use crate::value::{Owner, Value};
+use crate::visibility::{Candidate, live, try_decide};
 use evendb_storage::table::Found;
 use evendb_storage::{Kind, Version};
 use log_index::{Candidates, LogIndex, PartitionedBloom, Position};
@@ -264,11 +265,26 @@ impl Funk {
         settings: &SearchSettings,
         metrics: &Metrics,
     ) -> Result<Option<(Component, Found)>> {
-        if !self.runs.is_empty()
-            && let Some(found) = self.get_from_log(key, hash, at, settings, metrics)?
-        {
-            return Ok(Some((Component::Log, found)));
-        }
+        try_decide(
+            [Component::Log, Component::Sstable]
+                .into_iter()
+                .map(|source| {
+                    let found = match source {
+                        Component::Log => self.get_from_log(key, hash, at, settings, metrics)?,
+                        _ => self.get_from_base(key, hash, at, metrics)?,
+                    };
+                    Ok(found.map(|found| (source, found)))
+                }),
+        )
+    }
+
+    fn get_from_base(
+        &self,
+        key: &[u8],
+        hash: u64,
+        at: Version,
+        metrics: &Metrics,
+    ) -> Result<Option<Found>> {
         let after = self
             .base
             .partition_point(|table| *table.part.meta.min_key <= *key);
@@ -290,7 +306,7 @@ impl Funk {
         if let Some(found) = &found {
             metrics.bytes_read.add(found.block.bytes().len() as u64);
         }
-        Ok(found.map(|found| (Component::Sstable, found)))
+        Ok(found)
     }
 
     fn get_from_log(
@@ -301,6 +317,9 @@ impl Funk {
         settings: &SearchSettings,
         metrics: &Metrics,
     ) -> Result<Option<Found>> {
+        if self.runs.is_empty() {
+            return Ok(None);
+        }
         let read = |run: &Run, block: Option<usize>| -> Result<Option<Found>> {
             let table = run.table.open()?;
             let Some(block) = block.or_else(|| table.block_for(key)) else {
@@ -317,40 +336,44 @@ impl Funk {
             Search::Index(index) => {
                 let mut candidates = Candidates::default();
                 index.candidates(hash, self.run_end, &mut candidates);
-                for position in candidates.iter() {
+                try_decide(candidates.iter().map(|position| {
                     let Some(run) = self.run(position.run) else {
-                        continue;
+                        return Ok(None);
                     };
                     // A saturated ordinal stands for "there or later".
                     let block = (position.block < u16::MAX).then_some(position.block.into());
-                    if let Some(found) = read(run, block)? {
-                        return Ok(Some(found));
-                    }
-                }
+                    read(run, block)
+                }))
             }
             Search::Bloom(bloom) => {
                 let mut runs = Vec::new();
                 bloom.candidates(hash, self.run_end, &mut runs);
-                for run in runs.into_iter().filter_map(|ordinal| self.run(ordinal)) {
-                    if let Some(found) = read(run, None)? {
-                        return Ok(Some(found));
-                    }
-                }
+                let runs = runs.into_iter().filter_map(|ordinal| self.run(ordinal));
+                try_decide(runs.map(|run| read(run, None)))
             }
         }
-        Ok(None)
+    }
+}
+
+impl Candidate for Found {
+    #[inline]
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+}
+
+impl Candidate for (Component, Found) {
+    #[inline]
+    fn kind(&self) -> Kind {
+        self.1.kind
     }
 }
 
 /// What a found record means for a get: its bytes, or none for a tombstone.
 pub(crate) fn value_of(found: Found) -> Option<Value> {
-    match found.kind {
-        Kind::Delete => None,
-        Kind::Put => {
-            let value = Value::new(Owner::Block(found.block), found.value);
-            // A value that is most of its block may as well keep it.
-            let most = 2 * value.len() > value.pinned_bytes();
-            Some(if most { value } else { value.detached() })
-        }
-    }
+    let found = live(found)?;
+    let value = Value::new(Owner::Block(found.block), found.value);
+    // A value that is most of its block may as well keep it.
+    let most = 2 * value.len() > value.pinned_bytes();
+    Some(if most { value } else { value.detached() })
 }

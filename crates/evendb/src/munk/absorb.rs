@@ -10,7 +10,8 @@ use super::page::{OLDER, PUT, tag_of};
 use super::{Munk, MunkInput, Page};
 use crate::memory::Ledger;
 use crate::version::horizon::Horizon;
-use evendb_storage::{EntryRef, Kind, Version, codec::hash_key};
+use crate::visibility::{Dropping, Fate, KeyVersions};
+use evendb_storage::{EntryRef, codec::hash_key};
 use std::ops::Range;
 
 impl Munk {
@@ -30,7 +31,8 @@ impl Munk {
         let pages = directory.pages();
         let mut out = DirectoryBuilder::with_capacity(pages.len() + pages.len() / 8 + 1);
         let ledger = directory.ledger();
-        let mut merge = PageMerge::new(horizon, drop_tombstones, ledger);
+        let bottom = drop_tombstones;
+        let mut merge = PageMerge::new(Dropping { horizon, bottom }, ledger);
         let mut separator = Vec::new();
         let mut next = 0;
         while let Some(entry) = newer.current() {
@@ -82,26 +84,27 @@ struct Target<'a> {
 
 /// Merges pages with newer records into a buffer.
 struct PageMerge<'h> {
-    horizon: &'h Horizon,
-    drop_tombstones: bool,
+    dropping: Dropping<'h>,
     buffer: EntryBuffer,
     key: Vec<u8>,
+    /// Records that went.
+    dropped: usize,
 }
 
 /// The versions of one key, newest first, on their way into the buffer.
 struct KeyMerge {
     begin: usize,
-    kept: Option<(Version, Kind)>,
+    versions: KeyVersions,
     tag: u8,
 }
 
 impl<'h> PageMerge<'h> {
-    fn new(horizon: &'h Horizon, drop_tombstones: bool, ledger: Ledger) -> PageMerge<'h> {
+    fn new(dropping: Dropping<'h>, ledger: Ledger) -> PageMerge<'h> {
         PageMerge {
-            horizon,
-            drop_tombstones,
+            dropping,
             buffer: EntryBuffer::new(ledger),
             key: Vec::new(),
+            dropped: 0,
         }
     }
 
@@ -148,7 +151,6 @@ impl<'h> PageMerge<'h> {
                 self.offer_all(&mut key_merge, page, old..after);
                 old = after;
             }
-            self.end_key(&key_merge);
         }
         if let Some(page) = page {
             self.copy(page, old..page.count());
@@ -171,7 +173,6 @@ impl<'h> PageMerge<'h> {
             self.key.clear();
             self.key.extend_from_slice(page.key(index));
             self.offer_all(&mut key_merge, page, index..after);
-            self.end_key(&key_merge);
             index = after;
             run = after;
         }
@@ -181,7 +182,7 @@ impl<'h> PageMerge<'h> {
     fn begin_key(&self, tag: u8) -> KeyMerge {
         KeyMerge {
             begin: self.buffer.len(),
-            kept: None,
+            versions: KeyVersions::default(),
             tag,
         }
     }
@@ -200,14 +201,12 @@ impl<'h> PageMerge<'h> {
         }
     }
 
-    /// Keeps a version unless the next newer one kept hides it from every reader.
+    /// Takes the next version of the key, if it is to stay.
     fn offer(&mut self, key_merge: &mut KeyMerge, entry: &EntryRef<'_>) {
-        if let Some((newer, _)) = key_merge.kept {
-            debug_assert!(entry.version <= newer, "versions out of order");
-            // Of equal versions the newer in position wins, whatever the horizon.
-            if entry.version == newer || self.horizon.may_drop(entry.version, newer) {
-                return;
-            }
+        let versions = &mut key_merge.versions;
+        if versions.fate(entry.version, entry.kind, self.dropping) != Fate::Kept {
+            self.dropped += 1;
+            return;
         }
         let entry = EntryRef {
             key: &self.key,
@@ -217,17 +216,5 @@ impl<'h> PageMerge<'h> {
         };
         let older = self.buffer.len() > key_merge.begin;
         self.buffer.push(&entry, key_merge.tag, older);
-        key_merge.kept = Some((entry.version, entry.kind));
-    }
-
-    fn end_key(&mut self, key_merge: &KeyMerge) {
-        let only = self.buffer.len() == key_merge.begin + 1;
-        if self.drop_tombstones
-            && only
-            && let Some((version, Kind::Delete)) = key_merge.kept
-            && self.horizon.below_all(version)
-        {
-            self.buffer.pop();
-        }
     }
 }

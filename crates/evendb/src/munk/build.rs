@@ -90,14 +90,6 @@ impl EntryBuffer {
         }
     }
 
-    /// Takes back the last record.
-    pub(super) fn pop(&mut self) {
-        self.tags.pop();
-        if let Some(start) = self.starts.pop() {
-            self.records.truncate(start);
-        }
-    }
-
     fn start(&self, index: usize) -> usize {
         self.starts
             .get(index)

@@ -136,7 +136,7 @@ impl<'m> MunkCursor<'m> {
     pub(crate) fn newest_at(&self, at: Version) -> Option<MunkHit<'m>> {
         let page = self.page();
         let record = page.record_within(self.start, self.end);
-        if record.version <= at {
+        if record.version.is_seen_at(at) {
             return Some(MunkHit::new(page, &record));
         }
         if !page.is_older(self.head + 1) {

@@ -37,6 +37,7 @@ pub(crate) use build::MunkBuilder;
 pub(crate) use cursor::{MunkCursor, MunkEntries};
 pub(crate) use page::{Page, PageArc};
 
+use crate::visibility::Candidate;
 use directory::Directory;
 use evendb_storage::{EntryRef, Kind, Version};
 use std::{fmt, ops::Range};
@@ -130,6 +131,13 @@ impl<'a> MunkHit<'a> {
             kind: record.kind,
             value: record.value.clone(),
         }
+    }
+}
+
+impl Candidate for MunkHit<'_> {
+    #[inline]
+    fn kind(&self) -> Kind {
+        self.kind
     }
 }
 

@@ -289,7 +289,7 @@ impl Page {
         let mut index = head;
         loop {
             let record = self.record(index);
-            if record.version <= at {
+            if record.version.is_seen_at(at) {
                 return Some(record);
             }
             index += 1;

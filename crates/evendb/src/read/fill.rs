@@ -18,6 +18,7 @@ use crate::munk::{Munk, MunkCursor, PageArc};
 use crate::record::{Record, RecordRef};
 use crate::sync::reclaim::Guard;
 use crate::value::{Owner, Value};
+use crate::visibility::{Candidate, Decision, live};
 use evendb_storage::table::ReadAhead;
 use evendb_storage::{Kind, Version};
 use std::cell::Cell;
@@ -330,14 +331,30 @@ impl<'g> Overlay<'g> {
 
     /// The visible record of `key`, which all deltas then leave behind.
     fn take(&mut self, key: &[u8], span: &FillSpan<'_>) -> Option<&'g Record> {
-        let mut found = None;
+        let mut decision = Decision::open();
         for delta in &mut self.deltas {
             if delta.key().is_some_and(|own| *own == *key) {
-                found = found.or_else(|| delta.cursor.newest_at(span.at));
+                decision.ask(|| delta.cursor.newest_at(span.at));
                 delta.advance(span.direction);
             }
         }
-        found
+        decision.record()
+    }
+}
+
+/// A record of the deltas, or one of the munk or funk below them.
+enum Seen<'g, B> {
+    Record(&'g Record),
+    Below(B),
+}
+
+impl<B: Candidate> Candidate for Seen<'_, B> {
+    #[inline]
+    fn kind(&self) -> Kind {
+        match self {
+            Seen::Record(record) => record.kind(),
+            Seen::Below(below) => below.kind(),
+        }
     }
 }
 
@@ -384,26 +401,23 @@ pub(crate) fn fill_from_munk(
             (None, Some(_)) => Ordering::Greater,
             (Some(a), Some(b)) => span.before(a, b),
         };
-        let mut decided = false;
+        let mut decision = Decision::open();
         if order.is_le()
             && let Some(key) = upper
         {
-            if let Some(record) = overlay.take(key, span) {
-                decided = true;
-                if record.kind() == Kind::Put {
-                    buffer.push_record(record);
-                }
-            }
+            decision.ask(|| overlay.take(key, span).map(Seen::Record));
             upper = overlay.key(span);
             ask = true;
         }
         if order.is_ge() {
-            if !decided
-                && let Some(hit) = munk.newest_at(span.at)
-                && hit.kind == Kind::Put
-            {
-                buffer.push_page(&munk, hit.value);
-            }
+            decision.ask(|| munk.newest_at(span.at).map(Seen::Below));
+        }
+        match decision.live() {
+            Some(Seen::Record(record)) => buffer.push_record(record),
+            Some(Seen::Below(hit)) => buffer.push_page(&munk, hit.value),
+            None => {}
+        }
+        if order.is_ge() {
             match span.direction {
                 Direction::Forward => ask |= !munk.next_within_page(),
                 Direction::Backward => munk.prev(),
@@ -427,9 +441,7 @@ fn is_page_alone(munk: &MunkCursor<'_>, upper: Option<&[u8]>, span: &FillSpan<'_
 /// Gathers the rest of the cursor's page, as far as there is room.
 fn fill_from_page(buffer: &mut Buffer, munk: &mut MunkCursor<'_>, span: &FillSpan<'_>) {
     loop {
-        if let Some(hit) = munk.newest_at(span.at)
-            && hit.kind == Kind::Put
-        {
+        if let Some(hit) = munk.newest_at(span.at).and_then(live) {
             buffer.push_page(munk, hit.value);
         }
         if !munk.next_within_page() || buffer.len() == span.records_max {
@@ -576,18 +588,18 @@ impl FunkScan {
 
     /// The visible record of `key`, which all sources then leave behind.
     fn take(&mut self, key: &[u8]) -> Result<Option<TableHit>> {
-        let mut found = None;
+        let mut decision = Decision::open();
         for run in &mut self.runs {
             if run.key().is_some_and(|own| *own == *key) {
-                found = found.or_else(|| run.hit().cloned());
+                decision.ask(|| run.hit().cloned());
                 run.advance()?;
             }
         }
         if self.base.key().is_some_and(|own| *own == *key) {
-            found = found.or_else(|| self.base.hit().cloned());
+            decision.ask(|| self.base.hit().cloned());
             self.base.advance()?;
         }
-        Ok(found)
+        Ok(decision.record())
     }
 }
 
@@ -618,20 +630,21 @@ pub(crate) fn fill_from_funk(
             (None, true) => Ordering::Greater,
             (Some(record), true) => span.before(record.key(), &key),
         };
-        if order.is_le()
-            && let Some(record) = upper.next()
-            && record.kind() == Kind::Put
-        {
-            buffer.push_record(record);
+        let mut decision = Decision::open();
+        if order.is_le() {
+            decision.ask(|| upper.next().map(|record| Seen::Record(record)));
         }
         if order.is_ge() {
-            let hit = funk.take(&key)?;
-            if order.is_gt()
-                && let Some(hit) = hit
-                && hit.kind == Kind::Put
-            {
-                buffer.push_block(&key, &hit);
-            }
+            // It is left behind whether or not it decides.
+            let below = funk.take(&key)?;
+            decision.ask(|| below.map(Seen::Below));
+        }
+        match decision.live() {
+            Some(Seen::Record(record)) => buffer.push_record(record),
+            Some(Seen::Below(hit)) => buffer.push_block(&key, &hit),
+            None => {}
+        }
+        if order.is_ge() {
             lower = funk.next_key(span, &mut key);
         }
     };

@@ -18,8 +18,9 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::sync::reclaim::{self, Guard};
 use crate::value::{Owner, Value};
+use crate::visibility::{decide, live};
+use evendb_storage::Version;
 use evendb_storage::codec::hash_key;
-use evendb_storage::{Kind, Version};
 
 /// What the components in RAM say of a key.
 pub(crate) enum InRam {
@@ -37,22 +38,18 @@ pub(crate) fn search_ram(view: &View, key: &[u8], hash: u64, at: Version, guard:
             .as_ref()
             .is_none_or(|limits| limits.contains(key))
     });
-    for delta in [&view.active]
+    let deltas = [&view.active]
         .into_iter()
-        .chain(frozen.map(|frozen| &frozen.delta))
-    {
-        if let Some(record) = delta.get(key, hash, at, guard) {
-            let put = record.kind() == Kind::Put;
-            return InRam::Answer(
-                Component::Delta,
-                put.then(|| Value::of_record(record.to_ref())),
-            );
-        }
+        .chain(frozen.map(|frozen| &frozen.delta));
+    if let Some(record) = decide(deltas.map(|delta| delta.get(key, hash, at, guard))) {
+        let value = live(record).map(|record| Value::of_record(record.to_ref()));
+        return InRam::Answer(Component::Delta, value);
     }
     let Some(munk) = &view.munk else {
         return InRam::Unknown;
     };
-    let hit = munk.get(key, hash, at).filter(|hit| hit.kind == Kind::Put);
+    // The oldest source while there is one: what it does not have does not exist.
+    let hit = munk.get(key, hash, at).and_then(live);
     InRam::Answer(
         Component::Munk,
         hit.map(|hit| Value::new(Owner::Page(hit.page.clone()), hit.value)),

@@ -6,6 +6,7 @@
 use crate::error::Result;
 use crate::funk::Funk;
 use crate::sync::Arc;
+use crate::visibility::Candidate;
 use evendb_storage::table::{Block, ReadAhead, Table, TableCursor};
 use evendb_storage::{Kind, Version};
 use std::ops::Range;
@@ -23,6 +24,13 @@ pub(crate) struct TableHit {
     pub(crate) kind: Kind,
     pub(crate) block: Block,
     pub(crate) value: Range<usize>,
+}
+
+impl Candidate for TableHit {
+    #[inline]
+    fn kind(&self) -> Kind {
+        self.kind
+    }
 }
 
 /// One table, key by key.
@@ -95,7 +103,7 @@ impl TableKeys {
                 Direction::Forward => hit.is_none(),
                 Direction::Backward => true,
             };
-            if entry.version <= self.at && newest {
+            if newest && entry.version.is_seen_at(self.at) {
                 let kind = entry.kind;
                 let (block, value) = self.cursor.value_block();
                 hit = Some(TableHit {

@@ -155,7 +155,7 @@ impl Block {
             let common = common_prefix(tail, rest);
             matched = row.shared + common;
             match (tail.get(common), rest.get(common)) {
-                (None, None) if row.version <= at => return Ok(Search::Found(row)),
+                (None, None) if row.version.is_seen_at(at) => return Ok(Search::Found(row)),
                 (None, _) => {}
                 (Some(_), None) => return Ok(Search::Beyond),
                 (Some(mine), Some(theirs)) if mine > theirs => return Ok(Search::Beyond),

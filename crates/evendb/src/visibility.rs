@@ -1,0 +1,181 @@
+//! Which record of a key decides, for a reader and for a rewrite. Every component that holds records
+//! asks here, so a new kind of record gets its meaning in this file.
+//!
+//! ```text
+//! sources of a key, newest first     a reader at 25                a rewrite, snapshot at 15
+//!   delta    31 put                  above 25: not seen            kept
+//!   delta    20 delete               decides: there is no value    kept, 15 < 20
+//!   munk     20 put, 12 put          not asked any more            20: equal version, dropped
+//!                                                                  12: kept, 15 reads it
+//! ```
+//!
+//! **For a reader:** of one source the newest record at or below the reader's version is seen
+//! ([`Version::is_seen_at`]). Sources are asked newest first, and the first that has such a record
+//! decides ([`Decision`], [`decide`]). A tombstone that decides means that there is no value ([`live`]).
+//! Versions need not be compared between sources: a newer source has no record of a key that is older
+//! than a record of the same key in an older source. Of equal versions the newer source decides.
+//!
+//! **For a rewrite:** the versions of a key come newest first, of equal versions that of the newer
+//! source first ([`comes_before`]). [`KeyVersions::fate`] says for each whether it stays. What readers
+//! there are, now and later, is known to [`Horizon`].
+//!
+//! Nothing here allocates, calls through a pointer, or looks at keys twice.
+
+use crate::version::horizon::Horizon;
+use evendb_storage::{EntryRef, Kind, Version};
+use std::cmp::Reverse;
+use std::convert::Infallible;
+
+/// A record as the rule sees it, wherever its bytes are.
+pub(crate) trait Candidate {
+    /// What the record says about its key.
+    fn kind(&self) -> Kind;
+}
+
+/// The record for a reader, unless it is a tombstone, which hides what is older.
+#[inline]
+pub(crate) fn live<R: Candidate>(decides: R) -> Option<R> {
+    match decides.kind() {
+        Kind::Put => Some(decides),
+        Kind::Delete => None,
+    }
+}
+
+/// The search for the record of one key that decides for one reader.
+pub(crate) struct Decision<R>(Option<R>);
+
+impl<R: Candidate> Decision<R> {
+    /// No source has been asked.
+    #[inline]
+    pub(crate) fn open() -> Decision<R> {
+        Decision(None)
+    }
+
+    /// Asks the next source, which is older than those asked before, for its record that the reader
+    /// sees. It is not asked if a newer one has decided.
+    #[inline]
+    pub(crate) fn ask(&mut self, source: impl FnOnce() -> Option<R>) {
+        if self.0.is_none() {
+            self.0 = source();
+        }
+    }
+
+    /// Whether an older source may still decide.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The record that decides, which may be a tombstone.
+    #[inline]
+    pub(crate) fn record(self) -> Option<R> {
+        self.0
+    }
+
+    /// The record whose value the reader gets.
+    #[inline]
+    pub(crate) fn live(self) -> Option<R> {
+        self.0.and_then(live)
+    }
+}
+
+/// The record that decides, which may be a tombstone, of what the sources answer, newest first. Behind
+/// it no source is asked.
+#[inline]
+pub(crate) fn decide<R: Candidate>(answers: impl Iterator<Item = Option<R>>) -> Option<R> {
+    let Ok(record) = try_decide(answers.map(Ok::<_, Infallible>));
+    record
+}
+
+/// The same of sources that may fail. The first failure ends the search: what an older source says
+/// would not count if the newer one has a record.
+#[inline]
+pub(crate) fn try_decide<R: Candidate, E>(
+    answers: impl Iterator<Item = Result<Option<R>, E>>,
+) -> Result<Option<R>, E> {
+    let mut decision = Decision::open();
+    for answer in answers {
+        let answer = answer?;
+        decision.ask(|| answer);
+        if !decision.is_open() {
+            break;
+        }
+    }
+    Ok(decision.record())
+}
+
+/// The order of a rewrite: whether record `a`, of the source with number `a_source`, comes before
+/// record `b`. Sources are numbered newest first.
+#[inline]
+pub(crate) fn comes_before(
+    (a, a_source): (&EntryRef<'_>, usize),
+    (b, b_source): (&EntryRef<'_>, usize),
+) -> bool {
+    (a.key, Reverse(a.version), a_source) < (b.key, Reverse(b.version), b_source)
+}
+
+/// What a rewrite may leave out.
+#[derive(Clone, Copy)]
+pub(crate) struct Dropping<'a> {
+    /// Which readers there are and will be.
+    pub(crate) horizon: &'a Horizon,
+    /// Everything older of the chunk is among the sources: tombstones that hide nothing may go, and
+    /// versions may become zero. (Above older records a zero would fall below them.)
+    pub(crate) bottom: bool,
+}
+
+impl Dropping<'_> {
+    /// The version that a kept record is written with: zero where no reader can tell the difference.
+    #[inline]
+    pub(crate) fn written_version(&self, version: Version) -> Version {
+        match self.bottom && self.horizon.below_all(version) {
+            true => Version::ZERO,
+            false => version,
+        }
+    }
+}
+
+/// What becomes of a record in a rewrite.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    /// It is written.
+    Kept,
+    /// A newer source has a record of the same version.
+    Twin,
+    /// No reader falls between it and the next newer record.
+    Hidden,
+    /// A tombstone that every reader sees, above records that all go.
+    SpentTombstone,
+}
+
+/// The versions of one key on their way through a rewrite, newest first.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct KeyVersions {
+    /// The last one that was kept, or the tombstone in whose place nothing is written.
+    newer: Option<Version>,
+}
+
+impl KeyVersions {
+    /// What becomes of the next record of the key.
+    #[inline]
+    pub(crate) fn fate(&mut self, version: Version, kind: Kind, dropping: Dropping<'_>) -> Fate {
+        if let Some(newer) = self.newer {
+            if version == newer {
+                return Fate::Twin;
+            }
+            if dropping.horizon.may_drop(version, newer) {
+                return Fate::Hidden;
+            }
+        }
+        let first = self.newer.replace(version).is_none();
+        let spent = first && dropping.bottom && kind == Kind::Delete;
+        match spent && dropping.horizon.below_all(version) {
+            true => Fate::SpentTombstone,
+            false => Fate::Kept,
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;
