@@ -52,6 +52,21 @@ pub(crate) enum Writing {
 }
 
 /// Options for opening a database. See [`Options::open`].
+///
+/// Most databases need two of them at most: [`memory_budget`](Self::memory_budget), from which all sizes
+/// follow, and [`durability`](Self::durability).
+///
+/// ```
+/// use evendb::{Durability, Options};
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let path = dir.path();
+/// let db = Options::new()
+///     .memory_budget(64 << 20)
+///     .durability(Durability::Sync)
+///     .open(path)?;
+/// # Ok::<(), evendb::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
     pub(crate) memory_budget: u64,
@@ -128,7 +143,7 @@ impl Options {
         }
     }
 
-    /// Memory for everything the store keeps, in bytes; from 1 MiB to 16 TiB. Not looked at is how much
+    /// Memory for everything the store keeps, in bytes, from 1 MiB to 16 TiB. Default: 512 MiB, whatever
     /// the machine has. The rest scales with it:
     ///
     /// | budget | chunk | commit log | deltas | reserve | tables and log searches | munks and rows |
@@ -139,42 +154,44 @@ impl Options {
     /// | 8 GiB | 10 MiB | 256 MiB | 1 GiB | 512 MiB | up to 2.1 GiB | 4.2 GiB and more |
     /// | 64 GiB | 10 MiB | 256 MiB | 8 GiB | 4 GiB | up to 17 GiB | 34 GiB and more |
     ///
-    /// On disk the commit log takes only as much of that as was needed so far, from 16 to 256 KiB on.
+    /// On disk the commit log begins with 16 to 256 KiB, and grows to what the table says only as it is
+    /// needed.
     ///
-    /// What chunks, closed tables and buffers take comes off the last two, and what batches of more than a
-    /// quarter of the deltas' memory take above it, up to as much again. A chunk's log may have 35 %
-    /// of a chunk without a munk, and twice a chunk with one.
+    /// Chunks, closed tables and buffers take their memory from the last two columns. A batch that is
+    /// larger than a quarter of the deltas' memory may take the deltas above it, up to twice as much. A chunk's log may have 35 % of a chunk's size without a munk, and twice a chunk's with one.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.memory_budget = bytes;
         self
     }
 
-    /// What an acknowledged write survives, unless its batch asks for more.
+    /// What an acknowledged write survives, unless its batch asks for more
+    /// ([`Batch::durability`](crate::Batch::durability)). Default: [`Durability::Process`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// Whether a missing database is created (default) or refused with [`ErrorKind::NotFound`].
+    /// Whether a missing database is created. Default: `true`; with `false` opening fails with
+    /// [`ErrorKind::NotFound`].
     ///
-    /// None is created among files of somebody else: a directory that holds any is refused with
-    /// [`ErrorKind::AlreadyExists`]. Names that begin with a dot, and `lost+found`, do not count, nor
-    /// does what a creation that was cut short leaves.
+    /// A database is never created among foreign files: a directory that holds any is refused with
+    /// [`ErrorKind::AlreadyExists`]. Names that begin with a dot, and `lost+found`, do not count as foreign,
+    /// and what an interrupted creation left does not either.
     pub fn create_if_missing(mut self, yes: bool) -> Self {
         self.create_if_missing = yes;
         self
     }
 
-    /// Whether an existing database is refused with [`ErrorKind::AlreadyExists`].
+    /// Whether an existing database is refused with [`ErrorKind::AlreadyExists`]. Default: `false`.
     pub fn error_if_exists(mut self, yes: bool) -> Self {
         self.error_if_exists = yes;
         self
     }
 
-    /// Opens for reading only, beside other readers and while no writer has the database open;
-    /// nothing is written or deleted, and permission to read is enough. What the last writer left in
-    /// the commit log is replayed in memory, also where that is more than the memory budget. A missing
-    /// `LOCK` is made where it can be.
+    /// Whether to open for reading only. Default: `false`. Many readers may have a database open at once,
+    /// but none beside a writer. Nothing is written or deleted, and permission to read is enough. What
+    /// the last writer left in the commit log is replayed in memory, even if that is more than the memory
+    /// budget. A missing `LOCK` is made if permissions allow it.
     pub fn read_only(mut self, yes: bool) -> Self {
         self.read_only = yes;
         self
@@ -185,11 +202,12 @@ impl Options {
     /// and offset, and nothing is changed. What lies behind the damage is best saved first, by
     /// [`inspect::repair`](crate::inspect::repair).
     ///
-    /// With `true` the database is as of the moment before the damaged record was written. The log as
-    /// it was stays in the directory as `COMMIT-LOG.damaged-N`, which nothing reads or removes, and of
-    /// which [`inspect::verify`](crate::inspect::verify) tells; [`Stats::log_records_given_up`]
-    /// counts. With [`read_only`](Self::read_only) nothing is kept or changed. Where nothing is damaged
-    /// this does nothing, and an end that a crash leaves is no damage.
+    /// With `true` the database is as of the moment before the damaged record was written.
+    /// [`Stats::log_records_given_up`] counts the records given up. The old log stays in the directory as
+    /// `COMMIT-LOG.damaged-N`: nothing reads or removes it, and
+    /// [`inspect::verify`](crate::inspect::verify) reports it. With [`read_only`](Self::read_only) no file
+    /// is kept or changed. For an undamaged log this option has no effect; the torn end that a crash leaves
+    /// is no damage.
     ///
     /// [`Stats::log_records_given_up`]: crate::Stats::log_records_given_up
     pub fn accept_log_loss(mut self, yes: bool) -> Self {
@@ -197,7 +215,8 @@ impl Options {
         self
     }
 
-    /// Compression of SSTables and logs.
+    /// Compression of SSTables and logs. Default: [`Compression::None`]. What exists keeps its compression
+    /// until it is rewritten.
     pub fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
@@ -209,27 +228,29 @@ impl Options {
     /// rewriting together least). Less space costs more writing: at uniform updates and an
     /// amplification of s, about 1 + 1 / (2 (s - 1)) bytes are written per byte put. Default: 1.25.
     ///
-    /// When nothing has been put for some seconds, garbage is paid down to a third of that, slowly, for
-    /// no more than one byte written per byte put before.
+    /// When nothing has been put for some seconds, garbage is reduced to a third of that, slowly, and
+    /// with at most one byte written per byte put before.
     pub fn space_amplification(mut self, amplification: f64) -> Self {
         self.space_amplification = amplification;
         self
     }
 
-    /// Threads for reorganisation, beside one for checkpoints. Default: one for each two cores, at
-    /// most 4; no more than 256 are allowed. 0: no threads at all; checkpoints
-    /// and reorganisation run inside the calls that need them (for deterministic tests).
+    /// Threads for reorganisation, beside one for checkpoints, from 0 to 256. Default: one for each two
+    /// cores, at most 4. With 0 there are no threads at all: checkpoints and reorganisation run inside
+    /// the calls that need them (for deterministic tests).
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
         self
     }
 
-    /// How often the database writes its figures for other processes while it is used (default: every
-    /// second; zero: never; else from a millisecond to a day): into a small file in its directory that is never synced, and that
-    /// [`LiveStats::read`](crate::LiveStats::read) and `evendb stats --watch` read. With the feature
-    /// `metrics` they are published as often, too. A while after the last call they are written once
-    /// more, and then not before the next call. Not with [`read_only`](Self::read_only), nor
-    /// without [`workers`](Self::workers).
+    /// How often the database writes its figures for other processes while it is used, from a
+    /// millisecond to a day; zero means never. Default: every second.
+    ///
+    /// The figures go into a small file in the database's directory, which is never synced.
+    /// [`LiveStats::read`](crate::LiveStats::read) and `evendb stats --watch` read it. With the feature
+    /// `metrics` they are published as often. A while after the last call they are written once more,
+    /// and then not before the next call. They are not written with [`read_only`](Self::read_only), and
+    /// not with 0 [`workers`](Self::workers).
     pub fn stats_interval(mut self, interval: Duration) -> Self {
         self.stats_interval = interval;
         self
