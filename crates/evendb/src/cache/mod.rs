@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! gets --> sample.rs (keys chosen by hash) --> would a row have answered what a munk did?
-//!      \-> row.rs, ghost.rs                --> what would more room for rows bring?
+//!      \-> row, ghost.rs                   --> what would more room for rows bring?
 //!                 |
 //!             split.rs   worth of each munk, target of rows      pure
 //!             policy.rs  loads and evictions within what is left pure

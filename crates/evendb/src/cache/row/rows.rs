@@ -1,0 +1,135 @@
+//! The rows of a shard: key hash -> slot -> row, and the bytes they take. Which row goes is the policies'.
+//!
+//! A slot is in `places` while its row lives; its number stays in a queue until it is its turn there, and
+//! only then is the slot free for another row.
+
+use super::ROW_OVERHEAD_BYTES;
+use crate::record::RecordRef;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Keys of the map are hashes already.
+#[derive(Default)]
+pub(super) struct Unhashed(u64);
+
+impl Hasher for Unhashed {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only words are hashed");
+    }
+
+    fn write_u64(&mut self, place: u64) {
+        self.0 = place;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type Build = BuildHasherDefault<Unhashed>;
+
+/// See the head of this file.
+#[derive(Default)]
+pub(super) struct Rows {
+    pub(super) places: HashMap<u64, u32, Build>,
+    pub(super) slots: Vec<RowSlot>,
+    pub(super) free: Vec<u32>,
+    /// Of all rows.
+    pub(super) bytes: usize,
+}
+
+pub(super) struct RowSlot {
+    pub(super) place: u64,
+    pub(super) keyspace: u32,
+    pub(super) reads: u8,
+    /// The queue that counts its bytes: small or not; for three tables, table number.
+    pub(super) queue: u8,
+    /// Queue entries that hold this slot's number.
+    pub(super) queued: u8,
+    /// Empty when the row is gone.
+    pub(super) row: Option<Row>,
+}
+
+/// In one allocation, in the slabs where munks' pages and deltas' records lie too: what rows leave,
+/// munks can take, and the other way round.
+pub(super) struct Row(pub(super) RecordRef);
+
+impl Row {
+    pub(super) fn bytes(&self) -> usize {
+        self.0.memory_bytes() + ROW_OVERHEAD_BYTES
+    }
+}
+
+impl Rows {
+    /// The slot of a key, if its row is here.
+    pub(super) fn slot(&self, place: u64, keyspace: u32, key: &[u8]) -> Option<u32> {
+        let &at = self.places.get(&place)?;
+        let slot = &self.slots[at as usize];
+        let row = slot.row.as_ref()?;
+        (slot.keyspace == keyspace && *row.0.key() == *key).then_some(at)
+    }
+
+    /// The number of a slot without a row and in no queue, which is taken by that.
+    pub(super) fn free_slot(&mut self) -> u32 {
+        self.free.pop().unwrap_or(self.slots.len() as u32)
+    }
+
+    /// Puts a row into the slot `at`, whose number was added to one queue.
+    pub(super) fn insert(&mut self, at: u32, place: u64, keyspace: u32, queue: u8, row: Row) {
+        self.bytes += row.bytes();
+        let slot = RowSlot {
+            place,
+            keyspace,
+            reads: 0,
+            queue,
+            queued: 1,
+            row: Some(row),
+        };
+        match self.slots.get_mut(at as usize) {
+            Some(free) => *free = slot,
+            None => self.slots.push(slot),
+        }
+        self.places.insert(place, at);
+    }
+
+    /// Replaces the value of a row that is here: its queue, its bytes before and now.
+    pub(super) fn replace(&mut self, place: u64, record: RecordRef) -> Option<(u8, usize, usize)> {
+        let &at = self.places.get(&place)?;
+        let slot = &mut self.slots[at as usize];
+        let row = slot.row.as_mut()?;
+        let old = row.bytes();
+        row.0 = record;
+        let new = row.bytes();
+        self.bytes = self.bytes + new - old;
+        Some((slot.queue, old, new))
+    }
+
+    /// Removes a row that is here; its number stays queued. Its queue, and the bytes it had.
+    pub(super) fn remove(&mut self, place: u64) -> Option<(u8, usize)> {
+        let at = self.places.remove(&place)?;
+        let slot = &mut self.slots[at as usize];
+        let bytes = slot.row.take().map_or(0, |row| row.bytes());
+        self.bytes -= bytes;
+        Some((slot.queue, bytes))
+    }
+
+    /// A slot's number left a queue; the slot is free when that was the last.
+    pub(super) fn unqueue(&mut self, at: u32) {
+        let slot = &mut self.slots[at as usize];
+        slot.queued -= 1;
+        if slot.queued == 0 {
+            self.free.push(at);
+        }
+    }
+
+    /// Slots that a queue holds.
+    pub(super) fn queued(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Entries of a queue beyond which too many are of removed rows: removing and filling the same
+    /// keys, which keeps the bytes low, must not let queues grow without end.
+    pub(super) fn queue_len_max(&self) -> usize {
+        2 * self.places.len() + 64
+    }
+}
