@@ -27,7 +27,11 @@ impl S3Fifo {
     /// Queues a new row: in the main queue if it left the small one not long ago. `rows` are there
     /// without it.
     pub(super) fn add(&mut self, at: u32, place: u64, bytes: usize, rows: usize) -> u8 {
-        if self.ghosts.take(place).is_some_and(|age| age <= rows as u64) {
+        if self
+            .ghosts
+            .take(place)
+            .is_some_and(|age| age <= rows as u64)
+        {
             self.main.push_back(at);
             return MAIN;
         }

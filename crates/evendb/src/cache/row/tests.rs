@@ -200,8 +200,7 @@ fn rows_are_never_stale() {
         // Tiny, so that rows are evicted and filled again all the time.
         let cache = Arc::new(RowCache::with_shards(4096, policy, 2));
         let funk: Arc<Vec<AtomicU64>> = Arc::new((0..8).map(|_| AtomicU64::new(0)).collect());
-        let passed_on: Arc<Vec<AtomicU64>> =
-            Arc::new((0..8).map(|_| AtomicU64::new(0)).collect());
+        let passed_on: Arc<Vec<AtomicU64>> = Arc::new((0..8).map(|_| AtomicU64::new(0)).collect());
         let done = Arc::new(AtomicBool::new(false));
         let readers = (0..3u64).map(|seed| {
             let (cache, funk, passed_on, done) = (

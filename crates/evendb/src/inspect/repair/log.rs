@@ -1,0 +1,227 @@
+//! The commit log: its operations, over its holes too, and what was lost with it.
+
+use super::{Loss, Repairer, io};
+use crate::commit_log::{self, LogRecord, Lsn, Proof, Surveyed};
+use crate::error::Result;
+use crate::files::COMMIT_LOG;
+use crate::manifest::epochs::segments;
+use crate::payload::{self, Decoded, DecodedOp, ExtentName};
+use crate::sync::Arc;
+use crate::value_extents;
+use crate::version::clock::checkpoint_of;
+use evendb_storage::Kind;
+use evendb_storage::codec::checksum;
+use evendb_storage::vfs::{File, Mapping};
+use std::path::Path;
+
+impl Repairer<'_, '_> {
+    pub(super) fn read_commit_log(&mut self) -> Result<()> {
+        let state = &self.loaded.state;
+        let capacity = state.ring_bytes;
+        if capacity == 0 {
+            if self.loaded.edits == 0 && self.directory.has(COMMIT_LOG) {
+                let what = "the key to its checksums was in the manifest: nothing of it can be \
+                            read";
+                self.report.losses.push(Loss::new(COMMIT_LOG, None, what));
+            }
+            return Ok(());
+        }
+        let path = self.directory.dir.join(COMMIT_LOG);
+        let file: Arc<dyn File> = match self.directory.vfs.open(&path, false) {
+            Ok(file) => file,
+            Err(error) => {
+                let what = format!("cannot be opened: {error}");
+                self.report.losses.push(Loss::new(COMMIT_LOG, None, what));
+                return Ok(());
+            }
+        };
+        let lives = segments(state);
+        let how = self.loaded.survey(self.directory, &lives);
+        let padded: Arc<dyn File> = Arc::new(Padded(file.clone(), capacity));
+        let len = file.len().map_err(io(&path, "look at the commit log"))?;
+        if len < capacity {
+            let what = "the file is cut short";
+            self.report
+                .losses
+                .push(Loss::new(COMMIT_LOG, Some(len..capacity), what));
+        }
+        // Whether a hole is damage is known only when all was seen: then the losses are told.
+        let mut ends = Vec::new();
+        let outcome = commit_log::survey(&*padded, &how, &mut |found| {
+            match found {
+                Surveyed::Record { record, .. } => self.log_record(&record, capacity),
+                Surveyed::Hole { lsn, end, sealed } => ends.push((lsn, Some(end), sealed, true)),
+                Surveyed::End { lsn, torn, sealed } => ends.push((lsn, torn, sealed, false)),
+                Surveyed::Filler { .. } => {}
+            }
+            Ok(())
+        });
+        match outcome {
+            Ok(proof) => {
+                self.extent_losses(&proof);
+                for (lsn, end, sealed, followed) in ends {
+                    let certain = proof.is_damage(lsn, sealed);
+                    self.log_end(capacity, lsn, end, followed, certain);
+                }
+            }
+            Err(error) => {
+                self.extent_losses(&Proof::default());
+                let what = error.to_string();
+                self.report.losses.push(Loss::new(COMMIT_LOG, None, what));
+            }
+        }
+        self.advance(capacity);
+        Ok(())
+    }
+
+    /// Bytes of the log that do not verify. `certain`: they did once.
+    fn log_end(
+        &mut self,
+        capacity: u64,
+        lsn: Lsn,
+        end: Option<Lsn>,
+        followed: bool,
+        certain: bool,
+    ) {
+        let Some(end) = end else { return };
+        let start = lsn.0 % capacity;
+        let what = match (followed, certain) {
+            (true, true) => format!(
+                "records between LSN {} and {} do not verify; those behind were taken",
+                lsn.0, end.0
+            ),
+            (true, false) => format!(
+                "records between LSN {} and {} do not verify, as after a power loss that took what was \
+                 not synced yet; those behind were taken, which opening would not do",
+                lsn.0, end.0
+            ),
+            (false, true) => "the last record does not verify, though it was complete".to_owned(),
+            (false, false) => {
+                "the last record does not verify: a crash in the middle of a write, or \
+                               damage"
+                    .to_owned()
+            }
+        };
+        let place = Some(start..start.saturating_add(end.0.saturating_sub(lsn.0)));
+        let mut loss = Loss::new(COMMIT_LOG, place, what);
+        loss.certain = certain || followed;
+        self.report.losses.push(loss);
+    }
+
+    fn log_record(&mut self, record: &LogRecord<'_>, capacity: u64) {
+        let start = record.lsn.0 % capacity;
+        let place = Some(start..start + (record.end.0 - record.lsn.0));
+        if record.tail > self.loaded.state.replay_from && !self.stale {
+            self.stale = true;
+            let what = "the log was recycled further than the manifest knows: edits of the \
+                        manifest are lost";
+            let place = place.clone();
+            self.report.losses.push(Loss::new(COMMIT_LOG, place, what));
+        }
+        // Those of completed checkpoints are in tables, with what came after.
+        if checkpoint_of(record.version) <= self.loaded.state.completed {
+            return;
+        }
+        let decoded = payload::decode(record.payload);
+        match decoded {
+            Some(Decoded::Inline(ops)) => self.take_operations(&ops),
+            Some(Decoded::Extent(name)) => self.take_extent(record.lsn, &name),
+            None => {
+                let what = "a record makes no sense";
+                self.report.losses.push(Loss::new(COMMIT_LOG, place, what));
+            }
+        }
+    }
+
+    fn take_operations(&mut self, ops: &[DecodedOp<'_>]) {
+        let state = &self.loaded.state;
+        for op in ops {
+            // Dropped since, if it was given out; else its creation is lost.
+            let known = state.keyspaces.contains_key(&op.keyspace);
+            if !known && op.keyspace.0 < state.next_keyspace {
+                continue;
+            }
+            self.report.log_operations += 1;
+            let value = (op.kind == Kind::Put).then(|| op.value.to_vec());
+            let operations = self.log.entry(op.keyspace).or_default();
+            operations.insert(op.key.to_vec(), value);
+        }
+    }
+
+    fn take_extent(&mut self, lsn: Lsn, name: &ExtentName) {
+        let path = value_extents::file_path(&self.directory.dir, name.id);
+        let read = self.directory.read(&path);
+        let whole = read.and_then(
+            |bytes| match checksum(name.id, &[&bytes]) == name.checksum {
+                true => Ok(bytes),
+                false => Err("does not verify".to_owned()),
+            },
+        );
+        let ops = whole.as_ref().map(|bytes| payload::decode_ops(bytes));
+        let (what, is_synced) = match ops {
+            Ok(Some(ops)) => return self.take_operations(&ops),
+            // What makes no sense now made none then.
+            Ok(None) => ("its contents make no sense".to_owned(), true),
+            Err(what) => (
+                format!("the batch in it is lost: it {what}"),
+                name.is_synced,
+            ),
+        };
+        let loss = Loss::new(&value_extents::file_name(name.id), Some(0..name.len), what);
+        self.lost_extents.push((lsn, is_synced, loss));
+    }
+
+    /// Whether what is lost with value extents was on the disk once, is known only when all of the log was
+    /// seen.
+    fn extent_losses(&mut self, proof: &Proof) {
+        for (lsn, is_synced, mut loss) in std::mem::take(&mut self.lost_extents) {
+            loss.certain = proof.is_damaged_extent(lsn, is_synced);
+            if !loss.certain {
+                loss.what += ", as after a power loss that took what was not synced yet";
+            }
+            self.report.losses.push(loss);
+        }
+    }
+}
+
+/// A file that reads as zeros where it is cut short or unreadable.
+#[derive(Debug)]
+struct Padded(Arc<dyn File>, u64);
+
+impl File for Padded {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.0.read_at(&mut buf[done..], offset + done as u64) {
+                Ok(0) | Err(_) => break,
+                Ok(n) => done += n,
+            }
+        }
+        buf[done..].fill(0);
+        Ok(buf.len())
+    }
+    fn write_at(&self, _: &[u8], _: u64) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+    fn sync_data(&self) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+    fn len(&self) -> std::io::Result<u64> {
+        Ok(self.1)
+    }
+    fn set_len(&self, _: u64) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+    fn preallocate(&self, _: u64, _: u64) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+    fn punch_hole(&self, _: u64, _: u64) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+    fn map(&self, _: usize) -> std::io::Result<Box<dyn Mapping>> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+}

@@ -1,0 +1,246 @@
+//! `repair`: what can be read of a damaged database, as a new one; the old one is left as it is.
+//!
+//! 1. The commit log is read, over its holes too: what it has is newer than any table, in its order.
+//! 2. Chunk by chunk, in key order, the chunk's tables are read block by block and merged: the
+//!    greatest version of a key wins, of equal ones the newer table; deletes hide what is older.
+//! 3. Where edits of the manifest are lost, tables that no edit names are looked for in all files.
+//!    A table does not say which keyspace it is of: each goes to a keyspace of its own, or all
+//!    into the one there is, if the caller vouches that there was one.
+//! 4. The winners are put into the new database, which is then closed.
+//!
+//! Every stretch that could not be read is a [`Loss`] with the keys it may have held, and whether
+//! older values of those keys may have come to light. Memory: the operations of the commit log, and
+//! one chunk.
+
+use super::load::{Loaded, LockedDirectory, io};
+use super::{
+    ChunkName, Finding, FindingKind, InspectOptions, Progress, Severity, chunk_name, tables,
+};
+use crate::api::db::Db;
+use crate::api::keyspace::Keyspace;
+use crate::commit_log::Lsn;
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::COMMIT_LOG;
+use crate::manifest::KeyspaceId;
+use crate::manifest::edit::ChunkRecord;
+use crate::options::{Durability, Options};
+use crate::sync::Arc;
+use evendb_storage::TableId;
+use evendb_storage::vfs::File;
+use find::Found;
+use salvage::{Winners, overlay};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+mod find;
+mod log;
+mod report;
+mod salvage;
+
+pub use report::{Loss, RepairReport};
+
+/// How to repair.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RepairOptions {
+    /// The database had one keyspace: tables that nothing names are merged into it.
+    pub one_keyspace: bool,
+}
+
+/// Saves what can be read of the closed database in `path` into a new one in `into`.
+///
+/// # Errors
+/// `NotFound` without a database, `Locked` if it is open for writing, `AlreadyExists` if `into` is
+/// not an empty or new directory, and as for writing the new one.
+pub fn repair(
+    path: impl AsRef<Path>,
+    into: impl AsRef<Path>,
+    options: RepairOptions,
+    mut inspect: InspectOptions<'_>,
+) -> Result<RepairReport> {
+    let directory = LockedDirectory::open(inspect.files(), path.as_ref())?;
+    let into = into.as_ref();
+    refuse_used(&directory, into)?;
+    let loaded = Loaded::read(&directory);
+    let mut report = RepairReport::default();
+    report.findings.clone_from(&loaded.findings);
+    structure_losses(&loaded, &mut report);
+    let container = tables::container(&directory)?;
+    let mut repairer = Repairer {
+        directory: &directory,
+        loaded: &loaded,
+        options,
+        container,
+        report,
+        stale: loaded.edits_lost,
+        log: BTreeMap::new(),
+        lost_extents: Vec::new(),
+        unplaced: Vec::new(),
+        misplaced: BTreeMap::new(),
+        progress: Progress::default(),
+        inspect: &mut inspect,
+    };
+    repairer.read_commit_log()?;
+    repairer.find_tables()?;
+    let database = repairer.create(into)?;
+    repairer.keyspaces(&database)?;
+    repairer.rest_of_log(&database)?;
+    repairer.unnamed_tables(&database)?;
+    database.close()?;
+    Ok(repairer.report)
+}
+
+fn refuse_used(directory: &LockedDirectory, into: &Path) -> Result<()> {
+    let vfs = &directory.vfs;
+    let used = vfs.exists(into).and_then(|there| match there {
+        true => vfs.list(into).map(|names| !names.is_empty()),
+        false => Ok(false),
+    });
+    match used.map_err(io(into, "look at the new directory"))? {
+        true => {
+            let message = format!("{} is not empty", into.display());
+            Err(Error::new(ErrorKind::AlreadyExists, message))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Damage to the structure, as what may be lost by it.
+fn structure_losses(loaded: &Loaded, report: &mut RepairReport) {
+    for finding in &loaded.findings {
+        let offset = finding.offset;
+        let place = offset
+            .zip(finding.len)
+            .map(|(start, len)| start..start + len);
+        let mut loss = Loss::new(&finding.file, place, &*finding.what);
+        match finding.kind {
+            FindingKind::Lock => continue,
+            // The manifest that stands in is the one in force, or the one before or after it.
+            FindingKind::Current | FindingKind::Missing
+                if loaded.manifest.is_some() && !loaded.edits_lost =>
+            {
+                loss.certain = false;
+                loss.what += "; the newest manifest stands in";
+            }
+            _ => loss.certain = finding.severity == Severity::Corruption,
+        }
+        report.losses.push(loss);
+    }
+}
+
+/// Operations of the commit log by key; `None` is a delete.
+type Operations = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+struct Repairer<'r, 'o> {
+    directory: &'r LockedDirectory,
+    loaded: &'r Loaded,
+    options: RepairOptions,
+    container: Option<Arc<dyn File>>,
+    report: RepairReport,
+    /// Edits of the manifest are lost: there may be tables that it should name and does not.
+    stale: bool,
+    log: BTreeMap<KeyspaceId, Operations>,
+    /// Value extents that do not verify: the record that names each, and whether it was synced before.
+    lost_extents: Vec<(Lsn, bool, Loss)>,
+    /// Tables that nothing names, by id.
+    unplaced: Vec<Found>,
+    /// Tables found in files of other names.
+    misplaced: BTreeMap<TableId, Found>,
+    progress: Progress,
+    inspect: &'r mut InspectOptions<'o>,
+}
+
+impl Repairer<'_, '_> {
+    fn advance(&mut self, bytes: u64) {
+        self.progress.done = self.progress.done.saturating_add(bytes);
+        self.progress.total = self.progress.total.max(self.progress.done);
+        self.inspect.tell(self.progress);
+    }
+
+    fn create(&mut self, into: &Path) -> Result<Db> {
+        let state = &self.loaded.state;
+        let parts = state.chunks.values().flat_map(|chunk| &chunk.parts);
+        let greatest = parts.map(|part| part.meta.data_bytes).max().unwrap_or(0);
+        let unplaced = self.unplaced.iter().map(|found| found.len).max();
+        let logged = self.log.values().flatten().map(|(key, value)| {
+            key.len() as u64 + value.as_ref().map_or(0, |value| value.len() as u64)
+        });
+        let greatest = greatest
+            .max(unplaced.unwrap_or(0))
+            .max(logged.max().unwrap_or(0));
+        Options::new()
+            .vfs(self.directory.vfs.clone())
+            .create_if_missing(true)
+            .error_if_exists(true)
+            .durability(Durability::Relaxed)
+            // A value may take a quarter of the budget.
+            .memory_budget((256 << 20).max(greatest.saturating_mul(5)))
+            .advanced(|advanced| advanced.munks(false).row_cache(false))
+            .open(into)
+    }
+
+    fn keyspaces(&mut self, database: &Db) -> Result<()> {
+        let loaded = self.loaded;
+        for (id, name) in &loaded.state.keyspaces {
+            let keyspace = match database.keyspace(name) {
+                Ok(keyspace) => keyspace,
+                Err(error) if error.kind() == ErrorKind::InvalidArgument => continue,
+                Err(error) => return Err(error),
+            };
+            for (name, value) in loaded.state.properties.get(id).into_iter().flatten() {
+                match keyspace.set_property(name, value) {
+                    Err(error) if error.kind() != ErrorKind::InvalidArgument => return Err(error),
+                    _ => {}
+                }
+            }
+            let mut chunks: Vec<&ChunkRecord> = loaded.state.chunks.values().collect();
+            chunks.retain(|chunk| chunk.keyspace == *id);
+            chunks.sort_by(|a, b| a.low.cmp(&b.low));
+            let operations = self.log.remove(id).unwrap_or_default();
+            let merge_unplaced = self.options.one_keyspace && loaded.state.keyspaces.len() == 1;
+            let mut records = 0;
+            for (index, chunk) in chunks.iter().enumerate() {
+                let high = chunks.get(index + 1).map(|next| next.low.as_slice());
+                let mut winners = self.chunk(chunk, high);
+                if merge_unplaced {
+                    self.merge_unplaced(&chunk.low, high, &mut winners);
+                }
+                overlay(&mut winners, &operations, &chunk.low, high);
+                records += self.put(&keyspace, winners)?;
+            }
+            if merge_unplaced {
+                self.tell_unplaced(name);
+                self.unplaced.clear();
+            }
+            self.report.keyspaces.push((name.clone(), records));
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, keyspace: &Keyspace, winners: Winners) -> Result<u64> {
+        let mut records = 0;
+        for (key, (_, _, value)) in winners {
+            if let Some(value) = value {
+                keyspace.put(&key, &value)?;
+                records += 1;
+            }
+        }
+        Ok(records)
+    }
+
+    /// Operations of keyspaces whose creation is lost.
+    fn rest_of_log(&mut self, database: &Db) -> Result<()> {
+        for (id, operations) in std::mem::take(&mut self.log) {
+            let name = format!("recovered-{}", id.0);
+            let mut winners = Winners::new();
+            overlay(&mut winners, &operations, &[], None);
+            let records = self.put(&database.keyspace(&name)?, winners)?;
+            let what = format!(
+                "keyspace {} was created by a lost edit: what the log has of it is in `{name}`",
+                id.0
+            );
+            self.report.losses.push(Loss::new(COMMIT_LOG, None, what));
+            self.report.keyspaces.push((name, records));
+        }
+        Ok(())
+    }
+}

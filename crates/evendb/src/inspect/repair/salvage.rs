@@ -1,0 +1,244 @@
+//! The tables of a chunk, read block by block and merged, and what was lost with their damaged parts.
+
+use super::find::Found;
+use super::{Loss, Operations, Repairer, chunk_name, tables};
+use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
+use evendb_storage::table::{self, TableDamage, TableFacts, TableVisitor};
+use evendb_storage::{EntryRef, Kind, TableId, Version};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::{Bound, ControlFlow};
+
+/// The winners of a key range so far: version, table, and the value if it is no delete.
+pub(super) type Winners = BTreeMap<Vec<u8>, (Version, TableId, Option<Vec<u8>>)>;
+
+impl Repairer<'_, '_> {
+    /// What the tables of a chunk hold.
+    pub(super) fn chunk(&mut self, chunk: &ChunkRecord, high: Option<&[u8]>) -> Winners {
+        let mut parts: Vec<&Part> = chunk.parts.iter().collect();
+        parts.sort_by_key(|part| match part.role {
+            Role::Base => 0,
+            Role::Run { ordinal } => u64::from(ordinal) + 1,
+        });
+        let mut winners = Winners::new();
+        for (index, part) in parts.iter().enumerate() {
+            self.part(chunk, high, part, &parts[..index], &mut winners);
+        }
+        winners
+    }
+
+    fn part(
+        &mut self,
+        chunk: &ChunkRecord,
+        high: Option<&[u8]>,
+        part: &Part,
+        older: &[&Part],
+        winners: &mut Winners,
+    ) {
+        let mut look = Salvage {
+            low: &chunk.low,
+            high,
+            table: part.table,
+            expected: Some(&part.meta),
+            refused: false,
+            by_version: true,
+            winners,
+            damages: Vec::new(),
+        };
+        let (mut name, mut start) = (tables::file_name(part), tables::start(part));
+        let mut file = tables::open(self.directory, self.container.as_ref(), part);
+        // Exchanged or renamed files: the footer says where it is.
+        if let Some(found) = self.misplaced.get(&part.table)
+            && part.place == Place::File
+            && found.name != name
+            && let Ok(elsewhere) = self
+                .directory
+                .vfs
+                .open(&self.directory.dir.join(&found.name), false)
+        {
+            (file, name, start) = (Ok(elsewhere), found.name.clone(), found.offset);
+        }
+        let read = match &file {
+            Ok(file) => {
+                let done = table::examine(&**file, start, part.meta.len, part.table, &mut look);
+                done.records
+            }
+            Err(what) => {
+                look.damages.push(whole(part, what));
+                0
+            }
+        };
+        if look.refused {
+            let what = "verifies but is not the table that the manifest names; not used";
+            look.damages.push(whole(part, what));
+        }
+        let damages = look.damages;
+        self.report.table_records += read;
+        self.advance(part.meta.len);
+        let mut lost = Some(part.meta.entries.saturating_sub(read));
+        for damage in damages {
+            if !damage.loses_records {
+                continue;
+            }
+            let from = damage
+                .keys_from
+                .unwrap_or_else(|| part.meta.min_key.clone());
+            let to = damage.keys_to.unwrap_or_else(|| part.meta.max_key.clone());
+            let shows = |other: &&Part| other.role != Role::Base || part.role != Role::Base;
+            let overlaps = |other: &&Part| other.meta.min_key <= to && from <= other.meta.max_key;
+            let at = |relative: u64| start.saturating_add(relative);
+            let place = Some(at(damage.place.start)..at(damage.place.end));
+            let what = format!(
+                "{} of table {:#x}: {}",
+                damage.part, part.table.0, damage.what
+            );
+            let mut loss = Loss::new(&name, place, what);
+            loss.older_may_show = damage.continues;
+            loss.older_may_show |= older.iter().any(|other| shows(other) && overlaps(other));
+            loss.chunks = vec![chunk_name(&self.loaded.state, chunk)];
+            (loss.keys_from, loss.keys_to) = (Some(from), Some(to));
+            // Of several losses of one table only the sum is known: the first one has it.
+            loss.records = lost.take();
+            self.report.losses.push(loss);
+        }
+    }
+
+    pub(super) fn merge_unplaced(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        winners: &mut Winners,
+    ) {
+        for found in self.unplaced.clone() {
+            if found.overlaps(low, high) {
+                self.found(&found, low, high, true, winners);
+            }
+        }
+    }
+
+    pub(super) fn found(
+        &mut self,
+        found: &Found,
+        low: &[u8],
+        high: Option<&[u8]>,
+        by_version: bool,
+        winners: &mut Winners,
+    ) {
+        let Ok(file) = self
+            .directory
+            .vfs
+            .open(&self.directory.dir.join(&found.name), false)
+        else {
+            return;
+        };
+        let mut look = Salvage {
+            low,
+            high,
+            table: found.id,
+            expected: None,
+            refused: false,
+            by_version,
+            winners,
+            damages: Vec::new(),
+        };
+        let done = table::examine(&*file, found.offset, found.len, found.id, &mut look);
+        let damages = look.damages;
+        self.report.table_records += done.records;
+        for damage in damages.into_iter().filter(|damage| damage.loses_records) {
+            let place = found.offset + damage.place.start..found.offset + damage.place.end;
+            let what = format!(
+                "{} of table {:#x}: {}",
+                damage.part, found.id.0, damage.what
+            );
+            let mut loss = Loss::new(&found.name, Some(place), what);
+            (loss.keys_from, loss.keys_to) = (damage.keys_from, damage.keys_to);
+            self.report.losses.push(loss);
+        }
+    }
+}
+
+/// Damage that is all of a table.
+fn whole(part: &Part, what: impl Into<String>) -> TableDamage {
+    TableDamage {
+        part: table::TablePart::Whole,
+        place: 0..part.meta.len,
+        what: what.into(),
+        keys_from: Some(part.meta.min_key.clone()),
+        keys_to: Some(part.meta.max_key.clone()),
+        loses_records: true,
+        continues: false,
+    }
+}
+
+/// What the log says of a key range, over what the tables say.
+pub(super) fn overlay(
+    winners: &mut Winners,
+    operations: &Operations,
+    low: &[u8],
+    high: Option<&[u8]>,
+) {
+    let from = operations.range::<[u8], _>((Bound::Included(low), Bound::Unbounded));
+    let within = from.take_while(|(key, _)| high.is_none_or(|high| key.as_slice() < high));
+    for (key, value) in within {
+        winners.insert(
+            key.clone(),
+            (Version::MAX, TableId(u64::MAX), value.clone()),
+        );
+    }
+}
+
+/// Takes a table's records in.
+struct Salvage<'s> {
+    low: &'s [u8],
+    high: Option<&'s [u8]>,
+    table: TableId,
+    expected: Option<&'s table::TableMeta>,
+    refused: bool,
+    /// Versions decide, and of equal ones the later call. Else versions count only where neither is
+    /// zero, which stands for any: tables come in the order of their ids then.
+    by_version: bool,
+    winners: &'s mut Winners,
+    damages: Vec<TableDamage>,
+}
+
+impl TableVisitor for Salvage<'_> {
+    fn facts(&mut self, facts: &TableFacts) {
+        let other = |meta| self.expected.is_some_and(|expected| expected != meta);
+        self.refused = facts.meta.as_ref().is_some_and(other);
+    }
+
+    fn entry(&mut self, _ordinal: usize, entry: EntryRef<'_>) -> ControlFlow<()> {
+        if self.refused {
+            return ControlFlow::Break(());
+        }
+        if entry.key < self.low {
+            return ControlFlow::Continue(());
+        }
+        if self.high.is_some_and(|high| entry.key >= high) {
+            // Damage further on is of the chunks that are told of it anyway.
+            return ControlFlow::Continue(());
+        }
+        let value = || (entry.kind == Kind::Put).then(|| entry.value.to_vec());
+        match self.winners.entry(entry.key.to_vec()) {
+            Entry::Vacant(place) => {
+                place.insert((entry.version, self.table, value()));
+            }
+            Entry::Occupied(mut place) => {
+                let (version, table, _) = place.get();
+                let unknown = !self.by_version
+                    && *table != self.table
+                    && (*version == Version::ZERO || entry.version == Version::ZERO);
+                let newer =
+                    entry.version > *version || (entry.version == *version && *table != self.table);
+                if newer || unknown {
+                    place.insert((entry.version, self.table, value()));
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn damage(&mut self, damage: TableDamage) {
+        self.damages.push(damage);
+    }
+}
