@@ -71,7 +71,7 @@ impl Db {
             // Its creator died between the first edit and this keyspace's. Nothing is in it.
             None if handle.engine.core.options.read_only => {
                 let id = KeyspaceId(u32::MAX);
-                let (state, _) = opening::empty_keyspace(
+                let (state, _) = opening::keyspace::empty_keyspace(
                     &handle.engine.core,
                     &handle.engine.disk,
                     DEFAULT_KEYSPACE,
@@ -356,7 +356,7 @@ pub(crate) fn create_keyspace(engine: &Engine, name: &str) -> Result<Arc<Keyspac
     if let Some(known) = catalog.get(name) {
         return Ok(known.clone());
     }
-    let (keyspace, changes) = opening::new_keyspace(&engine.core, &engine.disk, name);
+    let (keyspace, changes) = opening::keyspace::new_keyspace(&engine.core, &engine.disk, name);
     let bytes = engine
         .disk
         .manifest()

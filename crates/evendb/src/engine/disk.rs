@@ -37,6 +37,32 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
+    /// Of a directory that is open from now on; `epoch` is the number of this opening.
+    pub(crate) fn new(
+        vfs: Arc<dyn Vfs>,
+        dir: PathBuf,
+        manifest: Option<Manifest>,
+        tables: Tables,
+        container: Arc<Container>,
+        ballast: Ballast,
+        epoch: u64,
+    ) -> Disk {
+        Disk {
+            vfs,
+            dir,
+            manifest,
+            tables,
+            container,
+            ballast,
+            full_disk: FullDisk::default(),
+            delta_room: AtomicU64::new(0),
+            epoch,
+            shrinks_at_end: AtomicBool::new(false),
+            // The epoch is in the high bits, so an id given out but never recorded is not reused.
+            next_id: AtomicU64::new((epoch << 32) + 1),
+        }
+    }
+
     /// A number never given out before, in this life or an earlier one.
     pub(crate) fn new_id(&self) -> u64 {
         // Relaxed: the number only has to be unique.

@@ -193,7 +193,7 @@ impl Dumper<'_> {
         match writer::read_current(&*self.directory.vfs, &self.directory.dir) {
             Ok(current) => self.give(
                 item.at(0, CURRENT_LEN as u64)
-                    .text("manifest", super::load::file_name(current.id))
+                    .text("manifest", writer::manifest_name(current.id))
                     .number("verified-up-to", current.verified)
                     .number("closed", current.closed.into()),
             ),

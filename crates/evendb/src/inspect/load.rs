@@ -14,7 +14,7 @@ use crate::manifest::epochs::same_boot;
 use crate::manifest::state::ManifestState;
 use crate::manifest::writer::{self, CURRENT_LEN, manifest_path};
 use crate::opening::directory::{self, Wish};
-use crate::opening::open_elsewhere;
+use crate::opening::lock::open_elsewhere;
 use crate::sync::Arc;
 use crate::version::clock::last_version_of;
 use evendb_storage::framed_log::{
@@ -167,7 +167,9 @@ impl Loaded {
         loaded.whole &= !stands_in;
         loaded.edits_lost |= stands_in;
         if let Err(what) = loaded.state.check() {
-            let name = loaded.manifest.map_or(CURRENT.to_owned(), file_name);
+            let name = loaded
+                .manifest
+                .map_or(CURRENT.to_owned(), writer::manifest_name);
             loaded.corrupt(FindingKind::Structure, &name, None, what);
         }
         loaded
@@ -219,7 +221,7 @@ impl Loaded {
 
     /// Reads a manifest; false if it is none.
     fn manifest(&mut self, place: &LockedDirectory, id: u64, verified: Option<u64>) -> bool {
-        let name = file_name(id);
+        let name = writer::manifest_name(id);
         if !place.has(&name) {
             self.corrupt(FindingKind::Missing, &name, None, "the manifest is missing");
             return false;
@@ -324,10 +326,6 @@ impl Loaded {
             }
         }
     }
-}
-
-pub(super) fn file_name(id: u64) -> String {
-    format!("MANIFEST-{id:06}")
 }
 
 /// Ids of the manifests in the directory, newest first.

@@ -16,7 +16,7 @@ use crate::manifest::KeyspaceId;
 use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
 use crate::manifest::epochs::segments;
 use crate::manifest::state::ManifestState;
-use crate::manifest::writer::CURRENT_LEN;
+use crate::manifest::writer::{self, CURRENT_LEN};
 use crate::payload::{self, Decoded, DecodedOp, ExtentName};
 use crate::sync::Arc;
 use crate::value_extents;
@@ -91,7 +91,7 @@ impl Verifier<'_, '_> {
     }
 
     fn structure(&mut self, loaded: &Loaded, what: impl Into<String>, chunks: &[&ChunkRecord]) {
-        let name = loaded.manifest.map(super::load::file_name);
+        let name = loaded.manifest.map(writer::manifest_name);
         let name = name.unwrap_or_else(|| CURRENT.to_owned());
         let chunks = self.chunk_names(chunks);
         let kind = FindingKind::Structure;
@@ -131,7 +131,7 @@ impl Verifier<'_, '_> {
         self.live(CURRENT, 0..CURRENT_LEN as u64);
         if let Some(id) = loaded.manifest {
             for range in &loaded.live {
-                self.live(&super::load::file_name(id), range.clone());
+                self.live(&writer::manifest_name(id), range.clone());
             }
         }
     }
@@ -527,7 +527,7 @@ impl Verifier<'_, '_> {
                 .iter()
                 .map(|&id| value_extents::file_name(id)),
         );
-        known.extend(loaded.manifest.map(super::load::file_name));
+        known.extend(loaded.manifest.map(writer::manifest_name));
         for name in &self.directory.names {
             if name.starts_with(DAMAGED_LOG) {
                 let what = "a commit log that was found damaged, as it was when somebody gave up what \

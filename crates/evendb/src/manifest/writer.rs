@@ -88,9 +88,14 @@ pub(crate) struct Manifest {
     writer: Mutex<Writer>,
 }
 
+/// The name of the file of manifest `id`.
+pub(crate) fn manifest_name(id: u64) -> String {
+    format!("MANIFEST-{id:06}")
+}
+
 /// The file of manifest `id`.
 pub(crate) fn manifest_path(dir: &Path, id: u64) -> PathBuf {
-    dir.join(format!("MANIFEST-{id:06}"))
+    dir.join(manifest_name(id))
 }
 
 fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Error {

@@ -1,4 +1,4 @@
-//! A creation that fails leaves the directory as it was: absent if it was, empty if it was.
+//! Creation: the files of a new database. One that fails leaves the directory as it was: absent if it was, empty if it was.
 //!
 //! Until `CURRENT` is there nothing that was created is a database, and a creation that a crash cut short is
 //! replaced by the next one (`directory.rs`). Here is what one does that can still say why it failed: it
@@ -7,10 +7,15 @@
 //!
 //! Best effort: what a failing disk does not let go stays, and the next creation replaces it.
 
+use super::directory::{self, Wish};
+use super::keyspace::keyspace_changes;
+use crate::catalog::DEFAULT_KEYSPACE;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{BALLAST, COMMIT_LOG, CONTAINER, CURRENT, CURRENT_UNFINISHED, LOCK};
 use crate::funk::container;
-use crate::manifest::writer;
+use crate::manifest::state::ManifestState;
+use crate::manifest::writer::{self, Manifest};
+use crate::manifest::{ChunkId, KeyspaceId};
 use crate::options::{Durability, Options};
 use crate::sync::Arc;
 use crate::{ballast, commit_log};
@@ -42,6 +47,51 @@ fn room_needed(options: &Options) -> u64 {
         + 2 * container::GROW_BYTES_MIN
         + writer::RESERVE_BYTES_MIN
         + (32 << 10)
+}
+
+/// Creates the files of a new database; `CURRENT` comes last and makes it one.
+pub(super) fn create(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Manifest> {
+    // Asked again under the lock: a copy may be being made here by now.
+    directory::check_vacant(vfs, dir, Wish::Create)?;
+    let names = vfs
+        .list(dir)
+        .map_err(|error| failed(dir, "list the directory", error))?;
+    for name in names.iter().filter_map(|name| name.to_str()) {
+        if name.starts_with("MANIFEST-")
+            || [COMMIT_LOG, CONTAINER, CURRENT_UNFINISHED].contains(&name)
+        {
+            let path = dir.join(name);
+            vfs.remove(&path)
+                .map_err(|error| failed(&path, "remove a leftover", error))?;
+        }
+    }
+    let ring_bytes = match options.durability {
+        Durability::Relaxed => 0,
+        _ => options.ring_bytes(),
+    };
+    if ring_bytes > 0 {
+        commit_log::create_file(vfs, &dir.join(COMMIT_LOG), ring_bytes)?;
+    }
+    // It has no bytes: its name is all that is to be made durable, with those of the others, before
+    // `CURRENT` is written.
+    let container = dir.join(CONTAINER);
+    vfs.create(&container)
+        .map_err(|error| failed(&container, "create the chunks' logs", error))?;
+    let mut state = ManifestState {
+        ring_bytes,
+        ..ManifestState::default()
+    };
+    // The keyspace that is always there, in the first edit. Its chunk's id is of no epoch.
+    for change in keyspace_changes(
+        KeyspaceId(state.next_keyspace),
+        DEFAULT_KEYSPACE,
+        ChunkId(1),
+    ) {
+        state
+            .apply(&change)
+            .map_err(|what| StorageError::corruption(dir, 0, what))?;
+    }
+    Ok(Manifest::create(options.vfs.clone(), dir, 1, state)?)
 }
 
 /// What there was before a database was created, to leave it like that if nothing comes of it.

@@ -1,0 +1,68 @@
+//! A keyspace that is new: one chunk, which covers everything and holds nothing.
+
+use crate::catalog::KeyspaceState;
+use crate::chunk::index::Index;
+use crate::chunk::{ChargedDelta, Chunk, KeyRange, View};
+use crate::engine::core::Core;
+use crate::engine::disk::Disk;
+use crate::funk::Funk;
+use crate::manifest::edit::{Change, ChunkRecord};
+use crate::manifest::state::Properties;
+use crate::manifest::{ChunkId, KeyspaceId};
+use crate::sync::Arc;
+use crate::version::clock::checkpoint_of;
+
+/// A keyspace with one chunk that covers everything, and the edit that makes it known.
+pub(crate) fn new_keyspace(
+    core: &Core,
+    disk: &Disk,
+    name: &str,
+) -> (Arc<KeyspaceState>, Vec<Change>) {
+    let id = KeyspaceId(disk.manifest().with_state(|state| state.next_keyspace));
+    let (state, chunk_id) = empty_keyspace(core, disk, name, id);
+    (state, keyspace_changes(id, name, chunk_id))
+}
+
+pub(super) fn keyspace_changes(id: KeyspaceId, name: &str, chunk: ChunkId) -> Vec<Change> {
+    let record = ChunkRecord {
+        id: chunk,
+        keyspace: id,
+        low: Vec::new(),
+        parts: Vec::new(),
+    };
+    let name = name.to_owned();
+    vec![
+        Change::CreateKeyspace { id, name },
+        Change::SetChunk(record),
+    ]
+}
+
+/// A keyspace with one empty chunk, and that chunk's id; in memory only.
+pub(crate) fn empty_keyspace(
+    core: &Core,
+    disk: &Disk,
+    name: &str,
+    id: KeyspaceId,
+) -> (Arc<KeyspaceState>, ChunkId) {
+    let chunk_id = ChunkId(disk.new_id());
+    let view = View {
+        active: ChargedDelta::new(checkpoint_of(core.clock.now()), &core.admission),
+        frozen: Vec::new(),
+        munk: None,
+        funk: Arc::new(Funk::new(Vec::new(), Vec::new(), 0)),
+    };
+    let range = KeyRange {
+        low: Box::default(),
+        high: None,
+    };
+    let ledger = core.ledger();
+    let chunk = Arc::new(Chunk::new(chunk_id, id, range, view, ledger));
+    let index = Index::new(vec![(Box::default(), chunk)]);
+    let state = Arc::new(KeyspaceState::new(
+        id,
+        name.to_owned(),
+        Properties::new(),
+        index,
+    ));
+    (state, chunk_id)
+}

@@ -1,0 +1,260 @@
+//! The commit log: where its valid records end (step 2), how it goes on (step 3), and its records of
+//! checkpoints that were not completed, as deltas (step 4).
+
+use super::{Opening, damage, io};
+use crate::admission::Admission;
+use crate::ballast::{Ballast, Need};
+use crate::catalog::KeyspaceState;
+use crate::chunk::Chunk;
+use crate::commit_log::{self, CommitLog, LivePart, LogRecord, Lsn, Segment};
+use crate::error::{Error, Result};
+use crate::files::COMMIT_LOG;
+use crate::manifest::edit::EpochRecord;
+use crate::manifest::{KeyspaceId, epochs};
+use crate::options::Durability;
+use crate::payload::{self, Decoded, DecodedOp, ExtentName};
+use crate::record::RecordRef;
+use crate::sync::{Arc, Weak};
+use crate::value_extents;
+use crate::version::clock::{CHECKPOINT_MAX, checkpoint_of};
+use evendb_storage::codec::hash_key;
+use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind, Version};
+use std::collections::BTreeMap;
+
+/// The commit log as recovery found it.
+pub(super) struct Replay {
+    /// Where the valid records end.
+    pub(super) end: Lsn,
+    /// What lies behind the end was lost by damage, and the caller gave it up.
+    pub(super) given_up: Option<damage::Damage>,
+    /// Highest checkpoint number seen in any record or in the manifest.
+    pub(super) checkpoint_max: u64,
+    /// Value extents that valid records name, with the ends of those records.
+    pub(super) extents: Vec<(Lsn, u64)>,
+    /// Where a filler begins, which no put reserved, and where it ends.
+    pub(super) filler: Option<(Lsn, Lsn)>,
+}
+
+impl Replay {
+    /// Bytes of the log from `replay_from` on that puts reserved.
+    pub(super) fn live_bytes(&self, replay_from: Lsn) -> u64 {
+        let filler = self.filler.map_or(0, |(start, end)| end.0 - start.0);
+        self.end.0 - replay_from.0.min(self.end.0) - filler
+    }
+}
+
+impl Opening {
+    pub(super) fn segments(&self) -> Vec<Segment> {
+        epochs::segments(&self.state)
+    }
+
+    /// Hands out the valid records above the replay position. `each` says whether to go on; the
+    /// position returned is where the valid ones end.
+    fn for_each_record(&self, each: &mut dyn FnMut(&LogRecord<'_>) -> Result<bool>) -> Result<Lsn> {
+        let from = self.state.replay_from;
+        let Some(ring) = &self.ring else {
+            return Ok(from);
+        };
+        let mut stopped = None;
+        let mut failure = None;
+        let end = commit_log::recover(
+            &**ring,
+            self.state.ring_bytes,
+            from,
+            &self.segments(),
+            &mut |record| {
+                if stopped.is_some() || failure.is_some() {
+                    return Ok(());
+                }
+                match each(&record) {
+                    Ok(true) => {}
+                    Ok(false) => stopped = Some(record.lsn),
+                    Err(error) => failure = Some(error),
+                }
+                Ok(())
+            },
+        )?;
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(stopped.unwrap_or(end)),
+        }
+    }
+
+    /// Step 2: finds the end of the valid records, changing nothing.
+    pub(super) fn scan_commit_log(&self) -> Result<Replay> {
+        let mut checkpoint_max = self.state.completed;
+        let mut extents = Vec::new();
+        // A record that does not begin where the one before ended has a filler before it.
+        let (mut last_end, mut filler) = (self.state.replay_from, None);
+        let mut note_gap = |start: Lsn, end: Lsn| {
+            if start > last_end {
+                filler = Some((last_end, start));
+            }
+            last_end = end;
+        };
+        let mut bad_extent = None;
+        let end = self.for_each_record(&mut |record| {
+            if record.tail > self.state.replay_from {
+                let path = self.dir.join(COMMIT_LOG);
+                let offset = record.lsn.0 % self.state.ring_bytes.max(1);
+                let detail = "the commit log was recycled further than the manifest knows";
+                return Err(StorageError::corruption(&path, offset, detail).into());
+            }
+            let valid = match payload::decode(record.payload) {
+                None => return Err(self.bad_record(record)),
+                Some(Decoded::Inline(_)) => true,
+                Some(Decoded::Extent(name)) => {
+                    extents.push((record.end, name.id));
+                    let whole = self.read_extent(&name)?.is_some();
+                    bad_extent = (!whole).then_some(name);
+                    whole
+                }
+            };
+            if checkpoint_of(record.version) > CHECKPOINT_MAX {
+                return Err(self.bad_record(record));
+            }
+            if valid {
+                checkpoint_max = checkpoint_max.max(checkpoint_of(record.version));
+                note_gap(record.lsn, record.end);
+            }
+            Ok(valid)
+        })?;
+        note_gap(end, end);
+        extents.retain(|(record_end, _)| *record_end <= end);
+        let given_up = self.find_damage(end, bad_extent)?;
+        if let Some(damage) = &given_up {
+            self.refuse_damage(damage)?;
+        }
+        Ok(Replay {
+            end,
+            given_up,
+            checkpoint_max,
+            extents,
+            filler,
+        })
+    }
+
+    fn bad_record(&self, record: &LogRecord<'_>) -> Error {
+        let path = self.dir.join(COMMIT_LOG);
+        let offset = record.lsn.0 % self.state.ring_bytes.max(1);
+        StorageError::corruption(&path, offset, "a commit-log record makes no sense").into()
+    }
+
+    /// The contents of a value extent, if they verify.
+    fn read_extent(&self, name: &ExtentName) -> Result<Option<Vec<u8>>> {
+        Ok(value_extents::read(&*self.vfs, &self.dir, name)?)
+    }
+
+    pub(super) fn start_commit_log(
+        &self,
+        epoch: &EpochRecord,
+        replay: &Replay,
+        ballast: &Ballast,
+    ) -> Result<Option<CommitLog>> {
+        let Some(ring) = &self.ring else {
+            return Ok(None);
+        };
+        if self.options.durability == Durability::Relaxed {
+            return Ok(None);
+        }
+        let path = self.dir.join(COMMIT_LOG);
+        let capacity = self.state.ring_bytes;
+        let live = LivePart {
+            tail: self.state.replay_from,
+            end: epoch.start,
+            filler: replay.filler.map(|(start, _)| start),
+        };
+        let allocated = ring
+            .allocated_bytes()
+            .map_err(io(&path, "look at the commit log"))?;
+        let grower = self
+            .vfs
+            .open(&path, true)
+            .map_err(io(&path, "open the commit log"))?;
+        let manifest = self.manifest.as_ref().expect("the epoch is in it");
+        match manifest.seal(false) {
+            // What it records only helps to tell damage from a torn end.
+            Err(error) if error.kind() == StorageErrorKind::NoSpace => {}
+            sealed => sealed?,
+        }
+        let log = CommitLog::start(
+            ring.clone(),
+            capacity,
+            self.options.commit_log_writing(),
+            epoch.epoch,
+            epoch.seed,
+            epoch.start,
+            self.state.replay_from,
+        )?
+        .with_room(commit_log::room_found(live, allocated, capacity), grower)
+        .with_filler(replay.filler);
+        match log.back() {
+            // A full disk must not keep a database from opening: what is put asks again.
+            Err(error) if error.kind() == StorageErrorKind::NoSpace => {
+                if ballast.release(Need::Jobs)
+                    && let Err(error) = log.back()
+                    && error.kind() != StorageErrorKind::NoSpace
+                {
+                    return Err(error.into());
+                }
+            }
+            backed => backed?,
+        }
+        Ok(Some(log))
+    }
+
+    /// Step 4. Returns the chunks that are dirty now.
+    pub(super) fn apply(
+        &self,
+        replay: &Replay,
+        version: Version,
+        catalog: &BTreeMap<KeyspaceId, Arc<KeyspaceState>>,
+        admission: &Arc<Admission>,
+    ) -> Result<Vec<(Weak<Chunk>, u64)>> {
+        let mut dirty = Vec::new();
+        let mut apply_ops = |ops: &[DecodedOp<'_>], record: &LogRecord<'_>| -> Result<()> {
+            for op in ops {
+                let Some(keyspace) = catalog.get(&op.keyspace) else {
+                    // Dropped since; an id never given out is another matter.
+                    if op.keyspace.0 >= self.state.next_keyspace {
+                        return Err(self.bad_record(record));
+                    }
+                    continue;
+                };
+                let chunk = keyspace.index.load_full().find(op.key).clone();
+                let mut new = RecordRef::new(op.key, op.value, op.kind, hash_key(op.key));
+                new.set_version(version);
+                let mut writer = chunk.latch.lock();
+                if !writer.queued {
+                    writer.queued = true;
+                    dirty.push((Arc::downgrade(&chunk), writer.active.checkpoint()));
+                }
+                let before = writer.active.bytes() as u64;
+                writer.active.insert(new);
+                let after = writer.active.bytes() as u64;
+                // Adopted whatever the limit: the ring bounds it.
+                admission.adopt(0, after.saturating_sub(before));
+            }
+            Ok(())
+        };
+        self.for_each_record(&mut |record| {
+            if record.lsn >= replay.end {
+                return Ok(false);
+            }
+            if checkpoint_of(record.version) <= self.state.completed {
+                return Ok(true);
+            }
+            match payload::decode(record.payload) {
+                Some(Decoded::Inline(ops)) => apply_ops(&ops, record)?,
+                Some(Decoded::Extent(name)) => {
+                    let bytes = self.read_extent(&name)?;
+                    let ops = bytes.as_deref().and_then(payload::decode_ops);
+                    apply_ops(&ops.ok_or_else(|| self.bad_record(record))?, record)?;
+                }
+                None => return Err(self.bad_record(record)),
+            }
+            Ok(true)
+        })?;
+        Ok(dirty)
+    }
+}

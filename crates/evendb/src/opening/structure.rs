@@ -1,0 +1,167 @@
+//! What the manifest says there is: the container with its extents, keyspaces, chunks and their tables; and
+//! the files that it does not name (step 5).
+
+use super::replay::Replay;
+use super::{Opening, io};
+use crate::admission::Admission;
+use crate::catalog::KeyspaceState;
+use crate::chunk::index::Index;
+use crate::chunk::{ChargedDelta, Chunk, KeyRange, View};
+use crate::error::Result;
+use crate::files::{CONTAINER, CURRENT, STATS, is_own_name};
+use crate::funk::container::{Container, extent_of};
+use crate::funk::extents::Extents;
+use crate::funk::tables::{Tables, table_path};
+use crate::funk::{Funk, Run};
+use crate::manifest::KeyspaceId;
+use crate::manifest::edit::{ChunkRecord, Place, Role};
+use crate::manifest::writer;
+use crate::memory::Ledger;
+use crate::sync::Arc;
+use crate::value_extents;
+use evendb_storage::Error as StorageError;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::PathBuf;
+
+impl Opening {
+    /// Bytes in tables; those that chunks share count for each.
+    pub(super) fn table_bytes(&self) -> u64 {
+        let chunks = self.state.chunks.values();
+        let parts = chunks.flat_map(|chunk| &chunk.parts);
+        parts.map(|part| part.meta.len).sum()
+    }
+
+    pub(super) fn open_container(&self) -> Result<Arc<Container>> {
+        let path = self.dir.join(CONTAINER);
+        let file = self
+            .vfs
+            .open(&path, !self.options.read_only)
+            .map_err(|source| StorageError::open(&path, "open the chunks' logs", source))?;
+        let len = file.len().map_err(io(&path, "look at the chunks' logs"))?;
+        let mut extents = Extents::new(0);
+        let mut seen = HashSet::new();
+        for chunk in self.state.chunks.values() {
+            for part in &chunk.parts {
+                let Place::Extent { offset } = part.place else {
+                    continue;
+                };
+                if !seen.insert(part.table) {
+                    continue;
+                }
+                let end = offset.checked_add(part.meta.len);
+                if end.is_none_or(|end| end > len) {
+                    let detail = "a run lies beyond the end of the chunks' logs";
+                    return Err(StorageError::corruption(&path, offset, detail).into());
+                }
+                extents
+                    .mark_used(extent_of(offset, part.meta.len))
+                    .map_err(|_| {
+                        StorageError::corruption(
+                            &path,
+                            offset,
+                            "two runs overlap in the chunks' logs",
+                        )
+                    })?;
+            }
+        }
+        Ok(Arc::new(Container::new(file, extents, len)))
+    }
+
+    pub(super) fn build_catalog(
+        &self,
+        tables: &Tables,
+        admission: &Arc<Admission>,
+        ledger: Ledger,
+        checkpoint: u64,
+    ) -> Result<BTreeMap<KeyspaceId, Arc<KeyspaceState>>> {
+        let mut by_keyspace: BTreeMap<KeyspaceId, Vec<&ChunkRecord>> = BTreeMap::new();
+        for chunk in self.state.chunks.values() {
+            by_keyspace.entry(chunk.keyspace).or_default().push(chunk);
+        }
+        let mut catalog = BTreeMap::new();
+        for (id, mut chunks) in by_keyspace {
+            let Some(name) = self.state.keyspaces.get(&id) else {
+                continue;
+            };
+            chunks.sort_by(|a, b| a.low.cmp(&b.low));
+            let mut entries = Vec::with_capacity(chunks.len());
+            for (index, record) in chunks.iter().enumerate() {
+                let high = chunks.get(index + 1).map(|next| Box::from(&next.low[..]));
+                let range = KeyRange {
+                    low: Box::from(&record.low[..]),
+                    high,
+                };
+                let view = View {
+                    active: ChargedDelta::new(checkpoint, admission),
+                    frozen: Vec::new(),
+                    munk: None,
+                    funk: Arc::new(self.build_funk(record, tables)?),
+                };
+                let chunk = Chunk::new(record.id, id, range, view, ledger);
+                entries.push((Box::from(&record.low[..]), Arc::new(chunk)));
+            }
+            let properties = self.state.properties.get(&id).cloned().unwrap_or_default();
+            let state = KeyspaceState::new(id, name.clone(), properties, Index::new(entries));
+            catalog.insert(id, Arc::new(state));
+        }
+        Ok(catalog)
+    }
+
+    fn build_funk(&self, record: &ChunkRecord, tables: &Tables) -> Result<Funk> {
+        let mut base = Vec::new();
+        let mut runs = Vec::new();
+        for part in &record.parts {
+            // The recovery table as a check (I7 makes it unreachable): nothing of a checkpoint that
+            // was not completed is ever named.
+            if part.checkpoint > self.state.completed {
+                let path = self.dir.join(CURRENT);
+                let detail = format!("table {:?} is of a checkpoint never completed", part.table);
+                return Err(StorageError::corruption(&path, 0, detail).into());
+            }
+            let table = tables.acquire(part);
+            match part.role {
+                Role::Base => base.push(table),
+                Role::Run { ordinal } => runs.push(Run { ordinal, table }),
+            }
+        }
+        base.sort_by(|a, b| a.part.meta.min_key.cmp(&b.part.meta.min_key));
+        runs.sort_by_key(|run| run.ordinal);
+        let run_end = runs.last().map_or(0, |run| run.ordinal + 1);
+        Ok(Funk::new(base, runs, run_end))
+    }
+
+    /// Step 5.
+    pub(super) fn remove_orphans(&self, replay: &Replay) -> Result<()> {
+        let mut named: BTreeSet<PathBuf> = BTreeSet::new();
+        for chunk in self.state.chunks.values() {
+            for part in chunk.parts.iter().filter(|part| part.place == Place::File) {
+                named.insert(table_path(&self.dir, part.table));
+            }
+        }
+        named.extend(
+            replay
+                .extents
+                .iter()
+                .map(|(_, id)| value_extents::file_path(&self.dir, *id)),
+        );
+        let manifest_id = writer::read_current(&*self.vfs, &self.dir)?.id;
+        named.insert(writer::manifest_path(&self.dir, manifest_id));
+        let names = self
+            .vfs
+            .list(&self.dir)
+            .map_err(io(&self.dir, "list the directory"))?;
+        for name in names.iter().filter_map(|name| name.to_str()) {
+            let path = self.dir.join(name);
+            if name == STATS {
+                // No part of the database: whether it can be removed does not matter.
+                let _ = self.vfs.remove(&path);
+            }
+            if is_own_name(name) && !named.contains(&path) {
+                self.vfs
+                    .remove(&path)
+                    .map_err(io(&path, "remove an orphan"))?;
+            }
+        }
+        Ok(())
+    }
+}
