@@ -21,12 +21,12 @@
 use crate::ballast::Need;
 use crate::chunk::{Chunk, Frozen, View};
 use crate::commit_log::Lsn;
-use crate::engine::Engine;
 use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
-use crate::engine::work::Work;
+use crate::engine::log::Log;
+use crate::engine::{Engine, JobContext};
 use crate::error::{Error, ErrorKind, Result};
 use crate::funk::container::Container;
 use crate::funk::{Funk, Run};
@@ -153,56 +153,38 @@ pub(crate) fn checkpoint_locked(engine: &Engine) -> Result<()> {
 }
 
 fn try_checkpoint(engine: &Engine) -> Result<()> {
-    engine.core.health.check_healthy()?;
-    engine.claim.check(&engine.core.health, &engine.disk.dir)?;
+    let Engine {
+        core,
+        disk,
+        log,
+        flow,
+        ..
+    } = engine;
+    core.health.check_healthy()?;
+    engine.claim.check(&core.health, &disk.dir)?;
     let started = Instant::now();
     let job = trace::job!("checkpoint");
     // Without a log of its own this life still leaves the position where the next may begin one:
     // positions only grow, or records of earlier laps would be looked at again.
-    let replay_from = match &engine.log.commit_log {
+    let replay_from = match &log.commit_log {
         Some(log) => log.head(),
-        None => engine.log.epoch_start,
+        None => log.epoch_start,
     };
-    let boundary = engine.core.clock.advance_checkpoint();
+    let boundary = core.clock.advance_checkpoint();
     let number = checkpoint_of(boundary) - 1;
-    let horizon = engine.core.clock.horizon();
+    let horizon = core.clock.horizon();
     let mut runs = Vec::new();
-    let written = write_runs(
-        &engine.core,
-        &engine.disk,
-        &engine.flow,
-        number,
-        boundary.0 >> 24,
-        &horizon,
-        &mut runs,
-    );
-    if planted!(engine.core.options, EarlyTail)
-        && let Some(log) = &engine.log.commit_log
-    {
-        engine
-            .core
-            .admission
-            .ring_tail_moved(log.set_tail(replay_from));
+    let next = checkpoint_of(boundary);
+    let written = write_runs(core, disk, flow, number, next, &horizon, &mut runs);
+    if planted!(core.options, EarlyTail) {
+        move_tail(core, log, replay_from);
     }
-    let completed =
-        written.and_then(|()| complete(&engine.core, &engine.disk, number, replay_from, &runs));
+    let completed = written.and_then(|()| complete(core, disk, number, replay_from, &runs));
     if let Err(error) = completed {
-        return Err(give_up(
-            &engine.core,
-            &engine.disk,
-            &engine.flow,
-            &engine.work,
-            error,
-            runs,
-        ));
+        return Err(give_up(&engine.jobs(), error, runs));
     }
-    if let Some(log) = &engine.log.commit_log {
-        engine
-            .core
-            .admission
-            .ring_tail_moved(log.set_tail(replay_from));
-        engine.log.value_extents.drop_below(replay_from);
-    }
+    move_tail(core, log, replay_from);
+    log.value_extents.drop_below(replay_from);
     trace::event!(
         DEBUG,
         "checkpoint",
@@ -215,26 +197,30 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
             .sum::<u64>(),
         duration_micros = job.micros()
     );
-    let mut rest = Rest::new(&engine.core);
+    let mut rest = Rest::new(core);
     for run in runs {
-        publish_run(engine, run);
-        rest.take_if_due(&engine.core, pace::checkpoint_rest(&engine.core));
+        publish_run(&engine.jobs(), &engine.caches, run);
+        rest.take_if_due(core, pace::checkpoint_rest(core));
     }
     // Everything an earlier life left is below the new replay position.
-    engine.log.inherits.store(false, Ordering::Release);
-    *engine.flow.completed.lock() = number;
-    engine.flow.progress.notify_all();
-    disk_room::note_disk_room(&engine.disk, &engine.catalog);
-    engine.core.metrics.checkpoints.add(1);
-    engine
-        .core
-        .metrics
-        .checkpoint_nanos
-        .add(started.elapsed().as_nanos() as u64);
+    log.inherits.store(false, Ordering::Release);
+    *flow.completed.lock() = number;
+    flow.progress.notify_all();
+    disk_room::note_disk_room(disk, &engine.catalog);
+    core.metrics.checkpoints.add(1);
+    let nanos = started.elapsed().as_nanos() as u64;
+    core.metrics.checkpoint_nanos.add(nanos);
     Ok(())
 }
 
-/// Steps 3: writes the runs of all dirty chunks and syncs them.
+/// Step 5.
+fn move_tail(core: &Core, log: &Log, replay_from: Lsn) {
+    if let Some(log) = &log.commit_log {
+        core.admission.ring_tail_moved(log.set_tail(replay_from));
+    }
+}
+
+/// Step 3: writes the runs of all dirty chunks and syncs them.
 fn write_runs(
     core: &Core,
     disk: &Disk,
@@ -478,17 +464,15 @@ fn complete(
 }
 
 /// Steps 6 and 7 for one chunk.
-fn publish_run(engine: &Engine, run: PendingRun) {
+fn publish_run(context: &JobContext<'_>, caches: &Caches, run: PendingRun) {
+    let &JobContext {
+        disk, flow, work, ..
+    } = context;
     let chunk = &run.chunk;
     let funk = chunk.view.load_full().funk.clone();
-    let new_funk = Arc::new(extended_funk(
-        &engine.disk,
-        &engine.caches,
-        &funk,
-        &run.tables,
-    ));
-    if !(planted!(engine.core.options, NoRowsWithMunk) && chunk.view.load_full().munk.is_some()) {
-        update_rows(&engine.caches, &run);
+    let new_funk = Arc::new(extended_funk(disk, caches, &funk, &run.tables));
+    if !(planted!(context.core.options, NoRowsWithMunk) && chunk.view.load_full().munk.is_some()) {
+        update_rows(caches, &run);
     }
     for frozen in &run.deltas {
         frozen.delta.note_durable();
@@ -496,7 +480,7 @@ fn publish_run(engine: &Engine, run: PendingRun) {
     let mut writer = chunk.latch.lock();
     let mut view: View = (*chunk.view.load_full()).clone();
     view.funk = new_funk;
-    let kept_for_load = writer.loading && !planted!(engine.core.options, NotKeptForLoad);
+    let kept_for_load = writer.loading && !planted!(context.core.options, NotKeptForLoad);
     let for_munk = view.munk.is_some() || kept_for_load;
     let flushed = |frozen: &Frozen| {
         run.deltas
@@ -514,14 +498,14 @@ fn publish_run(engine: &Engine, run: PendingRun) {
     chunk.publish(view);
     writer.run_pending = false;
     drop(writer);
-    engine.flow.clear_run();
+    flow.clear_run();
     let mut parts = run.tables.iter().map(|table| &table.part);
     if let Some(joined) = parts.find(|part| part.role == Role::Base) {
         chunk.joined_at.store(joined.checkpoint, Ordering::Relaxed);
     }
     match absorbs {
-        true => engine.work.push_absorb(chunk),
-        false => engine.work.push_maintenance(chunk),
+        true => work.push_absorb(chunk),
+        false => work.push_maintenance(chunk),
     }
 }
 
@@ -594,14 +578,13 @@ fn update_rows(caches: &Caches, run: &PendingRun) {
 
 /// A checkpoint that cannot be completed: nothing of it counts. Without room on the disk it is
 /// tried again later; any other failure latches.
-fn give_up(
-    core: &Core,
-    disk: &Disk,
-    flow: &Flow,
-    work: &Work,
-    error: Error,
-    runs: Vec<PendingRun>,
-) -> Error {
+fn give_up(context: &JobContext<'_>, error: Error, runs: Vec<PendingRun>) -> Error {
+    let &JobContext {
+        core,
+        disk,
+        flow,
+        work,
+    } = context;
     let out_of_room = error.kind() == ErrorKind::NoSpace;
     let mut dirty = Vec::new();
     for run in runs {

@@ -319,8 +319,8 @@ mod tests {
     }
 
     #[test]
-    fn each_rule() {
-        use Decision::{Absorb, Merge, RebalanceFunk, Split};
+    fn each_rule_of_deltas_size_and_garbage() {
+        use Decision::{Absorb, RebalanceFunk, Split};
         assert_eq!(picked(|_| ()), (Decision::None, Reason::Fine));
         let deltas = |count, munk| picked(move |s| (s.frozen_deltas, s.has_munk) = (count, munk));
         assert_eq!(deltas(4, true), (Absorb, Reason::FrozenDeltas));
@@ -354,7 +354,11 @@ mod tests {
             garbage(12 * MB, 6 * MB, true),
             (Decision::None, Reason::Fine)
         );
+    }
 
+    #[test]
+    fn each_rule_of_logs_tombstones_and_neighbours() {
+        use Decision::{Merge, RebalanceFunk};
         let log = |bytes, munk| picked(move |s| (s.log_bytes, s.has_munk) = (bytes, munk));
         assert_eq!(log(2 * MB + 1, false), (RebalanceFunk, Reason::LogBytes));
         assert_eq!(log(2 * MB, false), (Decision::None, Reason::Fine));

@@ -17,6 +17,9 @@ use std::{fs, io};
 const ENGINE_FIELDS_MAX: usize = 12;
 const ENGINE_IMPL_FILES_MAX: usize = 2;
 const OPTIONS_SETTERS_MAX: usize = 12;
+/// Lines of a function of the engine, and of any source file.
+const FUNCTION_LINES_MAX: usize = 80;
+const FILE_LINES_MAX: usize = 800;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -347,4 +350,55 @@ fn every_advanced_setting_says_when_to_touch_it() {
         count += 1;
     }
     assert!(count > 0, "no setting was found");
+}
+
+/// Where each function begins, its name and its lines.
+fn functions(text: &str) -> Vec<(usize, String, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let indent = line.len() - code.len();
+        let words = code
+            .split_once("fn ")
+            .map(|(before, after)| (before.trim(), after));
+        let Some((before, after)) = words else {
+            continue;
+        };
+        let modifiers = ["pub", "const", "unsafe", "async", "extern"];
+        let is_function =
+            before.is_empty() || modifiers.iter().any(|word| before.starts_with(word));
+        if !is_function || code.ends_with('}') {
+            continue;
+        }
+        let end = format!("{}}}", " ".repeat(indent));
+        let Some(length) = lines[at..].iter().position(|line| *line == end) else {
+            continue;
+        };
+        found.push((at + 1, first_name(after).unwrap_or_default(), length + 1));
+    }
+    found
+}
+
+#[test]
+fn functions_and_files_fit_the_eye() {
+    let mut wrong = Vec::new();
+    for (file, text) in &sources() {
+        for (line, name, lines) in functions(text) {
+            if lines > FUNCTION_LINES_MAX {
+                wrong.push(format!("src/{file}:{line}: {name} has {lines} lines"));
+            }
+        }
+    }
+    let mut files = Vec::new();
+    rust_files(&root().join("crates"), &mut files).unwrap();
+    assert!(files.len() > 200, "{}", files.len());
+    for path in files {
+        let lines = fs::read_to_string(&path).unwrap().lines().count();
+        if lines > FILE_LINES_MAX {
+            let path = path.strip_prefix(root()).unwrap();
+            wrong.push(format!("{} has {lines} lines", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -368,83 +368,88 @@ fn a_batch_is_seen_at_once_over_two_deltas() {
     }
 }
 
+const ROUNDS: u64 = 300;
+const KEYS_A_ROUND: u64 = 40;
+
+/// Key `k` is new in round `k / KEYS_A_ROUND`; spread by a multiplication so that they arrive in no order.
+fn spread_key(k: u64) -> Vec<u8> {
+    let spread = k.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    format!("{spread:020}").into_bytes()
+}
+
+/// Round `r` writes value `r` to its keys and to those of round `r / 2`: what `round` leaves of key `k`.
+fn value_after(k: u64, round: u64) -> Option<u64> {
+    let born = k / KEYS_A_ROUND;
+    (born..=round.min(2 * born + 1))
+        .rev()
+        .find(|r| *r == born || r / 2 == born)
+}
+
+/// Follows the writer, and looks at what the last finished round left, by gets and by a cursor.
+fn read_snapshots(delta: &Delta, finished: &AtomicU64, seed: u64) {
+    let rng = &mut StdRng::seed_from_u64(seed);
+    let mut last = 0;
+    while last + 1 < ROUNDS {
+        let rounds = finished.load(Ordering::Acquire);
+        assert!(rounds >= last);
+        last = rounds.saturating_sub(1);
+        if rounds == 0 {
+            thread::yield_now();
+            continue;
+        }
+        let guard = &reclaim::pin();
+        let at = Version(last);
+        for _ in 0..200 {
+            let k = rng.random_range(0..rounds * KEYS_A_ROUND);
+            let key = spread_key(k);
+            let record = delta.get(&key, hash(&key), at, guard).unwrap();
+            assert_eq!(Some(record.version().0), value_after(k, last));
+            assert_eq!(record.value(), record.version().0.to_le_bytes());
+        }
+        let mut cursor = delta.cursor(guard);
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        let forward: bool = rng.random();
+        match forward {
+            true => cursor.seek_first(),
+            false => cursor.seek_last(),
+        }
+        while cursor.valid() {
+            if let Some(record) = cursor.newest_at(at) {
+                assert_eq!(record.value(), record.version().0.to_le_bytes());
+                keys.push(cursor.key().to_vec());
+            }
+            match forward {
+                true => cursor.next(),
+                false => cursor.prev(),
+            }
+        }
+        assert_eq!(keys.len() as u64, rounds * KEYS_A_ROUND);
+        if !forward {
+            keys.reverse();
+        }
+        assert!(keys.is_sorted());
+    }
+}
+
 /// One writer inserts new keys and overwrites old ones, raising the version; readers take the last
 /// finished version and must find by gets and cursors exactly what it left.
 #[test]
 fn readers_see_their_snapshot_whole_while_the_writer_goes_on() {
-    const ROUNDS: u64 = 300;
-    const KEYS_A_ROUND: u64 = 40;
-    // Key k is new in round k / KEYS_A_ROUND; round r writes value r to its keys and to those of
-    // round r / 2. Spread by a multiplication so that they arrive in no order.
-    let key = |k: u64| {
-        let spread = k.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        format!("{spread:020}").into_bytes()
-    };
-    let value = |k: u64, round: u64| {
-        let born = k / KEYS_A_ROUND;
-        (born..=round.min(2 * born + 1))
-            .rev()
-            .find(|r| *r == born || r / 2 == born)
-    };
     let delta = Arc::new(Delta::new(0));
     let finished = Arc::new(AtomicU64::new(0));
     let readers: Vec<_> = (0..3)
         .map(|seed| {
             let (delta, finished) = (delta.clone(), finished.clone());
-            thread::spawn(move || {
-                let rng = &mut StdRng::seed_from_u64(seed);
-                let mut last = 0;
-                while last + 1 < ROUNDS {
-                    let rounds = finished.load(Ordering::Acquire);
-                    assert!(rounds >= last);
-                    last = rounds.saturating_sub(1);
-                    if rounds == 0 {
-                        thread::yield_now();
-                        continue;
-                    }
-                    let guard = &reclaim::pin();
-                    let at = Version(last);
-                    for _ in 0..200 {
-                        let k = rng.random_range(0..rounds * KEYS_A_ROUND);
-                        let record = delta.get(&key(k), hash(&key(k)), at, guard).unwrap();
-                        assert_eq!(Some(record.version().0), value(k, last));
-                        assert_eq!(record.value(), record.version().0.to_le_bytes());
-                    }
-                    let mut cursor = delta.cursor(guard);
-                    let mut keys: Vec<Vec<u8>> = Vec::new();
-                    let forward: bool = rng.random();
-                    if forward {
-                        cursor.seek_first()
-                    } else {
-                        cursor.seek_last()
-                    }
-                    while cursor.valid() {
-                        if let Some(record) = cursor.newest_at(at) {
-                            assert_eq!(record.value(), record.version().0.to_le_bytes());
-                            keys.push(cursor.key().to_vec());
-                        }
-                        if forward {
-                            cursor.next()
-                        } else {
-                            cursor.prev()
-                        }
-                    }
-                    assert_eq!(keys.len() as u64, rounds * KEYS_A_ROUND);
-                    if forward {
-                        assert!(keys.is_sorted());
-                    } else {
-                        assert!(keys.iter().rev().is_sorted());
-                    }
-                }
-            })
+            thread::spawn(move || read_snapshots(&delta, &finished, seed))
         })
         .collect();
     for round in 0..ROUNDS {
         for born in [round, round / 2] {
             for k in born * KEYS_A_ROUND..(born + 1) * KEYS_A_ROUND {
                 // Twice: the second unlinks the first under the readers' eyes.
-                delta.insert(record(&key(k), &round.to_le_bytes(), round));
-                delta.insert(record(&key(k), &round.to_le_bytes(), round));
+                let key = spread_key(k);
+                delta.insert(record(&key, &round.to_le_bytes(), round));
+                delta.insert(record(&key, &round.to_le_bytes(), round));
             }
         }
         finished.store(round + 1, Ordering::Release);

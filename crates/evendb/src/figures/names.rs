@@ -125,6 +125,18 @@ const fn time(name: &'static str, value: u64, description: &'static str) -> Figu
     )
 }
 
+/// The names of a wait's count, sum, maximum, and of those that were long.
+macro_rules! wait_names {
+    ($wait:literal) => {
+        [
+            concat!("pause.", $wait, "_count"),
+            concat!("pause.", $wait, "_nanos_total"),
+            concat!("pause.", $wait, "_nanos_max"),
+            concat!("pause.", $wait, "_above_5_ms"),
+        ]
+    };
+}
+
 impl Stats {
     /// All figures by name, the same names in the same order at every call.
     ///
@@ -349,62 +361,32 @@ impl Stats {
         ];
         let waits = [
             (
-                [
-                    "pause.room_count",
-                    "pause.room_nanos_total",
-                    "pause.room_nanos_max",
-                    "pause.room_above_5_ms",
-                ],
+                wait_names!("room"),
                 pauses.room,
                 "puts that waited for room",
             ),
             (
-                [
-                    "pause.pace_count",
-                    "pause.pace_nanos_total",
-                    "pause.pace_nanos_max",
-                    "pause.pace_above_5_ms",
-                ],
+                wait_names!("pace"),
                 pauses.pace,
                 "puts delayed because there is little room",
             ),
             (
-                [
-                    "pause.debt_count",
-                    "pause.debt_nanos_total",
-                    "pause.debt_nanos_max",
-                    "pause.debt_above_5_ms",
-                ],
+                wait_names!("debt"),
                 pauses.debt,
                 "puts delayed for reorganisation that is behind",
             ),
             (
-                [
-                    "pause.chunk_count",
-                    "pause.chunk_nanos_total",
-                    "pause.chunk_nanos_max",
-                    "pause.chunk_above_5_ms",
-                ],
+                wait_names!("chunk"),
                 pauses.chunk,
                 "puts that waited for a chunk's latch",
             ),
             (
-                [
-                    "pause.freeze_count",
-                    "pause.freeze_nanos_total",
-                    "pause.freeze_nanos_max",
-                    "pause.freeze_above_5_ms",
-                ],
+                wait_names!("freeze"),
                 pauses.freeze,
                 "puts that froze a delta",
             ),
             (
-                [
-                    "pause.read_count",
-                    "pause.read_nanos_total",
-                    "pause.read_nanos_max",
-                    "pause.read_above_5_ms",
-                ],
+                wait_names!("read"),
                 pauses.read,
                 "gets that searched the disk",
             ),

@@ -191,12 +191,15 @@ pub(crate) fn replace_chunks(
     rewritten_below: Option<&[u32]>,
     munks: Munks,
 ) -> Result<Vec<Arc<Chunk>>> {
-    let mut guards = latch_without_run(context.core, context.flow, keyspace, old)?;
-    let checkpoint = checkpoint_of(context.core.clock.now());
+    let &JobContext {
+        core, disk, flow, ..
+    } = context;
+    let mut guards = latch_without_run(core, flow, keyspace, old)?;
+    let checkpoint = checkpoint_of(core.clock.now());
     for (chunk, writer) in old.iter().zip(&mut guards) {
         if !writer.active.is_empty() {
             let next = checkpoint.max(writer.active.checkpoint());
-            chunk.freeze(writer, next, &context.core.admission);
+            chunk.freeze(writer, next, &core.admission);
         }
     }
     let views: Vec<Arc<View>> = old.iter().map(|chunk| chunk.view.load_full()).collect();
@@ -207,10 +210,8 @@ pub(crate) fn replace_chunks(
     };
     let end = old.last().and_then(|chunk| chunk.range.high.clone());
     let lows: Vec<Box<[u8]>> = new.iter().map(|chunk| Box::from(&chunk.low[..])).collect();
-    let mut changes: Vec<Change> = old
-        .iter()
-        .map(|chunk| Change::RemoveChunk { id: chunk.id })
-        .collect();
+    let removed = old.iter().map(|chunk| Change::RemoveChunk { id: chunk.id });
+    let mut changes: Vec<Change> = removed.collect();
     let mut chunks: Vec<Arc<Chunk>> = Vec::new();
     for (index, new_chunk) in new.into_iter().enumerate() {
         let range = KeyRange {
@@ -218,72 +219,70 @@ pub(crate) fn replace_chunks(
             high: lows.get(index + 1).cloned().or_else(|| end.clone()),
         };
         let funk = match rewritten_below {
-            Some(ordinals) => {
-                rewritten_funk(context.disk, &range, &views, ordinals, &new_chunk.base)
-            }
-            None => shared_funk(context.disk, &range, &views),
+            Some(ordinals) => rewritten_funk(disk, &range, &views, ordinals, &new_chunk.base),
+            None => shared_funk(disk, &range, &views),
         };
-        let id = ChunkId(context.disk.new_id());
-        changes.push(Change::SetChunk(chunk_record(
-            id, keyspace, &range.low, &funk,
-        )));
+        let id = ChunkId(disk.new_id());
+        let record = chunk_record(id, keyspace, &range.low, &funk);
+        changes.push(Change::SetChunk(record));
         let view = View {
-            active: ChargedDelta::new(checkpoint, &context.core.admission),
+            active: ChargedDelta::new(checkpoint, &core.admission),
             frozen: limited_deltas(old, &views, &range, &munks),
             munk: joined_munk(&views, &range, &munks),
             funk: Arc::new(funk),
         };
-        chunks.push(Arc::new(Chunk::new(
-            id,
-            keyspace.id,
-            range,
-            view,
-            context.core.ledger(),
-        )));
+        let chunk = Chunk::new(id, keyspace.id, range, view, core.ledger());
+        chunks.push(Arc::new(chunk));
     }
-    // The new chunks' undurable deltas are flushed by the checkpoint of each: one under way takes
-    // its own and leaves those begun since to the next, which must find the chunk queued too.
-    {
-        let mut dirty = context.flow.dirty.lock();
-        for chunk in &chunks {
-            let view = chunk.view.load_full();
-            let undurable = view.frozen.iter().filter(|frozen| !frozen.durable);
-            let named = |frozen: &Frozen| (Arc::downgrade(chunk), frozen.delta.checkpoint());
-            dirty.extend(undurable.map(named));
-        }
-    }
+    queue_undurable(flow, &chunks);
     context.work.stir();
-    let dropped = views
-        .iter()
-        .flat_map(|view| view.funk.tables())
-        .cloned()
-        .collect();
-    enqueue_edit(context.disk, changes, rewritten_below.is_some(), dropped);
-    let published = chunks
-        .iter()
-        .map(|chunk| (chunk.range.low.clone(), chunk.clone()));
-    {
-        let _root = keyspace.root_lock.lock();
-        let root = keyspace.index.load_full();
-        let old_lows: Vec<&[u8]> = old.iter().map(|chunk| &*chunk.range.low).collect();
-        keyspace
-            .index
-            .replace(Arc::new(root.replace(&old_lows, published.collect())));
-    }
+    let tables = views.iter().flat_map(|view| view.funk.tables());
+    let dropped = tables.cloned().collect();
+    enqueue_edit(disk, changes, rewritten_below.is_some(), dropped);
+    publish_chunks(keyspace, old, &chunks);
     for (chunk, writer) in old.iter().zip(&mut guards) {
         writer.retired = true;
-        for new_chunk in &chunks {
-            new_chunk.heat.inherit(&chunk.heat, chunks.len());
-            // Relaxed: for deciding only.
-            for (new, old) in [
-                (&new_chunk.based_at, &chunk.based_at),
-                (&new_chunk.joined_at, &chunk.joined_at),
-            ] {
-                new.fetch_max(old.load(Ordering::Relaxed), Ordering::Relaxed);
-            }
-        }
+        inherit(chunk, &chunks);
     }
     Ok(chunks)
+}
+
+/// The undurable deltas of new chunks are flushed by the checkpoint of each: one under way takes its own
+/// and leaves those begun since to the next, which must find the chunk queued too.
+fn queue_undurable(flow: &Flow, chunks: &[Arc<Chunk>]) {
+    let mut dirty = flow.dirty.lock();
+    for chunk in chunks {
+        let view = chunk.view.load_full();
+        let undurable = view.frozen.iter().filter(|frozen| !frozen.durable);
+        let named = |frozen: &Frozen| (Arc::downgrade(chunk), frozen.delta.checkpoint());
+        dirty.extend(undurable.map(named));
+    }
+}
+
+/// From here on the index leads to `new` in the place of `old`.
+fn publish_chunks(keyspace: &KeyspaceState, old: &[Arc<Chunk>], new: &[Arc<Chunk>]) {
+    let published = new
+        .iter()
+        .map(|chunk| (chunk.range.low.clone(), chunk.clone()));
+    let _root = keyspace.root_lock.lock();
+    let root = keyspace.index.load_full();
+    let old_lows: Vec<&[u8]> = old.iter().map(|chunk| &*chunk.range.low).collect();
+    let replaced = root.replace(&old_lows, published.collect());
+    keyspace.index.replace(Arc::new(replaced));
+}
+
+/// What decides about the new chunks goes on from what was counted of an old one.
+fn inherit(old: &Chunk, new: &[Arc<Chunk>]) {
+    for chunk in new {
+        chunk.heat.inherit(&old.heat, new.len());
+        // Relaxed: for deciding only.
+        for (new, old) in [
+            (&chunk.based_at, &old.based_at),
+            (&chunk.joined_at, &old.joined_at),
+        ] {
+            new.fetch_max(old.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
 }
 
 /// Queues an edit; the tables it drops are released once it is durable.

@@ -66,37 +66,32 @@ pub(crate) fn rewrite(
     keyspace: &KeyspaceState,
     chunks: &[Arc<Chunk>],
 ) -> Result<Vec<Arc<Chunk>>> {
+    let &JobContext {
+        core, disk, flow, ..
+    } = context;
     let job = trace::job!(
         "rewrite",
         chunk = chunks[0].id.0,
         keyspace = &*keyspace.name
     );
-    let views = begin_rewrite(context.core, context.flow, keyspace, chunks)?;
+    let views = begin_rewrite(core, flow, keyspace, chunks)?;
     let _rebalancing = Rebalancing(chunks);
     let ordinals: Vec<u32> = views.iter().map(|view| view.funk.run_end).collect();
-    let written = write_tables(context.core, context.disk, chunks, &views);
+    let written = write_tables(core, disk, chunks, &views);
     let (parts, streams) = written.inspect_err(|error| {
         if matches!(error.kind(), ErrorKind::Corruption) {
             chunks.iter().for_each(|chunk| chunk.note_damage());
         }
     })?;
     let written_bytes: u64 = parts.iter().map(|part| part.meta.len).sum();
-    let remove = |parts: &[Part]| remove_tables(context.core, context.disk, parts);
     if let [chunk] = chunks
         && parts.len() <= 1
     {
-        layout::replace_tables(
-            context.core,
-            context.disk,
-            context.flow,
-            keyspace,
-            chunk,
-            parts.clone(),
-            ordinals[0],
-        )
-        .inspect_err(|_| remove(&parts))?;
+        let base = parts.clone();
+        layout::replace_tables(core, disk, flow, keyspace, chunk, base, ordinals[0])
+            .inspect_err(|_| remove_tables(core, disk, &parts))?;
         note_base(chunk, &views);
-        context.core.metrics.rebalances.add(1);
+        core.metrics.rebalances.add(1);
         trace::event!(
             DEBUG,
             "rebalanced",
@@ -106,7 +101,24 @@ pub(crate) fn rewrite(
         );
         return Ok(chunks.to_vec());
     }
-    let first_low = chunks[0].range.low.to_vec();
+    let new = new_chunks(&chunks[0].range.low, &parts);
+    let replaced =
+        layout::replace_chunks(context, keyspace, chunks, new, Some(&ordinals), Munks::Keep)
+            .inspect_err(|_| remove_tables(core, disk, &parts))?;
+    for new in &replaced {
+        note_base(new, &views);
+        if streams.iter().any(|stream| *stream.low == *new.range.low) {
+            let now = checkpoint_of(core.clock.now());
+            new.joined_at.store(now, Ordering::Relaxed);
+        }
+    }
+    core.metrics.rebalances.add(1);
+    count_replaced(core, chunks, &replaced, written_bytes, &job);
+    Ok(replaced)
+}
+
+/// A chunk for each table, the first from `low` on; one without tables if there are none.
+fn new_chunks(low: &[u8], parts: &[Part]) -> Vec<NewChunk> {
     let mut new: Vec<NewChunk> = parts
         .iter()
         .map(|part| NewChunk {
@@ -115,47 +127,46 @@ pub(crate) fn rewrite(
         })
         .collect();
     match new.first_mut() {
-        Some(first) => first.low = first_low,
+        Some(first) => first.low = low.to_vec(),
         None => new.push(NewChunk {
-            low: first_low,
+            low: low.to_vec(),
             base: Vec::new(),
         }),
     }
-    let counter = match chunks.len() {
-        1 => &context.core.metrics.splits,
-        _ => &context.core.metrics.merges,
-    };
-    let replaced =
-        layout::replace_chunks(context, keyspace, chunks, new, Some(&ordinals), Munks::Keep);
-    let replaced = replaced.inspect_err(|_| remove(&parts))?;
-    for new in &replaced {
-        note_base(new, &views);
-        if streams.iter().any(|stream| *stream.low == *new.range.low) {
-            let now = checkpoint_of(context.core.clock.now());
-            new.joined_at.store(now, Ordering::Relaxed);
-        }
-    }
-    context.core.metrics.rebalances.add(1);
-    counter.add(1);
-    match chunks.len() {
-        1 => trace::event!(
+    new
+}
+
+/// Counts a split or a merge, and tells of it.
+fn count_replaced(
+    core: &Core,
+    old: &[Arc<Chunk>],
+    new: &[Arc<Chunk>],
+    bytes: u64,
+    job: &trace::JobSpan,
+) {
+    let (chunk, chunks_after) = (old[0].id.0, new.len());
+    let duration_micros = job.micros();
+    if old.len() == 1 {
+        core.metrics.splits.add(1);
+        trace::event!(
             DEBUG,
             "split",
-            chunk = chunks[0].id.0,
-            chunks_after = replaced.len(),
-            bytes = written_bytes,
-            duration_micros = job.micros()
-        ),
-        _ => trace::event!(
+            chunk = chunk,
+            chunks_after = chunks_after,
+            bytes = bytes,
+            duration_micros = duration_micros
+        );
+    } else {
+        core.metrics.merges.add(1);
+        trace::event!(
             DEBUG,
             "merged",
-            chunk = chunks[0].id.0,
-            chunks_after = replaced.len(),
-            bytes = written_bytes,
-            duration_micros = job.micros()
-        ),
+            chunk = chunk,
+            chunks_after = chunks_after,
+            bytes = bytes,
+            duration_micros = duration_micros
+        );
     }
-    Ok(replaced)
 }
 
 /// The views to merge, taken while no run is pending; from here to the end of the rewrite no

@@ -52,30 +52,7 @@ fn drop_among_everything() {
     });
     let reader = world.spawn({
         let keyspace = keyspace.clone();
-        move |world| {
-            let snapshot = world.db().snapshot().expect("a snapshot");
-            for turn in 0..2 {
-                let read: crate::Result<Vec<_>> = snapshot
-                    .iter(&keyspace)
-                    .map(|item| Ok(item?.0.to_vec()))
-                    .collect();
-                let keys = match read {
-                    Ok(keys) => keys,
-                    // A snapshot taken after the drop; one of before goes on.
-                    Err(error) => {
-                        oracle!(
-                            is_gone(Err(error)) && turn == 0,
-                            "a snapshot's keyspace went"
-                        );
-                        return;
-                    }
-                };
-                oracle!(
-                    keys.starts_with(&[b"a".to_vec(), b"b".to_vec(), b"c".to_vec()]),
-                    "{keys:?}"
-                );
-            }
-        }
+        move |world| read_among_drops(world, &keyspace)
     });
     let job = world.spawn({
         let keyspace = keyspace.clone();
@@ -101,6 +78,38 @@ fn drop_among_everything() {
     let checkpoint = world.spawn(World::checkpoint);
     join([batches, reader, job, dropper, checkpoint]);
     drop(keyspace);
+    check_dropped(&world);
+    world.finish();
+}
+
+/// A snapshot of before the drop reads what was there, one of after it a refusal.
+fn read_among_drops(world: &World, keyspace: &Keyspace) {
+    let snapshot = world.db().snapshot().expect("a snapshot");
+    for turn in 0..2 {
+        let read: crate::Result<Vec<_>> = snapshot
+            .iter(keyspace)
+            .map(|item| Ok(item?.0.to_vec()))
+            .collect();
+        let keys = match read {
+            Ok(keys) => keys,
+            // A snapshot taken after the drop; one of before goes on.
+            Err(error) => {
+                oracle!(
+                    is_gone(Err(error)) && turn == 0,
+                    "a snapshot's keyspace went"
+                );
+                return;
+            }
+        };
+        oracle!(
+            keys.starts_with(&[b"a".to_vec(), b"b".to_vec(), b"c".to_vec()]),
+            "{keys:?}"
+        );
+    }
+}
+
+/// Whatever the end, the dropped keyspace's records are gone.
+fn check_dropped(world: &World) {
     for mode in [CrashMode::Process, CrashMode::PowerLossAll] {
         let vfs = world.vfs.fork_state().crash(mode);
         let db = match options(&vfs).open("/db") {
@@ -114,7 +123,6 @@ fn drop_among_everything() {
         );
         db.close().expect("closes");
     }
-    world.finish();
 }
 
 /// S7: copying A to B and dropping A never loses both, whatever the level.

@@ -25,7 +25,7 @@ use crate::payload::{self, Encoded};
 use crate::plant::planted;
 use crate::record::BatchStamp;
 use crate::sync::{Arc, MutexGuard, reclaim};
-use crate::version::clock::checkpoint_of;
+use crate::version::clock::{Announcement, checkpoint_of};
 use crate::{checkpoint, disk_room, full_disk, log_room, trace, worker};
 use evendb_storage::{Kind, Version};
 use smallvec::SmallVec;
@@ -233,16 +233,16 @@ fn latch<'c>(core: &Core, chunk: &'c Chunk) -> MutexGuard<'c, ChunkWriter> {
     }
 }
 
-/// Announces, logs, links and withdraws. The caller holds the latches of all chunks concerned.
-fn write_latched(
-    engine: &Engine,
-    ops: &mut [Op<'_>],
-    encoded: &Encoded,
-    reserved: Reserved<'_>,
+/// Announces a write at a version of whose checkpoint the active deltas of its chunks are. The caller holds
+/// the latches of those.
+#[inline]
+fn announce<'e>(
+    engine: &'e Engine,
+    ops: &[Op<'_>],
     chunks: &Chunks,
     guards: &mut Guards<'_>,
-) -> Result<(Lsn, Version)> {
-    let announcement = loop {
+) -> Result<Announcement<'e>> {
+    loop {
         for (chunk, writer) in chunks.iter().zip(guards.iter_mut()) {
             make_dirty(&engine.core, &engine.flow, &engine.work, chunk, writer);
         }
@@ -257,7 +257,7 @@ fn write_latched(
             .all(|writer| writer.active.checkpoint() == checkpoint)
             || planted!(engine.core.options, NoFreeze)
         {
-            break announcement;
+            return Ok(announcement);
         }
         // A checkpoint began: its delta is complete. Freezing under an announcement would hold
         // the checkpoint up, so withdraw first.
@@ -268,7 +268,19 @@ fn write_latched(
                 engine.core.metrics.pauses.freeze.time(freeze);
             }
         }
-    };
+    }
+}
+
+/// Announces, logs, links and withdraws. The caller holds the latches of all chunks concerned.
+fn write_latched(
+    engine: &Engine,
+    ops: &mut [Op<'_>],
+    encoded: &Encoded,
+    reserved: Reserved<'_>,
+    chunks: &Chunks,
+    guards: &mut Guards<'_>,
+) -> Result<(Lsn, Version)> {
+    let announcement = announce(engine, ops, chunks, guards)?;
     let version = announcement.version();
     let stamp = (ops.len() > 1).then(|| BatchStamp::new(version));
     for op in ops.iter_mut() {

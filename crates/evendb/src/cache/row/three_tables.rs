@@ -1,7 +1,7 @@
 //! The paper's queue of three tables: what is filled or read goes into the first; when that has its third
 //! of the room, the last table goes, with the rows that no later table has.
 
-use super::rows::{Rows, RowSlot};
+use super::rows::{RowSlot, Rows};
 
 /// Tables of slots' numbers, by number modulo 3; `head` is the first.
 #[derive(Default)]
