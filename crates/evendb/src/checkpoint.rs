@@ -1,22 +1,22 @@
-//! Checkpoints: every delta of completed versions goes, as one sorted run per chunk, into the
-//! chunk's log, and what is complete is recorded in the manifest.
+//! Checkpoints: every delta of completed versions is written, as one sorted run per chunk, into the
+//! chunk's log, and an edit of the manifest records that the checkpoint is complete.
 //!
-//! Order of steps, each needing the one before (docs/concurrency.md, checkpoint):
+//! Order of steps; each needs the one before it (docs/concurrency.md, checkpoint):
 //! 1. `replay_from` = head of the commit log, before GV moves: what lies below has an older version.
 //! 2. GV moves to the next checkpoint; puts of older versions are waited for.
 //! 3. Each dirty chunk: freeze, take the frozen deltas, mark the run pending; merge, write. Then
 //!    one sync of the container.
 //! 4. Manifest edit with the runs and `replay_from`, synced: the checkpoint is completed.
 //! 5. The commit log's tail moves.
-//! 6. Log indexes and cached rows take the runs' keys, with a munk too: else rows would be stale
-//!    once it is evicted.
+//! 6. Log indexes and cached rows take the runs' keys, also in chunks with a munk: their rows would
+//!    otherwise be stale once the munk is evicted.
 //! 7. Each chunk's new view: the run in the funk; the deltas leave, or stay for the munk.
 //!
-//! While puts have plenty of room it rests between chunks, so that its work does not come in one
-//! piece.
+//! While puts have plenty of room a checkpoint rests between chunks, so that its work is spread over
+//! time.
 //!
-//! A full disk gives up without loss and without the latch: the deltas stay frozen for the next
-//! checkpoint. A failed write or sync latches.
+//! On a full disk a checkpoint gives up without loss and without latching: the deltas stay frozen for
+//! the next one. A failed write or sync latches.
 
 use crate::ballast::Need;
 use crate::chunk::{Chunk, Frozen, View};
@@ -68,7 +68,7 @@ struct PendingRun {
     /// The frozen deltas that the run holds, newest first.
     deltas: Vec<Frozen>,
     tables: Vec<NewTable>,
-    /// Whether tables above the base may join it.
+    /// Whether tables whose keys lie above the base may join it.
     may_join_base: bool,
 }
 
@@ -103,7 +103,8 @@ impl Gatherer<'_> {
             self.bytes.resize(self.bytes.len() + gap as usize, 0);
         }
         if bytes.len() > WRITE_BYTES {
-            // Long enough for a write of its own: what is gathered goes first, as it came first.
+            // Long enough for a write of its own. What is gathered is written before it, because it came
+            // first.
             self.flush()?;
             self.container.write(&mut self.behind, bytes, offset)?;
             return Ok(());
@@ -122,7 +123,7 @@ impl Gatherer<'_> {
     }
 }
 
-/// Has a checkpoint take what an earlier life left in the commit log, if none has yet.
+/// Runs a checkpoint that takes what an earlier life left in the commit log, if none has yet.
 pub(crate) fn take_inherited(engine: &Engine) -> Result<()> {
     // Pairs with the Release of the checkpoint that took it.
     if engine.log.inherits.load(Ordering::Acquire) {
@@ -141,9 +142,9 @@ pub(crate) fn checkpoint(engine: &Engine) -> Result<()> {
     checkpoint_locked(engine)
 }
 
-/// The same, the caller holding the checkpoint mutex.
+/// [`checkpoint`] for a caller that holds the checkpoint mutex.
 pub(crate) fn checkpoint_locked(engine: &Engine) -> Result<()> {
-    // Writes wait for it: jobs have to make do with less, if nothing else helps.
+    // Writes wait for the checkpoint, so it may use room that is kept from jobs.
     disk_room::with_ballast(&engine.disk, Need::Jobs, || {
         disk_room::with_ballast(&engine.disk, Need::Deletes, || try_checkpoint(engine))
     })?;
@@ -164,8 +165,8 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
     engine.claim.check(&core.health, &disk.dir)?;
     let started = Instant::now();
     let job = trace::job!("checkpoint");
-    // Without a log of its own this life still leaves the position where the next may begin one:
-    // positions only grow, or records of earlier laps would be looked at again.
+    // A life without a commit log still records the position where the next life may begin one.
+    // Positions only grow; otherwise records of earlier laps would be read again.
     let replay_from = match &log.commit_log {
         Some(log) => log.head(),
         None => log.epoch_start,
@@ -243,7 +244,7 @@ fn write_runs(
             .extract_if(.., |(_, checkpoint)| *checkpoint > number)
             .collect();
         flow.dirty.lock().extend(later);
-        // What is gone has been replaced by chunks that were queued before.
+        // A chunk that is gone was replaced by chunks that were queued before.
         let upgraded = |(chunk, checkpoint): (Weak<Chunk>, u64)| {
             chunk.upgrade().map(|chunk| (chunk, checkpoint))
         };
@@ -261,7 +262,7 @@ fn write_runs(
             runs.push(run);
             let run = runs.last_mut().expect("just pushed");
             if let Err(error) = write_run(core, disk, run, number, horizon, &mut writer) {
-                // What has not been looked at stays dirty.
+                // Chunks that were not reached stay dirty.
                 let left = queue[index + 1..].iter();
                 let left = left.map(|(chunk, number)| (Arc::downgrade(chunk), *number));
                 flow.dirty.lock().extend(left);
@@ -276,7 +277,7 @@ fn write_runs(
     Ok(())
 }
 
-/// Takes what of a chunk belongs to checkpoint `number`; from here to the end of the
+/// Takes the deltas of a chunk that belong to checkpoint `number`. From here to the end of the
 /// checkpoint no layout change takes effect on the chunk.
 fn begin_run(core: &Core, chunk: &Arc<Chunk>, number: u64, next: u64) -> Option<PendingRun> {
     let mut writer = chunk.latch.lock();
@@ -327,8 +328,8 @@ fn write_run(
     let mut last: Option<Vec<u8>> = None;
     let mut bytes_max = core.options.chunk_bytes_max() * 7 / 10;
     loop {
-        // One table at a time is in RAM: built under a pin, written without, because no pin is held
-        // across I/O. The deltas are frozen, so the next one goes on behind the last key.
+        // One table at a time is in RAM. It is built under a pin and written without one, because no pin
+        // is held across I/O. The deltas are frozen, so the next table goes on behind the last key.
         let built = {
             let mut yielder = pace::yielder(core);
             let pin = reclaim::pin();
@@ -336,7 +337,7 @@ fn write_run(
                 delta_sources(&run.deltas, &run.chunk, last.as_deref(), &pin, &mut yielder);
             let mut merge = Merge::new(sources, dropping)?.yielding_by(yielder);
             match merge.current() {
-                // What lies above all that there is joins the base, in a table of its own.
+                // Keys above all that the chunk has join the base, in a table of their own.
                 Some(entry) => {
                     let joins = greatest.as_deref().filter(|_| run.may_join_base);
                     let up_to = joins.filter(|key| *entry.key <= **key);
@@ -350,7 +351,7 @@ fn write_run(
         };
         let _charge = Charge::new(core.ledger(), Use::Buffers, 2 * bytes.len());
         let offset = match disk.container.allocate(bytes.len() as u64) {
-            // The room there is may be in pieces: smaller tables find theirs.
+            // Free room may be in small pieces, into which smaller tables fit.
             Err(error)
                 if error.kind() == evendb_storage::ErrorKind::NoSpace
                     && bytes_max > PIECE_BYTES_MIN =>
@@ -401,8 +402,8 @@ fn appends_in_order(core: &Core, funk: &Funk) -> bool {
     small_tables < 16 && funk.base.len() < 128
 }
 
-/// One table of the merge's next records, at least one, about `bytes_max` bytes, and with `up_to`
-/// no greater keys.
+/// Builds one table of the merge's next records: at least one record, about `bytes_max` bytes, and no
+/// keys above `up_to` if that is given.
 #[expect(
     clippy::type_complexity,
     reason = "the parts of one table, taken apart at once"
@@ -534,7 +535,7 @@ fn extended_funk(disk: &Disk, caches: &Caches, funk: &Funk, tables: &[NewTable])
         }
     }
     let new_funk = Funk::new(base, runs, run_end);
-    // Kept though there is no run yet it would only cost memory.
+    // If it were kept while there is no run, it would only cost memory.
     if let Some(search) = search
         && !new_funk.runs.is_empty()
     {
@@ -546,7 +547,7 @@ fn extended_funk(disk: &Disk, caches: &Caches, funk: &Funk, tables: &[NewTable])
     }
 }
 
-/// Cached rows of the run's keys take the new value or go.
+/// Gives cached rows of the run's keys their new value, or removes them.
 fn update_rows(caches: &Caches, run: &PendingRun) {
     let Some(rows) = caches.row_cache.as_ref().filter(|rows| rows.len() > 0) else {
         return;
@@ -576,7 +577,7 @@ fn update_rows(caches: &Caches, run: &PendingRun) {
     }
 }
 
-/// A checkpoint that cannot be completed: nothing of it counts. Without room on the disk it is
+/// Gives a checkpoint up that cannot be completed: none of its runs counts. After a full disk it is
 /// tried again later; any other failure latches.
 fn give_up(context: &JobContext<'_>, error: Error, runs: Vec<PendingRun>) -> Error {
     let &JobContext {
@@ -615,8 +616,8 @@ fn give_up(context: &JobContext<'_>, error: Error, runs: Vec<PendingRun>) -> Err
     }
 }
 
-/// The deltas' records as sources, newest first, within the chunk and each delta's limits; with
-/// `after` those of greater keys.
+/// The deltas' records as sources, newest first, within the chunk and each delta's limits; with `after`
+/// only those of greater keys.
 pub(crate) fn delta_sources<'g>(
     deltas: &'g [Frozen],
     chunk: &Chunk,

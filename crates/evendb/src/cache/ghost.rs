@@ -37,7 +37,7 @@ impl Ghosts {
     /// Remembers a row, in a table for about `rows` of them.
     pub(super) fn push(&mut self, place: u64, rows: usize) {
         let wanted = rows.next_power_of_two().max(4 * WAYS);
-        // Not at once smaller, lest it goes to and fro.
+        // Made smaller only after a large change, so that the size does not swing.
         if wanted > self.slots.len() || wanted * 4 <= self.slots.len() {
             self.resize(wanted);
         }
@@ -88,7 +88,7 @@ impl Ghosts {
 
     fn set(&mut self, fingerprint: u64) -> &mut [u64] {
         let sets = self.slots.len() / WAYS;
-        // Some of its bits are those that chose the shard, so all are mixed.
+        // Some bits of the hash chose the shard and are equal here, so all bits are mixed.
         let mixed = fingerprint.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let start = (mixed as usize & (sets - 1)) * WAYS;
         &mut self.slots[start..start + WAYS]

@@ -1,17 +1,17 @@
 //! Which chunks have munks: a pure function from what each is worth to a choice. Applying it
 //! (loads, evictions) is the caller's; what a munk is worth is [`super::split`]'s.
 //!
-//! **Order** is by benefit per byte; **what counts** is the sum: chunks displace others only if
-//! together they are worth [`BEAT_FACTOR`] times those. So a small dense chunk does not push out a
-//! large munk of a greater benefit; several such, which all find room in its place, do.
+//! **Order** is by benefit per byte; **what counts** is the sum: chunks displace others only if together
+//! they are worth [`BEAT_FACTOR`] times as much. So one small dense chunk does not push out a large munk
+//! of a greater benefit; several dense chunks that fit in the munk's place do.
 //!
-//! **Stability.** Loads cost a read of the chunk, so besides that factor a chunk must be worth at
-//! least [`LOAD_BENEFIT_MIN`] to be loaded at all. Every plan that displaces raises the summed
-//! benefit, so with constant figures plans come to rest (tested).
+//! **Stability.** A load costs a read of the chunk, so a chunk must also be worth at least
+//! [`LOAD_BENEFIT_MIN`] to be loaded. Every plan that displaces raises the summed benefit, so with
+//! constant figures plans come to rest (tested).
 //!
 //! Thread safety: pure. Values that are not numbers count as 0.
 
-/// Chunks must be worth so many times their victims to displace them.
+/// Chunks must be worth this many times as much as their victims to displace them.
 const BEAT_FACTOR: f32 = 1.5;
 /// Decayed accesses below which loading a chunk is not worth reading it.
 const LOAD_BENEFIT_MIN: f32 = 4.0;
@@ -25,7 +25,7 @@ const MUNK_OVERHEAD_PERCENT: u64 = 115;
 pub(crate) struct ChunkWorth {
     /// Identity of the chunk; unique in a slice.
     pub(crate) id: u64,
-    /// Decayed accesses that are answered from RAM with its munk and not without.
+    /// Decayed accesses that are answered from RAM if the chunk has its munk, and from disk if not.
     pub(crate) benefit: f32,
     /// Live data of the chunk in bytes.
     pub(crate) data_bytes: u64,
@@ -44,7 +44,7 @@ impl ChunkWorth {
         number(self.benefit) / self.bytes().max(1) as f32
     }
 
-    /// Whether it has no munk and is worth one.
+    /// Whether the chunk has no munk and is worth one.
     pub(crate) fn is_candidate(&self) -> bool {
         self.munk_bytes == 0 && number(self.benefit) >= LOAD_BENEFIT_MIN
     }
@@ -101,7 +101,7 @@ pub(crate) fn plan_munks(chunks: &[ChunkWorth], munk_bytes_max: u64) -> MunkPlan
             continue;
         };
         let mut room = free + bytes_of(&munks, &going);
-        // With it whatever else finds room, all together or none.
+        // Together with it all others that find room are loaded, or none is.
         let mut coming = Vec::new();
         for candidate in &candidates[next..] {
             let first_only = going.is_empty() && !coming.is_empty();
@@ -125,15 +125,15 @@ pub(crate) fn plan_munks(chunks: &[ChunkWorth], munk_bytes_max: u64) -> MunkPlan
             candidates.retain(|candidate| !coming.contains(&candidate.id));
             plan.load.append(&mut coming);
         } else {
-            // A smaller one further down may still fit.
+            // A smaller chunk further down may still fit.
             next += 1;
         }
     }
     plan
 }
 
-/// The least dense of `munks`, which ascend by density, that together free `need` bytes, without
-/// those that are not needed once a larger one is among them. None if there is not so much.
+/// The least dense of `munks`, which ascend by density, that together free `need` bytes; small ones that
+/// a later, larger one makes unnecessary are left out. `None` if all together free less.
 fn victims(munks: &[&ChunkWorth], need: u64) -> Option<Vec<usize>> {
     let (mut going, mut freed) = (Vec::new(), 0);
     for (at, munk) in munks.iter().enumerate() {
@@ -160,7 +160,7 @@ fn bytes_of(munks: &[&ChunkWorth], which: &[usize]) -> u64 {
     which.iter().map(|&at| munks[at].bytes()).sum()
 }
 
-/// Not negative and finite, whatever comes in.
+/// Makes any number finite and at least zero.
 pub(crate) fn number(value: f32) -> f32 {
     if value.is_finite() {
         value.max(0.0)

@@ -1,36 +1,36 @@
 //! Sampled keys: whether a row would have answered what a munk did.
 //!
 //! ```text
-//! get of a key whose hash ends in so many zeros
+//! get of a key whose hash ends in enough zeros
 //!   slots[hash]  [ fingerprint 32 | clock at its last get 32 ]     8 bytes, written over
 //!   distance = clock - last   < horizon: a row would have been there   } counted at the chunk
 //!                            >= horizon: it would not                  }
 //! ```
 //!
-//! A chunk with a munk has no row hits, so that nobody knows what rows would do for it: a munk with
-//! one hot row looks as good as one with a thousand. Here a sample of keys is followed whoever
-//! answers. A cache of the size of the row cache holds a key about as long as the **horizon**; that
-//! is set so that for the chunks without munks, where rows do answer, as many sampled gets lie
-//! within it as the row cache really answers. So nothing is assumed of how rows are evicted.
+//! A chunk with a munk has no row hits, which hides what rows would do for it: a munk with one hot row
+//! looks as good as one with a thousand. Here a sample of keys is followed, whether a munk, a row or the
+//! disk answers. A cache of the size of the row cache holds a key for about the time of the **horizon**.
+//! The horizon is set by the chunks without munks, where rows do answer: so that as many sampled gets
+//! lie within it as the row cache really answers. So nothing is assumed about how rows are evicted.
 //!
 //! Keys are sampled, not gets: a key's gets are all seen, or none. One very hot key therefore
 //! counts for nothing or for too much in sampled gets; in sampled gets beyond the horizon, which are
 //! what a munk is worth, it does not appear at all.
 //!
 //! Memory: [`Sampler::bytes`], a 512th of the budget, at most 4 MiB. Thread safety: relaxed atomics
-//! and no locks; what is lost to a race is one observation. Off, it costs a get one load.
+//! and no locks; what is lost to a race is one observation. While it is off, it costs a get one load.
 
 use super::split::ChunkSight;
 use crate::chunk::Heat;
-// Not the seam's: they order nothing, so they are no steps of a schedule.
+// Not the seam's atomics: they order no other data, so the models need not step through them.
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Slots for each key that rows have room for and that is sampled: as many again have munks.
+/// Slots for each sampled key that rows have room for: twice the number, since munks hold keys too.
 const SLOTS_PER_KEY: u64 = 4;
-/// Most keys of which one is sampled.
+/// Of at most this many keys one is sampled.
 const KEYS_PER_SAMPLE_MAX: u64 = 256;
-/// Fewest: a sampled get costs a cache miss.
+/// Of at least this many keys one is sampled: a sampled get costs a cache miss.
 const KEYS_PER_SAMPLE_MIN: u64 = 8;
 /// Sampled gets of chunks without munks for one step of the horizon.
 const CALIBRATION_SAMPLES: u32 = 64;
@@ -39,14 +39,15 @@ const CALIBRATION_SAMPLES: u32 = 64;
 const CALIBRATION_GAIN: f32 = 4.0;
 /// Greatest step of the logarithm.
 const CALIBRATION_STEP_MAX: f32 = 0.25;
-/// How much longer, and shorter, the horizons are between which hits are at the edge of memory.
+/// Hits between two horizons, longer and shorter by this factor than the real one, count as hits at the
+/// edge of memory.
 const EDGE: f32 = std::f32::consts::SQRT_2;
-/// Unit of the time that a row would have stayed: a horizon is so many.
+/// Unit of the time that a row would have stayed: this many units make a horizon.
 pub(crate) const RESIDENCE_UNIT: u32 = 256;
-/// No hash ends in so many zeros, but one.
+/// A mask that only one hash matches: no key is followed.
 const OFF: u64 = u64::MAX;
 
-/// Who answered a get that deltas did not.
+/// What answered a get that deltas did not answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Served {
     /// The chunk's munk.
@@ -69,12 +70,12 @@ pub(crate) struct Sampler {
     /// When it was turned on.
     since: AtomicU32,
     horizon: AtomicU32,
-    /// Of gets without a munk, since the last calibration: sampled, answered by rows, within the
-    /// horizon.
+    /// Counts of gets without a munk since the last calibration: sampled ones, and of these the ones
+    /// answered by rows, and the ones within the horizon.
     outside: AtomicU32,
     outside_rows: AtomicU32,
     outside_near: AtomicU32,
-    /// And of them since the last round.
+    /// Hits at the edge since the last round, of the same gets.
     edge_hits: AtomicU32,
     residence: [AtomicU64; 3],
 }
@@ -82,8 +83,8 @@ pub(crate) struct Sampler {
 /// What was seen in a round of gets without a munk: hits that a horizon longer by [`EDGE`] has and
 /// one shorter by it has not, and how long rows stay for the shorter, the real and the longer one.
 ///
-/// The sum of the times that rows stay is how many there are, times the time: so residences are to
-/// one another as the memory that the horizons take.
+/// The sum of the times that rows stay is the number of rows times the length of the round. So the three
+/// residences compare as the bytes that rows take at the three horizons.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Edge {
     /// Samples, times `keys_per_sample`.
@@ -96,7 +97,7 @@ pub(crate) struct Edge {
 }
 
 impl Sampler {
-    /// One for a database with so much memory, off.
+    /// A sampler for a database with this memory budget, switched off.
     pub(crate) fn new(memory_budget: u64) -> Sampler {
         let slots = (memory_budget / 512 / 8).clamp(64, 1 << 19);
         // The power of two below.
@@ -195,7 +196,7 @@ impl Sampler {
         let take = |sum: &AtomicU64| sum.swap(0, Ordering::Relaxed) as f32;
         let now = self.clock.load(Ordering::Relaxed);
         let seen = now.wrapping_sub(self.since.load(Ordering::Relaxed));
-        // However long rows stay, more than so many keys are not followed.
+        // However long rows stay, no more keys are followed than there are slots.
         let enough = self.horizon.load(Ordering::Relaxed);
         let enough = enough.min(self.slot_count as u32);
         Edge {
@@ -206,8 +207,8 @@ impl Sampler {
         }
     }
 
-    /// Turns it on or off for rows of this size in so much memory for munks and rows, and sets the
-    /// horizon. One thread, once a round, after taking the edge.
+    /// Turns it on or off, for rows of `row_bytes` and with `bytes_max` for munks and rows together, and
+    /// sets the horizon. One thread, once a round, after taking the edge.
     pub(crate) fn round(&self, on: bool, row_bytes: u64, bytes_max: u64) {
         let wanted = if on {
             let keys = bytes_max / row_bytes.max(1);
@@ -217,7 +218,7 @@ impl Sampler {
             let keys_per_sample = keys_per_sample
                 .clamp(KEYS_PER_SAMPLE_MIN, KEYS_PER_SAMPLE_MAX)
                 .next_power_of_two();
-            // Not for a row size that changes a little: what was seen would be lost.
+            // A small change of the row size is ignored, because a change here loses what was seen.
             match self.keys_per_sample() {
                 Some(now) if now == keys_per_sample || now == keys_per_sample * 2 => now,
                 _ => keys_per_sample,
@@ -243,7 +244,7 @@ impl Sampler {
         let off = (take(&self.outside_rows) - take(&self.outside_near)) / samples;
         let step = (off * CALIBRATION_GAIN).clamp(-CALIBRATION_STEP_MAX, CALIBRATION_STEP_MAX);
         let horizon = self.horizon.load(Ordering::Relaxed) as f32 * step.exp();
-        // Rounded, lest a small one never moves.
+        // Rounded, so that a small horizon can move.
         let horizon = horizon.round().clamp(8.0, (1u32 << 30) as f32);
         self.horizon.store(horizon as u32, Ordering::Relaxed);
     }

@@ -23,7 +23,7 @@ enum Access {
     Scan(u64),
 }
 
-/// One in so many records fits into memory, whoever holds it.
+/// One in this many records fits into memory, in a munk or as a row.
 const SHARE_IN_RAM: u64 = 8;
 
 struct World {
@@ -251,7 +251,7 @@ fn small_values_too() {
     }
 }
 
-/// Measured through the shifts, not after them.
+/// The hit rate includes the time of the shifts.
 #[test]
 fn a_load_that_shifts_is_followed() {
     for (first, second) in [

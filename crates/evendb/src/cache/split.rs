@@ -12,18 +12,18 @@
 //!
 //! and memory goes from one side to the other while the marginal byte is worth clearly more there:
 //! rows grow while theta beats the least dense munks that a step would cost, and shrink while the
-//! densest chunks without a munk that a step would hold beat theta. If both hold, chunks change
-//! places ([`super::policy`]), and the split stays.
+//! densest chunks without a munk that a step would hold beat theta. If both hold, chunks without a munk
+//! displace munks ([`super::policy`]), and the split stays.
 //!
-//! **Stability.** The clock is accesses, not time: all counts decay alike, by how many came for each
-//! chunk and for each row that would fit, so that a quiet database forgets slowly and a busy one
-//! within a quarter of a second. A side must be better by [`BEAT_FACTOR`], beyond what counting leaves
-//! to chance; a step is at most [`STEP_MAX`] of the memory, less when the sides are close, and the
-//! next waits until the counts have seen the last. Rows grow only when they are full. The share stays
-//! between [`SHARE_MIN`] and [`SHARE_MAX`].
+//! **Stability.** The clock counts accesses. All counts decay alike, by the number of accesses for each
+//! chunk and for each row that would fit. So a quiet database forgets slowly, and a busy one within a
+//! quarter of a second. A side must be better by [`BEAT_FACTOR`], beyond what counting leaves to chance;
+//! a step is at most [`STEP_MAX`] of the memory, less when the sides are close, and the next waits until
+//! the counts have seen the last. Rows grow only when they are full. The share stays between
+//! [`SHARE_MIN`] and [`SHARE_MAX`].
 //!
-//! **Nothing lies idle.** Chunks are large, so that munks rarely take all of their part: what no munk
-//! takes is lent to rows until one does ([`SplitPlan::row_room`]).
+//! **Nothing lies idle.** Chunks are large, so munks rarely take all of their share: what no munk takes
+//! is lent to rows until one does ([`SplitPlan::row_room`]).
 //!
 //! Thread safety: plain data. The caller takes counters and carries out what comes back.
 
@@ -40,33 +40,34 @@ const SHARE_MAX: f64 = 0.95;
 const SHARE_FIRST: f64 = 0.1;
 /// Largest step of the share.
 const STEP_MAX: f64 = 0.1;
-/// Smallest, as a part of that.
+/// The smallest step, as a share of [`STEP_MAX`].
 const STEP_PART_MIN: f64 = 0.1;
 /// Share of the memory whose worth is taken as that of the marginal byte of munks.
 const MARGIN: f64 = 0.04;
-/// A side's marginal byte must be worth so much more for memory to move there.
+/// A side's marginal byte must be worth this many times the other's for memory to move there.
 const BEAT_FACTOR: f32 = 1.1;
-/// How many times better it is for the largest step.
+/// How many times better a side must be for the largest step.
 const STEP_FACTOR_FULL: f32 = 4.0;
 /// Share of the decayed counts that must be new since the last step.
 const STEP_AFTER: f32 = 0.12;
-/// What munks leave of their memory is lent to rows but for a part of all in so many: munks grow
-/// between rounds.
+/// One part in this many of all memory is not lent to rows, although munks leave it: munks grow between
+/// rounds.
 const LEND_REST: u64 = 64;
 /// Rows count as full from this part of their room on.
 const FULL: f64 = 0.95;
 /// Rows for which there may yet be room: one or two for each shard.
 const FULL_ROWS: u64 = 32;
-/// Decayed gets below which nothing is decided.
+/// With fewer decayed gets than this nothing is decided.
 const GETS_MIN: f32 = 500.0;
-/// What of a count is left after a round in which much happened: half after sixteen.
+/// The share of a count that is left after a busy round: half after sixteen of them.
 const DECAY: f32 = 0.958;
-/// And after one in which little did.
+/// The share of a count that is left after a quiet round.
 const DECAY_IDLE: f32 = 0.99;
-/// Accesses of a round, for each chunk, that are much.
+/// With this many accesses for each chunk a round is busy.
 const BUSY_PER_CHUNK: f32 = 4.0;
-/// And for each row that would fit into the memory; so many times that let as many rounds pass, up
-/// to [`BUSY_MAX`]: then rows that a step gave room are there one round later.
+/// With this many accesses for each row that would fit into the memory a round is busy. A multiple of
+/// that counts as several rounds, up to [`BUSY_MAX`]: then rows that a step gave room are there one
+/// round later.
 const BUSY_PER_ROW: f32 = 0.14;
 const BUSY_MAX: f32 = 3.0;
 /// A refill of a scan reads several blocks.
@@ -75,7 +76,7 @@ const SCAN_WEIGHT: f32 = 4.0;
 const PUT_WEIGHT: f32 = 0.1;
 /// Weight of what is known of munks in general beside the samples of one, in samples.
 const PRIOR_SAMPLES: f32 = 2.0;
-/// Sampled gets below which nothing is known of rows that could replace munks.
+/// With fewer sampled gets than this nothing is known of rows that could replace munks.
 const SAMPLES_MIN: f32 = 64.0;
 
 /// Decayed counts of one chunk.
@@ -85,14 +86,14 @@ pub(crate) struct ChunkSight {
     pub(crate) id: u64,
     /// Gets that no delta answered.
     pub(crate) gets: f32,
-    /// Those that the row cache answered.
+    /// Gets of these that the row cache answered.
     pub(crate) row_hits: f32,
     /// Refills of scans.
     pub(crate) scans: f32,
     /// Puts.
     pub(crate) puts: f32,
-    /// Sampled gets, those that a row answered or would have, and the time that rows of them
-    /// stayed or would have; see [`super::sample`].
+    /// Sampled gets; those of them that a row answered or would have answered; and the time that their
+    /// rows stayed or would have stayed. See [`super::sample`].
     pub(crate) samples: f32,
     pub(crate) sample_hits: f32,
     pub(crate) residence: f32,
@@ -119,15 +120,15 @@ pub(crate) struct SplitPlan {
     pub(crate) row_bytes_max: u64,
     /// What munks are worth, in the order of the chunks.
     pub(crate) worths: Vec<ChunkWorth>,
-    /// Whether it matters what rows would answer: chunks without a munk are asked.
+    /// Whether it matters what rows would answer, because chunks without a munk get accesses.
     pub(crate) sampling: bool,
-    /// Whether rows have what munks leave of theirs.
+    /// Whether rows may use what munks leave of their share.
     lends_idle: bool,
 }
 
 impl SplitPlan {
-    /// Room for rows once `munks` is carried out: theirs, and what no munk takes of the rest. Chunks
-    /// are large, so that the last one rarely fits.
+    /// Room for rows once `munks` is carried out: their own share, and what no munk takes of the rest.
+    /// Chunks are large, so the last one rarely fits.
     pub(crate) fn row_room(&self, munks: &MunkPlan, bytes_max: u64) -> u64 {
         if !self.lends_idle {
             return self.row_bytes_max;
@@ -154,7 +155,7 @@ pub(crate) struct Split {
     edge: Edge,
     /// Share of the counts that is new since the last step.
     news: f32,
-    /// One key of how many is sampled.
+    /// Of this many keys one is sampled.
     keys_per_sample: f32,
     sampling: bool,
 }
@@ -162,17 +163,17 @@ pub(crate) struct Split {
 /// Marginal worths of a byte.
 #[derive(Clone, Copy, Debug, Default)]
 struct Margins {
-    /// Of the next one for rows: at least, and at most, as far as counting tells.
+    /// The worth of the next byte for rows: at least, and at most, as far as counting tells.
     rows_low: f32,
     rows_high: f32,
-    /// Of the last one of munks; none if there is no munk to lose.
+    /// The worth of the last byte of munks; `None` if there is no munk to lose.
     munk_loss: Option<f32>,
-    /// Of the next one for munks.
+    /// The worth of the next byte for munks.
     munk_gain: f32,
 }
 
 impl Split {
-    /// Adaptive, or with a share that stays.
+    /// An adaptive split, or one with a share that stays.
     pub(crate) fn new(fixed: Option<f64>) -> Split {
         Split {
             share: fixed.unwrap_or(SHARE_FIRST),
@@ -192,14 +193,14 @@ impl Split {
         self.share
     }
 
-    /// What is to be left of each chunk's decayed counts in this round: by how much came in the
-    /// last.
+    /// The share of each chunk's decayed counts that is to be left in this round; it follows from the
+    /// number of accesses in the last one.
     pub(crate) fn decay(&self) -> f32 {
         self.decay
     }
 
-    /// A round: `chunks` with this round's counts folded in by [`Split::decay`], what rows say, and
-    /// the memory for munks and rows.
+    /// Decides a round, from `chunks` with this round's counts folded in by [`Split::decay`], the
+    /// figures of the row cache, and the memory for munks and rows.
     pub(crate) fn round(
         &mut self,
         chunks: &[ChunkSight],
@@ -226,7 +227,7 @@ impl Split {
             .min(DECAY_IDLE);
         let outside = chunks.iter().filter(|chunk| chunk.munk_bytes == 0);
         let gets = outside.map(|chunk| chunk.gets).sum::<f32>();
-        // Where nearly all is in munks there is nothing to decide, and gets are at their fastest.
+        // Where munks hold nearly everything there is nothing to decide, and gets are at their fastest.
         self.sampling = gets > 0.01 * accesses && gets >= GETS_MIN / 10.0;
         SplitPlan {
             row_bytes_max: (bytes_max as f64 * self.share) as u64,
@@ -268,8 +269,8 @@ impl Split {
             };
             let mut gets = chunk.gets;
             if others.samples >= SAMPLES_MIN {
-                // Few samples of one chunk are seen in the light of all, and few of all munks in
-                // that of the others.
+                // If a chunk has few samples, those of all munks are weighed in; if all munks have few,
+                // those of the other chunks.
                 let elsewhere = SAMPLES_MIN * others.misses / others.samples;
                 let rate = (sums.misses + elsewhere) / (sums.samples + SAMPLES_MIN);
                 let mean = rate * sums.gets / sums.chunks / keys_per_sample + 0.01;
@@ -278,7 +279,8 @@ impl Split {
                 gets = gets.min(likely * keys_per_sample);
             }
             if chunk.munk_bytes == 0 {
-                // Of many that are looked at the luckiest looks best: less what chance may add.
+                // Of many chunks the one with the luckiest sample looks best, so what chance may add is
+                // taken off.
                 let misses = number(chunk.gets - chunk.row_hits);
                 gets = gets.min(number(misses - (2.0 * misses).sqrt()));
             }
@@ -380,8 +382,8 @@ impl WorthSums {
     }
 }
 
-/// How many rounds a round in which so many accesses came counts as: it is their number that tells
-/// something, and that fills caches, not the time.
+/// As how many rounds a round with this many accesses counts: their number, and no time, fills caches
+/// and tells what they are worth.
 fn busy(came: f32, chunks: usize, rows: &RowCounts, bytes_max: u64) -> f32 {
     let of_chunks = came / (BUSY_PER_CHUNK * chunks.max(1) as f32);
     let row_bytes = rows.bytes.checked_div(rows.rows).unwrap_or(0);
@@ -403,7 +405,7 @@ fn density_of(worths: &[&ChunkWorth], bytes: u64) -> Option<f32> {
     (taken > 0).then(|| benefit / taken as f32)
 }
 
-/// How many times `a` is `b`; nothing is no times anything.
+/// The ratio of `a` to `b`; 0 if `a` is 0, whatever `b` is.
 fn ratio(a: f32, b: f32) -> f32 {
     if a > 0.0 { a / b.max(1e-30) } else { 0.0 }
 }

@@ -14,18 +14,18 @@ use evendb_storage::{Error, Version};
 use std::collections::VecDeque;
 use std::io;
 
-/// The largest page by which a file may be mapped: what a byte written through the mapping makes the
-/// next sync write, at worst.
+/// The largest page by which a file may be mapped: one byte written through the mapping makes the next
+/// sync write all of it, at worst.
 pub(super) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
-/// What is kept of the memory for one record.
+/// Bytes of the buffer for one record that are kept after a longer one.
 const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
 /// The commit log, open for appending.
 pub(crate) struct CommitLog {
     pub(super) file: Arc<dyn File>,
     pub(super) writing: Writing,
-    /// There if records are copied into it.
+    /// The mapping, if records are copied into one.
     pub(super) mapping: Option<Box<dyn Mapping>>,
     pub(super) capacity: u64,
     epoch: u64,
@@ -39,7 +39,7 @@ pub(crate) struct CommitLog {
     pub(super) durable: CachePadded<AtomicU64>,
     /// The ring latch.
     pub(super) ring: CachePadded<Mutex<Ring>>,
-    /// Who syncs, and who waits for it.
+    /// Which thread syncs, and which ones wait for it.
     pub(super) syncing: Syncing,
     /// What else has to be on the disk before anything here is durable.
     pub(super) synced_first: Option<Arc<dyn SyncedFirst>>,
@@ -48,11 +48,11 @@ pub(crate) struct CommitLog {
     pub(super) written_below: AtomicU64,
     /// Bytes of the file that have blocks ([`super::room`]). Moves under the ring latch.
     pub(super) room: AtomicU64,
-    /// The blocks of the room are there for sure.
+    /// Whether the blocks of the room are known to be there.
     pub(super) backed: AtomicBool,
-    /// By what it grows, if it may; held while it does.
+    /// The handle by which it grows, if it may; locked while it does.
     pub(super) grower: Mutex<Option<Arc<dyn File>>>,
-    /// What is remembered of looking after the ring while nobody does.
+    /// What is remembered of the mapped pages while no thread looks after them.
     pub(super) tended: Mutex<Option<Tending>>,
     #[cfg(test)]
     pub(super) plant: LogPlant,
@@ -61,7 +61,7 @@ pub(crate) struct CommitLog {
 /// What the ring latch guards, besides moving the head.
 #[derive(Default)]
 pub(super) struct Ring {
-    /// End and length of each filler in the live part: nobody reserved these bytes.
+    /// End and length of each filler in the live part: no put has reserved these bytes.
     pub(super) fillers: VecDeque<(u64, u64)>,
     /// One record on its way to `write_at`.
     scratch: Vec<u8>,
@@ -78,14 +78,14 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Says in every header what is durable now: nobody has seen them yet. With that the first records
-    /// of each group prove that the group before it was synced.
+    /// Writes into every header what is durable now, which is possible as they are not in the file yet.
+    /// So the first records of each group prove that the group before it was synced.
     pub(super) fn tell_durable(&mut self, seed: u64, durable: Lsn) {
         let starts = self.pieces.iter().map(|piece| piece.1);
         let ends = starts.clone().skip(1).chain([self.bytes.len()]);
         for (start, end) in starts.zip(ends) {
             let mut at = start;
-            // A filler's payload is not there: it ends its piece.
+            // A filler's payload is not in `bytes`: the filler ends its piece.
             while let Some(bytes) = self.bytes[..end].get_mut(at..)
                 && let Some(bytes) = bytes.first_chunk_mut::<HEADER_BYTES>()
                 && let Some(mut header) = Header::decode(bytes)
@@ -110,7 +110,7 @@ impl Gathered {
         for part in parts {
             self.bytes.extend_from_slice(part);
         }
-        // Up to the next record's place, so that it continues this piece.
+        // Padded up to the next record's place, so that the next record continues this piece.
         let padded = self.bytes.len().next_multiple_of(ALIGN as usize);
         self.bytes.resize(padded, 0);
     }
@@ -191,7 +191,7 @@ impl CommitLog {
         })
     }
 
-    /// Has each sync preceded by that of what its records name in other files.
+    /// From now on each sync of the log is preceded by a sync of what its records name in other files.
     pub(crate) fn with_synced_first(mut self, files: Arc<dyn SyncedFirst>) -> CommitLog {
         self.synced_first = Some(files);
         self
@@ -269,7 +269,7 @@ impl CommitLog {
         Ok(Lsn(end))
     }
 
-    /// A position that is durable, for a header. Relaxed: one that is a little old is as true.
+    /// A position that is durable, for a header. Relaxed: an older position is durable as well.
     pub(super) fn durable_hint(&self) -> Lsn {
         Lsn(self.durable.load(Ordering::Relaxed))
     }
@@ -306,8 +306,8 @@ impl CommitLog {
         self.copy(ring, mapping, head, &header, &[])
     }
 
-    /// Copies a record to its place, in a mapping the header last: until it is there, nothing
-    /// verifies.
+    /// Copies a record to its place. In a mapping the header comes last: until it is there, the record
+    /// does not verify.
     fn copy(
         &self,
         ring: &mut Ring,
@@ -384,14 +384,14 @@ impl CommitLog {
             self.tail.store(l0.0, Ordering::Release);
             freed
         };
-        // A checkpoint holds what lies below. It finished before any error, or there is none.
+        // A checkpoint holds what lies below. That is durable whether or not the log has failed.
         self.raise_durable(l0);
         freed
     }
 
-    /// Has records written, not copied, for the length of a huge page from `head` on: what is copied
-    /// makes the sync that runs, the next one, or the kernel write whole pages for it. For who is about
-    /// to sync what lies below `head`, and for a log that is slow.
+    /// From now on records are written instead of copied, for the length of a huge page from `head` on.
+    /// A copied record makes the sync that runs, the next one, or the kernel write whole pages. Called
+    /// before a sync of what lies below `head`, and for a log that is slow.
     pub(super) fn write_from(&self, head: u64) {
         if self.mapping.is_some() {
             let end = head + HUGE_PAGE_BYTES.min(self.capacity / 8);

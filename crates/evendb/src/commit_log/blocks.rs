@@ -39,14 +39,14 @@ pub(super) struct Blocks {
     memory: Vec<u8>,
     /// The bytes before `end`, up to its block's start.
     rest: Vec<u8>,
-    /// Where the last group ended. A group that begins there follows it: groups only go on, so none
-    /// was written in between in another way.
+    /// Where the last group ended. A group that begins there follows it: LSNs only grow, so no group was
+    /// written in between in another way.
     end: u64,
 }
 
 impl Blocks {
-    /// Writes `bytes` to their place at `lsn`, durably. `Ok(false)`: not this time, or not in this
-    /// file; nothing was written. `bytes` do not go over the end of a lap.
+    /// Writes `bytes` to their place at `lsn`, durably. `Ok(false)`: this group, or any group of this
+    /// file, cannot be written so; nothing was written. `bytes` do not go over the end of a lap.
     pub(super) fn write(
         &mut self,
         file: &dyn File,
@@ -83,7 +83,7 @@ impl Blocks {
         at[..bytes.len()].copy_from_slice(bytes);
         match direct.write_at_durable(whole, start % capacity) {
             Ok(()) => {}
-            // As when there is no such way.
+            // Any failure here counts as if the file system had no such way.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 self.way = Way::Closed;
                 return Ok(false);

@@ -1,10 +1,10 @@
 //! Making durable what was appended: group commit without a thread of its own.
 //!
-//! Whoever waits for durability and finds nobody syncing becomes the **leader** and syncs, for all
-//! who have appended by then, the **group**; they wait, and so do those who come during the sync,
-//! apart from them, as the next group. A leader that is done wakes its group with one call, all of
-//! whom are done, and one of the next group, who leads unless somebody comes earlier. So a lone
-//! writer makes one system call and no thread switch, and no thread is woken for nothing.
+//! A thread that waits for durability while no thread syncs becomes the **leader**. It syncs for all
+//! threads that have appended by then, the **group**, which wait. Threads that come during the sync wait
+//! apart from them, as the next group. A leader that is done wakes its group with one call, and one
+//! thread of the next group, which leads unless another thread came before it. So a lone writer makes
+//! one system call and no thread switch, and each thread that is woken has something to do.
 //!
 //! ```text
 //!    wait_durable --nobody leads--> lead: form a group, write, sync ---> wake the group
@@ -13,14 +13,14 @@
 //!                                     ^----------------------------+--> nobody leads: lead
 //! ```
 //!
-//! Invariants: at most one thread leads (of two syncs at once, only one would hear of a failure).
-//! A leader closes the group before it looks how far the log goes: who counts among the group has
-//! appended before, so the sync covers it. While anybody waits, somebody leads or has been woken to.
-//! What records name in other files ([`SyncedFirst`]) is synced after the leader has looked how far the log
-//! goes, and before the log. `durable` is raised, and waiters come and go, under the sync mutex: no wake-up is lost. After an
-//! error no write or sync begins and `durable` is not raised by a sync any more (I16); what is
-//! durable is asked before the error. A leader that unwinds leaves an error behind, since what it
-//! had taken may not be in the file.
+//! Invariants: at most one thread leads (of two syncs at once, only one would hear of a failure). A
+//! leader closes the group before it looks how far the log goes: a member of the group has appended
+//! before that, so the sync covers its record. While a thread waits, one leads or has been woken to
+//! lead. What records name in other files ([`SyncedFirst`]) is synced after the leader has looked how
+//! far the log goes, and before the log. `durable` is raised, and waiters come and go, under the sync
+//! mutex: no wake-up is lost. After an error no write or sync begins and no sync raises `durable` (I16);
+//! a waiter looks at `durable` before it looks at the error. A leader that unwinds leaves an error
+//! behind, since the records that it had taken may be missing in the file.
 //!
 //! Locks: the sync mutex is a leaf; the leader's mutex is taken before the ring latch and held over
 //! the I/O. Not here: what a record is, and when the tail may move.
@@ -41,10 +41,10 @@ const SPARE_BYTES_MAX: usize = 1 << 20;
 /// The longest wait for a group; half of a sync's time if that is shorter.
 const PATIENCE_MAX: Duration = Duration::from_millis(1);
 
-/// What records name in other files, which is to be durable whenever they are.
+/// Data in other files that records name, and that is to be durable before they are.
 pub(crate) trait SyncedFirst: Send + Sync {
-    /// Syncs all that is named by records appended before the call. Only a leader calls it, before it
-    /// syncs the log; a failure is one of the log.
+    /// Syncs all data that is named by records appended before the call. Only a leader calls it, before
+    /// it syncs the log; a failure counts as a failed sync of the log.
     fn sync(&self) -> Result<(), Error>;
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Syncing {
     groups: [wake_all::Condvar; 2],
     /// What the leader needs; held while it leads.
     leader: Mutex<Leader>,
-    /// Nobody leads: for the end of the log.
+    /// Tells that no thread leads, for the end of the log.
     rested: wake_all::Condvar,
 }
 
@@ -64,11 +64,11 @@ pub(super) struct Syncing {
 struct SyncState {
     /// Somebody leads.
     leading: bool,
-    /// The last group that was closed; who comes belongs to the next.
+    /// The last group that was closed; a thread that comes belongs to the next.
     group: u64,
     /// How many wait in the closed group and in the next, by parity.
     waiting: [usize; 2],
-    /// Writers that were there at the end of the last sync.
+    /// The number of writers that were there at the end of the last sync.
     writers: usize,
     /// The first failure; set once.
     error: Option<Arc<Error>>,
@@ -84,15 +84,15 @@ fn place(group: u64) -> usize {
 struct Leader {
     /// Empty; swapped with what was gathered.
     spare: Gathered,
-    /// A sync of the whole file succeeded in this life: from then on syncing what is written is
-    /// enough. Before, the file may hold pages that an earlier life wrote and nobody synced.
+    /// Whether a sync of the whole file succeeded in this life: from then on syncing what is written is
+    /// enough. Before, the file may hold pages that an earlier life wrote and left unsynced.
     whole_file_synced: bool,
     /// How long a sync takes, roughly.
     sync_time: Duration,
     blocks: Blocks,
 }
 
-/// A failure that many hear of.
+/// A failure that many threads are told of.
 #[derive(Debug)]
 struct SharedError(Arc<Error>);
 
@@ -108,7 +108,7 @@ impl std::error::Error for SharedError {
     }
 }
 
-/// The lead; given up when dropped, whatever happened.
+/// The lead; given up when dropped, also when the leader unwinds.
 struct Lead<'a> {
     log: &'a CommitLog,
     /// Up to where a sync succeeded.
@@ -134,8 +134,8 @@ impl CommitLog {
         self.wait_durable(self.head())
     }
 
-    /// Waits until everything below `lsn`, which has been appended, is durable, and sees to it. What
-    /// is durable is so whatever failed since; else the failure is returned.
+    /// Waits until everything below `lsn`, which has been appended, is durable; syncs if no other thread
+    /// does. Returns the log's failure, unless `lsn` was durable before it.
     pub(crate) fn wait_durable(&self, lsn: Lsn) -> Result<(), Error> {
         if self.durable() >= lsn {
             return Ok(());
@@ -175,7 +175,8 @@ impl CommitLog {
             .expect("the sync covered what was appended before it, or failed")
     }
 
-    /// Wakes one of the next group if nobody leads: the caller may be whom that was meant for.
+    /// Wakes one thread of the next group if no thread leads: the caller may have been woken to lead,
+    /// and does not.
     fn pass_on(&self, state: &SyncState) {
         let next = place(state.group + 1);
         if !state.leading && state.waiting[next] > 0 {
@@ -211,14 +212,14 @@ impl CommitLog {
             }
         }
         lead.unwinding = false;
-        // Another may lead as soon as it is told.
+        // From here on another thread may lead.
         drop(leader);
         drop(lead);
     }
 
-    /// Closes the group, after it has waited a little for those whom the last sync served: one that
-    /// begins at once takes only half of them along. Measured with 4 to 64 threads: a third to a
-    /// half more puts. A lone writer never waits.
+    /// Closes the group, after a short wait for the writers that the last sync served: a sync that
+    /// begins at once takes only half of them along. Measured with 4 to 64 threads: the wait makes a
+    /// third to a half more puts. A lone writer never waits.
     fn form_group(&self, sync_time: Duration) {
         let patience = (sync_time / 2).min(PATIENCE_MAX);
         let started = Instant::now();
@@ -233,12 +234,12 @@ impl CommitLog {
                 return;
             }
             drop(state);
-            // They are awake and need the core, not time.
+            // The writers are awake and need the core.
             thread::yield_now();
         }
     }
 
-    /// Writes what is gathered, and syncs; up to where.
+    /// Writes what is gathered, and syncs; returns the LSN up to which all is durable.
     fn sync_appended(&self, leader: &mut Leader) -> Result<Lsn, Error> {
         let started = Instant::now();
         let target = if self.writing == Writing::Gathered {
@@ -246,7 +247,7 @@ impl CommitLog {
             std::mem::swap(&mut ring.gathered, &mut leader.spare);
             let target = self.head.load(Ordering::Relaxed);
             drop(ring);
-            // The leader before has raised it: all that is not in this group.
+            // Whatever is not in this group the leader before has made durable.
             leader.spare.tell_durable(self.seed, self.durable_hint());
             target
         } else {
@@ -255,7 +256,7 @@ impl CommitLog {
             self.write_from(head);
             head
         };
-        // After the target was taken: whoever appended below it has listed its files before.
+        // After the target was taken: a thread that appended below it has listed its files before.
         if let Some(files) = &self.synced_first {
             files.sync()?;
         }
@@ -276,7 +277,7 @@ impl CommitLog {
             && leader.whole_file_synced
         {
             let bytes = &gathered.bytes;
-            // A tail that has moved since leaves only more room.
+            // If the tail has moved since, there is only more room.
             let tail = self.tail().0;
             if leader
                 .blocks
@@ -292,14 +293,15 @@ impl CommitLog {
             writes.push((&gathered.bytes[start..end], lsn % self.capacity));
             end = start;
         }
-        // In the order of LSNs: a checkpoint may have freed the first's place for the last.
+        // In the order of LSNs: a checkpoint may have freed the first piece's place, and the last piece
+        // may lie there.
         for (bytes, offset) in writes.into_iter().rev() {
             self.file.write_at(bytes, offset)?;
         }
         self.file.sync_data()
     }
 
-    /// Gives the lead up: what a sync covered is durable unless anything failed meanwhile.
+    /// Gives the lead up. What the sync covered becomes durable, unless the log failed meanwhile.
     fn hand_over(&self, synced: Option<Lsn>) {
         let mut state = self.syncing.state.lock();
         if let Some(target) = synced
@@ -317,8 +319,8 @@ impl CommitLog {
         }
         let has_ended = state.error.is_some();
         drop(state);
-        // Each is a system call. A group that comes in between may have left a call to lead with one
-        // of these members, who does not: then this wakes who is to lead.
+        // Each wake-up is a system call. A leader in between may have woken one of these members to
+        // lead, which then does not lead: in that case this wakes another thread to lead.
         if members > 0 {
             self.syncing.groups[group].notify_all();
         }
@@ -334,7 +336,7 @@ impl CommitLog {
         self.wake_all(state);
     }
 
-    /// Wakes all who wait, to look whether that was for them.
+    /// Wakes all waiting threads; each looks whether its record is durable.
     fn wake_all(&self, state: wake_all::MutexGuard<'_, SyncState>) {
         let waiting = state.waiting;
         drop(state);
@@ -349,8 +351,8 @@ impl CommitLog {
         }
     }
 
-    /// The database failed: all waiters return `cause` unless what they wait for is durable
-    /// already, and nothing becomes durable any more. The first cause stays.
+    /// Notes that the database failed. All waiters return `cause`, unless what they wait for is durable
+    /// already; nothing more becomes durable. Only the first cause counts.
     pub(crate) fn fail(&self, cause: impl Into<Arc<Error>>) {
         let mut state = self.syncing.state.lock();
         if state.error.is_none() {
@@ -359,10 +361,10 @@ impl CommitLog {
         self.wake_all(state);
     }
 
-    /// Ends the log: makes durable what it can, and returns when nobody writes to the file any
-    /// more, nor ever will. There are no appends from now on.
+    /// Ends the log: makes durable what it can, and returns when no thread writes to the file or will
+    /// write to it. There are no appends from now on.
     pub(crate) fn close(&self) {
-        // Who waits hears of a failure.
+        // Waiting threads are told of a failure.
         let _ = self.flush();
         let source = io::Error::other("the database was closed");
         self.fail(Error::io(self.file.path(), "use the commit log", source));

@@ -7,19 +7,19 @@
 //! ```
 //! Pages ahead of the head are touched, so that no appender takes a page fault under the ring latch.
 //!
-//! The kernel writes a file back when it has been dirty for half a minute, all of it at once: reads
-//! wait behind a whole ring. So shortly before such a **visit** the pieces that the head has left are
-//! written back one by one, and the visit finds little. When it comes can be seen: it protects
-//! the pages, so a **probe**, a page that was touched and is touched again, faults. Only then are
-//! bytes written that the kernel would not have written: what is appended in those seconds.
+//! The kernel writes a file back when it has been dirty for half a minute, all of it at once: reads wait
+//! behind a whole ring. So shortly before such a **visit** the pieces that the head has left are written
+//! back one by one, and the visit finds little. A visit can be noticed: it protects the pages, so a
+//! **probe**, a page that was touched before, faults when it is touched again. The only additional bytes
+//! written are those appended in these seconds.
 //!
 //! A byte that is copied or touched may make the kernel write a huge page. So while the log is slow
 //! its records are written by system calls ([`CommitLog::write_from`]), as they are after a sync, and
-//! there is no probe before as much was appended as makes one worth it.
+//! no page is probed before enough was appended for a probe to be worth it.
 //!
-//! Invariants: no byte is changed, none without a block is touched, and nobody waits for this thread. All of it is a hint; where the kernel
-//! goes by other times its visits are missed, and after [`MISSED_MAX`] misses nothing is written
-//! back here any more.
+//! Invariants: no byte is changed, only bytes with a block are touched, and no thread waits for this
+//! one. Nothing depends on it for being correct. Where the kernel's visits come at other times they are
+//! missed, and after [`MISSED_MAX`] misses nothing more is written back here.
 //!
 //! Thread safety: a [`Tending`] belongs to one thread. Not here: making anything durable.
 
@@ -32,23 +32,23 @@ use std::time::{Duration, Instant};
 const AHEAD_BYTES: u64 = 4 << 20;
 /// What is written back by one call.
 const PIECE_BYTES: u64 = HUGE_PAGE_BYTES;
-/// Less than this is written back fast enough at once.
+/// The kernel writes less than this back fast enough at once.
 const BURST_BYTES: u64 = 8 * PIECE_BYTES;
-/// A log that grows by fewer bytes a second is slow.
+/// A log that grows by fewer bytes a second than this is slow.
 const SLOW_RATE: u64 = 320 << 10;
 
 /// The age at which the kernel writes back what is dirty, as Linux has it by default.
 const EXPIRE: Duration = Duration::from_secs(30);
-/// How long before it the first piece is written: enough for a ring of 256 MiB.
+/// How long before a visit the first piece is written: enough for a ring of 256 MiB.
 const LEAD: Duration = Duration::from_millis(1_600);
-/// By how much a visit is later at most: the kernel looks every five seconds.
+/// How late a visit may be: the kernel looks every five seconds.
 const LATE_MAX: Duration = Duration::from_secs(7);
-/// Visits in a row that did not come.
+/// After this many visits in a row that did not come, none is expected any more.
 const MISSED_MAX: u32 = 2;
 
 /// Between two looks at the log.
 const TICK: Duration = Duration::from_millis(50);
-/// The same while pieces are written.
+/// Between two looks at the log while pieces are written.
 const TICK_WRITING: Duration = Duration::from_millis(12);
 
 /// What the thread that looks after the ring remembers.
@@ -61,9 +61,9 @@ pub(crate) struct Tending {
     head: u64,
     /// Since when the file has been dirty, and where the head was then.
     dirty: (Instant, u64),
-    /// The probes were touched since, and none but the kernel has protected them.
+    /// Whether the probes were touched since then, and only the kernel can have protected them.
     armed: bool,
-    /// Visits that did not come, without one between that did.
+    /// Visits in a row that did not come.
     missed: u32,
     /// LSN up to which pieces were written back before the coming visit.
     written: u64,
@@ -78,7 +78,7 @@ impl Tending {
 }
 
 impl CommitLog {
-    /// A log that nobody has appended to yet is slow, so nothing of the mapping is touched for it.
+    /// Marks a log without any appends yet as slow, so that no page of the mapping is touched for it.
     pub(crate) fn begin_slowly(&self) {
         if self.is_mapped() {
             let tending = self.tending(Instant::now());
@@ -87,21 +87,21 @@ impl CommitLog {
         }
     }
 
-    /// Where the last one who looked after the ring left off.
+    /// The state in which the last thread that looked after the ring left it.
     pub(crate) fn take_tending(&self, now: Instant) -> Tending {
         let kept = *self.tended.lock();
         let mut tending = kept.unwrap_or_else(|| self.tending(now));
-        // What was appended since came a moment ago: that is why somebody looks again.
+        // What was appended since came a moment ago: it is the reason for looking again.
         tending.looked = now.checked_sub(TICK).unwrap_or(now);
         tending
     }
 
-    /// For who looks after it next.
+    /// Keeps the state for the next thread that looks after the ring.
     pub(crate) fn keep_tending(&self, tending: &Tending) {
         *self.tended.lock() = Some(*tending);
     }
 
-    /// Whether anything was appended since somebody stopped looking after a mapped ring.
+    /// Whether anything was appended to a mapped ring since the last thread stopped looking after it.
     pub(crate) fn is_untended(&self) -> bool {
         let head = self.head.load(Ordering::Relaxed);
         self.is_mapped()
@@ -111,15 +111,16 @@ impl CommitLog {
                 .is_none_or(|tending| tending.head != head)
     }
 
-    /// Whether it has to be looked after though nothing is appended: what was, waits for the kernel's
-    /// visit.
+    /// Whether the ring has to be looked after though nothing is appended: what was appended still waits
+    /// for the kernel's visit.
     pub(crate) fn needs_tending(&self, tending: &Tending) -> bool {
         let head = self.head.load(Ordering::Relaxed);
         let expects = self.room() >= BURST_BYTES && tending.missed < MISSED_MAX;
         head != tending.head || (expects && head - tending.dirty.1 >= BURST_BYTES)
     }
 
-    /// For [`CommitLog::tend`]. A file that was created a moment ago is dirty since.
+    /// A fresh state for [`CommitLog::tend`]. A file that was created a moment ago counts as dirty since
+    /// then.
     pub(crate) fn tending(&self, now: Instant) -> Tending {
         let head = self.head().0;
         Tending {
@@ -133,7 +134,7 @@ impl CommitLog {
         }
     }
 
-    /// Does what is to be done at `now`, and says after what time to come again.
+    /// Does what is to be done at `now`, and returns the time after which to come again.
     pub(crate) fn tend(&self, tending: &mut Tending, now: Instant) -> Duration {
         let Some(mapping) = self.mapping.as_deref() else {
             return TICK;
@@ -153,7 +154,7 @@ impl CommitLog {
             // A sync may have protected the probes.
             tending.armed = false;
         }
-        // Nor is there any of a ring that is small yet.
+        // No visit is expected of a ring that is still small, either.
         if self.room() < BURST_BYTES || tending.missed >= MISSED_MAX {
             return TICK;
         }
@@ -171,7 +172,7 @@ impl CommitLog {
             tending.missed += u32::from(tending.armed);
             tending.restart(now);
         } else if age + LEAD >= EXPIRE {
-            // Not where the log grows faster than it is written: the pieces would be dirty again.
+            // Not where the log grows faster than pieces are written: they would be dirty again.
             if appended <= PIECE_BYTES {
                 self.write_back(tending);
             }
@@ -195,7 +196,7 @@ impl CommitLog {
         let mut end = tending.head + AHEAD_BYTES.min(self.capacity);
         let room = self.room();
         if room < self.capacity {
-            // Beyond it there is nothing to be touched; what comes after that was, a lap ago.
+            // There are no blocks beyond it; the pages after the wrap were touched a lap ago.
             let lap = tending.head - tending.head % self.capacity;
             end = end.min(lap + room);
         }
@@ -268,7 +269,7 @@ mod tests {
             }
         }
 
-        /// Appends `rate` bytes a second for so long; what was written back, in bytes.
+        /// Appends `rate` bytes a second for this time; returns the bytes that were written back.
         fn run(&mut self, time: Duration, rate: u64) -> u64 {
             let before = self.file.0.lock().written_back.len();
             let end = self.now + time;

@@ -13,11 +13,10 @@
 //!
 //! Invariants (docs/concurrency.md): head is the end of the complete prefix, because it moves
 //! under the ring latch and after the copy; a panic in the middle leaves it where it was, and the
-//! next append overwrites the rest. Head never passes tail + capacity (I10): admission lets in at
-//! most 7/8 of what of the ring is usable, no record is longer than 1/8 of that, and the live part holds
-//! one filler at most ([`room`] has the proof).
-//! Appending cannot fail but where the append itself writes (I12). After an error no write or sync begins, and
-//! nothing becomes durable that was not (I16).
+//! next append overwrites the rest. Head never passes tail + capacity (I10): admission lets in at most
+//! 7/8 of the ring's usable bytes, no record is longer than 1/8 of them, and the live part holds one
+//! filler at most ([`room`] has the proof). Appending can fail only where the append itself writes
+//! (I12). After an error no write or sync begins, and nothing more becomes durable (I16).
 //!
 //! Thread safety: any number of appenders and waiters; [`flush`] says who syncs, [`mapped_pages`] what one
 //! more thread does for a mapped ring, [`room`] who grows it. Locks: the leader's mutex (held over the sync), the ring latch
@@ -49,7 +48,8 @@ pub(crate) const CAPACITY_UNIT: u64 = 4096;
 /// The smallest ring.
 pub(crate) const CAPACITY_MIN: u64 = 64 << 10;
 
-/// The longest record that a ring takes that is whole, header included. What is longer goes to a value extent.
+/// The longest record, header included, that a ring takes whose room is its whole capacity. A longer one
+/// goes to a value extent.
 pub(crate) fn record_bytes_max(capacity: u64) -> u64 {
     room::record_bytes_max_of(capacity)
 }
@@ -65,7 +65,7 @@ pub(crate) enum LogPlant {
     EarlyHead,
     /// What a sync covered is looked up after it.
     LateTarget,
-    /// A leader that is done does not look for those it leaves behind.
+    /// A leader that is done wakes no thread of the next group.
     NoHandOver,
     /// No fault: each leader dies before its sync, as by a panic.
     LeaderDies,

@@ -5,7 +5,7 @@
 //! 4   u32 length     low 28 bits: bytes of the payload; high 4 bits: kind
 //! 8   u64 LSN        where the record starts
 //! 16  u32 epoch      its low half
-//! 20  u32 durable    everything was durable up to so many units of 8 bytes below the LSN
+//! 20  u32 durable    everything was durable up to this many units of 8 bytes below the LSN
 //! 24  u64 version
 //! 32  u32 tail       tail of the ring when the record was written: units of 8 bytes below the LSN
 //! 36  u32 payload    crc32c of the payload, from the epoch's seed
@@ -14,9 +14,9 @@
 //!
 //! Kinds: 1 is a record, 2 a filler, whose payload is whatever lies there and is not covered, 3 a
 //! record whose header was written when its payload was complete. The payload's checksum is apart, so
-//! that the appender can compute it before it takes the ring latch, and so that bytes which pretend to
-//! be a header are seen through without reading what they call their payload. LSN and seed keep
-//! records of other laps and other lives of the database from passing.
+//! that the appender can compute it before it takes the ring latch, and so that bytes which look like a
+//! header are found out without reading what would be their payload. LSN and seed keep records of other
+//! laps and other lives of the database from passing.
 //!
 //! *Durable* is what makes damage provable after a power loss: bytes below it were on the disk once,
 //! so if they do not verify they have changed since. A distance that does not fit is all ones, and
@@ -64,7 +64,7 @@ pub(crate) struct LogRecord<'a> {
 pub(super) enum HeaderKind {
     Record,
     Filler,
-    /// A record, and a process that died did not die between payload and header.
+    /// A record whose payload was complete when the header was written, even if the process died then.
     Sealed,
 }
 
@@ -88,14 +88,15 @@ pub(super) fn payload_checksum(seed: u64, parts: &[&[u8]]) -> u32 {
     codec::checksum(seed, parts)
 }
 
-/// How far `below` lies below `lsn`; rounded up, which is right of what is only a limit from below.
+/// How far `below` lies below `lsn`, rounded up: the position that it gives is then at most `below`,
+/// which is as true.
 #[inline]
 fn distance(lsn: Lsn, below: Lsn) -> u32 {
     let units = lsn.0.saturating_sub(below.0).div_ceil(ALIGN);
     u32::try_from(units).unwrap_or(u32::MAX)
 }
 
-/// The position that [`distance`] was given, or nothing.
+/// The position that [`distance`] was given; `Lsn(0)` if the distance says nothing.
 fn position(lsn: Lsn, distance: u32) -> Lsn {
     match distance {
         u32::MAX => Lsn(0),
@@ -129,8 +130,8 @@ impl Header {
         bytes
     }
 
-    /// Reads a header that may be anything. Nothing of it is to be believed before
-    /// [`verifies`] says so, and its length may reach beyond the lap even then.
+    /// Reads a header from any bytes. It is to be trusted only after [`verifies`] has said so; even then
+    /// its length may reach beyond the lap.
     pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
         let mut rest = &bytes[4..];
         let length = codec::get_u32(&mut rest)?;

@@ -24,8 +24,8 @@ pub(crate) struct Segment {
 const READ_BYTES: u64 = 256 << 10;
 
 /// Hands out the records from `from` (the LSN in the manifest) in order while they verify, and
-/// returns the first invalid position. `segments` are in order; one that ends before it was closed
-/// makes all later ones dead: what they hold was written on top of what is missing.
+/// returns the first invalid position. `segments` are in order. If one ends before the place where it
+/// was closed, all later ones are dead: their records were written on top of what is missing.
 ///
 /// Errors are those of reading the file and of `each`. Whatever the bytes, this neither panics nor
 /// allocates more than the ring's capacity.
@@ -86,9 +86,9 @@ fn recover_segment(
 
 /// What lies at a place of the ring.
 pub(super) enum FoundInRing<'a> {
-    /// Nothing that was written for this place.
+    /// No bytes that were written for this place.
     Nothing,
-    /// A header that verifies, and a payload that does not.
+    /// A header that verifies, with a payload that does not.
     Stump(Header),
     /// A record or filler that verifies; a filler's payload is left out.
     Whole(Header, &'a [u8]),
@@ -124,7 +124,8 @@ impl<'a> RingReader<'a> {
         }
     }
 
-    /// The header at `at`, verified or not; `None` if the bytes are none, or the lap has no room.
+    /// The header at `at`, not verified; `None` if the bytes are no header, or the lap has no room for
+    /// one.
     pub(super) fn header(&mut self, at: Lsn) -> Result<Option<Header>> {
         if self.rest_of_lap(at) < HEADER_BYTES as u64 {
             return Ok(None);
@@ -176,8 +177,8 @@ impl<'a> RingReader<'a> {
         )
     }
 
-    /// The first header from `at` on, and below `end`, that verifies in its place. Takes time by the
-    /// bytes looked at, whatever they pretend to be: a payload is not read.
+    /// The first header from `at` on, and below `end`, that verifies in its place. Takes time in
+    /// proportion to the bytes looked at, whatever they are: no payload is read.
     pub(super) fn find_header(
         &mut self,
         at: u64,
@@ -199,7 +200,7 @@ impl<'a> RingReader<'a> {
             let places = bytes.windows(HEADER_BYTES).step_by(ALIGN as usize);
             for (index, header) in places.enumerate() {
                 let lsn = at + index as u64 * ALIGN;
-                // Nearly always this word is another.
+                // Nearly always this word differs.
                 if header[8..16] == lsn.to_le_bytes()
                     && let Some(header) = header
                         .first_chunk()
@@ -208,7 +209,7 @@ impl<'a> RingReader<'a> {
                     return Ok(Some(header));
                 }
             }
-            // The last places of the stretch again, with what follows them.
+            // Looks at the last places of the stretch again, together with what follows them.
             at = at.saturating_add(match len == rest {
                 true => rest,
                 false => len - HEADER + ALIGN,

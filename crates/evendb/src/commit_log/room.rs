@@ -14,19 +14,19 @@
 //!
 //! Invariants:
 //! * A byte is copied, touched or written only below `room`, whose blocks were reserved, written once
-//!   with zeros and synced before ([`CommitLog::grow`]): where the disk is full, a mapped page without a
-//!   block would be a signal.
-//! * `room` moves under the ring latch, upwards, and only while tail and head are in one lap. So all
-//!   that was said of the capacity holds of what is usable: admission lets in at most 7/8 of it, no
-//!   record is longer than 1/8, and when the head starts a lap anew it stays below the tail. Proof: a
-//!   record of `n` bytes does not fit behind the live part of `l` bytes that ends at place `p`; so
-//!   `p + n > usable`, while `l + n <= 7/8 usable`; the tail's place `p - l > usable - n - l` leaves
-//!   room for `n`. From then on the filler's place bounds the live part, and it is above 7/8.
-//! * Growing syncs by a handle of its own: a failure of the device is told once to each, and the one
-//!   that syncs records must hear of those that are theirs.
+//!   with zeros and synced before ([`CommitLog::grow`]): on a full disk, touching a mapped page without
+//!   a block would end the process by a signal.
+//! * `room` moves under the ring latch, upwards, and only while tail and head are in one lap. So the
+//!   rules for the capacity hold for the usable bytes: admission lets in at most 7/8 of them, no record
+//!   is longer than 1/8, and when the head starts a lap anew it stays below the tail. Proof: a record of
+//!   `n` bytes does not fit behind the live part of `l` bytes that ends at place `p`; so `p + n >
+//!   usable`, while `l + n <= 7/8 usable`; the tail's place `p - l > usable - n - l` leaves room for
+//!   `n`. From then on the filler's place bounds the live part, and it is above 7/8.
+//! * Growing syncs by a file handle of its own. The system reports a failure of the device once to each
+//!   handle, and the handle that syncs records must get those of the records.
 //!
-//! Thread safety: any; one thread grows at a time. Who needs room on a full disk waits for a checkpoint,
-//! as in a ring of that size. Not here: when to grow (`Engine::grow_commit_log`).
+//! Thread safety: any; one thread grows at a time. On a full disk a put that needs room waits for a
+//! checkpoint, as in a ring that cannot grow. Not here: when to grow (`log_room.rs`).
 
 use super::append::{CommitLog, HUGE_PAGE_BYTES};
 use super::record::HEADER_BYTES;
@@ -56,7 +56,7 @@ pub(crate) fn first_room(capacity: u64) -> u64 {
         .min(capacity)
 }
 
-/// What of `room` records may take.
+/// The bytes of `room` that records may take.
 pub(crate) fn usable(room: u64, capacity: u64) -> u64 {
     match room < capacity {
         true => room - HEADER_BYTES as u64,
@@ -64,13 +64,13 @@ pub(crate) fn usable(room: u64, capacity: u64) -> u64 {
     }
 }
 
-/// The longest record that a ring takes of which so much is usable, header included.
+/// The longest record, header included, that a ring with this many usable bytes takes.
 pub(super) fn record_bytes_max_of(usable: u64) -> u64 {
     (usable / 8).min(super::record::PAYLOAD_BYTES_MAX)
 }
 
-/// The next size above `room`: twice as much, and from a huge page on one more of them, since the
-/// system may keep what one call writes in one page.
+/// The next size above `room`: twice the size, and from a huge page on one huge page more, since the
+/// system may keep in one page what one call writes.
 fn next_room(room: u64, capacity: u64) -> u64 {
     let next = match room < HUGE_PAGE_BYTES {
         true => (2 * room).min(HUGE_PAGE_BYTES),
@@ -88,7 +88,7 @@ pub(crate) struct LivePart {
     pub(crate) filler: Option<Lsn>,
 }
 
-/// The room of a ring that an earlier life wrote, of whose file so many bytes have blocks.
+/// The room of a ring that an earlier life wrote and of whose file this many bytes have blocks.
 pub(crate) fn room_found(live: LivePart, allocated: u64, capacity: u64) -> u64 {
     let whole = |place: u64| {
         (place + HEADER_BYTES as u64)
@@ -99,7 +99,8 @@ pub(crate) fn room_found(live: LivePart, allocated: u64, capacity: u64) -> u64 {
         return capacity;
     }
     if live.tail.0 / capacity != live.end.0 / capacity {
-        // More would let the head pass the tail, whatever blocks there are: until the next checkpoint.
+        // With more room the head could pass the tail, even where there are blocks. This ends with the
+        // next checkpoint.
         return match live.filler {
             Some(filler) if filler.0 / capacity == live.tail.0 / capacity => {
                 whole(filler.0 % capacity)
@@ -151,21 +152,21 @@ fn add_blocks(
 }
 
 impl CommitLog {
-    /// Has the ring begin with so much room, to grow by `grower`, another handle of its file. The caller
-    /// has the blocks reserved by [`back`](Self::back) before it appends.
+    /// Makes the ring begin with this room, and grow by `grower`, another handle of its file. Before it
+    /// appends, the caller has [`back`](Self::back) reserve the blocks.
     pub(crate) fn with_room(self, room: u64, grower: Arc<dyn File>) -> CommitLog {
         assert!(
             room.is_multiple_of(CAPACITY_UNIT) && room <= self.capacity,
             "room of {room} bytes"
         );
-        // Nobody else has it yet.
+        // No other thread has the log yet.
         self.room.store(room, Ordering::Relaxed);
         self.backed.store(false, Ordering::Relaxed);
         *self.grower.lock() = Some(grower);
         self
     }
 
-    /// The live part that was found has a filler there, which counts as reserved by nobody.
+    /// Notes that the live part that was found has a filler there, whose bytes no put has reserved.
     pub(crate) fn with_filler(self, filler: Option<(Lsn, Lsn)>) -> CommitLog {
         if let Some((start, end)) = filler {
             let mut ring = self.ring.lock();
@@ -176,7 +177,7 @@ impl CommitLog {
 
     /// Bytes of the ring that have blocks.
     pub(crate) fn room(&self) -> u64 {
-        // Relaxed: who appends reads it under the ring latch, others take it as a hint.
+        // Relaxed: an appender reads it under the ring latch; others take it as a hint.
         self.room.load(Ordering::Relaxed)
     }
 
@@ -190,19 +191,19 @@ impl CommitLog {
         record_bytes_max_of(self.usable())
     }
 
-    /// Whether there is more of it to be had.
+    /// Whether the ring may grow further.
     pub(crate) fn is_growing(&self) -> bool {
         self.room() < self.capacity
     }
 
     /// Whether the blocks of its room are known to be there.
     pub(crate) fn is_backed(&self) -> bool {
-        // Acquire: what was reserved before is there for who appends.
+        // Acquire: an appender finds the blocks that were reserved before.
         self.backed.load(Ordering::Acquire)
     }
 
-    /// Makes sure of the blocks of its room: an earlier life's may have been lost with the power, or a
-    /// copy left out what was zero. The error is a full disk, or a failure of the device.
+    /// Makes sure that its room has blocks: a power loss may have taken those of an earlier life, or a
+    /// copy may have left out zeros. The error is a full disk, or a failure of the device.
     pub(crate) fn back(&self) -> Result<(), Error> {
         let grower = self.grower.lock();
         if let Some(file) = &*grower
@@ -215,15 +216,15 @@ impl CommitLog {
         Ok(())
     }
 
-    /// Grows it by a step, if it may grow at this moment: whether it did. Where the disk has no room
-    /// the error is of that kind, and nothing has changed; any other failure latches the log.
+    /// Grows the ring by a step, if it may grow at this moment. Whether it grew. Where the disk has no
+    /// room the error is of that kind, and nothing has changed; any other failure latches the log.
     pub(crate) fn grow(&self) -> Result<bool, Error> {
         let grower = self.grower.lock();
         let Some(file) = &*grower else {
             return Ok(false);
         };
         let room = self.room();
-        // After an error nothing is written, nor after the end: the next owner has the file.
+        // Nothing is written after an error, or after the end, when the file belongs to its next owner.
         if !self.is_growing() || !self.is_backed() || self.check_error().is_err() {
             return Ok(false);
         }
@@ -235,7 +236,7 @@ impl CommitLog {
         if let Err(error) = add_blocks(&**file, room, next, &write) {
             let error = Error::io(file.path(), "make the commit log larger", error);
             if error.kind() == ErrorKind::NoSpace {
-                // Part of it may have been had.
+                // Some of the blocks may have been reserved.
                 let _ = file.punch_hole(room, next - room);
                 return Err(error);
             }
@@ -249,8 +250,8 @@ impl CommitLog {
         Ok(may_grow)
     }
 
-    /// Has the next record begin a new lap, so that a checkpoint leaves the ring empty at its start.
-    /// Nobody appends any more but who calls. Whether it could.
+    /// Makes the next record begin a new lap, so that a checkpoint leaves the ring empty at its start.
+    /// Only the caller appends any more. Whether there was room for the filler.
     pub(crate) fn begin_lap(&self) -> bool {
         if self.capacity > GROWING_CAPACITY_MAX || self.check_error().is_err() {
             return false;
@@ -261,7 +262,7 @@ impl CommitLog {
         if rest == self.capacity {
             return true;
         }
-        // As an append that goes there: it must not come to the tail.
+        // The rule for an append that goes there: it must stay below the tail.
         if !self.is_in_one_lap() || !self.is_backed() {
             return false;
         }
@@ -276,7 +277,7 @@ impl CommitLog {
     }
 
     /// Gives back all blocks but those of a new ring's room, of a ring that is empty at the start of a lap
-    /// and has ended. What the file system does not take back is there for the next life.
+    /// and has ended. Blocks that the file system does not take back serve the next life.
     pub(crate) fn give_back(&self) {
         let grower = self.grower.lock();
         let (head, first) = (self.head().0, first_room(self.capacity));
@@ -295,7 +296,7 @@ impl CommitLog {
         self.head().0 / self.capacity == self.tail().0 / self.capacity
     }
 
-    /// Returns when nobody is growing the file any more. The log has ended, so nobody begins to.
+    /// Returns when no thread is growing the file. The log has ended, so none begins to.
     pub(super) fn wait_for_growth(&self) {
         drop(self.grower.lock());
     }
@@ -360,9 +361,9 @@ mod tests {
         (log, ends)
     }
 
-    /// Whoever keeps to what admission lets in finds every record of the live part, however the ring
-    /// grows in between, and whichever way it is opened again. The simulated file fails the test where
-    /// a byte without a block is mapped and written.
+    /// As long as no more is appended than admission lets in, every record of the live part is found,
+    /// however the ring grows in between and in whichever way it is opened again. The simulated file
+    /// fails the test where a byte without a block is mapped and written.
     #[test]
     fn a_ring_that_grows_keeps_what_is_live() {
         let mut sizes = std::collections::BTreeSet::new();

@@ -14,8 +14,8 @@
 //! A record whose value extent does not verify is such a hole, too, and then the record itself is what was
 //! written after it.
 //!
-//! Else a power loss may have taken unsynced bytes from the middle, which is a clean end. Where nothing
-//! follows, a damaged record and one that a crash cut short look alike.
+//! Without such a proof a power loss may have taken unsynced bytes from the middle, which is a clean
+//! end. If nothing follows, a damaged record and one that a crash cut short look alike.
 
 use super::record::{ALIGN, Header, HeaderKind, LogRecord};
 use super::recover::{FoundInRing, RingReader, Segment};
@@ -37,8 +37,8 @@ pub(crate) enum Surveyed<'a> {
     /// Bytes that do not verify, with the end of a closed life or headers that do behind them.
     /// `sealed`: a header there verifies that was written after its payload.
     Hole { lsn: Lsn, end: Lsn, sealed: bool },
-    /// Where the last life's records end. `torn`: what lies there up to this end looks like a record
-    /// of this very place that does not verify.
+    /// Where the last life's records end. `torn`: the bytes up to this end look like a record of
+    /// this very place that does not verify.
     End {
         lsn: Lsn,
         torn: Option<Lsn>,
@@ -66,8 +66,8 @@ impl Proof {
         self.durable > lsn || (self.same_boot && (written_behind || sealed))
     }
 
-    /// The same of a value extent that does not verify, named by the record at `lsn`, which does.
-    /// `is_synced`: it was before that record was written.
+    /// Whether a value extent that does not verify is damage; the record at `lsn`, which verifies, names
+    /// it. `is_synced`: the extent was synced before that record was written.
     pub(crate) fn is_damaged_extent(&self, lsn: Lsn, is_synced: bool) -> bool {
         // The record was written when its extent was complete.
         is_synced || self.is_damage(lsn, true)
@@ -152,7 +152,7 @@ struct Surveyor<'a> {
 enum Behind {
     /// A record.
     Whole(Lsn),
-    /// Headers without their payloads, the last of which says that it ends here.
+    /// Headers without their payloads; the last of them ends here.
     Stumps(Lsn),
     Nothing,
 }

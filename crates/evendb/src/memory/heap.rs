@@ -5,24 +5,25 @@
         reason = "one call of the C library that Rust's does not offer"
     )
 )]
-//! What the general allocator keeps though nobody uses it.
+//! Gives back what the general allocator keeps though no object uses it.
 //!
 //! Block indexes, filters, handles and buffers come and go in sizes from dozens of bytes to megabytes,
 //! so the heap gets holes. The GNU C library gives whole pages inside of them back only when asked.
-//! That is asked here when the process is resident for more than the budget allows for, the more
-//! rarely the less it helps: an application's own memory counts in the resident size too.
+//! It is asked here when the process has more resident bytes than the budget accounts for. The less that
+//! helps, the more rarely it is asked, because an application's own memory counts in the resident size
+//! too.
 //!
 //! Thread safety: one thread, the reaper. An allocation of another thread may wait for a trim of its
 //! arena, which takes some 10 ns per free chunk.
 
 use std::time::{Duration, Instant};
 
-/// Resident bytes above the budget from which on it is worth a try.
+/// From this many resident bytes above the budget on, a trim is worth a try.
 const EXCESS_BYTES: u64 = 8 << 20;
 const INTERVAL_MIN: Duration = Duration::from_millis(250);
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
 
-/// When the heap was last trimmed, and how long not again.
+/// When the heap was last trimmed, and how long it is not trimmed again.
 pub(crate) struct HeapTrim {
     last: Instant,
     interval: Duration,
@@ -36,8 +37,8 @@ impl HeapTrim {
         }
     }
 
-    /// Trims the heap, if it is time and there is something to gain: the process has more than a memory
-    /// budget of so many bytes accounts for.
+    /// Trims the heap, if it is time and there is something to gain: the process has more resident bytes
+    /// than a memory budget of `budget` accounts for.
     pub(crate) fn tend(&mut self, memory_budget: u64) {
         if self.last.elapsed() < self.interval {
             return;
@@ -73,7 +74,7 @@ fn trim() {
     malloc_trim(0);
 }
 
-/// Other allocators are not asked.
+/// Other allocators are left alone.
 #[cfg(not(all(target_os = "linux", target_env = "gnu", not(miri))))]
 fn resident_bytes() -> Option<u64> {
     None
@@ -90,7 +91,7 @@ mod tests {
     fn a_trim_gives_holes_back() {
         let blocks: Vec<Vec<u8>> = (0..100_000).map(|n| vec![n as u8; 1000]).collect();
         let full = resident_bytes().unwrap();
-        // One in 16 stays, so that no end of the heap is free.
+        // One in 16 stays, so that the heap's end is in use.
         let kept: Vec<_> = blocks.into_iter().step_by(16).collect();
         trim();
         let trimmed = resident_bytes().unwrap();

@@ -6,29 +6,29 @@
 //!           fixed at opening          as counted now        up to a share          the rest
 //! ```
 //!
-//! **Charging.** Whatever is large or comes in numbers is charged when it is allocated and released
-//! when it is freed, that is in the `Drop` of the object itself, after every pin and every user's
-//! handle is gone. So memory that waits for its grace period, and pages that a user's value keeps,
-//! stay charged; nobody has to estimate them. Sizes are the allocator's: a word in front, rounded up
-//! to 16 bytes ([`allocated_bytes`]).
+//! **Charging.** What is large or comes in numbers is charged when it is allocated, and released when it
+//! is freed: in the `Drop` of the object itself, after every pin and every user's handle is gone. So
+//! memory that waits for its grace period stays charged, as do pages that a user's value keeps; none of
+//! it has to be estimated. Sizes are the allocator's: a word in front, rounded up to 16 bytes
+//! ([`allocated_bytes`]).
 //!
 //! **Slots.** A ledger is a number: the gauges are in a static array, so that a page finds its gauge
 //! by two bytes in its header, however long it outlives its database. An engine takes a slot whose
-//! gauges are zero. Slot 0 belongs to nobody in particular: structures made outside of an engine, and
-//! engines that find no other slot.
+//! gauges are zero. Slot 0 is shared: by structures made outside of an engine, and by engines that find
+//! no other slot.
 //!
 //! **Caps.** [`Engine::cache_bytes`] is what munks and rows may take together now: the budget without
 //! everything else that is charged and without the reserve. Tables and log searches are evicted above
-//! their share ([`MemoryLimits`](crate::memory_shares::MemoryLimits)). The reserve is for what nobody counts: stacks, small allocations, and
-//! memory that the allocator holds but has not given out.
+//! their share ([`MemoryLimits`](crate::memory_shares::MemoryLimits)). The reserve is for what is not
+//! counted: stacks, small allocations, and memory that the allocator holds but has not given out.
 //!
-//! Thread safety: gauges are atomics that order nothing. Not here: which munks, rows, tables and
+//! Thread safety: gauges are atomics that order no other data. Not here: which munks, rows, tables and
 //! searches go.
 
 pub(crate) mod heap;
 pub(crate) mod slab;
 
-// Not the seam's: gauges order nothing, so they are no steps of a schedule.
+// Not the seam's atomics: gauges order no other data, so the models need not step through them.
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What memory is charged for.
@@ -48,8 +48,8 @@ pub(crate) enum Use {
 }
 
 const USES: usize = 5;
-/// Databases that are open at once and have gauges of their own. Those that nobody takes are no memory
-/// but address space.
+/// How many databases that are open at once have gauges of their own. Gauges that are not taken cost
+/// address space only.
 const SLOTS: usize = 4096;
 
 #[repr(align(64))]
@@ -75,7 +75,7 @@ pub(crate) const fn allocated_bytes(request_bytes: usize) -> usize {
 pub(crate) struct Ledger(u16);
 
 impl Ledger {
-    /// The gauges of slot 0, which belong to nobody in particular.
+    /// The gauges of slot 0, which are shared.
     pub(crate) const SHARED: Ledger = Ledger(0);
 
     /// The number that [`Ledger::of_number`] takes.
@@ -120,7 +120,7 @@ impl LedgerOwner {
         for number in 1..SLOTS as u16 {
             let ledger = Ledger(number);
             let slot = &LEDGERS[usize::from(number)];
-            // What the last owner's users still hold would be charged to this one.
+            // Otherwise this database would be charged what users of the slot's last owner still hold.
             if slot.taken.load(Ordering::Relaxed)
                 || !ledger.is_empty()
                 || slot.taken.swap(true, Ordering::AcqRel)
@@ -183,7 +183,7 @@ impl Charge {
 }
 
 impl Clone for Charge {
-    /// For a copy of what is charged: as many bytes again.
+    /// A charge for a copy of what is charged: the same number of bytes again.
     fn clone(&self) -> Charge {
         Charge::new(self.ledger, self.of, self.bytes)
     }
@@ -202,7 +202,7 @@ pub(crate) const CHUNK_BYTES: usize = 1400;
 /// entries in the registry and in the funks.
 pub(crate) const TABLE_BYTES: usize = 480;
 
-/// Set while searches are above their share: new ones are made small.
+/// Set while log searches are above their share: then new ones are made small.
 static SEARCHES_SHORT: [AtomicBool; SLOTS] = [const { AtomicBool::new(false) }; SLOTS];
 
 impl Ledger {

@@ -13,8 +13,9 @@
 //! a slab without objects is given back, and [`trim`] gives back the pages inside of holes. So what is
 //! resident is known exactly: [`resident_bytes`].
 //!
-//! Classes: multiples of 16 up to 128 bytes, then eight to a doubling, up to 32 KiB; what is larger
-//! goes to the general allocator, which maps it alone, or nearly. Memory never used is not resident.
+//! Classes: multiples of 16 up to 128 bytes, then eight to a doubling, up to 32 KiB; a larger object
+//! goes to the general allocator, which maps it alone, or nearly so. Memory that was never used is not
+//! resident.
 //!
 //! Thread safety: a lock per class, held for the change of a few words, and one for empty slabs; the
 //! former may be held when the latter is taken. Leaves: nothing else is locked under them. One pool for
@@ -35,7 +36,7 @@ pub(crate) fn size_of_object(bytes: usize) -> usize {
     }
 }
 
-/// The class of objects of `bytes`, if they belong into slabs.
+/// The class of objects of `bytes`; `None` for those too large for slabs.
 #[inline]
 fn class_of(bytes: usize) -> Option<usize> {
     if bytes <= 128 {
@@ -83,7 +84,7 @@ pub(crate) fn allocate(bytes: usize) -> NonNull<u8> {
 /// Gives memory back.
 ///
 /// # Safety
-/// `object` came from [`allocate`] of as many bytes, and nobody uses it any more.
+/// `object` came from [`allocate`] with the same number of bytes, and is no longer used.
 pub(crate) unsafe fn free(object: NonNull<u8>, bytes: usize) {
     match class_of(bytes) {
         #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
@@ -102,8 +103,8 @@ pub(crate) fn slack_bytes() -> u64 {
     0
 }
 
-/// Gives back empty slabs, and pages inside of holes, until no more than `slack_max` bytes are
-/// resident for nothing, or there is nothing more to give.
+/// Gives back empty slabs, and pages inside of holes, until at most `slack_max` bytes are resident
+/// without an object, or there is nothing more to give.
 pub(crate) fn trim(slack_max: u64) {
     #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
     slabs::trim(slack_max);
@@ -142,9 +143,9 @@ mod slabs {
         /// Objects below this have been used; behind them nothing is resident.
         touched: u32,
         listed: bool,
-        /// Every hole's whole pages are given back.
+        /// Whether the whole pages of every hole have been given back.
         trimmed: bool,
-        /// Bytes that are resident although nobody has touched them since it was empty.
+        /// Bytes that are resident although no object has touched them since the slab was empty.
         warm_bytes: u32,
     }
 
@@ -169,7 +170,7 @@ mod slabs {
         warm: Vec<*mut Slab>,
         cold: Vec<*mut Slab>,
     }
-    // SAFETY: an empty slab belongs to whoever has this lock.
+    // SAFETY: an empty slab belongs to the thread that has this lock.
     unsafe impl Send for Empty {}
 
     #[expect(clippy::declare_interior_mutable_const, reason = "to fill an array")]
@@ -248,7 +249,8 @@ mod slabs {
     /// As [`super::free`].
     pub(super) unsafe fn free(object: NonNull<u8>, class: usize) {
         if fork::is_child() {
-            // A value of the parent's; the lock may be held by a thread that is not here.
+            // In a forked child the value is the parent's, and a thread that exists only there may hold
+            // the lock.
             return;
         }
         let slab = slab_of(object);
@@ -311,7 +313,7 @@ mod slabs {
         }
     }
 
-    /// An empty slab for this class; none if the system gives no memory.
+    /// An empty slab for this class; `None` if the system gives no memory.
     fn take_empty(class: usize) -> Option<*mut Slab> {
         let mut empty = EMPTY.lock();
         let slab = match empty.warm.pop().or_else(|| empty.cold.pop()) {
@@ -334,8 +336,8 @@ mod slabs {
 
     impl Empty {
         fn add_region(&mut self) -> Option<()> {
-            // Twice as much address space as is needed holds an aligned region; none of it is
-            // resident before it is used, and address space is not given back.
+            // Mapping twice the bytes makes sure of an aligned region inside. Only what is used becomes
+            // resident; the address space is not given back.
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
             let access = ProtFlags::READ | ProtFlags::WRITE;
             // SAFETY: a new mapping, nobody else's.
@@ -419,8 +421,8 @@ mod slabs {
         }
     }
 
-    /// Gives back the whole pages inside of the holes of some of a class's slabs; whether it found
-    /// any to look at. Only some, because puts and reads may wait for the lock meanwhile.
+    /// Gives back the whole pages inside of the holes of some of a class's slabs; whether there was a
+    /// slab to look at. Only of some, because puts and reads may wait for the lock meanwhile.
     fn trim_class(class: usize) -> bool {
         let bytes = class_bytes(class);
         let list = BY_CLASS[class].lock();

@@ -3,9 +3,11 @@
 //!
 //! ```text
 //!   rounds every 50 ms     calls come, or something is owed; and QUIET_ROUNDS more
-//!   rest until somebody stirs, or until the first of these a time-based checkpoint, if anything is
-//! dirty the database counts as idle, and has something to give back (rebalance/idle.rs) a look at
-//! tables that a reader still held else for ever
+//!   rest                   until a thread stirs this one, or until the first of these
+//!        a time-based checkpoint, if anything is dirty
+//!        the database counts as idle, and has something to give back (rebalance/idle.rs)
+//!        a look at tables that a reader still held
+//!      else for ever
 //! ```
 //! **What stirs.** A put that makes a chunk dirty, a job that is queued, an edit that is queued or made
 //! durable: these must be seen ([`Work::stir`]). Every other put, get, refill of a scan and end of a
@@ -138,7 +140,7 @@ impl Upkeep {
         // A put that noted it during the last checkpoint may have got room since.
         let is_full = engine.work.half_full.swap(false, Ordering::Relaxed)
             && engine.core.admission.half_full();
-        // Requests from before the last checkpoint moved the version are served by that one.
+        // A request that came before the last checkpoint moved the version is served by that checkpoint.
         let is_wanted =
             wanted.checkpoint || is_full || wanted.awaited > *engine.flow.completed.lock();
         let deletes = engine.core.metrics.deletes.get();

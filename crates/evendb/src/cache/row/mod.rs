@@ -7,8 +7,8 @@
 //!   main FIFO   [rows]  --read since the last turn--> once more round
 //! ```
 //!
-//! **Room** is changed while all goes on ([`RowCache::set_capacity`]). Memory is rows and ghosts;
-//! what was set last is kept after every insertion and every replacement.
+//! **Room** may change at any time ([`RowCache::set_capacity`]). Rows and ghosts together stay within
+//! what was set last, after every insertion and every replacement.
 //!
 //! Eviction is S3-FIFO (`s3_fifo.rs`), written after its description; the paper's queue of three hash
 //! tables (`three_tables.rs`) can be chosen instead ([`RowPolicy::ThreeTables`]). A test compares the hit rates of the two, 0.72 to
@@ -42,17 +42,17 @@ mod three_tables;
 const SHARDS: usize = 16;
 /// Memory of a row beside its record: slot, place, queue entries.
 const ROW_OVERHEAD_BYTES: usize = 72;
-/// A row above this share of its shard is not cached.
+/// A row larger than this share of its shard is not cached.
 const ROW_SHARE_MAX: usize = 8;
-/// Share of the room for rows that were not read again yet.
+/// Share of the room for rows that have not been read again.
 const SMALL_SHARE: usize = 10;
-/// Reads of a row that are remembered.
+/// The most reads of a row that are counted.
 const READS_MAX: u8 = 3;
-/// Rows of the main queue that one eviction looks at before it takes the next one, read or not:
-/// bounds the time that a lock is held.
+/// Rows of the main queue that one eviction looks at before it takes the next one even if that was read.
+/// This bounds the time that a lock is held.
 const EVICT_STEPS_MAX: usize = 64;
-/// Rows, about, that go at once under one lock when the cache is made smaller: gets that find the
-/// lock taken are misses.
+/// About how many rows go while a lock is held once, when the cache is made smaller. Few, because gets
+/// that find the lock taken are misses.
 const SHRINK_ROWS: usize = 32;
 
 /// What a cache holds.
@@ -71,7 +71,7 @@ pub(crate) struct RowCache {
     shards: Box<[Lane]>,
 }
 
-/// One shard with its lock; a line of its own, lest neighbours share one.
+/// One shard with its lock, in cache lines of its own.
 #[repr(align(128))]
 struct Lane {
     shard: Mutex<Shard>,
@@ -158,9 +158,9 @@ impl RowCache {
         }
     }
 
-    /// Changes the room. A smaller one is reached when this returns, a few rows at a time: the
-    /// locks are given up on the way, and what is asked of an insertion meanwhile is no more than
-    /// its own room.
+    /// Changes the room. If it becomes smaller, rows go a few at a time until it fits, before this
+    /// returns. The locks are given up in between; an insertion that comes meanwhile evicts only for its
+    /// own row.
     pub(crate) fn set_capacity(&self, bytes_max: usize) {
         let wanted = bytes_max / self.shards.len();
         for lane in &self.shards {
@@ -185,7 +185,7 @@ impl RowCache {
         self.sum(|shard| shard.memory() as u64) as usize
     }
 
-    /// What the split is decided by.
+    /// The figures from which the split is decided.
     pub(crate) fn counts(&self) -> RowCounts {
         let mut counts = RowCounts::default();
         for lane in &self.shards {
@@ -225,7 +225,7 @@ impl RowCache {
             .sum()
     }
 
-    /// The shard of a key and its place there: keyspaces have the same keys at different places.
+    /// The shard of a key and its place there. Equal keys of two keyspaces have different places.
     fn lane(&self, keyspace: u32, hash: u64) -> (&Lane, u64) {
         let place = hash ^ u64::from(keyspace).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // The map takes its bits from both ends; the shard takes its own from between.

@@ -50,8 +50,8 @@ pub(super) struct RowSlot {
     pub(super) row: Option<Row>,
 }
 
-/// In one allocation, in the slabs where munks' pages and deltas' records lie too: what rows leave,
-/// munks can take, and the other way round.
+/// A row in one allocation, in the slabs in which munks' pages and deltas' records lie too: so munks can
+/// take memory that rows have left, and rows memory that munks have left.
 pub(super) struct Row(pub(super) RecordRef);
 
 impl Row {

@@ -37,7 +37,7 @@ impl ThreeTables {
     /// Starts a new first table, and drops the last, while the first is above its third.
     pub(super) fn evict(&mut self, rows: &mut Rows, bytes_max: usize) {
         loop {
-            // A table of removed rows only must not grow without end either.
+            // A table that holds only removed rows must stay bounded too.
             let is_long = self.tables[usize::from(self.head)].len() > rows.queue_len_max();
             if self.head_bytes <= bytes_max / 3 && rows.bytes <= bytes_max && !is_long {
                 return;
