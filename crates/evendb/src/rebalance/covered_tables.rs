@@ -9,11 +9,11 @@
 //!      one edit drops the tables; the tombstones go with the next rebalance
 //! ```
 //! Why this is correct: each record in a noted table has a version below s. If it was its key's newest
-//! at s, the key has a tombstone now; else something newer hid it then, and hides it now or has a
-//! tombstone itself. What is put meanwhile has a version above s and is in no noted table. Readers
-//! to come are above the tombstones. A cursor that is opened anew on the way, which a full disk asks
-//! for, is of a later s, and all of this holds for it too. A crash before the edit leaves tables and tombstones; the marks
-//! are in memory only, and without them the picker rewrites the chunk for its tombstones.
+//! at s, the key has a tombstone now. If not, a newer record hid it then, and hides it now or has a
+//! tombstone itself. What is put meanwhile has a version above s and is in no noted table. Readers to
+//! come are above the tombstones. On a full disk the cursor may be opened anew on the way: it then has a
+//! later s, and all of this holds for it too. A crash before the edit leaves tables and tombstones; the
+//! marks are in memory only, and without them the picker rewrites the chunk for its tombstones.
 //!
 //! Thread safety: a chunk's mark is a leaf lock; acting on it needs the chunk's token.
 

@@ -7,14 +7,15 @@
 //!    f fresh: newer)                  cut here          and here
 //! ```
 //!
-//! The part between the two cuts becomes a chunk of its own. What comes next lies above all that it
-//! has, so runs join its base (decision 0004), and it is never rewritten. In one chunk with the
-//! records around it the stream would be rewritten with them at every rebalance and split.
+//! The part between the two cuts becomes a chunk of its own. What arrives later lies above all that this
+//! chunk has, so runs join its base (decision 0004), and its base is never rewritten. If the stream
+//! stayed in one chunk with the records around it, it would be rewritten with them at every rebalance
+//! and split.
 //!
-//! Thread safety: pure. Not here: overwritten records, which look like new ones to it; who asks knows
-//! that the chunk has outgrown its limit.
+//! Thread safety: pure. Not here: telling overwritten records from new ones. The caller knows that the
+//! chunk has outgrown its limit.
 
-/// A streak counts from this part of what is fresh, and of all, on.
+/// A streak counts if it has at least this share of the fresh bytes, and of all bytes.
 const FRESH_PART_MIN: u64 = 4;
 const LIVE_PART_MIN: u64 = 32;
 
@@ -30,17 +31,17 @@ pub(crate) struct Growth {
     ended: Vec<Streak>,
 }
 
-/// Fresh records with none of the base between them.
+/// Fresh records without a record of the base between them.
 struct Streak {
     first_key: Vec<u8>,
     bytes: u64,
-    /// The key behind it, if there is one.
+    /// The key after the streak, if there is one.
     end: Option<Vec<u8>>,
-    /// Records of the base come before it.
+    /// Whether records of the base come before it.
     inside: bool,
 }
 
-/// A part of the chunk that is to become one of its own.
+/// A key range of the chunk that is to become a chunk of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Stream {
     /// Its first key.
@@ -57,7 +58,7 @@ impl Growth {
         }
     }
 
-    /// The next record: the newest version of its key, of a checkpoint.
+    /// Takes the next record: the newest version of its key, and the checkpoint that it belongs to.
     pub(crate) fn add(&mut self, key: &[u8], bytes: u64, checkpoint: u64) {
         self.live_bytes += bytes;
         self.records += 1;
@@ -80,7 +81,7 @@ impl Growth {
         }
     }
 
-    /// An older version of the key before, which a reader may need.
+    /// Takes an older version of the last key, which a reader may need.
     pub(crate) fn add_older(&mut self, bytes: u64) {
         self.live_bytes += bytes;
     }
@@ -96,7 +97,7 @@ impl Growth {
         let counts = |streak: &Streak| {
             streak.bytes * FRESH_PART_MIN >= self.fresh_bytes
                 && streak.bytes * LIVE_PART_MIN >= self.live_bytes
-                // All of the chunk is no part of it.
+                // A streak that is the whole chunk is left: there is nothing to cut.
                 && (streak.inside || streak.end.is_some())
         };
         let ended = self.ended.into_iter().filter(counts);

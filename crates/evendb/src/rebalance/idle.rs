@@ -7,21 +7,21 @@
 //!   container's reserve  several steps                one step
 //!   garbage           up to the space budget          a third of it, chunk by chunk
 //! ```
-//! The budget lets garbage lie because rewriting it later costs less; where no puts come there is no
-//! later. What it costs is bounded (flash wears, batteries run down):
-//! * A plan is made once per idle time, so no chunk is rewritten twice; one that has less garbage than
-//!   the target allows it is not in it at all ([`crate::picker::pick_idle`]).
-//! * Every byte of rewriting has been earned by a byte that came to a log, or that a deletion hid. An
-//!   account begins empty with each opening and holds at most the live bytes: over time, idle work
-//!   adds at most one to the write amplification.
+//! The space budget lets garbage lie because rewriting it later costs less; in an idle database it never
+//! gets cheaper. The cost of rewriting is bounded (flash wears, batteries run down):
+//! * A plan is made once per idle time, so no chunk is rewritten twice. A chunk that has less garbage
+//!   than the target allows is not in the plan ([`crate::picker::pick_idle`]).
+//! * Every byte of rewriting has been earned by a byte that came to a log, or that a deletion hid. The
+//!   account of earned bytes begins empty with each opening and holds at most the live bytes. Over time
+//!   idle work adds at most one to the write amplification.
 //! * One chunk at a time, at [`PACE_BYTES`] a second, and only while nothing is owed. A put that comes
-//!   finds at most one chunk under way, which makes way as all reorganisation does.
+//!   finds at most one chunk being rewritten, and that job rests and yields as all reorganisation does.
 //!
-//! Nothing happens while the disk is full (garbage goes there anyway), while a snapshot is registered
-//! (what it sees would be kept), or where the limits of logs are fixed.
+//! Nothing is done while the disk is full (then garbage is rewritten anyway), while a snapshot is
+//! registered (the versions it sees would have to be kept), or where the limits of logs are fixed.
 //!
-//! Thread safety: the state's mutex is a leaf. Whether it is idle is an atomic that anybody may read;
-//! acting on it a moment too late does no harm.
+//! Thread safety: the state's mutex is a leaf. Whether the database is idle is an atomic that any thread
+//! may read; to act on it a moment too late does no harm.
 
 use super::space::expected_live_bytes;
 use crate::catalog::Catalog;
@@ -38,13 +38,14 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How long nothing must have been put, nor have been owed.
+/// The time without puts and without work owed after which a database counts as idle.
 const IDLE_AFTER: Duration = Duration::from_secs(3);
-/// The part of the garbage that the space budget allows to which an idle database comes down.
+/// An idle database comes down to this share of the garbage that the space budget allows.
 const GARBAGE_PART: f64 = 1.0 / 3.0;
 /// Bytes a second that are rewritten.
 const PACE_BYTES: u64 = 32 << 20;
-/// So much arrived in logs, of a database of `live_bytes`; deletions hid so much more.
+/// Earns bytes to rewrite: for those that arrived in logs, and those that deletions hid, of a database
+/// of `live_bytes`.
 pub(crate) fn earn_for_idle(
     core: &Core,
     idle: &Idle,
@@ -60,8 +61,8 @@ pub(crate) fn earn_for_idle(
     state.account_bytes = earned.min(live_bytes);
 }
 
-/// Upkeep's look: notices that the database is idle, or that it is no more, and has the next chunk
-/// rewritten if it is time to.
+/// A look by upkeep: notices that the database has become idle, or is idle no more, and queues the
+/// rewrite of the next chunk if it is time.
 pub(crate) fn idle_round(engine: &Engine) {
     let owed = engine.work.is_busy() || engine.disk.ballast.is_owed();
     {
@@ -83,7 +84,8 @@ pub(crate) fn idle_round(engine: &Engine) {
             {
                 return;
             }
-            // What is in memory keeps room in the container: a checkpoint first, if it is much.
+            // Room in the container is kept for deltas in memory: if they are many, a checkpoint comes
+            // first.
             if engine.core.admission.delta_to_write()
                 > disk_room::room_step(&engine.core, &engine.disk, &engine.space)
                 && !engine.flow.dirty.lock().is_empty()
@@ -104,8 +106,8 @@ pub(crate) fn idle_round(engine: &Engine) {
     }
 }
 
-/// When the next look finds more to do, if nothing happens until then: none if it will not. Once the
-/// last snapshot goes, its end stirs.
+/// When a look will find more to do although nothing happens until then; `None` if it will not. The end
+/// of the last snapshot stirs upkeep by itself.
 pub(crate) fn idle_due(core: &Core, idle: &Idle) -> Option<Instant> {
     let state = idle.state.lock();
     if !idle.is_idle(&core.metrics) {
@@ -117,13 +119,14 @@ pub(crate) fn idle_due(core: &Core, idle: &Idle) -> Option<Instant> {
     (more && !blocked).then(|| state.next.unwrap_or_else(Instant::now))
 }
 
-/// From now on it is idle, unless more than `writes` have come.
+/// Makes the database count as idle until more writes than `writes` have come.
 fn begin_idle(idle: &Idle, state: &mut IdleState, writes: u64) {
     (state.planned, state.next) = (false, None);
     idle.at_writes.store(writes, Ordering::Relaxed);
 }
 
-/// The next chunk of the plan, which is made now if there is none, and paid from the account.
+/// Takes the next chunk of the plan, and pays for it from the account. Makes the plan first if there is
+/// none.
 fn next_idle_chunk(
     core: &Core,
     catalog: &Catalog,
@@ -173,7 +176,7 @@ fn plan_shrinking(
     picked.iter().rev().map(named).collect()
 }
 
-/// What a rewrite of the chunk would leave, and take away.
+/// The bytes that a rewrite of the chunk would leave, and those it would remove.
 fn shrinking(core: &Core, space: &Space, chunk: &Chunk) -> Shrinking {
     let stats = jobs::own_figures(core, space, chunk, &chunk.view.load_full());
     let live_bytes = expected_live_bytes(&stats);
@@ -187,8 +190,8 @@ fn shrinking(core: &Core, space: &Space, chunk: &Chunk) -> Shrinking {
     }
 }
 
-/// Rewrites a chunk of the plan, if the database is idle still. Whether it did. Without room, or
-/// where another job has the chunk, it stays as it is.
+/// Rewrites a chunk of the plan, if the database is still idle. Whether it was rewritten. On a full
+/// disk, or where another job has the chunk, the chunk stays as it is.
 pub(crate) fn shrink(engine: &Engine, chunk: &Arc<Chunk>) -> Result<bool> {
     let (Some(keyspace), Some(_token)) = (engine.catalog.keyspace_of(chunk), chunk.try_token())
     else {
@@ -212,7 +215,8 @@ pub(crate) fn shrink(engine: &Engine, chunk: &Arc<Chunk>) -> Result<bool> {
     Ok(true)
 }
 
-/// What an idle database does, at once and in this thread. Returns the chunks rewritten.
+/// Does at once and in this thread what an idle database does over time. Returns the number of chunks
+/// rewritten.
 pub(crate) fn shrink_all(engine: &Engine) -> Result<u64> {
     {
         let mut state = engine.idle.state.lock();

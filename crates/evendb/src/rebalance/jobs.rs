@@ -26,7 +26,7 @@ const QUEUED_EDITS_MAX: usize = 64;
 /// A log of no more than this part of the base is rewritten with it only when there is another reason.
 const LOG_PART_SMALL: u64 = 32;
 
-/// A chunk to whose base nothing was added for so many checkpoints does not grow any more.
+/// A chunk whose base got nothing for this many checkpoints counts as no longer growing.
 const GROWS_CHECKPOINTS: u64 = 16;
 
 /// Makes queued edits durable. A full disk is no error: they stay queued.
@@ -44,13 +44,13 @@ pub(crate) fn flush_manifest(core: &Core, disk: &Disk, work: &Work) -> Result<()
         Err(error) if error.kind() == ErrorKind::NoSpace => {}
         Err(error) => return Err(core.health.latch(error)),
     }
-    // What the edits dropped may go.
+    // The files that the edits dropped may be removed.
     work.stir();
     Ok(())
 }
 
-/// Looks at a chunk until it needs nothing more. Whether anything was done. Errors of kind
-/// `NoSpace` are for later; others have marked the chunk or latched the database.
+/// Looks at a chunk until it needs nothing more. Whether anything was done. After an error of kind
+/// `NoSpace` it is tried again later; any other error has marked the chunk or latched the database.
 pub(crate) fn maintain(engine: &Engine, chunk: &Arc<Chunk>) -> Result<bool> {
     let Some(keyspace) = engine.catalog.keyspace_of(chunk) else {
         return Ok(false);
@@ -65,7 +65,7 @@ pub(crate) fn maintain(engine: &Engine, chunk: &Arc<Chunk>) -> Result<bool> {
             break;
         }
         if chunk.damaged.load(Ordering::Relaxed) {
-            // Nothing that reads its tables; but deltas kept for its munk must not stay.
+            // Nothing is done that reads its tables; but the deltas kept for its munk are let go.
             worked |= munks::absorb(&engine.core, chunk);
             break;
         }
@@ -94,7 +94,8 @@ pub(crate) fn maintain(engine: &Engine, chunk: &Arc<Chunk>) -> Result<bool> {
                 munks::absorb(&engine.core, chunk);
                 let new_chunks = split(&engine.jobs(), &keyspace, chunk)?;
                 if let [whole] = &new_chunks[..] {
-                    // Old versions of one key may be most of it: not again before it grows.
+                    // Old versions of one key may be most of its bytes: it is not tried again before the
+                    // chunk grows.
                     let bytes = live_bytes(chunk, &whole.view.load_full());
                     whole.whole_at_bytes.store(bytes, Ordering::Relaxed);
                 }
@@ -137,13 +138,14 @@ fn split(
     chunk: &Arc<Chunk>,
 ) -> Result<Vec<Arc<Chunk>>> {
     let view = chunk.view.load_full();
-    // Data that arrived in order lies in disjoint tables: cut between them, write nothing.
+    // Data that arrived in order lies in disjoint tables: the cuts go between them, and nothing is
+    // written.
     if let Some(lows) = cuts_between_tables(context.core, chunk, &view) {
         return split_sharing(context, keyspace, chunk, lows);
     }
     // The first phase of the paper's split: a munk is cut in RAM, the tables are shared until
     // the halves' next rebalance, which comes before they split again.
-    // Unless it grows in one place: it is cut around that then.
+    // Not if the chunk grows in one place: then it is cut around that place.
     if let Some(munk) = &view.munk
         && rewrite::growth(context.core, chunk, &view)?
             .streams()
@@ -216,7 +218,7 @@ fn split_sharing(
     Ok(new_chunks)
 }
 
-/// Merges the chunk with its right neighbour if nobody else is at work on that.
+/// Merges the chunk with its right neighbour, if no other job has that neighbour.
 fn merge_with_next(
     context: &JobContext<'_>,
     keyspace: &KeyspaceState,
@@ -293,8 +295,8 @@ fn figures(
     (stats, picker_limits(core, space))
 }
 
-/// Whether data arrives in order at the chunk's end: in one chunk with a neighbour it would be
-/// rewritten with that one's.
+/// Whether data arrives in order at the chunk's end. If it were merged with its neighbour, that data
+/// would be rewritten with the neighbour's.
 fn grows(core: &Core, chunk: &Chunk) -> bool {
     let joined_at = chunk.joined_at.load(Ordering::Relaxed);
     joined_at > 0 && joined_at + GROWS_CHECKPOINTS >= checkpoint_of(core.clock.now())
@@ -316,7 +318,7 @@ pub(crate) fn own_figures(core: &Core, space: &Space, chunk: &Chunk, view: &View
             || (!small_log && funk.runs.iter().any(|run| shared(&run.table))),
         appended_in_order: funk.base.len() > 1 && small_log,
         records: records(view),
-        // A snapshot keeps tombstones alive: rewriting would not get rid of them.
+        // A snapshot keeps tombstones: while there is one, a rewrite cannot remove them.
         tombstones: match core.clock.snapshot_count() {
             0 => funk.tables().map(|table| table.part.meta.deletes).sum(),
             _ => 0,
@@ -349,8 +351,8 @@ pub(crate) fn picker_limits(core: &Core, space: &Space) -> PickerLimits {
     }
 }
 
-/// Whether a rewrite of the chunk surely takes less of the disk than it gives back. What it frees in
-/// the container does not count: that room is the container's.
+/// Whether a rewrite of the chunk surely takes less room on the disk than it gives back. Room that it
+/// frees within the container does not count: the container keeps it.
 pub(crate) fn will_shrink(view: &View) -> bool {
     let files = view
         .funk
@@ -365,7 +367,7 @@ pub(crate) fn output_bytes(view: &View) -> u64 {
     match &view.munk {
         Some(munk) => munk.data_bytes() as u64,
         None => {
-            // Each tombstone takes a record with it, as a rule.
+            // A tombstone is taken to remove one record with itself.
             let entries: u64 = metas().map(|meta| meta.entries).sum();
             let deletes: u64 = metas().map(|meta| meta.deletes).sum();
             let bytes: u64 = metas().map(|meta| meta.data_bytes).sum();
@@ -374,8 +376,8 @@ pub(crate) fn output_bytes(view: &View) -> u64 {
     }
 }
 
-/// Whether the log is next to nothing beside the base: records that came late into data that arrives
-/// in order.
+/// Whether the log is tiny beside the base: a few records that came late into data that arrives in
+/// order.
 fn log_is_small(view: &View) -> bool {
     view.funk.log_bytes() * LOG_PART_SMALL <= view.funk.base_bytes()
 }
@@ -394,8 +396,8 @@ fn base_data_bytes(chunk: &Chunk, view: &View) -> u64 {
     view.funk.base.iter().map(own).sum()
 }
 
-/// Keys and values that a rewrite would leave. Whether the log's records are new keys or old ones
-/// only a munk knows; without one they are taken for old.
+/// Bytes of keys and values that a rewrite would leave. Only a munk knows whether the log's records are
+/// new keys or overwrite old ones; without a munk they are taken for old.
 fn live_bytes(chunk: &Chunk, view: &View) -> u64 {
     match &view.munk {
         Some(munk) => munk.data_bytes() as u64,

@@ -26,14 +26,14 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, MutexGuard};
 use crate::version::clock::checkpoint_of;
 
-/// A chunk that takes the place of others, or new tables for the same one.
+/// A chunk that replaces others, or the same chunk with new tables.
 pub(crate) struct NewChunk {
     pub(crate) low: Vec<u8>,
     /// Tables of the new base, not yet named by the manifest.
     pub(crate) base: Vec<Part>,
 }
 
-/// What a layout change does to the munks of the chunks concerned.
+/// What happens to the munks of the chunks that a layout change replaces.
 pub(crate) enum Munks {
     /// Cut or join them.
     Keep,
@@ -149,8 +149,8 @@ pub(crate) fn replace_tables(
     Ok(())
 }
 
-/// The chunk's funk without the tables that `gone` names, of which no reader needs a record any
-/// more. Whether there were any. The caller holds the token.
+/// Drops the tables that `gone` chooses from the chunk's funk; no reader needs any of their records.
+/// Whether there were any. The caller holds the token.
 pub(crate) fn drop_tables(
     core: &Core,
     disk: &Disk,
@@ -203,7 +203,8 @@ pub(crate) fn replace_chunks(
         }
     }
     let views: Vec<Arc<View>> = old.iter().map(|chunk| chunk.view.load_full()).collect();
-    // A munk of one chunk alone cannot serve the whole.
+    // The new chunks have munks only if every old chunk has one: one munk cannot serve two merged
+    // chunks.
     let munks = match views.iter().all(|view| view.munk.is_some()) {
         true => munks,
         false => Munks::Drop,
@@ -297,7 +298,7 @@ pub(crate) fn enqueue_edit(
     disk.manifest().enqueue(changes, new_files, Some(release));
 }
 
-/// New base, and the runs that were written while it was made.
+/// A funk of a new base, and of the runs that were written while the base was made.
 fn rewritten_funk(
     disk: &Disk,
     range: &KeyRange,
@@ -367,7 +368,7 @@ fn overlaps(range: &KeyRange, table: &TableHandle) -> bool {
             .is_none_or(|high| *meta.min_key < **high)
 }
 
-/// The old chunks' frozen deltas, each limited to where it belongs in the new chunk.
+/// The old chunks' frozen deltas, each limited to the keys that are the new chunk's.
 fn limited_deltas(
     old: &[Arc<Chunk>],
     views: &[Arc<View>],
@@ -391,7 +392,8 @@ fn limited_deltas(
             });
         }
     }
-    // Newest first; deltas of different chunks have disjoint limits, so only their own order counts.
+    // Newest first. Deltas of different chunks have disjoint limits, so only the order within each chunk
+    // counts.
     frozen.sort_by_key(|frozen: &Frozen| std::cmp::Reverse(frozen.delta.checkpoint()));
     frozen
 }
@@ -406,7 +408,7 @@ fn intersection(a: &KeyRange, b: &KeyRange) -> Option<KeyRange> {
     (!empty).then_some(KeyRange { low, high })
 }
 
-/// The part of the old chunks' munks that the new chunk keeps.
+/// The new chunk's munk, cut or joined from those of the old chunks.
 fn joined_munk(views: &[Arc<View>], range: &KeyRange, munks: &Munks) -> Option<Arc<Munk>> {
     if matches!(munks, Munks::Drop) {
         return None;

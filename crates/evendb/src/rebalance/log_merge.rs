@@ -4,16 +4,16 @@
 //! runs, oldest first   | 40 | 16 | 1 1 1 1 1 1 1 1 |  -->  | 40 | 24 |
 //! ```
 //!
-//! Where there is far more data than memory, a checkpoint finds a record or two for each of thousands
-//! of chunks. Every run costs a handle and a part in the manifest's state, and every scan of its chunk
-//! reads it; rewriting the whole chunk for a few records would cost a hundred times their bytes. So
-//! runs are merged among themselves: the newest ones, and older ones while they are no larger than
-//! what is merged anyway, so that a record is rewritten a few times until the log is at its limit.
+//! Where there is far more data than memory, a checkpoint finds a record or two for each of thousands of
+//! chunks. Every run costs a handle and an entry in the manifest's state, and every scan of its chunk
+//! reads it. To rewrite the whole chunk for a few records would cost a hundred times their bytes. So
+//! runs are merged among themselves: the newest ones, and older ones while they are no larger than what
+//! is merged anyway, so that a record is rewritten a few times until the log is at its limit.
 //!
-//! A merged run takes the greatest ordinal of its parts: everything newer stays newer. It holds no less
-//! than they did: tombstones stay (I15), and versions that a reader may need (I14). Several chunks are
-//! done with one sync of the container; then each takes a layout change of its own, before which
-//! nothing names the new runs.
+//! A merged run takes the greatest ordinal of the runs it replaces, so everything newer stays newer. It
+//! holds all that they held which a reader may need: tombstones (I15), and versions (I14). Several
+//! chunks are done with one sync of the container; then each takes a layout change of its own, before
+//! which nothing names the new runs.
 
 use super::layout::chunk_record;
 use crate::catalog::{Catalog, KeyspaceState};
@@ -42,7 +42,7 @@ struct Merged<'c> {
     /// Ordinals of the runs that it replaces: first and last.
     first: u32,
     last: u32,
-    /// None if nothing of the runs lies in the chunk.
+    /// `None` if no record of the runs lies in the chunk.
     part: Option<Part>,
     /// Hash and block of each key.
     keys: Vec<(u64, usize)>,
@@ -54,7 +54,7 @@ struct Merged<'c> {
 fn first_to_merge(sizes: &[u64], runs_min: usize, bytes_max: u64) -> Option<usize> {
     let (mut first, mut sum) = (sizes.len(), 0);
     while let Some(&size) = first.checked_sub(1).and_then(|at| sizes.get(at)) {
-        // The newest are taken whatever their order.
+        // The newest `runs_min` runs are taken whatever their sizes.
         let few = sizes.len() - first < runs_min;
         if (!few && size > sum) || sum + size > bytes_max {
             break;
@@ -65,13 +65,13 @@ fn first_to_merge(sizes: &[u64], runs_min: usize, bytes_max: u64) -> Option<usiz
     (sizes.len() - first >= runs_min).then_some(first)
 }
 
-/// Who reads the chunk's log.
+/// What reads the chunk's log: mostly scans, gets, or hardly anything.
 fn readers_of(chunk: &Chunk, view: &View) -> LogReaders {
     if view.munk.is_some() {
         return LogReaders::None;
     }
     let heat = &chunk.heat;
-    // What the policy has seen, and what it has not yet.
+    // Accesses that the policy has counted, and those since its last round.
     let count = |sum, new: &AtomicU32| Heat::load(sum) + new.load(Ordering::Relaxed) as f32;
     let gets = count(&heat.get_heat, &heat.gets);
     let scans = count(&heat.scan_heat, &heat.scans);
@@ -96,7 +96,7 @@ fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
     first_to_merge(&sizes, many / 2, core.options.chunk_bytes_max() / 2)
 }
 
-/// Notes a chunk whose runs should be merged; whether so many are noted that it is time.
+/// Notes a chunk whose runs should be merged. Whether enough chunks are noted to merge now.
 pub(crate) fn note_log_merge(
     core: &Core,
     disk: &Disk,
@@ -104,7 +104,7 @@ pub(crate) fn note_log_merge(
     chunk: &Arc<Chunk>,
     view: &View,
 ) {
-    // On a full disk it would only take room for a while that deletes count on.
+    // On a full disk a merge would, for a while, take room that deletes count on.
     if !disk.ballast.is_owed() && log_merge_of(core, chunk, view).is_some() {
         flow.log_merges.lock().push(Arc::downgrade(chunk));
     }
@@ -134,7 +134,8 @@ pub(crate) fn merge_logs(core: &Core, disk: &Disk, flow: &Flow, catalog: &Catalo
         if merged.is_empty() {
             continue;
         }
-        // After a failed sync nobody knows what of the file is there: stop writing for good.
+        // After a failed sync it is not known which bytes of the file are on the disk: writing stops for
+        // good.
         disk.container
             .sync()
             .map_err(|error| core.health.latch(error.into()))?;
@@ -213,7 +214,7 @@ fn write_run_of(
     let offset = disk.container.allocate(meta.len)?;
     if let Err(error) = disk.container.write(behind, &bytes, offset) {
         disk.container.free(offset, meta.len);
-        // Nothing names it yet: a full disk is no more than that, as for a checkpoint's runs.
+        // Nothing names the new run yet, so a full disk does not latch, as with a checkpoint's runs.
         return Err(match error.kind() {
             evendb_storage::ErrorKind::NoSpace => error.into(),
             _ => core.health.latch(error.into()),
@@ -235,7 +236,7 @@ fn write_run_of(
     Ok((Some(part), keys))
 }
 
-/// The merged run takes the place of its parts.
+/// Publishes the merged run in the place of the runs that it replaces.
 fn publish_merged_run(core: &Core, disk: &Disk, flow: &Flow, merged: Merged<'_>) -> Result<()> {
     let chunk = merged.chunk;
     let guards = match layout::latch_without_run(
@@ -265,7 +266,7 @@ fn publish_merged_run(core: &Core, disk: &Disk, flow: &Flow, merged: Merged<'_>)
     let dropped = old.runs.iter().filter(|run| is_merged(run));
     let dropped = dropped.map(|run| run.table.clone()).collect();
     let funk = Funk::new(old.base.clone(), runs, old.run_end);
-    // No run is pending, so nobody else adds to the index now.
+    // No run is pending, so no other thread adds to the index now.
     if let Some(search) = old.search.get()
         && let Some(search) = search.with_merged(merged.first, merged.last, &merged.keys)
     {

@@ -1,9 +1,9 @@
 //! Munks: loading, absorbing, evicting, and the round that decides which chunks have one.
 //!
-//! * Load: `loading` is set under the latch, so that deltas which become durable meanwhile are
-//!   kept (else the munk, built of an older view, would miss them).
-//! * Absorb (the paper's munk rebalance): the durable deltas are merged into copied pages; new munk
-//!   in, those deltas out, one view. Neither puts nor gets wait.
+//! * Load: `loading` is set under the latch, so that deltas which become durable meanwhile are kept.
+//!   Without them the munk, built from an older view, would miss their records.
+//! * Absorb (the paper's munk rebalance): the durable deltas are merged into copied pages; one new view
+//!   has the new munk and leaves those deltas out. Puts and gets go on meanwhile.
 //! * Evict: the munk and the deltas kept for it leave; both are in the funk, so no I/O is needed.
 
 use super::rewrite::funk_sources;
@@ -158,8 +158,8 @@ pub(crate) fn evict_munk(core: &Core, chunk: &Chunk) {
     );
 }
 
-/// Loads the chunk's munk if there is room for it: what was evicted to make some may not be
-/// reclaimed yet. If there is none, the next round asks again.
+/// Loads the chunk's munk if there is room for it. Munks that were evicted to make room may not be
+/// reclaimed yet; then the next round asks again.
 pub(crate) fn load_if_room(
     core: &Core,
     disk: &Disk,
@@ -171,7 +171,7 @@ pub(crate) fn load_if_room(
     let need = super::rewrite::data_bytes(&view) * 115 / 100;
     drop(view);
     for _ in 0..4 {
-        // It goes into the slabs' holes first.
+        // The munk goes into the slabs' holes first.
         let more = need.max(memory_shares::slack_bytes(core, log));
         if core.ledger().bytes(Use::Munks) + more <= munk_bytes_max(core, log, caches) {
             return load_munk(core, chunk);
@@ -181,14 +181,14 @@ pub(crate) fn load_if_room(
     Ok(())
 }
 
-/// What munks may take now: the caches' memory without the rows'.
+/// The bytes that munks may take now: the caches' memory without that of rows.
 fn munk_bytes_max(core: &Core, log: &Log, caches: &Caches) -> u64 {
     let rows = caches.row_bytes();
     memory_shares::cache_bytes(core, log).saturating_sub(rows)
 }
 
-/// Whether a round is due: the more chunks, the less often, so that the rounds' cost is bounded; but
-/// soon when there is too much in RAM.
+/// Whether a round is due. Rounds are rarer the more chunks there are, so that their cost is bounded;
+/// when too much is in RAM one is due soon.
 pub(crate) fn munk_round_due(core: &Core, log: &Log, caches: &Caches, since: Duration) -> bool {
     // Relaxed: only upkeep writes it.
     let chunks = caches.round_chunks.load(Ordering::Relaxed);
@@ -211,7 +211,7 @@ pub(crate) fn munk_round(engine: &Engine) {
     let (mut sights, mut munks) = (Vec::new(), 0);
     each_chunk(&engine.catalog, &mut |chunk, view| {
         // A chunk that was at work when it should have been looked at (a load, an eviction) was
-        // passed over. Deltas left for its munk hold the memory that puts wait for.
+        // passed over. The deltas left for its munk hold memory that puts wait for.
         if view.frozen.iter().any(|frozen| frozen.durable) {
             engine.work.push_maintenance(chunk);
         }
@@ -230,12 +230,12 @@ pub(crate) fn munk_round(engine: &Engine) {
         .caches
         .round_chunks
         .store(sights.len() as u32, Ordering::Relaxed);
-    // Pages that nobody has reclaimed yet, or that users' values keep.
+    // Pages that are not reclaimed yet, or that users' values keep.
     let kept = engine.core.ledger().bytes(Use::Munks).saturating_sub(munks);
     memory_shares::note_kept_pages(&engine.core, &engine.caches, kept);
     let bytes_max = memory_shares::cache_bytes(&engine.core, &engine.log)
         .saturating_sub(engine.caches.sampler.bytes());
-    // Holes in slabs are the munks' too, but no reason to drop most of them.
+    // Holes in slabs count as memory of munks too, but are no reason to drop most munks.
     let holes = memory_shares::slack_bytes(&engine.core, &engine.log).min(bytes_max / 4);
     let bytes_max = bytes_max.saturating_sub(kept + holes);
     let counts = engine.caches.row_cache.as_ref().map(RowCache::counts);
@@ -307,13 +307,14 @@ fn each_chunk(catalog: &Catalog, see: &mut dyn FnMut(&Arc<Chunk>, &View)) {
     }
 }
 
-/// Gets of a round that are worth reading a log's keys again for its index, and how many at a time.
+/// From this many gets in a round on it is worth reading a log's keys again for its index; and how many
+/// logs are read at a time.
 const RESTORE_GETS_MIN: u32 = 4;
 const RESTORES_MAX: usize = 8;
 /// Chunks looked at under one pin.
 const PINNED_CHUNKS: usize = 64;
-/// Time between two rounds, at least; per chunk, so that a round of a microsecond or two each takes
-/// a tenth of a thread at most.
+/// The least time between two rounds, per chunk: a round takes a microsecond or two per chunk, so this
+/// is a tenth of a thread at most.
 const ROUND: Duration = Duration::from_millis(50);
 const ROUND_COST: Duration = Duration::from_micros(20);
 

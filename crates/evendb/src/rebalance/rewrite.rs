@@ -1,5 +1,6 @@
 //! Rewriting chunks: their bases and logs merged into new SSTables. One chunk in and one out is a
-//! rebalance; one in and several out a split; two neighbours in a merge of underflowing chunks.
+//! rebalance; one in and several out is a split; two neighbours in is a merge of chunks that have become
+//! small.
 //!
 //! Puts and checkpoints go on meanwhile: runs written during the merge stay in the log. A munk that
 //! has taken all that is durable is the source, if there is one; then nothing is read.
@@ -197,7 +198,7 @@ pub(crate) fn growth(core: &Core, chunk: &Chunk, view: &View) -> Result<Growth> 
     let horizon = core.clock.horizon();
     let dropping = Dropping {
         horizon: &horizon,
-        // At the bottom versions become zero.
+        // In a merge that reaches the bottom versions become zero.
         bottom: false,
     };
     let mut merge =
@@ -223,8 +224,8 @@ pub(crate) fn growth(core: &Core, chunk: &Chunk, view: &View) -> Result<Growth> 
     Ok(growth)
 }
 
-/// Merges and writes; the tables are synced, their names with the edit. On an error nothing is
-/// left. Beside the tables the streams around which they were cut.
+/// Merges and writes. The tables are synced here, their names with the edit; on an error no table is
+/// left. Also returns the streams around which the tables were cut.
 fn write_tables(
     core: &Core,
     disk: &Disk,
@@ -236,13 +237,13 @@ fn write_tables(
     let horizon = core.clock.horizon();
     let mut parts = Vec::new();
     let mut streams = Vec::new();
-    // Tombstones that hide nothing, and nothing else: there is no need to read them.
+    // The tables hold only tombstones that hide nothing: there is no need to read them.
     if horizon.snapshots.is_empty() && views.iter().all(|view| tombstones_only(view)) {
         return Ok((parts, streams));
     }
     let mut fits = total <= bytes_max;
     if !fits && let ([chunk], [view]) = (chunks, views) {
-        // How much of the log overwrites the base only a look at all of it tells.
+        // Only a look at the whole log tells how much of it overwrites the base.
         let growth = growth(core, chunk, view)?;
         fits = growth.live_bytes() <= bytes_max;
         if !fits {
@@ -344,7 +345,8 @@ fn write_table(
     }
     let (_, meta) = writer.finish()?;
     core.metrics.bytes_sstable.add(meta.len);
-    // After a failed sync nobody knows what of the file is there: stop writing for good.
+    // After a failed sync it is not known which bytes of the file are on the disk: writing stops for
+    // good.
     file.sync_data()
         .map_err(io("sync an SSTable"))
         .map_err(|error| core.health.latch(error))?;
@@ -358,7 +360,8 @@ fn write_table(
     })
 }
 
-/// The chunk's base holds what the funks of `views` had; whether it grows is to be seen again.
+/// Notes that the chunk's base holds what the funks of `views` had. Whether the chunk grows has to be
+/// found out again.
 fn note_base(chunk: &Chunk, views: &[Arc<View>]) {
     let runs = views.iter().flat_map(|view| &view.funk.runs);
     let checkpoints = runs.map(|run| run.table.part.checkpoint);
@@ -395,7 +398,7 @@ pub(crate) fn sources_of<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<dy
     funk_sources(chunk, view)
 }
 
-/// The same, from the funk alone.
+/// The durable content of a chunk from its funk alone, newest source first, within its range.
 pub(crate) fn funk_sources<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<dyn Source + 'v>>> {
     // 64 blocks of 4 KiB for a few sources; of many, the buffers together take 4 MiB.
     let sources = view.funk.runs.len() + view.funk.base.len();

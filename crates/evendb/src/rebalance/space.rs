@@ -8,11 +8,12 @@
 //!   m = 2 (B / log bytes)^2   a log is half full on average; while there is room, limits are wider
 //! ```
 //! The rate is that of bytes arriving in the chunk's log, remembered over about as many bytes as the
-//! database holds: a time would be wrong for a slow and a fast one alike. A floor of a part of the
-//! mean keeps a chunk that has not been written for long from being rewritten for next to nothing.
+//! database holds, since no length of time would fit both slow and fast databases. Every chunk is taken
+//! to have at least a share of the mean rate, so that a chunk without writes for a long time is not
+//! rewritten for a few bytes.
 //!
 //! Thread safety: one round at a time (upkeep, or a call that pays the debt). Decisions read the outcome
-//! through atomics, at worst of two rounds mixed, which does no harm.
+//! through atomics. They may read values of two rounds, mixed, which does no harm.
 
 use crate::catalog::Catalog;
 use crate::chunk::Heat;
@@ -30,10 +31,10 @@ use crate::rebalance::{idle, jobs};
 use crate::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// A round comes this long after the last one at the earliest, and takes at most a part of the time.
+/// The least time between two rounds; and rounds take at most a share of all time.
 const ROUND_EVERY: Duration = Duration::from_millis(200);
 const ROUND_TIME_PART: u32 = 20;
-/// The part of the mean rate that every chunk is taken to have at least.
+/// The share of the mean rate that every chunk is taken to have at least.
 const RATE_FLOOR_PART: f64 = 1.0 / 16.0;
 /// Pieces that the container gives back in one turn: each takes some 0.2 ms, or several where the file
 /// system tells the disk.
@@ -63,7 +64,7 @@ pub(crate) fn last_space_round(space: &Space) -> Option<Instant> {
     space.last.lock().map(|(at, _)| at)
 }
 
-/// A round if it is time for one, or in any case.
+/// Makes a round if it is time for one; with `now`, in any case.
 pub(crate) fn space_round(engine: &Engine, now: bool) {
     if engine.core.health.failure().is_some() || engine.disk.manifest.is_none() {
         return;
@@ -79,7 +80,7 @@ pub(crate) fn space_round(engine: &Engine, now: bool) {
     let sums = look_at_chunks(&engine.core, &engine.catalog, &engine.work, &engine.space);
     divide(&engine.core, &engine.space, &sums);
     let half = engine.core.options.delta_bytes_max() / 2;
-    // A worker's queue is never empty: what is behind by little is no debt.
+    // Workers always have a few chunks to do, so a little work that waits is no debt.
     let overdue = sums.overdue.saturating_sub(sums.limits / 8);
     engine
         .core
@@ -132,7 +133,8 @@ fn look_at_chunks(core: &Core, catalog: &Catalog, work: &Work, space: &Space) ->
         let view = chunk.view.load_full();
         let stats = jobs::own_figures(core, space, chunk, &view);
         sums.add(&stats, &limits);
-        // Limits move with what the others hold, so a chunk comes above its own by itself.
+        // A chunk's limit depends on what the others hold, so the chunk may exceed it without a put of
+        // its own.
         if !stats.appended_in_order && stats.log_bytes > log_bytes_max(&stats, &limits) {
             work.push_maintenance(chunk);
         }
@@ -140,7 +142,7 @@ fn look_at_chunks(core: &Core, catalog: &Catalog, work: &Work, space: &Space) ->
     sums
 }
 
-/// Feeds the square-root rule.
+/// Updates the rates that the square-root rule uses.
 fn divide(core: &Core, space: &Space, sums: &SpaceSums) {
     let Some(amplification) = core.options.log_space_amplification() else {
         return;
@@ -156,15 +158,15 @@ fn divide(core: &Core, space: &Space, sums: &SpaceSums) {
         .store(sums.weight.to_bits(), Ordering::Relaxed);
 }
 
-/// Reserves room ahead of the puts. A full disk shows in the put that needs it, and what is free
-/// there belongs to those who make room.
+/// Reserves room ahead of the puts. On a full disk nothing is reserved: the put that needs room finds
+/// out, and what is free belongs to the jobs that make room.
 pub(crate) fn room_ahead(engine: &Engine) {
     if engine.disk.ballast.is_owed() {
         return;
     }
     let wanted = engine.core.admission.delta_to_write()
         + disk_room::room_kept(&engine.core, &engine.disk, &engine.space, &engine.idle).0;
-    // What is kept back for so much data first.
+    // First the room kept back for this amount of data.
     if engine.disk.container.free_bytes() < wanted
         && disk_room::cover_data(&engine.disk, &engine.catalog, wanted).is_ok()
         && engine.disk.container.ensure_room(wanted).is_ok()
@@ -173,12 +175,12 @@ pub(crate) fn room_ahead(engine: &Engine) {
     }
 }
 
-/// Free room of the container that nobody will want soon goes back to the file system.
-/// The bytes that went: while it is some, there may be more.
+/// Gives free room of the container that will not be wanted soon back to the file system. Returns the
+/// bytes given back; unless they are 0 there may be more.
 pub(crate) fn give_back_room(engine: &Engine) -> u64 {
     let keep = engine.core.admission.delta_to_write()
         + disk_room::room_kept(&engine.core, &engine.disk, &engine.space, &engine.idle).1;
-    // A checkpoint that writes to the file waits for a piece, and gets its turn before the next.
+    // A checkpoint that writes to the file waits for one piece at most, and goes before the next.
     let rest = |worked: Duration| engine.core.manual() || !engine.work.wait_for_stop(worked);
     let given = match engine.idle.is_idle(&engine.core.metrics) {
         true => engine
@@ -188,7 +190,7 @@ pub(crate) fn give_back_room(engine: &Engine) -> u64 {
         false => engine.disk.container.give_back(keep, PIECES_MAX, &rest),
     };
     if given > 0 {
-        // Who was told of more room before has had less than what is kept to put into it.
+        // Puts that were admitted when there was more room have put less into it than what is kept.
         let room = engine.disk.container.free_bytes();
         engine.disk.delta_room.fetch_min(room, Ordering::Relaxed);
     }
@@ -203,7 +205,7 @@ fn note_space(disk: &Disk, space: &Space, sums: &SpaceSums) {
     space.record_bytes.store(record_bytes, Ordering::Relaxed);
 }
 
-/// What a look at the chunks tells; the blocks of files are for who asks.
+/// The figures of a look at the chunks; the blocks of files are asked for only where they are wanted.
 fn space_stats(disk: &Disk, sums: &SpaceSums) -> SpaceStats {
     let (free, punched, _) = disk.container.space();
     let garbage = sums.data.saturating_sub(sums.live);
@@ -219,7 +221,8 @@ fn space_stats(disk: &Disk, sums: &SpaceSums) -> SpaceStats {
     }
 }
 
-/// Whether so many deletions in RAM would free enough on the disk for a checkpoint of their own.
+/// Whether this many deletions in RAM would free enough on the disk to be worth a checkpoint of their
+/// own.
 pub(crate) fn worth_deleting(core: &Core, space: &Space, deletes: u64) -> bool {
     let bytes = deletes.saturating_mul(space.record_bytes.load(Ordering::Relaxed));
     bytes > (space.stats.lock().live_bytes / 32).max(core.options.chunk_bytes_max())
@@ -244,7 +247,7 @@ pub(crate) fn fill_space(engine: &Engine, stats: &mut SpaceStats, table_bytes: u
         }
     };
     stats.deletion_pending_bytes = engine.disk.tables.pending_bytes();
-    // The file system knows. What cannot be asked is not counted.
+    // The file system is asked. Files that it gives no answer for are not counted.
     let blocks = |name: &str| {
         let bytes = engine.disk.vfs.allocated_bytes(&engine.disk.dir.join(name));
         bytes.unwrap_or(0)
@@ -270,7 +273,7 @@ pub(crate) fn fill_space(engine: &Engine, stats: &mut SpaceStats, table_bytes: u
         + small.iter().sum::<u64>();
 }
 
-/// What a rewrite of the chunk would leave.
+/// The bytes that a rewrite of the chunk would leave.
 pub(super) fn expected_live_bytes(stats: &ChunkStats) -> u64 {
     match stats.appended_in_order {
         true => stats.data_bytes,
@@ -292,8 +295,8 @@ impl SpaceSums {
         self.tombstones += stats.tombstones;
         self.records += stats.records;
         self.weight += log_weight(stats);
-        // Records that arrive at random in a chunk of `live` bytes: what is overwritten in the log
-        // itself.
+        // The bytes that records of the log overwrite in the log itself, if they arrive at random in a
+        // chunk of `live` bytes.
         let fill = stats.log_bytes as f64 / (live as f64).max(1.0);
         let distinct = (live as f64) * (1.0 - (-fill).exp());
         self.log_garbage += stats.log_bytes.saturating_sub(distinct as u64);
