@@ -40,7 +40,7 @@ const PART_BYTES_MAX: u64 = 16 << 20;
 /// The least of all of it.
 pub(crate) const BYTES_MIN: u64 = 2 * PART_BYTES_MIN;
 
-/// Who may use what is kept back.
+/// Which work may use the room kept back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
     /// Room for the runs of tombstones.

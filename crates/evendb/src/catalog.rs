@@ -143,7 +143,8 @@ impl KeyspaceState {
     /// Whether a reader at version `at` may look: [`Version::MAX`] for whoever wants the newest.
     #[inline]
     pub(crate) fn check_readable_at(&self, at: Version) -> Result<()> {
-        // Pairs with the Release of `end_reading`: who knows that the keyspace was dropped sees it.
+        // Pairs with the Release of `end_reading`: a thread that knows that the keyspace was dropped
+        // sees it.
         if at.0 > self.readable_until.load(Ordering::Acquire) {
             return Err(self.dropped_error());
         }

@@ -110,7 +110,7 @@ impl Error {
         Error::new(ErrorKind::Forked, message)
     }
 
-    /// The same when it wants to open one.
+    /// What a forked child gets when it opens a database.
     #[cold]
     pub(crate) fn forked_opening() -> Error {
         let message = "this process was forked while its parent had a database open, and threads that \

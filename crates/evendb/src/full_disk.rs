@@ -1,4 +1,4 @@
-//! A full disk: who is refused, who may go on, and how room is made.
+//! A full disk: which calls are refused, which may go on, and how room is made.
 //!
 //! ```text
 //!   put     needs new room  -> ballast whole again, or refused

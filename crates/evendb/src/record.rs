@@ -59,7 +59,7 @@ impl BatchStamp {
 
     /// Shows the batch. All its records must be linked.
     pub(crate) fn commit(&self) {
-        // Pairs with the Acquire of `is_committed`: who sees one record sees the links of all.
+        // Pairs with the Acquire of `is_committed`: a reader that sees one record sees the links of all.
         self.0.committed.store(true, Ordering::Release);
     }
 }

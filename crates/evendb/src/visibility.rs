@@ -87,8 +87,8 @@ pub(crate) fn decide<R: Candidate>(answers: impl Iterator<Item = Option<R>>) -> 
     record
 }
 
-/// The same of sources that may fail. The first failure ends the search: what an older source says
-/// would not count if the newer one has a record.
+/// As [`decide`], for sources that may fail. The first failure ends the search: what an older source
+/// says would not count if the newer one has a record.
 #[inline]
 pub(crate) fn try_decide<R: Candidate, E>(
     answers: impl Iterator<Item = Result<Option<R>, E>>,

@@ -135,7 +135,7 @@ fn dismissed(plant: AdmissionPlant, room_comes: bool) {
     for other in others {
         other.join().unwrap();
     }
-    // Who comes later finds the queue in order.
+    // A request that comes later finds the queue in order.
     if room_comes {
         assert_eq!(admission.delta_used(), 0);
         admission.reserve(0, 9, &|| ()).unwrap();

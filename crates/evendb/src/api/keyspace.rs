@@ -176,8 +176,8 @@ impl Keyspace {
         self.compact_range::<&[u8]>(..)
     }
 
-    /// The same, of the chunks that hold keys of the range (and of their neighbours in the chunks at
-    /// its ends).
+    /// As [`compact`](Self::compact), for the chunks that hold keys of the range. The chunks at its ends
+    /// are compacted whole.
     ///
     /// # Errors
     /// As [`compact`](Self::compact).
@@ -189,7 +189,7 @@ impl Keyspace {
         self.compact_between(low, high)
     }
 
-    /// The same, of the chunks that hold keys that begin with `prefix`.
+    /// As [`compact`](Self::compact), for the chunks that hold keys that begin with `prefix`.
     ///
     /// # Errors
     /// As [`compact`](Self::compact).

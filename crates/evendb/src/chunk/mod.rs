@@ -174,7 +174,7 @@ impl Heat {
         Heat::add(counter, 1);
     }
 
-    /// The same for several.
+    /// Counts several events, as [`count`](Self::count) counts one.
     #[inline]
     pub(crate) fn add(counter: &AtomicU32, events: u32) {
         counter.store(

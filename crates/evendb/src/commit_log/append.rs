@@ -362,7 +362,7 @@ impl CommitLog {
     }
 
     /// Moves the tail after the manifest edit that records `l0` is durable. Returns how many
-    /// reserved bytes came free: fillers, which nobody reserved, do not count.
+    /// reserved bytes came free: fillers, which no put has reserved, do not count.
     #[must_use = "admission takes these bytes back"]
     pub(crate) fn set_tail(&self, l0: Lsn) -> u64 {
         let freed = {

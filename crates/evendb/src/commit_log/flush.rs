@@ -48,7 +48,7 @@ pub(crate) trait SyncedFirst: Send + Sync {
     fn sync(&self) -> Result<(), Error>;
 }
 
-/// Who syncs, and who waits for it.
+/// Which thread syncs, and which ones wait for it.
 #[derive(Default)]
 pub(super) struct Syncing {
     state: wake_all::Mutex<SyncState>,
@@ -62,7 +62,7 @@ pub(super) struct Syncing {
 
 #[derive(Default)]
 struct SyncState {
-    /// Somebody leads.
+    /// Whether a thread leads.
     leading: bool,
     /// The last group that was closed; a thread that comes belongs to the next.
     group: u64,

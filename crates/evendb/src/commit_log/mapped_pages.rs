@@ -245,7 +245,7 @@ mod tests {
 
     const CAPACITY: u64 = 32 << 20;
 
-    /// A log that somebody appends to all the time, and its time.
+    /// A log to which records are appended all the time, and its time.
     struct AppendedLog {
         file: TestFile,
         log: CommitLog,
@@ -377,7 +377,7 @@ mod tests {
         let touched = run.file.0.lock().touched;
         assert_eq!(run.run(seconds(100), 0), 0);
         assert_eq!(run.file.0.lock().touched, touched);
-        // Nobody could see that visit, which says nothing of the kernel.
+        // That visit could not be seen, which says nothing of the kernel.
         assert_eq!(run.tending.missed, 0);
     }
 

@@ -18,10 +18,11 @@
 //! filler at most ([`room`] has the proof). Appending can fail only where the append itself writes
 //! (I12). After an error no write or sync begins, and nothing more becomes durable (I16).
 //!
-//! Thread safety: any number of appenders and waiters; [`flush`] says who syncs, [`mapped_pages`] what one
-//! more thread does for a mapped ring, [`room`] who grows it. Locks: the leader's mutex (held over the sync), the ring latch
-//! (it parks), the sync mutex (a leaf, memory only). Not here: when the tail may move, what a payload
-//! means, and what of it lies in other files ([`SyncedFirst`]).
+//! Thread safety: any number of appenders and waiters; [`flush`] says which of them syncs,
+//! [`mapped_pages`] what one more thread does for a mapped ring, [`room`] how the ring grows. Locks: the
+//! leader's mutex (held over the sync), the ring latch (it parks), the sync mutex (a leaf, memory only).
+//! Not here: when the tail may move, what a payload means, and what of it lies in other files
+//! ([`SyncedFirst`]).
 
 mod append;
 mod blocks;

@@ -1,4 +1,4 @@
-//! L5: append, head, who leads the sync and hands it over, durable, latch, close.
+//! L5: append, head, the lead of a sync and handing it over, durable, latch, close.
 
 use super::test_file::TestFile;
 use super::*;
@@ -72,7 +72,7 @@ fn append_one(log: &CommitLog, file: &TestFile, version: u64) -> bool {
     waited.is_ok()
 }
 
-/// Three appenders that wait: one leads, and the lead goes on to who came too late for its sync.
+/// Three appenders that wait: one leads, and the lead goes on to one that came too late for its sync.
 fn append_and_wait(writing: Writing, plant: LogPlant, fail_sync: bool) {
     let file = TestFile::new(CAPACITY_MIN);
     file.0.lock().fail_sync = fail_sync;
@@ -93,7 +93,7 @@ fn append_and_wait(writing: Writing, plant: LogPlant, fail_sync: bool) {
         assert!(log.flush().is_err());
         assert!(file.0.lock().syncs <= 1, "a sync after a failure");
     }
-    // Nobody is left behind, and nobody leads any more.
+    // No waiter is left behind, and no thread leads any more.
     log.close();
 }
 

@@ -266,7 +266,7 @@ impl Delta {
         let old = self.directory.load(Ordering::Relaxed);
         self.directory.store(new, Ordering::Release);
         if old.is_null() {
-            // After the directory: who sees null here sees the directory.
+            // After the directory: a reader that sees null here sees the directory.
             self.single.store(ptr::null_mut(), Ordering::Release);
             return;
         }

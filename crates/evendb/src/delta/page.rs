@@ -302,7 +302,7 @@ impl<'g> PageRef<'g> {
         new.push(slots.len() as u8);
         new.extend_from_slice(slots);
         let new = Box::into_raw(new.into_boxed_slice()).cast::<u8>();
-        // Release: the bytes are visible to who loads the pointer. A grown page starts with no
+        // Release: the bytes are visible to a thread that loads the pointer. A grown page starts with no
         // order instead of inheriting this one: a late cursor may still replace it here.
         let exchanged =
             self.header()

@@ -209,7 +209,7 @@ impl Container {
         self.give_excess_back(keep, pieces_max, rest)
     }
 
-    /// The same however little it is, down to a piece: of a database that nobody writes to.
+    /// As [`give_back`](Self::give_back), however little it is, down to a piece: for an idle database.
     pub(crate) fn give_excess_back(
         &self,
         keep: u64,

@@ -44,7 +44,7 @@ struct Reaper {
 }
 
 impl Reaper {
-    /// Not before the blocks are free: who waits for room looks at it.
+    /// Lowered only when the blocks are free, because threads that wait for room look at it.
     fn gone(&self, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -381,7 +381,8 @@ impl Tables {
         self.shared.reaper.bytes.load(Ordering::Relaxed)
     }
 
-    /// The same of files alone, in blocks: extents are the container's.
+    /// As [`pending_bytes`](Self::pending_bytes), of files only, in blocks on the disk: extents are the
+    /// container's.
     pub(crate) fn pending_file_bytes(&self) -> u64 {
         self.shared.reaper.file_bytes.load(Ordering::Relaxed)
     }

@@ -345,13 +345,13 @@ impl Manifest {
         self.flush_keeping(EPOCH_RESERVE_BYTES, last)
     }
 
-    /// The same for queued edits on a full disk, into half of what only openings may use otherwise: it
-    /// is the tables that they drop which give room back.
+    /// As [`flush`](Self::flush), for queued edits on a full disk: they may use half of the room that is
+    /// otherwise kept for openings, because the tables that they drop give room back.
     pub(crate) fn flush_into_reserve(&self) -> Result<u64> {
         self.flush_keeping(EPOCH_RESERVE_BYTES / 2, Vec::new())
     }
 
-    /// The same for the edit that opening writes, down to the last reserved byte.
+    /// As [`flush`](Self::flush), for the edit that opening writes: it may use all reserved room.
     pub(crate) fn begin_epoch(&self, changes: Vec<Change>) -> Result<u64> {
         self.flush_keeping(0, changes)
     }

@@ -80,7 +80,7 @@ impl<'m> MunkCursor<'m> {
         self.next_within_page();
     }
 
-    /// The same; whether that is on the same page.
+    /// As [`next`](Self::next); whether the key it is on now is on the same page.
     #[inline]
     pub(crate) fn next_within_page(&mut self) -> bool {
         let Some(page) = self.page else {

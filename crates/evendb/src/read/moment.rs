@@ -36,7 +36,8 @@ impl Moment {
 
 impl Drop for Moment {
     fn drop(&mut self) {
-        // In a child nobody waits for it, and who held the registry may not be here.
+        // In a forked child no thread waits for it, and the thread that held the registry may be
+        // missing.
         if !fork::is_child() {
             let engine = &self.handle.engine;
             engine.core.clock.unregister(self.version);

@@ -3,7 +3,7 @@
 //!
 //! Empty at first. Whoever has loaded a value offers it: the first wins by compare-and-swap, the
 //! others take the winner's and drop their own (protocols: "nobody waits for another's I/O"). The
-//! cell may be cleared at any time, to save memory; who has taken a reference keeps its value.
+//! cell may be cleared at any time, to save memory; a reader that has taken a reference keeps its value.
 //!
 //! Invariant: the cell owns one strong count of its value. A value that is cleared or replaced keeps
 //! that count until every pin of that moment is gone, so a reader may load the pointer and then
@@ -84,7 +84,8 @@ impl<T: Send + Sync + 'static> LazyArc<T> {
         Some(old)
     }
 
-    /// The same for its last owner: nobody else can be looking, so nothing is kept for anybody.
+    /// Empties the cell for its only owner: no other thread can be reading, so the value is not kept for
+    /// any.
     pub(crate) fn take(&mut self) -> Option<Arc<T>> {
         let old = self.pointer.swap(ptr::null_mut(), Ordering::AcqRel);
         // SAFETY: the swap took the cell's count out of the cell, and `&mut self` excludes readers.

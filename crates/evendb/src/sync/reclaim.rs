@@ -80,7 +80,7 @@ fn destroyed() -> u64 {
     DESTROYED.with(std::cell::Cell::get)
 }
 
-/// For who destroys something. A thread that ends counts no more.
+/// Called by a thread that destroys something. A thread that ends counts no more.
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 fn note_destroyed() {
     let _ = DESTROYED.try_with(|destroyed| destroyed.set(destroyed.get() + 1));
@@ -168,7 +168,7 @@ impl<T: Send + Sync + 'static> ArcCell<T> {
         self.load(guard).counted()
     }
 
-    /// The same, pinning for itself.
+    /// As [`load_arc`](Self::load_arc), with a pin of its own.
     pub(crate) fn load_full(&self) -> Arc<T> {
         self.load_arc(&pin())
     }

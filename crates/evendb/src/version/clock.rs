@@ -12,9 +12,9 @@
 //!
 //! Invariants (docs/concurrency.md): I5, no record of a version >= w becomes visible before all
 //! puts of versions < w are visible: [`Clock::announce`] returns only when that holds for its
-//! version. I9: who is announced waits only for older announced operations, which wait for still
-//! older ones, so the oldest never waits. A snapshot registered after a [`Horizon`] was taken is
-//! at or above its floor.
+//! version. I9: an announced operation waits only for older announced ones, which wait for still older
+//! ones, so the oldest never waits. A snapshot registered after a [`Horizon`] was taken is at or above
+//! its floor.
 //!
 //! Why the fences: a put writes its slot and then reads GV; whoever moved GV, or saw it moved,
 //! reads the slots afterwards. With a `SeqCst` fence between the two steps on both sides, either
@@ -86,9 +86,9 @@ pub(crate) enum ClockPlant {
 
 /// The clock; one per database.
 pub(crate) struct Clock {
-    /// Written AcqRel by whoever moves it, read Acquire.
+    /// Written AcqRel by the thread that moves it, read Acquire.
     gv: CachePadded<AtomicU64>,
-    /// Raised AcqRel, read Acquire: who reads a version here sees all records below it.
+    /// Raised AcqRel, read Acquire: a thread that reads a version here sees all records below it.
     visible_below: CachePadded<AtomicU64>,
     /// Claimed AcqRel, raised Release, withdrawn Release; pairs with the Acquire of [`wait`].
     slots: Box<[CachePadded<AtomicU64>]>,
@@ -116,7 +116,7 @@ impl Announcement<'_> {
 impl Drop for Announcement<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Pairs with the Acquire in `wait_for_slots`: who sees the slot free sees the records.
+        // Pairs with the Acquire in `await_older`: a thread that sees the slot free sees the records.
         self.slot.store(0, Ordering::Release);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   upkeep      always there; waits until it is woken while nothing is owed   (upkeep.rs)
-//!   workers     come with jobs that find nobody who waits for one
+//!   workers     come with jobs for which no worker waits
 //!   helpers     reaper, log, stats: called by upkeep while calls come or something is owed
 //!                 '-- each goes when it had nothing to do for a while: LINGER
 //! ```

@@ -51,7 +51,7 @@ fn wait_for_rest(db: &Db) {
     assert!(live.is_idle());
 }
 
-/// Nobody takes a turn over this many looks.
+/// No thread takes a turn over this many looks.
 #[track_caller]
 fn stays_at_rest(db: &Db) {
     let before = turns(db);
@@ -83,7 +83,7 @@ fn left_alone_it_has_one_thread_which_nothing_wakes() {
     assert!(LiveStats::read(dir.path()).unwrap().is_none());
 }
 
-/// The memory policy goes by what is read: its rounds begin again, whoever answers the gets.
+/// The memory policy goes by what is read: its rounds begin again, whatever answers the gets.
 #[test]
 fn reads_begin_the_rounds_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -165,7 +165,7 @@ fn idle_work_is_done_and_ends() {
     db.close().unwrap();
 }
 
-/// A failure is told to who watches from outside, and then the threads wait for the end.
+/// A failure is told to other processes that watch, and then the threads wait for the end.
 #[test]
 fn a_failed_database_rests_too() {
     let dir = tempfile::tempdir().unwrap();
