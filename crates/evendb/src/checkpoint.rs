@@ -18,6 +18,10 @@
 //! On a full disk a checkpoint gives up without loss and without latching: the deltas stay frozen for
 //! the next one. A failed write or sync latches.
 
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;
+
 use crate::ballast::Need;
 use crate::chunk::{Chunk, Frozen, View};
 use crate::commit_log::Lsn;

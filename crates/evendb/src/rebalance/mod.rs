@@ -11,6 +11,9 @@
 //! called; [`pace`](crate::pace) says when a job rests; [`merge`](crate::merge) is the sorted merge
 //! that all jobs use.
 
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+pub(crate) mod bench;
 pub(crate) mod covered_tables;
 pub(crate) mod growth;
 pub(crate) mod idle;
@@ -20,3 +23,6 @@ pub(crate) mod log_merge;
 pub(crate) mod munks;
 pub(crate) mod rewrite;
 pub(crate) mod space;
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;

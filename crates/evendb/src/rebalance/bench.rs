@@ -1,0 +1,221 @@
+//! A bench for jobs: the parts that they use, over a simulated disk, and a model of what one keyspace
+//! holds. No database is opened: no commit log, no threads, no recovery.
+
+use super::rewrite::sources_of;
+use crate::admission::Admission;
+use crate::ballast::Ballast;
+use crate::catalog::{Catalog, KeyspaceState};
+use crate::checkpoint::delta_sources;
+use crate::chunk::{Chunk, Frozen, View};
+use crate::engine::JobContext;
+use crate::engine::caches::Caches;
+use crate::engine::core::Core;
+use crate::engine::disk::Disk;
+use crate::engine::flow::Flow;
+use crate::engine::work::Work;
+use crate::files::CONTAINER;
+use crate::funk::SearchSettings;
+use crate::funk::container::Container;
+use crate::funk::extents::Extents;
+use crate::funk::tables::Tables;
+use crate::manifest::edit::ChunkRecord;
+use crate::manifest::state::ManifestState;
+use crate::manifest::writer::Manifest;
+use crate::memory::LedgerOwner;
+use crate::merge::{Dropping, Merge};
+use crate::opening::keyspace::new_keyspace;
+use crate::options::Options;
+use crate::pace;
+use crate::record::RecordRef;
+use crate::sync::{Arc, reclaim};
+use crate::version::clock::{CHECKPOINT_SHIFT, Clock, checkpoint_of};
+use evendb_storage::codec::hash_key;
+use evendb_storage::vfs::{SimVfs, Vfs};
+use evendb_storage::{Kind, Version};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Of the chunks on the bench; what is larger is split.
+const CHUNK_BYTES: u64 = 16 << 10;
+
+pub(crate) struct Bench {
+    pub(crate) core: Core,
+    pub(crate) disk: Disk,
+    pub(crate) flow: Flow,
+    pub(crate) work: Work,
+    pub(crate) caches: Caches,
+    pub(crate) catalog: Catalog,
+    pub(crate) keyspace: Arc<KeyspaceState>,
+    /// What the keyspace should hold.
+    model: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Bench {
+    /// One empty keyspace, which the manifest names.
+    pub(crate) fn new() -> Bench {
+        let vfs: Arc<dyn Vfs> = Arc::new(SimVfs::new(1));
+        let dir = Path::new("/bench");
+        let options = Options::new()
+            .vfs(vfs.clone())
+            .workers(0)
+            .memory_budget(1 << 20)
+            .advanced(|advanced| advanced.chunk_bytes(CHUNK_BYTES));
+        vfs.create_dir_all(dir).unwrap();
+        let file = vfs.create(&dir.join(CONTAINER)).unwrap();
+        let container = Arc::new(Container::new(file, Extents::new(0), 0));
+        let manifest = Manifest::create(vfs.clone(), dir, 1, ManifestState::default()).unwrap();
+        let owner = LedgerOwner::take();
+        let ledger = owner.ledger();
+        let tables = Tables::new(vfs.clone(), dir, container.clone(), ledger, 100);
+        let deltas_max = options.delta_bytes_max();
+        let ballast = Ballast::new(vfs.clone(), dir, options.chunk_bytes_max(), deltas_max);
+        let admission = Arc::new(Admission::new(0, deltas_max));
+        let search_settings = SearchSettings {
+            search: options.advanced.log_search,
+            log_bytes_max: options.chunk_bytes_max() / 5,
+            ledger,
+        };
+        let caches = Caches::new(&options, search_settings);
+        let clock = Clock::new(Version(1 << CHECKPOINT_SHIFT));
+        let core = Core::new(options, dir, clock, admission, owner);
+        let manifest = Some(manifest);
+        let disk = Disk::new(vfs, dir.to_owned(), manifest, tables, container, ballast, 1);
+        let (keyspace, changes) = new_keyspace(&core, &disk, "bench");
+        disk.manifest().flush(changes).unwrap();
+        Bench {
+            core,
+            disk,
+            flow: Flow::new(0, Vec::new()),
+            work: Work::default(),
+            caches,
+            catalog: Catalog::new(BTreeMap::from([("bench".to_owned(), keyspace.clone())])),
+            keyspace,
+            model: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn context(&self) -> JobContext<'_> {
+        JobContext {
+            core: &self.core,
+            disk: &self.disk,
+            flow: &self.flow,
+            work: &self.work,
+        }
+    }
+
+    /// Puts a record of 100 bytes for each of the numbers.
+    pub(crate) fn put(&mut self, numbers: impl IntoIterator<Item = u32>, value: u8) {
+        for number in numbers {
+            self.add(number, Some(&[value; 92]));
+        }
+    }
+
+    pub(crate) fn delete(&mut self, numbers: impl IntoIterator<Item = u32>) {
+        for number in numbers {
+            self.add(number, None);
+        }
+    }
+
+    fn add(&mut self, number: u32, value: Option<&[u8]>) {
+        let key = format!("{number:08}").into_bytes();
+        let kind = match value {
+            Some(_) => Kind::Put,
+            None => Kind::Delete,
+        };
+        let version = self.core.clock.now();
+        let mut record = RecordRef::new(&key, value.unwrap_or(&[]), kind, hash_key(&key));
+        record.set_version(version);
+        let chunk = self.keyspace.index.load_full().find(&key).clone();
+        let mut writer = chunk.latch.lock();
+        if writer.active.checkpoint() < checkpoint_of(version) {
+            chunk.freeze(&mut writer, checkpoint_of(version), &self.core.admission);
+        }
+        if !writer.queued {
+            let dirty = (Arc::downgrade(&chunk), writer.active.checkpoint());
+            self.flow.dirty.lock().push(dirty);
+            writer.queued = true;
+        }
+        let before = writer.active.bytes() as u64;
+        writer.active.insert(record);
+        let after = writer.active.bytes() as u64;
+        self.core.admission.adopt(0, after.saturating_sub(before));
+        match value {
+            Some(value) => self.model.insert(key, value.to_vec()),
+            None => self.model.remove(&key),
+        };
+    }
+
+    /// The chunks, in key order.
+    pub(crate) fn chunks(&self) -> Vec<Arc<Chunk>> {
+        let index = self.keyspace.index.load_full();
+        index.iter().map(|(_, chunk)| chunk.clone()).collect()
+    }
+
+    /// The chunk, of which there is one.
+    pub(crate) fn chunk(&self) -> Arc<Chunk> {
+        let chunks = self.chunks();
+        assert_eq!(chunks.len(), 1);
+        chunks[0].clone()
+    }
+
+    pub(crate) fn model(&self) -> &BTreeMap<Vec<u8>, Vec<u8>> {
+        &self.model
+    }
+
+    /// All that there is to find is what the model holds; the index covers all keys; and the manifest,
+    /// with all edits made durable, names the same chunks and tables.
+    pub(crate) fn check(&self) {
+        let chunks = self.chunks();
+        let mut found = BTreeMap::new();
+        let mut low: Option<Box<[u8]>> = Some(Box::default());
+        for chunk in &chunks {
+            assert_eq!(low.as_ref(), Some(&chunk.range.low));
+            low.clone_from(&chunk.range.high);
+            self.read(chunk, &mut found);
+        }
+        assert_eq!(low, None, "the last chunk has no end");
+        assert!(found == self.model, "other records than were put");
+        self.disk.manifest().flush(Vec::new()).unwrap();
+        let named = self.disk.manifest().with_state(|state| {
+            let records = state.chunks.values().cloned();
+            let mut records: Vec<ChunkRecord> = records.collect();
+            records.sort_by(|a, b| a.low.cmp(&b.low));
+            records
+        });
+        assert_eq!(named.len(), chunks.len());
+        for (record, chunk) in named.iter().zip(&chunks) {
+            assert_eq!((record.id, &*record.low), (chunk.id, &*chunk.range.low));
+            let view = chunk.view.load_full();
+            let mut of_record: Vec<_> = record.parts.iter().map(|part| part.table).collect();
+            let mut of_view: Vec<_> = view.funk.tables().map(|table| table.part.table).collect();
+            of_record.sort_unstable();
+            of_view.sort_unstable();
+            assert_eq!(of_record, of_view);
+        }
+    }
+
+    fn read(&self, chunk: &Chunk, found: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
+        let view: Arc<View> = chunk.view.load_full();
+        let active = Frozen {
+            delta: view.active.clone(),
+            limits: None,
+            durable: false,
+        };
+        let deltas: Vec<Frozen> = [active].into_iter().chain(view.frozen.clone()).collect();
+        let pin = reclaim::pin();
+        let mut yielder = pace::yielder(&self.core);
+        let mut sources = delta_sources(&deltas, chunk, None, &pin, &mut yielder);
+        sources.extend(sources_of(chunk, &view).unwrap());
+        let horizon = self.core.clock.horizon();
+        let dropping = Dropping {
+            horizon: &horizon,
+            bottom: true,
+        };
+        let mut merge = Merge::new(sources, dropping).unwrap();
+        while let Some(entry) = merge.current() {
+            assert_eq!(entry.kind, Kind::Put, "a tombstone over nothing");
+            found.insert(entry.key.to_vec(), entry.value.to_vec());
+            merge.advance().unwrap();
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The jobs, one at a time on a bench: what each makes of a chunk, and that all records are there after it.
+
+use super::bench::Bench;
+use super::{log_merge, munks, rewrite};
+use crate::chunk::{Chunk, Heat, View};
+use crate::funk::tables::TableHandle;
+use crate::sync::Arc;
+
+fn view(chunk: &Chunk) -> Arc<View> {
+    chunk.view.load_full()
+}
+
+fn base(view: &View) -> &TableHandle {
+    assert_eq!((view.funk.base.len(), view.funk.runs.len()), (1, 0));
+    &view.funk.base[0]
+}
+
+/// A chunk with 100 records in its base, and two runs over it that replace some and delete others.
+fn base_and_runs() -> Bench {
+    let mut bench = Bench::new();
+    bench.put(0..100, 1);
+    bench.checkpoint();
+    bench.put((0..100).step_by(3), 2);
+    bench.checkpoint();
+    bench.delete((0..100).step_by(5));
+    bench.checkpoint();
+    let view = view(&bench.chunk());
+    assert_eq!((view.funk.base.len(), view.funk.runs.len()), (1, 2));
+    bench.check();
+    bench
+}
+
+/// Four times what one chunk may hold, in as many chunks as a split makes of it.
+fn several_chunks() -> Bench {
+    let mut bench = Bench::new();
+    bench.put(0..600, 1);
+    bench.checkpoint();
+    let chunk = bench.chunk();
+    let _token = chunk.try_token().unwrap();
+    rewrite::rewrite(
+        &bench.context(),
+        &bench.keyspace,
+        std::slice::from_ref(&chunk),
+    )
+    .unwrap();
+    bench
+}
+
+#[test]
+fn a_munk_is_loaded_from_base_and_runs() {
+    let bench = base_and_runs();
+    let chunk = bench.chunk();
+    let before = view(&chunk);
+    munks::load_munk(&bench.core, &chunk).unwrap();
+    let loaded = view(&chunk);
+    assert!(Arc::ptr_eq(&before.funk, &loaded.funk));
+    let munk = loaded.munk.as_ref().unwrap();
+    assert_eq!(
+        (munk.entries(), munk.deletes()),
+        (bench.model().len(), 0),
+        "the newest of each key, and no tombstones"
+    );
+    assert_eq!(bench.core.metrics.munk_loads.get(), 1);
+    bench.check();
+    munks::evict_munk(&bench.core, &chunk);
+    assert!(view(&chunk).munk.is_none());
+    bench.check();
+}
+
+#[test]
+fn durable_deltas_are_absorbed_and_others_stay() {
+    let mut bench = base_and_runs();
+    let chunk = bench.chunk();
+    munks::load_munk(&bench.core, &chunk).unwrap();
+    assert!(!munks::absorb(&bench.core, &chunk), "nothing to absorb");
+    bench.put(50..150, 3);
+    bench.delete(0..10);
+    let undurable = view(&chunk);
+    assert!(!munks::absorb(&bench.core, &chunk), "nothing is durable");
+    bench.checkpoint();
+    bench.put(140..160, 4);
+    let durable = view(&chunk);
+    assert!(durable.frozen.iter().all(|frozen| frozen.durable));
+    assert_eq!(durable.frozen.len(), 1, "kept for the munk");
+    assert!(munks::absorb(&bench.core, &chunk));
+    let absorbed = view(&chunk);
+    assert!(absorbed.frozen.is_empty());
+    assert!(Arc::ptr_eq(&absorbed.active, &durable.active));
+    let (old, new) = (undurable.munk.as_ref(), absorbed.munk.as_ref());
+    assert!(new.unwrap().entries() > old.unwrap().entries());
+    bench.check();
+    // Its runs have the same.
+    munks::evict_munk(&bench.core, &chunk);
+    bench.check();
+}
+
+#[test]
+fn a_rewrite_leaves_one_table_of_the_newest_records() {
+    let bench = base_and_runs();
+    let chunk = bench.chunk();
+    let old: Vec<_> = view(&chunk)
+        .funk
+        .tables()
+        .map(|table| table.part.table)
+        .collect();
+    let _token = chunk.try_token().unwrap();
+    let after = rewrite::rewrite(
+        &bench.context(),
+        &bench.keyspace,
+        std::slice::from_ref(&chunk),
+    )
+    .unwrap();
+    assert!(Arc::ptr_eq(&after[0], &chunk) && after.len() == 1);
+    let rewritten = view(&chunk);
+    let meta = &base(&rewritten).part.meta;
+    assert_eq!(
+        (meta.entries, meta.deletes),
+        (bench.model().len() as u64, 0),
+        "what was replaced and deleted is gone, with its tombstones"
+    );
+    assert_eq!(bench.core.metrics.rebalances.get(), 1);
+    bench.check();
+    // Once the edit is durable and no view names them, the old tables go.
+    let is_known = |id: &_| bench.disk.tables.find(*id).is_some();
+    crate::sync::reclaim::collect();
+    bench.disk.collect(&bench.core.health);
+    assert!(!old.iter().any(is_known));
+    assert!(is_known(&base(&rewritten).part.table));
+}
+
+#[test]
+fn a_rewrite_keeps_what_is_put_meanwhile() {
+    let mut bench = base_and_runs();
+    bench.put(20..120, 5);
+    let chunk = bench.chunk();
+    let token = chunk.try_token().unwrap();
+    rewrite::rewrite(
+        &bench.context(),
+        &bench.keyspace,
+        std::slice::from_ref(&chunk),
+    )
+    .unwrap();
+    drop(token);
+    assert!(!view(&chunk).active.is_empty(), "not durable yet");
+    bench.check();
+    bench.checkpoint();
+    assert_eq!(view(&chunk).funk.runs.len(), 1, "it has keys of the base");
+    bench.check();
+}
+
+#[test]
+fn a_large_chunk_is_split() {
+    let bench = several_chunks();
+    let chunks = bench.chunks();
+    assert!(chunks.len() >= 4, "{} chunks", chunks.len());
+    assert!(chunks.iter().all(|chunk| base(&view(chunk)).part_len() > 0));
+    assert_eq!(bench.core.metrics.splits.get(), 1);
+    bench.check();
+}
+
+#[test]
+fn two_small_neighbours_are_merged() {
+    let mut bench = several_chunks();
+    let chunks = bench.chunks();
+    let (first, second) = (chunks[0].clone(), chunks[1].clone());
+    bench.delete((0..600).filter(|number| number % 8 > 0));
+    bench.checkpoint();
+    let pair = [first, second];
+    let tokens: Vec<_> = pair.iter().map(|chunk| chunk.try_token()).collect();
+    assert!(tokens.iter().all(Option::is_some));
+    let merged = rewrite::rewrite(&bench.context(), &bench.keyspace, &pair).unwrap();
+    let [merged] = &merged[..] else {
+        panic!("{} chunks of two", merged.len())
+    };
+    assert_eq!(merged.range.low, pair[0].range.low);
+    assert_eq!(merged.range.high, pair[1].range.high);
+    assert!(pair.iter().all(|chunk| chunk.latch.lock().retired));
+    assert_eq!(bench.chunks().len(), chunks.len() - 1);
+    let in_range = |key: &&Vec<u8>| merged.range.contains(key);
+    let left = bench.model().keys().filter(in_range).count();
+    assert_eq!(base(&view(merged)).part.meta.entries, left as u64);
+    assert_eq!(bench.core.metrics.merges.get(), 1);
+    bench.check();
+}
+
+/// A put that a split carried to both halves is flushed for each of them.
+#[test]
+fn a_split_carries_deltas_that_are_not_durable() {
+    let mut bench = Bench::new();
+    bench.put(0..600, 1);
+    bench.checkpoint();
+    bench.put((0..600).step_by(7), 2);
+    bench.delete((3..600).step_by(7));
+    let chunk = bench.chunk();
+    let token = chunk.try_token().unwrap();
+    rewrite::rewrite(
+        &bench.context(),
+        &bench.keyspace,
+        std::slice::from_ref(&chunk),
+    )
+    .unwrap();
+    drop(token);
+    bench.check();
+    bench.checkpoint();
+    for chunk in bench.chunks() {
+        assert!(view(&chunk).frozen.is_empty(), "all of them are durable");
+    }
+    bench.check();
+}
+
+#[test]
+fn many_runs_become_one() {
+    let mut bench = Bench::new();
+    bench.put(0..100, 1);
+    bench.checkpoint();
+    for round in 0..16 {
+        bench.put([round, round + 20, round + 40], 2);
+        bench.delete([99 - round]);
+        bench.checkpoint();
+    }
+    let chunk = bench.chunk();
+    // Whose log is scanned is to have few runs.
+    Heat::count(&chunk.heat.scans);
+    let before = view(&chunk);
+    log_merge::note_log_merge(&bench.core, &bench.disk, &bench.flow, &chunk, &before);
+    assert_eq!(bench.flow.log_merges.lock().len(), 1);
+    log_merge::merge_logs(&bench.core, &bench.disk, &bench.flow, &bench.catalog).unwrap();
+    let after = view(&chunk);
+    let (runs, old) = (&after.funk.runs, &before.funk.runs);
+    assert!(runs.len() < old.len() / 2, "{} runs", runs.len());
+    let last = |runs: &[crate::funk::Run]| runs.last().unwrap().ordinal;
+    assert_eq!(last(runs), last(old), "in the place of the newest");
+    assert!(runs.is_sorted_by_key(|run| run.ordinal));
+    let newest = &runs.last().unwrap().table.part.meta;
+    assert!(newest.deletes > 0, "tombstones hide what the base has");
+    assert_eq!(after.funk.base.len(), 1);
+    assert_eq!(bench.core.metrics.log_merges.get(), 1);
+    bench.check();
+}
