@@ -398,7 +398,7 @@ impl Admission {
         let limit = self.delta.limit();
         // Relaxed: a checkpoint more or less does no harm.
         let carried = self.carried.load(Ordering::Relaxed);
-        let new_bytes = self.delta_to_write();
+        let new_bytes = delta.saturating_sub(carried);
         let half_of_the_rest = limit.saturating_sub(carried) / 2;
         // Few bytes are not worth a run in each of their chunks.
         let enough = half_of_the_rest.clamp(limit / 16, limit / 4);

@@ -17,7 +17,7 @@
 //! It is as large as the data asks for: jobs need no more than twice the largest chunk, which has no more
 //! than there is, and no more can be deleted than there is. So each part follows the bytes in tables and
 //! in deltas, the **covered** ones, up to its limit. Invariant: what puts may take of the container
-//! without asking is covered (`Engine::note_disk_room`); before more is promised to them the ballast
+//! without asking is covered (`disk_room::note_disk_room`); before more is promised to them the ballast
 //! grows, or they are refused.
 //!
 //! Nothing rests on it: a missing, short or damaged ballast is made anew when there is room, and

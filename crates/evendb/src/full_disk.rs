@@ -14,11 +14,11 @@
 //! What a job dropped is deleted when the last view that names it is gone, and views go when no pin of
 //! that moment is left, of any database in the process. Pins are short (I17), so that takes
 //! microseconds to milliseconds, but it is not done when the job is: whoever needs the room waits for
-//! it, a bounded time ([`Engine::collect_for_room`]), since open iterators keep tables for as long as
+//! it, a bounded time ([`collect_for_room`]), since open iterators keep tables for as long as
 //! they like.
 //!
 //! Nobody waits for ever: a checkpoint that found no room, after all of this, refuses those that wait
-//! for it ([`Engine::refuse_waiting`]) with an error of kind `NoSpace` that names the file.
+//! for it ([`refuse_waiting`]) with an error of kind `NoSpace` that names the file.
 //!
 //! Thread safety: any. One thread at a time makes room; its mutex is taken holding nothing, before
 //! the checkpoint mutex. The error's mutex is a leaf.

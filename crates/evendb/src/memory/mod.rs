@@ -17,7 +17,7 @@
 //! gauges are zero. Slot 0 is shared: by structures made outside of an engine, and by engines that find
 //! no other slot.
 //!
-//! **Caps.** [`Engine::cache_bytes`] is what munks and rows may take together now: the budget without
+//! **Caps.** [`cache_bytes`](crate::memory_shares::cache_bytes) is what munks and rows may take together now: the budget without
 //! everything else that is charged and without the reserve. Tables and log searches are evicted above
 //! their share ([`MemoryLimits`](crate::memory_shares::MemoryLimits)). The reserve is for what is not
 //! counted: stacks, small allocations, and memory that the allocator holds but has not given out.

@@ -86,8 +86,7 @@ pub(crate) fn space_round(engine: &Engine, now: bool) {
         .core
         .admission
         .set_debt(overdue, sums.limits.max(half));
-    let kept = engine.core.admission.delta_to_write()
-        + disk_room::room_kept(&engine.core, &engine.disk, &engine.space, &engine.idle).1;
+    let kept = room_to_keep(engine);
     if engine.disk.container.free_bytes() > kept {
         engine.space.give_back.store(true, Ordering::Relaxed);
     }
@@ -158,6 +157,12 @@ fn divide(core: &Core, space: &Space, sums: &SpaceSums) {
         .store(sums.weight.to_bits(), Ordering::Relaxed);
 }
 
+/// What the container keeps at most: room for the deltas, and some beyond it.
+fn room_to_keep(engine: &Engine) -> u64 {
+    let beyond = disk_room::room_kept(&engine.core, &engine.disk, &engine.space, &engine.idle).1;
+    engine.core.admission.delta_to_write() + beyond
+}
+
 /// Reserves room ahead of the puts. On a full disk nothing is reserved: the put that needs room finds
 /// out, and what is free belongs to the jobs that make room.
 pub(crate) fn room_ahead(engine: &Engine) {
@@ -178,8 +183,7 @@ pub(crate) fn room_ahead(engine: &Engine) {
 /// Gives free room of the container that will not be wanted soon back to the file system. Returns the
 /// bytes given back; unless they are 0 there may be more.
 pub(crate) fn give_back_room(engine: &Engine) -> u64 {
-    let keep = engine.core.admission.delta_to_write()
-        + disk_room::room_kept(&engine.core, &engine.disk, &engine.space, &engine.idle).1;
+    let keep = room_to_keep(engine);
     // A checkpoint that writes to the file waits for one piece at most, and goes before the next.
     let rest = |worked: Duration| engine.core.manual() || !engine.work.wait_for_stop(worked);
     let given = match engine.idle.is_idle(&engine.core.metrics) {
