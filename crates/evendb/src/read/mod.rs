@@ -1,6 +1,6 @@
 //! The one read path. [`get`] answers one key, wait-free until it must read from disk; [`fill`]
 //! merges a chunk's components over a range into a buffer; [`cursor`] moves buffers over chunks in
-//! both directions; [`snapshot`] is one moment of the whole database.
+//! both directions; [`moment`] is one moment of the whole database.
 
 pub(crate) mod cursor;
 pub(crate) mod fill;
