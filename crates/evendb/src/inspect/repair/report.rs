@@ -84,7 +84,7 @@ impl std::fmt::Display for Loss {
     }
 }
 
-/// What [`repair`] did.
+/// What [`repair`](super::repair) did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct RepairReport {

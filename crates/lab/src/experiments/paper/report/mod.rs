@@ -4,8 +4,8 @@
 //!   DIR/results.jsonl --> run_results --> document: summary, figures (the paper's, in its order),
 //!                          (quantity)               tables, method --> markdown
 //! ```
-//! Reading ([`run_results`], [`quantity`]), choosing what is shown ([`document`], [`figures`],
-//! [`tables`]) and writing ([`markdown`]) are apart. Text from the results is escaped
+//! Reading (`run_results`, `quantity`), choosing what is shown (`document`, `figures`,
+//! `tables`) and writing (`markdown`) are apart. Text from the results is escaped
 //! in one place, by the writer.
 //!
 //! Invariants: every cell of the results is in at least one table, with the word "skipped" where it
