@@ -9,10 +9,17 @@ use crate::engine::disk::Disk;
 use crate::engine::idle::Idle;
 use crate::engine::space::Space;
 use crate::engine::work::Work;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::funk::container::GROW_BYTES_MIN;
 use crate::options::Options;
 use crate::sync::atomic::Ordering;
+
+/// Whether it failed for want of room.
+pub(crate) fn is_full<T>(result: &Result<T>) -> bool {
+    result
+        .as_ref()
+        .is_err_and(|error| error.kind() == ErrorKind::NoSpace)
+}
 
 /// What must work on a full disk: without room it is tried again without the ballast.
 pub(crate) fn with_ballast<T>(
@@ -21,10 +28,7 @@ pub(crate) fn with_ballast<T>(
     attempt: impl Fn() -> Result<T>,
 ) -> Result<T> {
     let first = attempt();
-    let full = first
-        .as_ref()
-        .is_err_and(|error| error.kind() == crate::error::ErrorKind::NoSpace);
-    if !full || !disk.ballast.release(need) {
+    if !is_full(&first) || !disk.ballast.release(need) {
         return first;
     }
     // It has to last: nobody takes steps ahead out of it, and puts look again.

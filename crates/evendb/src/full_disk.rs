@@ -26,6 +26,7 @@
 use crate::ballast::Need;
 use crate::catalog::Catalog;
 use crate::chunk::Chunk;
+use crate::disk_room::is_full;
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
@@ -49,53 +50,35 @@ const LOOKS_MAX: usize = 64;
 const LOOKS_WITHOUT_REST: usize = 24;
 const REST: Duration = Duration::from_millis(1);
 
-fn is_full<T>(result: &Result<T>) -> bool {
-    result
-        .as_ref()
-        .is_err_and(|error| error.kind() == ErrorKind::NoSpace)
-}
-
 /// Makes sure that the deltas' runs will find room on the disk, before anything is logged.
 /// A full disk refuses puts; `deletes` may use what is kept back for them.
 pub(crate) fn reserve_disk(engine: &Engine, delta_bytes: u64, deletes: bool) -> Result<()> {
-    let need = engine.core.admission.delta_to_write() + delta_bytes;
+    let Engine {
+        core,
+        disk,
+        catalog,
+        space,
+        ..
+    } = engine;
+    let need = || core.admission.delta_to_write() + delta_bytes;
+    let needed = need();
     // Relaxed: the room only shrinks at a checkpoint, which copes with finding too little.
-    if need <= engine.disk.delta_room.load(Ordering::Relaxed) {
+    if needed <= disk.delta_room.load(Ordering::Relaxed) {
         return Ok(());
     }
     if deletes {
-        return match ensure_room_for_deletes(
-            &engine.core,
-            &engine.disk,
-            &engine.catalog,
-            &engine.space,
-            need,
-        ) {
+        return match ensure_room_for_deletes(core, disk, catalog, space, needed) {
             Err(error) if error.kind() == ErrorKind::NoSpace => make_room_for(engine, delta_bytes),
             reserved => reserved,
         };
     }
-    let reserved = ensure_room_for_puts(
-        &engine.core,
-        &engine.disk,
-        &engine.catalog,
-        &engine.space,
-        need,
-    );
+    let ensure = |bytes| ensure_room_for_puts(core, disk, catalog, space, bytes);
+    let reserved = ensure(needed);
     // What was deleted since the last attempt may not have been given back.
-    let deletes = engine.core.metrics.deletes.get();
-    if is_full(&reserved) && engine.disk.full_disk.is_promising(deletes) {
-        let enough = || {
-            ensure_room_for_puts(
-                &engine.core,
-                &engine.disk,
-                &engine.catalog,
-                &engine.space,
-                engine.core.admission.delta_to_write() + delta_bytes,
-            )
-        };
-        let made = make_room(engine, &enough);
-        engine.disk.full_disk.note_attempt(deletes, made.is_ok());
+    let deletes = core.metrics.deletes.get();
+    if is_full(&reserved) && disk.full_disk.is_promising(deletes) {
+        let made = make_room(engine, &|| ensure(need()));
+        disk.full_disk.note_attempt(deletes, made.is_ok());
         return made;
     }
     reserved

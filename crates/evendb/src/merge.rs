@@ -8,15 +8,13 @@
 //! All long work of the background steps through one of these, which gives way, if told to, to whoever
 //! waits for the processor: [`Yielder`].
 
-pub(crate) use crate::visibility::Dropping;
-
 use crate::error::Result;
 use crate::munk::{MunkEntries, MunkInput};
 use crate::record::Record;
 use crate::sync::Arc;
 use crate::sync::yielding::Yielder;
 use crate::version::horizon::Horizon;
-use crate::visibility::{self, Fate, KeyVersions};
+use crate::visibility::{self, Dropping, Fate, KeyVersions};
 use evendb_storage::EntryRef;
 use evendb_storage::table::{Table, TableCursor};
 

@@ -11,7 +11,7 @@
 //!
 //! **For a reader:** of one source the newest record at or below the reader's version is seen
 //! ([`Version::is_seen_at`]). Sources are asked newest first, and the first that has such a record
-//! decides ([`Decision`], [`decide`]). A tombstone that decides means that there is no value ([`live`]).
+//! decides ([`RecordSearch`], [`decide`]). A tombstone that decides means that there is no value ([`live`]).
 //! Versions need not be compared between sources: a newer source has no record of a key that is older
 //! than a record of the same key in an older source. Of equal versions the newer source decides.
 //!
@@ -42,13 +42,13 @@ pub(crate) fn live<R: Candidate>(decides: R) -> Option<R> {
 }
 
 /// The search for the record of one key that decides for one reader.
-pub(crate) struct Decision<R>(Option<R>);
+pub(crate) struct RecordSearch<R>(Option<R>);
 
-impl<R: Candidate> Decision<R> {
+impl<R: Candidate> RecordSearch<R> {
     /// No source has been asked.
     #[inline]
-    pub(crate) fn open() -> Decision<R> {
-        Decision(None)
+    pub(crate) fn open() -> RecordSearch<R> {
+        RecordSearch(None)
     }
 
     /// Asks the next source, which is older than those asked before, for its record that the reader
@@ -93,15 +93,15 @@ pub(crate) fn decide<R: Candidate>(answers: impl Iterator<Item = Option<R>>) -> 
 pub(crate) fn try_decide<R: Candidate, E>(
     answers: impl Iterator<Item = Result<Option<R>, E>>,
 ) -> Result<Option<R>, E> {
-    let mut decision = Decision::open();
+    let mut search = RecordSearch::open();
     for answer in answers {
         let answer = answer?;
-        decision.ask(|| answer);
-        if !decision.is_open() {
+        search.ask(|| answer);
+        if !search.is_open() {
             break;
         }
     }
-    Ok(decision.record())
+    Ok(search.record())
 }
 
 /// The order of a rewrite: whether record `a`, of the source with number `a_source`, comes before

@@ -87,8 +87,6 @@ struct PageMerge<'h> {
     dropping: Dropping<'h>,
     buffer: EntryBuffer,
     key: Vec<u8>,
-    /// Records that went.
-    dropped: usize,
 }
 
 /// The versions of one key, newest first, on their way into the buffer.
@@ -104,7 +102,6 @@ impl<'h> PageMerge<'h> {
             dropping,
             buffer: EntryBuffer::new(ledger),
             key: Vec::new(),
-            dropped: 0,
         }
     }
 
@@ -205,7 +202,6 @@ impl<'h> PageMerge<'h> {
     fn offer(&mut self, key_merge: &mut KeyMerge, entry: &EntryRef<'_>) {
         let versions = &mut key_merge.versions;
         if versions.fate(entry.version, entry.kind, self.dropping) != Fate::Kept {
-            self.dropped += 1;
             return;
         }
         let entry = EntryRef {

@@ -18,7 +18,7 @@ use crate::munk::{Munk, MunkCursor, PageArc};
 use crate::record::{Record, RecordRef};
 use crate::sync::reclaim::Guard;
 use crate::value::{Owner, Value};
-use crate::visibility::{Candidate, Decision, live};
+use crate::visibility::{Candidate, RecordSearch, live};
 use evendb_storage::table::ReadAhead;
 use evendb_storage::{Kind, Version};
 use std::cell::Cell;
@@ -331,14 +331,14 @@ impl<'g> Overlay<'g> {
 
     /// The visible record of `key`, which all deltas then leave behind.
     fn take(&mut self, key: &[u8], span: &FillSpan<'_>) -> Option<&'g Record> {
-        let mut decision = Decision::open();
+        let mut search = RecordSearch::open();
         for delta in &mut self.deltas {
             if delta.key().is_some_and(|own| *own == *key) {
-                decision.ask(|| delta.cursor.newest_at(span.at));
+                search.ask(|| delta.cursor.newest_at(span.at));
                 delta.advance(span.direction);
             }
         }
-        decision.record()
+        search.record()
     }
 }
 
@@ -401,18 +401,18 @@ pub(crate) fn fill_from_munk(
             (None, Some(_)) => Ordering::Greater,
             (Some(a), Some(b)) => span.before(a, b),
         };
-        let mut decision = Decision::open();
+        let mut search = RecordSearch::open();
         if order.is_le()
             && let Some(key) = upper
         {
-            decision.ask(|| overlay.take(key, span).map(Seen::Record));
+            search.ask(|| overlay.take(key, span).map(Seen::Record));
             upper = overlay.key(span);
             ask = true;
         }
         if order.is_ge() {
-            decision.ask(|| munk.newest_at(span.at).map(Seen::Below));
+            search.ask(|| munk.newest_at(span.at).map(Seen::Below));
         }
-        match decision.live() {
+        match search.live() {
             Some(Seen::Record(record)) => buffer.push_record(record),
             Some(Seen::Below(hit)) => buffer.push_page(&munk, hit.value),
             None => {}
@@ -588,18 +588,18 @@ impl FunkScan {
 
     /// The visible record of `key`, which all sources then leave behind.
     fn take(&mut self, key: &[u8]) -> Result<Option<TableHit>> {
-        let mut decision = Decision::open();
+        let mut search = RecordSearch::open();
         for run in &mut self.runs {
             if run.key().is_some_and(|own| *own == *key) {
-                decision.ask(|| run.hit().cloned());
+                search.ask(|| run.hit().cloned());
                 run.advance()?;
             }
         }
         if self.base.key().is_some_and(|own| *own == *key) {
-            decision.ask(|| self.base.hit().cloned());
+            search.ask(|| self.base.hit().cloned());
             self.base.advance()?;
         }
-        Ok(decision.record())
+        Ok(search.record())
     }
 }
 
@@ -630,16 +630,16 @@ pub(crate) fn fill_from_funk(
             (None, true) => Ordering::Greater,
             (Some(record), true) => span.before(record.key(), &key),
         };
-        let mut decision = Decision::open();
+        let mut search = RecordSearch::open();
         if order.is_le() {
-            decision.ask(|| upper.next().map(|record| Seen::Record(record)));
+            search.ask(|| upper.next().map(|record| Seen::Record(record)));
         }
         if order.is_ge() {
             // It is left behind whether or not it decides.
             let below = funk.take(&key)?;
-            decision.ask(|| below.map(Seen::Below));
+            search.ask(|| below.map(Seen::Below));
         }
-        match decision.live() {
+        match search.live() {
             Some(Seen::Record(record)) => buffer.push_record(record),
             Some(Seen::Below(hit)) => buffer.push_block(&key, &hit),
             None => {}

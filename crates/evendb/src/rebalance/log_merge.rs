@@ -25,10 +25,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::{Change, Part, Place, Role};
 use crate::memory_shares::{self, LogReaders};
-use crate::merge::{Dropping, Merge, Source, TableSource};
+use crate::merge::{Merge, Source, TableSource};
 use crate::rebalance::layout;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, Weak};
+use crate::visibility::Dropping;
 use crate::{checkpoint, pace};
 use evendb_storage::vfs::WriteBehind;
 

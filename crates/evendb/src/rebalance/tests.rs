@@ -15,6 +15,13 @@ fn base(view: &View) -> &TableHandle {
     &view.funk.base[0]
 }
 
+/// Rewrites the one chunk; the new ones, or itself.
+fn rewrite_one(bench: &Bench, chunk: &Arc<Chunk>) -> Vec<Arc<Chunk>> {
+    let _token = chunk.try_token().unwrap();
+    let one = std::slice::from_ref(chunk);
+    rewrite::rewrite(&bench.context(), &bench.keyspace, one).unwrap()
+}
+
 /// A chunk with 100 records in its base, and two runs over it that replace some and delete others.
 fn base_and_runs() -> Bench {
     let mut bench = Bench::new();
@@ -36,13 +43,7 @@ fn several_chunks() -> Bench {
     bench.put(0..600, 1);
     bench.checkpoint();
     let chunk = bench.chunk();
-    let _token = chunk.try_token().unwrap();
-    rewrite::rewrite(
-        &bench.context(),
-        &bench.keyspace,
-        std::slice::from_ref(&chunk),
-    )
-    .unwrap();
+    rewrite_one(&bench, &chunk);
     bench
 }
 
@@ -103,13 +104,7 @@ fn a_rewrite_leaves_one_table_of_the_newest_records() {
         .tables()
         .map(|table| table.part.table)
         .collect();
-    let _token = chunk.try_token().unwrap();
-    let after = rewrite::rewrite(
-        &bench.context(),
-        &bench.keyspace,
-        std::slice::from_ref(&chunk),
-    )
-    .unwrap();
+    let after = rewrite_one(&bench, &chunk);
     assert!(Arc::ptr_eq(&after[0], &chunk) && after.len() == 1);
     let rewritten = view(&chunk);
     let meta = &base(&rewritten).part.meta;
@@ -133,14 +128,7 @@ fn a_rewrite_keeps_what_is_put_meanwhile() {
     let mut bench = base_and_runs();
     bench.put(20..120, 5);
     let chunk = bench.chunk();
-    let token = chunk.try_token().unwrap();
-    rewrite::rewrite(
-        &bench.context(),
-        &bench.keyspace,
-        std::slice::from_ref(&chunk),
-    )
-    .unwrap();
-    drop(token);
+    rewrite_one(&bench, &chunk);
     assert!(!view(&chunk).active.is_empty(), "not durable yet");
     bench.check();
     bench.checkpoint();
@@ -192,14 +180,7 @@ fn a_split_carries_deltas_that_are_not_durable() {
     bench.put((0..600).step_by(7), 2);
     bench.delete((3..600).step_by(7));
     let chunk = bench.chunk();
-    let token = chunk.try_token().unwrap();
-    rewrite::rewrite(
-        &bench.context(),
-        &bench.keyspace,
-        std::slice::from_ref(&chunk),
-    )
-    .unwrap();
-    drop(token);
+    rewrite_one(&bench, &chunk);
     bench.check();
     bench.checkpoint();
     for chunk in bench.chunks() {
