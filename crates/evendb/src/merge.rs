@@ -8,18 +8,23 @@
 //! All long work of the background steps through one of these, which gives way, if told to, to whoever
 //! waits for the processor: [`Yielder`].
 
+pub(crate) mod count;
+
 use crate::error::Result;
-use crate::munk::{MunkEntries, MunkInput};
+use crate::munk::{Munk, MunkEntries, MunkInput};
 use crate::record::Record;
 use crate::sync::Arc;
 use crate::sync::yielding::Yielder;
 use crate::version::horizon::Horizon;
 use crate::visibility::{self, Dropping, Fate, KeyVersions};
-use evendb_storage::EntryRef;
+use count::{Fates, Held};
 use evendb_storage::table::{Table, TableCursor};
+use evendb_storage::{EntryRef, Kind};
 
 /// Records in order: key ascending, version descending.
 pub(crate) trait Source {
+    /// How many records it has from the current one on; asked before it is advanced.
+    fn held(&self) -> Held;
     fn current(&self) -> Option<EntryRef<'_>>;
     fn advance(&mut self) -> Result<()>;
 }
@@ -31,6 +36,10 @@ pub(crate) struct RecordSource<'g> {
 }
 
 impl Source for RecordSource<'_> {
+    fn held(&self) -> Held {
+        Held::exactly((self.records.len() - self.at) as u64)
+    }
+
     fn current(&self) -> Option<EntryRef<'_>> {
         self.records.get(self.at).map(|record| record.entry())
     }
@@ -45,6 +54,7 @@ impl Source for RecordSource<'_> {
 pub(crate) struct TableSource {
     cursor: TableCursor,
     high: Option<Box<[u8]>>,
+    held: Held,
 }
 
 impl TableSource {
@@ -55,16 +65,27 @@ impl TableSource {
         high: Option<&[u8]>,
         readahead_blocks: usize,
     ) -> Result<TableSource> {
+        let meta = table.meta();
+        let whole = *meta.min_key >= *low && high.is_none_or(|high| *meta.max_key < *high);
+        let held = match whole {
+            true => Held::exactly(meta.entries),
+            false => Held::at_most(meta.entries),
+        };
         let mut cursor = TableCursor::new(table, readahead_blocks);
         cursor.seek(low)?;
         Ok(TableSource {
             cursor,
             high: high.map(Box::from),
+            held,
         })
     }
 }
 
 impl Source for TableSource {
+    fn held(&self) -> Held {
+        self.held
+    }
+
     fn current(&self) -> Option<EntryRef<'_>> {
         if !self.cursor.valid() {
             return None;
@@ -82,15 +103,31 @@ impl Source for TableSource {
 }
 
 /// The records of a munk.
-pub(crate) struct MunkSource<'m>(pub(crate) MunkEntries<'m>);
+pub(crate) struct MunkSource<'m> {
+    entries: MunkEntries<'m>,
+    held: Held,
+}
+
+impl<'m> MunkSource<'m> {
+    pub(crate) fn new(munk: &'m Munk) -> MunkSource<'m> {
+        MunkSource {
+            entries: munk.entries_from(None),
+            held: Held::exactly(munk.entries() as u64),
+        }
+    }
+}
 
 impl Source for MunkSource<'_> {
+    fn held(&self) -> Held {
+        self.held
+    }
+
     fn current(&self) -> Option<EntryRef<'_>> {
-        self.0.current()
+        self.entries.current()
     }
 
     fn advance(&mut self) -> Result<()> {
-        self.0.advance();
+        self.entries.advance();
         Ok(())
     }
 }
@@ -108,9 +145,9 @@ pub(crate) struct Merge<'s> {
     key: Vec<u8>,
     versions: KeyVersions,
     yielder: Yielder,
-    /// Records taken in and given out, for the caller to check.
-    pub(crate) records_in: u64,
-    pub(crate) records_out: u64,
+    /// For the caller to check: see [`count`].
+    held: Held,
+    fates: Fates,
 }
 
 impl<'s> Merge<'s> {
@@ -121,6 +158,8 @@ impl<'s> Merge<'s> {
         let heap = (0..sources.len())
             .filter(|&source| sources[source].current().is_some())
             .collect();
+        let held = sources.iter().map(|source| source.held());
+        let held = held.fold(Held::default(), Held::and);
         let mut merge = Merge {
             sources,
             heap,
@@ -129,8 +168,8 @@ impl<'s> Merge<'s> {
             key: Vec::new(),
             versions: KeyVersions::default(),
             yielder: Yielder::new(false),
-            records_in: 0,
-            records_out: 0,
+            held,
+            fates: Fates::default(),
         };
         for parent in (0..merge.heap.len() / 2).rev() {
             merge.sift_down(parent);
@@ -157,6 +196,21 @@ impl<'s> Merge<'s> {
         let mut entry = self.sources[*self.heap.first()?].current()?;
         entry.version = self.dropping().written_version(entry.version);
         Some(entry)
+    }
+
+    /// How many records the sources said to have.
+    pub(crate) fn held(&self) -> Held {
+        self.held
+    }
+
+    /// What became of the records before the current one.
+    pub(crate) fn fates_so_far(&self) -> Fates {
+        let mut fates = self.fates;
+        if let Some(entry) = self.current() {
+            fates.kept -= 1;
+            fates.kept_deletes -= u64::from(entry.kind == Kind::Delete);
+        }
+        fates
     }
 
     pub(crate) fn advance(&mut self) -> Result<()> {
@@ -216,7 +270,6 @@ impl<'s> Merge<'s> {
             let entry = self.sources[least]
                 .current()
                 .expect("the least source has a record");
-            self.records_in += 1;
             if *self.key != *entry.key {
                 self.key.clear();
                 self.key.extend_from_slice(entry.key);
@@ -227,8 +280,8 @@ impl<'s> Merge<'s> {
                 bottom: self.bottom,
             };
             let fate = self.versions.fate(entry.version, entry.kind, dropping);
+            self.fates.note(fate, entry.kind);
             if fate == Fate::Kept {
-                self.records_out += 1;
                 return Ok(());
             }
             self.advance_least()?;

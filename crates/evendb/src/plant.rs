@@ -29,6 +29,10 @@ pub(crate) enum Plant {
     NotKeptForLoad,
     /// P17: the commit log is synced without the value extents that its records name.
     NoExtentsSynced,
+    /// P18: a rewrite leaves records out of the tables it writes.
+    RewriteLosesRecord,
+    /// P19: a checkpoint leaves records out of the run it writes, a merge of runs out of the one it writes.
+    RunLosesRecord,
 }
 
 /// Whether the engine has a fault planted.

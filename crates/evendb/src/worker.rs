@@ -251,6 +251,9 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
             Err(error) if error.kind() == evendb_storage::ErrorKind::NoSpace => Ok(()),
             sealed => sealed.map_err(|error| engine.core.health.latch(error.into())),
         });
+        if result.is_ok() {
+            observe::audit::assert_agree(engine);
+        }
         if engine.core.health.failure().is_none() && result.is_err() {
             // No room for a checkpoint: at least what the commit log holds is made durable.
             let _ = flush_commit_log(&engine.core, &engine.log);

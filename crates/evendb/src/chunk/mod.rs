@@ -17,6 +17,7 @@
 //! active delta and the only one to replace the view; it is held for microseconds, never across
 //! I/O. The token (try only) admits one reorganising job.
 
+pub(crate) mod check;
 pub(crate) mod index;
 
 use crate::admission::Admission;
@@ -63,7 +64,8 @@ impl ChargedDelta {
         }
     }
 
-    fn charged(&self) -> u64 {
+    /// Bytes of it that are charged.
+    pub(crate) fn charged(&self) -> u64 {
         self.delta.bytes() as u64 - self.empty_bytes
     }
 }
@@ -224,7 +226,7 @@ pub(crate) struct Chunk {
     pub(crate) heat: Heat,
     /// Tables of which a deletion of the whole chunk has left nothing. A leaf.
     pub(crate) covered: Mutex<Option<Covered>>,
-    _charge: Charge,
+    charge: Charge,
 }
 
 /// Tables all of whose records are deleted since checkpoint `checkpoint` or an earlier one.
@@ -263,7 +265,7 @@ impl Chunk {
             joined_at: AtomicU64::new(0),
             heat: Heat::default(),
             covered: Mutex::new(None),
-            _charge: Charge::new(ledger, Use::Metadata, bytes),
+            charge: Charge::new(ledger, Use::Metadata, bytes),
         }
     }
 
@@ -279,7 +281,13 @@ impl Chunk {
 
     /// Replaces the view; the caller holds the latch.
     pub(crate) fn publish(&self, view: View) {
+        self.assert_publishable(&view);
         self.view.replace(Arc::new(view));
+    }
+
+    /// Memory charged for the chunk, its view's parts apart.
+    pub(crate) fn charged_bytes(&self) -> usize {
+        self.charge.bytes()
     }
 
     /// A table of the chunk could not be read: its jobs stop, others go on.

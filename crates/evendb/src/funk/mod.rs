@@ -159,6 +159,25 @@ impl Funk {
         }
     }
 
+    /// What contradicts the order of base and log, if anything does. In a database that is opened this
+    /// is damage; elsewhere it is a bug.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let ends_before = |left: &Arc<TableHandle>, right: &Arc<TableHandle>| {
+            left.part.meta.max_key < right.part.meta.min_key
+        };
+        if !self.base.is_sorted_by(ends_before) {
+            return Some("two tables of the base overlap".into());
+        }
+        if !self
+            .runs
+            .is_sorted_by(|left, right| left.ordinal < right.ordinal)
+        {
+            return Some("two runs of the log have one number".into());
+        }
+        let last = self.runs.last()?;
+        (last.ordinal >= self.run_end).then(|| "a run lies beyond the end of the log".into())
+    }
+
     pub(crate) fn log_bytes(&self) -> u64 {
         self.runs.iter().map(|run| run.table.part_len()).sum()
     }

@@ -70,7 +70,7 @@ pub(crate) struct TableHandle {
     /// The manifest no longer names it.
     released: AtomicBool,
     shared: Arc<SharedByTables>,
-    _charge: Charge,
+    charge: Charge,
 }
 
 /// What all handles share.
@@ -133,6 +133,11 @@ pub(crate) fn table_path(dir: &Path, id: TableId) -> PathBuf {
 }
 
 impl TableHandle {
+    /// Memory charged for the handle; what is open counts for itself.
+    pub(crate) fn charged_bytes(&self) -> usize {
+        self.charge.bytes()
+    }
+
     /// Bytes on disk.
     pub(crate) fn part_len(&self) -> u64 {
         self.part.meta.len
@@ -349,7 +354,7 @@ impl Tables {
             return handle;
         }
         let handle = Arc::new(TableHandle {
-            _charge: Charge::new(
+            charge: Charge::new(
                 self.shared.ledger,
                 Use::Metadata,
                 TABLE_BYTES + 2 * (part.meta.min_key.len() + part.meta.max_key.len()),
@@ -369,6 +374,11 @@ impl Tables {
     pub(crate) fn find(&self, id: TableId) -> Option<Arc<TableHandle>> {
         let known = self.registry.0.lock();
         known.get(&id).and_then(|entry| entry.0.upgrade())
+    }
+
+    /// How many chunks name the table, in this life's view of the manifest.
+    pub(crate) fn chunks_naming(&self, id: TableId) -> usize {
+        self.registry.0.lock().get(&id).map_or(0, |entry| entry.1)
     }
 
     /// The counts, for what runs after an edit.

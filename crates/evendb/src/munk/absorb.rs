@@ -63,10 +63,16 @@ impl Munk {
         }
         merge.buffer.flush(self.page_bytes, &separator, &mut out);
         out.share(directory, next.min(pages.len())..pages.len());
-        Munk {
+        let munk = Munk {
             directory: out.finish(ledger),
             page_bytes: self.page_bytes,
-        }
+        };
+        debug_assert_eq!(
+            self.entries() + merge.taken,
+            munk.entries() + merge.dropped,
+            "an absorb lost or made records"
+        );
+        munk
     }
 }
 
@@ -87,6 +93,9 @@ struct PageMerge<'h> {
     dropping: Dropping<'h>,
     buffer: EntryBuffer,
     key: Vec<u8>,
+    /// Newer records that were taken, and records of both that went.
+    taken: usize,
+    dropped: usize,
 }
 
 /// The versions of one key, newest first, on their way into the buffer.
@@ -102,6 +111,8 @@ impl<'h> PageMerge<'h> {
             dropping,
             buffer: EntryBuffer::new(ledger),
             key: Vec::new(),
+            taken: 0,
+            dropped: 0,
         }
     }
 
@@ -138,6 +149,7 @@ impl<'h> PageMerge<'h> {
             let mut key_merge = self.begin_key(tag_of(hash_key(entry.key)));
             while let Some(entry) = newer.current().filter(|entry| entry.key == self.key) {
                 self.offer(&mut key_merge, &entry);
+                self.taken += 1;
                 newer.advance();
             }
             if let Some(page) = page
@@ -202,6 +214,7 @@ impl<'h> PageMerge<'h> {
     fn offer(&mut self, key_merge: &mut KeyMerge, entry: &EntryRef<'_>) {
         let versions = &mut key_merge.versions;
         if versions.fate(entry.version, entry.kind, self.dropping) != Fate::Kept {
+            self.dropped += 1;
             return;
         }
         let entry = EntryRef {

@@ -106,7 +106,6 @@ impl Munk {
     }
 
     /// Tombstones among the records.
-    #[cfg(test)]
     pub(crate) fn deletes(&self) -> usize {
         self.directory.totals().deletes
     }

@@ -17,6 +17,7 @@
 //!
 //! [`Options::stats_interval`]: crate::Options::stats_interval
 
+pub(crate) mod audit;
 pub(crate) mod gather;
 
 use crate::engine::Engine;

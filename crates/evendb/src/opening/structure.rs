@@ -126,8 +126,14 @@ impl Opening {
         }
         base.sort_by(|a, b| a.part.meta.min_key.cmp(&b.part.meta.min_key));
         runs.sort_by_key(|run| run.ordinal);
-        let run_end = runs.last().map_or(0, |run| run.ordinal + 1);
-        Ok(Funk::new(base, runs, run_end))
+        let run_end = runs.last().map_or(0, |run| run.ordinal.saturating_add(1));
+        let funk = Funk::new(base, runs, run_end);
+        if let Some(fault) = funk.fault() {
+            let path = self.dir.join(CURRENT);
+            let detail = format!("chunk {}: {fault}", record.id.0);
+            return Err(StorageError::corruption(&path, 0, detail).into());
+        }
+        Ok(funk)
     }
 
     /// Step 5.
@@ -163,5 +169,61 @@ impl Opening {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::manifest::edit::Part;
+    use crate::manifest::writer::Manifest;
+    use crate::options::Options;
+    use crate::{Db, Error, ErrorKind};
+    use evendb_storage::vfs::{SimVfs, Vfs};
+    use std::path::Path;
+
+    const DIR: &str = "/forged";
+
+    fn open(vfs: &Arc<dyn Vfs>) -> Result<Db, Error> {
+        Options::new().vfs(vfs.clone()).workers(0).open(DIR)
+    }
+
+    /// A closed database of one chunk with a base and a run, whose manifest is written anew by `forge`.
+    fn forged(forge: impl FnOnce(&mut Vec<Part>)) -> Result<Db, Error> {
+        let vfs: Arc<dyn Vfs> = Arc::new(SimVfs::new(1));
+        let db = open(&vfs).unwrap();
+        db.put("base", "1").unwrap();
+        db.compact().unwrap();
+        db.put("a run", "2").unwrap();
+        db.close().unwrap();
+        let found = writer::load(&*vfs, Path::new(DIR)).unwrap();
+        let mut state = found.state;
+        let chunk = state.chunks.values_mut().next().unwrap();
+        assert_eq!(chunk.parts.len(), 2, "a base and a run");
+        forge(&mut chunk.parts);
+        Manifest::create(vfs.clone(), Path::new(DIR), found.id + 1, state).unwrap();
+        open(&vfs)
+    }
+
+    #[test]
+    fn a_manifest_whose_tables_contradict_each_other_is_damage() {
+        assert!(forged(|_| {}).is_ok());
+        let is_refused = |forge: fn(&mut Vec<Part>)| {
+            let error = forged(forge).map(drop).expect_err("opens");
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+        };
+        is_refused(|parts| parts.push(parts[0].clone()));
+        is_refused(|parts| parts.iter_mut().for_each(|part| part.role = Role::Base));
+        is_refused(|parts| {
+            let ordinal = u32::MAX;
+            parts
+                .iter_mut()
+                .for_each(|part| part.role = Role::Run { ordinal });
+        });
+        is_refused(|parts| {
+            let last = parts.last_mut().unwrap();
+            last.role = Role::Run { ordinal: u32::MAX };
+        });
     }
 }

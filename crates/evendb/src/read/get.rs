@@ -84,6 +84,7 @@ pub(crate) fn get_at(
     let hash = hash_key(key);
     let guard = reclaim::pin();
     let chunk = keyspace.index.load(&guard).get().find(key);
+    debug_assert!(chunk.range.contains(key), "the index leads elsewhere");
     let view = chunk.view.load(&guard);
     if let InRam::Answer(component, value) = search_ram(view.get(), key, hash, at, &guard) {
         if component == Component::Munk {

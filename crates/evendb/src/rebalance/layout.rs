@@ -10,6 +10,7 @@
 //! into which checkpoint n has just written would lose run n.
 
 use crate::catalog::KeyspaceState;
+use crate::chunk::check::assert_covers;
 use crate::chunk::{ChargedDelta, Chunk, ChunkWriter, Frozen, KeyRange, View};
 use crate::engine::JobContext;
 use crate::engine::core::Core;
@@ -50,7 +51,7 @@ fn part_with_role(handle: &TableHandle, role: Role) -> Part {
 }
 
 /// A chunk's manifest record.
-pub(super) fn chunk_record(
+pub(crate) fn chunk_record(
     id: ChunkId,
     keyspace: &KeyspaceState,
     low: &[u8],
@@ -269,6 +270,7 @@ fn publish_chunks(keyspace: &KeyspaceState, old: &[Arc<Chunk>], new: &[Arc<Chunk
     let root = keyspace.index.load_full();
     let old_lows: Vec<&[u8]> = old.iter().map(|chunk| &*chunk.range.low).collect();
     let replaced = root.replace(&old_lows, published.collect());
+    assert_covers(&replaced, "published");
     keyspace.index.replace(Arc::new(replaced));
 }
 

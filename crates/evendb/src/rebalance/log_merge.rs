@@ -22,9 +22,11 @@ use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
 use crate::error::{Error, ErrorKind, Result};
+use crate::files::CONTAINER;
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::{Change, Part, Place, Role};
 use crate::memory_shares::{self, LogReaders};
+use crate::merge::count::Count;
 use crate::merge::{Merge, Source, TableSource};
 use crate::rebalance::layout;
 use crate::sync::atomic::{AtomicU32, Ordering};
@@ -159,6 +161,7 @@ fn write_merged_run<'c>(
         return None;
     }
     let view = chunk.view.load_full();
+    chunk.assert_view(&view, "whose runs are to be merged");
     let first = log_merge_of(core, chunk, &view)?;
     let runs = &view.funk.runs[first..];
     let written = write_run_of(core, disk, chunk, runs, behind);
@@ -211,7 +214,20 @@ fn write_run_of(
     if merge.current().is_none() {
         return Ok((None, Vec::new()));
     }
+    let mut count = Count::default();
+    count.begin(&merge);
     let (id, bytes, meta, keys) = checkpoint::build_table(core, disk, &mut merge, u64::MAX, None)?;
+    count.add(&merge, std::iter::once(&meta));
+    let named = || {
+        let (first, last) = (runs[0].ordinal, runs[runs.len() - 1].ordinal);
+        let file = disk.dir.join(CONTAINER).display().to_string();
+        let chunk = chunk.id.0;
+        format!("a merge of runs {first} to {last} of chunk {chunk} ({file}) lost or made records")
+    };
+    // Nothing names the table, and it has no room yet.
+    count
+        .check(named)
+        .map_err(|error| core.health.latch(error))?;
     let offset = disk.container.allocate(meta.len)?;
     if let Err(error) = disk.container.write(behind, &bytes, offset) {
         disk.container.free(offset, meta.len);

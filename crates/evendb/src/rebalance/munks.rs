@@ -21,6 +21,7 @@ use crate::engine::log::Log;
 use crate::engine::work::Work;
 use crate::error::Result;
 use crate::memory::Use;
+use crate::merge::count::Count;
 use crate::merge::{Merge, RamMerge};
 use crate::munk::{MunkBuilder, PAGE_BYTES};
 use crate::pace::{self, Rest};
@@ -42,6 +43,7 @@ pub(crate) fn load_munk(core: &Core, chunk: &Arc<Chunk>) -> Result<()> {
         writer.loading = true;
         view
     };
+    chunk.assert_view(&view, "to be loaded");
     let job = trace::job!("load", chunk = chunk.id.0);
     let built = build_munk(core, chunk, &view);
     let mut writer = chunk.latch.lock();
@@ -81,6 +83,8 @@ fn build_munk(core: &Core, chunk: &Chunk, view: &View) -> Result<crate::munk::Mu
     };
     let mut merge =
         Merge::new(funk_sources(chunk, view)?, dropping)?.yielding_by(pace::yielder(core));
+    let mut count = Count::default();
+    count.begin(&merge);
     let mut builder = MunkBuilder::new(PAGE_BYTES, core.ledger());
     let mut rest = Rest::new(core);
     while let Some(entry) = merge.current() {
@@ -88,12 +92,17 @@ fn build_munk(core: &Core, chunk: &Chunk, view: &View) -> Result<crate::munk::Mu
         merge.advance()?;
         rest.take_sometimes(core, pace::reorganisation_rest(core));
     }
-    Ok(builder.finish())
+    let munk = builder.finish();
+    count.add_munk(&merge, &munk);
+    let job = || format!("loading chunk {} into RAM lost or made records", chunk.id.0);
+    count.check(job).map_err(|error| core.health.latch(error))?;
+    Ok(munk)
 }
 
 /// Merges the durable deltas into the munk. The caller holds the token. Whether there were any.
 pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
     let view = chunk.view.load_full();
+    chunk.assert_view(&view, "to be absorbed");
     let Some(munk) = &view.munk else { return false };
     let deltas: Vec<Frozen> = view
         .frozen

@@ -403,7 +403,7 @@ fn rewritten(chunk: &Chunk, of: Sources<'_>, horizon: &Horizon, bottom: bool) ->
         _ => delta_sources(&deltas, chunk, None, &pin, &mut Yielder::new(false)),
     };
     match of {
-        Sources::DeltasAnd(munk) => sources.push(Box::new(MunkSource(munk.entries_from(None)))),
+        Sources::DeltasAnd(munk) => sources.push(Box::new(MunkSource::new(munk))),
         _ => sources.extend(funk_sources(chunk, &view).expect("the tables are whole")),
     }
     let merge = Merge::new(sources, Dropping { horizon, bottom });

@@ -244,6 +244,7 @@ fn announce<'e>(
 ) -> Result<Announcement<'e>> {
     loop {
         for (chunk, writer) in chunks.iter().zip(guards.iter_mut()) {
+            chunk.assert_writer(writer);
             make_dirty(&engine.core, &engine.flow, &engine.work, chunk, writer);
         }
         let announcement = engine.core.clock.announce();

@@ -1,0 +1,154 @@
+//! Records are counted into a merge and out of it, in release builds too: what a job writes must be
+//! what its sources hold, but for what the merge dropped.
+//!
+//! ```text
+//! held by the sources  =  taken by the merge  =  kept + twins + hidden + spent tombstones
+//!                                                 kept  =  records in the tables that were written
+//! ```
+//!
+//! What a source holds is known from elsewhere than from reading it: from its table's footer, from the
+//! munk's directory, from the list of a delta's records. Of a table that reaches beyond the chunk only
+//! the most is known. A job that finds a difference publishes nothing and latches the database.
+
+use super::Merge;
+use crate::error::{Error, ErrorKind, Result};
+use crate::munk::Munk;
+use crate::visibility::Fate;
+use evendb_storage::Kind;
+use evendb_storage::table::TableMeta;
+
+/// How many records a source has to give.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Held {
+    pub(crate) least: u64,
+    pub(crate) most: u64,
+}
+
+impl Held {
+    pub(crate) fn exactly(records: u64) -> Held {
+        Held {
+            least: records,
+            most: records,
+        }
+    }
+
+    pub(crate) fn at_most(records: u64) -> Held {
+        Held {
+            least: 0,
+            most: records,
+        }
+    }
+
+    pub(super) fn and(self, other: Held) -> Held {
+        Held {
+            least: self.least + other.least,
+            most: self.most + other.most,
+        }
+    }
+}
+
+/// What became of the records that a merge took.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Fates {
+    pub(crate) kept: u64,
+    /// Tombstones among those kept.
+    pub(crate) kept_deletes: u64,
+    pub(crate) twins: u64,
+    pub(crate) hidden: u64,
+    pub(crate) spent: u64,
+}
+
+impl Fates {
+    #[inline]
+    pub(super) fn note(&mut self, fate: Fate, kind: Kind) {
+        match fate {
+            Fate::Kept => {
+                self.kept += 1;
+                self.kept_deletes += u64::from(kind == Kind::Delete);
+            }
+            Fate::Twin => self.twins += 1,
+            Fate::Hidden => self.hidden += 1,
+            Fate::SpentTombstone => self.spent += 1,
+        }
+    }
+
+    fn taken(&self) -> u64 {
+        self.kept + self.twins + self.hidden + self.spent
+    }
+}
+
+/// The count of one job, of one merge or of several that go on where the one before stopped.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Count {
+    held: Option<Held>,
+    fates: Fates,
+    written: u64,
+    written_deletes: u64,
+}
+
+impl Count {
+    /// The job begins, or goes on, with this merge, which has not been advanced.
+    pub(crate) fn begin(&mut self, merge: &Merge<'_>) {
+        self.held.get_or_insert(merge.held());
+    }
+
+    /// The merge has been advanced to behind the last record of `tables`, which it was written to.
+    pub(crate) fn add<'t>(
+        &mut self,
+        merge: &Merge<'_>,
+        tables: impl Iterator<Item = &'t TableMeta>,
+    ) {
+        for meta in tables {
+            self.written += meta.entries;
+            self.written_deletes += meta.deletes;
+        }
+        self.add_fates(merge);
+    }
+
+    /// The same for a merge that became a munk.
+    pub(crate) fn add_munk(&mut self, merge: &Merge<'_>, munk: &Munk) {
+        self.written += munk.entries() as u64;
+        self.written_deletes += munk.deletes() as u64;
+        self.add_fates(merge);
+    }
+
+    fn add_fates(&mut self, merge: &Merge<'_>) {
+        let (fates, sum) = (merge.fates_so_far(), &mut self.fates);
+        sum.kept += fates.kept;
+        sum.kept_deletes += fates.kept_deletes;
+        sum.twins += fates.twins;
+        sum.hidden += fates.hidden;
+        sum.spent += fates.spent;
+    }
+
+    /// Compares, at the end of the job. `job` names it and its files.
+    pub(crate) fn check(&self, job: impl FnOnce() -> String) -> Result<()> {
+        let (held, fates) = (self.held.unwrap_or_default(), &self.fates);
+        let taken = fates.taken();
+        if (held.least..=held.most).contains(&taken)
+            && (self.written, self.written_deletes) == (fates.kept, fates.kept_deletes)
+        {
+            return Ok(());
+        }
+        let held = match held.least == held.most {
+            true => format!("{}", held.least),
+            false => format!("{} to {}", held.least, held.most),
+        };
+        let message = format!(
+            "{}: the sources hold {held} records and {taken} were read; {} were dropped, and of {} \
+             kept ({} deletes) {} ({} deletes) were written; nothing of it was published, and what \
+             was there stays; close the database and verify it before it is opened again",
+            job(),
+            taken - fates.kept,
+            fates.kept,
+            fates.kept_deletes,
+            self.written,
+            self.written_deletes,
+        );
+        Err(Error::new(ErrorKind::Corruption, message))
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;
