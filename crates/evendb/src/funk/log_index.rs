@@ -389,7 +389,7 @@ impl PartitionedBloom {
     /// Memory of the filters and of the open section's hashes; shared parts count in full.
     pub(crate) fn bytes(&self) -> usize {
         let parts = self.parts.iter().map(|part| part.charge.bytes());
-        std::mem::size_of::<Self>() + parts.sum::<usize>()
+        parts.sum()
     }
 }
 

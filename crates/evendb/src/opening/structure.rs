@@ -179,23 +179,24 @@ mod tests {
     use crate::manifest::edit::Part;
     use crate::manifest::writer::Manifest;
     use crate::options::Options;
-    use crate::{Db, Error, ErrorKind};
+    use crate::{Db, ErrorKind};
     use evendb_storage::vfs::{SimVfs, Vfs};
     use std::path::Path;
 
     const DIR: &str = "/forged";
 
-    fn open(vfs: &Arc<dyn Vfs>) -> Result<Db, Error> {
+    fn open(vfs: &Arc<dyn Vfs>) -> Result<Db> {
         Options::new().vfs(vfs.clone()).workers(0).open(DIR)
     }
 
     /// A closed database of one chunk with a base and a run, whose manifest is written anew by `forge`.
-    fn forged(forge: impl FnOnce(&mut Vec<Part>)) -> Result<Db, Error> {
+    fn forged(forge: impl FnOnce(&mut Vec<Part>)) -> Result<Db> {
         let vfs: Arc<dyn Vfs> = Arc::new(SimVfs::new(1));
         let db = open(&vfs).unwrap();
         db.put("base", "1").unwrap();
         db.compact().unwrap();
         db.put("a run", "2").unwrap();
+        db.put("base", "2").unwrap();
         db.close().unwrap();
         let found = writer::load(&*vfs, Path::new(DIR)).unwrap();
         let mut state = found.state;
