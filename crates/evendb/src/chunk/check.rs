@@ -215,6 +215,9 @@ mod tests {
         Arc::new(Funk::new(Vec::new(), Vec::new(), run_end))
     }
 
+    /// What is done to a view, and what is said of it.
+    type Fault = (fn(&mut View), &'static str);
+
     /// Two frozen deltas, the older one durable, and a munk.
     fn sound() -> View {
         View {
@@ -290,7 +293,7 @@ mod tests {
         for sound in [flushed, absorbed, evicted, frozen] {
             assert_eq!(check(sound), None);
         }
-        let faults: [(fn(&mut View), &str); 9] = [
+        let faults: [Fault; 9] = [
             (|view| view.funk = funk(3), "given out again"),
             (|view| view.frozen[1].durable = false, "became undurable"),
             (|view| view.frozen[0].durable = true, "without a run"),

@@ -176,16 +176,16 @@ mod tests {
         let db = options.open("/audit").unwrap();
         for round in 0..6u32 {
             for number in 0..2_000u32 {
-                let key = (number * 7919 % 4_000).to_be_bytes();
+                let key = format!("{:06}", number * 7919 % 4_000);
                 match number % (5 + round) {
-                    0 => db.delete(key).unwrap(),
-                    _ => db.put(key, [round as u8; 150]).unwrap(),
+                    0 => db.delete(&key).unwrap(),
+                    _ => db.put(&key, [round as u8; 150]).unwrap(),
                 }
             }
             assert_equal_at_rest(&db);
             db.flush().unwrap();
             for number in 0..4_000u32 {
-                db.get(number.to_be_bytes()).unwrap();
+                db.get(format!("{number:06}")).unwrap();
             }
             assert_eq!(db.iter().filter(Result::is_err).count(), 0);
             assert_equal_at_rest(&db);
