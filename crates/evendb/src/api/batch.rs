@@ -150,6 +150,16 @@ impl Batch {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
+        if self.writes.len() == 1
+            && let Some(write) = self.writes.pop()
+        {
+            // Nothing to sort: this costs what a put does.
+            let mut ops = [Op {
+                keyspace: &self.keyspaces[0],
+                record: write.record,
+            }];
+            return write::write(&self.handle.engine, &mut ops, self.durability);
+        }
         let id = |write: &Write| self.keyspaces[write.keyspace as usize].id;
         // A stable sort keeps the writes of one key in order; the last of each key stays.
         self.writes.sort_by(|a, b| {
