@@ -111,9 +111,12 @@ fn refuse(name: &str, given: &dyn Debug, min: &dyn Debug, max: &dyn Debug) -> Re
 /// Average space amplification, if none is asked for.
 const SPACE_AMPLIFICATION: f64 = 1.25;
 
+/// No more workers than this by default.
+const WORKERS_DEFAULT_MAX: usize = 8;
+
 fn workers_default() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (cores / 2).clamp(1, 4)
+    cores.clamp(1, WORKERS_DEFAULT_MAX)
 }
 
 impl Default for Options {
@@ -235,8 +238,8 @@ impl Options {
         self
     }
 
-    /// Threads for reorganisation, beside one for checkpoints, from 0 to 256. Default: one for each two
-    /// cores, at most 4. With 0 there are no threads at all: checkpoints and reorganisation run inside
+    /// Threads for reorganisation, beside one for checkpoints, from 0 to 256. Default: one for each
+    /// core, at most 8; they give way to calls while they keep up. With 0 there are no threads at all: checkpoints and reorganisation run inside
     /// the calls that need them (for deterministic tests).
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;

@@ -71,8 +71,15 @@ pub(crate) fn checkpoint_rest(core: &Core) -> f64 {
     ((0.68 - full) * 6.0).clamp(0.0, 1.0)
 }
 
-/// How much reorganisation rests: half as long as it works while it keeps up.
+/// How much reorganisation rests: half as long as it works while it keeps up; not at all where puts are
+/// about to be slowed down, for it is what they would wait for.
 pub(crate) fn reorganisation_rest(core: &Core) -> f64 {
     let behind = core.admission.debt_share();
-    (0.5 - 2.0 * behind).max(0.0)
+    let short_of_room = ((core.admission.fullness() - 0.65) * 10.0).clamp(0.0, 1.0);
+    (0.5 - 2.0 * behind).max(0.0) * (1.0 - short_of_room)
+}
+
+/// Whether puts are about to wait for reorganisation, or do.
+pub(crate) fn is_behind(core: &Core) -> bool {
+    core.admission.fullness() > 0.7 || core.admission.debt_share() > 0.2
 }

@@ -64,7 +64,7 @@ fn run_job(engine: &Engine, job: &Job) {
         Job::Maintain(_) => drop(full_disk::maintain_on_full_disk(engine, chunk)),
         Job::Absorb(_) => {
             if let Some(_token) = chunk.try_token() {
-                munks::absorb(&engine.core, &chunk);
+                munks::absorb_or_evict(&engine.core, &engine.caches, &chunk);
             }
             engine.work.push_maintenance(&chunk);
         }

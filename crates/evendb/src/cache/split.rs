@@ -6,7 +6,7 @@
 //! ```text
 //! theta       = hits at the edge / bytes  what a byte more for rows brings      (sample.rs)
 //! worth(munk) = gets that rows would not answer                                 (sample.rs)
-//!             + scans, puts               which rows never answer
+//!             + scans, puts               which rows never answer; puts while they have room
 //!             + theta * bytes of the rows that the chunk has, or would have     they give way
 //! ```
 //!
@@ -72,7 +72,7 @@ const BUSY_PER_ROW: f32 = 0.14;
 const BUSY_MAX: f32 = 3.0;
 /// A refill of a scan reads several blocks.
 const SCAN_WEIGHT: f32 = 4.0;
-/// Weight of a put beside a get: absorbing puts in RAM spares rewriting the funk.
+/// Weight of a put beside a get: absorbing puts in RAM spares reading the funk to rewrite it.
 const PUT_WEIGHT: f32 = 0.1;
 /// Weight of what is known of munks in general beside the samples of one, in samples.
 const PRIOR_SAMPLES: f32 = 2.0;
@@ -150,6 +150,7 @@ impl SplitPlan {
 pub(crate) struct Split {
     share: f64,
     fixed: bool,
+    put_weight: f32,
     decay: f32,
     accesses: f32,
     edge: Edge,
@@ -178,6 +179,7 @@ impl Split {
         Split {
             share: fixed.unwrap_or(SHARE_FIRST),
             fixed: fixed.is_some(),
+            put_weight: PUT_WEIGHT,
             decay: DECAY,
             accesses: 0.0,
             edge: Edge::default(),
@@ -191,6 +193,12 @@ impl Split {
     #[cfg(all(test, not(evendb_loom)))]
     pub(crate) fn share(&self) -> f64 {
         self.share
+    }
+
+    /// Whether puts count in what a munk is worth. Not while they wait for reorganisation: loading and
+    /// absorbing would be more of it.
+    pub(crate) fn count_puts(&mut self, yes: bool) {
+        self.put_weight = if yes { PUT_WEIGHT } else { 0.0 };
     }
 
     /// The share of each chunk's decayed counts that is to be left in this round; it follows from the
@@ -289,7 +297,7 @@ impl Split {
                 id: chunk.id,
                 benefit: gets
                     + SCAN_WEIGHT * chunk.scans
-                    + PUT_WEIGHT * chunk.puts
+                    + self.put_weight * chunk.puts
                     + theta * number(way),
                 data_bytes: chunk.data_bytes,
                 munk_bytes: chunk.munk_bytes,

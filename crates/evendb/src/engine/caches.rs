@@ -20,6 +20,8 @@ pub(crate) struct Caches {
     pub(crate) search_settings: SearchSettings,
     /// Chunks that the last munk round saw.
     pub(crate) round_chunks: AtomicU32,
+    /// There is room for the munks of two chunks in three.
+    pub(crate) most_fit: AtomicBool,
     /// Users' values hold much of the memory that munks have given up, so users get copies for now.
     pub(crate) copies_values: AtomicBool,
 }
@@ -39,6 +41,7 @@ impl Caches {
             split: Mutex::new(Split::new(options.row_share())),
             search_settings,
             round_chunks: AtomicU32::new(0),
+            most_fit: AtomicBool::new(true),
             copies_values: AtomicBool::new(false),
         }
     }

@@ -73,6 +73,8 @@ pub(crate) struct JobQueue {
     pub(crate) present: [usize; ROLES],
     pub(crate) called: [bool; ROLES],
     pub(crate) waiting: usize,
+    /// Calls that wait until no job waits or runs.
+    pub(crate) idle_awaited: usize,
     pub(crate) stop: bool,
 }
 
@@ -229,9 +231,12 @@ impl Work {
     /// Waits until no job waits or runs, or the threads have been told to stop.
     pub(crate) fn wait_idle(&self) {
         let mut queue = self.queue.lock();
+        queue.idle_awaited += 1;
+        self.jobs.notify_all();
         while !queue.stop && (queue.running > 0 || !queue.is_empty()) {
             self.idle.wait_for(&mut queue, TICK);
         }
+        queue.idle_awaited -= 1;
     }
 
     /// As [`Work::wait_idle`], for no longer than `limit`; whether there was anything to wait for.

@@ -82,7 +82,9 @@ pub(crate) fn maintain(engine: &Engine, chunk: &Arc<Chunk>) -> Result<bool> {
                 log_merge::note_log_merge(&engine.core, &engine.disk, &engine.flow, chunk, &view);
                 break;
             }
-            Decision::Absorb => worked |= munks::absorb(&engine.core, chunk),
+            Decision::Absorb => {
+                worked |= munks::absorb_or_evict(&engine.core, &engine.caches, chunk)
+            }
             Decision::RebalanceFunk => {
                 munks::absorb(&engine.core, chunk);
                 let new_chunks =

@@ -4,15 +4,16 @@
 //!   Without them the munk, built from an older view, would miss their records.
 //! * Absorb (the paper's munk rebalance): the durable deltas are merged into copied pages; one new view
 //!   has the new munk and leaves those deltas out. Puts and gets go on meanwhile.
-//! * Evict: the munk and the deltas kept for it leave; both are in the funk, so no I/O is needed.
+//! * Evict: the munk and the deltas kept for it leave; both are in the funk, so no I/O is needed. Where
+//!   puts are about to wait, a munk that is hardly read is evicted instead of absorbing (decision 0033).
 
 use super::rewrite::funk_sources;
-use crate::cache::policy::{MunkPlan, plan_munks};
+use crate::cache::policy::{ChunkWorth, MunkPlan, plan_munks};
 use crate::cache::row::RowCache;
 use crate::cache::split::ChunkSight;
 use crate::catalog::{Catalog, KeyspaceState};
 use crate::checkpoint::delta_sources;
-use crate::chunk::{Chunk, Frozen, View};
+use crate::chunk::{Chunk, Frozen, Heat, View};
 use crate::engine::Engine;
 use crate::engine::caches::Caches;
 use crate::engine::core::Core;
@@ -25,7 +26,7 @@ use crate::merge::count::Count;
 use crate::merge::{Merge, RamMerge};
 use crate::munk::{MunkBuilder, PAGE_BYTES};
 use crate::pace::{self, Rest};
-use crate::sync::atomic::Ordering;
+use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, reclaim};
 use crate::visibility::Dropping;
 use crate::{memory_shares, trace};
@@ -149,6 +150,35 @@ pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
     true
 }
 
+/// Takes the durable deltas into the munk; or drops the munk, where puts are about to wait for that, the
+/// chunk is hardly read, and there is memory for the lesser part of the chunks anyhow. The caller holds the
+/// token. Whether there was anything to do.
+pub(crate) fn absorb_or_evict(core: &Core, caches: &Caches, chunk: &Arc<Chunk>) -> bool {
+    // Relaxed: a munk more or less does no harm.
+    let most_fit = caches.most_fit.load(Ordering::Relaxed);
+    if most_fit || !pace::is_behind(core) || !is_mostly_written(chunk) {
+        return absorb(core, chunk);
+    }
+    let view = chunk.view.load_full();
+    let waits = view.munk.is_some() && view.frozen.iter().any(|frozen| frozen.durable);
+    if waits {
+        evict_munk(core, chunk);
+    }
+    waits
+}
+
+/// Whether absorbing what is put to the chunk costs more than its munk saves its readers. A read that
+/// finds no munk costs about as much as absorbing this many records.
+fn is_mostly_written(chunk: &Chunk) -> bool {
+    let heat = &chunk.heat;
+    let sum = |decayed: &AtomicU32, new: &AtomicU32| {
+        Heat::load(decayed) + new.load(Ordering::Relaxed) as f32
+    };
+    let reads = sum(&heat.get_heat, &heat.gets) + SCAN_READS * sum(&heat.scan_heat, &heat.scans);
+    let puts = sum(&heat.write_heat, &heat.puts);
+    reads * ABSORBED_PER_READ < puts
+}
+
 /// Drops the chunk's munk. The caller holds the token.
 pub(crate) fn evict_munk(core: &Core, chunk: &Chunk) {
     let writer = chunk.latch.lock();
@@ -251,11 +281,15 @@ pub(crate) fn munk_round(engine: &Engine) {
     let counts = engine.caches.row_cache.as_ref().map(RowCache::counts);
     let counts = counts.unwrap_or_default();
     let edge = engine.caches.sampler.take_edge();
-    let plan = engine
-        .caches
-        .split
-        .lock()
-        .round(&sights, &counts, &edge, bytes_max);
+    let plan = {
+        let mut split = engine.caches.split.lock();
+        let most_fit = engine.caches.most_fit.load(Ordering::Relaxed);
+        split.count_puts(most_fit || !pace::is_behind(&engine.core));
+        split.round(&sights, &counts, &edge, bytes_max)
+    };
+    let all: u64 = plan.worths.iter().map(ChunkWorth::bytes).sum();
+    let most_fit = all / 3 * 2 <= bytes_max;
+    engine.caches.most_fit.store(most_fit, Ordering::Relaxed);
     let munks = match engine.core.options.advanced.munks {
         true => plan_munks(&plan.worths, bytes_max.saturating_sub(plan.row_bytes_max)),
         false => MunkPlan::default(),
@@ -317,6 +351,9 @@ fn each_chunk(catalog: &Catalog, see: &mut dyn FnMut(&Arc<Chunk>, &View)) {
     }
 }
 
+/// Records that are absorbed at the cost of one get from disk; blocks that a refill of a scan reads.
+const ABSORBED_PER_READ: f32 = 8.0;
+const SCAN_READS: f32 = 4.0;
 /// From this many gets in a round on it is worth reading a log's keys again for its index; and how many
 /// logs are read at a time.
 const RESTORE_GETS_MIN: u32 = 4;

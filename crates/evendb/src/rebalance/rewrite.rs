@@ -446,12 +446,12 @@ pub(crate) fn funk_sources<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<
     let mut sources: Vec<Box<dyn Source + 'v>> = Vec::new();
     for table in runs.chain(&view.funk.base) {
         let range = &chunk.range;
-        let source = TableSource::new(
-            table.open()?,
-            &range.low,
-            range.high.as_deref(),
-            readahead_blocks,
-        )?;
+        let opened = table.open()?;
+        // The disk reads all of them at once, while the merge reads what is there.
+        if range.contains(&table.part.meta.min_key) && range.contains(&table.part.meta.max_key) {
+            opened.will_need();
+        }
+        let source = TableSource::new(opened, &range.low, range.high.as_deref(), readahead_blocks)?;
         sources.push(Box::new(source));
     }
     Ok(sources)

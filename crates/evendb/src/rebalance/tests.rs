@@ -5,6 +5,7 @@ use super::{log_merge, munks, rewrite};
 use crate::chunk::{Chunk, Heat, View};
 use crate::funk::tables::TableHandle;
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
 
 fn view(chunk: &Chunk) -> Arc<View> {
     chunk.view.load_full()
@@ -92,6 +93,45 @@ fn durable_deltas_are_absorbed_and_others_stay() {
     bench.check();
     // Its runs have the same.
     munks::evict_munk(&bench.core, &chunk);
+    bench.check();
+}
+
+#[test]
+fn a_munk_that_is_hardly_read_goes_where_puts_are_about_to_wait() {
+    let mut bench = base_and_runs();
+    let chunk = bench.chunk();
+    munks::load_munk(&bench.core, &chunk).unwrap();
+    let put = |bench: &mut Bench, value| {
+        bench.put(50..150, value);
+        bench.checkpoint();
+        // Puts on the bench do not count.
+        chunk.heat.puts.store(100, Ordering::Relaxed);
+        assert!(view(&chunk).frozen.iter().any(|frozen| frozen.durable));
+    };
+    put(&mut bench, 3);
+    assert!(munks::absorb_or_evict(&bench.core, &bench.caches, &chunk));
+    assert!(view(&chunk).munk.is_some(), "puts have room");
+    let room = bench.core.options.delta_bytes_max() * 8 / 10;
+    bench.core.admission.adopt(0, room);
+    put(&mut bench, 4);
+    assert!(munks::absorb_or_evict(&bench.core, &bench.caches, &chunk));
+    assert!(view(&chunk).munk.is_some(), "there is memory for most");
+    bench.caches.most_fit.store(false, Ordering::Relaxed);
+    put(&mut bench, 4);
+    chunk.heat.gets.store(50, Ordering::Relaxed);
+    assert!(munks::absorb_or_evict(&bench.core, &bench.caches, &chunk));
+    assert!(view(&chunk).munk.is_some(), "it is read");
+    chunk.heat.gets.store(0, Ordering::Relaxed);
+    assert!(
+        !munks::absorb_or_evict(&bench.core, &bench.caches, &chunk),
+        "nothing waits for it"
+    );
+    assert!(view(&chunk).munk.is_some());
+    put(&mut bench, 5);
+    assert!(munks::absorb_or_evict(&bench.core, &bench.caches, &chunk));
+    let after = view(&chunk);
+    assert!(after.munk.is_none() && after.frozen.is_empty());
+    bench.core.admission.release_delta(room);
     bench.check();
 }
 

@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::heap::HeapTrim;
 use crate::rebalance::{jobs, space};
 use crate::sync::Arc;
-use crate::{observe, worker};
+use crate::{observe, pace, worker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -125,6 +125,8 @@ impl Lingering {
 }
 
 /// Does jobs, and goes when there was none for a while.
+///
+/// While reorganisation keeps up, half of the workers leave the jobs to the others.
 fn worker(engine: &Engine) {
     let work = &engine.work;
     loop {
@@ -136,7 +138,10 @@ fn worker(engine: &Engine) {
                     queue.present[ThreadRole::Worker as usize] -= 1;
                     return;
                 }
-                if let Some(job) = work.take(&mut queue) {
+                let enough = queue.running >= gentle_workers(engine)
+                    && queue.idle_awaited == 0
+                    && !pace::is_behind(&engine.core);
+                if !enough && let Some(job) = work.take(&mut queue) {
                     break job;
                 }
                 if spent {
@@ -144,12 +149,22 @@ fn worker(engine: &Engine) {
                     return;
                 }
                 queue.waiting += 1;
-                spent = work.jobs.wait_for(&mut queue, LINGER).timed_out();
+                let time = if enough { TICK } else { LINGER };
+                spent = work.jobs.wait_for(&mut queue, time).timed_out() && queue.is_empty();
                 queue.waiting -= 1;
             }
         };
         work.turn_begins();
         worker::do_job(engine, &job);
+    }
+}
+
+/// How many workers work while reorganisation keeps up.
+fn gentle_workers(engine: &Engine) -> usize {
+    match cfg!(evendb_shuttle) {
+        // A model has no time, so one that waits for it would spin.
+        true => usize::MAX,
+        false => engine.core.options.workers.div_ceil(2),
     }
 }
 

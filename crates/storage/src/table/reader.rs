@@ -60,6 +60,13 @@ impl std::fmt::Debug for Table {
 }
 
 impl Table {
+    /// Tells the system that all of the table's stored blocks will be read soon. See [`File::will_need`].
+    pub fn will_need(&self) {
+        if self.whole.is_none() {
+            self.file.will_need(self.offset, self.meta.len);
+        }
+    }
+
     /// Opens the table at `[offset, offset + len)` of `file`: reads footer, index, filter and
     /// properties (one read for small tables), verifies them against `id`.
     ///

@@ -125,6 +125,11 @@ pub trait File: Send + Sync + Debug + 'static {
     /// Tells the system that reads jump about, so that it reads nothing beyond what is asked for: who
     /// wants more at once asks for it.
     fn expect_random_reads(&self) {}
+    /// Tells the system that `[offset, offset + len)` will be read soon, so that it begins to read it and
+    /// does not wait. A hint.
+    fn will_need(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
     /// Makes contents and length durable (`fdatasync`).
     fn sync_data(&self) -> io::Result<()>;
     /// Starts to write `[offset, offset + len)` to the device if it is not on its way yet, and does not

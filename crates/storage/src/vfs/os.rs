@@ -354,6 +354,12 @@ impl File for OsFile {
         let _ = rustix::fs::fadvise(&*self.file, 0, None, rustix::fs::Advice::Random);
     }
 
+    #[cfg(target_os = "linux")]
+    fn will_need(&self, offset: u64, len: u64) {
+        let advice = rustix::fs::Advice::WillNeed;
+        let _ = rustix::fs::fadvise(&*self.file, offset, std::num::NonZeroU64::new(len), advice);
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()?;
         self.check_waits()
