@@ -239,8 +239,9 @@ impl Options {
     }
 
     /// Threads for reorganisation, beside one for checkpoints, from 0 to 256. Default: one for each
-    /// core, at most 8; they give way to calls while they keep up. With 0 there are no threads at all: checkpoints and reorganisation run inside
-    /// the calls that need them (for deterministic tests).
+    /// core, at most 8. While reorganisation keeps up, half of them work, and they give way to calls.
+    /// With 0 there are no threads at all: checkpoints and reorganisation run inside the calls that need
+    /// them (for deterministic tests).
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
         self

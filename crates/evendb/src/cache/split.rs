@@ -71,7 +71,7 @@ const BUSY_PER_CHUNK: f32 = 4.0;
 const BUSY_PER_ROW: f32 = 0.14;
 const BUSY_MAX: f32 = 3.0;
 /// A refill of a scan reads several blocks.
-const SCAN_WEIGHT: f32 = 4.0;
+pub(crate) const SCAN_WEIGHT: f32 = 4.0;
 /// Weight of a put beside a get: absorbing puts in RAM spares reading the funk to rewrite it.
 const PUT_WEIGHT: f32 = 0.1;
 /// Weight of what is known of munks in general beside the samples of one, in samples.

@@ -20,7 +20,7 @@ pub(crate) struct Caches {
     pub(crate) search_settings: SearchSettings,
     /// Chunks that the last munk round saw.
     pub(crate) round_chunks: AtomicU32,
-    /// There is room for the munks of two chunks in three.
+    /// There is room for the munks of two chunks in three. Found in each round of the memory policy.
     pub(crate) most_fit: AtomicBool,
     /// Users' values hold much of the memory that munks have given up, so users get copies for now.
     pub(crate) copies_values: AtomicBool,

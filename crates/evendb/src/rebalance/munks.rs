@@ -10,7 +10,7 @@
 use super::rewrite::funk_sources;
 use crate::cache::policy::{ChunkWorth, MunkPlan, plan_munks};
 use crate::cache::row::RowCache;
-use crate::cache::split::ChunkSight;
+use crate::cache::split::{ChunkSight, SCAN_WEIGHT};
 use crate::catalog::{Catalog, KeyspaceState};
 use crate::checkpoint::delta_sources;
 use crate::chunk::{Chunk, Frozen, Heat, View};
@@ -174,7 +174,7 @@ fn is_mostly_written(chunk: &Chunk) -> bool {
     let sum = |decayed: &AtomicU32, new: &AtomicU32| {
         Heat::load(decayed) + new.load(Ordering::Relaxed) as f32
     };
-    let reads = sum(&heat.get_heat, &heat.gets) + SCAN_READS * sum(&heat.scan_heat, &heat.scans);
+    let reads = sum(&heat.get_heat, &heat.gets) + SCAN_WEIGHT * sum(&heat.scan_heat, &heat.scans);
     let puts = sum(&heat.write_heat, &heat.puts);
     reads * ABSORBED_PER_READ < puts
 }
@@ -351,9 +351,8 @@ fn each_chunk(catalog: &Catalog, see: &mut dyn FnMut(&Arc<Chunk>, &View)) {
     }
 }
 
-/// Records that are absorbed at the cost of one get from disk; blocks that a refill of a scan reads.
+/// Records that are absorbed at the cost of one get from disk.
 const ABSORBED_PER_READ: f32 = 8.0;
-const SCAN_READS: f32 = 4.0;
 /// From this many gets in a round on it is worth reading a log's keys again for its index; and how many
 /// logs are read at a time.
 const RESTORE_GETS_MIN: u32 = 4;
