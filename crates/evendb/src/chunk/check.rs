@@ -9,7 +9,6 @@
 
 use super::index::Index;
 use super::{Chunk, ChunkWriter, Frozen, KeyRange, View};
-use crate::funk::tables::TableHandle;
 use crate::munk::Munk;
 use crate::sync::Arc;
 
@@ -60,7 +59,11 @@ impl View {
         {
             return Some(format!("a delta reaches beyond the chunk: {limits:?}"));
         }
-        if let Some(table) = self.funk.tables().find(|table| !overlaps(range, table)) {
+        if let Some(table) = self
+            .funk
+            .tables()
+            .find(|table| !range.overlaps(&table.part.meta))
+        {
             return Some(format!("{:?} has no key of the chunk", table.part.table));
         }
         if let Some(fault) = self.funk.fault() {
@@ -119,12 +122,6 @@ fn is_within(inner: &KeyRange, outer: &KeyRange) -> bool {
         (Some(inner), Some(outer)) => inner <= outer,
     };
     inner.low >= outer.low && ends_before
-}
-
-fn overlaps(range: &KeyRange, table: &TableHandle) -> bool {
-    let meta = &table.part.meta;
-    let begins_before = |high: &[u8]| *meta.min_key < *high;
-    *meta.max_key >= *range.low && range.high.as_deref().is_none_or(begins_before)
 }
 
 fn munk_is_within(munk: &Munk, range: &KeyRange) -> bool {

@@ -30,6 +30,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::reclaim::ArcCell;
 use crate::sync::{Arc, Mutex};
 use evendb_storage::TableId;
+use evendb_storage::table::TableMeta;
 use std::collections::HashSet;
 use std::ops::Deref;
 
@@ -102,6 +103,12 @@ pub(crate) struct KeyRange {
 impl KeyRange {
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
         *key >= *self.low && self.high.as_ref().is_none_or(|high| *key < **high)
+    }
+
+    /// Whether a table may have keys of the range.
+    pub(crate) fn overlaps(&self, table: &TableMeta) -> bool {
+        let begins_before = |high: &[u8]| *table.min_key < *high;
+        *table.max_key >= *self.low && self.high.as_deref().is_none_or(begins_before)
     }
 }
 

@@ -385,7 +385,7 @@ fn log_is_small(view: &View) -> bool {
 }
 
 /// Whether a table lies within the chunk, or was left to it and a neighbour by a split.
-fn inside(chunk: &Chunk, table: &TableHandle) -> bool {
+pub(super) fn inside(chunk: &Chunk, table: &TableHandle) -> bool {
     let meta = &table.part.meta;
     chunk.range.contains(&meta.min_key) && chunk.range.contains(&meta.max_key)
 }

@@ -327,14 +327,14 @@ fn shared_funk(disk: &Disk, range: &KeyRange, views: &[Arc<View>]) -> Funk {
     let base = old
         .base
         .iter()
-        .filter(|table| overlaps(range, table))
+        .filter(|table| range.overlaps(&table.part.meta))
         .map(|table| disk.tables.acquire(&table.part))
         .collect();
     // Ordinals stay, so that the log index can be shared too.
     let runs: Vec<Run> = old
         .runs
         .iter()
-        .filter(|run| overlaps(range, &run.table))
+        .filter(|run| range.overlaps(&run.table.part.meta))
         .map(|run| Run {
             ordinal: run.ordinal,
             table: disk.tables.acquire(&run.table.part),
@@ -352,22 +352,13 @@ fn shared_funk(disk: &Disk, range: &KeyRange, views: &[Arc<View>]) -> Funk {
 /// Runs of one or several chunks under new ordinals; where they come from several, their key
 /// ranges are disjoint, so only the order within each matters.
 fn renumbered<'r>(disk: &Disk, range: &KeyRange, runs: impl Iterator<Item = &'r Run>) -> Vec<Run> {
-    runs.filter(|run| overlaps(range, &run.table))
+    runs.filter(|run| range.overlaps(&run.table.part.meta))
         .enumerate()
         .map(|(ordinal, run)| Run {
             ordinal: ordinal as u32,
             table: disk.tables.acquire(&run.table.part),
         })
         .collect()
-}
-
-fn overlaps(range: &KeyRange, table: &TableHandle) -> bool {
-    let meta = &table.part.meta;
-    *meta.max_key >= *range.low
-        && range
-            .high
-            .as_ref()
-            .is_none_or(|high| *meta.min_key < **high)
 }
 
 /// The old chunks' frozen deltas, each limited to the keys that are the new chunk's.

@@ -448,7 +448,7 @@ pub(crate) fn funk_sources<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<
         let range = &chunk.range;
         let opened = table.open()?;
         // The disk reads all of them at once, while the merge reads what is there.
-        if range.contains(&table.part.meta.min_key) && range.contains(&table.part.meta.max_key) {
+        if super::jobs::inside(chunk, table) {
             opened.will_need();
         }
         let source = TableSource::new(opened, &range.low, range.high.as_deref(), readahead_blocks)?;
