@@ -17,9 +17,12 @@
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 mod common;
+#[path = "../../storage/tests/knobs/mod.rs"]
+mod knobs;
 
 use common::{Place, evendb};
 use evendb_lab::random::Random;
+use knobs::count_from_env;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -268,8 +271,7 @@ fn import_whole(place: &Place, input: &Input, before: &Map) -> Duration {
 }
 
 fn kill_again_and_again(input: &Input) {
-    let kills = std::env::var("EVENDB_IMPORT_KILLS");
-    let kills = kills.map_or(8, |text| text.parse().expect("a number"));
+    let kills = count_from_env("EVENDB_IMPORT_KILLS", 8);
     let mut random = Random::new(4, input.text.len() as u64);
     let place = Place::new();
     place.file(input.name, &input.text);

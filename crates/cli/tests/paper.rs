@@ -63,7 +63,7 @@ fn a_run_is_gone_on_with_and_repeats_nothing() {
     assert!(
         cells
             .iter()
-            .all(|line| line.contains("\"operations_per_second\""))
+            .all(|line| line.contains("\"operations_per_second_with_debt\""))
     );
 
     // A last line that was cut off is measured again, the others are not.
@@ -91,6 +91,62 @@ fn a_run_is_gone_on_with_and_repeats_nothing() {
     let text = std::fs::read_to_string(&report).expect("there is a report");
     assert!(text.contains("## Figure 3") && text.contains("| event log: ingest, 2 MiB | "));
     assert!(text.contains("| event log: scans, 2 MiB | "), "{text}");
+}
+
+/// The check that a store given less memory is never faster runs in turns, and says what it found.
+#[test]
+fn half_the_memory_is_compared_where_it_is_named() {
+    let place = tempfile::tempdir().expect("a directory");
+    let output = Command::new(env!("CARGO_BIN_EXE_evendb"))
+        .args("experiment paper --quick --no-memory-limit --figures 6 --seconds 0.05".split(' '))
+        .args("--stores evendb,evendb-half-memory --mixes P --rounds 2".split(' '))
+        .args(["--distributions", "uniform", "--sizes-mib", "2", "--out"])
+        .arg(place.path())
+        .output()
+        .expect("the command starts");
+    assert!(output.status.success(), "{output:?}");
+    let cells = lines(place.path(), "cell");
+    let stores: Vec<bool> = (cells.iter())
+        .filter(|cell| cell.contains("\"mix\":\"P\",\"distribution\""))
+        .map(|cell| cell.contains("\"store\":\"evendb-half-memory\""))
+        .collect();
+    assert_eq!(stores, [false, true, false, true], "in turns");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("Half the memory budget: in "), "{told}");
+    let text = std::fs::read_to_string(place.path().join("report.md")).expect("there is a report");
+    assert!(text.contains("| P uniform, 2 MiB | kop/s"), "{text}");
+    assert!(text.contains("## Half the memory"), "{text}");
+}
+
+/// Puts alone do not find in memory what a phase before them left there.
+#[test]
+fn puts_alone_begin_on_a_freshly_opened_store() {
+    for (more, fresh) in [(&[][..], true), (&["--keep-open"], false)] {
+        let place = tempfile::tempdir().expect("a directory");
+        let output = Command::new(env!("CARGO_BIN_EXE_evendb"))
+            .args(
+                "experiment paper --quick --no-memory-limit --figures 6 --seconds 0.05".split(' '),
+            )
+            .args("--mixes P,A,D --distributions zipf-simple,uniform,latest".split(' '))
+            .args(["--sizes-mib", "2", "--out"])
+            .arg(place.path())
+            .args(more)
+            .output()
+            .expect("the command starts");
+        assert!(output.status.success(), "{output:?}");
+        let cells = lines(place.path(), "cell");
+        assert_eq!(cells.len(), 5, "load, A, P twice, D");
+        for cell in &cells[1..] {
+            let puts = cell.contains("\"mix\":\"P\",\"distribution\"");
+            let said = format!("\"freshly_opened\":{}", fresh && puts);
+            assert!(cell.contains(&said), "{said} in {cell}");
+            let warmed = match puts {
+                true => "\"warming\":{\"mix\":\"P\"",
+                false => "\"warming\":{\"mix\":\"C\"",
+            };
+            assert!(cell.contains(warmed), "{warmed} in {cell}");
+        }
+    }
 }
 
 fn make_report(directory: &Path) -> Output {

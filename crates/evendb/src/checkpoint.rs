@@ -36,7 +36,7 @@ use crate::files::CONTAINER;
 use crate::funk::container::Container;
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::{Change, Part, Place, Role};
-use crate::memory::{Charge, Use};
+use crate::memory::{Charge, Ledger, Use};
 use crate::merge::count::Count;
 use crate::merge::{Merge, RecordSource, Source};
 use crate::pace::{self, Rest};
@@ -51,12 +51,15 @@ use crate::visibility::{Dropping, live};
 use crate::{disk_room, trace};
 use evendb_storage::TableId;
 use evendb_storage::codec::hash_key;
-use evendb_storage::table::{TableMeta, TableSink, TableWriter};
+use evendb_storage::table::{TableMeta, TableWriter};
 use evendb_storage::vfs::WriteBehind;
 use std::time::Instant;
 
 /// Runs are gathered into writes of about this size.
 const WRITE_BYTES: usize = 1 << 20;
+
+/// Extents begin at a multiple of this.
+const SECTOR_BYTES: usize = 512;
 
 /// On a full disk runs are cut in tables no smaller than this, to fit the container's holes.
 const PIECE_BYTES_MIN: u64 = 512;
@@ -78,53 +81,91 @@ struct PendingRun {
     may_join_base: bool,
 }
 
-/// A table being built in RAM.
-#[derive(Default)]
-struct RunBytes(Vec<u8>);
-
-impl TableSink for RunBytes {
-    fn append(&mut self, bytes: &[u8]) -> evendb_storage::Result<()> {
-        self.0.extend_from_slice(bytes);
-        Ok(())
-    }
+/// A table in RAM that has no place yet.
+pub(crate) struct BuiltTable {
+    pub(crate) id: TableId,
+    pub(crate) meta: TableMeta,
+    /// Hash and block of each key, for the log index.
+    pub(crate) keys: Vec<(u64, usize)>,
 }
 
-/// Gathers neighbouring extents into one write.
+/// How far the writing of a chunk's run has come.
+struct RunProgress {
+    /// The last key that was written.
+    last: Option<Vec<u8>>,
+    /// The greatest key of the funk's tables and of those written since.
+    greatest: Option<Vec<u8>>,
+    /// About the most bytes that a table may have. Less where the disk has no room for so many.
+    bytes_max: u64,
+    /// Records that came in, and those in the tables that found room.
+    count: Count,
+}
+
+/// Gathers neighbouring extents into one write. Tables are built at the end of its buffer, before it is known
+/// where they go.
+///
+/// ```text
+/// buffer: | written | tables that lie at `offset`, next to each other | the table being built |
+///                   start
+/// ```
 struct Gatherer<'c> {
     container: &'c Container,
+    buffer: Vec<u8>,
+    start: usize,
     offset: u64,
-    bytes: Vec<u8>,
     behind: WriteBehind,
+    /// For the buffer.
+    charge: Charge,
 }
 
 impl Gatherer<'_> {
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let end = self.offset + self.bytes.len() as u64;
-        let gap = offset.saturating_sub(end);
-        // Extents are padded to sectors: a gap below one is the padding of the run before.
-        if self.bytes.is_empty() || offset < end || gap >= 512 || self.bytes.len() > WRITE_BYTES {
+    fn new(container: &Container, ledger: Ledger) -> Gatherer<'_> {
+        Gatherer {
+            charge: Charge::new(ledger, Use::Buffers, 0),
+            container,
+            buffer: Vec::new(),
+            start: 0,
+            offset: 0,
+            behind: WriteBehind::default(),
+        }
+    }
+
+    /// Where in the buffer the next table begins: extents are padded to sectors.
+    fn begin(&mut self) -> Result<usize> {
+        // What was written counts too: it leaves the buffer here only.
+        if self.buffer.len() > WRITE_BYTES {
             self.flush()?;
+        }
+        let gathered = (self.buffer.len() - self.start).next_multiple_of(SECTOR_BYTES);
+        self.buffer.resize(self.start + gathered, 0);
+        Ok(self.buffer.len())
+    }
+
+    /// The table that was built from `from` on lies at `offset`.
+    fn place(&mut self, from: usize, offset: u64) -> Result<()> {
+        self.charge.set(self.buffer.capacity());
+        let gathered = from - self.start;
+        if gathered > 0 && self.offset + gathered as u64 != offset {
+            self.write(from)?;
+        }
+        if self.start == from {
             self.offset = offset;
-        } else {
-            self.bytes.resize(self.bytes.len() + gap as usize, 0);
         }
-        if bytes.len() > WRITE_BYTES {
-            // Long enough for a write of its own. What is gathered is written before it, because it came
-            // first.
-            self.flush()?;
-            self.container.write(&mut self.behind, bytes, offset)?;
-            return Ok(());
-        }
-        self.bytes.extend_from_slice(bytes);
         Ok(())
     }
 
+    fn write(&mut self, end: usize) -> Result<()> {
+        let bytes = &self.buffer[self.start..end];
+        self.container.write(&mut self.behind, bytes, self.offset)?;
+        self.start = end;
+        Ok(())
+    }
+
+    /// Writes what is gathered.
     fn flush(&mut self) -> Result<()> {
-        if !self.bytes.is_empty() {
-            self.container
-                .write(&mut self.behind, &self.bytes, self.offset)?;
-            self.bytes.clear();
-        }
+        self.write(self.buffer.len())?;
+        self.start = 0;
+        self.buffer.clear();
         Ok(())
     }
 }
@@ -237,12 +278,7 @@ fn write_runs(
     horizon: &Horizon,
     runs: &mut Vec<PendingRun>,
 ) -> Result<()> {
-    let mut writer = Gatherer {
-        container: &disk.container,
-        offset: 0,
-        bytes: Vec::new(),
-        behind: WriteBehind::default(),
-    };
+    let mut writer = Gatherer::new(&disk.container, core.ledger());
     let mut rest = Rest::new(core);
     loop {
         let mut queued = std::mem::take(&mut *flow.dirty.lock());
@@ -327,53 +363,49 @@ fn write_run(
     let view = run.chunk.view.load_full();
     let mut ordinal = view.funk.run_end;
     let tables = view.funk.tables();
-    let mut greatest = tables.map(|table| &table.part.meta.max_key).max().cloned();
+    let mut progress = RunProgress {
+        last: None,
+        greatest: tables.map(|table| &table.part.meta.max_key).max().cloned(),
+        bytes_max: core.options.chunk_bytes_max() * 7 / 10,
+        count: Count::default(),
+    };
     let dropping = Dropping {
         horizon,
         bottom: planted!(core.options, NoTombstonesInRuns),
     };
-    let mut last: Option<Vec<u8>> = None;
-    let mut count = Count::default();
-    let mut bytes_max = core.options.chunk_bytes_max() * 7 / 10;
     loop {
         // One table at a time is in RAM. It is built under a pin and written without one, because no pin
         // is held across I/O. The deltas are frozen, so the next table goes on behind the last key.
-        let joins = greatest.as_deref().filter(|_| run.may_join_base);
-        let built = next_table(
-            core,
-            disk,
-            run,
-            dropping,
-            last.as_deref(),
-            joins,
-            bytes_max,
-            &count,
-        )?;
-        let Some(((id, bytes, meta, keys), counted)) = built else {
+        let from = writer.begin()?;
+        let next = next_table(core, disk, run, dropping, &progress, &mut writer.buffer)?;
+        let Some((built, counted)) = next else {
             break;
         };
-        let _charge = Charge::new(core.ledger(), Use::Buffers, 2 * bytes.len());
-        let offset = match disk.container.allocate(bytes.len() as u64) {
+        let BuiltTable { id, meta, keys } = built;
+        let offset = match disk.container.allocate(meta.len) {
             // Free room may be in small pieces, into which smaller tables fit.
             Err(error)
                 if error.kind() == evendb_storage::ErrorKind::NoSpace
-                    && bytes_max > PIECE_BYTES_MIN =>
+                    && progress.bytes_max > PIECE_BYTES_MIN =>
             {
-                bytes_max = bytes_max.min(bytes.len() as u64) / 2;
+                writer.buffer.truncate(from);
+                progress.bytes_max = progress.bytes_max.min(meta.len) / 2;
                 continue;
             }
             allocated => allocated?,
         };
         // A table that found no room is made again, smaller: only now it counts.
-        count = counted;
-        last = Some(meta.max_key.clone());
+        progress.count = counted;
+        progress.last = Some(meta.max_key.clone());
+        let greatest = progress.greatest.take();
         let above_all = greatest.as_ref().is_none_or(|key| *key < meta.min_key);
-        greatest = greatest.max(Some(meta.max_key.clone()));
+        progress.greatest = greatest.max(Some(meta.max_key.clone()));
         let role = match above_all && run.may_join_base {
             true => Role::Base,
             false => Role::Run { ordinal },
         };
         ordinal += u32::from(role != Role::Base);
+        let len = meta.len;
         run.tables.push(NewTable {
             part: Part {
                 table: id,
@@ -385,15 +417,17 @@ fn write_run(
             },
             keys,
         });
-        core.metrics.bytes_log.add(bytes.len() as u64);
+        core.metrics.bytes_log.add(len);
         if role != Role::Base {
             let logged = &run.chunk.heat.logged;
-            logged.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            logged.fetch_add(len, Ordering::Relaxed);
         }
-        writer.write(offset, &bytes)?;
+        writer.place(from, offset)?;
     }
     // The caller latches.
-    count.check(|| run_and_file(disk, &run.chunk, number))
+    progress
+        .count
+        .check(|| run_and_file(disk, &run.chunk, number))
 }
 
 /// Names a run, for an error.
@@ -403,35 +437,30 @@ fn run_and_file(disk: &Disk, chunk: &Chunk, number: u64) -> String {
     format!("a run of checkpoint {number} of chunk {chunk} ({file}) lost or made records")
 }
 
-/// The next table of a run, behind the key `after`, and the count with it; None if there is nothing
-/// more. What lies above `joins`, if that is given, joins the base in a table of its own.
-#[expect(
-    clippy::type_complexity,
-    clippy::too_many_arguments,
-    reason = "one step of `write_run`, taken apart at once"
-)]
+/// Appends the next table of a run to `buffer`; returns it with the count, or `None` if there is nothing more.
+/// What may join the base gets a table of its own.
 fn next_table(
     core: &Core,
     disk: &Disk,
     run: &PendingRun,
     dropping: Dropping<'_>,
-    after: Option<&[u8]>,
-    joins: Option<&[u8]>,
-    bytes_max: u64,
-    count: &Count,
-) -> Result<Option<((TableId, Vec<u8>, TableMeta, Vec<(u64, usize)>), Count)>> {
+    progress: &RunProgress,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<(BuiltTable, Count)>> {
     let mut yielder = pace::yielder(core);
     let pin = reclaim::pin();
+    let after = progress.last.as_deref();
     let sources = delta_sources(&run.deltas, &run.chunk, after, &pin, &mut yielder);
     let mut merge = Merge::new(sources, dropping)?.yielding_by(yielder);
-    let mut count = count.clone();
+    let mut count = progress.count.clone();
     count.begin(&merge);
     let Some(entry) = merge.current() else {
         return Ok(None);
     };
-    let up_to = joins.filter(|key| *entry.key <= **key);
-    let table = build_table(core, disk, &mut merge, bytes_max, up_to)?;
-    count.add(&merge, std::iter::once(&table.2));
+    let greatest = progress.greatest.as_deref();
+    let up_to = greatest.filter(|key| run.may_join_base && *entry.key <= **key);
+    let table = build_table(core, disk, &mut merge, buffer, progress.bytes_max, up_to)?;
+    count.add(&merge, std::iter::once(&table.meta));
     Ok(Some((table, count)))
 }
 
@@ -447,21 +476,19 @@ fn appends_in_order(core: &Core, funk: &Funk) -> bool {
     small_tables < 16 && funk.base.len() < 128
 }
 
-/// Builds one table of the merge's next records: at least one record, about `bytes_max` bytes, and no
-/// keys above `up_to` if that is given.
-#[expect(
-    clippy::type_complexity,
-    reason = "the parts of one table, taken apart at once"
-)]
+/// Appends to `buffer` one table of the merge's next records: at least one record, about `bytes_max` bytes,
+/// and no keys above `up_to` if that is given. After an error the buffer is empty.
 pub(crate) fn build_table(
     core: &Core,
     disk: &Disk,
     merge: &mut Merge<'_>,
+    buffer: &mut Vec<u8>,
     bytes_max: u64,
     up_to: Option<&[u8]>,
-) -> Result<(TableId, Vec<u8>, TableMeta, Vec<(u64, usize)>)> {
+) -> Result<BuiltTable> {
     let id = disk.new_table_id();
-    let mut writer = TableWriter::new(RunBytes::default(), id, core.options.table_options());
+    let sink = std::mem::take(buffer);
+    let mut writer = TableWriter::new(sink, id, core.options.table_options());
     let mut keys: Vec<(u64, usize)> = Vec::new();
     let mut last_key: Vec<u8> = Vec::new();
     while let Some(entry) = merge.current() {
@@ -483,7 +510,8 @@ pub(crate) fn build_table(
         merge.advance()?;
     }
     let (sink, meta) = writer.finish()?;
-    Ok((id, sink.0, meta, keys))
+    *buffer = sink;
+    Ok(BuiltTable { id, meta, keys })
 }
 
 /// Step 4.

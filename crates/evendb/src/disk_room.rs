@@ -1,6 +1,24 @@
 //! Room on the disk: what is kept back for a full one, and how much puts may count on.
 //!
-//! Thread safety: any. Not here: how room is made ([`crate::full_disk`]).
+//! ```text
+//! delta_room   bytes of deltas that puts may have without asking            note_disk_room
+//!   = free in the container, no more than the ballast covers;
+//!     while the ballast is owed: less what deletes will need
+//! room_step    taken ahead at once, in proportion to what there is          room_kept: 2 to 3 steps,
+//!                                                                           while idle 1/2 to 1
+//! ballast      whole -> given up, a part for each need -> owed -> whole     with_ballast, tend_ballast
+//!              while it is owed: nothing is taken ahead, and puts are       check_ballast
+//!              refused unless there is room beyond what deletes will need
+//! ```
+//!
+//! Invariants: a put that was let in finds room for its run, and what is kept back grows with the data
+//! before the data does ([`cover_data`]). The ballast serves deletes and jobs, which give room back, and
+//! never a put. Room for edits of the manifest is restored before all else, because without an edit
+//! nothing gives room back.
+//!
+//! Thread safety: any. `delta_room` is an atomic that may be late: a checkpoint copes with too little
+//! room. Not here: which calls are refused and how room is made ([`crate::full_disk`]); the files that are
+//! kept back ([`crate::ballast`]).
 
 use crate::ballast::Need;
 use crate::catalog::Catalog;

@@ -270,26 +270,28 @@ fn give_back_garbage(engine: &Engine, enough: &dyn Fn() -> bool) -> Result<bool>
     Ok(worked)
 }
 
-/// [`maintain`](Self::maintain), and if there is no room for it, once more with what can be had:
+/// [`jobs::maintain`], and if there is no room for it, once more with what can be had:
 /// files that queued edits drop, and, where the chunk will shrink, what is kept back. Other jobs
 /// do not get that, or they would use it up while the disk fills.
 pub(crate) fn maintain_on_full_disk(engine: &Engine, chunk: Arc<Chunk>) -> Result<bool> {
-    let mut done = jobs::maintain(engine, &chunk);
+    let maintain = || {
+        let (caches, catalog) = (&engine.caches, &engine.catalog);
+        jobs::maintain(&engine.jobs(), caches, catalog, &engine.space, &chunk)
+    };
+    let mut done = maintain();
     if is_full(&done) {
         give_room_back(&engine.core, &engine.disk, &engine.work)?;
         // The view is not kept over the job: it names what the job drops.
         let shrinks = will_shrink(&chunk.view.load_full());
         done = match shrinks {
-            true => {
-                disk_room::with_ballast(&engine.disk, Need::Jobs, || jobs::maintain(engine, &chunk))
-            }
-            false => jobs::maintain(engine, &chunk),
+            true => disk_room::with_ballast(&engine.disk, Need::Jobs, maintain),
+            false => maintain(),
         };
         if shrinks
             && is_full(&done)
             && shrink_container(&engine.core, &engine.disk, &engine.catalog)
         {
-            done = jobs::maintain(engine, &chunk);
+            done = maintain();
         }
     }
     // If it was replaced, its tables can go only now.

@@ -1,7 +1,25 @@
-//! Who may have how much of the memory budget.
+//! How much of the memory budget each use may have, and what gives way when one has too much.
 //!
-//! Thread safety: any; called by upkeep and by jobs. Not here: which munks, rows, tables and searches
-//! go, and what is charged ([`crate::memory`]).
+//! ```text
+//! fixed at opening  ring, deltas, reserve                                 MemoryLimits
+//! as counted        metadata, buffers           whatever they take now
+//! up to a share     open tables, log searches   a third of what is left   indexes, tend_memory
+//!                                               (an eighth of all at least)
+//! the rest          munks and rows together                               cache_bytes
+//!
+//! gives way         searches: a filter for an index, then none            shrink_searches
+//!                   metadata: fewer runs in a log, then slower puts       log_runs_max, slow_for_metadata
+//!                   buffers:  cursors read less at a time                 buffers_are_short
+//!                   pages that users' values keep: values are copied      note_kept_pages
+//! ```
+//!
+//! Invariants: nothing here takes memory away from a call that has it; each share is an aim that the next
+//! rounds come down to. The caches get what all others leave, so what is charged to the others is never
+//! given to munks and rows too.
+//!
+//! Thread safety: any thread may ask, and gets figures of about this moment. [`tend_memory`] is called by
+//! upkeep, or by the put that does its work. Not here: what is charged ([`crate::memory`]), which munks
+//! and rows go ([`crate::cache`]), which tables are closed ([`crate::funk::tables`]).
 
 use crate::catalog::Catalog;
 use crate::engine::Engine;
@@ -61,10 +79,10 @@ const RUNS_MERGE_UNREAD: u32 = 48;
 /// Tables that a chunk has in any case.
 const RUNS_USUAL: usize = 8;
 
-/// Who reads a chunk's log, as far as counts tell.
+/// What reads a chunk's log, as far as counts tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LogReaders {
-    /// Hardly anybody: it is written much more often, or the chunk has a munk.
+    /// Hardly anything: it is written much more often, or the chunk has a munk.
     None,
     /// Gets, which the log's index leads to one run.
     Gets,

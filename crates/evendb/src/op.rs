@@ -28,9 +28,38 @@ pub(crate) fn memory_bytes(record: &RecordRef) -> u64 {
     record.memory_bytes() as u64 + INDEX_BYTES
 }
 
-/// Whether `ops` give space back in the end: those may use what is kept back for a full disk.
-pub(crate) fn deletes_only(ops: &[Op<'_>]) -> bool {
-    ops.iter().all(|op| op.record.kind() == Kind::Delete)
+/// What the records of one write come to, counted once for all that ask.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) records: u64,
+    pub(crate) deletes: u64,
+    /// Bytes of keys and values.
+    pub(crate) data_bytes: u64,
+    /// What is reserved of the deltas' memory.
+    pub(crate) memory_bytes: u64,
+}
+
+impl Totals {
+    pub(crate) fn of(ops: &[Op<'_>]) -> Totals {
+        let mut totals = Totals::default();
+        for Op { record, .. } in ops {
+            totals.records += 1;
+            totals.deletes += u64::from(record.kind() == Kind::Delete);
+            totals.data_bytes += record.data_bytes() as u64;
+            totals.memory_bytes += memory_bytes(record);
+        }
+        totals
+    }
+
+    /// Whether the write gives space back in the end: then it may use what is kept back for a full disk.
+    pub(crate) fn deletes_only(&self) -> bool {
+        self.deletes == self.records
+    }
+
+    /// What counts towards the largest write.
+    pub(crate) fn counted_bytes(&self) -> u64 {
+        self.data_bytes + COUNTED_BYTES * self.records
+    }
 }
 
 /// Rejects keys and values that are over the limits.

@@ -116,7 +116,8 @@ const WORKERS_DEFAULT_MAX: usize = 8;
 
 fn workers_default() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    cores.clamp(1, WORKERS_DEFAULT_MAX)
+    // One more for two cores: while one waits for the disk, another works.
+    (cores + cores.div_ceil(2)).min(WORKERS_DEFAULT_MAX)
 }
 
 impl Default for Options {
@@ -238,8 +239,8 @@ impl Options {
         self
     }
 
-    /// Threads for reorganisation, beside one for checkpoints, from 0 to 256. Default: one for each
-    /// core, at most 8. While reorganisation keeps up, half of them work, and they give way to calls.
+    /// Threads for reorganisation, beside one for checkpoints, from 0 to 256. Default: three for two
+    /// cores, at most 8. While reorganisation keeps up, a third of them work, and they give way to calls.
     /// With 0 there are no threads at all: checkpoints and reorganisation run inside the calls that need
     /// them (for deterministic tests).
     pub fn workers(mut self, workers: usize) -> Self {

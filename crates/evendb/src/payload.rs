@@ -8,7 +8,7 @@
 //! ```
 
 use crate::manifest::KeyspaceId;
-use crate::op::{KEY_BYTES_MAX, Op};
+use crate::op::{KEY_BYTES_MAX, Op, Totals};
 use evendb_storage::Kind;
 use evendb_storage::codec::{get_u32, get_u64};
 use smallvec::SmallVec;
@@ -18,12 +18,9 @@ const EXTENT_SYNCED: u8 = 0xff;
 const EXTENT_UNSYNCED: u8 = 0xfe;
 pub(crate) const EXTENT_BYTES: usize = 21;
 
-/// Bytes of `ops` as a payload.
-pub(crate) fn bytes(ops: &[Op<'_>]) -> u64 {
-    let data = |op: &Op<'_>| op.record.key().len() + op.record.value().len();
-    ops.iter()
-        .map(|op| (OP_HEADER_BYTES + data(op)) as u64)
-        .sum()
+/// Bytes of a payload of so many records.
+pub(crate) fn bytes(totals: &Totals) -> u64 {
+    totals.data_bytes + OP_HEADER_BYTES as u64 * totals.records
 }
 
 fn op_header(op: &Op<'_>) -> [u8; OP_HEADER_BYTES] {
@@ -44,7 +41,7 @@ pub(crate) fn in_pieces<E>(
     ops: &[Op<'_>],
     show: &mut dyn FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut gathered = Vec::with_capacity(PIECE_BYTES.min(bytes(ops) as usize));
+    let mut gathered = Vec::with_capacity(PIECE_BYTES);
     for op in ops {
         let record = &op.record;
         gathered.extend_from_slice(&op_header(op));
@@ -67,29 +64,32 @@ pub(crate) fn in_pieces<E>(
     }
 }
 
+/// Where the operations of a batch are gathered; those of a small one need no memory for it.
+pub(crate) type Gathered = SmallVec<[u8; 512]>;
+
 /// What a write copies into the commit log, ready before anything is latched.
-pub(crate) enum Encoded {
+pub(crate) enum Encoded<'a> {
     /// One operation: its header, and the length of the whole; key and value are in the record.
     One([u8; OP_HEADER_BYTES], usize),
     /// Several operations, or none, as they lie in the log.
-    Body(Vec<u8>),
+    Body(&'a [u8]),
     /// A value extent's name.
     Extent([u8; EXTENT_BYTES]),
 }
 
-impl Encoded {
+impl<'a> Encoded<'a> {
     /// No commit log, no body.
-    pub(crate) fn empty() -> Encoded {
-        Encoded::Body(Vec::new())
+    pub(crate) fn empty() -> Encoded<'a> {
+        Encoded::Body(&[])
     }
 
-    pub(crate) fn inline(ops: &[Op<'_>]) -> Encoded {
-        let len = bytes(ops) as usize;
+    /// `len` is the length of the whole.
+    pub(crate) fn inline(ops: &[Op<'_>], len: usize, body: &'a mut Gathered) -> Encoded<'a> {
         if let [op] = ops {
             return Encoded::One(op_header(op), len);
         }
         // Copied into one piece: three slices for each operation would take more memory than most bodies.
-        let mut body = Vec::with_capacity(len);
+        body.reserve_exact(len);
         for op in ops {
             body.extend_from_slice(&op_header(op));
             body.extend_from_slice(op.record.key());
@@ -98,7 +98,7 @@ impl Encoded {
         Encoded::Body(body)
     }
 
-    pub(crate) fn extent(name: ExtentName) -> Encoded {
+    pub(crate) fn extent(name: ExtentName) -> Encoded<'a> {
         let ExtentName {
             id,
             len,
@@ -132,13 +132,13 @@ impl Encoded {
         }
     }
 
-    pub(crate) fn parts<'a>(&'a self, ops: &'a [Op<'_>]) -> SmallVec<[&'a [u8]; 3]> {
+    pub(crate) fn parts<'s>(&'s self, ops: &'s [Op<'_>]) -> SmallVec<[&'s [u8]; 3]> {
         match self {
             Encoded::One(header, _) => ops
                 .iter()
                 .flat_map(|op| [&header[..], op.record.key(), op.record.value()])
                 .collect(),
-            Encoded::Body(body) => SmallVec::from_slice(&[&body[..]]),
+            Encoded::Body(body) => SmallVec::from_slice(&[*body]),
             Encoded::Extent(body) => SmallVec::from_slice(&[&body[..]]),
         }
     }

@@ -40,6 +40,8 @@ pub(crate) struct ChunkStats {
     pub(crate) has_munk: bool,
     /// Decayed update rate, bytes a second or any other unit that all chunks share.
     pub(crate) update_rate: f32,
+    /// Of a chunk whose base is as it was loaded: the share of its log's limit at which that is due.
+    pub(crate) first_limit_part: Option<f32>,
     /// Whether its SSTable or log extents belong to another chunk too, since a split.
     pub(crate) shares_tables: bool,
     /// Its log's runs are disjoint and ascending, above its SSTable: no garbage.
@@ -232,6 +234,7 @@ pub(crate) fn log_bytes_max(stats: &ChunkStats, limits: &PickerLimits) -> u64 {
         Some(budget) if budget.sum_sqrt.is_finite() && budget.sum_sqrt > 0.0 => {
             let share = log_weight(stats) / budget.sum_sqrt;
             // A cast of a float saturates.
+            let share = share * f64::from(stats.first_limit_part.unwrap_or(1.0));
             let bytes = (budget.total_bytes as f64 * share) as u64;
             bytes.clamp(
                 fixed / LOG_LIMIT_PART_MIN,
@@ -316,6 +319,28 @@ mod tests {
         change(&mut stats);
         let picked = pick(&stats, &PickerLimits::default());
         (picked.decision, picked.reason)
+    }
+
+    /// A chunk that was never rewritten comes at its own share of the limit, one that was at the whole.
+    #[test]
+    fn logs_that_began_together_do_not_end_together() {
+        let limits = PickerLimits {
+            square_root: Some(LogBudget {
+                total_bytes: 8 * MB,
+                sum_sqrt: 2.0 * log_weight(&fine()),
+            }),
+            ..PickerLimits::default()
+        };
+        let limit_at = |first_limit_part| {
+            let stats = ChunkStats {
+                first_limit_part,
+                ..fine()
+            };
+            log_bytes_max(&stats, &limits)
+        };
+        assert_eq!(limit_at(None), 4 * MB);
+        assert_eq!(limit_at(Some(0.5)), 2 * MB);
+        assert_eq!(limit_at(Some(1.25)), 5 * MB);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! The record: one write of one key, in one allocation, shared by counting.
 //!
 //! ```text
-//! RecordRef -> | count | value_len | key_len | kind, batch | hash | version or stamp | older | key | value |
+//! RecordRef -> | count | value_len | key_len | kind, stamp | hash | version, pending | older | key | value |
 //!                  4       4           2         1     1       4      8                  8
 //! ```
 //!
@@ -14,72 +14,29 @@
 //! pointer: 11 bytes where the page is full, 21 where a split has just halved it (`delta/page.rs`).
 //!
 //! Invariants
-//! * Key, value, kind and hash never change; version or stamp are set while one reference exists.
+//! * Key, value, kind and hash never change; version and stamp are set while one reference exists.
 //! * `older` belongs to the one delta that links the record: it is followed only through that
 //!   delta and under a pin, and a record holds no count of it. A record is linked once.
-//! * A record of a batch has, in the place of its version, one count of the batch's [`Stamp`], which knows
-//!   the version. After the commit the version takes the stamp's place, once. The batch itself
-//!   ([`BatchStamp`]) keeps another count, until a grace period after that: so however many records
-//!   it has, one thing waits for the grace period, not one for each of them.
+//! * A record of a batch has the number of the batch's stamp (`version/stamp.rs`), and beside its version a
+//!   bit, [`PENDING`]: readers ask the stamp. After the commit the bit goes, once, and then the stamp is free
+//!   for another batch; so nothing of a batch waits for a grace period.
 //!
 //! Thread safety: any thread may read; the counts are atomic. Who unlinks a record gives its count
 //! back a grace period later ([`RecordRef::release_later`]), so a plain reference found under a
 //! pin stays valid for that pin.
 
 use crate::memory::slab;
-use crate::sync::Arc;
-use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::reclaim::{self, Guard};
+use crate::version::stamp::{self, BatchStamp, NO_STAMP};
 use crate::visibility::Candidate;
 use evendb_storage::{EntryRef, Kind, Version};
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 
-/// Commit stamp of a batch: pending until committed. Readers pass over a record while its stamp
-/// is pending, so one store shows all records of the batch.
-#[derive(Debug)]
-pub(crate) struct Stamp {
-    version: Version,
-    committed: AtomicBool,
-}
-
-/// The writer's handle of a [`Stamp`], which makes it and lives longer than any record has it: when it is
-/// dropped, the stamp goes a grace period later.
-#[derive(Debug)]
-pub(crate) struct BatchStamp(Arc<Stamp>);
-
-impl BatchStamp {
-    /// A pending stamp for records of this version.
-    pub(crate) fn new(version: Version) -> BatchStamp {
-        BatchStamp(Arc::new(Stamp {
-            version,
-            committed: AtomicBool::new(false),
-        }))
-    }
-
-    /// Shows the batch. All its records must be linked.
-    pub(crate) fn commit(&self) {
-        // Pairs with the Acquire of `is_committed`: a reader that sees one record sees the links of all.
-        self.0.committed.store(true, Ordering::Release);
-    }
-}
-
-impl Drop for BatchStamp {
-    fn drop(&mut self) {
-        // Readers that found it in a record before the record took its version may still look at it.
-        reclaim::retire(&reclaim::pin(), self.0.clone());
-    }
-}
-
-impl Stamp {
-    fn is_committed(&self) -> bool {
-        self.committed.load(Ordering::Acquire)
-    }
-}
-
-/// In the place of a version: the rest is the address of a stamp. No version is so great, see
+/// Beside a version: readers ask the record's stamp. No version is so great, see
 /// [`CHECKPOINT_MAX`](crate::version::clock::CHECKPOINT_MAX).
-const STAMPED: u64 = 1 << 63;
+const PENDING: u64 = 1 << 63;
 
 /// Header of a record, the bytes of key and value behind it. Only used by reference.
 #[repr(C)]
@@ -88,10 +45,10 @@ pub(crate) struct Record {
     value_len: u32,
     key_len: u16,
     kind: Kind,
-    /// Whether the record came with a stamp; kept after the stamp is gone.
-    batch: bool,
+    /// The number of the stamp with which the record came; kept after another batch has the stamp.
+    stamp: u8,
     hash: u32,
-    /// The version, or [`STAMPED`] and the address of a stamp.
+    /// The version, and [`PENDING`] while the stamp decides.
     state: AtomicU64,
     /// The next older record of the key in the same delta; see the module's invariants.
     pub(super) older: AtomicPtr<Record>,
@@ -128,14 +85,10 @@ impl Record {
         self.kind
     }
 
-    /// Needs no pin.
     #[inline]
     pub(crate) fn version(&self) -> Version {
-        // Acquire for the stamp behind it.
-        match self.state.load(Ordering::Acquire) {
-            state if state & STAMPED == 0 => Version(state),
-            _ => self.stamp_or_version(|stamp| stamp.version, |version| version),
-        }
+        // Relaxed: it came with the link, and only the bit beside it changes.
+        Version(self.state.load(Ordering::Relaxed) & !PENDING)
     }
 
     /// What [`hash_of`] makes of the hash given to [`RecordRef::new`].
@@ -162,61 +115,45 @@ impl Record {
         RecordRef::memory_bytes_of(self.data_bytes())
     }
 
-    /// Whether readers may see the record. Needs no pin.
+    /// Whether readers may see the record.
     #[inline]
     pub(crate) fn is_committed(&self) -> bool {
-        // A version pairs with the Release of `take_version_of`, which comes after the commit.
-        self.state.load(Ordering::Acquire) & STAMPED == 0
-            || self.stamp_or_version(Stamp::is_committed, |_| true)
+        // Without the bit: pairs with the Release of `leave_stamp`, which comes after the commit.
+        self.state.load(Ordering::Acquire) & PENDING == 0 || self.is_stamp_committed()
     }
 
     /// Whether a reader of this moment may see the record: both of the above at once.
     #[inline]
     pub(crate) fn is_seen_at(&self, at: Version) -> bool {
-        match self.state.load(Ordering::Acquire) {
-            state if state & STAMPED == 0 => Version(state).is_seen_at(at),
-            _ => self.stamp_or_version(
-                |stamp| stamp.version.is_seen_at(at) && stamp.is_committed(),
-                |version| version.is_seen_at(at),
-            ),
-        }
+        let state = self.state.load(Ordering::Acquire);
+        Version(state & !PENDING).is_seen_at(at)
+            && (state & PENDING == 0 || self.is_stamp_committed())
     }
 
+    /// Asked where the bit was there a moment ago.
     #[cold]
-    fn stamp_or_version<R>(
-        &self,
-        of_stamp: impl FnOnce(&Stamp) -> R,
-        of_version: impl FnOnce(Version) -> R,
-    ) -> R {
-        // A stamp is dropped a grace period after its records took its version; the pin makes this read safe
-        // for holders of a counted reference, who may not be pinned.
-        let _guard = reclaim::pin();
-        match stamp_in(self.state.load(Ordering::Acquire)) {
-            // SAFETY: the record had a count of it after the pin began, and the batch, which had one
-            // longer, gives that back a grace period later.
-            Some(stamp) => of_stamp(unsafe { &*stamp }),
-            None => of_version(self.version()),
-        }
+    fn is_stamp_committed(&self) -> bool {
+        // The second look tells whether the stamp is this record's still; see `version/stamp.rs`.
+        !stamp::is_pending(self.stamp)
+            || (!stamp::is_second_look_left_out(self.stamp)
+                && self.state.load(Ordering::Acquire) & PENDING == 0)
     }
 
     /// Whether the record was written by a batch (committed or not).
     pub(super) fn is_of_batch(&self) -> bool {
-        self.batch
+        self.stamp != NO_STAMP
     }
 
-    /// After the commit: forgets the stamp, so that readers save a load. Only the writer calls, who still
-    /// has the [`BatchStamp`].
-    pub(crate) fn take_version_of(&self, stamp: &BatchStamp) {
+    /// After the commit: readers need not ask the stamp any more. Only the writer calls.
+    pub(crate) fn leave_stamp(&self, stamp: &BatchStamp) {
         let state = self.state.load(Ordering::Relaxed);
-        let own = Arc::as_ptr(&stamp.0);
         assert!(
-            stamp_in(state) == Some(own),
-            "a record takes its version once, from its own stamp"
+            state & PENDING != 0 && self.stamp == stamp.number(),
+            "a record leaves its own stamp, once"
         );
-        debug_assert!(self.is_committed(), "a pending stamp must stay");
-        self.state.store(stamp.0.version.0, Ordering::Release);
-        // SAFETY: the record's count, which nobody finds any more; the batch has another one.
-        unsafe { Arc::decrement_strong_count(own) };
+        debug_assert!(self.is_committed(), "a pending record keeps its stamp");
+        self.state.store(state & !PENDING, Ordering::Release);
+        stamp.note_released();
     }
 
     /// A counted reference. Legal while the record is borrowed from one, or found under a pin.
@@ -254,12 +191,6 @@ pub(crate) fn hash_of(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
 
-/// The stamp that is in a version's place.
-#[inline]
-fn stamp_in(state: u64) -> Option<*const Stamp> {
-    (state & STAMPED != 0).then(|| ptr::with_exposed_provenance((state & !STAMPED) as usize))
-}
-
 pub(super) use crate::memory::allocated_bytes;
 
 /// Owns one count of a record.
@@ -291,7 +222,7 @@ impl RecordRef {
                 value_len,
                 key_len,
                 kind,
-                batch: false,
+                stamp: NO_STAMP,
                 hash: hash_of(hash),
                 state: AtomicU64::new(Version::ZERO.0),
                 older: AtomicPtr::new(ptr::null_mut()),
@@ -321,24 +252,24 @@ impl RecordRef {
     /// If another reference exists.
     pub(crate) fn set_version(&mut self, version: Version) {
         self.assert_unique();
-        assert!(version.0 < STAMPED, "opening checks where versions begin");
-        assert!(!self.batch, "the stamp of its batch knows the version");
+        assert!(version.0 < PENDING, "opening checks where versions begin");
+        assert!(
+            self.stamp == NO_STAMP,
+            "a record of a batch has its version"
+        );
         self.state.store(version.0, Ordering::Relaxed);
     }
 
-    /// Makes the record part of a batch, before publication; its version is the stamp's.
+    /// Sets the version and makes the record part of a batch, before publication.
     ///
     /// # Panics
     /// If another reference exists, or the record has a stamp.
-    pub(crate) fn set_stamp(&mut self, stamp: &BatchStamp) {
-        self.assert_unique();
-        assert!(!self.batch, "a record belongs to one batch");
+    pub(crate) fn set_stamp(&mut self, stamp: &BatchStamp, version: Version) {
+        self.set_version(version);
         // SAFETY: this is the only reference, held mutably, so nobody reads the field.
-        unsafe { (&raw mut (*self.0.as_ptr()).batch).write(true) };
-        let stamp = Arc::into_raw(stamp.0.clone());
-        let address = stamp.expose_provenance() as u64;
-        assert!(address & STAMPED == 0, "the upper half is the system's");
-        self.state.store(address | STAMPED, Ordering::Relaxed);
+        unsafe { (&raw mut (*self.0.as_ptr()).stamp).write(stamp.number()) };
+        self.state.store(version.0 | PENDING, Ordering::Relaxed);
+        stamp.note_stamped();
     }
 
     /// Gives the count to a raw pointer.
@@ -394,10 +325,6 @@ impl Drop for RecordRef {
             return;
         }
         fence(Ordering::Acquire);
-        if let Some(stamp) = stamp_in(self.state.load(Ordering::Relaxed)) {
-            // SAFETY: the record owns this count, and nobody else has the record.
-            drop(unsafe { Arc::from_raw(stamp) });
-        }
         let bytes = Record::bytes_of(self.data_bytes());
         // SAFETY: the last count is gone, so no reference is left; as many bytes as in `new`.
         unsafe {
@@ -460,49 +387,22 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_is_released_a_grace_period_after_its_batch_and_its_records_let_go() {
-        let batch = BatchStamp::new(Version(3));
-        let stamp = Arc::downgrade(&batch.0);
-        let mut dropped = RecordRef::new(b"k", b"v", Kind::Put, 1);
-        dropped.set_stamp(&batch);
-        assert!(!dropped.is_committed());
-        assert_eq!(stamp.strong_count(), 2);
-        drop(dropped);
-        assert_eq!(stamp.strong_count(), 1, "dropped with the record");
-
+    fn a_record_of_a_batch_is_seen_from_the_commit_on_whoever_has_the_stamp_next() {
+        let batch = BatchStamp::claim();
         let mut record = RecordRef::new(b"k", b"v", Kind::Put, 1);
-        record.set_stamp(&batch);
-        assert!(!record.is_seen_at(Version(3)), "pending");
+        record.set_stamp(&batch, Version(3));
+        assert_eq!(record.version(), Version(3));
+        assert!(!record.is_committed() && !record.is_seen_at(Version(3)));
         batch.commit();
         assert!(record.is_committed() && record.is_seen_at(Version(3)));
         assert!(!record.is_seen_at(Version(2)));
-        assert_eq!(record.version(), Version(3));
-        let pinned = reclaim::pin();
-        record.take_version_of(&batch);
+        record.leave_stamp(&batch);
         drop(batch);
+        // The same word, if no other test has claimed it.
+        let next = BatchStamp::claim();
         assert!(record.is_committed() && record.is_of_batch());
         assert!(record.is_seen_at(Version(3)) && !record.is_seen_at(Version(2)));
         assert_eq!(record.version(), Version(3));
-        for _ in 0..100 {
-            crate::sync::thread::spawn(reclaim::collect).join().unwrap();
-        }
-        assert!(stamp.upgrade().is_some(), "a pin of that moment is left");
-        drop(pinned);
-        while stamp.upgrade().is_some() {
-            reclaim::collect();
-        }
-    }
-
-    #[test]
-    fn a_record_that_took_no_version_keeps_its_stamp() {
-        let batch = BatchStamp::new(Version(3));
-        let mut record = RecordRef::new(b"k", b"v", Kind::Put, 1);
-        record.set_stamp(&batch);
-        batch.commit();
-        drop(batch);
-        for _ in 0..100 {
-            reclaim::collect();
-        }
-        assert!(record.is_committed() && record.version() == Version(3));
+        drop(next);
     }
 }

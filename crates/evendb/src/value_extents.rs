@@ -101,7 +101,12 @@ impl ValueExtents {
     /// Writes `ops` into a new extent; what the log is to say of it. With `sync_first` its contents are
     /// synced, and [`sync_names`](Self::sync_names) is due before anything names it. A failure leaves
     /// nothing and is the caller's alone.
-    pub(crate) fn write(&self, id: u64, ops: &[Op<'_>], sync_first: bool) -> Result<Encoded> {
+    pub(crate) fn write(
+        &self,
+        id: u64,
+        ops: &[Op<'_>],
+        sync_first: bool,
+    ) -> Result<Encoded<'static>> {
         let is_synced = sync_first || self.unsynced() >= UNSYNCED_MAX;
         let path = file_path(&self.dir, id);
         let failed = |source| Error::io(&path, "write a value extent", source);
@@ -157,7 +162,7 @@ impl ValueExtents {
     }
 
     /// Removes the extent, if `encoded` is one, that no record came to name.
-    pub(crate) fn discard(&self, encoded: &Encoded) {
+    pub(crate) fn discard(&self, encoded: &Encoded<'_>) {
         if let Some(name) = encoded.extent_name() {
             self.listed.lock().retain(|extent| extent.id != name.id);
             self.remove(name.id);
@@ -166,7 +171,7 @@ impl ValueExtents {
 
     /// The commit-log record of `encoded` ends at `end`: if it names an extent, that goes when the tail
     /// passes.
-    pub(crate) fn note(&self, encoded: &Encoded, end: Lsn) {
+    pub(crate) fn note(&self, encoded: &Encoded<'_>, end: Lsn) {
         let Some(name) = encoded.extent_name() else {
             return;
         };

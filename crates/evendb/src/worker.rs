@@ -1,12 +1,22 @@
-//! Background work: the queue of jobs, and the threads that empty it.
+//! Background work: what is done for which job, and the calls that wait for background work or do it
+//! themselves.
+//!
+//! ```text
+//!   puts, rounds, jobs --push--> queue (engine/work.rs) --take--> workers, run_job --> rebalance, full_disk
+//!   half of the room used --> upkeep (upkeep.rs) --> checkpoint, rounds          staff.rs starts threads
+//!   no threads: the put does it, relieve        everything owed: settle_debt, idle_pass        end: close
+//! ```
 //!
 //! * [`staff`]: the threads of an open database. One is always there; others are started when there is
 //!   something for them to do, and end after it.
 //! * [`upkeep`]: what the thread does that is always there, and when it may wait until it is woken.
 //!
-//! The queue holds each chunk at most once per kind of job. A panic in a worker latches the database;
-//! the job it interrupted does not count as complete. With no workers nothing here runs, and the calls
-//! that need a checkpoint or a reorganisation do it themselves.
+//! Invariants: the queue holds each chunk at most once per kind of job. A panic in a worker latches the
+//! database, and the job still leaves the queue, so nothing waits for it for ever. A caller of anything
+//! here holds no lock: a checkpoint takes the first ones in the order of locks.
+//!
+//! Thread safety: any. Not here: the queue itself ([`crate::engine::work`]); what a job does to a chunk
+//! ([`crate::rebalance`]); how long jobs rest ([`crate::pace`]).
 
 mod staff;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
@@ -79,7 +89,11 @@ fn run_job(engine: &Engine, job: &Job) {
                 ));
             }
         }
-        Job::Shrink(_) => drop(idle::shrink(engine, &chunk)),
+        Job::Shrink(_) => {
+            let (catalog, space) = (&engine.catalog, &engine.space);
+            let idle = &engine.idle;
+            drop(idle::shrink(&engine.jobs(), catalog, space, idle, &chunk));
+        }
     }
 }
 
@@ -117,8 +131,8 @@ pub(crate) fn relieve(engine: &Engine) {
     let relieved = checkpoint::checkpoint(engine).and_then(|()| full_disk::maintain_all(engine));
     if relieved.is_ok() {
         memory_shares::tend_memory(engine);
-        munks::munk_round(engine);
-        space::space_round(engine, true);
+        munk_round(engine);
+        space_round(engine, true);
         run_queued_jobs(engine);
     }
     for _ in 0..4 {
@@ -201,27 +215,48 @@ pub(crate) fn settle_debt(engine: &Engine) -> Result<()> {
     if !engine.core.manual() {
         engine.work.wait_idle();
     }
-    space::space_round(engine, true);
+    space_round(engine, true);
     full_disk::maintain_all(engine)?;
-    run_queued_jobs(engine);
-    jobs::flush_manifest(&engine.core, &engine.disk, &engine.work)?;
-    engine.disk.collect(&engine.core.health);
-    while space::give_back_room(engine) > 0 {}
-    space::space_round(engine, true);
-    Ok(())
+    finish_jobs(engine, |core, disk| disk.collect(&core.health))
 }
 
 /// Pays the debt, and then does at once and in this thread what an idle database does: for tests, and
 /// for databases without threads, which never notice that they are idle. Returns the chunks rewritten.
 pub(crate) fn idle_pass(engine: &Engine) -> Result<u64> {
     settle_debt(engine)?;
-    let rewritten = idle::shrink_all(engine)?;
+    let (catalog, space) = (&engine.catalog, &engine.space);
+    let rewritten = idle::shrink_all(&engine.jobs(), catalog, space, &engine.idle)?;
+    finish_jobs(engine, full_disk::collect_for_room)?;
+    Ok(rewritten)
+}
+
+/// Ends a call that did much of the background work: does the jobs that this has queued, makes their
+/// edits durable, removes with `collect` the files that these drop, gives room back, and looks at what is
+/// left.
+fn finish_jobs(engine: &Engine, collect: fn(&Core, &Disk)) -> Result<()> {
     run_queued_jobs(engine);
     jobs::flush_manifest(&engine.core, &engine.disk, &engine.work)?;
-    full_disk::collect_for_room(&engine.core, &engine.disk);
+    collect(&engine.core, &engine.disk);
     while space::give_back_room(engine) > 0 {}
-    space::space_round(engine, true);
-    Ok(rewritten)
+    space_round(engine, true);
+    Ok(())
+}
+
+/// [`munks::munk_round`] over all of the database.
+pub(crate) fn munk_round(engine: &Engine) {
+    munks::munk_round(
+        &engine.core,
+        &engine.log,
+        &engine.caches,
+        &engine.catalog,
+        &engine.work,
+    );
+}
+
+/// [`space::space_round`] over all of the database.
+fn space_round(engine: &Engine, now: bool) {
+    let (catalog, space) = (&engine.catalog, &engine.space);
+    space::space_round(&engine.jobs(), catalog, space, &engine.idle, now);
 }
 
 /// Closes the database: refuses writes, waits for those under way, runs a checkpoint, seals the

@@ -6,7 +6,7 @@ mod common;
 use common::oracle::{Map, contents};
 use common::skipped::skipped;
 use common::workload::{Runner, Step, steps};
-use common::{DIR, LEVELS, number_from_env, on_sim, scramble, tiny};
+use common::{DIR, LEVELS, count_from_env, on_sim, scramble, tiny};
 use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimEventKind, SimVfs};
 use evendb::{Db, Durability, Error, ErrorKind};
 use std::collections::BTreeMap;
@@ -436,7 +436,7 @@ fn copies_beside_writers(level: Durability, open: &dyn Fn(&Path) -> Db, dir: &Pa
     let db = open(&dir.join("db"));
     let stop = AtomicBool::new(false);
     let acknowledged = [const { AtomicU64::new(0) }; WRITERS as usize];
-    let rounds = number_from_env("EVENDB_COPIES", 12);
+    let rounds = count_from_env("EVENDB_COPIES", 12);
     let mut linked = 0;
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {

@@ -23,7 +23,7 @@ use common::damage::{
     Image, LEVEL, WITHOUT_MEANING, changed_bytes, files, image, path, places, verified,
 };
 use common::oracle::{End, Map, contents};
-use common::{DIR, number_from_env, on_sim, scramble};
+use common::{DIR, count_from_env, on_sim, scramble};
 use evendb::inspect::{Finding, FindingKind, VerifyReport};
 use evendb::vfs::SimVfs;
 use evendb::{Db, Error, ErrorKind};
@@ -299,7 +299,7 @@ fn the_images_hold_every_kind_of_file() {
 
 #[test]
 fn flipped_bits() {
-    let stride = number_from_env("EVENDB_DAMAGE_STRIDE", 97) as usize;
+    let stride = count_from_env("EVENDB_DAMAGE_STRIDE", 97) as usize;
     let tally = Tally::default();
     let mut flips = 0;
     let mut told = 0;

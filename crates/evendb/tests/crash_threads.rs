@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{DIR, LEVELS, number_from_env, on_sim, scramble};
+use common::{DIR, LEVELS, count_from_env, on_sim, scramble};
 use evendb::vfs::{CrashMode, SimVfs};
 use evendb::{Db, Durability};
 use std::collections::BTreeMap;
@@ -250,7 +250,7 @@ fn check(
 
 #[test]
 fn crashes_under_threads() {
-    let crashes = number_from_env("EVENDB_THREAD_CRASHES", 150);
+    let crashes = count_from_env("EVENDB_THREAD_CRASHES", 150);
     let mut states = 0;
     for level in LEVELS {
         for crash in 0..crashes {

@@ -20,7 +20,7 @@ mod common;
 use common::damage::{inspect_options, path, verified};
 use common::oracle::{Map, contents};
 use common::workload::{Runner, Step, extent_steps, steps};
-use common::{DIR, LEVELS, number_from_env, on_sim, scramble};
+use common::{DIR, LEVELS, count_from_env, number_from_env, on_sim, scramble};
 use evendb::inspect::{
     Dump, DumpItem, DumpOptions, DumpValue, FindingKind, RepairOptions, VerifyReport, dump, repair,
 };
@@ -511,7 +511,7 @@ fn save(disk: &Disk, machine: &SimVfs, changed: &[u64], tally: &mut Tally, what:
 }
 
 fn trials(level: Durability) {
-    let wanted = number_from_env("EVENDB_DAMAGE_TRIALS", 150);
+    let wanted = count_from_env("EVENDB_DAMAGE_TRIALS", 150);
     let first = number_from_env("EVENDB_DAMAGE_SEED", 1);
     // A disk for some trials, so that damage meets many states.
     let per_disk = wanted.div_ceil(10).min(40);

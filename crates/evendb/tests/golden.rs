@@ -1,20 +1,24 @@
-//! A whole database of format version 2, as bytes, that every later version must open and read.
-//! One of version 1, which was never released, is refused by its version's number.
+//! Whole databases, as bytes, that every later version must open and read: one for each format version
+//! from 2 on. One of version 1, which was never released, is refused by its version's number.
 //!
 //! `tests/golden/database_v2.txt` holds the files of a database whose process was killed: tables of
 //! both kinds, a commit log that is still needed, a value extent. The text is a dump of 16-byte
-//! rows; `*` repeats the row before, and rows left out are zeros. If the format changes on purpose,
-//! keep the file and add another; only a mistake in the fixture itself is a reason for
-//! `EVENDB_BLESS=1 cargo test -p evendb --test golden`.
+//! rows; `*` repeats the row before, and rows left out are zeros.
+//!
+//! If the format changes on purpose, its version does too, and
+//! `EVENDB_BLESS=1 cargo test -p evendb --test golden` adds the database of the new version. It never
+//! writes over one that is there: that one shows that databases of the past can be read.
 
 mod common;
 
 use common::oracle::{Map, contents};
-use common::{DIR, on_sim};
+use common::{DIR, flag_from_env, on_sim};
 use evendb::vfs::{CrashMode, SimVfs};
 use evendb::{Db, Durability, ErrorKind};
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 const ROW_BYTES: usize = 16;
@@ -88,8 +92,33 @@ fn make() -> SimVfs {
     machine
 }
 
+/// The format version of a database: the last byte of the magic number of its `CURRENT`.
+fn version_of(vfs: &SimVfs) -> char {
+    char::from(vfs.read_file(&Path::new(DIR).join("CURRENT"))[7])
+}
+
+fn kept_databases() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+/// Adds the database that this build makes to those in `dir`. Whether there was none of its version.
+fn bless(dir: &Path) -> bool {
+    let made = make();
+    let path = dir.join(format!("database_v{}.txt", version_of(&made)));
+    match File::create_new(&path) {
+        Ok(mut file) => {
+            let written = file.write_all(dump(&made).as_bytes());
+            written.expect("writes the database");
+            true
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+        Err(error) => panic!("{}: {error}", path.display()),
+    }
+}
+
 fn dump(vfs: &SimVfs) -> String {
-    let mut text = String::from("# A database of format version 2; see tests/golden.rs.\n");
+    let version = version_of(vfs);
+    let mut text = format!("# A database of format version {version}; see tests/golden.rs.\n");
     for name in vfs.file_names(Path::new(DIR)) {
         let bytes = vfs.read_file(&Path::new(DIR).join(&name));
         writeln!(text, "file {name} {}", bytes.len()).expect("writes to memory");
@@ -309,13 +338,21 @@ fn version_1_is_refused() {
     }
 }
 
+/// The databases of version 2 to that of this build, each of which has to be there.
 #[test]
-fn version_2_opens() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/database_v2.txt");
-    if std::env::var_os("EVENDB_BLESS").is_some() {
-        std::fs::write(&path, dump(&make())).expect("writes the fixture");
+fn every_kept_database_opens() {
+    if flag_from_env("EVENDB_BLESS") {
+        bless(&kept_databases());
     }
-    let text = std::fs::read_to_string(&path).expect("reads the fixture");
+    for version in '2'..=version_of(&make()) {
+        let path = kept_databases().join(format!("database_v{version}.txt"));
+        let text = std::fs::read_to_string(&path)
+            .unwrap_or_else(|error| panic!("{}: {error}; EVENDB_BLESS=1 adds it", path.display()));
+        kept_database_opens(version, &text);
+    }
+}
+
+fn kept_database_opens(version: char, text: &str) {
     for wanted in [
         "CURRENT",
         "MANIFEST-",
@@ -327,10 +364,27 @@ fn version_2_opens() {
         let has = |line: &str| line.starts_with("file ") && line.contains(wanted);
         assert!(text.lines().any(has), "no {wanted}");
     }
-    let vfs = load(&text);
+    let vfs = load(text);
+    assert_eq!(version_of(&vfs), version);
     check(&vfs, true);
     check(&vfs, false);
     check(&vfs, false);
+}
+
+#[test]
+fn blessing_adds_what_is_missing_and_changes_nothing_that_is_kept() {
+    let dir = tempfile::tempdir().expect("a directory");
+    assert!(bless(dir.path()));
+    let version = version_of(&make());
+    let path = dir.path().join(format!("database_v{version}.txt"));
+    let made = std::fs::read_to_string(&path).expect("is there");
+    kept_database_opens(version, &made);
+    std::fs::write(&path, "kept from the past").expect("writes");
+    assert!(!bless(dir.path()));
+    assert_eq!(
+        std::fs::read_to_string(&path).expect("is there"),
+        "kept from the past"
+    );
 }
 
 /// What is made today is read today, so the fixture's workload is what it is taken for.

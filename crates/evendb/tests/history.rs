@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::number_from_env;
+use common::count_from_env;
 use evendb::vfs::SimVfs;
 use evendb::{Db, Durability, LogSearch, Options};
 use rand::rngs::StdRng;
@@ -441,9 +441,14 @@ fn run(seed: u64, operations: usize, tune: impl FnOnce(Options) -> Options) -> e
     stats
 }
 
+/// The five runs of the test, each of four threads.
+const RUNS: u64 = 5;
+
 #[test]
 fn histories_are_linearizable() {
-    let part = number_from_env("EVENDB_HISTORY_OPERATIONS", 1_000_000) as usize / 5;
+    let operations = count_from_env("EVENDB_HISTORY_OPERATIONS", 1_000_000);
+    // Each thread does as many of a run.
+    let part = operations.next_multiple_of(RUNS * u64::from(THREADS)) as usize / RUNS as usize;
     let mut all = Vec::new();
     all.push(run(1, part, |options| options));
     all.push(run(2, part, |options| {
@@ -465,17 +470,22 @@ fn histories_are_linearizable() {
         options.workers(2).memory_budget(3 << 20)
     }));
     let sum = |count: fn(&evendb::Stats) -> u64| all.iter().map(count).sum::<u64>();
+    // With how many operations it must have been seen: what comes of data beyond memory only in longer
+    // histories.
     let seen = [
-        ("splits", sum(|stats| stats.splits)),
-        ("rebalances", sum(|stats| stats.rebalances)),
-        ("checkpoints", sum(|stats| stats.checkpoints)),
-        ("loads", sum(|stats| stats.munk_loads)),
-        ("absorbs", sum(|stats| stats.munk_rebalances)),
-        ("evictions", sum(|stats| stats.munk_evictions)),
-        ("rows", sum(|stats| stats.gets.row_cache)),
+        ("splits", 20_000, sum(|stats| stats.splits)),
+        ("rebalances", 20_000, sum(|stats| stats.rebalances)),
+        ("checkpoints", 20_000, sum(|stats| stats.checkpoints)),
+        ("rows", 20_000, sum(|stats| stats.gets.row_cache)),
+        ("loads", 200_000, sum(|stats| stats.munk_loads)),
+        ("absorbs", 200_000, sum(|stats| stats.munk_rebalances)),
+        ("evictions", 200_000, sum(|stats| stats.munk_evictions)),
     ];
-    for (what, count) in seen {
-        assert!(count > 0, "no {what}: {seen:?}");
+    for (what, with, count) in seen {
+        assert!(count > 0 || operations < with, "no {what}: {seen:?}");
+        if count == 0 {
+            println!("{operations} operations are too few to have seen {what}");
+        }
     }
 }
 

@@ -10,7 +10,7 @@ mod common;
 use common::damage::{Image, LEVEL, files, image, inspect_options, open, path, places, verified};
 use common::oracle::{Map, contents};
 use common::workload::{Runner, steps};
-use common::{DIR, number_from_env, on_sim, scramble};
+use common::{DIR, count_from_env, on_sim, scramble};
 use evendb::inspect::{
     Dump, DumpItem, DumpOptions, DumpValue, FindingKind, RepairOptions, RepairReport, Severity,
     dump, repair, verify,
@@ -144,7 +144,7 @@ fn repair_damaged(
 
 #[test]
 fn repair_loses_what_is_damaged_and_no_more() {
-    let stride = number_from_env("EVENDB_REPAIR_STRIDE", 499) as usize;
+    let stride = count_from_env("EVENDB_REPAIR_STRIDE", 499) as usize;
     let (mut damages, mut incomplete, mut keys) = (0, 0, 0);
     for closed in [true, false] {
         let image = image(closed);

@@ -11,7 +11,7 @@
 
 mod common;
 
-use common::{number_from_env, scramble, tiny};
+use common::{count_from_env, scramble, tiny};
 use evendb::{Db, Durability};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -288,7 +288,7 @@ fn require(counts: &Counts, needed: &Counts, place: &str) {
 /// Each process checks what the one before left; now and then, and at the end, this one does.
 fn kill_again_and_again(level: &str) {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let kills = number_from_env("EVENDB_KILLS", 25);
+    let kills = count_from_env("EVENDB_KILLS", 25);
     let started = Instant::now();
     let mut needed = [0; WRITERS];
     let (mut acknowledgements, mut while_opening) = (0, 0);

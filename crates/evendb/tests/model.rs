@@ -1,8 +1,12 @@
 //! Random operations against an ordered map, with reopens, snapshots, batches, both directions and
 //! tiny limits, so that splits, rebalances and merges happen all the time.
 
+#[path = "../../storage/tests/knobs/mod.rs"]
+mod knobs;
+
 use evendb::vfs::SimVfs;
 use evendb::{Compression, Db, Durability, Keyspace, LogSearch, Options, Snapshot};
+use knobs::flag_from_env;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -275,7 +279,7 @@ impl Run {
 fn run(seed: u64, durability: Durability, workers: usize, steps: usize) {
     let mut run = Run::new(seed, durability, workers);
     // Finds the very step after which something is wrong.
-    let thorough = std::env::var_os("EVENDB_THOROUGH").is_some();
+    let thorough = flag_from_env("EVENDB_THOROUGH");
     for step in 0..steps {
         let what = format!("seed {seed} step {step}");
         if thorough {

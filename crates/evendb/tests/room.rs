@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{LEVELS, number_from_env};
+use common::{LEVELS, count_from_env};
 use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs, Vfs};
 use evendb::{Durability, ErrorKind, Options};
 use std::os::unix::fs::MetadataExt;
@@ -118,7 +118,7 @@ fn needed(message: &str) -> u64 {
 /// A disk too small for a new database is left as it was, and the message says how large it must be.
 #[test]
 fn a_creation_that_finds_no_room_leaves_nothing() {
-    let stride = number_from_env("EVENDB_ROOM_STRIDE", 1) << 12;
+    let stride = count_from_env("EVENDB_ROOM_STRIDE", 1) << 12;
     let mut needs = Vec::new();
     for budget in [512 << 20, 64 << 20, 1 << 20] {
         for level in LEVELS {

@@ -222,6 +222,7 @@ fn run_paced(
         distribution: phase.distribution.clone(),
         store: store.name(),
         threads,
+        cores: thread::available_parallelism().ok().map(usize::from),
         operations: sum(&counters),
         seconds: (end - start).as_secs_f64(),
         settle_seconds,

@@ -16,6 +16,7 @@
 
 pub mod arrivals;
 pub mod calibrate;
+pub mod course;
 pub mod dataset;
 pub mod distribution;
 pub mod driver;
@@ -28,7 +29,9 @@ pub mod opener;
 #[cfg(feature = "parts")]
 pub mod parts;
 pub mod permutation;
+pub mod phase_length;
 pub mod phase_result;
+mod phase_text;
 pub mod process;
 pub mod random;
 pub mod readable;

@@ -72,6 +72,17 @@ impl Mix {
         self != Self::C
     }
 
+    /// The mix that warms a store for this one. Reads of its own kind, since a store may keep other things
+    /// for gets than for scans; not its writes, which would leave a debt that is not the phase's (but for
+    /// the few of E). Puts alone are warmed by puts, so that memory for new records is as full as it stays.
+    #[must_use]
+    pub fn warmed_by(self) -> Self {
+        match self {
+            Self::P | Self::E(_) => self,
+            _ => Self::C,
+        }
+    }
+
     /// The distribution this mix runs with when `wanted` is asked for: D always has its own.
     #[must_use]
     pub fn distribution(self, wanted: DistributionKind) -> DistributionKind {

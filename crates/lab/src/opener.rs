@@ -67,6 +67,11 @@ pub trait Opener: Sync {
         None
     }
 
+    /// Whether it takes part only where a user names it, not where all stores do.
+    fn only_if_named(&self) -> bool {
+        false
+    }
+
     /// Opens, or creates, the store in `directory`, which exists.
     ///
     /// # Errors

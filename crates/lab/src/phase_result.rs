@@ -1,7 +1,18 @@
-//! What a phase measured, as JSON and as an aligned table.
+//! What a phase measured, and the figures that follow from it, as JSON; as text in `phase_text.rs`.
 //!
 //! Definitions, so that figures of different stores mean the same:
-//! * **throughput**: finished operations by wall time of the workers, without settling;
+//! * **throughput with debt**, the first figure of every table: finished operations by wall time of the
+//!   workers and of the settling afterwards. So a store gains nothing by leaving work for later;
+//! * **throughput** without debt: finished operations by wall time of the workers alone;
+//! * **falls**: the rate still fell when the phase ended, by the rule of [`crate::course`];
+//! * **waited**: seconds in which operations were held up, summed over the threads, by cause, while the
+//!   workers ran. What a store does not count is missing;
+//! * **CPU in use**: CPU time of the whole process while the workers ran, by their wall time and the
+//!   number of cores: 1 is all cores;
+//! * **disk**: millions of bytes a second that the process fetched from storage and sent to it (less
+//!   what was cancelled) while the workers ran;
+//! * **fetched a read**: bytes fetched from storage by gets and scans; where puts run beside, what
+//!   reorganisation reads for them is in it;
 //! * **write amplification (process)**: bytes the kernel saw written by the process (less what was
 //!   cancelled) during the phase *and* the settling of its debt, by bytes handed to the store;
 //! * **write amplification (store)**: the same from the store's own `written.*` figures;
@@ -11,13 +22,11 @@
 //! * **RAM hit rate**: gets served by RAM components by gets that found their key;
 //! * **CPU per operation**: user and system time of the whole process, workload included.
 
-use std::fmt::Write as _;
-
 use serde_json::{Map, Value, json};
 
 use crate::arrivals::OpenLoop;
+use crate::course::{self, Fifths};
 use crate::process::ProcessUsage;
-use crate::readable::{bytes, duration, grouped};
 use crate::recorder::{OperationKind, Recorder};
 use crate::store::{Figure, FigureKind};
 
@@ -53,6 +62,8 @@ pub struct PhaseResult {
     pub store: String,
     /// Worker threads.
     pub threads: usize,
+    /// Processors that the process may use; `None` where the system does not say.
+    pub cores: Option<usize>,
     /// Finished operations.
     pub operations: u64,
     /// Wall time of the workers.
@@ -88,19 +99,69 @@ pub struct PhaseResult {
 const RAM_COMPONENTS: [&str; 3] = ["gets.munk", "gets.delta", "gets.row_cache"];
 
 impl PhaseResult {
-    /// Operations a second.
+    /// Operations a second while the workers ran.
     #[must_use]
     pub fn throughput(&self) -> f64 {
         ratio(self.operations as f64, self.seconds).unwrap_or(0.0)
     }
 
+    /// Operations a second with the settling of the debt charged.
+    #[must_use]
+    pub fn throughput_with_debt(&self) -> f64 {
+        ratio(self.operations as f64, self.seconds + self.settle_seconds).unwrap_or(0.0)
+    }
+
+    /// The rate in each fifth, and whether it still fell at the end; `None` of a phase that was too short.
+    #[must_use]
+    pub fn fifths(&self) -> Option<Fifths> {
+        course::fifths(&self.course)
+    }
+
+    /// Seconds that operations waited, over all threads, by cause; empty where the store does not tell.
+    #[must_use]
+    pub fn waited_seconds(&self) -> Vec<(&'static str, f64)> {
+        let waits = self.figures.iter().filter_map(|figure| {
+            let cause = figure.name.strip_prefix("pause.")?;
+            let cause = cause.strip_suffix("_nanos_total")?;
+            Some((cause, figure.value as f64 / 1e9))
+        });
+        waits.collect()
+    }
+
+    /// The share of all cores that the process used while the workers ran: at most 1.
+    #[must_use]
+    pub fn cpu_share(&self) -> Option<f64> {
+        let usage = self.usage?;
+        ratio(usage.cpu_seconds(), self.seconds * self.cores? as f64)
+    }
+
+    /// Bytes a second that the process fetched from storage while the workers ran.
+    #[must_use]
+    pub fn disk_read_rate(&self) -> Option<f64> {
+        ratio(self.usage?.read_bytes as f64, self.seconds)
+    }
+
+    /// Bytes a second that the process sent to storage while the workers ran, less what was cancelled.
+    #[must_use]
+    pub fn disk_write_rate(&self) -> Option<f64> {
+        ratio(self.usage?.stored_bytes() as f64, self.seconds)
+    }
+
+    /// Bytes fetched from storage for one get or scan.
+    #[must_use]
+    pub fn fetched_bytes_per_read(&self) -> Option<f64> {
+        let reads = self
+            .latencies
+            .iter()
+            .filter(|latency| matches!(latency.kind, OperationKind::Get | OperationKind::Scan));
+        let reads: u64 = reads.map(|latency| latency.count).sum();
+        ratio(self.usage?.read_bytes as f64, reads as f64)
+    }
+
     /// Bytes the process sent to storage by bytes handed in, debt included.
     #[must_use]
     pub fn write_amplification_process(&self) -> Option<f64> {
-        let usage = self.usage_settled?;
-        let written = usage
-            .write_bytes
-            .saturating_sub(usage.cancelled_write_bytes);
+        let written = self.usage_settled?.stored_bytes();
         ratio(written as f64, self.user_bytes_written as f64)
     }
 
@@ -183,24 +244,38 @@ impl PhaseResult {
             .into_iter()
             .map(|(name, share)| (name.into(), share.into()))
             .collect();
-        let open_loop = self.open_loop.as_ref();
+        let waited: Map<String, Value> = self
+            .waited_seconds()
+            .into_iter()
+            .map(|(cause, seconds)| (cause.into(), seconds.into()))
+            .collect();
+        let (open_loop, fifths) = (self.open_loop.as_ref(), self.fifths());
+        let millions = |bytes: Option<f64>| bytes.map(|bytes| bytes / 1e6);
         json!({
             "phase": self.name,
             "distribution": self.distribution,
             "store": self.store,
             "threads": self.threads,
+            "cores": self.cores,
             "operations": self.operations,
             "seconds": self.seconds,
             "settle_seconds": self.settle_seconds,
             "interrupted": self.interrupted,
+            "operations_per_second_with_debt": self.throughput_with_debt(),
             "operations_per_second": self.throughput(),
-            "intended_rate": open_loop.map(|open| open.intended_rate),
-            "achieved_rate": open_loop.map(|_| self.throughput()),
+            "rate_falls_at_end": fifths.map(|fifths| fifths.falls),
+            "operations_per_second_by_fifths": fifths.map(|fifths| fifths.rates),
+            "intended_operations_per_second": open_loop.map(|open| open.intended_rate),
             "arrivals": open_loop.map(|open| open.spacing.name()),
             "not_started": open_loop.map(|open| open.not_started),
             "behind_seconds": open_loop.map(|open| open.behind_seconds),
             "late_seconds_max": open_loop.map(|open| open.late_seconds_max),
             "longest_stall_seconds": self.longest_stall_seconds,
+            "waited_seconds": waited,
+            "cpu_share_of_cores": self.cpu_share(),
+            "disk_read_mb_per_second": millions(self.disk_read_rate()),
+            "disk_written_mb_per_second": millions(self.disk_write_rate()),
+            "fetched_bytes_per_read": self.fetched_bytes_per_read(),
             "latency_nanos": latencies,
             "user_bytes_written": self.user_bytes_written,
             "user_bytes_read": self.user_bytes_read,
@@ -215,131 +290,19 @@ impl PhaseResult {
             "process_settled": self.usage_settled.as_ref().map(usage_json),
             "figures": figures_json(&self.figures),
             "course_interval_seconds": self.course_interval_seconds,
+            "course_unit": self.course_unit(),
             "course": self.course,
         })
     }
 
-    /// A block of aligned text, some lines long, that ends with a line break.
-    #[must_use]
-    pub fn to_table(&self) -> String {
-        let mut text = String::new();
-        let title = format!("{} {}", self.name, self.distribution);
-        let stopped = if self.interrupted {
-            "  (interrupted)"
-        } else {
-            ""
+    /// What the two numbers of a step of the course are.
+    fn course_unit(&self) -> String {
+        let step = match self.course_interval_seconds {
+            0.5 => "half second".to_owned(),
+            1.0 => "second".to_owned(),
+            seconds => format!("{seconds} seconds"),
         };
-        let mut line = |arguments: std::fmt::Arguments<'_>| {
-            // Writing to a string cannot fail.
-            let _ = text.write_fmt(arguments);
-        };
-        line(format_args!(
-            "{:<32} {:>12} op/s  {:>11} operations in {:.2} s{}{}\n",
-            title.trim_end(),
-            grouped(self.throughput().round() as u64),
-            grouped(self.operations),
-            self.seconds,
-            if self.settle_seconds > 0.0 {
-                format!(" + {:.2} s settling", self.settle_seconds)
-            } else {
-                String::new()
-            },
-            stopped
-        ));
-        if !self.latencies.is_empty() {
-            line(format_args!(
-                "  {:<18} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
-                "latency", "mean", "p50", "p95", "p99", "p99.9", "max"
-            ));
-        }
-        for latency in &self.latencies {
-            line(format_args!(
-                "  {:<18} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
-                latency.kind.name(),
-                duration(latency.mean),
-                duration(latency.p50 as f64),
-                duration(latency.p95 as f64),
-                duration(latency.p99 as f64),
-                duration(latency.p999 as f64),
-                duration(latency.max as f64)
-            ));
-        }
-        for (name, figure) in self.summary() {
-            line(format_args!("  {name:<18} {figure}\n"));
-        }
-        text
-    }
-
-    fn summary(&self) -> Vec<(&'static str, String)> {
-        let mut lines = Vec::new();
-        let number = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.2}"));
-        if let Some(open) = &self.open_loop {
-            lines.push((
-                "open loop",
-                format!(
-                    "{} op/s intended ({}), ended {} behind with {} not started; latency from the \
-                     intended start",
-                    grouped(open.intended_rate.round() as u64),
-                    open.spacing.name(),
-                    duration(open.behind_seconds * 1e9),
-                    grouped(open.not_started)
-                ),
-            ));
-        }
-        if self.user_bytes_written > 0 {
-            lines.push((
-                "write amplif.",
-                format!(
-                    "{} (process), {} (store's count), debt included; {} handed in",
-                    number(self.write_amplification_process()),
-                    number(self.write_amplification_store()),
-                    bytes(self.user_bytes_written)
-                ),
-            ));
-        }
-        if self.user_bytes_read > 0 {
-            let fetched = self.usage.map_or(0, |usage| usage.read_bytes);
-            lines.push((
-                "read amplif.",
-                format!(
-                    "{} (read calls by bytes returned); {} returned, {} fetched from storage",
-                    number(self.read_amplification()),
-                    bytes(self.user_bytes_read),
-                    bytes(fetched)
-                ),
-            ));
-        }
-        let shares = self.get_shares();
-        if !shares.is_empty() {
-            let list = shares
-                .iter()
-                .map(|(name, share)| format!("{name} {:.2} %", share * 100.0));
-            let list = list.collect::<Vec<_>>().join(", ");
-            let rate = self.ram_hit_rate().unwrap_or(0.0) * 100.0;
-            lines.push((
-                "gets served by",
-                format!("{list}; RAM hit rate {rate:.2} %"),
-            ));
-        }
-        let resident = self.usage_settled.map_or("-".to_owned(), |usage| {
-            format!(
-                "{} (peak {})",
-                bytes(usage.resident_bytes),
-                bytes(usage.resident_bytes_max)
-            )
-        });
-        let stall = match self.longest_stall_seconds {
-            0.0 => "none of 10 ms".to_owned(),
-            seconds => duration(seconds * 1e9),
-        };
-        lines.push((
-            "process",
-            format!(
-                "{} us CPU/op, {resident} resident, longest stall {stall}",
-                number(self.cpu_micros_per_operation())
-            ),
-        ));
-        lines
+        format!("seconds since the start; operations in the {step} that ended then")
     }
 }
 
@@ -425,7 +388,7 @@ fn ratio(above: f64, below: f64) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::arrivals::Spacing;
 
@@ -437,12 +400,14 @@ mod tests {
         }
     }
 
-    fn result() -> PhaseResult {
+    /// A short phase of half puts and half gets.
+    pub fn result() -> PhaseResult {
         PhaseResult {
             name: "A".to_owned(),
             distribution: "uniform".to_owned(),
             store: "memory".to_owned(),
             threads: 2,
+            cores: Some(2),
             operations: 1000,
             seconds: 0.5,
             settle_seconds: 0.25,
@@ -467,6 +432,9 @@ mod tests {
             usage: Some(ProcessUsage {
                 user_seconds: 0.004,
                 system_seconds: 0.001,
+                read_bytes: 4000,
+                write_bytes: 3_000_000,
+                cancelled_write_bytes: 500_000,
                 read_call_bytes: 2000,
                 ..Default::default()
             }),
@@ -483,7 +451,24 @@ mod tests {
                 figure("written.user", 1000),
                 figure("written.log", 1500),
                 figure("written.sstable", 2000),
+                figure("pause.pace_count", 7),
+                figure("pause.pace_nanos_total", 250_000_000),
+                figure("pause.debt_nanos_total", 0),
             ],
+        }
+    }
+
+    /// The same in an open loop that was not kept.
+    pub fn open() -> PhaseResult {
+        PhaseResult {
+            open_loop: Some(OpenLoop {
+                intended_rate: 2500.0,
+                spacing: Spacing::Poisson,
+                not_started: 250,
+                behind_seconds: 0.1,
+                late_seconds_max: 0.3,
+            }),
+            ..result()
         }
     }
 
@@ -491,6 +476,12 @@ mod tests {
     fn ratios_follow_their_definitions() {
         let result = result();
         assert_eq!(result.throughput(), 2000.0);
+        assert_eq!(result.throughput_with_debt(), 1000.0 / 0.75);
+        assert_eq!(result.waited_seconds(), [("pace", 0.25), ("debt", 0.0)]);
+        assert_eq!(result.cpu_share(), Some(0.005));
+        assert_eq!(result.disk_read_rate(), Some(8000.0));
+        assert_eq!(result.disk_write_rate(), Some(5e6));
+        assert_eq!(result.fetched_bytes_per_read(), Some(4.0));
         assert_eq!(result.write_amplification_process(), Some(3.0));
         assert_eq!(result.write_amplification_store(), Some(3.5));
         assert_eq!(result.read_amplification(), Some(4.0));
@@ -504,59 +495,60 @@ mod tests {
         let empty = PhaseResult {
             operations: 0,
             seconds: 0.0,
+            settle_seconds: 0.0,
             user_bytes_written: 0,
             user_bytes_read: 0,
             figures: Vec::new(),
             usage: None,
             ..result()
         };
-        assert_eq!(empty.throughput(), 0.0);
+        assert_eq!((empty.throughput(), empty.fifths()), (0.0, None));
+        assert_eq!((empty.cpu_share(), empty.disk_write_rate()), (None, None));
+        assert!(empty.waited_seconds().is_empty());
         assert_eq!(empty.write_amplification_store(), None);
         assert!(empty.get_shares().is_empty() && empty.ram_hit_rate().is_none());
         assert!(empty.to_json()["cpu_micros_per_operation"].is_null());
-        assert!(empty.to_table().contains("A uniform"));
+        assert_eq!(empty.throughput_with_debt(), 0.0);
     }
 
     #[test]
-    fn table_and_json_name_the_figures() {
-        let (table, json) = (result().to_table(), result().to_json());
-        for words in [
-            "2,000 op/s",
-            "1.5 us",
-            "4.0 ms",
-            "5.00 s",
-            "3.00 (process)",
-            "75.00 %",
-        ] {
-            assert!(table.contains(words), "{words} in\n{table}");
-        }
+    fn the_json_names_the_figures_and_their_units() {
+        let json = result().to_json();
         assert_eq!(json["latency_nanos"]["get"]["p99.9"], 4_000_000);
         assert_eq!(json["figures"]["written.log"], 1500);
+        assert_eq!(json["operations_per_second"], 2000.0);
+        assert_eq!(json["operations_per_second_with_debt"], 1000.0 / 0.75);
+        assert_eq!(json["waited_seconds"], json!({ "pace": 0.25, "debt": 0.0 }));
+        assert_eq!(json["disk_written_mb_per_second"], 5.0);
         assert_eq!(json["course"][0][1], 1000);
+        let unit = "seconds since the start; operations in the second that ended then";
+        assert_eq!(json["course_unit"], unit);
+        // Too short to say anything.
+        assert!(json["rate_falls_at_end"].is_null());
+        let long = PhaseResult {
+            course_interval_seconds: 0.5,
+            course: (1..=40)
+                .map(|i| (f64::from(i) / 2.0, 1000 - 10 * i as u64))
+                .collect(),
+            ..result()
+        };
+        let json = long.to_json();
+        assert_eq!(json["rate_falls_at_end"], true);
+        assert_eq!(json["operations_per_second_by_fifths"][4], 1270.0);
+        let unit = json["course_unit"].as_str().unwrap();
+        assert!(unit.contains("operations in the half second"), "{unit}");
     }
 
     #[test]
     fn an_open_loop_states_its_rate() {
         let closed = result().to_json();
-        assert!(closed["intended_rate"].is_null() && closed["behind_seconds"].is_null());
-        let open = PhaseResult {
-            open_loop: Some(OpenLoop {
-                intended_rate: 2500.0,
-                spacing: Spacing::Poisson,
-                not_started: 250,
-                behind_seconds: 0.1,
-                late_seconds_max: 0.3,
-            }),
-            ..result()
-        };
-        let (json, table) = (open.to_json(), open.to_table());
-        assert_eq!(json["intended_rate"], 2500.0);
-        assert_eq!(json["achieved_rate"], 2000.0);
+        assert!(closed["intended_operations_per_second"].is_null());
+        assert!(closed["behind_seconds"].is_null());
+        let json = open().to_json();
+        assert_eq!(json["intended_operations_per_second"], 2500.0);
         assert_eq!(json["arrivals"], "poisson");
         assert_eq!(json["not_started"], 250);
         assert_eq!(json["late_seconds_max"], 0.3);
-        let words = "2,500 op/s intended (poisson), ended 100.0 ms behind with 250 not started";
-        assert!(table.contains(words), "{table}");
     }
 
     #[test]

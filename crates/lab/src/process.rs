@@ -104,6 +104,12 @@ impl ProcessUsage {
         }
     }
 
+    /// Bytes that were sent to storage and not cancelled.
+    #[must_use]
+    pub fn stored_bytes(&self) -> u64 {
+        self.write_bytes.saturating_sub(self.cancelled_write_bytes)
+    }
+
     /// CPU seconds in both modes.
     #[must_use]
     pub fn cpu_seconds(&self) -> f64 {

@@ -71,7 +71,8 @@ pub enum FigureKind {
 ///
 /// Names with a meaning to the report: `gets.*` (counters of gets by the component that served
 /// them, of which `gets.munk`, `gets.delta` and `gets.row_cache` are RAM and `gets.absent` is
-/// neither), `written.user` (bytes handed in), `written.<other>` (bytes the store wrote) and
+/// neither), `written.user` (bytes handed in), `written.<other>` (bytes the store wrote),
+/// `pause.<cause>_nanos_total` (how long operations of all threads waited for that cause) and
 /// `debt_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {

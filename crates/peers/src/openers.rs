@@ -6,7 +6,7 @@ use std::path::Path;
 
 use evendb_lab::opener::{Opener, Settings};
 use evendb_lab::store::{Store, StoreResult};
-use evendb_lab::stores::evendb::EvenDbOpener;
+use evendb_lab::stores::evendb::{EvenDbOpener, HalfMemoryOpener};
 
 use crate::leveldb::{Kind, LevelDbStore};
 use crate::lmdb::LmdbStore;
@@ -19,6 +19,7 @@ use crate::rocks::{RocksStore, Tuning};
 pub fn all() -> Vec<Box<dyn Opener>> {
     vec![
         Box::new(EvenDbOpener),
+        Box::new(HalfMemoryOpener),
         Box::new(Lmdb),
         Box::new(Redb),
         Box::new(LevelDb(Kind::LevelDb)),

@@ -1,10 +1,13 @@
 //! The formats, byte for byte: annotated hex under `tests/golden/`, and what it decodes to.
 //!
-//! A difference is a change of format: raise the format version, keep the old file. Only then
-//! `EVENDB_BLESS=1 cargo test -p evendb-storage --test golden` writes the files anew.
+//! A difference of bytes is a change of format: raise the format version, and keep the old file under
+//! another name, with a test that reads it. Then `EVENDB_BLESS=1 cargo test -p evendb-storage --test golden`
+//! writes the file that is missing, and new annotations of bytes that are the same. It never writes
+//! over other bytes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod knobs;
 mod table_support;
 
 use evendb_storage::Version;
@@ -12,6 +15,7 @@ use evendb_storage::codec::{get_varint, hash_key};
 use evendb_storage::filter::BloomFilter;
 use evendb_storage::framed_log::{FramedLogWriter, read_frames};
 use evendb_storage::table::{Codec, Table, TableOptions};
+use knobs::flag_from_env;
 use std::fmt::Write;
 use std::path::Path;
 use table_support::{ID, MemFile, Record, build};
@@ -199,15 +203,42 @@ fn unhex(text: &str) -> Vec<u8> {
         .collect()
 }
 
+/// Writes a file that is not there yet, or new annotations of the same bytes.
+fn bless(path: &Path, text: &str) -> Result<(), String> {
+    match std::fs::read_to_string(path) {
+        Ok(kept) if unhex(&kept) != unhex(text) => Err(format!(
+            "{}: the bytes differ, and old ones are kept: raise the format version, give the old file another \
+             name and a test that reads it, then bless again",
+            path.display()
+        )),
+        _ => {
+            std::fs::write(path, text).unwrap();
+            Ok(())
+        }
+    }
+}
+
+#[test]
+fn blessing_never_writes_over_other_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("format.hex");
+    let kept = || std::fs::read_to_string(&path).unwrap();
+    bless(&path, "01 02  # two bytes").unwrap();
+    bless(&path, "01 # one\n02 # and another").unwrap();
+    assert_eq!(kept(), "01 # one\n02 # and another");
+    let what = bless(&path, "01 03").unwrap_err();
+    assert!(what.contains("raise the format version"), "{what}");
+    assert_eq!(kept(), "01 # one\n02 # and another");
+}
+
 /// Compares with the file of this name and returns the file's bytes.
 fn golden(name: &str, text: &str, bytes: &[u8]) -> Vec<u8> {
     assert_eq!(unhex(text), bytes, "{name}: annotations lose bytes");
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
         .join(name);
-    if std::env::var_os("EVENDB_BLESS").is_some() {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, text).unwrap();
+    if flag_from_env("EVENDB_BLESS") {
+        bless(&path, text).unwrap_or_else(|what| panic!("{what}"));
     }
     let kept = std::fs::read_to_string(&path).unwrap();
     assert_eq!(kept, text, "{name}: the format has changed");

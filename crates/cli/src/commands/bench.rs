@@ -1,9 +1,9 @@
 //! `evendb bench`: the paper's mixes on a fresh store, every read checked.
 //!
-//! The phases share one store: load in key order, then for each distribution and each mix a short
-//! warm-up with the mix's own reads and the measured phase. After a phase that writes, the store's
-//! debt is settled and charged to it. D always runs with the `latest` distribution, and once.
-//! Instead of load and mixes, an event log can be made or replayed from a file (`bench_event_log.rs`).
+//! The phases share one store: load in key order, then for each distribution and each mix a warm-up
+//! (`Mix::warmed_by`) of a quarter of the phase, and the measured phase. After a phase that writes, the
+//! store's debt is settled and charged to it. A phase of puts alone begins on a freshly opened store. D
+//! always runs with the `latest` distribution, and once. Instead of load and mixes, an event log can be made or replayed from a file (`bench_event_log.rs`).
 //!
 //! With a rate the measured phases are open loops; load and warm-up stay closed ones.
 
@@ -21,10 +21,12 @@ use evendb_lab::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use evendb_lab::driver::{self, Limit, Phase, Progress};
 use evendb_lab::log_replay::ReplayedLog;
 use evendb_lab::mix::{LoadWorker, Mix, MixWorker, Population};
+use evendb_lab::phase_length::{PhaseLengths, WARMING_PART};
 use evendb_lab::phase_result::PhaseResult;
 use evendb_lab::readable::{bytes, grouped};
-use evendb_lab::store::Store;
+use evendb_lab::store::{Store, StoreResult};
 use evendb_lab::stores::evendb::EvenDbStore;
+use evendb_lab::stores::memory::MemoryStore;
 use evendb_lab::value::VALUE_BYTES_MIN;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
@@ -37,9 +39,8 @@ use crate::open::DurabilityArgument;
 use crate::output;
 use crate::size::parse_size;
 
-/// Seconds of a phase when neither --seconds nor --ops is given: ten phases, their warm-ups and the
-/// load stay within two minutes.
-const SECONDS_DEFAULT: f64 = 6.0;
+/// Seconds of a phase with --quick: ten phases, their warm-ups and the load stay within two minutes.
+const SECONDS_QUICK: f64 = 6.0;
 
 /// Benchmark on a fresh store, with every read checked
 ///
@@ -48,11 +49,16 @@ const SECONDS_DEFAULT: f64 = 6.0;
 /// read-modify-write. Distributions: zipf-simple, zipf-composite, zipf-composite-contiguous,
 /// zipf-composite-suffix, latest, uniform. A wrong answer ends the run with exit code 1.
 ///
+/// The first rate of a phase has the time charged that paying its debt took. A phase is warmed for a
+/// quarter of its time before, reads by reads, puts alone by puts; puts alone begin on a freshly opened
+/// store.
+///
 /// Without --rate, a thread starts its next operation when the last one is done (closed loop). With
 /// it, operations are due at that rate whatever the store does, and their latency counts from when
 /// they were due (open loop).
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
+  evendb bench --quick
   evendb bench
   evendb bench --dir /mnt/ssd/bench --size 4GiB --memory 1GiB --seconds 30 --json result.json
   evendb bench --mixes P --distributions uniform,zipf-simple --durability sync --threads 4
@@ -79,9 +85,15 @@ pub struct Arguments {
     /// Operations of a phase
     #[arg(long)]
     pub ops: Option<u64>,
-    /// Seconds of a phase; 6 if --ops is not given
+    /// Seconds of a phase [default without --ops: 20, of puts alone 60; quick: 6]
     #[arg(long, value_parser = parse_seconds)]
     pub seconds: Option<f64>,
+    /// Short phases: the whole run takes two minutes, and some six without this
+    #[arg(long)]
+    quick: bool,
+    /// Leave the store open from the load to the last phase
+    #[arg(long)]
+    keep_open: bool,
     /// Operations a second over all threads: an open loop
     #[arg(long, value_name = "OPS", value_parser = parse_rate)]
     rate: Option<f64>,
@@ -136,10 +148,16 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     if let Some(budget) = arguments.memory {
         options = options.memory_budget(budget);
     }
-    let store = EvenDbStore::open(place.path(), options, &description(arguments))?;
+    let directory = place.path().to_owned();
+    let open = move || -> StoreResult<Box<dyn Store>> {
+        let description = description(arguments);
+        let store = EvenDbStore::open(&directory, options.clone(), &description)?;
+        Ok(Box::new(store))
+    };
     let mut bench = Bench {
         arguments,
-        store: Box::new(store),
+        store: open()?,
+        open: Box::new(open),
         dataset: Dataset::of_size(
             arguments.size,
             arguments.value_bytes as usize,
@@ -199,6 +217,8 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 pub struct Bench<'a> {
     pub arguments: &'a Arguments,
     pub store: Box<dyn Store>,
+    /// Opens the store.
+    open: Box<dyn Fn() -> StoreResult<Box<dyn Store>> + 'a>,
     dataset: Dataset,
     pub interrupt: &'a Interrupt,
     results: Vec<PhaseResult>,
@@ -281,44 +301,33 @@ impl Bench<'_> {
         let arguments = self.arguments;
         let distribution =
             Distribution::new(kind, self.dataset.records, arguments.theta, arguments.seed);
-        let limit = limit(arguments);
+        let limit = limit(arguments, lengths(arguments).of(mix));
         let number = self.results.len() as u64;
-        // The caches are warmed by reads alone: a warm-up that wrote would leave a debt that is
-        // not the phase's.
-        let warm_mix = if mix == Mix::P { None } else { Some(Mix::C) };
-        if let Some(warm_mix) = warm_mix {
-            let name = format!("warm-up for {mix}");
-            let warm = self.phase(&name, kind.name(), warm_limit(limit), false);
-            self.run(&warm, &|thread| {
-                let workers = (&distribution, &self.dataset, population);
-                let (distribution, dataset, population) = workers;
-                let phase = number | 1 << 32;
-                Box::new(MixWorker::new(
-                    warm_mix,
-                    distribution,
-                    dataset,
-                    population,
-                    phase,
-                    thread,
-                ))
-            })?;
+        if mix == Mix::P && !arguments.keep_open {
+            self.open_anew()?;
         }
+        let worker_of = |mix: Mix, stream: u64, thread: usize| -> Box<dyn driver::Worker> {
+            let (set, all) = (&self.dataset, population);
+            Box::new(MixWorker::new(mix, &distribution, set, all, stream, thread))
+        };
+        let name = format!("warm-up for {mix}");
+        let warm = self.phase(&name, kind.name(), warm_limit(limit), false);
+        self.run(&warm, &|thread| {
+            worker_of(mix.warmed_by(), number | 1 << 32, thread)
+        })?;
         if self.interrupt.raised() {
             return Ok(());
         }
         let phase = self.phase(&mix.to_string(), kind.name(), limit, mix.writes());
-        let result = self.run_measured(&phase, &|thread| {
-            let dataset = &self.dataset;
-            Box::new(MixWorker::new(
-                mix,
-                &distribution,
-                dataset,
-                population,
-                number,
-                thread,
-            ))
-        })?;
+        let result = self.run_measured(&phase, &|thread| worker_of(mix, number, thread))?;
         self.report(result)
+    }
+
+    /// Closes the store and opens it again. Meanwhile, and if that fails, an empty one stands in its place.
+    fn open_anew(&mut self) -> Result<(), Failure> {
+        std::mem::replace(&mut self.store, Box::new(MemoryStore::new())).close()?;
+        self.store = (self.open)()?;
+        Ok(())
     }
 
     pub fn phase(&self, name: &str, distribution: &str, limit: Limit, settle: bool) -> Phase {
@@ -461,22 +470,29 @@ impl StoreDirectory {
     }
 }
 
-/// When a measured phase ends.
-pub fn limit(arguments: &Arguments) -> Limit {
-    let seconds = arguments
-        .seconds
-        .or(arguments.ops.is_none().then_some(SECONDS_DEFAULT));
+/// The seconds of phases that end by time.
+pub fn lengths(arguments: &Arguments) -> PhaseLengths {
+    let given = arguments.seconds;
+    let given = given.or(arguments.quick.then_some(SECONDS_QUICK));
+    given.map_or(PhaseLengths::FULL, PhaseLengths::all)
+}
+
+/// When a measured phase ends that lasts `seconds` if it ends by time.
+pub fn limit(arguments: &Arguments, seconds: f64) -> Limit {
+    let by_time = arguments.seconds.is_some() || arguments.ops.is_none();
+    let seconds = by_time.then_some(seconds);
     Limit {
         operations: arguments.ops,
         duration: seconds.map(Duration::from_secs_f64),
     }
 }
 
-/// A warm-up takes a fifth of the measured phase.
+/// How long a phase of this limit is warmed.
 fn warm_limit(limit: Limit) -> Limit {
+    let part = |operations: u64| (operations as f64 / WARMING_PART).ceil() as u64;
     Limit {
-        operations: limit.operations.map(|operations| operations.div_ceil(5)),
-        duration: limit.duration.map(|duration| duration / 5),
+        operations: limit.operations.map(part),
+        duration: limit.duration.map(|all| all.div_f64(WARMING_PART)),
     }
 }
 
@@ -496,6 +512,8 @@ fn report(
     replayed: Option<&ReplayedLog>,
 ) -> Value {
     let dataset = Some(dataset).filter(|_| !arguments.log.given());
+    let lengths = lengths(arguments);
+    let by_time = limit(arguments, lengths.seconds).duration.is_some();
     json!({
         "settings": {
             "version": env!("CARGO_PKG_VERSION"),
@@ -505,8 +523,10 @@ fn report(
             "memory_bytes": memory_bytes,
             "threads": arguments.threads,
             "operations": arguments.ops,
-            "seconds": limit(arguments).duration.map(|duration| duration.as_secs_f64()),
-            "rate": arguments.rate,
+            "seconds": by_time.then_some(lengths.seconds),
+            "put_seconds": by_time.then_some(lengths.put_seconds),
+            "keep_open": arguments.keep_open,
+            "intended_operations_per_second": arguments.rate,
             "theta": arguments.theta,
             "durability": format!("{:?}", arguments.durability).to_lowercase(),
             "seed": arguments.seed,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use evendb_lab::driver::{Limit, Worker};
 use evendb_lab::event_log::{AnalyticsWorker, EventLog, IngestWorker};
@@ -89,7 +90,7 @@ impl LogArguments {
         if bench.interrupt.raised() {
             return Ok(());
         }
-        let limit = bench::limit(arguments);
+        let limit = bench::limit(arguments, bench::lengths(arguments).seconds);
         let analytics = bench.phase("analytics", "event-log", limit, true);
         let population = Arc::new(Population::new(events));
         let result = bench.run_measured(&analytics, &|thread| -> Box<dyn Worker> {
@@ -119,9 +120,7 @@ fn replay(bench: &mut Bench<'_>, path: &Path) -> Result<(), Failure> {
     bench.begin(&text, None)?;
     let limit = Limit {
         operations: None,
-        duration: bench::limit(arguments)
-            .duration
-            .filter(|_| arguments.seconds.is_some()),
+        duration: arguments.seconds.map(Duration::from_secs_f64),
     };
     let phase = bench.phase("replay", "file", limit, true);
     let result = bench.run_measured(&phase, &|thread| -> Box<dyn Worker> {

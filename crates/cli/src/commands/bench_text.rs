@@ -7,17 +7,25 @@ use evendb_lab::readable::{bytes, grouped};
 /// What each line of a phase's block means; a test compares it with the blocks.
 pub const LEGEND: &str = "\
 What the figures mean:
-  settling         reorganisation that a phase with puts left owed; it is done, and charged to the phase
+  settling         reorganisation that a phase with puts left owed; it is done and charged: the first rate
+                   is operations by both times, the one \"without\" by the time of the phase alone
   latency          from the call of an operation to its return; p99: 99 % took no longer
+  course           the rate in each fifth of the phase (of 20 steps or more), and whether it still fell at
+                   the end by more than the noise
+  waited           how long operations were held up, of all threads together: pace (little room for new
+                   records), debt (reorganisation is behind), room (none at all), chunk (its latch),
+                   freeze (a checkpoint began), read (gets that searched files)
   write amplif.    bytes written to the disk for each byte put: as the kernel counts them for this process
                    (pages not written back yet are missing), and by the store's count (which has the
                    commit log whole)
-  read amplif.     bytes asked for by read calls for each byte that gets and scans returned; 0: all from RAM
+  read amplif.     bytes asked for by read calls for each byte that gets and scans returned; 0: all from RAM;
+                   fetched from storage: what the page cache did not have
   gets served by   in RAM: delta (newest puts), munk (a chunk that is kept in RAM), row_cache (single rows);
                    in files: log (what a chunk's checkpoints wrote), sstable (a chunk's sorted part);
                    absent: the key is not there. RAM hit rate: the share of those in RAM
   process          CPU time of all threads for one operation, workload included; memory of the process;
                    the longest time in which no operation ended
+  machine          how much of all cores and of the disk the process used in the phase, settling apart
 ";
 
 /// How much memory there is for how much data.
@@ -41,11 +49,14 @@ pub fn memory(budget_bytes: u64, given: bool, data_bytes: Option<u64>) -> String
 
 /// The last sentence; nothing if no phase was finished.
 pub fn shown(results: &[PhaseResult]) -> Option<String> {
-    let by_speed = |a: &&PhaseResult, b: &&PhaseResult| a.throughput().total_cmp(&b.throughput());
+    let by_speed = |a: &&PhaseResult, b: &&PhaseResult| {
+        a.throughput_with_debt()
+            .total_cmp(&b.throughput_with_debt())
+    };
     let slowest = results.iter().min_by(by_speed)?;
     let fastest = results.iter().max_by(by_speed)?;
     let speed = |result: &PhaseResult| {
-        let rate = grouped(result.throughput().round() as u64);
+        let rate = grouped(result.throughput_with_debt().round() as u64);
         let title = format!("{} {}", result.name, result.distribution);
         format!("{rate} op/s ({})", title.trim_end())
     };

@@ -2,7 +2,7 @@
 
 use evendb_lab::experiments::Experiment;
 use evendb_lab::opener::Opener;
-use evendb_lab::stores::evendb::EvenDbOpener;
+use evendb_lab::stores::evendb::{EvenDbOpener, HalfMemoryOpener};
 
 use crate::failure::{Failure, Success};
 
@@ -20,7 +20,7 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let openers: [Box<dyn Opener>; 1] = [Box::new(EvenDbOpener)];
+    let openers: [Box<dyn Opener>; 2] = [Box::new(EvenDbOpener), Box::new(HalfMemoryOpener)];
     arguments
         .experiment
         .run(&openers)

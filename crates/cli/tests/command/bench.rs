@@ -156,11 +156,11 @@ fn bench_at_a_rate_states_it() {
     let result = json_of(&json);
     let phases = result["phases"].as_array().unwrap();
     assert!(
-        phases[0]["intended_rate"].is_null(),
+        phases[0]["intended_operations_per_second"].is_null(),
         "the load is a closed loop"
     );
     for phase in &phases[1..] {
-        assert_eq!(phase["intended_rate"], 20000.0);
+        assert_eq!(phase["intended_operations_per_second"], 20000.0);
         assert_eq!(
             (&phase["operations"], &phase["not_started"]),
             (&300.into(), &0.into())

@@ -34,8 +34,8 @@ use smallvec::SmallVec;
 #[must_use = "a batch does nothing until it is committed"]
 pub struct Batch {
     handle: Arc<Handle>,
-    /// Those that are written to, each once.
-    keyspaces: SmallVec<[Arc<KeyspaceState>; 1]>,
+    /// Those that are written to besides the default one, each once.
+    others: SmallVec<[Arc<KeyspaceState>; 1]>,
     writes: SmallVec<[Write; INLINE]>,
     durability: Durability,
     error: Option<Error>,
@@ -43,12 +43,12 @@ pub struct Batch {
 
 /// So many writes need no memory of their own on the way: the smallest batches are not to cost more than
 /// single puts.
-const INLINE: usize = 2;
+const INLINE: usize = 8;
 
 /// One write, and what tells where it belongs without a look at the record, for most keys.
 struct Write {
     key_head: u64,
-    /// Which of the batch's keyspaces.
+    /// 0 for the default keyspace, n for number n - 1 of the others.
     keyspace: u32,
     record: RecordRef,
 }
@@ -57,7 +57,7 @@ impl Batch {
     pub(crate) fn new(handle: Arc<Handle>) -> Batch {
         Batch {
             handle,
-            keyspaces: SmallVec::new(),
+            others: SmallVec::new(),
             writes: SmallVec::new(),
             durability: Durability::Relaxed,
             error: None,
@@ -106,19 +106,23 @@ impl Batch {
     }
 
     fn number_of(&mut self, keyspace: &Arc<KeyspaceState>) -> u32 {
-        let is_it = |number: usize| {
-            let known = self.keyspaces.get(number);
-            known.is_some_and(|known| Arc::ptr_eq(known, keyspace))
+        if Arc::ptr_eq(keyspace, self.handle.default_keyspace()) {
+            return 0;
+        }
+        let is_it = |number: u32| {
+            let place = (number as usize).checked_sub(1);
+            let other = place.and_then(|place| self.others.get(place));
+            other.is_some_and(|other| Arc::ptr_eq(other, keyspace))
         };
         let last = self.writes.last().map_or(0, |write| write.keyspace);
-        if is_it(last as usize) {
+        if is_it(last) {
             return last;
         }
-        let known = (0..self.keyspaces.len()).find(|&number| is_it(number));
+        let known = (1..=self.others.len() as u32).find(|&number| is_it(number));
         known.unwrap_or_else(|| {
-            self.keyspaces.push(keyspace.clone());
-            self.keyspaces.len() - 1
-        }) as u32
+            self.others.push(keyspace.clone());
+            self.others.len() as u32
+        })
     }
 
     /// Raises the durability of this batch above the database's; it is never lowered.
@@ -155,32 +159,55 @@ impl Batch {
         {
             // Nothing to sort: this costs what a put does.
             let mut ops = [Op {
-                keyspace: &self.keyspaces[0],
+                keyspace: keyspace(&self.handle, &self.others, write.keyspace),
                 record: write.record,
             }];
             return write::write(&self.handle.engine, &mut ops, self.durability);
         }
-        let id = |write: &Write| self.keyspaces[write.keyspace as usize].id;
-        // A stable sort keeps the writes of one key in order; the last of each key stays.
-        self.writes.sort_by(|a, b| {
+        self.sort();
+        let mut ops: SmallVec<[Op<'_>; INLINE]> = self
+            .writes
+            .drain(..)
+            .map(|write| Op {
+                keyspace: keyspace(&self.handle, &self.others, write.keyspace),
+                record: write.record,
+            })
+            .collect();
+        write::write(&self.handle.engine, &mut ops, self.durability)
+    }
+
+    /// Puts the writes in order, of several of one key the last.
+    fn sort(&mut self) {
+        let (handle, others) = (&self.handle, &self.others);
+        let id = |write: &Write| keyspace(handle, others, write.keyspace).id;
+        let compare = |a: &Write, b: &Write| {
             (id(a), a.key_head)
                 .cmp(&(id(b), b.key_head))
                 .then_with(|| a.record.key().cmp(b.record.key()))
-        });
+        };
+        if self.writes.is_sorted_by(|a, b| compare(a, b).is_lt()) {
+            return;
+        }
+        // A stable sort keeps the writes of one key in order; the last of each key stays.
+        self.writes.sort_by(compare);
         self.writes.reverse();
         self.writes.dedup_by(|a, b| {
             a.key_head == b.key_head && a.keyspace == b.keyspace && a.record.key() == b.record.key()
         });
         self.writes.reverse();
-        let mut ops: SmallVec<[Op<'_>; INLINE]> = self
-            .writes
-            .into_iter()
-            .map(|write| Op {
-                keyspace: &self.keyspaces[write.keyspace as usize],
-                record: write.record,
-            })
-            .collect();
-        write::write(&self.handle.engine, &mut ops, self.durability)
+    }
+}
+
+/// The keyspace of a number as [`Write`] has it.
+#[inline]
+fn keyspace<'a>(
+    handle: &'a Handle,
+    others: &'a [Arc<KeyspaceState>],
+    number: u32,
+) -> &'a KeyspaceState {
+    match number {
+        0 => handle.default_keyspace(),
+        number => &others[number as usize - 1],
     }
 }
 

@@ -61,10 +61,7 @@ impl Db {
         let resident = fork::enter()?;
         let engine = opening::open(path, options)?.share();
         engine.claim.begin(resident);
-        let handle = Arc::new(Handle {
-            engine,
-            close: worker::close,
-        });
+        let handle = Arc::new(Handle::new(engine, worker::close));
         let known = handle.engine.catalog.lock().get(DEFAULT_KEYSPACE).cloned();
         let state = match known {
             Some(state) => state,
@@ -83,6 +80,7 @@ impl Db {
             }
             None => create_keyspace(&handle.engine, DEFAULT_KEYSPACE)?,
         };
+        handle.set_default_keyspace(&state);
         worker::start(&handle.engine)?;
         let default = Keyspace {
             handle: handle.clone(),

@@ -1,8 +1,8 @@
 //! Which chunks have munks: a pure function from what each is worth to a choice. Applying it
 //! (loads, evictions) is the caller's; what a munk is worth is [`super::split`]'s.
 //!
-//! **Order** is by benefit per byte; **what counts** is the sum: chunks displace others only if together
-//! they are worth [`BEAT_FACTOR`] times as much. So one small dense chunk does not push out a large munk
+//! Chunks are **ordered** by benefit per byte. But chunks displace others only if the **sum** of what they
+//! are worth is [`BEAT_FACTOR`] times that of those which go. So one small dense chunk does not push out a large munk
 //! of a greater benefit; several dense chunks that fit in the munk's place do.
 //!
 //! **Stability.** A load costs a read of the chunk, so a chunk must also be worth at least
@@ -101,7 +101,7 @@ pub(crate) fn plan_munks(chunks: &[ChunkWorth], munk_bytes_max: u64) -> MunkPlan
             continue;
         };
         let mut room = free + bytes_of(&munks, &going);
-        // Together with it all others that find room are loaded, or none is.
+        // Either it is loaded with all others that find room then, or none of them is.
         let mut coming = Vec::new();
         for candidate in &candidates[next..] {
             let first_only = going.is_empty() && !coming.is_empty();

@@ -14,8 +14,8 @@
 //! lie within it as the row cache really answers. So nothing is assumed about how rows are evicted.
 //!
 //! Keys are sampled, not gets: a key's gets are all seen, or none. One very hot key therefore
-//! counts for nothing or for too much in sampled gets; in sampled gets beyond the horizon, which are
-//! what a munk is worth, it does not appear at all.
+//! counts for nothing or for too much among the sampled gets. It never appears among those beyond the
+//! horizon, and these are what a munk is worth.
 //!
 //! Memory: [`Sampler::bytes`], a 512th of the budget, at most 4 MiB. Thread safety: relaxed atomics
 //! and no locks; what is lost to a race is one observation. While it is off, it costs a get one load.
@@ -28,9 +28,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Slots for each sampled key that rows have room for: twice the number, since munks hold keys too.
 const SLOTS_PER_KEY: u64 = 4;
-/// Of at most this many keys one is sampled.
+/// The coarsest sampling: one key in this many.
 const KEYS_PER_SAMPLE_MAX: u64 = 256;
-/// Of at least this many keys one is sampled: a sampled get costs a cache miss.
+/// The finest sampling: one key in this many. A sampled get costs a cache miss.
 const KEYS_PER_SAMPLE_MIN: u64 = 8;
 /// Sampled gets of chunks without munks for one step of the horizon.
 const CALIBRATION_SAMPLES: u32 = 64;
@@ -42,9 +42,9 @@ const CALIBRATION_STEP_MAX: f32 = 0.25;
 /// Hits between two horizons, longer and shorter by this factor than the real one, count as hits at the
 /// edge of memory.
 const EDGE: f32 = std::f32::consts::SQRT_2;
-/// Unit of the time that a row would have stayed: this many units make a horizon.
-pub(crate) const RESIDENCE_UNIT: u32 = 256;
-/// A mask that only one hash matches: no key is followed.
+/// The part of the rows' memory that lies between these two, if a longer horizon takes as much more.
+pub(crate) const EDGE_PART: f32 = EDGE - 1.0 / EDGE;
+/// The mask while no key is followed: only one hash matches it.
 const OFF: u64 = u64::MAX;
 
 /// What answered a get that deltas did not answer.
@@ -77,23 +77,18 @@ pub(crate) struct Sampler {
     outside_near: AtomicU32,
     /// Hits at the edge since the last round, of the same gets.
     edge_hits: AtomicU32,
-    residence: [AtomicU64; 3],
 }
 
 /// What was seen in a round of gets without a munk: hits that a horizon longer by [`EDGE`] has and
-/// one shorter by it has not, and how long rows stay for the shorter, the real and the longer one.
-///
-/// The sum of the times that rows stay is the number of rows times the length of the round. So the three
-/// residences compare as the bytes that rows take at the three horizons.
+/// one shorter by it has not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Edge {
     /// Samples, times `keys_per_sample`.
     pub(crate) hits: f32,
-    /// One key of this many is sampled.
+    /// One key in this many is sampled.
     pub(crate) keys_per_sample: f32,
     /// Whether it has been on for long enough to have seen hits at the edge.
     pub(crate) ripe: bool,
-    pub(crate) residence: [f32; 3],
 }
 
 impl Sampler {
@@ -113,7 +108,6 @@ impl Sampler {
             outside_rows: AtomicU32::new(0),
             outside_near: AtomicU32::new(0),
             edge_hits: AtomicU32::new(0),
-            residence: Default::default(),
         }
     }
 
@@ -134,14 +128,11 @@ impl Sampler {
     fn follow(&self, keyspace: u32, hash: u64, heat: &Heat, served: Served) {
         let place = hash ^ u64::from(keyspace).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let horizon = self.horizon.load(Ordering::Relaxed);
-        let far = self.distance(place);
-        let distance = far.min(horizon);
+        let distance = self.distance(place);
         Heat::count(&heat.samples);
         if distance < horizon {
             Heat::count(&heat.sample_hits);
         }
-        let residence = u64::from(distance) * u64::from(RESIDENCE_UNIT) / u64::from(horizon);
-        Heat::add(&heat.sample_residence, residence as u32);
         if served != Served::Munk {
             let near = u32::from(distance < horizon);
             let row = u32::from(served == Served::Row);
@@ -149,11 +140,8 @@ impl Sampler {
             self.outside_rows.fetch_add(row, Ordering::Relaxed);
             self.outside_near.fetch_add(near, Ordering::Relaxed);
             let [shorter, longer] = [1.0 / EDGE, EDGE].map(|part| (horizon as f32 * part) as u32);
-            let edge = u32::from((shorter..longer).contains(&far));
+            let edge = u32::from((shorter..longer).contains(&distance));
             self.edge_hits.fetch_add(edge, Ordering::Relaxed);
-            for (sum, limit) in self.residence.iter().zip([shorter, horizon, longer]) {
-                sum.fetch_add(u64::from(far.min(limit)), Ordering::Relaxed);
-            }
         }
     }
 
@@ -183,7 +171,7 @@ impl Sampler {
         u32::MAX
     }
 
-    /// Of how many keys one is followed; `None` if it is off.
+    /// One key in this many is followed; `None` while sampling is off.
     pub(crate) fn keys_per_sample(&self) -> Option<u64> {
         let mask = self.mask.load(Ordering::Relaxed);
         (mask != OFF).then(|| mask + 1)
@@ -193,7 +181,6 @@ impl Sampler {
     pub(crate) fn take_edge(&self) -> Edge {
         let hits = self.edge_hits.swap(0, Ordering::Relaxed) as f32;
         let keys_per_sample = self.keys_per_sample().unwrap_or(KEYS_PER_SAMPLE_MIN) as f32;
-        let take = |sum: &AtomicU64| sum.swap(0, Ordering::Relaxed) as f32;
         let now = self.clock.load(Ordering::Relaxed);
         let seen = now.wrapping_sub(self.since.load(Ordering::Relaxed));
         // However long rows stay, no more keys are followed than there are slots.
@@ -203,7 +190,6 @@ impl Sampler {
             hits: hits * keys_per_sample,
             keys_per_sample,
             ripe: seen / 2 > enough,
-            residence: self.residence.each_ref().map(take),
         }
     }
 
@@ -267,7 +253,6 @@ impl Heat {
             puts: fold(&self.puts, &self.write_heat),
             samples: fold(&self.samples, &self.sample_heat),
             sample_hits: fold(&self.sample_hits, &self.sample_hit_heat),
-            residence: fold(&self.sample_residence, &self.residence_heat),
             ..ChunkSight::default()
         }
     }
@@ -303,7 +288,6 @@ mod tests {
             first.samples
         );
         assert_eq!(first.sample_hits, 0.0, "none came twice");
-        assert_eq!(first.residence, first.samples * RESIDENCE_UNIT as f32);
         (0..8000).for_each(|key| sampler.see(0, hash(key), &heat, Served::Munk));
         let second = heat.sight(0.0);
         assert!(second.sample_hits > 0.9 * second.samples, "{second:?}");

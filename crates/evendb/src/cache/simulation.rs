@@ -119,8 +119,7 @@ impl World {
         let edge = self.sampler.take_edge();
         let plan = self.split.round(&sights, &counts, &edge, self.bytes_max);
         let munks = plan_munks(&plan.worths, self.bytes_max - plan.row_bytes_max);
-        self.rows
-            .set_capacity(plan.row_room(&munks, self.bytes_max) as usize);
+        self.rows.set_capacity(plan.row_bytes_max as usize);
         let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(0);
         self.sampler.round(plan.sampling, row_bytes, self.bytes_max);
         for id in munks.evict {

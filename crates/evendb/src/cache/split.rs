@@ -7,30 +7,26 @@
 //! theta       = hits at the edge / bytes  what a byte more for rows brings      (sample.rs)
 //! worth(munk) = gets that rows would not answer                                 (sample.rs)
 //!             + scans, puts               which rows never answer; puts while they have room
-//!             + theta * bytes of the rows that the chunk has, or would have     they give way
 //! ```
 //!
-//! and memory goes from one side to the other while the marginal byte is worth clearly more there:
-//! rows grow while theta beats the least dense munks that a step would cost, and shrink while the
-//! densest chunks without a munk that a step would hold beat theta. If both hold, chunks without a munk
-//! displace munks ([`super::policy`]), and the split stays.
+//! and memory goes to the side on which one more byte is worth clearly more. Rows grow while theta is
+//! greater than the worth of a byte of the munks that a step would cost, the least dense ones. Rows
+//! shrink while theta is less than that of the munks that a step would make room for, those of the densest
+//! chunks that have none. If both are so, chunks without a munk displace munks ([`super::policy`]), and
+//! the split stays.
 //!
 //! **Stability.** The clock counts accesses. All counts decay alike, by the number of accesses for each
 //! chunk and for each row that would fit. So a quiet database forgets slowly, and a busy one within a
-//! quarter of a second. A side must be better by [`BEAT_FACTOR`], beyond what counting leaves to chance;
-//! a step is at most [`STEP_MAX`] of the memory, less when the sides are close, and the next waits until
-//! the counts have seen the last. Rows grow only when they are full. The share stays between
-//! [`SHARE_MIN`] and [`SHARE_MAX`].
-//!
-//! **Nothing lies idle.** Chunks are large, so munks rarely take all of their share: what no munk takes
-//! is lent to rows until one does ([`SplitPlan::row_room`]).
+//! quarter of a second. A side must be better by [`BEAT_FACTOR`], and by more than chance in the counts
+//! explains. A step is at most [`STEP_MAX`] of the memory, and less when the sides are close. The next step
+//! waits until the counts show what the last one brought. Rows grow only when they are full. The share
+//! stays between [`SHARE_MIN`] and [`SHARE_MAX`].
 //!
 //! Thread safety: plain data. The caller takes counters and carries out what comes back.
 
-use super::policy::{ChunkWorth, MunkPlan, munk_bytes, number};
+use super::policy::{ChunkWorth, number};
 use super::row::RowCounts;
-use super::sample::Edge;
-use std::collections::HashSet;
+use super::sample::{EDGE_PART, Edge};
 
 /// Least share of rows: enough to notice that rows are worth more.
 const SHARE_MIN: f64 = 0.02;
@@ -50,9 +46,6 @@ const BEAT_FACTOR: f32 = 1.1;
 const STEP_FACTOR_FULL: f32 = 4.0;
 /// Share of the decayed counts that must be new since the last step.
 const STEP_AFTER: f32 = 0.12;
-/// One part in this many of all memory is not lent to rows, although munks leave it: munks grow between
-/// rounds.
-const LEND_REST: u64 = 64;
 /// Rows count as full from this part of their room on.
 const FULL: f64 = 0.95;
 /// Rows for which there may yet be room: one or two for each shard.
@@ -66,16 +59,14 @@ const DECAY_IDLE: f32 = 0.99;
 /// With this many accesses for each chunk a round is busy.
 const BUSY_PER_CHUNK: f32 = 4.0;
 /// With this many accesses for each row that would fit into the memory a round is busy. A multiple of
-/// that counts as several rounds, up to [`BUSY_MAX`]: then rows that a step gave room are there one
-/// round later.
+/// that counts as several rounds, up to [`BUSY_MAX`], because the rows for which a step made room have
+/// come by the next round.
 const BUSY_PER_ROW: f32 = 0.14;
 const BUSY_MAX: f32 = 3.0;
 /// A refill of a scan reads several blocks.
 pub(crate) const SCAN_WEIGHT: f32 = 4.0;
 /// Weight of a put beside a get: absorbing puts in RAM spares reading the funk to rewrite it.
 const PUT_WEIGHT: f32 = 0.1;
-/// Weight of what is known of munks in general beside the samples of one, in samples.
-const PRIOR_SAMPLES: f32 = 2.0;
 /// With fewer sampled gets than this nothing is known of rows that could replace munks.
 const SAMPLES_MIN: f32 = 64.0;
 
@@ -92,11 +83,10 @@ pub(crate) struct ChunkSight {
     pub(crate) scans: f32,
     /// Puts.
     pub(crate) puts: f32,
-    /// Sampled gets; those of them that a row answered or would have answered; and the time that their
-    /// rows stayed or would have stayed. See [`super::sample`].
+    /// Sampled gets, and those of them that a row answered or would have answered. See
+    /// [`super::sample`].
     pub(crate) samples: f32,
     pub(crate) sample_hits: f32,
-    pub(crate) residence: f32,
     /// Live data in bytes.
     pub(crate) data_bytes: u64,
     /// Size of its munk in bytes, 0 if it has none.
@@ -104,10 +94,6 @@ pub(crate) struct ChunkSight {
 }
 
 impl ChunkSight {
-    fn bytes(&self) -> u64 {
-        munk_bytes(self.munk_bytes, self.data_bytes)
-    }
-
     fn accesses(&self) -> f32 {
         self.gets + self.scans + self.puts
     }
@@ -122,27 +108,6 @@ pub(crate) struct SplitPlan {
     pub(crate) worths: Vec<ChunkWorth>,
     /// Whether it matters what rows would answer, because chunks without a munk get accesses.
     pub(crate) sampling: bool,
-    /// Whether rows may use what munks leave of their share.
-    lends_idle: bool,
-}
-
-impl SplitPlan {
-    /// Room for rows once `munks` is carried out: their own share, and what no munk takes of the rest.
-    /// Chunks are large, so the last one rarely fits.
-    pub(crate) fn row_room(&self, munks: &MunkPlan, bytes_max: u64) -> u64 {
-        if !self.lends_idle {
-            return self.row_bytes_max;
-        }
-        // A large database may lose thousands at once.
-        let evict: HashSet<u64> = munks.evict.iter().copied().collect();
-        let stays = |worth: &&ChunkWorth| match worth.munk_bytes {
-            0 => munks.load.contains(&worth.id),
-            _ => !evict.contains(&worth.id),
-        };
-        let munks = self.worths.iter().filter(stays).map(ChunkWorth::bytes);
-        let spare = bytes_max / LEND_REST + munks.sum::<u64>();
-        self.row_bytes_max.max(bytes_max.saturating_sub(spare))
-    }
 }
 
 /// What is remembered from round to round.
@@ -156,7 +121,7 @@ pub(crate) struct Split {
     edge: Edge,
     /// Share of the counts that is new since the last step.
     news: f32,
-    /// Of this many keys one is sampled.
+    /// One key in this many is sampled.
     keys_per_sample: f32,
     sampling: bool,
 }
@@ -195,8 +160,8 @@ impl Split {
         self.share
     }
 
-    /// Whether puts count in what a munk is worth. Not while they wait for reorganisation: loading and
-    /// absorbing would be more of it.
+    /// Sets whether puts count in what a munk is worth. They do not while they wait for reorganisation,
+    /// because loading and absorbing would add to it.
     pub(crate) fn count_puts(&mut self, yes: bool) {
         self.put_weight = if yes { PUT_WEIGHT } else { 0.0 };
     }
@@ -219,11 +184,8 @@ impl Split {
         self.keys_per_sample = edge.keys_per_sample;
         self.edge.ripe = edge.ripe;
         self.edge.hits = self.edge.hits * self.decay + edge.hits;
-        for (sum, new) in self.edge.residence.iter_mut().zip(edge.residence) {
-            *sum = *sum * self.decay + new;
-        }
         self.news += 1.0 - self.decay;
-        let worths = self.worths(chunks, rows);
+        let worths = self.worths(chunks);
         if !self.fixed {
             self.step(chunks, &worths, rows, bytes_max);
         }
@@ -241,64 +203,24 @@ impl Split {
             row_bytes_max: (bytes_max as f64 * self.share) as u64,
             worths,
             sampling: self.sampling && !self.fixed,
-            lends_idle: !self.fixed,
         }
-    }
-
-    /// Memory between the shorter and the longer horizon.
-    fn edge_bytes(&self, rows: &RowCounts) -> f32 {
-        let [shorter, now, longer] = self.edge.residence;
-        (rows.bytes as f32 * (longer - shorter) / now.max(1.0)).max(1.0)
     }
 
     /// What each chunk's munk is worth; see the module.
-    fn worths(&self, chunks: &[ChunkSight], rows: &RowCounts) -> Vec<ChunkWorth> {
-        let theta = self.edge.hits / self.edge_bytes(rows);
-        let mut munks = WorthSums::default();
-        let mut others = WorthSums::default();
-        for chunk in chunks {
-            let sums = match chunk.munk_bytes {
-                0 => &mut others,
-                _ => &mut munks,
-            };
-            sums.add(chunk);
-        }
-        let keys_per_sample = self.keys_per_sample;
-        // Bytes of rows per unit of time that they stay.
-        let row_bytes = match others.samples >= SAMPLES_MIN {
-            true => rows.bytes as f32 / others.residence.max(1.0),
-            false => 0.0,
-        };
+    fn worths(&self, chunks: &[ChunkSight]) -> Vec<ChunkWorth> {
+        let outside = chunks.iter().filter(|chunk| chunk.munk_bytes == 0);
+        let are_rows_known = outside.map(|chunk| chunk.samples).sum::<f32>() >= SAMPLES_MIN;
         let worth = |chunk: &ChunkSight| {
-            let sums = if chunk.munk_bytes == 0 {
-                &others
-            } else {
-                &munks
-            };
             let mut gets = chunk.gets;
-            if others.samples >= SAMPLES_MIN {
-                // If a chunk has few samples, those of all munks are weighed in; if all munks have few,
-                // those of the other chunks.
-                let elsewhere = SAMPLES_MIN * others.misses / others.samples;
-                let rate = (sums.misses + elsewhere) / (sums.samples + SAMPLES_MIN);
-                let mean = rate * sums.gets / sums.chunks / keys_per_sample + 0.01;
-                let misses = chunk.samples - chunk.sample_hits;
-                let likely = (PRIOR_SAMPLES + misses) / (PRIOR_SAMPLES / mean + 1.0);
-                gets = gets.min(likely * keys_per_sample);
+            if are_rows_known {
+                gets = gets.min((chunk.samples - chunk.sample_hits) * self.keys_per_sample);
             }
             if chunk.munk_bytes == 0 {
-                // Of many chunks the one with the luckiest sample looks best, so what chance may add is
-                // taken off.
-                let misses = number(chunk.gets - chunk.row_hits);
-                gets = gets.min(number(misses - (2.0 * misses).sqrt()));
+                gets = gets.min(chunk.gets - chunk.row_hits);
             }
-            let way = (row_bytes * chunk.residence).min(chunk.bytes() as f32);
             ChunkWorth {
                 id: chunk.id,
-                benefit: gets
-                    + SCAN_WEIGHT * chunk.scans
-                    + self.put_weight * chunk.puts
-                    + theta * number(way),
+                benefit: number(gets) + SCAN_WEIGHT * chunk.scans + self.put_weight * chunk.puts,
                 data_bytes: chunk.data_bytes,
                 munk_bytes: chunk.munk_bytes,
             }
@@ -343,7 +265,7 @@ impl Split {
     }
 
     fn margins(&self, worths: &[ChunkWorth], rows: &RowCounts, bytes_max: u64) -> Margins {
-        let edge_bytes = self.edge_bytes(rows);
+        let edge_bytes = (rows.bytes as f32 * EDGE_PART).max(1.0);
         // A decayed count of n varies by about the square root of half of it; this one is of
         // samples, times the keys that each stands for.
         let chance = (self.edge.hits * self.keys_per_sample / 2.0).sqrt();
@@ -370,28 +292,8 @@ impl Split {
     }
 }
 
-/// Decayed counts of several chunks.
-#[derive(Default)]
-struct WorthSums {
-    chunks: f32,
-    gets: f32,
-    samples: f32,
-    misses: f32,
-    residence: f32,
-}
-
-impl WorthSums {
-    fn add(&mut self, chunk: &ChunkSight) {
-        self.chunks += 1.0;
-        self.gets += chunk.gets;
-        self.samples += chunk.samples;
-        self.misses += chunk.samples - chunk.sample_hits;
-        self.residence += chunk.residence;
-    }
-}
-
-/// As how many rounds a round with this many accesses counts: their number, and no time, fills caches
-/// and tells what they are worth.
+/// How many rounds a round with this many accesses counts for: accesses fill caches and show what they are
+/// worth, and time does not.
 fn busy(came: f32, chunks: usize, rows: &RowCounts, bytes_max: u64) -> f32 {
     let of_chunks = came / (BUSY_PER_CHUNK * chunks.max(1) as f32);
     let row_bytes = rows.bytes.checked_div(rows.rows).unwrap_or(0);
@@ -434,7 +336,6 @@ mod tests {
             samples: gets / 8.0,
             data_bytes: MIB,
             munk_bytes,
-            residence: if munk_bytes > 0 { 0.0 } else { gets * 32.0 },
             ..ChunkSight::default()
         };
         let with = (0..munks).map(|id| chunk(id, MIB, munk_gets));
@@ -457,7 +358,6 @@ mod tests {
             hits,
             keys_per_sample: 8.0,
             ripe: true,
-            residence: [70.0, 100.0, 140.0],
         }
     }
 
@@ -545,27 +445,6 @@ mod tests {
         assert_eq!(plan.worths[3].benefit, 50.0 * SCAN_WEIGHT);
     }
 
-    #[test]
-    fn rows_have_what_munks_leave() {
-        let mut split = Split::new(None);
-        let chunks = chunks(50, 100.0, 100, 50.0);
-        let counts = rows(&split, 100 * MIB);
-        let plan = split.round(&chunks, &counts, &edge(0.0), 100 * MIB);
-        let granted = plan.row_bytes_max;
-        let rest = 100 * MIB / LEND_REST;
-        // 50 MiB of munks stay, then 49 and a new one, which takes somewhat more than its data.
-        let mut munks = MunkPlan::default();
-        assert_eq!(plan.row_room(&munks, 100 * MIB), 50 * MIB - rest);
-        munks.evict.push(3);
-        munks.load.push(1003);
-        let new = munk_bytes(0, MIB);
-        assert_eq!(plan.row_room(&munks, 100 * MIB), 51 * MIB - new - rest);
-        // Never less than their share.
-        assert_eq!(plan.row_room(&munks, 50 * MIB), granted);
-        let plan = Split::new(Some(0.1)).round(&chunks, &counts, &edge(0.0), 100 * MIB);
-        assert_eq!(plan.row_room(&munks, 100 * MIB), plan.row_bytes_max);
-    }
-
     /// As many accesses do as much, in however many rounds they come.
     #[test]
     fn the_clock_is_accesses() {
@@ -599,17 +478,17 @@ mod tests {
         fn whatever_comes_the_share_stays_in_bounds(
             input in prop::collection::vec(
                 (prop::collection::vec((any::<f32>(), any::<f32>(), 0u64..1 << 40), 0..20),
-                 any::<f32>(), any::<[f32; 3]>(), 0u64..1 << 40),
+                 any::<f32>(), 0u64..1 << 40),
                 1..30,
             ),
         ) {
             let mut split = Split::new(None);
-            for (chunks, hits, residence, bytes) in input {
+            for (chunks, hits, bytes) in input {
                 let chunks: Vec<_> = chunks.iter().zip(0..).map(|(&(gets, samples, bytes), id)| ChunkSight {
                     id, gets, samples, data_bytes: bytes, munk_bytes: bytes * (id % 2), ..ChunkSight::default()
                 }).collect();
                 let rows = RowCounts { bytes, bytes_max: bytes, rows: bytes / 100 };
-                let edge = Edge { hits, keys_per_sample: 8.0, ripe: true, residence };
+                let edge = Edge { hits, keys_per_sample: 8.0, ripe: true };
                 let plan = split.round(&chunks, &rows, &edge, bytes);
                 prop_assert!((SHARE_MIN..=SHARE_MAX).contains(&split.share()));
                 prop_assert!(plan.row_bytes_max <= bytes);

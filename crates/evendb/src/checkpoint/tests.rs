@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::rebalance::bench::Bench;
+use evendb_storage::vfs::read_exact_at;
 
 /// Steps 2 to 4 up to where runs are written.
 fn written(bench: &Bench) -> (u64, Vec<PendingRun>) {
@@ -32,6 +33,42 @@ fn named_tables(bench: &Bench) -> usize {
         let chunks = state.chunks.values();
         chunks.map(|chunk| chunk.parts.len()).sum()
     })
+}
+
+/// Tables that go to scattered places are all written, and what was written does not gather in RAM.
+#[test]
+fn scattered_tables_are_written_and_leave_the_buffer() {
+    const TABLE_BYTES: usize = 100_000;
+    let bench = Bench::new();
+    let container = &bench.disk.container;
+    let mut writer = Gatherer::new(container, bench.core.ledger());
+    let (mut tables, mut kept) = (Vec::new(), Vec::new());
+    for number in 0..100_u8 {
+        let from = writer.begin().unwrap();
+        writer.buffer.resize(from + TABLE_BYTES, number);
+        let offset = container.allocate(TABLE_BYTES as u64).unwrap();
+        // Every third one has the next one for its neighbour.
+        if number % 3 > 0 {
+            kept.push(container.allocate(512).unwrap());
+        }
+        writer.place(from, offset).unwrap();
+        assert!(writer.buffer.len() <= WRITE_BYTES + 2 * TABLE_BYTES);
+        assert!(writer.charge.bytes() >= writer.buffer.len());
+        tables.push((offset, number));
+    }
+    writer.flush().unwrap();
+    let path = bench.disk.dir.join(CONTAINER);
+    let file = bench.disk.vfs.open(&path, false).unwrap();
+    for (offset, number) in tables {
+        let mut bytes = vec![!number; TABLE_BYTES];
+        read_exact_at(&*file, &mut bytes, offset).unwrap();
+        assert!(bytes.iter().all(|&byte| byte == number), "table {number}");
+    }
+    for offset in kept {
+        let mut bytes = [1; 512];
+        read_exact_at(&*file, &mut bytes, offset).unwrap();
+        assert_eq!(bytes, [0; 512], "an extent of another run");
+    }
 }
 
 #[test]

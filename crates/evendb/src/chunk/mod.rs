@@ -160,7 +160,6 @@ pub(crate) struct Heat {
     /// Of gets of sampled keys; see `cache/sample.rs`.
     pub(crate) samples: AtomicU32,
     pub(crate) sample_hits: AtomicU32,
-    pub(crate) sample_residence: AtomicU32,
     /// Decayed sums of the above, as `f32` bits; written by the policy alone.
     pub(crate) get_heat: AtomicU32,
     pub(crate) row_heat: AtomicU32,
@@ -172,7 +171,6 @@ pub(crate) struct Heat {
     pub(crate) log_rate: AtomicU32,
     pub(crate) sample_heat: AtomicU32,
     pub(crate) sample_hit_heat: AtomicU32,
-    pub(crate) residence_heat: AtomicU32,
 }
 
 impl Heat {
@@ -180,14 +178,8 @@ impl Heat {
     /// instruction on a line that every reader of a hot chunk shares does.
     #[inline]
     pub(crate) fn count(counter: &AtomicU32) {
-        Heat::add(counter, 1);
-    }
-
-    /// Counts several events, as [`count`](Self::count) counts one.
-    #[inline]
-    pub(crate) fn add(counter: &AtomicU32, events: u32) {
         counter.store(
-            counter.load(Ordering::Relaxed).wrapping_add(events),
+            counter.load(Ordering::Relaxed).wrapping_add(1),
             Ordering::Relaxed,
         );
     }
@@ -202,7 +194,6 @@ impl Heat {
             (&self.log_rate, &old.log_rate),
             (&self.sample_heat, &old.sample_heat),
             (&self.sample_hit_heat, &old.sample_hit_heat),
-            (&self.residence_heat, &old.residence_heat),
         ] {
             let sum = Heat::load(mine) + Heat::load(old) / new_chunks as f32;
             mine.store(sum.to_bits(), Ordering::Relaxed);

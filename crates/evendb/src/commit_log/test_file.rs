@@ -3,7 +3,6 @@
 
 use evendb_storage::vfs::{BLOCK_BYTES, File, Mapping};
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,10 +28,6 @@ pub(super) struct FileState {
     pub(super) copies: usize,
     /// How often pages were touched.
     pub(super) touched: usize,
-    /// Pages that may be written without a fault.
-    pub(super) writable: BTreeSet<usize>,
-    /// What somebody started to write: offsets and lengths.
-    pub(super) written_back: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -123,10 +118,6 @@ impl File for TestFile {
         Ok(())
     }
 
-    fn start_writing(&self, offset: u64, len: u64) {
-        self.0.lock().written_back.push((offset, len));
-    }
-
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.lock().bytes.len() as u64)
     }
@@ -165,13 +156,9 @@ impl Mapping for TestFile {
         state.bytes[offset..offset + data.len()].copy_from_slice(data);
     }
 
-    fn prefault(&self, offset: usize, len: usize) -> bool {
+    fn prefault(&self, offset: usize, len: usize) {
         let mut state = self.0.lock();
         assert!(offset + len <= state.bytes.len());
         state.touched += 1;
-        let pages = offset / BLOCK_BYTES..(offset + len).div_ceil(BLOCK_BYTES);
-        let before = state.writable.len();
-        state.writable.extend(pages);
-        state.writable.len() > before
     }
 }

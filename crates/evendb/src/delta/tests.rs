@@ -1,9 +1,9 @@
 //! The delta against a model, under threads, and its accounting.
 
 use super::*;
-use crate::record::BatchStamp;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, thread};
+use crate::version::stamp::BatchStamp;
 use evendb_storage::Kind;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -138,12 +138,24 @@ fn check_cursor(delta: &Delta, model: &Model, at: u64, rng: &mut StdRng) {
     }
 }
 
+/// A last put on each key, so that what batches left below is gone.
+fn put_on_each(delta: &Delta, model: &mut Model, version: u64, all: &mut Vec<RecordRef>) {
+    for (key, versions) in model {
+        let new = record(key, b"last", version);
+        all.push(new.clone());
+        delta.insert(new);
+        versions.push((version, b"last".to_vec()));
+    }
+}
+
 fn run_model(arrival: Arrival, steps: u32, seed: u64) {
     let rng = &mut StdRng::seed_from_u64(seed);
     let delta = Delta::new(3);
     let mut model = Model::new();
     let mut all = Vec::new();
     let mut version = 10;
+    // The last record of a batch that is committed, while readers still ask its stamp.
+    let mut asked: Option<(BatchStamp, RecordRef)> = None;
     for step in 0..steps {
         if rng.random_range(0..10) == 0 {
             version += 1;
@@ -157,21 +169,26 @@ fn run_model(arrival: Arrival, steps: u32, seed: u64) {
         };
         let value = step.to_le_bytes();
         let mut new = record(&key, &value, version);
-        let stamp = BatchStamp::new(Version(version));
+        if rng.random()
+            && let Some((stamp, record)) = asked.take()
+        {
+            record.leave_stamp(&stamp);
+        }
         let of_batch = rng.random_range(0..4) == 0;
-        if of_batch {
-            new.set_stamp(&stamp);
+        let stamp = of_batch.then(BatchStamp::claim);
+        if let Some(stamp) = &stamp {
+            new.set_stamp(stamp, Version(version));
         }
         all.push(new.clone());
         delta.insert(new.clone());
-        if of_batch {
+        if let Some(stamp) = stamp {
             let guard = &reclaim::pin();
             let before = model.get(&key).and_then(|versions| versions.last());
             let before = before.map(|(_, value)| &value[..]);
             assert_eq!(value_at(&delta, &key, u64::MAX, guard), before, "pending");
             stamp.commit();
-            if rng.random() {
-                new.take_version_of(&stamp);
+            if let Some((stamp, record)) = asked.replace((stamp, new)) {
+                record.leave_stamp(&stamp);
             }
         }
         let versions = model.entry(key).or_default();
@@ -185,18 +202,11 @@ fn run_model(arrival: Arrival, steps: u32, seed: u64) {
             check_gets(&delta, &model, rng.random_range(9..=version));
         }
     }
-    let keys: Vec<_> = model.keys().cloned().collect();
-    version += 1;
-    for key in keys {
-        // A last put on each key, so that what batches left below is gone.
-        let new = record(&key, b"last", version);
-        all.push(new.clone());
-        delta.insert(new);
-        model
-            .get_mut(&key)
-            .unwrap()
-            .push((version, b"last".to_vec()));
+    if let Some((stamp, record)) = asked {
+        record.leave_stamp(&stamp);
     }
+    version += 1;
+    put_on_each(&delta, &mut model, version, &mut all);
     for at in [9, 10, version / 2, version, u64::MAX] {
         check_gets(&delta, &model, at);
         check_cursor(&delta, &model, at, rng);
@@ -275,12 +285,12 @@ fn batches_on_a_hot_key_do_not_grow_the_delta() {
     delta.insert(record(b"hot", b"value", 5));
     let bytes = delta.bytes();
     for _ in 0..1000 {
-        let stamp = BatchStamp::new(Version(5));
+        let stamp = BatchStamp::claim();
         let mut new = record(b"hot", b"value", 5);
-        new.set_stamp(&stamp);
+        new.set_stamp(&stamp, Version(5));
         delta.insert(new.clone());
         stamp.commit();
-        new.take_version_of(&stamp);
+        new.leave_stamp(&stamp);
         assert!(delta.bytes() <= bytes * 2);
     }
 }
@@ -348,10 +358,10 @@ fn a_batch_is_seen_at_once_over_two_deltas() {
         .collect();
     for batch in 1..20_000_u64 {
         let version = 1 + batch / 16;
-        let stamp = BatchStamp::new(Version(version));
+        let stamp = BatchStamp::claim();
         let records = [0, 1].map(|_| {
             let mut record = record(b"k", &batch.to_le_bytes(), version);
-            record.set_stamp(&stamp);
+            record.set_stamp(&stamp, Version(version));
             record
         });
         for (delta, record) in deltas.iter().zip(&records) {
@@ -359,7 +369,7 @@ fn a_batch_is_seen_at_once_over_two_deltas() {
         }
         stamp.commit();
         for record in &records {
-            record.take_version_of(&stamp);
+            record.leave_stamp(&stamp);
         }
     }
     stop.store(true, Ordering::Relaxed);

@@ -22,6 +22,9 @@ pub(crate) struct Caches {
     pub(crate) round_chunks: AtomicU32,
     /// There is room for the munks of two chunks in three. Found in each round of the memory policy.
     pub(crate) most_fit: AtomicBool,
+    /// Rounds of the memory policy for which puts still count as waiting for reorganisation. It falls behind and
+    /// catches up several times a second; what puts made worth loading in between would be evicted right after.
+    pub(crate) behind_rounds: AtomicU32,
     /// Users' values hold much of the memory that munks have given up, so users get copies for now.
     pub(crate) copies_values: AtomicBool,
 }
@@ -42,6 +45,7 @@ impl Caches {
             search_settings,
             round_chunks: AtomicU32::new(0),
             most_fit: AtomicBool::new(true),
+            behind_rounds: AtomicU32::new(0),
             copies_values: AtomicBool::new(false),
         }
     }

@@ -5,6 +5,7 @@
 
 use super::health::Health;
 use crate::admission::Admission;
+use crate::memory::slab::KeepWarm;
 use crate::memory::{Ledger, LedgerOwner};
 use crate::metrics::Metrics;
 use crate::options::Options;
@@ -20,6 +21,8 @@ pub(crate) struct Core {
     pub(crate) admission: Arc<Admission>,
     pub(crate) metrics: Metrics,
     ledger: LedgerOwner,
+    /// Deltas come and go all the time.
+    _warm: KeepWarm,
 }
 
 impl Core {
@@ -37,6 +40,7 @@ impl Core {
             admission,
             metrics: Metrics::default(),
             ledger,
+            _warm: KeepWarm::new(options.delta_bytes_max()),
             options,
         }
     }

@@ -1,18 +1,41 @@
 //! [`Handle`]: what keeps a database open.
 
+use crate::catalog::KeyspaceState;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork;
-use crate::sync::Arc;
+use crate::sync::{Arc, OnceLock};
 
 /// Keeps the database open; dropping the last handle closes it.
 pub(crate) struct Handle {
     pub(crate) engine: Arc<Engine>,
     /// What closes the database: a room above this one knows how.
     pub(crate) close: fn(&Engine) -> Result<()>,
+    /// The keyspace that cannot be dropped, once it is known: who has the handle needs no count of it.
+    default_keyspace: OnceLock<Arc<KeyspaceState>>,
 }
 
 impl Handle {
+    pub(crate) fn new(engine: Arc<Engine>, close: fn(&Engine) -> Result<()>) -> Handle {
+        Handle {
+            engine,
+            close,
+            default_keyspace: OnceLock::new(),
+        }
+    }
+
+    /// Before the handle is given to anybody.
+    pub(crate) fn set_default_keyspace(&self, keyspace: &Arc<KeyspaceState>) {
+        let first = self.default_keyspace.set(keyspace.clone()).is_ok();
+        assert!(first, "a database has one default keyspace");
+    }
+
+    #[inline]
+    pub(crate) fn default_keyspace(&self) -> &Arc<KeyspaceState> {
+        let known = self.default_keyspace.get();
+        known.expect("set when the database was opened")
+    }
+
     /// Refuses a keyspace that is not of this opening of this database: its chunks and versions mean
     /// nothing here. `other` and `keyspace` are its engine and name; `what` is what the caller holds: a
     /// batch, a snapshot.

@@ -57,8 +57,10 @@ pub(crate) struct JobQueue {
     pub(crate) jobs: VecDeque<Job>,
     /// Short jobs that go before all others.
     pub(crate) absorbs: VecDeque<NamedChunk>,
-    /// Chunks that wait for maintenance.
+    /// Chunks that wait for maintenance, for absorbing, for loading. A chunk that waits for maintenance
+    /// behind long jobs can have its deltas absorbed before that.
     pub(crate) queued: HashSet<ChunkId>,
+    pub(crate) absorbing: HashSet<ChunkId>,
     pub(crate) loading: HashSet<ChunkId>,
     pub(crate) running: usize,
     pub(crate) checkpoint_wanted: bool,
@@ -125,7 +127,7 @@ impl Work {
     /// Queues a chunk whose munk has deltas to absorb, before all other jobs.
     pub(crate) fn push_absorb(&self, chunk: &Arc<Chunk>) {
         self.push(|queue| {
-            let new = queue.queued.insert(chunk.id);
+            let new = queue.absorbing.insert(chunk.id);
             if new {
                 queue.absorbs.push_back(NamedChunk::new(chunk));
             }
@@ -181,7 +183,8 @@ impl Work {
         let absorb = queue.absorbs.pop_front().map(Job::Absorb);
         let job = absorb.or_else(|| queue.jobs.pop_front())?;
         match &job {
-            Job::Maintain(chunk) | Job::Absorb(chunk) => queue.queued.remove(&chunk.id),
+            Job::Maintain(chunk) => queue.queued.remove(&chunk.id),
+            Job::Absorb(chunk) => queue.absorbing.remove(&chunk.id),
             Job::Load(chunk) => queue.loading.remove(&chunk.id),
             Job::Shrink(_) => true,
         };

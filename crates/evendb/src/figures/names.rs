@@ -268,8 +268,12 @@ impl Stats {
                 written.value_extents,
                 "into files of writes too large for the commit log",
             ),
-            moved("read_bytes", self.bytes_read, "read from tables"),
-            events("block_reads", self.block_reads, "reads of tables"),
+            moved(
+                "read_bytes",
+                self.bytes_read,
+                "blocks in which gets found their record",
+            ),
+            events("block_reads", self.block_reads, "blocks that gets read"),
         ]
     }
 

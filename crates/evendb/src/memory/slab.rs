@@ -112,6 +112,27 @@ pub(crate) fn trim(slack_max: u64) {
     let _ = slack_max;
 }
 
+/// While it lives, empty slabs of so many bytes more stay resident for the next objects: memory that is freed
+/// and taken again many times a second costs a page fault every 4 KiB. [`trim`] gives them back all the same, also for
+/// another database of the process.
+pub(crate) struct KeepWarm(usize);
+
+impl KeepWarm {
+    pub(crate) fn new(bytes: u64) -> KeepWarm {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX / 4);
+        #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+        slabs::keep_warm(bytes as isize);
+        KeepWarm(bytes)
+    }
+}
+
+impl Drop for KeepWarm {
+    fn drop(&mut self) {
+        #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+        slabs::keep_warm(-(self.0 as isize));
+    }
+}
+
 #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
 mod slabs {
     use super::{CLASSES, class_bytes};
@@ -119,7 +140,7 @@ mod slabs {
     use parking_lot::Mutex;
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
     use std::ptr::{self, NonNull};
-    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::sync::atomic::{AtomicI64, AtomicIsize, Ordering};
 
     const SLAB_BYTES: usize = 64 << 10;
     const REGION_BYTES: usize = 4 << 20;
@@ -127,8 +148,8 @@ mod slabs {
     const PAGE_BYTES: usize = 4096;
     /// Slabs that are trimmed while the lock of their class is held.
     const TRIMMED_AT_ONCE: usize = 4;
-    /// Empty slabs that are kept as they are.
-    const WARM_MAX: usize = 64;
+    /// Bytes of empty slabs that are kept as they are, at least.
+    const WARM_BYTES_MIN: isize = 4 << 20;
 
     /// Header of a slab, in the first slab of its region.
     #[repr(C, align(64))]
@@ -185,6 +206,31 @@ mod slabs {
     /// Bytes of slabs that were touched and not given back, and bytes of objects.
     static RESIDENT: AtomicI64 = AtomicI64::new(0);
     static USED: AtomicI64 = AtomicI64::new(0);
+
+    /// Bytes of empty slabs that are kept as they are.
+    static WARM_BYTES_MAX: AtomicIsize = AtomicIsize::new(WARM_BYTES_MIN);
+
+    /// Changes how much is kept. What is too much now is given back at once.
+    pub(super) fn keep_warm(more: isize) {
+        // Relaxed: a slab kept too long does no harm.
+        WARM_BYTES_MAX.fetch_add(more, Ordering::Relaxed);
+        loop {
+            let mut empty = EMPTY.lock();
+            if empty.warm.len() <= slabs_of(WARM_BYTES_MAX.load(Ordering::Relaxed)) {
+                return;
+            }
+            let slab = empty.warm.pop();
+            drop(empty);
+            if let Some(slab) = slab {
+                discard_slab(slab);
+                EMPTY.lock().cold.push(slab);
+            }
+        }
+    }
+
+    fn slabs_of(bytes: isize) -> usize {
+        bytes.max(WARM_BYTES_MIN) as usize / SLAB_BYTES
+    }
 
     fn count(gauge: &AtomicI64, bytes: i64) {
         gauge.fetch_add(bytes, Ordering::Relaxed);
@@ -385,7 +431,7 @@ mod slabs {
         // SAFETY: as above.
         unsafe { (*slab).warm_bytes = touched as u32 };
         let mut empty = EMPTY.lock();
-        if empty.warm.len() < WARM_MAX {
+        if empty.warm.len() < slabs_of(WARM_BYTES_MAX.load(Ordering::Relaxed)) {
             empty.warm.push(slab);
             return;
         }

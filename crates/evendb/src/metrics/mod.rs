@@ -419,9 +419,9 @@ pub struct Stats {
     pub space: SpaceStats,
     /// Bytes written by cause.
     pub bytes_written: WrittenStats,
-    /// Bytes read from tables.
+    /// Bytes of the blocks in which gets found their record, not compressed. Scans and jobs do not count.
     pub bytes_read: u64,
-    /// Reads of tables.
+    /// Blocks that gets read from tables. Scans and jobs do not count.
     pub block_reads: u64,
     /// Memory by use.
     pub memory: MemoryStats,

@@ -27,7 +27,7 @@ use super::space::expected_live_bytes;
 use crate::catalog::Catalog;
 use crate::chunk::Chunk;
 use crate::disk_room;
-use crate::engine::Engine;
+use crate::engine::JobContext;
 use crate::engine::core::Core;
 use crate::engine::idle::{Idle, IdleState};
 use crate::engine::space::Space;
@@ -63,15 +63,18 @@ pub(crate) fn earn_for_idle(
 
 /// A look by upkeep: notices that the database has become idle, or is idle no more, and queues the
 /// rewrite of the next chunk if it is time.
-pub(crate) fn idle_round(engine: &Engine) {
-    let owed = engine.work.is_busy() || engine.disk.ballast.is_owed();
+pub(crate) fn idle_round(context: &JobContext<'_>, catalog: &Catalog, space: &Space, idle: &Idle) {
+    let &JobContext {
+        core,
+        disk,
+        flow,
+        work,
+    } = context;
+    let owed = work.is_busy() || disk.ballast.is_owed();
     {
-        let mut state = engine.idle.state.lock();
-        if !engine.idle.is_idle(&engine.core.metrics) {
-            let (writes, jobs) = (
-                engine.core.metrics.writes(),
-                engine.core.metrics.jobs_done(),
-            );
+        let mut state = idle.state.lock();
+        if !idle.is_idle(&core.metrics) {
+            let (writes, jobs) = (core.metrics.writes(), core.metrics.jobs_done());
             if owed || state.since.is_none() || (writes, jobs) != (state.writes, state.jobs) {
                 (state.writes, state.jobs) = (writes, jobs);
                 state.since = Some(Instant::now());
@@ -86,23 +89,21 @@ pub(crate) fn idle_round(engine: &Engine) {
             }
             // Room in the container is kept for deltas in memory: if they are many, a checkpoint comes
             // first.
-            if engine.core.admission.delta_to_write()
-                > disk_room::room_step(&engine.core, &engine.disk, &engine.space)
-                && !engine.flow.dirty.lock().is_empty()
+            if core.admission.delta_to_write() > disk_room::room_step(core, disk, space)
+                && !flow.dirty.lock().is_empty()
             {
                 drop(state);
-                engine.work.want_checkpoint();
+                work.want_checkpoint();
                 return;
             }
-            begin_idle(&engine.idle, &mut state, writes);
+            begin_idle(idle, &mut state, writes);
         }
         if owed || state.next.is_some_and(|next| Instant::now() < next) {
             return;
         }
     }
-    if let Some(chunk) = next_idle_chunk(&engine.core, &engine.catalog, &engine.space, &engine.idle)
-    {
-        engine.work.push_shrink(&chunk);
+    if let Some(chunk) = next_idle_chunk(core, catalog, space, idle) {
+        work.push_shrink(&chunk);
     }
 }
 
@@ -192,42 +193,49 @@ fn shrinking(core: &Core, space: &Space, chunk: &Chunk) -> Shrinking {
 
 /// Rewrites a chunk of the plan, if the database is still idle. Whether it was rewritten. On a full
 /// disk, or where another job has the chunk, the chunk stays as it is.
-pub(crate) fn shrink(engine: &Engine, chunk: &Arc<Chunk>) -> Result<bool> {
-    let (Some(keyspace), Some(_token)) = (engine.catalog.keyspace_of(chunk), chunk.try_token())
-    else {
+pub(crate) fn shrink(
+    context: &JobContext<'_>,
+    catalog: &Catalog,
+    space: &Space,
+    idle: &Idle,
+    chunk: &Arc<Chunk>,
+) -> Result<bool> {
+    let &JobContext {
+        core, disk, work, ..
+    } = context;
+    let (Some(keyspace), Some(_token)) = (catalog.keyspace_of(chunk), chunk.try_token()) else {
         return Ok(false);
     };
     let damaged = chunk.damaged.load(Ordering::Relaxed);
-    if !engine.idle.is_idle(&engine.core.metrics)
-        || damaged
-        || engine.core.clock.snapshot_count() > 0
-    {
+    if !idle.is_idle(&core.metrics) || damaged || core.clock.snapshot_count() > 0 {
         return Ok(false);
     }
-    if chunk.latch.lock().retired
-        || shrinking(&engine.core, &engine.space, chunk).garbage_bytes == 0
-    {
+    if chunk.latch.lock().retired || shrinking(core, space, chunk).garbage_bytes == 0 {
         return Ok(false);
     }
-    munks::absorb(&engine.core, chunk);
-    let new_chunks = rewrite::rewrite(&engine.jobs(), &keyspace, std::slice::from_ref(chunk))?;
-    jobs::finish_layout(&engine.core, &engine.disk, &engine.work, &new_chunks)?;
+    munks::absorb(core, chunk);
+    let new_chunks = rewrite::rewrite(context, &keyspace, std::slice::from_ref(chunk))?;
+    jobs::finish_layout(core, disk, work, &new_chunks)?;
     Ok(true)
 }
 
 /// Does at once and in this thread what an idle database does over time. Returns the number of chunks
 /// rewritten.
-pub(crate) fn shrink_all(engine: &Engine) -> Result<u64> {
+pub(crate) fn shrink_all(
+    context: &JobContext<'_>,
+    catalog: &Catalog,
+    space: &Space,
+    idle: &Idle,
+) -> Result<u64> {
+    let core = context.core;
     {
-        let mut state = engine.idle.state.lock();
-        let writes = engine.core.metrics.writes();
-        begin_idle(&engine.idle, &mut state, writes);
+        let mut state = idle.state.lock();
+        let writes = core.metrics.writes();
+        begin_idle(idle, &mut state, writes);
     }
     let mut rewritten = 0;
-    while let Some(chunk) =
-        next_idle_chunk(&engine.core, &engine.catalog, &engine.space, &engine.idle)
-    {
-        match shrink(engine, &chunk) {
+    while let Some(chunk) = next_idle_chunk(core, catalog, space, idle) {
+        match shrink(context, catalog, space, idle, &chunk) {
             Err(error) if error.kind() == ErrorKind::KeyspaceDropped => {}
             done => rewritten += u64::from(done?),
         }
@@ -239,6 +247,7 @@ pub(crate) fn shrink_all(engine: &Engine) -> Result<u64> {
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests {
     use super::*;
+    use crate::engine::Engine;
     use crate::rebalance::space;
     use crate::worker;
     use crate::{Db, Options};
@@ -266,6 +275,11 @@ mod tests {
         db
     }
 
+    fn idle_look(engine: &Engine) {
+        let (catalog, space) = (&engine.catalog, &engine.space);
+        idle_round(&engine.jobs(), catalog, space, &engine.idle);
+    }
+
     /// As upkeep does, as if time had passed since its last look.
     fn later(engine: &Engine) {
         let past = Instant::now().checked_sub(2 * IDLE_AFTER);
@@ -276,7 +290,7 @@ mod tests {
             }
             state.next = None;
         }
-        idle_round(engine);
+        idle_look(engine);
     }
 
     #[test]
@@ -286,7 +300,7 @@ mod tests {
         let engine = db.engine();
         let written = || engine.core.metrics.bytes_sstable.get();
         let before = written();
-        idle_round(engine);
+        idle_look(engine);
         assert!(
             !engine.idle.is_idle(&engine.core.metrics),
             "that was the first look"
@@ -321,7 +335,7 @@ mod tests {
         let engine = db.engine();
         let mut looks = 0;
         let before = engine.core.metrics.rebalances.get();
-        idle_round(engine);
+        idle_look(engine);
         loop {
             later(engine);
             let left = engine.idle.state.lock().plan.len();

@@ -1,17 +1,27 @@
 //! One look at a chunk: what it needs is decided from its figures, and done.
+//!
+//! ```text
+//! chunk, view, limits --own_figures--> ChunkStats --picker.rs, pure--> Decision --maintain--> again, until
+//!   None  Absorb  RebalanceFunk  Split  Merge                                          nothing is needed
+//! ```
+//!
+//! Invariant: whatever is done to a chunk is done under its token, and a merge has both tokens. Thread
+//! safety: any. Not here: how records are rewritten ([`rewrite`]) and published ([`layout`]), and what a
+//! full disk needs ([`crate::full_disk`]).
 
 use super::layout::{Munks, NewChunk};
 use crate::ballast::Need;
-use crate::catalog::KeyspaceState;
+use crate::catalog::{Catalog, KeyspaceState};
 use crate::chunk::{Chunk, View};
+use crate::engine::JobContext;
+use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::space::Space;
 use crate::engine::work::Work;
-use crate::engine::{Engine, JobContext};
 use crate::error::{Error, ErrorKind, Result};
-use crate::funk::Run;
 use crate::funk::tables::TableHandle;
+use crate::funk::{Funk, Run};
 use crate::manifest::edit::Place;
 use crate::picker::{ChunkStats, Decision, PickerLimits, pick};
 use crate::rebalance::{covered_tables, layout, log_merge, munks, rewrite};
@@ -19,6 +29,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::version::clock::checkpoint_of;
 use crate::{disk_room, memory_shares, trace};
+use evendb_storage::codec::hash_key;
 
 /// Edits that may wait for upkeep to make them durable.
 const QUEUED_EDITS_MAX: usize = 64;
@@ -51,8 +62,20 @@ pub(crate) fn flush_manifest(core: &Core, disk: &Disk, work: &Work) -> Result<()
 
 /// Looks at a chunk until it needs nothing more. Whether anything was done. After an error of kind
 /// `NoSpace` it is tried again later; any other error has marked the chunk or latched the database.
-pub(crate) fn maintain(engine: &Engine, chunk: &Arc<Chunk>) -> Result<bool> {
-    let Some(keyspace) = engine.catalog.keyspace_of(chunk) else {
+pub(crate) fn maintain(
+    context: &JobContext<'_>,
+    caches: &Caches,
+    catalog: &Catalog,
+    space: &Space,
+    chunk: &Arc<Chunk>,
+) -> Result<bool> {
+    let &JobContext {
+        core,
+        disk,
+        flow,
+        work,
+    } = context;
+    let Some(keyspace) = catalog.keyspace_of(chunk) else {
         return Ok(false);
     };
     let Some(_token) = chunk.try_token() else {
@@ -61,51 +84,42 @@ pub(crate) fn maintain(engine: &Engine, chunk: &Arc<Chunk>) -> Result<bool> {
     let mut worked = false;
     // A chunk that is split is not looked at again: the new chunks are queued.
     for _ in 0..4 {
-        if chunk.latch.lock().retired || engine.core.health.failure().is_some() {
+        if chunk.latch.lock().retired || core.health.failure().is_some() {
             break;
         }
         if chunk.damaged.load(Ordering::Relaxed) {
             // Nothing is done that reads its tables; but the deltas kept for its munk are let go.
-            worked |= munks::absorb(&engine.core, chunk);
+            worked |= munks::absorb(core, chunk);
             break;
         }
-        worked |= covered_tables::drop_covered(
-            &engine.core,
-            &engine.disk,
-            &engine.flow,
-            &keyspace,
-            chunk,
-        )?;
+        worked |= covered_tables::drop_covered(core, disk, flow, &keyspace, chunk)?;
         let view = chunk.view.load_full();
-        match decide(&engine.core, &engine.space, &keyspace, chunk, &view) {
+        match decide(core, space, &keyspace, chunk, &view) {
             Decision::None => {
-                log_merge::note_log_merge(&engine.core, &engine.disk, &engine.flow, chunk, &view);
+                log_merge::note_log_merge(core, disk, flow, chunk, &view);
                 break;
             }
-            Decision::Absorb => {
-                worked |= munks::absorb_or_evict(&engine.core, &engine.caches, chunk)
-            }
+            Decision::Absorb => worked |= munks::absorb_or_evict(core, caches, chunk),
             Decision::RebalanceFunk => {
-                munks::absorb(&engine.core, chunk);
-                let new_chunks =
-                    rewrite::rewrite(&engine.jobs(), &keyspace, std::slice::from_ref(chunk))?;
-                finish_layout(&engine.core, &engine.disk, &engine.work, &new_chunks)?;
+                munks::absorb(core, chunk);
+                let new_chunks = rewrite::rewrite(context, &keyspace, std::slice::from_ref(chunk))?;
+                finish_layout(core, disk, work, &new_chunks)?;
                 worked = true;
             }
             Decision::Split => {
-                munks::absorb(&engine.core, chunk);
-                let new_chunks = split(&engine.jobs(), &keyspace, chunk)?;
+                munks::absorb(core, chunk);
+                let new_chunks = split(context, &keyspace, chunk)?;
                 if let [whole] = &new_chunks[..] {
                     // Old versions of one key may be most of its bytes: it is not tried again before the
                     // chunk grows.
                     let bytes = live_bytes(chunk, &whole.view.load_full());
                     whole.whole_at_bytes.store(bytes, Ordering::Relaxed);
                 }
-                finish_layout(&engine.core, &engine.disk, &engine.work, &new_chunks)?;
+                finish_layout(core, disk, work, &new_chunks)?;
                 worked = true;
             }
             Decision::Merge => {
-                let merged = merge_with_next(&engine.jobs(), &keyspace, chunk)?;
+                let merged = merge_with_next(context, &keyspace, chunk)?;
                 worked |= merged;
                 if !merged {
                     break;
@@ -287,7 +301,7 @@ fn figures(
         found.map(|(_, chunk)| super::rewrite::data_bytes(&chunk.view.load_full()))
     };
     let stats = ChunkStats {
-        // Only the right neighbour is merged with: every pair has one left member.
+        // A chunk is merged with its right neighbour only, so that each pair is looked at once.
         next_bytes: neighbour(
             root.next(&chunk.range.low)
                 .filter(|(_, next)| !grows(core, chunk) && !grows(core, next)),
@@ -316,6 +330,7 @@ pub(crate) fn own_figures(core: &Core, space: &Space, chunk: &Chunk, view: &View
         live_bytes_estimate: live_bytes(chunk, view),
         has_munk: view.munk.is_some(),
         update_rate: space.update_rate(chunk),
+        first_limit_part: first_limit_part(chunk, funk),
         shares_tables: funk.base.iter().any(shared)
             || (!small_log && funk.runs.iter().any(|run| shared(&run.table))),
         appended_in_order: funk.base.len() > 1 && small_log,
@@ -329,6 +344,22 @@ pub(crate) fn own_figures(core: &Core, space: &Space, chunk: &Chunk, view: &View
         previous_bytes: None,
         next_bytes: None,
     }
+}
+
+/// The share of its log's limit at which a chunk is rewritten for the first time; `None` if it has been, or has no
+/// base. Where chunks were loaded in order, their logs grow from nothing at the same time: if all reached their
+/// limits at once, workers would idle until then, and puts would wait for all of them afterwards. The limit falls
+/// with the square of what all logs hold together (rebalance/space.rs), so that with a cube of an even spread the
+/// first chunks come at half of the space for logs, and the last ones a little above all of it.
+fn first_limit_part(chunk: &Chunk, funk: &Funk) -> Option<f32> {
+    // Only what arrived in order lies in the container; a rewrite makes files. So this is known after an opening
+    // too, and an aged database has no chunk to rewrite early.
+    let joined = |table: &Arc<TableHandle>| table.part.place != Place::File;
+    let loaded = !funk.base.is_empty() && funk.base.iter().all(joined);
+    loaded.then(|| {
+        let spread = (hash_key(&chunk.id.0.to_le_bytes()) >> 40) as f32 / (1 << 24) as f32;
+        (0.5 + 0.9 * spread).powi(3) / 2.0
+    })
 }
 
 pub(crate) fn picker_limits(core: &Core, space: &Space) -> PickerLimits {
@@ -384,7 +415,7 @@ fn log_is_small(view: &View) -> bool {
     view.funk.log_bytes() * LOG_PART_SMALL <= view.funk.base_bytes()
 }
 
-/// Whether a table lies within the chunk, or was left to it and a neighbour by a split.
+/// Whether a table lies within the chunk. After a split it may reach into a neighbour.
 pub(super) fn inside(chunk: &Chunk, table: &TableHandle) -> bool {
     let meta = &table.part.meta;
     chunk.range.contains(&meta.min_key) && chunk.range.contains(&meta.max_key)

@@ -1,10 +1,9 @@
 //! Layout changes: the outcome of a rebalance, split or merge becomes the truth.
 //!
-//! New files are written and synced before; the names of the files are synced with the
-//! edit. Then, under the latches of the chunks concerned and
-//! with no checkpoint's run pending on them, the manifest edit is queued (the queue is the order of
-//! edits) and the view or root is published. The edit is durable with the next manifest sync; what
-//! it drops is deleted after that and after the last view that names it is gone (I13).
+//! New files are written and synced before; their names are synced with the edit. Then, under the latches
+//! of the chunks concerned and with no checkpoint's run pending on them, the manifest edit is queued (the
+//! queue is the order of edits) and the view or root is published. The edit is durable with the next
+//! manifest sync. What it drops is deleted after that, when no view names it any more (I13).
 //!
 //! Why no run may be pending: a rebalance that took the runs below n and then dropped the extent
 //! into which checkpoint n has just written would lose run n.
@@ -249,8 +248,8 @@ pub(crate) fn replace_chunks(
     Ok(chunks)
 }
 
-/// The undurable deltas of new chunks are flushed by the checkpoint of each: one under way takes its own
-/// and leaves those begun since to the next, which must find the chunk queued too.
+/// Queues new chunks for the checkpoints of their deltas that are not durable. A checkpoint under way takes
+/// only the deltas that are its own. Younger ones are for the next, which must find the chunk queued too.
 fn queue_undurable(flow: &Flow, chunks: &[Arc<Chunk>]) {
     let mut dirty = flow.dirty.lock();
     for chunk in chunks {

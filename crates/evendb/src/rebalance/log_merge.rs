@@ -7,16 +7,17 @@
 //! Where there is far more data than memory, a checkpoint finds a record or two for each of thousands of
 //! chunks. Every run costs a handle and an entry in the manifest's state, and every scan of its chunk
 //! reads it. To rewrite the whole chunk for a few records would cost a hundred times their bytes. So
-//! runs are merged among themselves: the newest ones, and older ones while they are no larger than what
-//! is merged anyway, so that a record is rewritten a few times until the log is at its limit.
+//! runs are merged among themselves: the newest ones, and each older one that is no larger than those
+//! after it together. So a record is rewritten only a few times until the log is at its limit.
 //!
-//! A merged run takes the greatest ordinal of the runs it replaces, so everything newer stays newer. It
-//! holds all that they held which a reader may need: tombstones (I15), and versions (I14). Several
+//! A merged run takes the greatest ordinal of the runs it replaces, so everything newer stays newer. Of
+//! their records it keeps all that a reader may need: tombstones (I15), and versions (I14). Several
 //! chunks are done with one sync of the container; then each takes a layout change of its own, before
 //! which nothing names the new runs.
 
 use super::layout::chunk_record;
 use crate::catalog::{Catalog, KeyspaceState};
+use crate::checkpoint::{self, BuiltTable};
 use crate::chunk::{Chunk, Heat, Token, View};
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
@@ -28,11 +29,11 @@ use crate::manifest::edit::{Change, Part, Place, Role};
 use crate::memory_shares::{self, LogReaders};
 use crate::merge::count::Count;
 use crate::merge::{Merge, Source, TableSource};
+use crate::pace;
 use crate::rebalance::layout;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, Weak};
 use crate::visibility::Dropping;
-use crate::{checkpoint, pace};
 use evendb_storage::vfs::WriteBehind;
 
 /// Chunks that share one sync.
@@ -99,7 +100,7 @@ fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
     first_to_merge(&sizes, many / 2, core.options.chunk_bytes_max() / 2)
 }
 
-/// Notes a chunk whose runs should be merged. Whether enough chunks are noted to merge now.
+/// Notes a chunk if its runs should be merged.
 pub(crate) fn note_log_merge(
     core: &Core,
     disk: &Disk,
@@ -216,7 +217,9 @@ fn write_run_of(
     }
     let mut count = Count::default();
     count.begin(&merge);
-    let (id, bytes, meta, keys) = checkpoint::build_table(core, disk, &mut merge, u64::MAX, None)?;
+    let mut bytes = Vec::new();
+    let BuiltTable { id, meta, keys } =
+        checkpoint::build_table(core, disk, &mut merge, &mut bytes, u64::MAX, None)?;
     count.add(&merge, std::iter::once(&meta));
     let named = || {
         let (first, last) = (runs[0].ordinal, runs[runs.len() - 1].ordinal);

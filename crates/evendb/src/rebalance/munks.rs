@@ -14,7 +14,6 @@ use crate::cache::split::{ChunkSight, SCAN_WEIGHT};
 use crate::catalog::{Catalog, KeyspaceState};
 use crate::checkpoint::delta_sources;
 use crate::chunk::{Chunk, Frozen, Heat, View};
-use crate::engine::Engine;
 use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
@@ -150,9 +149,9 @@ pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
     true
 }
 
-/// Takes the durable deltas into the munk; or drops the munk, where puts are about to wait for that, the
-/// chunk is hardly read, and there is memory for the lesser part of the chunks anyhow. The caller holds the
-/// token. Whether there was anything to do.
+/// Takes the durable deltas into the munk. Drops the munk instead where three things hold: puts are about
+/// to wait for the deltas' memory, the chunk is hardly read, and the munks of two chunks in three would not
+/// fit in memory. The caller holds the token. Whether there was anything to do.
 pub(crate) fn absorb_or_evict(core: &Core, caches: &Caches, chunk: &Arc<Chunk>) -> bool {
     // Relaxed: a munk more or less does no harm.
     let most_fit = caches.most_fit.load(Ordering::Relaxed);
@@ -239,75 +238,80 @@ pub(crate) fn munk_round_due(core: &Core, log: &Log, caches: &Caches, since: Dur
 /// One round of the memory policy: takes the chunks' counters, decides how munks and rows share
 /// memory and which chunks have munks, gives rows their room, evicts at once and queues the
 /// loads.
-pub(crate) fn munk_round(engine: &Engine) {
-    if engine.core.health.failure().is_some() || engine.core.health.is_closed() {
+pub(crate) fn munk_round(core: &Core, log: &Log, caches: &Caches, catalog: &Catalog, work: &Work) {
+    if core.health.failure().is_some() || core.health.is_closed() {
         return;
     }
-    let decay = engine.caches.split.lock().decay();
-    let mut restores = match memory_shares::searches_have_room(&engine.core, &engine.log) {
+    let decay = caches.split.lock().decay();
+    let mut restores = match memory_shares::searches_have_room(core, log) {
         true => RESTORES_MAX,
         false => 0,
     };
     let (mut sights, mut munks) = (Vec::new(), 0);
-    each_chunk(&engine.catalog, &mut |chunk, view| {
-        // A chunk that was at work when it should have been looked at (a load, an eviction) was
-        // passed over. The deltas left for its munk hold memory that puts wait for.
+    each_chunk(catalog, &mut |chunk, view| {
+        // If another job had the chunk (a load, an eviction) when it was to be looked at, it was passed
+        // over. The deltas left for its munk hold memory that puts wait for.
         if view.frozen.iter().any(|frozen| frozen.durable) {
-            engine.work.push_maintenance(chunk);
+            work.push_maintenance(chunk);
         }
         let reads = chunk.heat.gets.load(Ordering::Relaxed);
         if restores > 0
             && view.munk.is_none()
             && reads >= RESTORE_GETS_MIN
-            && view.funk.restore_search(&engine.caches.search_settings)
+            && view.funk.restore_search(&caches.search_settings)
         {
             restores -= 1;
         }
         munks += view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64);
         sights.push(sight(chunk, view, decay));
     });
-    engine
-        .caches
+    caches
         .round_chunks
         .store(sights.len() as u32, Ordering::Relaxed);
     // Pages that are not reclaimed yet, or that users' values keep.
-    let kept = engine.core.ledger().bytes(Use::Munks).saturating_sub(munks);
-    memory_shares::note_kept_pages(&engine.core, &engine.caches, kept);
-    let bytes_max = memory_shares::cache_bytes(&engine.core, &engine.log)
-        .saturating_sub(engine.caches.sampler.bytes());
+    let kept = core.ledger().bytes(Use::Munks).saturating_sub(munks);
+    memory_shares::note_kept_pages(core, caches, kept);
+    let bytes_max = memory_shares::cache_bytes(core, log).saturating_sub(caches.sampler.bytes());
     // Holes in slabs count as memory of munks too, but are no reason to drop most munks.
-    let holes = memory_shares::slack_bytes(&engine.core, &engine.log).min(bytes_max / 4);
+    let holes = memory_shares::slack_bytes(core, log).min(bytes_max / 4);
     let bytes_max = bytes_max.saturating_sub(kept + holes);
-    let counts = engine.caches.row_cache.as_ref().map(RowCache::counts);
+    let counts = caches.row_cache.as_ref().map(RowCache::counts);
     let counts = counts.unwrap_or_default();
-    let edge = engine.caches.sampler.take_edge();
+    let edge = caches.sampler.take_edge();
     let plan = {
-        let mut split = engine.caches.split.lock();
-        let most_fit = engine.caches.most_fit.load(Ordering::Relaxed);
-        split.count_puts(most_fit || !pace::is_behind(&engine.core));
+        let mut split = caches.split.lock();
+        let most_fit = caches.most_fit.load(Ordering::Relaxed);
+        split.count_puts(most_fit || !was_behind(core, caches));
         split.round(&sights, &counts, &edge, bytes_max)
     };
     let all: u64 = plan.worths.iter().map(ChunkWorth::bytes).sum();
     let most_fit = all / 3 * 2 <= bytes_max;
-    engine.caches.most_fit.store(most_fit, Ordering::Relaxed);
-    let munks = match engine.core.options.advanced.munks {
+    caches.most_fit.store(most_fit, Ordering::Relaxed);
+    let munks = match core.options.advanced.munks {
         true => plan_munks(&plan.worths, bytes_max.saturating_sub(plan.row_bytes_max)),
         false => MunkPlan::default(),
     };
-    if let Some(rows) = &engine.caches.row_cache {
-        let row_room = plan.row_room(&munks, bytes_max);
-        if row_room != counts.bytes_max {
-            rows.set_capacity(row_room as usize);
+    if let Some(rows) = &caches.row_cache {
+        if plan.row_bytes_max != counts.bytes_max {
+            rows.set_capacity(plan.row_bytes_max as usize);
         }
         let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(1024);
-        engine
-            .caches
-            .sampler
-            .round(plan.sampling, row_bytes, bytes_max);
+        caches.sampler.round(plan.sampling, row_bytes, bytes_max);
     }
     if munks != MunkPlan::default() {
-        carry_out(&engine.core, &engine.work, &munks, &engine.catalog.chunks());
+        carry_out(core, work, &munks, &catalog.chunks());
     }
+}
+
+/// Whether puts waited for reorganisation within the last [`BEHIND_ROUNDS`]. Called once a round.
+fn was_behind(core: &Core, caches: &Caches) -> bool {
+    let before = caches.behind_rounds.load(Ordering::Relaxed);
+    let rounds = match pace::is_behind(core) {
+        true => BEHIND_ROUNDS,
+        false => before.saturating_sub(1),
+    };
+    caches.behind_rounds.store(rounds, Ordering::Relaxed);
+    rounds > 0
 }
 
 fn carry_out(
@@ -357,6 +361,8 @@ const ABSORBED_PER_READ: f32 = 8.0;
 /// logs are read at a time.
 const RESTORE_GETS_MIN: u32 = 4;
 const RESTORES_MAX: usize = 8;
+/// Five seconds or more.
+const BEHIND_ROUNDS: u32 = 100;
 /// Chunks looked at under one pin.
 const PINNED_CHUNKS: usize = 64;
 /// The least time between two rounds, per chunk: a round takes a microsecond or two per chunk, so this

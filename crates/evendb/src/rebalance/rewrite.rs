@@ -36,21 +36,35 @@ use evendb_storage::vfs::{File, WriteBehind};
 use evendb_storage::{Kind, TableId};
 use std::collections::BTreeSet;
 
+/// What is gathered for one write to a table's file.
+const WRITE_BYTES: usize = 128 << 10;
+
 /// A new SSTable's file.
-struct FileSink {
+struct FileSink<'c> {
+    core: &'c Core,
     file: Arc<dyn File>,
     at: u64,
+    buffer: Vec<u8>,
     behind: WriteBehind,
 }
 
-impl TableSink for FileSink {
-    fn append(&mut self, bytes: &[u8]) -> evendb_storage::Result<()> {
+impl TableSink for FileSink<'_> {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    fn pass_on(&mut self, is_last: bool) -> evendb_storage::Result<()> {
+        if self.buffer.len() < WRITE_BYTES && !is_last {
+            return Ok(());
+        }
+        self.behind.set_depth(pace::writes_ahead(self.core));
         self.behind
-            .write_at(&*self.file, bytes, self.at)
+            .write_at(&*self.file, &self.buffer, self.at)
             .map_err(|source| {
                 evendb_storage::Error::io(self.file.path(), "write an SSTable", source)
             })?;
-        self.at += bytes.len() as u64;
+        self.at += self.buffer.len() as u64;
+        self.buffer.clear();
         Ok(())
     }
 }
@@ -209,7 +223,7 @@ pub(crate) fn growth(core: &Core, chunk: &Chunk, view: &View) -> Result<Growth> 
     let horizon = core.clock.horizon();
     let dropping = Dropping {
         horizon: &horizon,
-        // In a merge that reaches the bottom versions become zero.
+        // In a merge that includes the base, versions become zero.
         bottom: false,
     };
     let mut merge =
@@ -356,8 +370,10 @@ fn write_table(
     };
     let file = disk.vfs.create(&path).map_err(io("create an SSTable"))?;
     let sink = FileSink {
+        core,
         file: file.clone(),
         at: 0,
+        buffer: Vec::with_capacity(WRITE_BYTES + WRITE_BYTES / 8),
         behind: WriteBehind::default(),
     };
     let mut writer = TableWriter::new(sink, id, core.options.table_options());

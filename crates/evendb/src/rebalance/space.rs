@@ -18,16 +18,18 @@
 use crate::catalog::Catalog;
 use crate::chunk::Heat;
 use crate::disk_room;
-use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
+use crate::engine::idle::Idle;
 use crate::engine::space::Space;
 use crate::engine::work::Work;
+use crate::engine::{Engine, JobContext};
 use crate::files::{BALLAST, COMMIT_LOG, CONTAINER, CURRENT, LOCK, STATS};
 use crate::manifest::writer;
 use crate::metrics::SpaceStats;
 use crate::picker::{ChunkStats, PickerLimits, log_bytes_max, log_weight};
-use crate::rebalance::{idle, jobs};
+use crate::rebalance::idle::earn_for_idle;
+use crate::rebalance::jobs;
 use crate::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -65,11 +67,20 @@ pub(crate) fn last_space_round(space: &Space) -> Option<Instant> {
 }
 
 /// Makes a round if it is time for one; with `now`, in any case.
-pub(crate) fn space_round(engine: &Engine, now: bool) {
-    if engine.core.health.failure().is_some() || engine.disk.manifest.is_none() {
+pub(crate) fn space_round(
+    context: &JobContext<'_>,
+    catalog: &Catalog,
+    space: &Space,
+    idle: &Idle,
+    now: bool,
+) {
+    let &JobContext {
+        core, disk, work, ..
+    } = context;
+    if core.health.failure().is_some() || disk.manifest.is_none() {
         return;
     }
-    let mut last = engine.space.last.lock();
+    let mut last = space.last.lock();
     let pause = last.map_or(Duration::ZERO, |(_, took)| {
         ROUND_EVERY.max(took * ROUND_TIME_PART)
     });
@@ -77,28 +88,19 @@ pub(crate) fn space_round(engine: &Engine, now: bool) {
         return;
     }
     let started = Instant::now();
-    let sums = look_at_chunks(&engine.core, &engine.catalog, &engine.work, &engine.space);
-    divide(&engine.core, &engine.space, &sums);
-    let half = engine.core.options.delta_bytes_max() / 2;
+    let sums = look_at_chunks(core, catalog, work, space);
+    divide(core, space, &sums);
+    let half = core.options.delta_bytes_max() / 2;
     // Workers always have a few chunks to do, so a little work that waits is no debt.
     let overdue = sums.overdue.saturating_sub(sums.limits / 8);
-    engine
-        .core
-        .admission
-        .set_debt(overdue, sums.limits.max(half));
-    let kept = room_to_keep(engine);
-    if engine.disk.container.free_bytes() > kept {
-        engine.space.give_back.store(true, Ordering::Relaxed);
+    core.admission.set_debt(overdue, sums.limits.max(half));
+    let kept = room_to_keep(core, disk, space, idle);
+    if disk.container.free_bytes() > kept {
+        space.give_back.store(true, Ordering::Relaxed);
     }
-    note_space(&engine.disk, &engine.space, &sums);
-    let record_bytes = engine.space.record_bytes.load(Ordering::Relaxed);
-    idle::earn_for_idle(
-        &engine.core,
-        &engine.idle,
-        sums.arrived,
-        record_bytes,
-        sums.live,
-    );
+    note_space(disk, space, &sums);
+    let record_bytes = space.record_bytes.load(Ordering::Relaxed);
+    earn_for_idle(core, idle, sums.arrived, record_bytes, sums.live);
     *last = Some((Instant::now(), started.elapsed()));
 }
 
@@ -158,9 +160,8 @@ fn divide(core: &Core, space: &Space, sums: &SpaceSums) {
 }
 
 /// What the container keeps at most: room for the deltas, and some beyond it.
-fn room_to_keep(engine: &Engine) -> u64 {
-    let beyond = disk_room::room_kept(&engine.core, &engine.disk, &engine.space, &engine.idle).1;
-    engine.core.admission.delta_to_write() + beyond
+fn room_to_keep(core: &Core, disk: &Disk, space: &Space, idle: &Idle) -> u64 {
+    core.admission.delta_to_write() + disk_room::room_kept(core, disk, space, idle).1
 }
 
 /// Reserves room ahead of the puts. On a full disk nothing is reserved: the put that needs room finds
@@ -183,7 +184,7 @@ pub(crate) fn room_ahead(engine: &Engine) {
 /// Gives free room of the container that will not be wanted soon back to the file system. Returns the
 /// bytes given back; unless they are 0 there may be more.
 pub(crate) fn give_back_room(engine: &Engine) -> u64 {
-    let keep = room_to_keep(engine);
+    let keep = room_to_keep(&engine.core, &engine.disk, &engine.space, &engine.idle);
     // A checkpoint that writes to the file waits for one piece at most, and goes before the next.
     let rest = |worked: Duration| engine.core.manual() || !engine.work.wait_for_stop(worked);
     let given = match engine.idle.is_idle(&engine.core.metrics) {
@@ -194,7 +195,7 @@ pub(crate) fn give_back_room(engine: &Engine) -> u64 {
         false => engine.disk.container.give_back(keep, PIECES_MAX, &rest),
     };
     if given > 0 {
-        // Puts that were admitted when there was more room have put less into it than what is kept.
+        // Puts that were admitted when there was more room need no more of it than what is kept.
         let room = engine.disk.container.free_bytes();
         engine.disk.delta_room.fetch_min(room, Ordering::Relaxed);
     }

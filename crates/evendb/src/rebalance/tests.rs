@@ -1,11 +1,17 @@
 //! The jobs, one at a time on a bench: what each makes of a chunk, and that all records are there after it.
 
 use super::bench::Bench;
-use super::{log_merge, munks, rewrite};
+use super::{idle, jobs, log_merge, munks, rewrite, space};
 use crate::chunk::{Chunk, Heat, View};
+use crate::commit_log::Lsn;
+use crate::engine::idle::Idle;
+use crate::engine::log::Log;
+use crate::engine::space::Space;
+use crate::engine::work::Job;
 use crate::funk::tables::TableHandle;
 use crate::sync::Arc;
-use crate::sync::atomic::Ordering;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::value_extents::ValueExtents;
 
 fn view(chunk: &Chunk) -> Arc<View> {
     chunk.view.load_full()
@@ -257,4 +263,112 @@ fn many_runs_become_one() {
     assert_eq!(after.funk.base.len(), 1);
     assert_eq!(bench.core.metrics.log_merges.get(), 1);
     bench.check();
+}
+
+#[test]
+fn a_look_at_a_chunk_that_is_too_large_splits_it() {
+    let mut bench = Bench::new();
+    bench.put(0..600, 1);
+    bench.checkpoint();
+    let chunk = bench.chunk();
+    let space = Space::default();
+    let look = |chunk| {
+        jobs::maintain(
+            &bench.context(),
+            &bench.caches,
+            &bench.catalog,
+            &space,
+            chunk,
+        )
+        .unwrap()
+    };
+    assert!(look(&chunk));
+    let new = bench.chunks();
+    assert!(new.len() > 1);
+    assert!(bench.work.has_jobs(), "the new chunks are looked at too");
+    assert!(!look(&chunk), "others are in its place");
+    // Another job has it.
+    let _token = new[0].try_token().unwrap();
+    assert!(!look(&new[0]));
+    bench.check();
+}
+
+#[test]
+fn an_idle_database_rewrites_a_chunk_that_has_garbage() {
+    let bench = base_and_runs();
+    let (space, idle) = (Space::default(), Idle::default());
+    let shrink = |chunk| {
+        let catalog = &bench.catalog;
+        idle::shrink(&bench.context(), catalog, &space, &idle, chunk).unwrap()
+    };
+    let chunk = bench.chunk();
+    assert!(!shrink(&chunk), "not idle");
+    let writes = bench.core.metrics.writes();
+    idle.at_writes.store(writes, Ordering::Relaxed);
+    let snapshot = bench.core.clock.register();
+    assert!(!shrink(&chunk), "a snapshot would keep what it sees");
+    bench.core.clock.unregister(snapshot);
+    assert!(shrink(&chunk));
+    let small = bench.chunk();
+    assert_eq!(base(&view(&small)).part.meta.deletes, 0);
+    assert!(!shrink(&small), "there is no garbage left");
+    bench.check();
+}
+
+#[test]
+fn a_space_round_finds_the_garbage_of_the_logs() {
+    let bench = base_and_runs();
+    let (space, idle) = (Space::default(), Idle::default());
+    let round = |now| space::space_round(&bench.context(), &bench.catalog, &space, &idle, now);
+    round(true);
+    let stats = *space.stats.lock();
+    assert!(
+        stats.live_bytes > 0 && stats.garbage_log_bytes > 0,
+        "{stats:?}"
+    );
+    assert_eq!(stats.tombstones, 20);
+    assert_eq!(space.chunks(), 1);
+    assert!(space.log_budget().is_some());
+    // The next round looks again only when it is time.
+    rewrite_one(&bench, &bench.chunk());
+    round(false);
+    assert_eq!(space.stats.lock().tombstones, 20);
+    round(true);
+    let stats = *space.stats.lock();
+    assert_eq!((stats.tombstones, stats.garbage_log_bytes), (0, 0));
+}
+
+#[test]
+fn a_round_of_the_policy_asks_for_the_munk_of_a_chunk_that_is_read() {
+    let bench = base_and_runs();
+    let extents = ValueExtents::new(bench.disk.vfs.clone(), &bench.disk.dir, &[]);
+    let log = Log {
+        commit_log: None,
+        value_extents: Arc::new(extents),
+        epoch_start: Lsn(0),
+        ring_bytes: 0,
+        is_stuck: AtomicBool::new(false),
+        inherits: AtomicBool::new(false),
+    };
+    let round = || {
+        let (core, caches) = (&bench.core, &bench.caches);
+        munks::munk_round(core, &log, caches, &bench.catalog, &bench.work);
+    };
+    let jobs_before = bench.work.has_jobs();
+    round();
+    assert_eq!(bench.work.has_jobs(), jobs_before, "nothing reads it");
+    let chunk = bench.chunk();
+    chunk.heat.gets.store(10_000, Ordering::Relaxed);
+    round();
+    let mut queue = bench.work.queue.lock();
+    let mut loads = 0;
+    while let Some(job) = bench.work.take(&mut queue) {
+        loads += usize::from(matches!(job, Job::Load(ref named) if named.id == chunk.id));
+    }
+    assert_eq!(loads, 1);
+    assert_eq!(
+        chunk.heat.gets.load(Ordering::Relaxed),
+        0,
+        "they are counted"
+    );
 }

@@ -4,7 +4,6 @@
 use super::explore;
 use super::world::{World, check_rounds, join, key, oracle};
 use crate::plant::Plant;
-use crate::rebalance::munks;
 use crate::worker;
 
 /// Puts, gets and scans while the chunks below them are cut and joined.
@@ -199,7 +198,7 @@ fn as_workers_do() {
             world.spawn(move |world| {
                 for turn in 0..3 {
                     world.maintain(own + turn);
-                    munks::munk_round(world.engine());
+                    worker::munk_round(world.engine());
                     worker::run_queued_jobs(world.engine());
                     world.engine().disk.collect(&world.engine().core.health);
                 }

@@ -8,6 +8,8 @@
 
 mod batches;
 mod freeze;
+#[path = "../../../storage/tests/knobs/mod.rs"]
+mod knobs;
 mod layouts;
 mod lifecycle;
 mod munks;
@@ -21,10 +23,7 @@ use std::cell::RefCell;
 
 /// Schedules to run where `usual` are run as a rule.
 fn schedules(usual: usize) -> usize {
-    let percent = std::env::var("EVENDB_SCHEDULES")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(100);
+    let percent = knobs::count_from_env("EVENDB_SCHEDULES", 100) as usize;
     (usual * percent / 100).max(1)
 }
 

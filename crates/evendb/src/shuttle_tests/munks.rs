@@ -3,7 +3,6 @@
 use super::explore;
 use super::world::{World, check_rounds, join, oracle};
 use crate::plant::Plant;
-use crate::rebalance::munks;
 use crate::worker;
 
 /// A munk comes and goes while deltas become durable.
@@ -208,7 +207,7 @@ fn nothing_left_for_a_munk() {
         }
     });
     join([loader, checkpoints, worker]);
-    munks::munk_round(world.engine());
+    worker::munk_round(world.engine());
     worker::run_queued_jobs(world.engine());
     for (_, chunk) in world.engine().catalog.chunks() {
         let view = chunk.view.load_full();

@@ -397,7 +397,9 @@ impl World {
     /// What a worker would do with the key's chunk, by the figures.
     pub(super) fn maintain(&self, index: usize) {
         let chunk = self.chunk(index);
-        jobs::maintain(self.engine(), &chunk).expect("maintains");
+        let engine = self.engine();
+        let (caches, catalog) = (&engine.caches, &engine.catalog);
+        jobs::maintain(&engine.jobs(), caches, catalog, &engine.space, &chunk).expect("maintains");
     }
 
     fn flush_manifest(&self) {

@@ -344,7 +344,7 @@ impl Clock {
 }
 
 /// One turn of waiting: spin shortly, then give the core away.
-fn pause(tries: &mut u32) {
+pub(super) fn pause(tries: &mut u32) {
     if *tries < SPINS {
         *tries += 1;
         spin_loop();
@@ -377,7 +377,7 @@ mod hints {
     }
 
     #[inline]
-    pub(super) fn hint() -> usize {
+    pub(in crate::version) fn hint() -> usize {
         // A thread that is being torn down may still write: any index will do.
         SLOT.try_with(Cell::get).unwrap_or(0)
     }
@@ -389,13 +389,14 @@ mod hints {
 }
 #[cfg(any(evendb_loom, evendb_shuttle))]
 mod hints {
-    pub(super) fn hint() -> usize {
+    pub(in crate::version) fn hint() -> usize {
         0
     }
 
     pub(super) fn remember(_index: usize) {}
 }
-use hints::{hint, remember};
+pub(super) use hints::hint;
+use hints::remember;
 
 impl std::fmt::Debug for Clock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -25,8 +25,8 @@ use crate::sync::yielding::Yielder;
 use crate::sync::{Arc, reclaim};
 use evendb_storage::TableId;
 use evendb_storage::codec::hash_key;
-use evendb_storage::table::{Codec, TableOptions, TableSink, TableWriter};
-use evendb_storage::vfs::{File, SimVfs, Vfs};
+use evendb_storage::table::{Codec, TableOptions, TableWriter};
+use evendb_storage::vfs::{SimVfs, Vfs};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -224,17 +224,6 @@ fn each_fate_has_its_reason() {
     assert_eq!(kept.fate(Version(14), Kind::Delete, above), Fate::Kept);
 }
 
-struct Sink(Arc<dyn File>, u64);
-
-impl TableSink for Sink {
-    fn append(&mut self, bytes: &[u8]) -> evendb_storage::Result<()> {
-        let written = self.0.write_at(bytes, self.1);
-        written.expect("the simulated disk has room");
-        self.1 += bytes.len() as u64;
-        Ok(())
-    }
-}
-
 /// A chunk that holds given records in its layers, the older ones in a funk and in a munk.
 struct World {
     chunk: Chunk,
@@ -271,11 +260,13 @@ fn table_of(writes: &[Write], layer: usize, vfs: &dyn Vfs, role: Role) -> Option
         codec: Codec::None,
         filter_bits_per_key: 10,
     };
-    let mut writer = TableWriter::new(Sink(file, 0), id, options);
+    let mut writer = TableWriter::new(Vec::new(), id, options);
     for write in own {
         writer.add(write.entry()).expect("in order");
     }
-    let (_, meta) = writer.finish().expect("the simulated disk has room");
+    let (bytes, meta) = writer.finish().expect("a table in RAM");
+    let written = file.write_at(&bytes, 0);
+    written.expect("the simulated disk has room");
     Some(Part {
         table: id,
         place: Place::File,

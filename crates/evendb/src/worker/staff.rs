@@ -126,7 +126,7 @@ impl Lingering {
 
 /// Does jobs, and goes when there was none for a while.
 ///
-/// While reorganisation keeps up, half of the workers leave the jobs to the others.
+/// While reorganisation keeps up, only a third of the workers take jobs.
 fn worker(engine: &Engine) {
     let work = &engine.work;
     loop {
@@ -164,7 +164,7 @@ fn gentle_workers(engine: &Engine) -> usize {
     match cfg!(evendb_shuttle) {
         // A model has no time, so one that waits for it would spin.
         true => usize::MAX,
-        false => engine.core.options.workers.div_ceil(2),
+        false => engine.core.options.workers.div_ceil(3),
     }
 }
 
@@ -176,13 +176,13 @@ fn tend(engine: &Engine) {
     };
     let mut tending = log.take_tending(Instant::now());
     loop {
-        let pause = log.tend(&mut tending, Instant::now());
+        log.tend(&mut tending, Instant::now());
         let busy = log.needs_tending(&tending);
         if !busy {
             // Kept before this thread is counted as gone: the next one goes on with it.
             log.keep_tending(&tending);
         }
-        if !lingering.goes_on(&engine.work, pause, busy) {
+        if !lingering.goes_on(&engine.work, TICK, busy) {
             return;
         }
     }

@@ -189,10 +189,11 @@ impl Upkeep {
         let since = self.last_munk_round.elapsed();
         if munks::munk_round_due(&engine.core, &engine.log, &engine.caches, since) {
             self.last_munk_round = Instant::now();
-            munks::munk_round(engine);
+            worker::munk_round(engine);
         }
-        space::space_round(engine, false);
-        idle::idle_round(engine);
+        worker::space_round(engine, false);
+        let (catalog, space) = (&engine.catalog, &engine.space);
+        idle::idle_round(&engine.jobs(), catalog, space, &engine.idle);
         engine.disk.collect_memory(&engine.core.health);
         if engine.disk.ballast.is_owed() {
             disk_room::tend_ballast(&engine.core, &engine.disk, &engine.catalog, &engine.work);

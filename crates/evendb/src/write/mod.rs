@@ -9,7 +9,7 @@
 
 use crate::admission::Refused;
 use crate::ballast::Need;
-use crate::chunk::{ChargedDelta, Chunk, ChunkWriter, Heat};
+use crate::chunk::{Chunk, ChunkWriter, Heat};
 use crate::commit_log::{CommitLog, Lsn};
 use crate::engine::Engine;
 use crate::engine::core::Core;
@@ -19,19 +19,28 @@ use crate::engine::log::Log;
 use crate::engine::work::Work;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::sample;
-use crate::op::{COUNTED_BYTES, Op, deletes_only, memory_bytes};
+use crate::op::{COUNTED_BYTES, Op, Totals};
 use crate::options::Durability;
-use crate::payload::{self, Encoded};
+use crate::payload::{self, Encoded, Gathered};
 use crate::plant::planted;
-use crate::record::BatchStamp;
 use crate::sync::{Arc, MutexGuard, reclaim};
 use crate::version::clock::{Announcement, checkpoint_of};
+use crate::version::stamp::BatchStamp;
 use crate::{checkpoint, disk_room, full_disk, log_room, trace, worker};
-use evendb_storage::{Kind, Version};
+use evendb_storage::Version;
 use smallvec::SmallVec;
 
-type Chunks = SmallVec<[Arc<Chunk>; 1]>;
-type Guards<'a> = SmallVec<[MutexGuard<'a, ChunkWriter>; 1]>;
+/// A chunk that takes records of a write.
+struct Target {
+    chunk: Arc<Chunk>,
+    /// The place behind its last record among those of the write.
+    end: usize,
+}
+
+/// So many chunks need no memory of their own on the way.
+const TARGETS_INLINE: usize = 16;
+type Targets = SmallVec<[Target; TARGETS_INLINE]>;
+type Guards<'a> = SmallVec<[MutexGuard<'a, ChunkWriter>; TARGETS_INLINE]>;
 
 /// What admission reserved for a write, given back if the write does not happen.
 struct Reserved<'a> {
@@ -77,15 +86,16 @@ pub(crate) fn write(engine: &Engine, ops: &mut [Op<'_>], durability: Durability)
         checkpoint::take_inherited(engine)?;
     }
     let started = sample();
-    let payload_bytes = payload::bytes(ops);
-    check_batch_size(&engine.core, ops)?;
-    let delta_bytes: u64 = ops.iter().map(|op| memory_bytes(&op.record)).sum();
-    let encoded = encode(engine, ops, payload_bytes, durability)?;
+    let totals = Totals::of(ops);
+    check_batch_size(&engine.core, &totals)?;
+    let mut body = Gathered::new();
+    let encoded = encode(engine, ops, &totals, durability, &mut body)?;
     let ring_bytes = match &engine.log.commit_log {
         Some(_) => CommitLog::record_bytes(encoded.len()),
         None => 0,
     };
-    admit(engine, ring_bytes, delta_bytes, deletes_only(ops))
+    let delta_bytes = totals.memory_bytes;
+    admit(engine, ring_bytes, delta_bytes, totals.deletes_only())
         .inspect_err(|_| discard(&engine.core, &engine.log, &encoded))?;
     let reserved = Reserved {
         engine,
@@ -94,7 +104,7 @@ pub(crate) fn write(engine: &Engine, ops: &mut [Op<'_>], durability: Durability)
     };
     let written = write_admitted(engine, ops, &encoded, reserved, started);
     let (end, version) = written.inspect_err(|_| discard(&engine.core, &engine.log, &encoded))?;
-    count_written(&engine.core, ops, ring_bytes);
+    count_written(&engine.core, &totals, ring_bytes);
     wait_for_durability(engine, end, version, durability)
 }
 
@@ -112,62 +122,53 @@ pub(crate) fn check_value_size(core: &Core, key_len: usize, value_len: usize) ->
 }
 
 /// Refuses a batch that is too large as a whole. Each of its records has been checked alone.
-fn check_batch_size(core: &Core, ops: &[Op<'_>]) -> Result<()> {
-    if ops.len() == 1 {
-        return Ok(());
-    }
-    let counted =
-        |op: &Op<'_>| (op.record.key().len() + op.record.value().len()) as u64 + COUNTED_BYTES;
-    let bytes: u64 = ops.iter().map(counted).sum();
+fn check_batch_size(core: &Core, totals: &Totals) -> Result<()> {
+    let bytes = totals.counted_bytes();
     let bytes_max = core.options.memory_budget / 4;
-    if bytes <= bytes_max {
+    if totals.records == 1 || bytes <= bytes_max {
         return Ok(());
     }
     let message = format!(
         "a batch that counts {bytes} bytes, for each of its {} records key, value and {COUNTED_BYTES}; \
          {bytes_max}, a quarter of the memory budget, is the most: commit it in parts, or raise the \
          budget",
-        ops.len()
+        totals.records
     );
     Err(Error::new(ErrorKind::BatchTooLarge, message))
 }
 
-fn count_written(core: &Core, ops: &[Op<'_>], ring_bytes: u64) {
-    let mut bytes = 0;
-    let mut deletes = 0;
-    for op in ops {
-        bytes += (op.record.key().len() + op.record.value().len()) as u64;
-        deletes += u64::from(op.record.kind() == Kind::Delete);
-    }
+fn count_written(core: &Core, totals: &Totals, ring_bytes: u64) {
     let metrics = &core.metrics;
-    metrics.bytes_user.add(bytes);
+    metrics.bytes_user.add(totals.data_bytes);
     metrics.bytes_commit_log.add(ring_bytes);
-    metrics.puts.add(ops.len() as u64 - deletes);
-    if deletes > 0 {
-        metrics.deletes.add(deletes);
+    metrics.puts.add(totals.records - totals.deletes);
+    if totals.deletes > 0 {
+        metrics.deletes.add(totals.deletes);
     }
-    if ops.len() > 1 {
+    if totals.records > 1 {
         metrics.batches.add(1);
     }
 }
 
 /// The body for the commit log; one that does not fit goes to a value extent first.
-fn encode(
+fn encode<'a>(
     engine: &Engine,
     ops: &[Op<'_>],
-    payload_bytes: u64,
+    totals: &Totals,
     durability: Durability,
-) -> Result<Encoded> {
+    body: &'a mut Gathered,
+) -> Result<Encoded<'a>> {
     let (core, disk, log) = (&engine.core, &engine.disk, &engine.log);
+    let payload_bytes = payload::bytes(totals);
     let Some(_) = &log.commit_log else {
         return Ok(Encoded::empty());
     };
     if log_room::log_takes(core, disk, log, payload_bytes) {
-        return Ok(Encoded::inline(ops));
+        return Ok(Encoded::inline(ops, payload_bytes as usize, body));
     }
     let sync_first = durability == Durability::Sync;
     let write = || Ok(log.value_extents.write(disk.new_id(), ops, sync_first)?);
-    let encoded = match deletes_only(ops) {
+    let encoded = match totals.deletes_only() {
         true => disk_room::with_ballast(disk, Need::Deletes, write)?,
         false => {
             disk_room::check_ballast(core, disk, &engine.catalog)?;
@@ -183,8 +184,8 @@ fn encode(
 }
 
 /// Removes the value extent of a write that failed before its record named it.
-fn discard(core: &Core, log: &Log, encoded: &Encoded) {
-    // After a failure it is not known what the disk names.
+fn discard(core: &Core, log: &Log, encoded: &Encoded<'_>) {
+    // After a failure it is unknown which files the disk names, so none is removed.
     if core.health.may_remove() {
         log.value_extents.discard(encoded);
     }
@@ -202,20 +203,20 @@ fn refusal(core: &Core, disk: &Disk, refused: Refused) -> Error {
 fn write_admitted(
     engine: &Engine,
     ops: &mut [Op<'_>],
-    encoded: &Encoded,
+    encoded: &Encoded<'_>,
     reserved: Reserved<'_>,
     started: Option<std::time::Instant>,
 ) -> Result<(Lsn, Version)> {
     loop {
-        let chunks = find_chunks(ops);
-        let mut guards: Guards<'_> = chunks
+        let targets = find_targets(ops);
+        let mut guards: Guards<'_> = targets
             .iter()
-            .map(|chunk| latch(&engine.core, chunk))
+            .map(|target| latch(&engine.core, &target.chunk))
             .collect();
         if guards.iter().any(|writer| writer.retired) {
             continue;
         }
-        let written = write_latched(engine, ops, encoded, reserved, &chunks, &mut guards);
+        let written = write_latched(engine, ops, encoded, reserved, &targets, &mut guards);
         drop(guards);
         if let Some(started) = started {
             let pause = started.elapsed().as_nanos() as u64;
@@ -225,7 +226,7 @@ fn write_admitted(
     }
 }
 
-/// A chunk's latch. The clock is read only where the latch must be waited for.
+/// A chunk's latch. Time is taken only when another thread has it.
 fn latch<'c>(core: &Core, chunk: &'c Chunk) -> MutexGuard<'c, ChunkWriter> {
     match chunk.latch.try_lock() {
         Some(guard) => guard,
@@ -233,17 +234,17 @@ fn latch<'c>(core: &Core, chunk: &'c Chunk) -> MutexGuard<'c, ChunkWriter> {
     }
 }
 
-/// Announces a write at a version of whose checkpoint the active deltas of its chunks are. The caller holds
-/// the latches of those.
+/// Announces a write at a version that belongs to the same checkpoint as the active deltas of its chunks.
+/// The caller holds the latches of those chunks.
 #[inline]
 fn announce<'e>(
     engine: &'e Engine,
     ops: &[Op<'_>],
-    chunks: &Chunks,
+    targets: &[Target],
     guards: &mut Guards<'_>,
 ) -> Result<Announcement<'e>> {
     loop {
-        for (chunk, writer) in chunks.iter().zip(guards.iter_mut()) {
+        for (Target { chunk, .. }, writer) in targets.iter().zip(guards.iter_mut()) {
             chunk.assert_writer(writer);
             make_dirty(&engine.core, &engine.flow, &engine.work, chunk, writer);
         }
@@ -263,7 +264,7 @@ fn announce<'e>(
         // A checkpoint began: its delta is complete. Freezing under an announcement would hold
         // the checkpoint up, so withdraw first.
         drop(announcement);
-        for (chunk, writer) in chunks.iter().zip(guards.iter_mut()) {
+        for (Target { chunk, .. }, writer) in targets.iter().zip(guards.iter_mut()) {
             if writer.active.checkpoint() < checkpoint {
                 let freeze = || chunk.freeze(writer, checkpoint, &engine.core.admission);
                 engine.core.metrics.pauses.freeze.time(freeze);
@@ -276,20 +277,15 @@ fn announce<'e>(
 fn write_latched(
     engine: &Engine,
     ops: &mut [Op<'_>],
-    encoded: &Encoded,
+    encoded: &Encoded<'_>,
     reserved: Reserved<'_>,
-    chunks: &Chunks,
+    targets: &[Target],
     guards: &mut Guards<'_>,
 ) -> Result<(Lsn, Version)> {
-    let announcement = announce(engine, ops, chunks, guards)?;
+    // Before the announcement: another batch that has a stamp may be younger, and be waited for.
+    let stamp = (ops.len() > 1).then(BatchStamp::claim);
+    let announcement = announce(engine, ops, targets, guards)?;
     let version = announcement.version();
-    let stamp = (ops.len() > 1).then(|| BatchStamp::new(version));
-    for op in ops.iter_mut() {
-        match &stamp {
-            Some(stamp) => op.record.set_stamp(stamp),
-            None => op.record.set_version(version),
-        }
-    }
     let end = match &engine.log.commit_log {
         Some(log) => log
             .append(version, &encoded.parts(ops))
@@ -297,26 +293,12 @@ fn write_latched(
         None => Lsn(0),
     };
     engine.log.value_extents.note(encoded, end);
-    let deltas: SmallVec<[Arc<ChargedDelta>; 1]> =
-        guards.iter().map(|writer| writer.active.clone()).collect();
-    let before: u64 = deltas.iter().map(|delta| delta.bytes() as u64).sum();
     if planted!(engine.core.options, EarlyStamp)
         && let Some(stamp) = &stamp
     {
         stamp.commit();
     }
-    let mut at = 0;
-    for op in ops.iter() {
-        at += chunks[at..]
-            .iter()
-            .position(|chunk| {
-                chunk.keyspace == op.keyspace.id && chunk.range.contains(op.record.key())
-            })
-            .expect("every op's chunk was looked up");
-        Heat::count(&chunks[at].heat.puts);
-        deltas[at].insert(op.record.clone());
-    }
-    let after: u64 = deltas.iter().map(|delta| delta.bytes() as u64).sum();
+    let (before, after) = link(ops, version, stamp.as_ref(), targets, guards);
     if planted!(engine.core.options, EarlyUnlatch) {
         guards.clear();
     }
@@ -324,13 +306,43 @@ fn write_latched(
         stamp.commit();
     }
     drop(announcement);
-    if let Some(stamp) = &stamp {
+    if let Some(stamp) = stamp {
         for op in ops.iter() {
-            op.record.take_version_of(stamp);
+            op.record.leave_stamp(&stamp);
         }
     }
     reserved.used(before, after);
     Ok((end, version))
+}
+
+/// Links all records into their chunks' active deltas. What those took of memory, before and after.
+fn link(
+    ops: &mut [Op<'_>],
+    version: Version,
+    stamp: Option<&BatchStamp>,
+    targets: &[Target],
+    guards: &Guards<'_>,
+) -> (u64, u64) {
+    // One pin for all: the first costs a fence, those inside it next to nothing.
+    let _pin = stamp.map(|_| reclaim::pin());
+    let (mut before, mut after) = (0, 0);
+    let mut start = 0;
+    for (target, writer) in targets.iter().zip(guards) {
+        let delta = &writer.active;
+        before += delta.bytes() as u64;
+        let own = &mut ops[start..target.end];
+        for Op { record, .. } in own {
+            Heat::count(&target.chunk.heat.puts);
+            match stamp {
+                Some(stamp) => record.set_stamp(stamp, version),
+                None => record.set_version(version),
+            }
+            delta.insert(record.clone());
+        }
+        after += delta.bytes() as u64;
+        start = target.end;
+    }
+    (before, after)
 }
 
 /// Queues the chunk for the checkpoint that will flush its active delta.
@@ -349,8 +361,8 @@ fn make_dirty(core: &Core, flow: &Flow, work: &Work, chunk: &Arc<Chunk>, writer:
     }
 }
 
-/// Reserves room, holding nothing; a full ring or full memory waits for a checkpoint, but not for
-/// one that finds no room on the disk.
+/// Reserves room while no lock is held. If the ring or the memory of deltas is full, the write waits for a
+/// checkpoint; it is refused if that finds no room on the disk.
 fn admit(engine: &Engine, ring_bytes: u64, delta_bytes: u64, deletes: bool) -> Result<()> {
     let watch = trace::Stopwatch::start();
     full_disk::reserve_disk(engine, delta_bytes, deletes)?;
@@ -401,17 +413,23 @@ fn wait_for_durability(
 }
 
 /// The chunks that take `ops`, ascending, each once.
-fn find_chunks(ops: &[Op<'_>]) -> Chunks {
+fn find_targets(ops: &[Op<'_>]) -> Targets {
     let pin = reclaim::pin();
-    let mut chunks = Chunks::new();
-    for op in ops {
+    let mut targets = Targets::new();
+    for (place, op) in ops.iter().enumerate() {
         let key = op.record.key();
-        let known = chunks.last().is_some_and(|chunk: &Arc<Chunk>| {
-            chunk.keyspace == op.keyspace.id && chunk.range.contains(key)
-        });
-        if !known {
-            chunks.push(op.keyspace.index.load(&pin).get().find(key).clone());
+        let end = place + 1;
+        match targets.last_mut() {
+            Some(Target { chunk, end: last })
+                if chunk.keyspace == op.keyspace.id && chunk.range.contains(key) =>
+            {
+                *last = end;
+            }
+            _ => {
+                let chunk = op.keyspace.index.load(&pin).get().find(key).clone();
+                targets.push(Target { chunk, end });
+            }
         }
     }
-    chunks
+    targets
 }

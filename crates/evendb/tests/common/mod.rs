@@ -3,9 +3,14 @@
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
 pub mod damage;
+#[path = "../../../storage/tests/knobs/mod.rs"]
+pub mod knobs;
 pub mod oracle;
 pub mod skipped;
 pub mod workload;
+
+#[allow(unused_imports, reason = "every test binary uses its own part")]
+pub use knobs::{choice_from_env, count_from_env, flag_from_env, number_from_env};
 
 use evendb::vfs::SimVfs;
 use evendb::{Compression, Durability, LogSearch, Options};
@@ -47,14 +52,6 @@ pub fn varied(vfs: &SimVfs, level: Durability, variant: u64) -> Options {
         3 => options.advanced(|advanced| advanced.chunk_bytes(1024).filter_bits_per_key(10)),
         4 => options.advanced(|advanced| advanced.chunk_bytes(4096)),
         _ => options,
-    }
-}
-
-/// A number from the environment, for full campaigns and replays.
-pub fn number_from_env(name: &str, default: u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) => text.parse().expect("the variable holds a number"),
-        Err(_) => default,
     }
 }
 

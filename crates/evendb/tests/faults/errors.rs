@@ -1,7 +1,7 @@
 //! An I/O error at every operation of the workload, once or for good.
 
 use crate::common::workload::steps;
-use crate::common::{number_from_env, scramble};
+use crate::common::{count_from_env, scramble};
 use crate::run::{Run, STEPS, undisturbed};
 use evendb::Durability;
 use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
@@ -17,7 +17,7 @@ fn fault_at(seed: u64, level: Durability, fault: Fault) -> u64 {
 }
 
 fn campaign(level: Durability, seed: u64) {
-    let stride = number_from_env("EVENDB_FAULT_STRIDE", 29);
+    let stride = count_from_env("EVENDB_FAULT_STRIDE", 29);
     let (operations, reads, _) = undisturbed(seed, level);
     let mut runs = 0;
     let mut errors = 0;

@@ -1,7 +1,7 @@
 //! Real file systems of a few megabytes that are full.
 
 use crate::common::skipped::skipped;
-use crate::common::{self, number_from_env};
+use crate::common::{self, choice_from_env, count_from_env};
 use crate::room::fill_until_full;
 use crate::waiting::in_time;
 use evendb::{Durability, ErrorKind};
@@ -72,8 +72,8 @@ fn a_real_full_disk() {
 }
 
 fn fill_real_disks() {
-    let only = std::env::var("EVENDB_REAL_LEVEL").unwrap_or_default();
-    let rounds = number_from_env("EVENDB_REAL_ROUNDS", 1);
+    let only = choice_from_env("EVENDB_REAL_LEVEL", &["Process", "Sync", "Relaxed"]);
+    let rounds = count_from_env("EVENDB_REAL_ROUNDS", 1);
     let levels = [
         (6, Durability::Process),
         (16, Durability::Sync),
@@ -81,7 +81,7 @@ fn fill_real_disks() {
     ];
     let chosen = levels
         .iter()
-        .filter(|(_, level)| format!("{level:?}").contains(&only));
+        .filter(|(_, level)| only.contains(&&*format!("{level:?}")));
     for (megabytes, level) in (0..rounds).flat_map(|_| chosen.clone().copied()) {
         let dir = tempfile::tempdir().expect("a directory");
         let _mount = mounted(dir.path(), megabytes);

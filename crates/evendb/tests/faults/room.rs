@@ -2,7 +2,7 @@
 
 use crate::common::oracle::End;
 use crate::common::workload::{Runner, Step, steps};
-use crate::common::{self, LEVELS, number_from_env, scramble};
+use crate::common::{self, LEVELS, count_from_env, scramble};
 use crate::run::{Run, STEPS, brief, undisturbed};
 use crate::waiting::no_room_in_the_logs;
 use evendb::vfs::{CrashMode, SimVfs};
@@ -32,7 +32,7 @@ fn disk_full_at(seed: u64, level: Durability, capacity: u64) -> bool {
 
 #[test]
 fn disk_full_at_every_size() {
-    let stride = number_from_env("EVENDB_CAPACITY_STRIDE", 5);
+    let stride = count_from_env("EVENDB_CAPACITY_STRIDE", 5);
     let mut hits = 0;
     let mut runs = 0;
     for level in LEVELS {
@@ -184,7 +184,7 @@ fn deleting_gives_room_on_a_full_disk() {
             Durability::Process => &[1_800, 2_200, 2_600, 4_000, 7_000],
             _ => &[1_800, 2_600, 4_000],
         };
-        let rounds = number_from_env("EVENDB_FULL_ROUNDS", 2);
+        let rounds = count_from_env("EVENDB_FULL_ROUNDS", 2);
         for capacity in capacities {
             let place = format!("{level:?} {capacity} KiB");
             let vfs = SimVfs::new(*capacity);
@@ -270,7 +270,7 @@ fn a_database_opens_on_a_full_disk() {
     let mut refused = 0;
     let mut opened = 0;
     for level in LEVELS {
-        for seed in 0..number_from_env("EVENDB_FULL_OPENINGS", 30) {
+        for seed in 0..count_from_env("EVENDB_FULL_OPENINGS", 30) {
             let vfs = SimVfs::new(seed);
             let mut runner = Runner::new(&vfs, level);
             runner.open().expect("opens");
@@ -334,7 +334,7 @@ fn a_database_opens_on_a_full_disk() {
 /// The workload on a disk that is full for a while, again and again, at every level, with crashes.
 #[test]
 fn full_disks_and_room_again_and_crashes() {
-    let seeds = number_from_env("EVENDB_FULL_SEEDS", 40);
+    let seeds = count_from_env("EVENDB_FULL_SEEDS", 40);
     let (mut errors, mut lives) = (0, 0);
     for level in LEVELS {
         for seed in 0..seeds {

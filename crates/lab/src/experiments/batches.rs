@@ -13,6 +13,10 @@
 //! the laps, so that nobody stops where the outcome is liked. A cell is the median of all its shares, of
 //! all rounds. What earlier runs left to be written is written out before each run.
 //!
+//! **Noise.** The column "puts" has single puts in the place of a batch: measured between single puts, and
+//! looked at again, as every cell is. The truth is 1 there, so that column says how far a cell may be off, and
+//! how many cells in a column fall below the rule where nothing is slower.
+//!
 //! Two rates. **Put**: records by the time until the last put returned. **Paid**: by the time until
 //! everything put was checkpointed and all reorganisation that was owed is done, so that nothing is
 //! borrowed. The rule: in both, a batch size reaches 0.95 of single puts. Beside them stands **processor
@@ -75,6 +79,8 @@ const PUT: &str = "put_per_second";
 const PAID: &str = "paid_per_second";
 const CPU: &str = "cpu_micros";
 
+/// In the place of a batch size: single puts.
+const SINGLE: usize = 0;
 /// The least share of the rate of single puts.
 const SHARE_MIN: f64 = 0.95;
 /// Batch sizes between two runs of single puts.
@@ -85,6 +91,13 @@ const CAUSES: [&str; 5] = ["room", "pace", "debt", "chunk", "freeze"];
 impl Arguments {
     fn seconds(&self) -> f64 {
         if self.common.quick { 0.1 } else { self.seconds }
+    }
+
+    /// What is measured against single puts: the batch sizes, and before them single puts.
+    fn sizes(&self) -> Vec<usize> {
+        std::iter::once(SINGLE)
+            .chain(self.batch.iter().copied())
+            .collect()
     }
 
     /// The largest batch size of which single puts write one.
@@ -123,9 +136,9 @@ impl Arguments {
     }
 }
 
-/// Puts `writes` one by one (`batch` 0), or in batches of so many.
+/// Puts `writes` one by one ([`SINGLE`]), or in batches of so many.
 fn fill(store: &dyn Store, writes: &[BatchWrite<'_>], batch: usize) -> StoreResult<()> {
-    if batch > 0 {
+    if batch != SINGLE {
         return writes
             .chunks(batch)
             .try_for_each(|batch| store.batch(batch));
@@ -168,7 +181,7 @@ fn refusal(error: &StoreError) -> Option<String> {
     too_large.contains(&error.kind()).then(|| error.to_string())
 }
 
-/// What one run of one batch size found; size 0 for single puts.
+/// What one run of one batch size, or of single puts, found.
 fn run(
     arguments: &Arguments,
     store: &dyn Store,
@@ -273,7 +286,7 @@ impl<'a> RowRun<'a> {
     }
 
     fn single(&mut self) -> Result<(), Failure> {
-        self.single.push(self.measured(0)?);
+        self.single.push(self.measured(SINGLE)?);
         Ok(())
     }
 
@@ -335,7 +348,7 @@ impl Measure for Arguments {
             for &value_bytes in &self.value_bytes {
                 let mut row = RowRun::new(self, turn, (memory_mib, value_bytes))?;
                 row.single()?;
-                for sizes in self.batch.chunks(SIZES_BETWEEN) {
+                for sizes in self.sizes().chunks(SIZES_BETWEEN) {
                     for &batch in sizes {
                         row.cell(batch)?;
                     }

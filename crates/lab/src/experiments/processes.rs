@@ -76,7 +76,8 @@ fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
     Ok(())
 }
 
-/// The names of the stores that are asked for; of all, if none is. One that cannot be opened on this
+/// The names of the stores that are asked for; if none is, of all but those that take part only when they
+/// are named. One that cannot be opened on this
 /// machine is left out, and why is printed.
 ///
 /// # Errors
@@ -92,9 +93,12 @@ pub(super) fn chosen<'a>(
             return Err(format!("no store `{store}` here; there are {}", names.join(", ")).into());
         }
     }
-    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|store| store == name);
+    let is_wanted = |opener: &dyn Opener| match wanted.is_empty() {
+        true => !opener.only_if_named(),
+        false => wanted.iter().any(|store| store == opener.name()),
+    };
     let mut stores = Vec::new();
-    for opener in openers.iter().filter(|opener| is_wanted(opener.name())) {
+    for opener in openers.iter().filter(|opener| is_wanted(&***opener)) {
         match opener.unavailable() {
             None => stores.push(opener.name()),
             Some(why) => eprintln!("{}: left out: {why}", opener.name()),

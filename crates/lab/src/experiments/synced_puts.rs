@@ -30,8 +30,8 @@ pub struct Arguments {
     /// Numbers of threads
     #[arg(long, value_delimiter = ',', default_values_t = [1, 4, 16, 64])]
     threads: Vec<usize>,
-    /// Seconds of each measurement
-    #[arg(long, default_value_t = 3.0)]
+    /// Seconds of each measurement; --quick: 0.3
+    #[arg(long, default_value_t = 20.0)]
     seconds: f64,
     /// Different keys
     #[arg(long, default_value_t = 100_000)]

@@ -77,6 +77,39 @@ impl Opener for EvenDbOpener {
     }
 }
 
+/// EvenDB with half the memory budget that it is told to plan with, and all else the same: what a limit
+/// from outside leaves free is the page cache's. A store that is given less memory must never be faster;
+/// beside [`EvenDbOpener`] this one shows whether that holds.
+pub struct HalfMemoryOpener;
+
+impl HalfMemoryOpener {
+    /// The name by which a user chooses it.
+    pub const NAME: &str = "evendb-half-memory";
+}
+
+impl Opener for HalfMemoryOpener {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn only_if_named(&self) -> bool {
+        true
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let half = Settings {
+            memory_bytes: settings.memory_bytes / 2,
+            ..*settings
+        };
+        let store = EvenDbStore::open(directory, options(&half), "half the memory")?;
+        Ok(Box::new(store))
+    }
+
+    fn memory_within(&self, limit_bytes: u64) -> u64 {
+        EvenDbOpener.memory_within(limit_bytes)
+    }
+}
+
 fn options(settings: &Settings) -> Options {
     let durability = match settings.durability {
         Durability::Relaxed => evendb::Durability::Relaxed,
@@ -221,5 +254,22 @@ mod tests {
         let names: std::collections::HashSet<_> = store.stats().iter().map(|f| f.name).collect();
         assert_eq!(names.len(), store.stats().len(), "figure names are unique");
         Box::new(store).close().unwrap();
+    }
+
+    #[test]
+    fn half_the_memory_is_half_the_budget() {
+        let settings = Settings {
+            memory_bytes: 128 << 20,
+            durability: Durability::Process,
+        };
+        let openers: [(&dyn Opener, u64); 2] = [(&EvenDbOpener, 128), (&HalfMemoryOpener, 64)];
+        for (opener, mib) in openers {
+            let directory = tempfile::tempdir().unwrap();
+            let store = opener.open(directory.path(), &settings).unwrap();
+            let figures = store.stats();
+            let budget = figures.iter().find(|figure| figure.name == "memory.budget");
+            assert_eq!(budget.unwrap().value, mib << 20, "{}", opener.name());
+            store.close().unwrap();
+        }
     }
 }

@@ -264,10 +264,13 @@ fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros()).div_ceil(7) as usize
 }
 
-/// Builds one block after the other in the same buffers.
+/// Builds one block after the other, each at the end of a buffer that is the caller's: a record is copied
+/// once, to where it is written from.
 #[derive(Debug)]
 pub(super) struct BlockBuilder {
-    bytes: Vec<u8>,
+    /// Where the block begins in the buffer, and how long its rows are.
+    start: usize,
+    rows_len: usize,
     restarts: Vec<u32>,
     restart_interval: usize,
     rows_in_interval: usize,
@@ -276,7 +279,8 @@ pub(super) struct BlockBuilder {
 impl BlockBuilder {
     pub(super) fn new(restart_interval: usize) -> BlockBuilder {
         BlockBuilder {
-            bytes: Vec::new(),
+            start: 0,
+            rows_len: 0,
             restarts: Vec::new(),
             restart_interval: restart_interval.max(1),
             rows_in_interval: 0,
@@ -284,16 +288,16 @@ impl BlockBuilder {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.rows_len == 0
     }
 
     /// Bytes of the block if it were finished now.
     pub(super) fn len(&self) -> usize {
-        self.bytes.len() + 4 * self.restarts.len() + 4
+        self.rows_len + 4 * self.restarts.len() + 4
     }
 
     fn at_restart(&self) -> bool {
-        self.bytes.is_empty() || self.rows_in_interval >= self.restart_interval
+        self.is_empty() || self.rows_in_interval >= self.restart_interval
     }
 
     /// Bytes of the block if it were finished after adding this record.
@@ -312,15 +316,20 @@ impl BlockBuilder {
 
     /// Whether another record can be named by the restart array's 32-bit offsets.
     pub(super) fn is_full(&self) -> bool {
-        u32::try_from(self.bytes.len()).is_err()
+        u32::try_from(self.rows_len).is_err()
     }
 
-    /// Appends a record whose key has `shared` bytes in common with the one before it.
-    pub(super) fn add(&mut self, entry: EntryRef<'_>, shared: usize) {
+    /// Appends to `buffer` a record whose key has `shared` bytes in common with the one before it. Nothing
+    /// else is appended between a block's first record and [`BlockBuilder::finish`].
+    pub(super) fn add(&mut self, buffer: &mut Vec<u8>, entry: EntryRef<'_>, shared: usize) {
+        if self.is_empty() {
+            self.start = buffer.len();
+        }
+        debug_assert_eq!(self.start + self.rows_len, buffer.len());
         let shared = if self.at_restart() {
             // `is_full` ends a block before its rows outgrow 32 bits.
             self.restarts
-                .push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
+                .push(u32::try_from(self.rows_len).unwrap_or(u32::MAX));
             self.rows_in_interval = 0;
             0
         } else {
@@ -328,32 +337,26 @@ impl BlockBuilder {
         };
         self.rows_in_interval += 1;
         let tail = &entry.key[shared..];
-        codec::put_varint(&mut self.bytes, shared as u64);
-        codec::put_varint(&mut self.bytes, tail.len() as u64);
-        codec::put_varint(
-            &mut self.bytes,
-            (entry.value.len() as u64) << 1 | entry.kind as u64,
-        );
-        codec::put_varint(&mut self.bytes, entry.version.0);
-        self.bytes.extend_from_slice(tail);
-        self.bytes.extend_from_slice(entry.value);
+        codec::put_varint(buffer, shared as u64);
+        codec::put_varint(buffer, tail.len() as u64);
+        codec::put_varint(buffer, (entry.value.len() as u64) << 1 | entry.kind as u64);
+        codec::put_varint(buffer, entry.version.0);
+        buffer.extend_from_slice(tail);
+        buffer.extend_from_slice(entry.value);
+        self.rows_len = buffer.len() - self.start;
     }
 
-    /// Appends the restart array and lends the finished block; [`BlockBuilder::reset`] follows.
-    pub(super) fn finish(&mut self) -> &[u8] {
+    /// Appends the restart array, and tells where the finished block begins; it ends with the buffer. The
+    /// next record begins the next block.
+    pub(super) fn finish(&mut self, buffer: &mut Vec<u8>) -> usize {
         for restart in &self.restarts {
-            self.bytes.extend_from_slice(&restart.to_le_bytes());
+            buffer.extend_from_slice(&restart.to_le_bytes());
         }
-        self.bytes
-            .extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
-        &self.bytes
-    }
-
-    /// Starts the next block.
-    pub(super) fn reset(&mut self) {
-        self.bytes.clear();
+        buffer.extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
         self.restarts.clear();
+        self.rows_len = 0;
         self.rows_in_interval = 0;
+        self.start
     }
 }
 

@@ -5,6 +5,8 @@ use proptest::prelude::*;
 /// A block of sorted `(key, version, value)` rows.
 fn build(rows: &[(Vec<u8>, u64, Vec<u8>)], restart_interval: usize) -> Vec<u8> {
     let mut builder = BlockBuilder::new(restart_interval);
+    // Blocks begin anywhere in a buffer.
+    let mut buffer = b"what was there before".to_vec();
     let mut last: &[u8] = b"";
     for (key, version, value) in rows {
         let entry = EntryRef {
@@ -15,11 +17,13 @@ fn build(rows: &[(Vec<u8>, u64, Vec<u8>)], restart_interval: usize) -> Vec<u8> {
         };
         let shared = common_prefix(last, key);
         let expected = builder.len_with(entry, shared);
-        builder.add(entry, shared);
+        builder.add(&mut buffer, entry, shared);
         last = key;
         assert_eq!(builder.len(), expected);
     }
-    builder.finish().to_vec()
+    let start = builder.finish(&mut buffer);
+    assert!(builder.is_empty());
+    buffer.split_off(start)
 }
 
 fn parse(bytes: &[u8]) -> Decoded<Block> {

@@ -1,22 +1,13 @@
 use super::*;
 use crate::Kind;
-use crate::table::{TableOptions, TableSink, TableWriter};
+use crate::table::{TableOptions, TableWriter};
 use crate::vfs::{SimVfs, Vfs};
 use std::path::Path;
-
-struct Bytes(Vec<u8>);
-
-impl TableSink for Bytes {
-    fn append(&mut self, bytes: &[u8]) -> crate::Result<()> {
-        self.0.extend_from_slice(bytes);
-        Ok(())
-    }
-}
 
 const ID: TableId = TableId(0x1_0000_0007);
 
 fn table(records: u32, options: TableOptions) -> (Vec<u8>, TableMeta) {
-    let mut writer = TableWriter::new(Bytes(Vec::new()), ID, options);
+    let mut writer = TableWriter::new(Vec::new(), ID, options);
     for number in 0..records {
         let key = format!("key{number:05}");
         let entry = EntryRef {
@@ -28,7 +19,7 @@ fn table(records: u32, options: TableOptions) -> (Vec<u8>, TableMeta) {
         writer.add(entry).unwrap();
     }
     let (sink, meta) = writer.finish().unwrap();
-    (sink.0, meta)
+    (sink, meta)
 }
 
 fn options(codec: Codec, filter_bits_per_key: u32) -> TableOptions {

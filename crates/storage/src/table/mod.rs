@@ -88,8 +88,22 @@ pub struct TableMeta {
 
 /// Where a table's bytes go, in order.
 pub trait TableSink {
-    /// Appends `bytes`.
-    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+    /// The table's next bytes are appended here, behind what is there.
+    fn buffer(&mut self) -> &mut Vec<u8>;
+
+    /// A block is complete, and with `is_last` the table: what the buffer holds may be written, and leave it.
+    fn pass_on(&mut self, is_last: bool) -> Result<()>;
+}
+
+/// A table in RAM.
+impl TableSink for Vec<u8> {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        self
+    }
+
+    fn pass_on(&mut self, _is_last: bool) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A record found in a block: its value is `block.bytes()[value]`.

@@ -1,7 +1,8 @@
 //! Writes a table into a sink, front to back, in memory for one block plus index and key hashes.
 //!
-//! Order of records is the caller's duty and asserted. Bytes go to the sink in pieces of about
-//! [`OUT_BYTES`]; a failed append ends the table (drop the writer). Nothing is synced here.
+//! Order of records is the caller's duty and asserted. Records are encoded where the sink keeps what it
+//! will write, so each byte is copied once. An error of the sink ends the table (drop the writer).
+//! Nothing is synced here.
 
 use super::block::{BlockBuilder, KEY_BYTES_MAX, common_prefix};
 use super::footer::{Footer, Properties};
@@ -11,9 +12,6 @@ use super::{Codec, TableMeta, TableOptions, TableSink};
 use crate::filter::BloomFilter;
 use crate::{EntryRef, Error, Kind, Result, TableId, Version, codec};
 use std::path::Path;
-
-/// What is gathered before the sink gets it.
-const OUT_BYTES: usize = 64 << 10;
 
 /// Writes a table: records in order, then [`TableWriter::finish`].
 #[derive(Debug)]
@@ -36,7 +34,6 @@ impl<S: TableSink> TableWriter<S> {
             out: Output {
                 sink,
                 id,
-                pending: Vec::new(),
                 packed: Vec::new(),
                 offset: 0,
             },
@@ -81,7 +78,7 @@ impl<S: TableSink> TableWriter<S> {
         if !self.block.is_empty() && (full || self.block.is_full()) {
             self.cut_block(Some(entry.key))?;
         }
-        self.block.add(entry, shared);
+        self.block.add(self.out.sink.buffer(), entry, shared);
         if first {
             self.properties.meta.min_key = entry.key.to_vec();
         }
@@ -104,8 +101,8 @@ impl<S: TableSink> TableWriter<S> {
             Some(next) if !continues => separator(&self.last_key, next, &mut self.separator),
             _ => self.separator.clone_from(&self.last_key),
         }
-        let (stored_len, crc) = self.out.emit(self.block.finish(), self.options.codec)?;
-        self.block.reset();
+        let start = self.block.finish(self.out.sink.buffer());
+        let (stored_len, crc) = self.out.seal(start, self.options.codec)?;
         self.properties.add_block_checksum(crc);
         self.index.add(stored_len, &self.separator, continues);
         if self.index.overflows() {
@@ -143,16 +140,14 @@ impl<S: TableSink> TableWriter<S> {
         let mut filter_len = 0;
         if self.options.filter_bits_per_key > 0 {
             let filter = BloomFilter::build(&self.hashes, self.options.filter_bits_per_key);
-            let mut payload = Vec::with_capacity(filter.bytes());
-            filter.encode(&mut payload);
-            filter_len = self.out.emit(&payload, Codec::None)?.0;
+            filter_len = self.out.emit(|buffer| filter.encode(buffer))?.0;
         }
         self.properties.blocks = self.index.blocks();
         self.properties.meta.max_key = self.last_key;
-        let (index_len, index_crc) = self.out.emit(&self.index.finish(), Codec::None)?;
-        let mut payload = Vec::new();
-        self.properties.encode(&mut payload);
-        let (properties_len, properties_crc) = self.out.emit(&payload, Codec::None)?;
+        let index = self.index.finish();
+        let (index_len, index_crc) = self.out.emit(|buffer| buffer.extend_from_slice(&index))?;
+        let properties = &self.properties;
+        let (properties_len, properties_crc) = self.out.emit(|buffer| properties.encode(buffer))?;
         let footer = Footer {
             data_len,
             filter_len,
@@ -160,8 +155,7 @@ impl<S: TableSink> TableWriter<S> {
             properties_len,
         };
         let footer_bytes = footer.encode(self.out.id);
-        self.out.append(&footer_bytes)?;
-        self.out.flush()?;
+        self.out.end(&footer_bytes)?;
         let mut meta = self.properties.meta;
         meta.len = self.out.offset;
         meta.checksum = footer.table_checksum(self.out.id, index_crc, properties_crc);
@@ -169,51 +163,47 @@ impl<S: TableSink> TableWriter<S> {
     }
 }
 
-/// The sink behind a small buffer, and the table's offset.
+/// The sink, and the table's offset.
 #[derive(Debug)]
 struct Output<S> {
     sink: S,
     id: TableId,
-    pending: Vec<u8>,
     packed: Vec<u8>,
+    /// Bytes of the table that are complete, passed on or not.
     offset: u64,
 }
 
 impl<S: TableSink> Output<S> {
-    /// Writes a stored block; its length and checksum.
-    fn emit(&mut self, payload: &[u8], wanted: Codec) -> Result<(u64, u32)> {
-        let start = self.offset;
-        let mut packed = std::mem::take(&mut self.packed);
-        let (stored, used) = match wanted {
-            Codec::Lz4 if stored::pack_lz4(payload, &mut packed) => (&packed[..], Codec::Lz4),
-            _ => (payload, Codec::None),
-        };
-        let trailer = stored::trailer(self.id, start, stored, used);
-        self.append(stored)?;
-        self.append(&trailer)?;
-        self.packed = packed;
+    /// Makes a stored block, uncompressed, of what `write` appends; its length and checksum.
+    fn emit(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(u64, u32)> {
+        let buffer = self.sink.buffer();
+        let start = buffer.len();
+        write(buffer);
+        self.seal(start, Codec::None)
+    }
+
+    /// Makes a stored block of what the buffer holds from `start` on; its length and checksum.
+    fn seal(&mut self, start: usize, wanted: Codec) -> Result<(u64, u32)> {
+        let buffer = self.sink.buffer();
+        let mut used = Codec::None;
+        if wanted == Codec::Lz4 && stored::pack_lz4(&buffer[start..], &mut self.packed) {
+            buffer.truncate(start);
+            buffer.extend_from_slice(&self.packed);
+            used = Codec::Lz4;
+        }
+        let trailer = stored::trailer(self.id, self.offset, &buffer[start..], used);
+        buffer.extend_from_slice(&trailer);
+        let stored_len = (buffer.len() - start) as u64;
+        self.offset += stored_len;
+        self.sink.pass_on(false)?;
         let [_, crc @ ..] = trailer;
-        Ok((self.offset - start, u32::from_le_bytes(crc)))
+        Ok((stored_len, u32::from_le_bytes(crc)))
     }
 
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.pending.len() + bytes.len() > OUT_BYTES {
-            self.flush()?;
-        }
-        if bytes.len() > OUT_BYTES {
-            self.sink.append(bytes)?;
-        } else {
-            self.pending.extend_from_slice(bytes);
-        }
-        self.offset += bytes.len() as u64;
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        if !self.pending.is_empty() {
-            self.sink.append(&self.pending)?;
-            self.pending.clear();
-        }
-        Ok(())
+    /// Appends the table's last bytes.
+    fn end(&mut self, footer: &[u8]) -> Result<()> {
+        self.sink.buffer().extend_from_slice(footer);
+        self.offset += footer.len() as u64;
+        self.sink.pass_on(true)
     }
 }

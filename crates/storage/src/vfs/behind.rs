@@ -1,9 +1,9 @@
 //! Writes that reach the device as they are made, a bounded number of bytes ahead of it.
 //!
 //! ```text
-//!   offset ->   | on the device |  before  |  span: not started  |
-//!                               ^ waited for when the span is started, so that at most
-//!                                 two pieces are on their way
+//!   offset ->   | on the device |  before, ...  |  span: not started  |
+//!                               ^ the oldest is waited for when the span is started, so that at most
+//!                                 two pieces are on their way, or as many as the writer allows
 //! ```
 //! Left alone, the system keeps what was written until a sync, and then hands all of it to the device
 //! at once; a read that comes meanwhile waits behind tens of MiB. So the span is started each
@@ -16,6 +16,7 @@
 //! Belongs to one thread at a time. Errors of starting and waiting are left to the sync.
 
 use super::File;
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 
@@ -31,11 +32,19 @@ pub struct WriteBehind {
     span: Range<u64>,
     /// Bytes written to the span.
     bytes: u64,
-    /// What was started last.
-    before: Range<u64>,
+    /// What was started and not waited for, oldest first.
+    before: VecDeque<Range<u64>>,
+    /// Pieces that may be on their way beside the one that is started.
+    more: usize,
 }
 
 impl WriteBehind {
+    /// Lets this many pieces be on their way, at least two: the more there are, the less the writer waits for
+    /// the device, and the longer a read waits behind them.
+    pub fn set_depth(&mut self, pieces: usize) {
+        self.more = pieces.saturating_sub(2);
+    }
+
     /// Writes all of `data` at `offset`, as [`File::write_at`] does. Every call is for the same file.
     pub fn write_at(&mut self, file: &dyn File, data: &[u8], offset: u64) -> io::Result<()> {
         let mut at = offset;
@@ -60,11 +69,15 @@ impl WriteBehind {
         let full_end = self.span.end / PAGE_BYTES * PAGE_BYTES;
         let full = self.span.start..full_end.max(self.span.start);
         file.start_writing(full.start, full.end - full.start);
-        let before = &self.before;
-        file.wait_for_writing(before.start, before.end - before.start);
+        while self.before.len() > self.more {
+            let Some(oldest) = self.before.pop_front() else {
+                break;
+            };
+            file.wait_for_writing(oldest.start, oldest.end - oldest.start);
+        }
         self.span = full.end..self.span.end;
         self.bytes = 0;
-        self.before = full;
+        self.before.push_back(full);
     }
 }
 

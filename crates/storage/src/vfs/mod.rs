@@ -178,9 +178,8 @@ pub trait Mapping: Send + Sync + Debug {
     /// (the ring latch does). Panics if out of bounds: a programming error.
     fn write(&self, offset: usize, data: &[u8]);
     /// Touches the pages of `[offset, offset + len)` so that a later write does not fault. Changes
-    /// no byte. Whether any of them faulted now, as those do that the system has written back since
-    /// they were touched; where that cannot be told, `false`.
-    fn prefault(&self, offset: usize, len: usize) -> bool;
+    /// no byte.
+    fn prefault(&self, offset: usize, len: usize);
 }
 
 /// Reads exactly `buf.len()` bytes at `offset`; `UnexpectedEof` if the file ends before.

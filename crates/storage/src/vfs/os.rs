@@ -14,7 +14,7 @@
 //! Not done here: no retry after a failed sync (what it left behind is unknown).
 #![expect(
     unsafe_code,
-    reason = "writes into a mapping of a file are raw copies; sync_file_range; mlock; getrusage"
+    reason = "writes into a mapping of a file are raw copies; sync_file_range; mlock"
 )]
 
 use std::ffi::OsString;
@@ -531,19 +531,18 @@ impl Mapping for OsMapping {
         }
     }
 
-    fn prefault(&self, offset: usize, len: usize) -> bool {
+    fn prefault(&self, offset: usize, len: usize) {
         self.check_bounds(offset, len);
         if len == 0 {
-            return false;
+            return;
         }
-        let faults = faults_of_this_thread();
         // Takes the write fault ahead, which a read would not. Kernels before 5.14 refuse it.
         if self
             .map
             .advise_range(memmap2::Advice::PopulateWrite, offset, len)
             .is_ok()
         {
-            return faults_of_this_thread() != faults;
+            return;
         }
         let end = offset + len;
         let page_bytes = rustix::param::page_size();
@@ -556,54 +555,12 @@ impl Mapping for OsMapping {
             }
             position = (position / page_bytes + 1) * page_bytes;
         }
-        false
     }
 }
-
-/// Page faults that this thread has taken and that no disk had to be read for.
-#[cfg(target_os = "linux")]
-fn faults_of_this_thread() -> i64 {
-    // SAFETY: a struct of integers, of which zero is a valid value.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: writes to `usage` only. It cannot fail; if it did, no fault would be seen.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
-    usage.ru_minflt
-}
-
-#[cfg(not(target_os = "linux"))]
-fn faults_of_this_thread() -> i64 {
-    0
-}
-
-#[cfg(test)]
-#[path = "../../../evendb/tests/common/skipped.rs"]
-mod skipped;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Where the kernel can tell (Linux since 5.14).
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn pages_that_were_written_back_fault_again() {
-        const TMPFS: u64 = 0x0102_1994;
-        let dir = tempfile::tempdir().unwrap();
-        let writes_back = rustix::fs::statfs(dir.path()).unwrap().f_type as u64 != TMPFS;
-        let vfs = OsVfs;
-        let file = vfs.create(&dir.path().join("a")).unwrap();
-        file.write_at(&[1; 4096], 0).unwrap();
-        let mapping = file.map(4096).unwrap();
-        if !mapping.prefault(0, 1) {
-            let why = "this kernel does not say whether pages fault";
-            return skipped::skipped("pages_that_were_written_back_fault_again", why);
-        }
-        mapping.write(0, b"dirty");
-        assert!(!mapping.prefault(0, 1));
-        file.sync_data().unwrap();
-        assert_eq!(mapping.prefault(0, 1), writes_back);
-        assert!(!mapping.prefault(0, 1));
-    }
 
     /// The system tells a handle of a failure once: told to a wait, it must not be lost.
     #[test]

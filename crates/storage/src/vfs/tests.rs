@@ -281,8 +281,8 @@ fn maps(vfs: &dyn Vfs, dir: &Path) {
 
     let mapping = file.map(9_000).unwrap();
     mapping.prefault(0, 9_000);
-    assert!(!mapping.prefault(8_999, 1), "touched before");
-    assert!(!mapping.prefault(9_000, 0));
+    mapping.prefault(8_999, 1);
+    mapping.prefault(9_000, 0);
     assert_eq!(contents(&*file), [1; 10_000], "touching changes nothing");
     mapping.write(4_090, &[2; 20]);
     mapping.write(9_000, &[]);

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
-use evendb_storage::table::{Codec, Table, TableMeta, TableOptions, TableSink, TableWriter};
+use evendb_storage::table::{Codec, Table, TableMeta, TableOptions, TableWriter};
 use evendb_storage::vfs::{File, Mapping};
 use evendb_storage::{EntryRef, Kind, Result, TableId, Version};
 use parking_lot::Mutex;
@@ -83,17 +83,6 @@ impl File for MemFile {
     }
 }
 
-/// A sink in memory.
-#[derive(Debug, Default)]
-pub struct VecSink(pub Vec<u8>);
-
-impl TableSink for VecSink {
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.0.extend_from_slice(bytes);
-        Ok(())
-    }
-}
-
 /// An owned record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -144,7 +133,7 @@ pub fn options(block_bytes: usize, codec: Codec) -> TableOptions {
 
 /// The table's bytes and what the writer says of it.
 pub fn build(records: &[Record], options: TableOptions) -> (Vec<u8>, TableMeta) {
-    let mut writer = TableWriter::new(VecSink::default(), ID, options);
+    let mut writer = TableWriter::new(Vec::new(), ID, options);
     let mut estimate = 0;
     for record in records {
         writer.add(record.entry()).unwrap();
@@ -152,8 +141,8 @@ pub fn build(records: &[Record], options: TableOptions) -> (Vec<u8>, TableMeta) 
         estimate = writer.bytes_estimate();
     }
     let (sink, meta) = writer.finish().unwrap();
-    assert_eq!(meta.len, sink.0.len() as u64);
-    (sink.0, meta)
+    assert_eq!(meta.len, sink.len() as u64);
+    (sink, meta)
 }
 
 /// The table opened at `offset` of a file that has other bytes on both sides.

@@ -51,8 +51,8 @@ const READS_MAX: u8 = 3;
 /// Rows of the main queue that one eviction looks at before it takes the next one even if that was read.
 /// This bounds the time that a lock is held.
 const EVICT_STEPS_MAX: usize = 64;
-/// About how many rows go while a lock is held once, when the cache is made smaller. Few, because gets
-/// that find the lock taken are misses.
+/// About how many rows are removed each time a lock is taken, when the cache is made smaller. Few, because
+/// gets that find the lock taken are misses.
 const SHRINK_ROWS: usize = 32;
 
 /// What a cache holds.

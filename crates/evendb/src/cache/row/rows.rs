@@ -1,4 +1,4 @@
-//! The rows of a shard: key hash -> slot -> row, and the bytes they take. Which row goes is the policies'.
+//! The rows of a shard: key hash -> slot -> row, and the bytes they take. The policies choose which row goes.
 //!
 //! A slot is in `places` while its row lives; its number stays in a queue until it is its turn there, and
 //! only then is the slot free for another row.
@@ -69,7 +69,7 @@ impl Rows {
         (slot.keyspace == keyspace && *row.0.key() == *key).then_some(at)
     }
 
-    /// The number of a slot without a row and in no queue, which is taken by that.
+    /// Takes a slot that has no row and is in no queue; its number.
     pub(super) fn free_slot(&mut self) -> u32 {
         self.free.pop().unwrap_or(self.slots.len() as u32)
     }

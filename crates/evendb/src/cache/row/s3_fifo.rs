@@ -24,8 +24,8 @@ impl S3Fifo {
         self.ghosts.bytes()
     }
 
-    /// Queues a new row: in the main queue if it left the small one not long ago. `rows` are there
-    /// without it.
+    /// Queues a new row: in the main queue if it left the small one not long ago. `rows` is the number of
+    /// the others.
     pub(super) fn add(&mut self, at: u32, place: u64, bytes: usize, rows: usize) -> u8 {
         if self
             .ghosts
@@ -40,7 +40,7 @@ impl S3Fifo {
         SMALL
     }
 
-    /// The count of bytes of a queue: the small one has one.
+    /// The count of a queue's bytes, which only the small one has.
     pub(super) fn bytes_of(&mut self, queue: u8) -> Option<&mut usize> {
         (queue == SMALL).then_some(&mut self.small_bytes)
     }
@@ -50,7 +50,7 @@ impl S3Fifo {
         let is_full = |fifo: &S3Fifo, rows: &Rows| rows.bytes + fifo.ghosts.bytes() > bytes_max;
         while is_full(self, rows) || rows.queued() > rows.queue_len_max() {
             if rows.places.is_empty() && is_full(self, rows) {
-                // There is no room for as much as a row.
+                // There is no room for a single row.
                 self.ghosts.clear();
             }
             if self.small.is_empty() && self.main.is_empty() {

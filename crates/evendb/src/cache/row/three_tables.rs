@@ -19,7 +19,7 @@ impl ThreeTables {
         self.head
     }
 
-    /// A row that was read is in the first table too. Whether it was not yet.
+    /// Adds a row that was read to the first table, unless it is there. Whether it was added.
     pub(super) fn note_read(&mut self, at: u32, slot: &mut RowSlot) -> bool {
         let Some(row) = slot.row.as_ref().filter(|_| slot.queue != self.head) else {
             return false;
@@ -29,7 +29,7 @@ impl ThreeTables {
         true
     }
 
-    /// The count of bytes of a table: the first has one.
+    /// The count of a table's bytes, which only the first has.
     pub(super) fn bytes_of(&mut self, queue: u8) -> Option<&mut usize> {
         (queue == self.head).then_some(&mut self.head_bytes)
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::super::table::median;
-use super::{Arguments, CAUSES, CPU, PAID, PUT, Row, SHARE_MIN};
+use super::{Arguments, CAUSES, CPU, PAID, PUT, Row, SHARE_MIN, SINGLE};
 
 /// All rounds of one store.
 pub(super) struct Report<'a> {
@@ -96,12 +96,12 @@ impl Report<'_> {
         }
     }
 
-    /// The median over the rounds of a figure of single puts (`batch` 0) or of a batch size.
+    /// The median over the rounds of a figure of single puts or of a batch size.
     fn figure(&self, row: Row, batch: usize, get: &dyn Fn(&Value) -> Option<f64>) -> f64 {
         let mut all = Vec::new();
         for found in self.of_row(row) {
             match batch {
-                0 => all.extend(
+                SINGLE => all.extend(
                     found["single"]
                         .as_array()
                         .into_iter()
@@ -150,21 +150,23 @@ impl Report<'_> {
             "Share of single puts: of their rate until the last put returned / with all debt paid / of their \
              processor time.\n\n",
         );
-        text += &heading(&self.arguments.batch, None);
+        let sizes = self.arguments.sizes();
+        text += &heading(&sizes, "puts");
         for row in self.rows() {
             text += &row_head(row);
-            for &batch in &self.arguments.batch {
-                let name = format!(
-                    "{} MiB, values of {} bytes, batches of {batch}",
-                    row.0, row.1
-                );
+            for &batch in &sizes {
+                let what = match batch {
+                    SINGLE => "single puts".to_owned(),
+                    batch => format!("batches of {batch}"),
+                };
+                let name = format!("{} MiB, values of {} bytes, {what}", row.0, row.1);
                 let cell = self.cell(row, batch);
                 text += &format!(" {} |", outcome.take(&cell, batch, &name));
             }
             text.push('\n');
         }
         text += "| geometric mean | |";
-        for batch in &self.arguments.batch {
+        for batch in &sizes {
             let (logs, count) = outcome.logs.get(batch).copied().unwrap_or_default();
             let mean = logs.map(|sum| (sum / f64::from(count.max(1))).exp());
             text += &format!(" {:.2} / {:.2} / {:.2} |", mean[0], mean[1], mean[2]);
@@ -173,14 +175,12 @@ impl Report<'_> {
     }
 
     fn table(&self, title: &str, show: &dyn Fn(&Report<'_>, Row, usize) -> String) -> String {
-        let mut text = format!(
-            "{title}:\n\n{}",
-            heading(&self.arguments.batch, Some("single"))
-        );
+        let sizes = self.arguments.sizes();
+        let mut text = format!("{title}:\n\n{}", heading(&sizes, "single"));
         for row in self.rows() {
             text += &row_head(row);
-            for batch in std::iter::once(&0).chain(&self.arguments.batch) {
-                text += &format!(" {} |", show(self, row, *batch));
+            for &batch in &sizes {
+                text += &format!(" {} |", show(self, row, batch));
             }
             text.push('\n');
         }
@@ -206,6 +206,8 @@ impl Report<'_> {
 #[derive(Default)]
 struct Outcome {
     measured: usize,
+    /// Single puts in the place of a batch, cell by cell.
+    noise: Vec<[f64; 3]>,
     refusals: Vec<String>,
     /// Below in a rate; in processor time.
     slow: Vec<String>,
@@ -225,24 +227,63 @@ impl Outcome {
             }
             Cell::Missing => return String::new(),
         };
-        self.measured += 1;
+        let each = [shares.put, shares.paid, shares.cpu];
         let (sums, count) = self.logs.entry(batch).or_default();
         *count += 1;
-        for (sum, share) in sums.iter_mut().zip([shares.put, shares.paid, shares.cpu]) {
+        for (sum, share) in sums.iter_mut().zip(each) {
             *sum += share.ln();
         }
+        let is_slow = shares.put.min(shares.paid) < SHARE_MIN;
+        let shown = match is_slow {
+            true => format!("**{shares}**"),
+            false => shares.to_string(),
+        };
+        if batch == SINGLE {
+            self.noise.push(each);
+            return shown;
+        }
+        self.measured += 1;
         let told = format!("{name}: {shares}, medians of {}", shares.runs);
         if shares.cpu < SHARE_MIN {
             self.dear.push(told.clone());
         }
-        let is_slow = shares.put.min(shares.paid) < SHARE_MIN;
         if is_slow {
             self.slow.push(told);
         }
-        match is_slow {
-            true => format!("**{shares}**"),
-            false => shares.to_string(),
+        shown
+    }
+
+    /// How far single puts are from themselves.
+    fn noise_told(&self) -> String {
+        if self.noise.is_empty() {
+            return String::new();
         }
+        let reach = |of: &[usize]| {
+            let cells = self.noise.iter();
+            cells
+                .filter(|cell| of.iter().all(|&which| cell[which] >= SHARE_MIN))
+                .count()
+        };
+        let spread = [0, 1, 2].map(|which| {
+            let each = || self.noise.iter().map(move |cell| cell[which]);
+            let (low, high) = (
+                each().fold(f64::MAX, f64::min),
+                each().fold(f64::MIN, f64::max),
+            );
+            let off = median(each().map(|share| share.ln().abs()).collect());
+            format!(
+                "{low:.2} to {high:.2} (half of them within {:.0} %)",
+                100.0 * off
+            )
+        });
+        format!(
+            "Noise: of single puts in the place of a batch {} of {} cells reach {SHARE_MIN} in both rates, {} in \
+             processor time; they lie at {}.\n",
+            reach(&[0, 1]),
+            self.noise.len(),
+            reach(&[2]),
+            spread.join(" / "),
+        )
     }
 
     fn told(&self) -> String {
@@ -262,6 +303,7 @@ impl Outcome {
             self.measured - self.dear.len(),
             self.refusals.len()
         );
+        text += &self.noise_told();
         for cell in &self.slow {
             text += &format!("below: {cell}\n");
         }
@@ -293,12 +335,15 @@ fn thousands(rate: f64) -> String {
     }
 }
 
-fn heading(batches: &[usize], first: Option<&str>) -> String {
+/// The head of a table of `sizes`, in which single puts are called `single`.
+fn heading(sizes: &[usize], single: &str) -> String {
     let mut text = "| budget MiB | value bytes |".to_owned();
     let mut line = "|---:|---:|".to_owned();
-    let sizes = batches.iter().map(usize::to_string);
-    for column in first.map(str::to_owned).into_iter().chain(sizes) {
-        text += &format!(" {column} |");
+    for &size in sizes {
+        match size {
+            SINGLE => text += &format!(" {single} |"),
+            size => text += &format!(" {size} |"),
+        }
         line += "---:|";
     }
     format!("{text}\n{line}\n")
@@ -343,6 +388,8 @@ mod tests {
             "value_bytes": 1,
             "single": [rate(100.0), rate(100.0), rate(400.0), rate(100.0), rate(100.0)],
             "cells": [
+                // Single puts against themselves: noise, which is no verdict.
+                cell(0, 0, rate(90.0)),
                 cell(2, 0, rate(120.0)),
                 cell(10, 1, rate(180.0)),
                 cell(50, 1, json!({ "refused": "too large, 9 is the limit" })),
@@ -359,9 +406,12 @@ mod tests {
         let report = arguments.report(&[measured]);
         assert!(
             report
-                .contains("| 64 | 1 | 1.20 / 1.20 / 1.20 | **0.90 / 0.90 / 0.90** | refused (1) |"),
+                .contains("| 64 | 1 | **0.90 / 0.90 / 0.90** | 1.20 / 1.20 / 1.20 | **0.90 / 0.90 / 0.90** | refused (1) |"),
             "{report}"
         );
+        let noise = "Noise: of single puts in the place of a batch 0 of 1 cells reach 0.95 in both rates, 0 in \
+                     processor time; they lie at 0.90 to 0.90 (half of them within 11 %)";
+        assert!(report.contains(noise), "{report}");
         assert!(report.contains("FAIL: 1 of 2 cells"), "{report}");
         let below =
             "below: 64 MiB, values of 1 bytes, batches of 10: 0.90 / 0.90 / 0.90, medians of 3";

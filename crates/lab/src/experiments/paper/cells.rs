@@ -57,6 +57,11 @@ pub enum Work {
 }
 
 impl Work {
+    /// Whether the phase needs data that was read before.
+    pub fn reads(self) -> bool {
+        matches!(self, Work::Mix { mix, .. } if mix != Mix::P)
+    }
+
     /// What it is called in results, and the order in which it goes through the records.
     pub fn names(self) -> (String, &'static str) {
         match self {

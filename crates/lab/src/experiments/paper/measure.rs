@@ -4,6 +4,14 @@
 //! (checkpoints, compactions) is paid and charged to it. Phases of one family share the loaded
 //! store: those that only read come first, and every phase's reads are checked against what was
 //! written. Memory is limited from outside, by the parent.
+//!
+//! ```text
+//!   load, settle, close | open, read everything | warm, C, warm, E, ... warm, A, settle, close
+//!                       | open | warm with puts, P, settle, close | open | ... next P ...
+//! ```
+//! Each phase of puts alone begins on a freshly opened store, so that it does not depend on what
+//! the phases before it left in memory; `--keep-open` leaves the store open throughout. Files stay in the
+//! page cache either way.
 
 use super::cells::{Cell, Family, Work};
 use super::results_file::{ResultsFile, identity, key};
@@ -15,6 +23,7 @@ use crate::experiments::Failure;
 use crate::experiments::disk_space::disk_bytes;
 use crate::mix::{LoadWorker, Mix, MixWorker, Population, SweepWorker};
 use crate::opener::{Opener, Settings};
+use crate::phase_length::PhaseLengths;
 use crate::phase_result::PhaseResult;
 use crate::store::Store;
 use serde_json::{Value, json};
@@ -26,15 +35,20 @@ use std::time::Duration;
 /// About what the disks of stores read in a second, at random places.
 const WARM_BYTES_PER_SECOND: f64 = (256 << 20) as f64;
 
-/// Seconds of warming before a phase of `seconds`: with data beyond the memory until that has been
-/// filled once, roughly.
-pub fn warm_seconds(seconds: f64, memory_bytes: u64, data_bytes: u64) -> f64 {
+/// Seconds of warming before a phase: with data beyond the memory at least until reads have filled that
+/// once, roughly.
+pub fn warm_seconds(lengths: PhaseLengths, mix: Mix, memory_bytes: u64, data_bytes: u64) -> f64 {
     let fill = memory_bytes as f64 / WARM_BYTES_PER_SECOND;
-    let least = seconds / 5.0;
-    match data_bytes > memory_bytes / 2 {
+    let least = lengths.warming(mix);
+    match mix != Mix::P && data_bytes > memory_bytes / 2 {
         true => least.max(fill),
         false => least,
     }
+}
+
+/// Seconds of a phase of analytics.
+pub fn analytics_seconds(lengths: PhaseLengths) -> f64 {
+    lengths.seconds * 3.0
 }
 
 /// The paper's events a minute, with its memory.
@@ -47,9 +61,30 @@ pub struct Method {
     pub memory_bytes: u64,
     pub value_bytes: usize,
     pub seed: u64,
-    pub seconds: f64,
+    pub lengths: PhaseLengths,
+    /// Whether the store stays open from the load to the last phase.
+    pub keep_open: bool,
     /// The longest that loading may take.
     pub load_max: Duration,
+}
+
+/// A store, and what it has been used for since it was opened.
+struct Opened {
+    store: Box<dyn Store>,
+    /// Whether anything was read or written.
+    used: bool,
+    /// Whether everything was read once.
+    swept: bool,
+}
+
+impl Opened {
+    fn new(store: Box<dyn Store>) -> Opened {
+        Opened {
+            store,
+            used: false,
+            swept: false,
+        }
+    }
 }
 
 /// One family of one store in one round.
@@ -93,25 +128,28 @@ impl Measurement<'_> {
     }
 
     fn measure(&self, open: &[Cell], done: &mut usize) -> Result<(), Failure> {
+        match self.family.events {
+            true => self.events(open, done),
+            false => self.records(open, done),
+        }
+    }
+
+    fn open(&self) -> Result<Box<dyn Store>, Failure> {
         let settings = &self.method.settings;
-        let store = match self.family.variant {
+        Ok(match self.family.variant {
             None => self.opener.open(self.directory, settings)?,
             Some(variant) => self
                 .opener
                 .open_variant(self.directory, settings, variant)?,
-        };
-        match self.family.events {
-            true => self.events(&*store, open, done)?,
-            false => self.records(&*store, open, done)?,
-        }
-        store.close()?;
-        Ok(())
+        })
     }
 
-    fn records(&self, store: &dyn Store, open: &[Cell], done: &mut usize) -> Result<(), Failure> {
+    fn records(&self, open: &[Cell], done: &mut usize) -> Result<(), Failure> {
         let method = self.method;
         let dataset = Dataset::of_size(self.family.data_bytes, method.value_bytes, method.seed);
-        let load = self.load(store, &dataset)?;
+        let mut opened = Opened::new(self.open()?);
+        let load = self.load(&*opened.store, &dataset)?;
+        opened.used = true;
         let population = Arc::new(Population::new(dataset.records));
         let mut rest = open;
         if let [cell, after @ ..] = open
@@ -121,7 +159,9 @@ impl Measurement<'_> {
             *done += 1;
             rest = after;
         }
-        self.sweep(store, &dataset)?;
+        if !method.keep_open {
+            opened = self.anew(opened)?;
+        }
         for cell in rest {
             let Work::Mix {
                 mix,
@@ -131,39 +171,75 @@ impl Measurement<'_> {
             else {
                 return Err(format!("{cell} is no mix").into());
             };
+            opened = self.ready_for(mix, opened, &dataset)?;
+            let fresh = !opened.used;
+            opened.used = true;
             let distribution = Distribution::new(distribution, dataset.records, theta, method.seed);
-            let stream = stream_of(cell, self.round);
-            let worker_of = |mix: Mix, stream: u64| {
-                let (distribution, dataset, population) = (&distribution, &dataset, &population);
-                move |thread: usize| -> Box<dyn Worker> {
-                    Box::new(MixWorker::new(
-                        mix,
-                        distribution,
-                        dataset,
-                        population,
-                        stream,
-                        thread,
-                    ))
-                }
+            let worker_of = |mix: Mix, stream: u64, thread: usize| -> Box<dyn Worker> {
+                let (set, all) = (&dataset, &population);
+                Box::new(MixWorker::new(mix, &distribution, set, all, stream, thread))
             };
-            // Warmed by reads of the phase's kind, since a store may keep other things for gets than for
-            // scans. Writes (except the few of E) would leave a debt that is not the phase's.
-            if mix != Mix::P {
-                let reads = match mix {
-                    Mix::E(_) => mix,
-                    _ => Mix::C,
-                };
-                let data_bytes = self.family.data_bytes;
-                let seconds = warm_seconds(method.seconds, method.memory_bytes, data_bytes);
-                let warm = phase(cell, Some(seconds), false);
-                run(store, &warm, &worker_of(reads, stream ^ 1))?;
-            }
-            let measured = phase(cell, Some(method.seconds), mix.writes());
-            let result = run(store, &measured, &worker_of(mix, stream))?;
-            self.note(cell, &result, json!({}))?;
+            let (warmed, result) = self.mix(cell, mix, &*opened.store, &worker_of)?;
+            let more = json!({
+                "freshly_opened": fresh,
+                "warming": {
+                    "mix": mix.warmed_by().to_string(),
+                    "seconds": warmed.seconds,
+                    "operations": warmed.operations,
+                },
+            });
+            self.note(cell, &result, more)?;
             *done += 1;
         }
+        opened.store.close()?;
         Ok(())
+    }
+
+    /// Warms, then measures, and returns both results; a worker is of a mix, a stream of random numbers
+    /// and a thread.
+    fn mix(
+        &self,
+        cell: &Cell,
+        mix: Mix,
+        store: &dyn Store,
+        worker_of: &dyn Fn(Mix, u64, usize) -> Box<dyn Worker>,
+    ) -> Result<(PhaseResult, PhaseResult), Failure> {
+        let method = self.method;
+        let (memory_bytes, data_bytes) = (method.memory_bytes, self.family.data_bytes);
+        let seconds = warm_seconds(method.lengths, mix, memory_bytes, data_bytes);
+        let stream = stream_of(cell, self.round);
+        let warm = phase(cell, Some(seconds), false);
+        let warmed = run(store, &warm, &|thread| {
+            worker_of(mix.warmed_by(), stream ^ 1, thread)
+        })?;
+        let measured = phase(cell, Some(method.lengths.of(mix)), mix.writes());
+        let result = run(store, &measured, &|thread| worker_of(mix, stream, thread))?;
+        Ok((warmed, result))
+    }
+
+    /// The store as a phase of this mix is to find it.
+    fn ready_for(
+        &self,
+        mix: Mix,
+        mut opened: Opened,
+        dataset: &Dataset,
+    ) -> Result<Opened, Failure> {
+        let keep_open = self.method.keep_open;
+        if mix == Mix::P && opened.used && !keep_open {
+            opened = self.anew(opened)?;
+        }
+        // Puts alone begin with what an opening left in memory.
+        if !opened.swept && (mix != Mix::P || keep_open) {
+            self.sweep(&*opened.store, dataset)?;
+            (opened.swept, opened.used) = (true, true);
+        }
+        Ok(opened)
+    }
+
+    /// Closes the store and opens it again.
+    fn anew(&self, opened: Opened) -> Result<Opened, Failure> {
+        opened.store.close()?;
+        Ok(Opened::new(self.open()?))
     }
 
     fn load(&self, store: &dyn Store, dataset: &Dataset) -> Result<PhaseResult, Failure> {
@@ -192,8 +268,10 @@ impl Measurement<'_> {
         Ok(())
     }
 
-    fn events(&self, store: &dyn Store, open: &[Cell], done: &mut usize) -> Result<(), Failure> {
+    fn events(&self, open: &[Cell], done: &mut usize) -> Result<(), Failure> {
         let method = self.method;
+        let opened = self.open()?;
+        let store = &*opened;
         let scale = method.memory_bytes as f64 / super::cells::PAPER_MEMORY_BYTES as f64;
         let a_minute = ((PAPER_EVENTS_PER_MINUTE * scale) as u64).max(1);
         let log = EventLog::new(a_minute, method.value_bytes, method.seed);
@@ -220,7 +298,7 @@ impl Measurement<'_> {
                     self.note(cell, &ingested, json!({ "space_course": space }))?;
                 }
                 Work::Analytics => {
-                    let scans = phase(cell, Some(method.seconds * 3.0), true);
+                    let scans = phase(cell, Some(analytics_seconds(method.lengths)), true);
                     // The workers of the ingest took numbers beyond the end.
                     let population = Arc::new(Population::new(events));
                     let result = run(store, &scans, &|thread| {
@@ -235,6 +313,7 @@ impl Measurement<'_> {
             }
             *done += 1;
         }
+        opened.close()?;
         Ok(())
     }
 

@@ -6,7 +6,8 @@
 //!   {"kind":"skipped", "experiment":.., "cell":.., "store":.., "round":.., "why":..}
 //!   {"kind":"step", "store":.., "round":.., "family":.., "memory_peak_bytes":..}
 //! ```
-//! A line is written by one system call to the end of the file, by the one process that measures. A
+//! A phase (`PhaseResult::to_json`) says its units in the names of its figures; those of `course` are in
+//! `course_unit`. What a store or a system does not tell is missing or null. A line is written by one system call to the end of the file, by the one process that measures. A
 //! last line that was cut off is no result, and is replaced by starting a new line. A finished cell
 //! is not run again; a skipped one is.
 

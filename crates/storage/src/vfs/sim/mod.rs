@@ -545,10 +545,9 @@ impl Mapping for SimMapping {
         handle.vfs.state().write_mapped(event, handle.id, data);
     }
 
-    fn prefault(&self, offset: usize, len: usize) -> bool {
+    fn prefault(&self, offset: usize, len: usize) {
         self.check_bounds(offset, len);
         let state = self.handle.vfs.state();
         state.assert_backed(self.handle.id, offset as u64, len as u64);
-        false
     }
 }

@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 
 use super::markdown::{Entry, Page, Table, or_dash, words};
 use super::quantity::{Quantity, figure};
-use super::run_results::{CellResults, RunResults, size};
-use super::tables::times;
-use super::{figures, stores};
+use super::run_results::{CellResults, RunResults, StoreRounds, size};
+use super::tables::{marked, times};
+use super::{figures, half_memory, stores};
 use crate::calibrate::{self, Calibration};
 
 /// Experiments that vary something else than the workload and its size: not in the summary.
@@ -19,10 +19,17 @@ const WORKLOADS: &str = "Workloads: P puts only; A half puts, half gets; B 5 % p
      operations; zipf-composite: a few first parts of keys do, so that neighbours are hot together; \
      latest: the newest keys are the hot ones; uniform: all keys alike.";
 
-const DEFINITIONS: [&str; 5] = [
+const DEFINITIONS: [&str; 8] = [
     "Figures are medians of the rounds, with their range in brackets; the best store of a row is bold.",
-    "Throughput: finished operations by wall time; CPU us/op: user and system time of the whole process, \
-     the driver included, by operation.",
+    "kop/s: thousands of finished operations by wall time, that of paying what the phase owed included; \
+     without debt: by the wall time until the last operation, shown where it differs.",
+    "falls: the rate still fell when the phase ended (its last fifth is below the fifth before and the \
+     middle one by more than the noise), so a longer phase would show less.",
+    "Waited: seconds that operations were held up, of all threads together, by cause; only some stores \
+     count them. CPU in use: CPU time by that of all cores. MB/s: what the process fetched from storage \
+     and sent to it. These are of the phase without its settling.",
+    "CPU us/op: user and system time of the whole process, the driver included, by operation. Fetched a \
+     read: bytes fetched from storage by gets and scans, with those of reorganisation beside them.",
     "Write amplification: bytes the process sent to storage by bytes of keys and values handed in; what \
      a store owes after the run is paid and charged.",
     "Read amplification: bytes of read calls by bytes handed back; reads of mapped files are not calls.",
@@ -53,6 +60,7 @@ pub fn text(results: &RunResults) -> String {
     page.table(&winners(results));
     page.paragraph(WORKLOADS);
     figures::add(&mut page, results);
+    half_memory::add(&mut page, results);
     add_method(&mut page, results);
     add_skipped(&mut page, results);
     page.into_text()
@@ -88,7 +96,7 @@ pub fn summary(results: &RunResults) -> Vec<String> {
     let cells = main_cells(results).into_iter();
     let all: Vec<Compared<'_>> = cells
         .filter_map(|cell| {
-            let (ratio, peer) = cell.ratio_to_best(Quantity::Throughput, stores::is_peer)?;
+            let (ratio, peer) = cell.ratio_to_best(Quantity::RateWithDebt, stores::is_peer)?;
             Some((ratio, peer, cell))
         })
         .collect();
@@ -99,9 +107,9 @@ pub fn summary(results: &RunResults) -> Vec<String> {
         );
     } else {
         sentences.push(format!(
-            "EvenDB is the fastest store in {} of {} workloads and sizes; its throughput is {} times \
-             the best peer's in the geometric mean (the best peer is whichever other store is fastest \
-             there).",
+            "EvenDB is the fastest store in {} of {} workloads and sizes, debt charged; its throughput \
+             is {} times the best peer's in the geometric mean (the best peer is whichever other store \
+             is fastest there).",
             ahead(&all),
             all.len(),
             figure(mean(&all))
@@ -117,6 +125,15 @@ pub fn summary(results: &RunResults) -> Vec<String> {
         if let Some(worst) = all.iter().min_by(by_ratio).filter(|worst| worst.0 < 1.0) {
             sentences.push(format!("It is furthest behind in: {}.", told(worst)));
         }
+    }
+    sentences.extend(half_memory::summary(results));
+    let rounds = || results.cells.iter().flat_map(|cell| &cell.stores);
+    let falling: usize = rounds().map(StoreRounds::falling).sum();
+    if falling > 0 {
+        sentences.push(format!(
+            "In {falling} of {} measurements the rate still fell at the end; tables mark them: falls.",
+            rounds().map(|one| one.measured().count()).sum::<usize>()
+        ));
     }
     let skipped = results.skipped().len();
     if skipped > 0 {
@@ -166,7 +183,7 @@ fn by_room(results: &RunResults, all: &[Compared<'_>]) -> Option<String> {
 /// Ratios to the best peer: workloads by sizes.
 fn winners(results: &RunResults) -> Table {
     let is_compared = |cell: &&CellResults| {
-        let ratio = cell.ratio_to_best(Quantity::Throughput, stores::is_peer);
+        let ratio = cell.ratio_to_best(Quantity::RateWithDebt, stores::is_peer);
         ratio.is_some() && cell.data_bytes > 0
     };
     let cells: Vec<&CellResults> = main_cells(results)
@@ -186,17 +203,20 @@ fn winners(results: &RunResults) -> Table {
         let ratios = sizes.iter().map(|&bytes| {
             let mut cells = cells.iter();
             let cell = cells.find(|cell| cell.data_bytes == bytes && cell.workload() == *workload);
-            let ratio =
-                cell.and_then(|cell| cell.ratio_to_best(Quantity::Throughput, stores::is_peer));
-            or_dash(ratio.map(|(ratio, peer)| format!("{} {peer}", times(ratio))))
+            or_dash(cell.and_then(|cell| {
+                let (ratio, peer) = cell.ratio_to_best(Quantity::RateWithDebt, stores::is_peer)?;
+                let own = cell.stores.iter().find(|one| one.store == stores::OWN);
+                Some(marked(own, format!("{} {peer}", times(ratio))))
+            }))
         });
         let first: Entry = workload.as_str().into();
         std::iter::once(first).chain(ratios).collect()
     });
     Table {
-        caption: "EvenDB's throughput divided by that of the best peer, which is named beside it; \
-                  columns are sizes of the data"
-            .to_owned(),
+        caption:
+            "EvenDB's throughput, debt charged, divided by that of the best peer, which is named \
+                  beside it; columns are sizes of the data"
+                .to_owned(),
         rows: rows.collect(),
         heading,
     }

@@ -42,8 +42,9 @@ struct PaperFigure {
 }
 
 const RATES: Shown = Shown::Compared(
-    "Throughput in thousands of operations a second (kop/s)",
-    &[Quantity::Throughput],
+    "Throughput in thousands of operations a second (kop/s), debt charged; where there was any, without \
+     it too",
+    &[Quantity::RateWithDebt, Quantity::RateWithoutDebt],
 );
 const WRITTEN: Shown = Shown::Compared(
     "Bytes written by bytes handed in, debt included",
@@ -220,6 +221,7 @@ pub fn add(page: &mut Page, results: &RunResults) {
             page.table(table);
         }
         if !told.contains(&figure.experiment) {
+            page.table(&tables::machine_use(&all));
             page.table(&tables::details(&all));
             told.push(figure.experiment);
         }
@@ -230,6 +232,7 @@ pub fn add(page: &mut Page, results: &RunResults) {
             told.push(name);
             page.heading(2, &format!("{name}: not in the paper"));
             page.table(&table(RATES, &of(name), results));
+            page.table(&tables::machine_use(&of(name)));
             page.table(&tables::details(&of(name)));
         }
     }

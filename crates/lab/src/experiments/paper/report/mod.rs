@@ -5,7 +5,7 @@
 //!                          (quantity)               tables, method --> markdown
 //! ```
 //! Reading (`run_results`, `quantity`), choosing what is shown (`document`, `figures`,
-//! `tables`) and writing (`markdown`) are apart. Text from the results is escaped
+//! `half_memory`, `tables`) and writing (`markdown`) are apart. Text from the results is escaped
 //! in one place, by the writer.
 //!
 //! Invariants: every cell of the results is in at least one table, with the word "skipped" where it
@@ -16,6 +16,7 @@
 
 mod document;
 mod figures;
+mod half_memory;
 mod markdown;
 mod quantity;
 mod run_results;

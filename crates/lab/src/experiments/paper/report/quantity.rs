@@ -9,11 +9,16 @@ use crate::readable::{bytes, duration, grouped};
 /// The percentiles of latencies, as they are called in results.
 pub const PERCENTILES: [&str; 5] = ["p50", "p95", "p99", "p99.9", "max"];
 
+/// Causes of waits, as they are called in figures (`pause.<cause>_nanos_total`).
+pub const CAUSES: [&str; 6] = ["pace", "debt", "room", "chunk", "freeze", "read"];
+
 /// What can be shown of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// Finished operations a second.
-    Throughput,
+    /// Finished operations a second, the time of settling the debt charged.
+    RateWithDebt,
+    /// Finished operations a second until the last one.
+    RateWithoutDebt,
     /// CPU microseconds of the process for one operation.
     CpuMicros,
     /// Bytes written by bytes handed in, debt included.
@@ -24,6 +29,16 @@ pub enum Quantity {
     Latency(&'static str, &'static str),
     /// The longest time in which nothing was finished, in seconds.
     Stall,
+    /// Seconds that operations of all threads waited for one of [`CAUSES`].
+    Waited(&'static str),
+    /// CPU time of the process by that of all cores, without settling.
+    CpuShare,
+    /// Bytes a second fetched from storage, without settling.
+    ReadRate,
+    /// Bytes a second sent to storage less what was cancelled, without settling.
+    WriteRate,
+    /// Bytes fetched from storage for one get or scan.
+    FetchedPerRead,
     /// Gets served from RAM by gets that found their key.
     HitRate,
     /// Bytes on the disk by bytes of data.
@@ -44,22 +59,33 @@ impl Quantity {
     /// The figure of one measurement, given its line of the results.
     pub fn of(self, line: &Value) -> Option<f64> {
         let phase = &line["phase"];
-        let used = |name: &str| {
-            let settled = &phase["process_settled"];
-            let usage = match settled.is_object() {
-                true => settled,
-                false => &phase["process"],
-            };
-            usage[name].as_f64()
+        let settled = match &phase["process_settled"] {
+            settled if settled.is_object() => settled,
+            _ => &phase["process"],
         };
+        let used = |name: &str| settled[name].as_f64();
+        let running = || phase["seconds"].as_f64().filter(|seconds| *seconds > 0.0);
         let value = match self {
-            Self::Throughput => phase["operations_per_second"].as_f64(),
+            Self::RateWithoutDebt => phase["operations_per_second"].as_f64(),
+            Self::RateWithDebt => rate_with_debt(phase),
             Self::CpuMicros => phase["cpu_micros_per_operation"].as_f64(),
             Self::WriteAmplification => (phase["write_amplification_process"].as_f64())
                 .or_else(|| phase["write_amplification_store"].as_f64()),
             Self::ReadAmplification => phase["read_amplification"].as_f64(),
             Self::Latency(kind, percentile) => phase["latency_nanos"][kind][percentile].as_f64(),
             Self::Stall => phase["longest_stall_seconds"].as_f64(),
+            Self::Waited(cause) => {
+                let nanos = &phase["figures"][format!("pause.{cause}_nanos_total")];
+                nanos.as_f64().map(|nanos| nanos / 1e9)
+            }
+            Self::CpuShare => phase["cpu_share_of_cores"].as_f64(),
+            Self::ReadRate => Some(phase["process"]["read_bytes"].as_f64()? / running()?),
+            Self::WriteRate => Some(stored(&phase["process"])? / running()?),
+            Self::FetchedPerRead => {
+                let count = |kind: &str| phase["latency_nanos"][kind]["count"].as_f64();
+                let reads = count("get").unwrap_or(0.0) + count("scan").unwrap_or(0.0);
+                (reads > 0.0).then_some(phase["process"]["read_bytes"].as_f64()? / reads)
+            }
             Self::HitRate => phase["ram_hit_rate"].as_f64(),
             Self::Space => {
                 let data = line["data_bytes"].as_f64().filter(|bytes| *bytes > 0.0)?;
@@ -72,28 +98,34 @@ impl Quantity {
             }
             Self::CpuSeconds => Some(used("user_seconds")? + used("system_seconds")?),
             Self::ReadBytes => used("read_bytes"),
-            Self::WrittenBytes => {
-                let cancelled = used("cancelled_write_bytes").unwrap_or_default();
-                Some((used("write_bytes")? - cancelled).max(0.0))
-            }
+            Self::WrittenBytes => stored(settled),
         };
         value.filter(|value| value.is_finite() && *value >= 0.0)
     }
 
     /// Whether a larger figure is the better one.
     pub fn more_is_better(self) -> bool {
-        matches!(self, Self::Throughput | Self::HitRate)
+        matches!(
+            self,
+            Self::RateWithDebt | Self::RateWithoutDebt | Self::HitRate
+        )
     }
 
     /// The name, with its unit where figures are shown without one.
     pub fn name(self) -> String {
         match self {
-            Self::Throughput => "kop/s",
+            Self::RateWithDebt => "kop/s",
+            Self::RateWithoutDebt => "kop/s without debt",
             Self::CpuMicros => "CPU us/op",
             Self::WriteAmplification => "write amplification",
             Self::ReadAmplification => "read amplification",
             Self::Latency(kind, percentile) => return format!("{kind} {percentile}"),
             Self::Stall => "longest stall",
+            Self::Waited(cause) => return format!("waited: {cause}, s"),
+            Self::CpuShare => "CPU in use",
+            Self::ReadRate => "MB/s read",
+            Self::WriteRate => "MB/s written",
+            Self::FetchedPerRead => "fetched a read",
             Self::HitRate => "gets from RAM",
             Self::Space => "space, times the data",
             Self::Resident => "most resident",
@@ -108,16 +140,39 @@ impl Quantity {
     /// The figure for a reader, in the unit of [`Self::name`] or with its own.
     pub fn show(self, value: f64) -> String {
         match self {
-            Self::Throughput => figure(value / 1e3),
+            Self::RateWithDebt | Self::RateWithoutDebt => figure(value / 1e3),
+            Self::ReadRate | Self::WriteRate => figure(value / 1e6),
+            Self::CpuShare => format!("{:.0} %", value * 100.0),
             Self::Latency(..) => duration(value),
             Self::Stall if value == 0.0 => "under 10 ms".to_owned(),
             Self::Stall => duration(value * 1e9),
             Self::Seconds | Self::CpuSeconds => seconds(value),
             Self::HitRate => format!("{:.1} %", value * 100.0),
-            Self::Resident | Self::ReadBytes | Self::WrittenBytes => bytes(value as u64),
+            Self::Resident | Self::ReadBytes | Self::WrittenBytes | Self::FetchedPerRead => {
+                bytes(value.round() as u64)
+            }
             _ => figure(value),
         }
     }
+}
+
+/// As it was recorded; of results without it, from the rate without debt and both times.
+fn rate_with_debt(phase: &Value) -> Option<f64> {
+    let recorded = phase["operations_per_second_with_debt"].as_f64();
+    recorded.or_else(|| {
+        let rate = phase["operations_per_second"].as_f64()?;
+        let settling = phase["settle_seconds"].as_f64().unwrap_or(0.0);
+        Some(match phase["seconds"].as_f64() {
+            Some(seconds) if settling > 0.0 => rate * seconds / (seconds + settling),
+            _ => rate,
+        })
+    })
+}
+
+/// Bytes of a process that were sent to storage and not cancelled.
+fn stored(usage: &Value) -> Option<f64> {
+    let cancelled = usage["cancelled_write_bytes"].as_f64().unwrap_or_default();
+    Some((usage["write_bytes"].as_f64()? - cancelled).max(0.0))
 }
 
 /// Three or four digits of a figure: `1,897`, `44.1`, `2.35`, `0.061`.
@@ -179,7 +234,12 @@ mod tests {
             "operations_per_second": "fast", "cpu_micros_per_operation": null, "ram_hit_rate": -1,
         } });
         for quantity in [
-            Quantity::Throughput,
+            Quantity::RateWithDebt,
+            Quantity::RateWithoutDebt,
+            Quantity::Waited("pace"),
+            Quantity::CpuShare,
+            Quantity::WriteRate,
+            Quantity::FetchedPerRead,
             Quantity::CpuMicros,
             Quantity::HitRate,
             Quantity::Space,
@@ -194,8 +254,10 @@ mod tests {
     #[test]
     fn figures_come_from_their_places() {
         let line = json!({ "data_bytes": 100, "disk_bytes": 150, "phase": {
-            "seconds": 2.0, "settle_seconds": 0.5, "latency_nanos": { "get": { "p99.9": 7000 } },
+            "seconds": 2.0, "settle_seconds": 0.5, "latency_nanos": { "get": { "count": 2, "p99.9": 7000 } },
             "process": { "write_bytes": 1, "read_bytes": 3 },
+            "operations_per_second": 1000.0, "cpu_share_of_cores": 0.5,
+            "figures": { "pause.pace_nanos_total": 2_500_000_000u64 },
             "process_settled": {
                 "write_bytes": 10, "cancelled_write_bytes": 4,
                 "user_seconds": 1.0, "system_seconds": 0.25
@@ -207,17 +269,26 @@ mod tests {
         assert_eq!(of(Quantity::WrittenBytes), Some(6.0));
         assert_eq!(of(Quantity::CpuSeconds), Some(1.25));
         assert_eq!(of(Quantity::Latency("get", "p99.9")), Some(7000.0));
+        // Of results that have no rate with debt it is computed.
+        assert_eq!(of(Quantity::RateWithDebt), Some(800.0));
+        assert_eq!(of(Quantity::RateWithoutDebt), Some(1000.0));
+        assert_eq!(of(Quantity::Waited("pace")), Some(2.5));
+        assert_eq!(of(Quantity::Waited("debt")), None);
+        assert_eq!(of(Quantity::CpuShare), Some(0.5));
+        assert_eq!(of(Quantity::ReadRate), Some(1.5));
+        assert_eq!(of(Quantity::WriteRate), Some(0.5));
+        assert_eq!(of(Quantity::FetchedPerRead), Some(1.5));
     }
 
     #[test]
     fn figures_read_well() {
-        let shown = [1_897_000.0, 44_100.0, 2_350.0, 61.0].map(|v| Quantity::Throughput.show(v));
+        let shown = [1_897_000.0, 44_100.0, 2_350.0, 61.0].map(|v| Quantity::RateWithDebt.show(v));
         assert_eq!(shown, ["1,897", "44.1", "2.35", "0.061"]);
         assert_eq!(Quantity::Latency("get", "p50").show(7e3), "7.0 us");
         assert_eq!(Spread::of(std::iter::empty()), None);
         let shown = |values: [f64; 2]| {
             let spread = Spread::of(values.into_iter());
-            spread.map(|spread| spread.show(Quantity::Throughput))
+            spread.map(|spread| spread.show(Quantity::RateWithDebt))
         };
         assert_eq!(shown([1e3, 3e3]).as_deref(), Some("2.00 (1.00 to 3.00)"));
         assert_eq!(shown([1e3, 1e3]).as_deref(), Some("1.00"));

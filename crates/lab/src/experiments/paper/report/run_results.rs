@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use super::quantity::{Quantity, Spread};
 use super::stores;
+use crate::course;
 
 /// The one version of the format there is.
 const VERSION: u64 = 1;
@@ -73,6 +74,20 @@ impl StoreRounds {
     pub fn measured(&self) -> impl Iterator<Item = &Value> {
         self.rounds.values().filter_map(|round| round.as_ref().ok())
     }
+
+    /// In how many of the measured rounds the rate still fell at the end.
+    pub fn falling(&self) -> usize {
+        self.measured().filter(|line| still_falls(line)).count()
+    }
+}
+
+/// Whether the rate still fell when the phase of this line ended, by the line's course: so of results
+/// that do not say so too.
+fn still_falls(line: &Value) -> bool {
+    let steps = line["phase"]["course"].as_array().into_iter().flatten();
+    let steps = steps.filter_map(|step| Some((step[0].as_f64()?, step[1].as_u64()?)));
+    let steps: Vec<(f64, u64)> = steps.collect();
+    course::fifths(&steps).is_some_and(|fifths| fifths.falls)
 }
 
 impl CellResults {
@@ -148,6 +163,12 @@ impl CellResults {
             (self.theta * 1e4) as u64,
             self.threads,
         )
+    }
+
+    /// Whether anything was owed after a round: its rates with and without the debt differ.
+    pub fn had_debt(&self) -> bool {
+        let mut lines = self.stores.iter().flat_map(StoreRounds::measured);
+        lines.any(|line| Quantity::RateWithDebt.of(line) != Quantity::RateWithoutDebt.of(line))
     }
 
     /// The median and spread of a quantity over the rounds of a store that have it.
@@ -371,10 +392,10 @@ mod tests {
             lines.map(|(store, rates)| [0, 1, 2].map(|i| line(store, i, rates[i as usize])));
         let results = parse(&lines.concat());
         let cell = &results.cells[0];
-        let spread = cell.spread("evendb", Quantity::Throughput);
-        let shown = spread.map(|spread| spread.show(Quantity::Throughput));
+        let spread = cell.spread("evendb", Quantity::RateWithDebt);
+        let shown = spread.map(|spread| spread.show(Quantity::RateWithDebt));
         assert_eq!(shown.as_deref(), Some("300 (100 to 800)"));
-        let ratio = cell.ratio_to_best(Quantity::Throughput, stores::is_peer);
+        let ratio = cell.ratio_to_best(Quantity::RateWithDebt, stores::is_peer);
         assert_eq!(ratio, Some((2.0, "fjall")));
     }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::markdown::{Entry, Table, or_dash, words};
-use super::quantity::{PERCENTILES, Quantity, figure};
+use super::quantity::{CAUSES, PERCENTILES, Quantity, figure};
 use super::run_results::{CellResults, StoreRounds, size, stores_of};
 use super::stores;
 use crate::dataset::Dataset;
@@ -14,9 +14,22 @@ use crate::readable::duration;
 fn entry(cell: &CellResults, store: &str, quantity: Quantity) -> Entry {
     let rounds = cell.stores.iter().find(|one| one.store == store);
     match cell.spread(store, quantity) {
+        Some(spread) if quantity == Quantity::RateWithDebt => {
+            marked(rounds, spread.show(quantity)).into()
+        }
         Some(spread) => spread.show(quantity).into(),
         None if rounds.is_some_and(|one| one.measured().next().is_none()) => "skipped".into(),
         None => "-".into(),
+    }
+}
+
+/// A rate, or a ratio of it, with a mark where the rate still fell at the end of these rounds.
+pub fn marked(rounds: Option<&StoreRounds>, shown: String) -> String {
+    let falling = rounds.map_or(0, StoreRounds::falling);
+    match rounds.map_or(0, |one| one.measured().count()) {
+        _ if falling == 0 => shown,
+        1 => format!("{shown}, falls"),
+        all => format!("{shown}, falls in {falling} of {all}"),
     }
 }
 
@@ -37,27 +50,33 @@ const PAPER_RATIOS: [(&str, &str, &str); 7] = [
 ];
 
 /// A row for each cell (and quantity, if there are several), a column for each store, EvenDB's ratio
-/// to the best peer, and of throughput the ratio to RocksDB, here and in the paper.
+/// to the best peer, and of throughput the ratio to RocksDB, here and in the paper. Rates without debt
+/// have a row where there was a debt.
 pub fn compared(caption: &str, cells: &[&CellResults], quantities: &[Quantity]) -> Table {
     let stores = stores_of(cells);
     let several = quantities.len() > 1;
-    let with_peers = stores.len() > 1;
+    let with_peers = stores.iter().any(|store| stores::is_peer(store));
     let mut heading = words(["workload"]);
     heading.extend(several.then(|| "quantity".to_owned()));
     heading.extend(stores.iter().map(|store| (*store).to_owned()));
     if with_peers {
         heading.extend(words(["EvenDB / best peer", "best peer"]));
     }
-    let with_paper = stores.contains(&"rocksdb") && quantities == [Quantity::Throughput];
+    let with_paper = stores.contains(&"rocksdb") && quantities.contains(&Quantity::RateWithDebt);
     if with_paper {
         heading.extend(words(["EvenDB / rocksdb", "in the paper"]));
     }
     let mut rows = Vec::new();
     for cell in cells {
         for &quantity in quantities {
+            if quantity == Quantity::RateWithoutDebt && !cell.had_debt() {
+                continue;
+            }
             let mut row: Vec<Entry> = vec![cell.label().into()];
             row.extend(several.then(|| quantity.name().into()));
-            let best = cell.best(quantity, |_| with_peers).map(|(store, _)| store);
+            let best = cell
+                .best(quantity, |_| stores.len() > 1)
+                .map(|(store, _)| store);
             row.extend(stores.iter().map(|store| Entry {
                 best: best == Some(store),
                 ..entry(cell, store, quantity)
@@ -111,13 +130,22 @@ fn by_store(
     }
 }
 
-/// Every further figure of the cells, a row for each store that was measured; only columns that have
-/// any.
+/// What operations waited for, and how much of the machine was in use.
+pub fn machine_use(cells: &[&CellResults]) -> Table {
+    use Quantity::{CpuShare, FetchedPerRead, RateWithDebt, RateWithoutDebt, ReadRate, WriteRate};
+    let mut all = vec![RateWithDebt, RateWithoutDebt];
+    all.extend(CAUSES.map(Quantity::Waited));
+    all.extend([CpuShare, ReadRate, WriteRate, FetchedPerRead]);
+    let caption = "What these operations waited for, and what of the machine was in use";
+    medians(caption, cells, all)
+}
+
+/// Every further figure of the cells.
 pub fn details(cells: &[&CellResults]) -> Table {
     use Quantity::{CpuMicros, HitRate, Latency, ReadAmplification, Resident};
-    use Quantity::{Space, Stall, Throughput, WriteAmplification};
+    use Quantity::{RateWithDebt, Space, Stall, WriteAmplification};
     let mut all = vec![
-        Throughput,
+        RateWithDebt,
         CpuMicros,
         WriteAmplification,
         ReadAmplification,
@@ -127,20 +155,30 @@ pub fn details(cells: &[&CellResults]) -> Table {
         all.extend(PERCENTILES.map(|percentile| Latency(kind, percentile)));
     }
     all.extend([Stall, HitRate, Resident]);
+    let caption = "All figures of these cells: CPU time, amplification, latencies, memory";
+    medians(caption, cells, all)
+}
+
+/// The medians of these quantities, a row for each cell and store that was measured; only columns that
+/// have any.
+fn medians(caption: &str, cells: &[&CellResults], mut quantities: Vec<Quantity>) -> Table {
     let lines = || {
         let stores = cells.iter().flat_map(|cell| &cell.stores);
         stores.flat_map(StoreRounds::measured)
     };
-    all.retain(|quantity| lines().any(|line| quantity.of(line).is_some()));
-    let columns = all.iter().map(|quantity| quantity.name()).collect();
-    let caption = "All figures of these cells: CPU time, amplification, latencies, memory";
+    quantities.retain(|quantity| lines().any(|line| quantity.of(line).is_some()));
+    let columns = quantities.iter().map(|quantity| quantity.name()).collect();
     by_store(caption, cells, columns, |cell, one| {
         one.measured().next()?;
-        let median = |quantity: &Quantity| match cell.spread(&one.store, *quantity) {
-            Some(spread) => quantity.show(spread.median).into(),
-            None => "-".into(),
+        let median = |quantity: &Quantity| {
+            let shown = quantity.show(cell.spread(&one.store, *quantity)?.median);
+            Some(match quantity {
+                Quantity::RateWithDebt => marked(Some(one), shown),
+                _ => shown,
+            })
         };
-        Some(all.iter().map(median).collect())
+        let medians = quantities.iter().map(|quantity| or_dash(median(quantity)));
+        Some(medians.collect())
     })
 }
 

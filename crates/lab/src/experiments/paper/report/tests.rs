@@ -34,7 +34,10 @@ fn phase(store: &str, round: u64) -> Value {
         "latency_nanos": { "get": latency, "put": latency },
         "write_amplification_process": if own { 1.2 } else { 3.0 },
         "user_bytes_read": 6e9, "user_bytes_written": 6e9,
+        "cpu_share_of_cores": if own { 0.875 } else { 0.5 },
+        "process": { "read_bytes": 6e8, "write_bytes": 7.2e9, "cancelled_write_bytes": 1.2e9 },
         "figures": own.then(|| json!({
+            "pause.pace_nanos_total": 12_500_000_000u64, "pause.room_nanos_total": 0,
             "gets.munk": 70_000, "get_nanos_total.munk": 84_000_000,
             "gets.sstable": 3_000, "get_nanos_total.sstable": 450_000_000,
             "gets.log": 2, "get_nanos_total.log": 900_000_000 })),
@@ -147,7 +150,11 @@ fn figures_stand_beside_those_of_peers_and_of_the_paper() {
     let text = report(&made_up());
     for row in [
         // Throughput: stores, ratio to the best peer, ratio to RocksDB, the paper's.
-        "| C zipf-simple, 4 GiB | **200** | 100 | 100 | 100 | - | 2.00x | rocksdb | 2.00x | up to 1.9x |",
+        "| C zipf-simple, 4 GiB | kop/s | **189** | 94.5 | 94.5 | 94.5 | - | 2.00x | rocksdb | 2.00x | up to 1.9x |",
+        "| C zipf-simple, 4 GiB | kop/s without debt | **200** | 100 | 100 | 100 | - | 2.00x | rocksdb | 2.00x | up to 1.9x |",
+        // Rates, waits for pace and room, CPU, MB/s read and written; what a peer does not tell is missing.
+        "| P zipf-composite, 1 GiB | evendb | 189 | 200 | 12.5 | 0.00 | 88 % | 10.0 | 100 |",
+        "| P zipf-composite, 1 GiB | rocksdb | 94.5 | 100 | - | - | 50 % | 10.0 | 100 |",
         "| event log: ingest, 8 GiB | written | **9.00 GiB** | 9.00 GiB |",
         "| A zipf-simple, 1 GiB | get p99.9 | **90.0 us** | 90.0 us |",
         "| A zipf-simple, 1 GiB | evendb | 75.0 % | 0.0 % | 0.0 % | 0.0 % | 25.0 % | 0.0 % |",
@@ -188,9 +195,31 @@ fn medians_and_ranges_are_in_the_tables() {
         line("lmdb", 0, 444e3),
     ];
     let text = report(&lines);
-    let row = "| C uniform, 1 GiB | 222 (111 to 333) | **444** | 0.50x | lmdb |";
+    let row = "| C uniform, 1 GiB | kop/s | 222 (111 to 333) | **444** | 0.50x | lmdb |";
     assert!(text.contains(row), "{text}");
     assert!(text.contains("furthest behind in: C uniform, 1 GiB, 0.50 times lmdb."));
+}
+
+#[test]
+fn a_rate_that_still_falls_at_the_end_is_marked() {
+    let line = |store: &str, round: u64, falling: u64| {
+        let course = (1..=40).map(|i| json!([i as f64 / 2.0, 1000 - falling * i]));
+        let phase = json!({ "operations_per_second": 1e5, "course": course.collect::<Vec<_>>() });
+        line("figure-6", "P/uniform/1GiB", store, round, phase).to_string()
+    };
+    let text = report(&[
+        line("evendb", 0, 10),
+        line("evendb", 1, 0),
+        line("evendb", 2, 15),
+        line("lmdb", 0, 10),
+        line("fjall", 0, 0),
+    ]);
+    let row = "| P uniform, 1 GiB | kop/s | **100, falls in 2 of 3** | 100 | 100, falls | 1.00x | fjall |";
+    assert!(text.contains(row), "{text}");
+    let ratio = "| P uniform | 1.00x fjall, falls in 2 of 3 |";
+    assert!(text.contains(ratio), "{text}");
+    let sentence = "In 3 of 5 measurements the rate still fell at the end";
+    assert!(text.contains(sentence), "{text}");
 }
 
 #[test]

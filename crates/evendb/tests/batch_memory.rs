@@ -1,0 +1,119 @@
+//! A small batch asks the allocator for no more than the puts it is made of: what it needs on the way lies on
+//! the stack, and its stamp is one that was there before.
+//!
+//! A binary of its own, because it counts what the allocator is asked for. Without workers everything happens
+//! inside the calls. Records and pages of deltas are slabs' (no allocation each); what single puts allocate is
+//! pages that grow.
+#![expect(unsafe_code, reason = "an allocator that counts")]
+
+use evendb::{Db, Options};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+struct Counting;
+
+thread_local! {
+    static ASKED: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: passes everything on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ASKED.try_with(|asked| asked.set(asked.get() + 1));
+        // SAFETY: passed on to the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: passed on to the caller.
+        unsafe { System.dealloc(memory, layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        let _ = ASKED.try_with(|asked| asked.set(asked.get() + 1));
+        // SAFETY: passed on to the caller.
+        unsafe { System.realloc(memory, layout, bytes) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn asked(run: impl FnOnce()) -> u64 {
+    let before = ASKED.get();
+    run();
+    ASKED.get() - before
+}
+
+const RECORDS: u64 = 6000;
+
+/// A different key for each number, in random order.
+fn key(number: u64) -> [u8; 8] {
+    number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()
+}
+
+/// What `RECORDS` new records cost in calls of the allocator, in batches of so many, 0 for single puts; in
+/// `keyspaces` keyspaces.
+fn calls_of(batch: u64, keyspaces: u64) -> u64 {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = Options::new().memory_budget(64 << 20).workers(0);
+    let db: Db = options.open(dir.path()).expect("opens");
+    let named = |n: u64| match n {
+        0 => db.default_keyspace().clone(),
+        n => db.keyspace(&format!("keyspace {n}")).expect("a keyspace"),
+    };
+    let handles: Vec<_> = (0..keyspaces).map(named).collect();
+    let handle = |number: u64| &handles[(number % keyspaces) as usize];
+    let fill = |first: u64, records: u64| {
+        for start in (first..first + records).step_by(batch.max(1) as usize) {
+            if batch == 0 {
+                handle(start).put(key(start), b"1").expect("puts");
+                continue;
+            }
+            let mut writes = db.batch();
+            for number in start..(start + batch).min(first + records) {
+                writes.put(handle(number), key(number), b"1");
+            }
+            writes.commit().expect("commits");
+        }
+    };
+    // The first puts start what is there once.
+    fill(RECORDS, 200);
+    let calls = asked(|| fill(0, RECORDS));
+    db.close().expect("closes");
+    calls
+}
+
+/// Before stamps were claimed words, and what is on the way had its place on the stack, a batch of 2 in one
+/// chunk asked twice more than two puts.
+#[test]
+fn a_small_batch_asks_the_allocator_no_more_than_single_puts() {
+    let single = calls_of(0, 1);
+    for batch in [1, 2, 3, 5, 8] {
+        let calls = calls_of(batch, 1);
+        // Objects that wait for their grace period are passed on in bags of 64, at moments that differ.
+        assert!(
+            calls <= single + single / 20 + 20,
+            "{calls} calls in batches of {batch}, {single} by single puts"
+        );
+    }
+    // Two lists grow: of the writes, and of their operations.
+    let calls = calls_of(16, 1);
+    assert!(
+        calls <= single + single / 20 + 20 + 2 * RECORDS.div_ceil(16),
+        "{calls} calls in batches of 16, {single} by single puts"
+    );
+}
+
+/// Two chunks: before, a batch of 2 asked six times more than two puts.
+#[test]
+fn a_small_batch_over_two_keyspaces_asks_the_allocator_no_more_than_single_puts() {
+    let single = calls_of(0, 2);
+    for batch in [2, 4, 8] {
+        let calls = calls_of(batch, 2);
+        assert!(
+            calls <= single + single / 20 + 20,
+            "{calls} calls in batches of {batch}, {single} by single puts"
+        );
+    }
+}

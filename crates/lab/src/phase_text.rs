@@ -1,0 +1,263 @@
+//! What a phase measured as a block of text for a terminal.
+//!
+//! The first line has the rate with debt, then the rate without where they differ. The other lines have a
+//! name of at most 18 letters each; what a store or a system does not tell has no line.
+
+use std::fmt::Write as _;
+
+use crate::course::Fifths;
+use crate::phase_result::PhaseResult;
+use crate::readable::{bytes, duration, grouped};
+
+impl PhaseResult {
+    /// A block of aligned text, some lines long, that ends with a line break.
+    #[must_use]
+    pub fn to_table(&self) -> String {
+        let mut text = String::new();
+        let title = format!("{} {}", self.name, self.distribution);
+        let stopped = if self.interrupted {
+            "  (interrupted)"
+        } else {
+            ""
+        };
+        let mut line = |arguments: std::fmt::Arguments<'_>| {
+            // Writing to a string cannot fail.
+            let _ = text.write_fmt(arguments);
+        };
+        line(format_args!(
+            "{:<32} {:>12} op/s  {:>11} operations in {:.2} s{}{}\n",
+            title.trim_end(),
+            rate(self.throughput_with_debt()),
+            grouped(self.operations),
+            self.seconds,
+            if self.settle_seconds > 0.0 {
+                let without = rate(self.throughput());
+                let settling = self.settle_seconds;
+                format!(" + {settling:.2} s settling ({without} op/s without)")
+            } else {
+                String::new()
+            },
+            stopped
+        ));
+        if !self.latencies.is_empty() {
+            line(format_args!(
+                "  {:<18} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
+                "latency", "mean", "p50", "p95", "p99", "p99.9", "max"
+            ));
+        }
+        for latency in &self.latencies {
+            line(format_args!(
+                "  {:<18} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
+                latency.kind.name(),
+                duration(latency.mean),
+                duration(latency.p50 as f64),
+                duration(latency.p95 as f64),
+                duration(latency.p99 as f64),
+                duration(latency.p999 as f64),
+                duration(latency.max as f64)
+            ));
+        }
+        for (name, figure) in self.summary() {
+            line(format_args!("  {name:<18} {figure}\n"));
+        }
+        text
+    }
+
+    fn summary(&self) -> Vec<(&'static str, String)> {
+        let mut lines = Vec::new();
+        let number = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.2}"));
+        if let Some(open) = &self.open_loop {
+            lines.push((
+                "open loop",
+                format!(
+                    "{} op/s intended ({}), ended {} behind with {} not started; latency from the \
+                     intended start",
+                    grouped(open.intended_rate.round() as u64),
+                    open.spacing.name(),
+                    duration(open.behind_seconds * 1e9),
+                    grouped(open.not_started)
+                ),
+            ));
+        }
+        lines.extend(self.fifths().map(|fifths| ("course", course(&fifths))));
+        lines.extend(self.waited().map(|waited| ("waited", waited)));
+        if self.user_bytes_written > 0 {
+            lines.push((
+                "write amplif.",
+                format!(
+                    "{} (process), {} (store's count), debt included; {} handed in",
+                    number(self.write_amplification_process()),
+                    number(self.write_amplification_store()),
+                    bytes(self.user_bytes_written)
+                ),
+            ));
+        }
+        if self.user_bytes_read > 0 {
+            let fetched = self.usage.map_or(0, |usage| usage.read_bytes);
+            let each = self.fetched_bytes_per_read().unwrap_or_default();
+            lines.push((
+                "read amplif.",
+                format!(
+                    "{} (read calls by bytes returned); {} returned, {} fetched from storage, {} a read",
+                    number(self.read_amplification()),
+                    bytes(self.user_bytes_read),
+                    bytes(fetched),
+                    bytes(each.round() as u64)
+                ),
+            ));
+        }
+        let shares = self.get_shares();
+        if !shares.is_empty() {
+            let list = shares
+                .iter()
+                .map(|(name, share)| format!("{name} {:.2} %", share * 100.0));
+            let list = list.collect::<Vec<_>>().join(", ");
+            let rate = self.ram_hit_rate().unwrap_or(0.0) * 100.0;
+            lines.push((
+                "gets served by",
+                format!("{list}; RAM hit rate {rate:.2} %"),
+            ));
+        }
+        let resident = self.usage_settled.map_or("-".to_owned(), |usage| {
+            format!(
+                "{} (peak {})",
+                bytes(usage.resident_bytes),
+                bytes(usage.resident_bytes_max)
+            )
+        });
+        let stall = match self.longest_stall_seconds {
+            0.0 => "none of 10 ms".to_owned(),
+            seconds => duration(seconds * 1e9),
+        };
+        lines.push((
+            "process",
+            format!(
+                "{} us CPU/op, {resident} resident, longest stall {stall}",
+                number(self.cpu_micros_per_operation())
+            ),
+        ));
+        lines.extend(self.machine().map(|machine| ("machine", machine)));
+        lines
+    }
+
+    /// What operations waited for, the longest first; none where the store does not tell.
+    fn waited(&self) -> Option<String> {
+        let mut causes = self.waited_seconds();
+        if causes.is_empty() {
+            return None;
+        }
+        causes.retain(|(_, seconds)| *seconds >= 0.005);
+        causes.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let causes = causes
+            .iter()
+            .map(|(cause, seconds)| format!("{cause} {seconds:.2} s"));
+        let causes = causes.collect::<Vec<_>>().join(", ");
+        let of = format!(
+            "{:.2} s of {} threads",
+            self.seconds * self.threads as f64,
+            self.threads
+        );
+        Some(match causes.is_empty() {
+            true => format!("less than 10 ms of {of}"),
+            false => format!("{causes}; of {of}"),
+        })
+    }
+
+    /// How much of the machine the process used while the workers ran.
+    fn machine(&self) -> Option<String> {
+        let megabytes = |rate: Option<f64>| Some(rate? / 1e6);
+        let (read, written) = (self.disk_read_rate(), self.disk_write_rate());
+        Some(format!(
+            "CPU {:.0} % of {} cores; disk {:.1} MB/s read, {:.1} MB/s written",
+            self.cpu_share()? * 100.0,
+            self.cores?,
+            megabytes(read)?,
+            megabytes(written)?
+        ))
+    }
+}
+
+fn rate(operations_per_second: f64) -> String {
+    grouped(operations_per_second.round() as u64)
+}
+
+fn course(fifths: &Fifths) -> String {
+    let rates = fifths.rates.map(rate).join("; ");
+    let end = match fifths.falls {
+        true => "falls at the end, so a longer phase would show less",
+        false => "does not fall at the end",
+    };
+    format!("{rates} op/s in each fifth; {end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::phase_result::PhaseResult;
+    use crate::phase_result::tests::{open, result};
+
+    #[test]
+    fn the_rate_with_debt_comes_first() {
+        let table = result().to_table();
+        let first = table.lines().next().unwrap();
+        let rates = [
+            "1,333 op/s",
+            "0.50 s + 0.25 s settling (2,000 op/s without)",
+        ];
+        let places = rates.map(|words| first.find(words).unwrap_or_else(|| panic!("{first}")));
+        assert!(places[0] < places[1], "{first}");
+        for words in [
+            "1.5 us",
+            "4.0 ms",
+            "5.00 s",
+            "3.00 (process)",
+            "75.00 %",
+            "  waited             pace 0.25 s; of 1.00 s of 2 threads\n",
+            "CPU 0 % of 2 cores; disk 0.0 MB/s read, 5.0 MB/s written",
+            "4 B a read",
+        ] {
+            assert!(table.contains(words), "{words} in\n{table}");
+        }
+        assert!(
+            !table.contains("  course "),
+            "too short for a course:\n{table}"
+        );
+        let paid = PhaseResult {
+            settle_seconds: 0.0,
+            ..result()
+        };
+        assert!(paid.to_table().starts_with("A uniform "));
+        assert!(!paid.to_table().contains("settling"));
+    }
+
+    #[test]
+    fn a_rate_that_falls_is_told() {
+        let course = |falling: u64| {
+            let steps = (1..=40).map(|i| (i as f64 / 2.0, 1000 - falling * i));
+            let long = PhaseResult {
+                course: steps.collect(),
+                ..result()
+            };
+            long.to_table()
+        };
+        let falls = "1,910; 1,750; 1,590; 1,430; 1,270 op/s in each fifth; falls at the end";
+        assert!(course(10).contains(falls), "{}", course(10));
+        assert!(course(0).contains("does not fall at the end"));
+    }
+
+    #[test]
+    fn what_is_not_told_has_no_line() {
+        let silent = PhaseResult {
+            figures: Vec::new(),
+            usage: None,
+            ..result()
+        };
+        let table = silent.to_table();
+        assert!(
+            !table.contains("waited") && !table.contains("cores"),
+            "{table}"
+        );
+        let table = open().to_table();
+        let words = "2,500 op/s intended (poisson), ended 100.0 ms behind with 250 not started";
+        assert!(table.contains(words), "{table}");
+    }
+}
