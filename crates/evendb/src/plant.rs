@@ -33,6 +33,8 @@ pub(crate) enum Plant {
     RewriteLosesRecord,
     /// P19: a checkpoint leaves records out of the run it writes, a merge of runs out of the one it writes.
     RunLosesRecord,
+    /// P20: a checkpoint ends where every chunk that it found queued has been replaced.
+    GoneIsTheEnd,
 }
 
 /// Whether the engine has a fault planted.

@@ -75,6 +75,16 @@ pub(super) fn rebalance_and_checkpoint(plant: Plant) {
     world.finish();
 }
 
+/// S4: a checkpoint finds queued only chunks that are replaced before it looks at them.
+pub(super) fn replaced_under_a_checkpoint(plant: Plant) {
+    let world = World::filled(2, plant);
+    world.put_rounds(&[0, 1], 1);
+    let checkpoint = world.spawn(World::checkpoint);
+    let layout = world.spawn(|world| world.split(1));
+    join([checkpoint, layout]);
+    world.finish();
+}
+
 /// S4, a half that was cut again while its checkpoint ran: what a shared delta says of the other
 /// half's keys must not reach their rows.
 fn rows_of_shared_deltas() {
@@ -236,6 +246,11 @@ fn shuttle_s2_all_at_once() {
 #[test]
 fn shuttle_s4_rebalance_and_checkpoint() {
     explore(2000, || rebalance_and_checkpoint(Plant::Nothing));
+}
+
+#[test]
+fn shuttle_s4_replaced_under_a_checkpoint() {
+    explore(2000, || replaced_under_a_checkpoint(Plant::Nothing));
 }
 
 #[test]

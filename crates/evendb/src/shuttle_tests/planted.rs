@@ -80,3 +80,15 @@ fn shuttle_p16_deltas_not_kept_for_a_load() {
         Plant::NotKeptForLoad
     )));
 }
+
+/// Found with few preemptions, as the fault itself was; at random hardly ever.
+#[test]
+fn shuttle_p20_replaced_chunks_end_a_checkpoint() {
+    for seed in 0..20 {
+        let scheduler = PctScheduler::new_from_seed(seed, 3, 1000);
+        let found = finds(Box::new(scheduler), None, || {
+            layouts::replaced_under_a_checkpoint(Plant::GoneIsTheEnd)
+        });
+        assert!(found, "seed {seed}");
+    }
+}
