@@ -104,7 +104,7 @@ fn zero_bytes(word: u64) -> u64 {
 
 impl Page {
     /// A page of records already encoded: record `i` is `records[starts[i]..]` up to the next one,
-    /// its tag `tags[i]`. `scratch` is reused from page to page.
+    /// its tag `tags[i]`. `scratch`, where the page's front is gathered, is reused from page to page.
     pub(super) fn build(
         tags: &[u8],
         starts: &[usize],
@@ -117,7 +117,7 @@ impl Page {
         let (width, front) = Page::front_bytes(tags.len(), records.len());
         let (deletes, data_bytes) = totals;
         scratch.clear();
-        scratch.reserve(front + records.len());
+        scratch.reserve(front);
         scratch.extend_from_slice(&count_u32(tags.len()).to_le_bytes());
         scratch.extend_from_slice(&count_u32(deletes).to_le_bytes());
         scratch.extend_from_slice(&(data_bytes as u64).to_le_bytes()[..6]);
@@ -132,8 +132,7 @@ impl Page {
             }
             scratch.resize(group_end, 0);
         }
-        scratch.extend_from_slice(records);
-        PageArc::copy_of(scratch, ledger)
+        PageArc::of_parts([scratch, records], ledger)
     }
 
     /// Width of a position and the length of what precedes the records.
@@ -350,15 +349,17 @@ unsafe impl Send for PageArc {}
 unsafe impl Sync for PageArc {}
 
 impl PageArc {
-    fn copy_of(bytes: &[u8], ledger: Ledger) -> PageArc {
-        let count = slab::allocate(COUNT_BYTES + bytes.len()).cast::<AtomicUsize>();
-        // SAFETY: the allocation is aligned to 16 and holds the count and behind it the bytes.
+    /// A page of these bytes: its front, and behind it its records.
+    fn of_parts([front, records]: [&[u8]; 2], ledger: Ledger) -> PageArc {
+        let page_len = front.len() + records.len();
+        let count = slab::allocate(COUNT_BYTES + page_len).cast::<AtomicUsize>();
+        // SAFETY: the allocation is aligned to 16 and holds the count, and behind it both parts.
         unsafe {
             count.write(AtomicUsize::new(1));
             let to = count.as_ptr().cast::<u8>().add(COUNT_BYTES);
-            ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+            ptr::copy_nonoverlapping(front.as_ptr(), to, front.len());
+            ptr::copy_nonoverlapping(records.as_ptr(), to.add(front.len()), records.len());
         }
-        let page_len = bytes.len();
         let page = PageArc { count, page_len };
         ledger.add(Use::Munks, page.memory_bytes());
         page
@@ -374,7 +375,7 @@ impl Deref for PageArc {
     type Target = Page;
     #[inline]
     fn deref(&self) -> &Page {
-        // SAFETY: `copy_of` wrote so many bytes there, and this reference's count keeps them. `Page`
+        // SAFETY: `of_parts` wrote so many bytes there, and this reference's count keeps them. `Page`
         // is a transparent wrapper of `[u8]`: same layout, alignment, metadata and validity.
         unsafe {
             let bytes = self.count.as_ptr().cast::<u8>().add(COUNT_BYTES);
@@ -412,7 +413,7 @@ impl PageArc {
     #[cold]
     fn free(&mut self) {
         self.ledger().subtract(Use::Munks, self.memory_bytes());
-        // SAFETY: the last count is gone; as many bytes as in `copy_of`.
+        // SAFETY: the last count is gone; as many bytes as in `of_parts`.
         unsafe { slab::free(self.count.cast(), COUNT_BYTES + self.page_len) };
     }
 }
