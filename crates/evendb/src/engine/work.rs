@@ -62,6 +62,8 @@ pub(crate) struct JobQueue {
     pub(crate) queued: HashSet<ChunkId>,
     pub(crate) absorbing: HashSet<ChunkId>,
     pub(crate) loading: HashSet<ChunkId>,
+    /// Those of the chunks that wait for maintenance whose tables the system has been asked for.
+    pub(crate) asked: HashSet<ChunkId>,
     pub(crate) running: usize,
     pub(crate) checkpoint_wanted: bool,
     /// The greatest number of a checkpoint that a write waits for and that has not begun.
@@ -183,13 +185,34 @@ impl Work {
         let absorb = queue.absorbs.pop_front().map(Job::Absorb);
         let job = absorb.or_else(|| queue.jobs.pop_front())?;
         match &job {
-            Job::Maintain(chunk) => queue.queued.remove(&chunk.id),
+            Job::Maintain(chunk) => {
+                queue.asked.remove(&chunk.id);
+                queue.queued.remove(&chunk.id)
+            }
             Job::Absorb(chunk) => queue.absorbing.remove(&chunk.id),
             Job::Load(chunk) => queue.loading.remove(&chunk.id),
             Job::Shrink(_) => true,
         };
         queue.running += 1;
         Some(job)
+    }
+
+    /// A chunk that waits for maintenance, and whose tables have not been asked for: the first such one of the next
+    /// `most` jobs. From now on it counts as asked for, until its job is taken; there are never more than `most`.
+    /// None while no call waits for jobs, neither as the caller knows (`behind`) nor for all of them to be done.
+    pub(crate) fn next_to_ask(&self, most: usize, behind: bool) -> Option<Arc<Chunk>> {
+        let mut queue = self.queue.lock();
+        let is_awaited = behind || queue.idle_awaited > 0;
+        let JobQueue { jobs, asked, .. } = &mut *queue;
+        if !is_awaited || asked.len() >= most {
+            return None;
+        }
+        let next = jobs.iter().take(most).find_map(|job| match job {
+            Job::Maintain(named) if !asked.contains(&named.id) => Some(named),
+            _ => None,
+        })?;
+        asked.insert(next.id);
+        next.chunk.upgrade()
     }
 
     pub(crate) fn has_jobs(&self) -> bool {

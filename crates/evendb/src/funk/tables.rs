@@ -163,6 +163,25 @@ impl TableHandle {
         Ok(kept)
     }
 
+    /// Tells the system that all of the table will be read soon, whether it is open or not. A hint.
+    pub(crate) fn will_need(&self) {
+        if let Some(table) = self.opened.get() {
+            return table.will_need();
+        }
+        match self.part.place {
+            Place::Extent { offset } => {
+                let file = self.shared.container.file();
+                file.will_need(offset, self.part.meta.len);
+            }
+            Place::File => {
+                let path = table_path(&self.shared.dir, self.part.table);
+                if let Ok(file) = self.shared.vfs.open(&path, false) {
+                    file.will_need(0, self.part.meta.len);
+                }
+            }
+        }
+    }
+
     /// Opens the file, closing others if there are too many for the process.
     fn open_file(&self, path: &Path) -> Result<Arc<dyn File>> {
         let vfs = &self.shared.vfs;

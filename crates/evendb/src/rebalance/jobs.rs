@@ -28,7 +28,7 @@ use crate::rebalance::{covered_tables, layout, log_merge, munks, rewrite};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::version::clock::checkpoint_of;
-use crate::{disk_room, memory_shares, trace};
+use crate::{disk_room, memory_shares, pace, trace};
 use evendb_storage::codec::hash_key;
 
 /// Edits that may wait for upkeep to make them durable.
@@ -102,6 +102,7 @@ pub(crate) fn maintain(
             Decision::Absorb => worked |= munks::absorb_or_evict(core, caches, chunk),
             Decision::RebalanceFunk => {
                 munks::absorb(core, chunk);
+                ask_ahead(context, catalog, space, chunk);
                 let new_chunks = rewrite::rewrite(context, &keyspace, std::slice::from_ref(chunk))?;
                 finish_layout(core, disk, work, &new_chunks)?;
                 worked = true;
@@ -128,6 +129,31 @@ pub(crate) fn maintain(
         }
     }
     Ok(worked)
+}
+
+/// Where calls wait for reorganisation: has the disk read the tables of `chunk`, which is about to be rewritten, and
+/// behind them those of the chunk that comes next in the queue, while this one is merged. So the next rewrite finds
+/// its tables in the system's cache. That holds no more than one chunk for each worker ahead of its turn.
+fn ask_ahead(context: &JobContext<'_>, catalog: &Catalog, space: &Space, chunk: &Arc<Chunk>) {
+    let &JobContext { core, work, .. } = context;
+    let Some(next) = work.next_to_ask(core.options.workers, pace::is_behind(core)) else {
+        return;
+    };
+    let ask = |chunk: &Chunk, view: &View| {
+        // A munk takes in what is durable first, and then nothing is read.
+        if view.munk.is_none() {
+            rewrite::ask_for_tables(chunk, view);
+        }
+    };
+    ask(chunk, &chunk.view.load_full());
+    let view = next.view.load_full();
+    let fits = rewrite::data_bytes(&view) <= 2 * core.options.chunk_bytes_max();
+    if fits
+        && let Some(keyspace) = catalog.keyspace_of(&next)
+        && debt_of(core, space, &keyspace, &next, &view) > 0
+    {
+        ask(&next, &view);
+    }
 }
 
 /// After a layout change: new chunks are looked at. The edit becomes durable with the next

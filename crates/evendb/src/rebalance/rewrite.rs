@@ -458,17 +458,24 @@ pub(crate) fn funk_sources<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<
     // 64 blocks of 4 KiB for a few sources; of many, the buffers together take 4 MiB.
     let sources = view.funk.runs.len() + view.funk.base.len();
     let readahead_blocks = (1024 / sources.max(1)).clamp(4, 64);
+    ask_for_tables(chunk, view);
     let runs = view.funk.runs.iter().rev().map(|run| &run.table);
     let mut sources: Vec<Box<dyn Source + 'v>> = Vec::new();
     for table in runs.chain(&view.funk.base) {
         let range = &chunk.range;
         let opened = table.open()?;
-        // The disk reads all of them at once, while the merge reads what is there.
-        if super::jobs::inside(chunk, table) {
-            opened.will_need();
-        }
         let source = TableSource::new(opened, &range.low, range.high.as_deref(), readahead_blocks)?;
         sources.push(Box::new(source));
     }
     Ok(sources)
+}
+
+/// Has the disk read all tables of the chunk at once, before any of them is waited for: to open one reads its
+/// index, and the merge begins with a block of each.
+pub(super) fn ask_for_tables(chunk: &Chunk, view: &View) {
+    for table in view.funk.tables() {
+        if super::jobs::inside(chunk, table) {
+            table.will_need();
+        }
+    }
 }

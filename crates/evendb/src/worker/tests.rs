@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::engine::staff::{ROLES, ThreadRole};
+use crate::engine::work::Work;
 use crate::options::Options;
 use crate::{Db, Durability, LiveStats};
 use std::thread::sleep;
@@ -215,4 +216,35 @@ fn without_more_threads_nothing_stays_undone() {
     db.put("key", "value").unwrap();
     wait_until("a helper", || present(&db)[ThreadRole::Stats as usize] == 1);
     db.close().unwrap();
+}
+
+/// Tables are asked for ahead only where a call waits; of each chunk once, and of no more chunks than there may be.
+#[test]
+fn of_a_few_chunks_that_wait_the_tables_are_asked_for_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = small().open(dir.path()).unwrap();
+    for name in ["a", "b", "c"] {
+        db.keyspace(name).unwrap();
+    }
+    let chunks = db.engine().catalog.chunks();
+    let chunks: Vec<_> = chunks.into_iter().map(|(_, chunk)| chunk).collect();
+    assert!(chunks.len() >= 3);
+    let work = Work::default();
+    chunks.iter().for_each(|chunk| work.push_maintenance(chunk));
+    let next = |behind| work.next_to_ask(2, behind).map(|chunk| chunk.id);
+    assert_eq!(next(false), None);
+    assert_eq!(next(true), Some(chunks[0].id));
+    assert_eq!(next(true), Some(chunks[1].id));
+    assert_eq!(next(true), None, "two wait");
+    let job = work.take(&mut work.queue.lock()).unwrap();
+    assert_eq!(job.named().id, chunks[0].id);
+    work.queue.lock().idle_awaited = 1;
+    assert_eq!(next(false), Some(chunks[2].id));
+    assert_eq!(next(false), None);
+    // Once its turn has been, the chunk may be asked for again.
+    work.push_maintenance(&chunks[0]);
+    for _ in 0..chunks.len() - 1 {
+        work.take(&mut work.queue.lock()).unwrap();
+    }
+    assert_eq!(next(true), Some(chunks[0].id));
 }

@@ -35,6 +35,11 @@ use rustix::io::ReadWriteFlags;
 
 use super::{BootId, File, LockGuard, LockHolder, Mapping, Vfs};
 
+/// What one call asks the system to read ahead. Its limit is the greater one of what the device takes by one request
+/// and of its own reading ahead.
+#[cfg(target_os = "linux")]
+const AHEAD_BYTES: u64 = 256 << 10;
+
 /// How often a lock is tried anew because the lock file was replaced meanwhile.
 const LOCK_ATTEMPTS: usize = 8;
 
@@ -356,8 +361,18 @@ impl File for OsFile {
 
     #[cfg(target_os = "linux")]
     fn will_need(&self, offset: u64, len: u64) {
-        let advice = rustix::fs::Advice::WillNeed;
-        let _ = rustix::fs::fadvise(&*self.file, offset, std::num::NonZeroU64::new(len), advice);
+        // In pieces: of what one call asks for Linux reads no more than its limit, and leaves out the rest.
+        let end = offset.saturating_add(len);
+        let mut at = offset;
+        while at < end {
+            let piece = (end - at).min(AHEAD_BYTES);
+            let advice = rustix::fs::Advice::WillNeed;
+            let asked = std::num::NonZeroU64::new(piece);
+            if rustix::fs::fadvise(&*self.file, at, asked, advice).is_err() {
+                break;
+            }
+            at += piece;
+        }
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -561,6 +576,27 @@ impl Mapping for OsMapping {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A hint about any place is taken, beyond the end and up to the last offset too.
+    #[test]
+    fn what_will_be_needed_may_lie_anywhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let file = OsVfs.create(&path).unwrap();
+        let data = vec![7; 768 << 10];
+        file.write_at(&data, 0).unwrap();
+        for (offset, len) in [
+            (0, 0),
+            (1, data.len() as u64),
+            (1 << 40, 1 << 20),
+            (u64::MAX - 9, 100),
+        ] {
+            file.will_need(offset, len);
+        }
+        let mut read = vec![0; data.len()];
+        assert_eq!(file.read_at(&mut read, 0).unwrap(), data.len());
+        assert_eq!(read, data);
+    }
 
     /// The system tells a handle of a failure once: told to a wait, it must not be lost.
     #[test]
