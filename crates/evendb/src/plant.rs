@@ -35,6 +35,8 @@ pub(crate) enum Plant {
     RunLosesRecord,
     /// P20: a checkpoint ends where every chunk that it found queued has been replaced.
     GoneIsTheEnd,
+    /// P21: snapshots are registered while it is decided which of them may still read a dropped keyspace.
+    EndsBesideSnapshots,
 }
 
 /// Whether the engine has a fault planted.

@@ -15,6 +15,7 @@ use crate::manifest::edit::Change;
 use crate::metrics::Stats;
 use crate::observe::gather;
 use crate::options::Options;
+use crate::plant::planted;
 use crate::read::cursor::{Cursor, Iter};
 use crate::read::moment::Moment;
 use crate::sync::Arc;
@@ -390,7 +391,12 @@ fn drop_keyspace(engine: &Engine, name: &str) -> Result<()> {
         keyspace.set_dropped(false);
     })?;
     engine.core.metrics.bytes_manifest.add(bytes);
-    keyspace.end_reading(engine.core.clock.now());
+    // No snapshot may read first, as one of before the drop, and be refused then.
+    let clock = &engine.core.clock;
+    match planted!(engine.core.options, EndsBesideSnapshots) {
+        true => keyspace.end_reading(clock.now()),
+        false => clock.between_snapshots(|now| keyspace.end_reading(now)),
+    }
     let mut dirty = engine.flow.dirty.lock();
     dirty.retain(|(chunk, _)| {
         chunk

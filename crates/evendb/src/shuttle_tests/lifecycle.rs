@@ -82,6 +82,18 @@ fn drop_among_everything() {
     world.finish();
 }
 
+/// S7: a snapshot is taken just when its keyspace goes.
+pub(super) fn snapshot_beside_a_drop(plant: Plant) {
+    let world = World::filled(1, plant);
+    let keyspace = doomed(&world);
+    let reader = world.spawn(move |world| read_among_drops(world, &keyspace));
+    let dropper = world.spawn(|world| {
+        world.db().drop_keyspace("doomed").expect("drops");
+    });
+    join([reader, dropper]);
+    world.finish();
+}
+
 /// A snapshot of before the drop reads what was there, one of after it a refusal.
 fn read_among_drops(world: &World, keyspace: &Keyspace) {
     let snapshot = world.db().snapshot().expect("a snapshot");
@@ -397,6 +409,11 @@ fn shuttle_s8_own_threads() {
 #[test]
 fn shuttle_s7_drop_among_everything() {
     explore(2000, drop_among_everything);
+}
+
+#[test]
+fn shuttle_s7_snapshot_beside_a_drop() {
+    explore(1000, || snapshot_beside_a_drop(Plant::Nothing));
 }
 
 #[test]

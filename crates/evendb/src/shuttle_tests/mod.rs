@@ -27,11 +27,21 @@ fn schedules(usual: usize) -> usize {
     (usual * percent / 100).max(1)
 }
 
+/// Has shuttle set its hook for panics, once and before any other is set: two threads that set one each at
+/// the same time would lose one of them.
+fn set_shuttles_hook() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        Runner::new(RandomScheduler::new(1), Config::new()).run(|| {});
+    });
+}
+
 fn run(
     scheduler: impl Scheduler + 'static,
     quiet: bool,
     scenario: impl Fn() + Send + Sync + 'static,
 ) {
+    set_shuttles_hook();
     let mut config = Config::new();
     config.stack_size = 512 << 10;
     config.silence_warnings = true;
@@ -69,6 +79,7 @@ std::thread_local! {
 
 /// Has messages of panics kept: what a runner resumes with is not always the first one's.
 fn keep_messages() {
+    set_shuttles_hook();
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         let previous = std::panic::take_hook();

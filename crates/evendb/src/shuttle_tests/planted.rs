@@ -1,6 +1,6 @@
 //! Each planted fault is noticed by a scenario.
 
-use super::{batches, finds, freeze, layouts, munks, notices};
+use super::{batches, finds, freeze, layouts, lifecycle, munks, notices};
 use crate::Durability;
 use crate::plant::Plant;
 use shuttle::scheduler::PctScheduler;
@@ -91,4 +91,13 @@ fn shuttle_p20_replaced_chunks_end_a_checkpoint() {
         });
         assert!(found, "seed {seed}");
     }
+}
+
+/// Found with few preemptions, as P20.
+#[test]
+fn shuttle_p21_snapshots_beside_the_end_of_a_keyspace() {
+    let scheduler = PctScheduler::new_from_seed(1, 3, 20_000);
+    assert!(finds(Box::new(scheduler), None, || {
+        lifecycle::snapshot_beside_a_drop(Plant::EndsBesideSnapshots)
+    }));
 }

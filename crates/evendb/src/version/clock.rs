@@ -223,6 +223,13 @@ impl Clock {
         Version(boundary)
     }
 
+    /// Calls `what` with a version that is above all snapshots registered before the call, and not above any that
+    /// is registered later: those see what `what` has stored. It must not wait.
+    pub(crate) fn between_snapshots(&self, what: impl FnOnce(Version)) {
+        let _none_registers = self.registry.lock();
+        what(self.now());
+    }
+
     /// Which versions a rewrite that starts now may drop.
     pub(crate) fn horizon(&self) -> Horizon {
         let registry = self.registry.lock();
