@@ -22,7 +22,6 @@
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
 
-use crate::ballast::Need;
 use crate::chunk::{Chunk, Frozen, View};
 use crate::commit_log::Lsn;
 use crate::engine::caches::Caches;
@@ -33,6 +32,7 @@ use crate::engine::log::Log;
 use crate::engine::{Engine, JobContext};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::CONTAINER;
+use crate::full_disk::Need;
 use crate::funk::container::Container;
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::{Change, Part, Place, Role};
@@ -45,10 +45,10 @@ use crate::record::Record;
 use crate::sync::atomic::Ordering;
 use crate::sync::yielding::Yielder;
 use crate::sync::{Arc, Weak, reclaim};
+use crate::trace;
 use crate::version::clock::checkpoint_of;
 use crate::version::horizon::Horizon;
 use crate::visibility::{Dropping, live};
-use crate::{disk_room, trace};
 use evendb_storage::TableId;
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::{TableMeta, TableWriter};
@@ -192,12 +192,24 @@ pub(crate) fn checkpoint(engine: &Engine) -> Result<()> {
 /// [`checkpoint`] for a caller that holds the checkpoint mutex.
 pub(crate) fn checkpoint_locked(engine: &Engine) -> Result<()> {
     // Writes wait for the checkpoint, so it may use room that is kept from jobs.
-    disk_room::with_ballast(&engine.disk, Need::Jobs, || {
-        disk_room::with_ballast(&engine.disk, Need::Deletes, || try_checkpoint(engine))
+    let full_disk = &engine.disk.full_disk;
+    full_disk.with(Need::Jobs, || {
+        full_disk.with(Need::Deletes, || try_checkpoint(engine))
     })?;
-    disk_room::tend_ballast(&engine.core, &engine.disk, &engine.catalog, &engine.work);
+    tend_full_disk(engine);
     engine.log.is_stuck.store(false, Ordering::Relaxed);
     Ok(())
+}
+
+/// Lays down what is kept back where there is room for it. When room has come back, jobs that found none are
+/// looked at again.
+pub(crate) fn tend_full_disk(engine: &Engine) {
+    let (disk, catalog) = (&engine.disk, &engine.catalog);
+    if engine.core.health.failure().is_none() && disk.full_disk.tend(catalog) {
+        for (_, chunk) in catalog.chunks() {
+            engine.work.push_maintenance(&chunk);
+        }
+    }
 }
 
 fn try_checkpoint(engine: &Engine) -> Result<()> {
@@ -254,7 +266,7 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
     log.inherits.store(false, Ordering::Release);
     *flow.completed.lock() = number;
     flow.progress.notify_all();
-    disk_room::note_disk_room(disk, &engine.catalog);
+    disk.full_disk.note_room(&engine.catalog);
     core.metrics.checkpoints.add(1);
     let nanos = started.elapsed().as_nanos() as u64;
     core.metrics.checkpoint_nanos.add(nanos);
@@ -695,7 +707,7 @@ fn give_up(context: &JobContext<'_>, error: Error, runs: Vec<PendingRun>) -> Err
     flow.dirty.lock().extend(dirty);
     work.stir();
     flow.clear_run();
-    disk.delta_room.store(0, Ordering::Relaxed);
+    disk.full_disk.limit_room(0);
     if out_of_room {
         disk.container.find_punched();
         error

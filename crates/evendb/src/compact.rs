@@ -22,7 +22,7 @@ use crate::rebalance::{jobs, munks};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, thread};
 use crate::visibility::Dropping;
-use crate::{checkpoint, full_disk, trace, worker};
+use crate::{checkpoint, making_room, trace, worker};
 use evendb_storage::TableId;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -112,7 +112,7 @@ pub(crate) fn compact(engine: &Engine, spans: &[KeySpan]) -> Result<CompactionSu
         }
     }
     worker::settle_debt(engine)?;
-    full_disk::collect_for_room(&engine.core, &engine.disk);
+    making_room::collect_for_room(&engine.core, &engine.disk);
     done.bytes_after = bytes_of(spans);
     done.elapsed = started.elapsed();
     trace::event!(

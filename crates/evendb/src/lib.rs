@@ -2,7 +2,6 @@
 
 mod admission;
 mod api;
-mod ballast;
 #[cfg(feature = "bench-parts")]
 #[doc(hidden)]
 pub mod bench_parts;
@@ -14,7 +13,6 @@ mod commit_log;
 mod compact;
 mod copy;
 mod delta;
-mod disk_room;
 mod engine;
 mod error;
 mod figures;
@@ -26,6 +24,7 @@ mod funk;
 mod golden_text;
 pub mod inspect;
 mod log_room;
+mod making_room;
 mod manifest;
 mod memory;
 mod memory_shares;

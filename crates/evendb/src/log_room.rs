@@ -8,17 +8,17 @@
 //! ```
 //! So a ring is as large as what it has to hold between two checkpoints, and whole where puts are many.
 //! Nothing rests on its growing: a disk that has no room for it leaves a small ring, in which puts and
-//! deletes go on with more checkpoints. Nor does it take room while the ballast is owed.
+//! deletes go on with more checkpoints. Nor does it take room while some of what is kept back
+//! for a full disk is owed.
 //!
 //! Thread safety: any; the caller holds nothing, for this waits for the disk.
 
-use crate::ballast::Need;
 use crate::commit_log::CommitLog;
-use crate::disk_room;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::log::Log;
 use crate::error::{ErrorKind, Result};
+use crate::full_disk::Need;
 use crate::sync::atomic::Ordering;
 
 /// Eighths of what is usable that are reserved: from where upkeep grows the ring and puts do, and up to
@@ -30,7 +30,7 @@ const EIGHTHS_ENOUGH: u64 = 3;
 /// Grows the ring by a step, if it can be: whether it did. A failure of the device has latched.
 fn grow_commit_log(core: &Core, disk: &Disk, log: &Log, ring: &CommitLog) -> bool {
     // Room that came free belongs to what is kept back, and a disk is not asked again at once.
-    if disk.ballast.is_owed() || log.is_stuck.load(Ordering::Relaxed) {
+    if disk.full_disk.is_owed() || log.is_stuck.load(Ordering::Relaxed) {
         return false;
     }
     match ring.grow() {
@@ -80,7 +80,7 @@ pub(crate) fn grow_log_for(
         // The disk was full when it was opened.
         let back = || Ok(ring.back()?);
         match deletes {
-            true => disk_room::with_ballast(disk, Need::Deletes, back)?,
+            true => disk.full_disk.with(Need::Deletes, back)?,
             false => back()?,
         }
     }

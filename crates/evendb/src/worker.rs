@@ -2,7 +2,7 @@
 //! themselves.
 //!
 //! ```text
-//!   puts, rounds, jobs --push--> queue (engine/work.rs) --take--> workers, run_job --> rebalance, full_disk
+//!   puts, rounds, jobs --push--> queue (engine/work.rs) --take--> workers, run_job --> rebalance, making_room
 //!   half of the room used --> upkeep (upkeep.rs) --> checkpoint, rounds          staff.rs starts threads
 //!   no threads: the put does it, relieve        everything owed: settle_debt, idle_pass        end: close
 //! ```
@@ -34,7 +34,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::rebalance::log_merge::{self, CHUNKS_MERGED_MAX};
 use crate::rebalance::{idle, jobs, munks, space};
 use crate::sync::atomic::Ordering;
-use crate::{checkpoint, disk_room, fork, full_disk, log_room, memory_shares, observe, trace};
+use crate::{checkpoint, fork, log_room, making_room, memory_shares, observe, trace};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use staff::start;
@@ -71,7 +71,7 @@ fn run_job(engine: &Engine, job: &Job) {
     };
     match job {
         // Errors mark the chunk, latch the database, or (no room) are for later.
-        Job::Maintain(_) => drop(full_disk::maintain_on_full_disk(engine, chunk)),
+        Job::Maintain(_) => drop(making_room::maintain_on_full_disk(engine, chunk)),
         Job::Absorb(_) => {
             if let Some(_token) = chunk.try_token() {
                 munks::absorb_or_evict(&engine.core, &engine.caches, &chunk);
@@ -128,7 +128,7 @@ pub(crate) fn relieve(engine: &Engine) {
     }
     // Without threads the caller does it; it holds no lock. Any error but a full disk has latched, and
     // the caller finds out.
-    let relieved = checkpoint::checkpoint(engine).and_then(|()| full_disk::maintain_all(engine));
+    let relieved = checkpoint::checkpoint(engine).and_then(|()| making_room::maintain_all(engine));
     if relieved.is_ok() {
         memory_shares::tend_memory(engine);
         munk_round(engine);
@@ -140,9 +140,9 @@ pub(crate) fn relieve(engine: &Engine) {
     }
     if let Err(error) = relieved
         && engine.core.health.failure().is_none()
-        && !full_disk::retry_checkpoint(engine, false)
+        && !making_room::retry_checkpoint(engine, false)
     {
-        full_disk::refuse_waiting(&engine.core, &engine.disk, &engine.flow, &error);
+        making_room::refuse_waiting(&engine.core, &engine.disk, &engine.flow, &error);
     }
 }
 
@@ -173,16 +173,17 @@ pub(crate) fn wait_for_checkpoint(engine: &Engine, number: u64) -> Result<()> {
     }
     let mut asked = false;
     let mut completed = engine.flow.completed.lock();
-    let refusals = engine.disk.full_disk.refusals();
+    let refusals = engine.disk.full_disk.refusals.count();
     while *completed < number {
         // Under the lock that a thread takes before it wakes others after a failure or at closing: no
         // wake-up is missed.
         engine.core.health.check_healthy()?;
         engine.core.health.check_readable()?;
-        if engine.disk.full_disk.refusals() != refusals {
+        if engine.disk.full_disk.refusals.count() != refusals {
             return Err(engine
                 .disk
                 .full_disk
+                .refusals
                 .last_error(&engine.disk.dir)
                 .not_durable_yet());
         }
@@ -216,7 +217,7 @@ pub(crate) fn settle_debt(engine: &Engine) -> Result<()> {
         engine.work.wait_idle();
     }
     space_round(engine, true);
-    full_disk::maintain_all(engine)?;
+    making_room::maintain_all(engine)?;
     finish_jobs(engine, |core, disk| disk.collect(&core.health))
 }
 
@@ -226,7 +227,7 @@ pub(crate) fn idle_pass(engine: &Engine) -> Result<u64> {
     settle_debt(engine)?;
     let (catalog, space) = (&engine.catalog, &engine.space);
     let rewritten = idle::shrink_all(&engine.jobs(), catalog, space, &engine.idle)?;
-    finish_jobs(engine, full_disk::collect_for_room)?;
+    finish_jobs(engine, making_room::collect_for_room)?;
     Ok(rewritten)
 }
 
@@ -309,7 +310,7 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
     }
     // Files that no edit names any more are removed now, though other databases of the process may still
     // hold pins.
-    full_disk::collect_for_room(&engine.core, &engine.disk);
+    making_room::collect_for_room(&engine.core, &engine.disk);
     engine.wake_all();
     engine.claim.give_up();
     let result = match engine.core.health.failure() {
@@ -349,7 +350,6 @@ pub(crate) fn give_all_back(disk: &Disk, log: &Log, catalog: &Catalog) {
     if let Some(log) = &log.commit_log {
         log.give_back();
     }
-    disk.ballast
-        .shrink_to(disk_room::table_bytes(disk, catalog));
+    disk.full_disk.shrink_to_data(catalog);
     while disk.container.give_excess_back(0, usize::MAX, &|_| true) > 0 {}
 }

@@ -3,12 +3,12 @@
 use crate::api::batch::Batch;
 use crate::api::keyspace::Keyspace;
 use crate::api::snapshot::Snapshot;
-use crate::ballast::Need;
 use crate::catalog::{DEFAULT_KEYSPACE, KeyspaceState};
 use crate::compact::{self, CompactionSummary};
 use crate::engine::Engine;
 use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
+use crate::full_disk::Need;
 use crate::funk::tables::TableHandle;
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::Change;
@@ -20,7 +20,7 @@ use crate::read::cursor::{Cursor, Iter};
 use crate::read::moment::Moment;
 use crate::sync::Arc;
 use crate::value::Value;
-use crate::{checkpoint, disk_room, fork, opening, trace, worker};
+use crate::{checkpoint, fork, opening, trace, worker};
 use std::ops::RangeBounds;
 use std::path::Path;
 
@@ -350,7 +350,7 @@ impl std::fmt::Debug for Db {
 
 pub(crate) fn create_keyspace(engine: &Engine, name: &str) -> Result<Arc<KeyspaceState>> {
     engine.core.health.check_writable()?;
-    disk_room::check_ballast(&engine.core, &engine.disk, &engine.catalog)?;
+    engine.disk.full_disk.check(&engine.catalog)?;
     let mut catalog = engine.catalog.lock();
     if let Some(known) = catalog.get(name) {
         return Ok(known.clone());
@@ -382,7 +382,7 @@ fn drop_keyspace(engine: &Engine, name: &str) -> Result<()> {
     engine.core.clock.wait_all_idle_once();
     let change = Change::DropKeyspace { id: keyspace.id };
     let tables = last_tables(&keyspace);
-    let dropped = disk_room::with_ballast(&engine.disk, Need::Jobs, || {
+    let dropped = engine.disk.full_disk.with(Need::Jobs, || {
         let flushed = engine.disk.manifest().flush(vec![change.clone()]);
         flushed.map_err(|error| engine.core.health.latch_unless_full(error))
     });

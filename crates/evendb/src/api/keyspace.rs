@@ -251,7 +251,7 @@ impl Keyspace {
                 return Ok(removed);
             };
             // On a full disk what was deleted so far must be able to go: not while the cursor sees it.
-            if engine.disk.ballast.is_owed() {
+            if engine.disk.full_disk.is_owed() {
                 next_low = [last.key(), &[0]].concat();
                 cursor = None;
             }

@@ -7,7 +7,6 @@
 
 use crate::api::keyspace::Keyspace;
 use crate::catalog::KeyspaceState;
-use crate::disk_room;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::edit::Change;
@@ -97,7 +96,7 @@ fn change_property(
     value: Option<Vec<u8>>,
 ) -> Result<()> {
     engine.core.health.check_writable()?;
-    disk_room::check_ballast(&engine.core, &engine.disk, &engine.catalog)?;
+    engine.disk.full_disk.check(&engine.catalog)?;
     // Held through the edit: it orders changes of one keyspace, and keeps it from being dropped.
     let _catalog = engine.catalog.lock();
     keyspace.check_readable_at(Version::MAX)?;

@@ -3,9 +3,8 @@
 //! Thread safety: any; each part says its own. Not here: the commit log ([`super::log`]), and what
 //! the files hold.
 
-use super::full_disk::FullDisk;
 use super::health::Health;
-use crate::ballast::Ballast;
+use crate::full_disk::FullDisk;
 use crate::funk::container::Container;
 use crate::funk::tables::Tables;
 use crate::manifest::writer::Manifest;
@@ -20,14 +19,11 @@ pub(crate) struct Disk {
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) dir: PathBuf,
     /// None when open for reading only.
-    pub(crate) manifest: Option<Manifest>,
+    pub(crate) manifest: Option<Arc<Manifest>>,
     pub(crate) tables: Tables,
     pub(crate) container: Arc<Container>,
-    /// Room kept back for a full disk.
-    pub(crate) ballast: Ballast,
+    /// What is kept back for a full disk, and what it refused.
     pub(crate) full_disk: FullDisk,
-    /// Delta bytes for which the log container surely has room.
-    pub(crate) delta_room: AtomicU64,
     /// The number of this opening. What it writes to the disk carries it.
     pub(crate) epoch: u64,
     /// A compaction asked for the smallest size: at its end the database gives back what it kept for
@@ -41,10 +37,10 @@ impl Disk {
     pub(crate) fn new(
         vfs: Arc<dyn Vfs>,
         dir: PathBuf,
-        manifest: Option<Manifest>,
+        manifest: Option<Arc<Manifest>>,
         tables: Tables,
         container: Arc<Container>,
-        ballast: Ballast,
+        full_disk: FullDisk,
         epoch: u64,
     ) -> Disk {
         Disk {
@@ -53,9 +49,7 @@ impl Disk {
             manifest,
             tables,
             container,
-            ballast,
-            full_disk: FullDisk::default(),
-            delta_room: AtomicU64::new(0),
+            full_disk,
             epoch,
             shrinks_at_end: AtomicBool::new(false),
             // The epoch is in the high bits, so an id given out but never recorded is not reused.

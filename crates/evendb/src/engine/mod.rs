@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! core      options, health, clock, admission, counters, ledger     what everything uses
-//! disk      file seam, tables, container, manifest, ballast         what lies in files
+//! disk      file seam, tables, container, manifest, full disk        what lies in files
 //! log       commit log, value extents
 //! flow      dirty chunks, checkpoints under way and complete
 //! caches    row cache, how rows and munks share memory
@@ -22,7 +22,6 @@ pub(crate) mod claim;
 pub(crate) mod core;
 pub(crate) mod disk;
 pub(crate) mod flow;
-pub(crate) mod full_disk;
 pub(crate) mod handle;
 pub(crate) mod health;
 pub(crate) mod idle;

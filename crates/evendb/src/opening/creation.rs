@@ -10,15 +10,16 @@
 use super::directory::{self, Wish};
 use super::keyspace::keyspace_changes;
 use crate::catalog::DEFAULT_KEYSPACE;
+use crate::commit_log;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{BALLAST, COMMIT_LOG, CONTAINER, CURRENT, CURRENT_UNFINISHED, LOCK};
+use crate::full_disk::ballast;
 use crate::funk::container;
 use crate::manifest::state::ManifestState;
 use crate::manifest::writer::{self, Manifest};
 use crate::manifest::{ChunkId, KeyspaceId};
 use crate::options::{Durability, Options};
 use crate::sync::Arc;
-use crate::{ballast, commit_log};
 use evendb_storage::Error as StorageError;
 use evendb_storage::vfs::{LockGuard, Vfs};
 use std::ffi::OsString;

@@ -15,7 +15,6 @@
 //! 5. Files that nothing names are removed: SSTables, value extents, manifests. No others.
 
 use crate::admission::Admission;
-use crate::ballast::{Ballast, Need};
 use crate::catalog::Catalog;
 use crate::commit_log::{self, CommitLog};
 use crate::engine::Engine;
@@ -31,6 +30,7 @@ use crate::engine::work::Work;
 use crate::error::{Error, ErrorKind, Result};
 use crate::figures::observer::Observer;
 use crate::files::{COMMIT_LOG, CURRENT};
+use crate::full_disk::{Ballast, FullDisk, Need};
 use crate::funk::SearchSettings;
 use crate::funk::tables::Tables;
 use crate::manifest::edit::{Change, EpochRecord};
@@ -205,14 +205,14 @@ impl Opening {
             ledger,
             files_max,
         );
-        let ballast = Ballast::new(
+        let mut ballast = Ballast::new(
             self.vfs.clone(),
             &self.dir,
             self.options.chunk_bytes_max(),
             self.options.delta_bytes_max(),
+            self.table_bytes(),
         );
-        ballast.begin_with(self.table_bytes());
-        let log = self.begin_life(&epoch, &replay, &ballast)?;
+        let log = self.begin_life(&epoch, &replay, &mut ballast)?;
         let usable = log.commit_log.as_ref().map_or(0, CommitLog::usable);
         let admission = Arc::new(Admission::new(usable, self.options.delta_bytes_max()));
         let search_settings = SearchSettings {
@@ -245,16 +245,13 @@ impl Opening {
         let keyspaces = catalog.into_values();
         let keyspaces = keyspaces.map(|state| (state.name.clone(), state)).collect();
         let epoch = epoch.epoch;
+        let manifest = self.manifest.map(Arc::new);
+        let admission = core.admission.clone();
+        let full_disk = FullDisk::new(ballast, container.clone(), manifest.clone(), admission);
         Ok(Engine {
             caches: Caches::new(&core.options, search_settings),
             disk: Disk::new(
-                self.vfs,
-                self.dir,
-                self.manifest,
-                tables,
-                container,
-                ballast,
-                epoch,
+                self.vfs, self.dir, manifest, tables, container, full_disk, epoch,
             ),
             log,
             flow: Flow::new(self.state.completed, dirty),
@@ -285,7 +282,7 @@ impl Opening {
         &mut self,
         epoch: &EpochRecord,
         replay: &Replay,
-        ballast: &Ballast,
+        ballast: &mut Ballast,
     ) -> Result<Log> {
         let value_extents = ValueExtents::new(self.vfs.clone(), &self.dir, &replay.extents);
         let value_extents = Arc::new(value_extents);
@@ -312,7 +309,7 @@ impl Opening {
     }
 
     /// A manifest that was created by this opening goes on; another is resumed.
-    fn begin_epoch(&mut self, epoch: &EpochRecord, ballast: &Ballast) -> Result<()> {
+    fn begin_epoch(&mut self, epoch: &EpochRecord, ballast: &mut Ballast) -> Result<()> {
         if self.manifest.is_none() {
             // The process before may have died between a rename and the sync of the directory:
             // what is built on the names found here must not be lost with them.

@@ -3,12 +3,12 @@
 
 use super::{Opening, damage, io};
 use crate::admission::Admission;
-use crate::ballast::{Ballast, Need};
 use crate::catalog::KeyspaceState;
 use crate::chunk::Chunk;
 use crate::commit_log::{self, CommitLog, LivePart, LogRecord, Lsn, Segment};
 use crate::error::{Error, Result};
 use crate::files::COMMIT_LOG;
+use crate::full_disk::{Ballast, Need};
 use crate::manifest::edit::EpochRecord;
 use crate::manifest::{KeyspaceId, epochs};
 use crate::options::Durability;
@@ -149,7 +149,7 @@ impl Opening {
         &self,
         epoch: &EpochRecord,
         replay: &Replay,
-        ballast: &Ballast,
+        ballast: &mut Ballast,
     ) -> Result<Option<CommitLog>> {
         let Some(ring) = &self.ring else {
             return Ok(None);

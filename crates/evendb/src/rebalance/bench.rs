@@ -3,7 +3,6 @@
 
 use super::rewrite::sources_of;
 use crate::admission::Admission;
-use crate::ballast::Ballast;
 use crate::catalog::{Catalog, KeyspaceState};
 use crate::checkpoint::delta_sources;
 use crate::chunk::{Chunk, Frozen, View};
@@ -14,6 +13,7 @@ use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
 use crate::engine::work::Work;
 use crate::files::CONTAINER;
+use crate::full_disk::{Ballast, FullDisk};
 use crate::funk::SearchSettings;
 use crate::funk::container::Container;
 use crate::funk::extents::Extents;
@@ -69,7 +69,8 @@ impl Bench {
         let ledger = owner.ledger();
         let tables = Tables::new(vfs.clone(), dir, container.clone(), ledger, 100);
         let deltas_max = options.delta_bytes_max();
-        let ballast = Ballast::new(vfs.clone(), dir, options.chunk_bytes_max(), deltas_max);
+        let chunk_max = options.chunk_bytes_max();
+        let ballast = Ballast::new(vfs.clone(), dir, chunk_max, deltas_max, 0);
         let admission = Arc::new(Admission::new(0, deltas_max));
         let search_settings = SearchSettings {
             search: options.advanced.log_search,
@@ -79,8 +80,22 @@ impl Bench {
         let caches = Caches::new(&options, search_settings);
         let clock = Clock::new(Version(1 << CHECKPOINT_SHIFT));
         let core = Core::new(options, dir, clock, admission, owner);
-        let manifest = Some(manifest);
-        let disk = Disk::new(vfs, dir.to_owned(), manifest, tables, container, ballast, 1);
+        let manifest = Some(Arc::new(manifest));
+        let full_disk = FullDisk::new(
+            ballast,
+            container.clone(),
+            manifest.clone(),
+            core.admission.clone(),
+        );
+        let disk = Disk::new(
+            vfs,
+            dir.to_owned(),
+            manifest,
+            tables,
+            container,
+            full_disk,
+            1,
+        );
         let (keyspace, changes) = new_keyspace(&core, &disk, "bench");
         disk.manifest().flush(changes).unwrap();
         Bench {

@@ -26,13 +26,13 @@
 use super::space::expected_live_bytes;
 use crate::catalog::Catalog;
 use crate::chunk::Chunk;
-use crate::disk_room;
 use crate::engine::JobContext;
 use crate::engine::core::Core;
 use crate::engine::idle::{Idle, IdleState};
 use crate::engine::space::Space;
 use crate::error::{ErrorKind, Result};
 use crate::picker::{Shrinking, pick_idle};
+use crate::rebalance::space;
 use crate::rebalance::{jobs, munks, rewrite};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Weak};
@@ -70,7 +70,7 @@ pub(crate) fn idle_round(context: &JobContext<'_>, catalog: &Catalog, space: &Sp
         flow,
         work,
     } = context;
-    let owed = work.is_busy() || disk.ballast.is_owed();
+    let owed = work.is_busy() || disk.full_disk.is_owed();
     {
         let mut state = idle.state.lock();
         if !idle.is_idle(&core.metrics) {
@@ -89,7 +89,7 @@ pub(crate) fn idle_round(context: &JobContext<'_>, catalog: &Catalog, space: &Sp
             }
             // Room in the container is kept for deltas in memory: if they are many, a checkpoint comes
             // first.
-            if core.admission.delta_to_write() > disk_room::room_step(core, disk, space)
+            if core.admission.delta_to_write() > space::room_step(core, disk, space)
                 && !flow.dirty.lock().is_empty()
             {
                 drop(state);
@@ -382,9 +382,9 @@ mod tests {
         drop(snapshot);
         assert!(db.idle_pass().unwrap() > 0);
         assert!(db.engine().idle.is_idle(&db.engine().core.metrics));
-        let step = disk_room::room_step(&db.engine().core, &db.engine().disk, &db.engine().space);
+        let step = space::room_step(&db.engine().core, &db.engine().disk, &db.engine().space);
         assert_eq!(
-            disk_room::room_kept(
+            space::room_kept(
                 &db.engine().core,
                 &db.engine().disk,
                 &db.engine().space,
@@ -395,7 +395,7 @@ mod tests {
         db.put("again", "busy").unwrap();
         space::room_ahead(db.engine());
         assert_eq!(
-            disk_room::room_kept(
+            space::room_kept(
                 &db.engine().core,
                 &db.engine().disk,
                 &db.engine().space,

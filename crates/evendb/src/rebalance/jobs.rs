@@ -7,10 +7,9 @@
 //!
 //! Invariant: whatever is done to a chunk is done under its token, and a merge has both tokens. Thread
 //! safety: any. Not here: how records are rewritten ([`rewrite`]) and published ([`layout`]), and what a
-//! full disk needs ([`crate::full_disk`]).
+//! full disk needs (`making_room`).
 
 use super::layout::{Munks, NewChunk};
-use crate::ballast::Need;
 use crate::catalog::{Catalog, KeyspaceState};
 use crate::chunk::{Chunk, View};
 use crate::engine::JobContext;
@@ -20,6 +19,7 @@ use crate::engine::disk::Disk;
 use crate::engine::space::Space;
 use crate::engine::work::Work;
 use crate::error::{Error, ErrorKind, Result};
+use crate::full_disk::Need;
 use crate::funk::tables::TableHandle;
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::Place;
@@ -28,7 +28,7 @@ use crate::rebalance::{covered_tables, layout, log_merge, munks, rewrite};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::version::clock::checkpoint_of;
-use crate::{disk_room, memory_shares, pace, trace};
+use crate::{memory_shares, pace, trace};
 use evendb_storage::codec::hash_key;
 
 /// Edits that may wait for upkeep to make them durable.
@@ -42,8 +42,8 @@ const GROWS_CHECKPOINTS: u64 = 16;
 
 /// Makes queued edits durable. A full disk is no error: they stay queued.
 pub(crate) fn flush_manifest(core: &Core, disk: &Disk, work: &Work) -> Result<()> {
-    let flushed =
-        disk_room::with_ballast(disk, Need::Jobs, || Ok(disk.manifest().flush(Vec::new())?));
+    let flush = || Ok(disk.manifest().flush(Vec::new())?);
+    let flushed = disk.full_disk.with(Need::Jobs, flush);
     let flushed = match flushed {
         Err(error) if error.kind() == ErrorKind::NoSpace => {
             disk.manifest().flush_into_reserve().map_err(Error::from)

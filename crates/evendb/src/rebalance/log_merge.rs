@@ -109,7 +109,7 @@ pub(crate) fn note_log_merge(
     view: &View,
 ) {
     // On a full disk a merge would, for a while, take room that deletes count on.
-    if !disk.ballast.is_owed() && log_merge_of(core, chunk, view).is_some() {
+    if !disk.full_disk.is_owed() && log_merge_of(core, chunk, view).is_some() {
         flow.log_merges.lock().push(Arc::downgrade(chunk));
     }
 }

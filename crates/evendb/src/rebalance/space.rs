@@ -17,7 +17,6 @@
 
 use crate::catalog::Catalog;
 use crate::chunk::Heat;
-use crate::disk_room;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::idle::Idle;
@@ -25,6 +24,7 @@ use crate::engine::space::Space;
 use crate::engine::work::Work;
 use crate::engine::{Engine, JobContext};
 use crate::files::{BALLAST, COMMIT_LOG, CONTAINER, CURRENT, LOCK, STATS};
+use crate::funk::container::GROW_BYTES_MIN;
 use crate::manifest::writer;
 use crate::metrics::SpaceStats;
 use crate::picker::{ChunkStats, PickerLimits, log_bytes_max, log_weight};
@@ -159,25 +159,45 @@ fn divide(core: &Core, space: &Space, sums: &SpaceSums) {
         .store(sums.weight.to_bits(), Ordering::Relaxed);
 }
 
+/// Room on the disk that puts may ask for before the next look: so that they find it there,
+/// and do not wait for a file system that is busy with a checkpoint's writes. In proportion to what
+/// there is: a small database takes little ahead.
+pub(crate) fn room_step(core: &Core, disk: &Disk, space: &Space) -> u64 {
+    let there = core.admission.delta_to_write() + space.data_bytes.load(Ordering::Relaxed) / 4;
+    let most = (core.options.delta_bytes_max() / 4).max(GROW_BYTES_MIN);
+    let step = there.clamp(GROW_BYTES_MIN, most);
+    disk.container.set_grow_bytes(step);
+    step
+}
+
+/// Room that is kept beyond what the deltas need: at least, and at most.
+pub(crate) fn room_kept(core: &Core, disk: &Disk, space: &Space, idle: &Idle) -> (u64, u64) {
+    let step = room_step(core, disk, space);
+    match idle.is_idle(&core.metrics) {
+        true => (step / 2, step),
+        false => (2 * step, 3 * step),
+    }
+}
+
 /// What the container keeps at most: room for the deltas, and some beyond it.
 fn room_to_keep(core: &Core, disk: &Disk, space: &Space, idle: &Idle) -> u64 {
-    core.admission.delta_to_write() + disk_room::room_kept(core, disk, space, idle).1
+    core.admission.delta_to_write() + room_kept(core, disk, space, idle).1
 }
 
 /// Reserves room ahead of the puts. On a full disk nothing is reserved: the put that needs room finds
 /// out, and what is free belongs to the jobs that make room.
 pub(crate) fn room_ahead(engine: &Engine) {
-    if engine.disk.ballast.is_owed() {
+    if engine.disk.full_disk.is_owed() {
         return;
     }
     let wanted = engine.core.admission.delta_to_write()
-        + disk_room::room_kept(&engine.core, &engine.disk, &engine.space, &engine.idle).0;
+        + room_kept(&engine.core, &engine.disk, &engine.space, &engine.idle).0;
     // First the room kept back for this amount of data.
     if engine.disk.container.free_bytes() < wanted
-        && disk_room::cover_data(&engine.disk, &engine.catalog, wanted).is_ok()
+        && engine.disk.full_disk.cover(&engine.catalog, wanted).is_ok()
         && engine.disk.container.ensure_room(wanted).is_ok()
     {
-        disk_room::note_disk_room(&engine.disk, &engine.catalog);
+        engine.disk.full_disk.note_room(&engine.catalog);
     }
 }
 
@@ -197,7 +217,7 @@ pub(crate) fn give_back_room(engine: &Engine) -> u64 {
     if given > 0 {
         // Puts that were admitted when there was more room need no more of it than what is kept.
         let room = engine.disk.container.free_bytes();
-        engine.disk.delta_room.fetch_min(room, Ordering::Relaxed);
+        engine.disk.full_disk.limit_room(room);
     }
     given
 }

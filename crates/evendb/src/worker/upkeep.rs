@@ -28,7 +28,7 @@ use crate::rebalance::{idle, munks, space};
 use crate::sync::atomic::Ordering;
 use crate::sync::reclaim;
 use crate::worker::{self, staff};
-use crate::{checkpoint, disk_room, full_disk, log_room, memory_shares, observe};
+use crate::{checkpoint, log_room, making_room, memory_shares, observe};
 use std::time::{Duration, Instant};
 
 /// Between two looks while puts wait for memory that readers may still have pinned.
@@ -156,10 +156,10 @@ impl Upkeep {
         // told.
         if let Err(error) = checkpoint::checkpoint(engine)
             && engine.core.health.failure().is_none()
-            && !full_disk::retry_checkpoint(engine, wanted.awaited > 0)
+            && !making_room::retry_checkpoint(engine, wanted.awaited > 0)
             && engine.core.health.failure().is_none()
         {
-            full_disk::refuse_waiting(&engine.core, &engine.disk, &engine.flow, &error);
+            making_room::refuse_waiting(&engine.core, &engine.disk, &engine.flow, &error);
             engine.work.wait_for_stop(TICK);
             engine.work.want_checkpoint();
         }
@@ -195,8 +195,8 @@ impl Upkeep {
         let (catalog, space) = (&engine.catalog, &engine.space);
         idle::idle_round(&engine.jobs(), catalog, space, &engine.idle);
         engine.disk.collect_memory(&engine.core.health);
-        if engine.disk.ballast.is_owed() {
-            disk_room::tend_ballast(&engine.core, &engine.disk, &engine.catalog, &engine.work);
+        if engine.disk.full_disk.is_owed() {
+            checkpoint::tend_full_disk(engine);
         }
         let activity = activity(&engine.core);
         let is_active =
@@ -301,5 +301,5 @@ fn activity(core: &Core) -> u64 {
 
 /// Whether there is work that the next rounds have to look after.
 fn owes_upkeep(core: &Core, disk: &Disk, work: &Work) -> bool {
-    work.is_busy() || disk.ballast.is_owed() || core.admission.is_waited_for()
+    work.is_busy() || disk.full_disk.is_owed() || core.admission.is_waited_for()
 }

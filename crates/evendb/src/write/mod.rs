@@ -8,7 +8,6 @@
 //! latch (I9).
 
 use crate::admission::Refused;
-use crate::ballast::Need;
 use crate::chunk::{Chunk, ChunkWriter, Heat};
 use crate::commit_log::{CommitLog, Lsn};
 use crate::engine::Engine;
@@ -18,6 +17,7 @@ use crate::engine::flow::Flow;
 use crate::engine::log::Log;
 use crate::engine::work::Work;
 use crate::error::{Error, ErrorKind, Result};
+use crate::full_disk::Need;
 use crate::metrics::sample;
 use crate::op::{COUNTED_BYTES, Op, Totals};
 use crate::options::Durability;
@@ -26,7 +26,7 @@ use crate::plant::planted;
 use crate::sync::{Arc, MutexGuard, reclaim};
 use crate::version::clock::{Announcement, checkpoint_of};
 use crate::version::stamp::BatchStamp;
-use crate::{checkpoint, disk_room, full_disk, log_room, trace, worker};
+use crate::{checkpoint, log_room, making_room, trace, worker};
 use evendb_storage::Version;
 use smallvec::SmallVec;
 
@@ -169,9 +169,9 @@ fn encode<'a>(
     let sync_first = durability == Durability::Sync;
     let write = || Ok(log.value_extents.write(disk.new_id(), ops, sync_first)?);
     let encoded = match totals.deletes_only() {
-        true => disk_room::with_ballast(disk, Need::Deletes, write)?,
+        true => disk.full_disk.with(Need::Deletes, write)?,
         false => {
-            disk_room::check_ballast(core, disk, &engine.catalog)?;
+            disk.full_disk.check(&engine.catalog)?;
             write()?
         }
     };
@@ -195,7 +195,7 @@ fn discard(core: &Core, log: &Log, encoded: &Encoded<'_>) {
 fn refusal(core: &Core, disk: &Disk, refused: Refused) -> Error {
     match (core.health.check_healthy(), refused) {
         (Err(error), _) => error,
-        (Ok(()), Refused::Dismissed) => disk.full_disk.last_error(&disk.dir),
+        (Ok(()), Refused::Dismissed) => disk.full_disk.refusals.last_error(&disk.dir),
         (Ok(()), Refused::Cancelled) => Error::closed(),
     }
 }
@@ -365,7 +365,7 @@ fn make_dirty(core: &Core, flow: &Flow, work: &Work, chunk: &Arc<Chunk>, writer:
 /// checkpoint; it is refused if that finds no room on the disk.
 fn admit(engine: &Engine, ring_bytes: u64, delta_bytes: u64, deletes: bool) -> Result<()> {
     let watch = trace::Stopwatch::start();
-    full_disk::reserve_disk(engine, delta_bytes, deletes)?;
+    making_room::reserve_disk(engine, delta_bytes, deletes)?;
     log_room::grow_log_for(&engine.core, &engine.disk, &engine.log, ring_bytes, deletes)?;
     let reserve = || {
         engine
@@ -376,7 +376,7 @@ fn admit(engine: &Engine, ring_bytes: u64, delta_bytes: u64, deletes: bool) -> R
     let mut admitted = reserve();
     if deletes && admitted == Err(Refused::Dismissed) {
         // Without threads the put does the work itself, and asks once more.
-        full_disk::make_room_for(engine, delta_bytes)?;
+        making_room::make_room_for(engine, delta_bytes)?;
         admitted = reserve();
     }
     admitted.map_err(|refused| refusal(&engine.core, &engine.disk, refused))?;

@@ -1,4 +1,4 @@
-//! What is known of a disk that is full ([`crate::full_disk`] says what is done about it).
+//! What a full disk has refused: those that waited for a checkpoint, and puts for which no room could be made.
 //!
 //! Thread safety: any; the error's mutex is a leaf.
 
@@ -10,23 +10,32 @@ use std::path::Path;
 /// Deletes after which a put makes room in any case, if it finds none.
 const DELETES_MIN_MAX: u64 = 1023;
 
-/// What is known of a disk that is full.
+/// See the module.
 #[derive(Default)]
-pub(crate) struct FullDisk {
-    pub(crate) making_room: Mutex<()>,
+pub(crate) struct Refusals {
     /// Deletes that had been written when a put last made room, and how many more it takes until the
     /// next one does: more each time in vain, since it looks at all chunks.
-    pub(crate) deletes_before: AtomicU64,
-    pub(crate) deletes_min: AtomicU64,
+    deletes_before: AtomicU64,
+    deletes_min: AtomicU64,
     /// How often waiting requests were refused; changes only under the mutex of `completed`.
-    pub(crate) refusals: AtomicU64,
-    pub(crate) error: Mutex<Option<Error>>,
+    count: AtomicU64,
+    error: Mutex<Option<Error>>,
 }
 
-impl FullDisk {
+impl Refusals {
     /// A number that changes when waiting requests are refused.
-    pub(crate) fn refusals(&self) -> u64 {
-        self.refusals.load(Ordering::Relaxed)
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Those that wait will be refused, with this error.
+    pub(crate) fn because_of(&self, error: &Error) {
+        *self.error.lock() = Some(error.clone());
+    }
+
+    /// Those that wait for a checkpoint are refused. The caller holds the mutex of `completed`.
+    pub(crate) fn refuse(&self) {
+        self.count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether enough was deleted since the last attempt for a put to make room.
@@ -35,6 +44,7 @@ impl FullDisk {
         more > self.deletes_min.load(Ordering::Relaxed)
     }
 
+    /// A put tried to make room when so many deletes had been written; whether it did.
     pub(crate) fn note_attempt(&self, deletes: u64, made: bool) {
         let least = match made {
             true => 0,

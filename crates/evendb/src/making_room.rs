@@ -1,7 +1,7 @@
-//! A full disk: which calls are refused, which may go on, and how room is made.
+//! How room is made on a full disk, and when. What is kept back for one: [`crate::full_disk`].
 //!
 //! ```text
-//!   put     needs new room  -> ballast whole again, or refused
+//!   put     needs new room  -> ballast whole again -> makes room itself, if enough was deleted -> refused
 //!   delete  needs new room  -> the deletes' part of the ballast -> makes room itself -> refused
 //!   waiting for a checkpoint that found no room: room is made; if that fails too, refused
 //!
@@ -23,22 +23,20 @@
 //! Thread safety: any. One thread at a time makes room; its mutex is taken holding nothing, before
 //! the checkpoint mutex. The error's mutex is a leaf.
 
-use crate::ballast::Need;
 use crate::catalog::Catalog;
+use crate::checkpoint;
 use crate::chunk::Chunk;
-use crate::disk_room::is_full;
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
-use crate::engine::space::Space;
 use crate::engine::work::Work;
 use crate::error::{Error, ErrorKind, Result};
+use crate::full_disk::{Need, is_full};
 use crate::rebalance::jobs::{self, output_bytes, will_shrink};
-use crate::rebalance::{munks, rewrite};
+use crate::rebalance::{munks, rewrite, space};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Weak, thread};
-use crate::{checkpoint, disk_room};
 use std::time::Duration;
 
 /// How often room is made anew as long as that gets further.
@@ -53,134 +51,51 @@ const REST: Duration = Duration::from_millis(1);
 /// Makes sure that the deltas' runs will find room on the disk, before anything is logged.
 /// A full disk refuses puts; `deletes` may use what is kept back for them.
 pub(crate) fn reserve_disk(engine: &Engine, delta_bytes: u64, deletes: bool) -> Result<()> {
-    let Engine {
-        core,
-        disk,
-        catalog,
-        space,
-        ..
-    } = engine;
-    let need = || core.admission.delta_to_write() + delta_bytes;
+    let full_disk = &engine.disk.full_disk;
+    let need = || engine.core.admission.delta_to_write() + delta_bytes;
+    let step = || room_step(engine);
     let needed = need();
-    // Relaxed: the room only shrinks at a checkpoint, which copes with finding too little.
-    if needed <= disk.delta_room.load(Ordering::Relaxed) {
+    if full_disk.has_room_for(needed) {
         return Ok(());
     }
     if deletes {
-        return match ensure_room_for_deletes(core, disk, catalog, space, needed) {
-            Err(error) if error.kind() == ErrorKind::NoSpace => make_room_for(engine, delta_bytes),
-            reserved => reserved,
+        let reserved = full_disk.reserve_for_deletes(&engine.catalog, needed, &step);
+        return match is_full(&reserved) {
+            true => make_room_for(engine, delta_bytes),
+            false => reserved,
         };
     }
-    let ensure = |bytes| ensure_room_for_puts(core, disk, catalog, space, bytes);
+    let ensure = |bytes| full_disk.reserve_for_puts(&engine.catalog, bytes, &step);
     let reserved = ensure(needed);
     // What was deleted since the last attempt may not have been given back.
-    let deletes = core.metrics.deletes.get();
-    if is_full(&reserved) && disk.full_disk.is_promising(deletes) {
+    let deletes = engine.core.metrics.deletes.get();
+    if is_full(&reserved) && full_disk.refusals.is_promising(deletes) {
         let made = make_room(engine, &|| ensure(need()));
-        disk.full_disk.note_attempt(deletes, made.is_ok());
+        full_disk.refusals.note_attempt(deletes, made.is_ok());
         return made;
     }
     reserved
 }
 
-fn ensure_room_for_puts(
-    core: &Core,
-    disk: &Disk,
-    catalog: &Catalog,
-    space: &Space,
-    need: u64,
-) -> Result<()> {
-    if disk.ballast.is_owed()
-        && !disk.manifest().is_short()
-        && disk.container.free_bytes() >= need + disk.ballast.deletes_bytes()
-    {
-        return Ok(());
-    }
-    disk_room::check_ballast(core, disk, catalog)?;
-    // First what is kept back for so much more data, then the data's own room.
-    if disk_room::cover_data(
-        disk,
-        catalog,
-        need + disk_room::room_step(core, disk, space),
-    )
-    .is_err()
-    {
-        disk_room::cover_data(disk, catalog, need)?;
-    }
-    ensure_disk_room(core, disk, catalog, space, need)
-}
-
-fn ensure_room_for_deletes(
-    core: &Core,
-    disk: &Disk,
-    catalog: &Catalog,
-    space: &Space,
-    need: u64,
-) -> Result<()> {
-    disk_room::with_ballast(disk, Need::Deletes, || {
-        if disk.container.free_bytes() < need {
-            disk.ballast.keep_for_jobs()?;
-        }
-        ensure_disk_room(core, disk, catalog, space, need)
-    })
-}
-
-fn ensure_disk_room(
-    core: &Core,
-    disk: &Disk,
-    catalog: &Catalog,
-    space: &Space,
-    need: u64,
-) -> Result<()> {
-    let step = match disk.ballast.is_owed() {
-        true => 0,
-        false => disk_room::room_step(core, disk, space),
-    };
-    let wanted = need + step;
-    match disk
-        .container
-        .ensure_room(wanted)
-        .or_else(|_| disk.container.ensure_room(need))
-    {
-        Ok(()) => {
-            disk_room::note_disk_room(disk, catalog);
-            Ok(())
-        }
-        Err(error) => Err(error.into()),
-    }
+fn room_step(engine: &Engine) -> u64 {
+    space::room_step(&engine.core, &engine.disk, &engine.space)
 }
 
 /// A delete on a full disk that has used up what was kept for deletes: does what frees space,
 /// until there is room.
 pub(crate) fn make_room_for(engine: &Engine, delta_bytes: u64) -> Result<()> {
+    let (catalog, full_disk) = (&engine.catalog, &engine.disk.full_disk);
     let need = || engine.core.admission.delta_to_write() + delta_bytes;
     let made = make_room(engine, &|| {
-        ensure_room_for_deletes(
-            &engine.core,
-            &engine.disk,
-            &engine.catalog,
-            &engine.space,
-            need(),
-        )
+        full_disk.reserve_for_deletes(catalog, need(), &|| room_step(engine))
     });
-    match is_full(&made) {
-        // There is nothing left to do for jobs: whatever there is, and what is kept for them. What
-        // this deletes gives them something to do.
-        true => {
-            checkpoint_for_room(engine)?;
-            disk_room::with_ballast(&engine.disk, Need::Jobs, || {
-                ensure_disk_room(
-                    &engine.core,
-                    &engine.disk,
-                    &engine.catalog,
-                    &engine.space,
-                    need(),
-                )
-            })
-        }
-        false => made,
+    if !is_full(&made) {
+        return made;
     }
+    // There is nothing left to do for jobs: whatever there is, and what is kept for them. What this deletes
+    // gives them something to do.
+    checkpoint_for_room(engine)?;
+    full_disk.reserve_at_last(catalog, need())
 }
 
 /// Does what frees space, until `enough` says so, or until nothing does any more.
@@ -225,7 +140,7 @@ fn shrink_container(core: &Core, disk: &Disk, catalog: &Catalog) -> bool {
         .container
         .give_all_back(core.admission.delta_to_write())
         > 0;
-    disk_room::note_disk_room(disk, catalog);
+    disk.full_disk.note_room(catalog);
     given
 }
 
@@ -284,7 +199,7 @@ pub(crate) fn maintain_on_full_disk(engine: &Engine, chunk: Arc<Chunk>) -> Resul
         // The view is not kept over the job: it names what the job drops.
         let shrinks = will_shrink(&chunk.view.load_full());
         done = match shrinks {
-            true => disk_room::with_ballast(&engine.disk, Need::Jobs, maintain),
+            true => engine.disk.full_disk.with(Need::Jobs, maintain),
             false => maintain(),
         };
         if shrinks
@@ -296,9 +211,9 @@ pub(crate) fn maintain_on_full_disk(engine: &Engine, chunk: Arc<Chunk>) -> Resul
     }
     // If it was replaced, its tables can go only now.
     drop(chunk);
-    if engine.disk.ballast.is_owed() && done.as_ref().is_ok_and(|&worked| worked) {
+    if engine.disk.full_disk.is_owed() && done.as_ref().is_ok_and(|&worked| worked) {
         give_room_back(&engine.core, &engine.disk, &engine.work)?;
-        disk_room::tend_ballast(&engine.core, &engine.disk, &engine.catalog, &engine.work);
+        checkpoint::tend_full_disk(engine);
     }
     done
 }
@@ -319,14 +234,14 @@ fn rewrite_for_room(engine: &Engine, chunk: Arc<Chunk>) -> Result<bool> {
         return Ok(false);
     }
     munks::absorb(&engine.core, &chunk);
-    let rewritten = disk_room::with_ballast(&engine.disk, Need::Jobs, || {
+    let rewritten = engine.disk.full_disk.with(Need::Jobs, || {
         let parts = rewrite::rewrite(&engine.jobs(), &keyspace, std::slice::from_ref(&chunk))?;
         jobs::finish_layout(&engine.core, &engine.disk, &engine.work, &parts)
     });
     drop(token);
     drop(chunk);
     give_room_back(&engine.core, &engine.disk, &engine.work)?;
-    disk_room::tend_ballast(&engine.core, &engine.disk, &engine.catalog, &engine.work);
+    checkpoint::tend_full_disk(engine);
     rewritten.map(|()| true)
 }
 
@@ -336,17 +251,14 @@ fn give_room_back(core: &Core, disk: &Disk, work: &Work) -> Result<()> {
     shrink_manifest(core, disk)?;
     jobs::flush_manifest(core, disk, work)?;
     collect_for_room(core, disk);
-    if disk.ballast.is_owed() {
-        let keep = core.admission.delta_to_write() + disk.ballast.deletes_bytes();
-        disk.container.give_back(keep, 1024, &|_| true);
-    }
+    disk.full_disk.give_back_if_owed();
     Ok(())
 }
 
 /// Old edits of the manifest are garbage like other.
 fn shrink_manifest(core: &Core, disk: &Disk) -> Result<()> {
     let shrink = || Ok(disk.manifest().shrink()?);
-    match disk_room::with_ballast(disk, Need::Jobs, shrink) {
+    match disk.full_disk.with(Need::Jobs, shrink) {
         Err(error) if error.kind() != ErrorKind::NoSpace => Err(core.health.latch(error)),
         _ => Ok(()),
     }
@@ -374,10 +286,10 @@ pub(crate) fn retry_checkpoint(engine: &Engine, awaited: bool) -> bool {
 /// Nothing more can be done for those that wait for a checkpoint, or for room that it would
 /// make: they are told why.
 pub(crate) fn refuse_waiting(core: &Core, disk: &Disk, flow: &Flow, error: &Error) {
-    *disk.full_disk.error.lock() = Some(error.clone());
+    disk.full_disk.refusals.because_of(error);
     core.admission.dismiss();
     let _completed = flow.completed.lock();
-    disk.full_disk.refusals.fetch_add(1, Ordering::Relaxed);
+    disk.full_disk.refusals.refuse();
     flow.progress.notify_all();
 }
 

@@ -1,0 +1,298 @@
+//! The ballast, a file of reserved blocks, and the one state of what is kept back ([`super`] draws it).
+//!
+//! A delete writes tombstones, their run, and a smaller table before the old one can go. So a file
+//! `BALLAST` of reserved blocks, never written, lies beside the others:
+//! ```text
+//!   | for jobs | for deletes |   whole
+//!   | for jobs |                 owed: deletes had theirs cut off
+//!   | for j |                    owed: there is no room for more
+//!                                owed: jobs, edits or an opening had all of it removed; or not laid
+//! ```
+//!
+//! It is as large as the data asks for: jobs need no more than twice the largest chunk, which has no more
+//! than there is, and no more can be deleted than there is. So each part follows the bytes in tables and
+//! in deltas, the **covered** ones, up to its limit. Invariant: what puts may take of the container
+//! without asking is covered ([`super::FullDisk::note_room`]); before more is promised to them the ballast
+//! grows, or they are refused.
+//!
+//! Nothing rests on it: a missing, short or damaged ballast is made anew when there is room, and
+//! an error other than a full disk is as if it were not needed. Its name is not synced.
+//!
+//! Thread safety: none of its own; [`super::FullDisk`] has it behind a mutex, a leaf held over the file
+//! operations, which are short. Not here: other processes may take the blocks in the moment in which they
+//! are free.
+
+use crate::files::BALLAST;
+use crate::sync::Arc;
+use evendb_storage::vfs::Vfs;
+use evendb_storage::{Error, ErrorKind, Result};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Least and most of each part.
+const PART_BYTES_MIN: u64 = 256 << 10;
+const PART_BYTES_MAX: u64 = 16 << 20;
+/// The least of all of it.
+pub(crate) const BYTES_MIN: u64 = 2 * PART_BYTES_MIN;
+
+/// Which work may use the room kept back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Room for the runs of tombstones.
+    Deletes,
+    /// Whatever frees space or must not fail: all of it.
+    Jobs,
+}
+
+/// What there is of what is kept back ([`super`] draws it).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Kept {
+    /// Nothing, or less than there is data for; it was not missed yet.
+    NotLaid,
+    /// All of it.
+    Whole,
+    /// There was no room for all of it.
+    Missed,
+    /// Some of it was given up: what there is has to last.
+    GivenUp,
+}
+
+/// How large each part is at most, for one database.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    /// Greatest size of a chunk, and an eighth of the delta memory: more is never needed.
+    chunk_bytes: u64,
+    tombstone_bytes: u64,
+}
+
+impl Sizes {
+    /// What jobs need, and the runs of tombstones, where there are `data` bytes in tables and on the way
+    /// to them: no chunk has more, and no more can be deleted.
+    fn parts_for(self, data: u64) -> (u64, u64) {
+        let part = |bytes: u64| bytes.clamp(PART_BYTES_MIN, PART_BYTES_MAX);
+        (
+            part(self.chunk_bytes.min(data).saturating_mul(2)),
+            part(self.tombstone_bytes.min(data)),
+        )
+    }
+
+    /// So much data makes it as large as it gets.
+    pub(super) fn data_bytes_max(self) -> u64 {
+        self.chunk_bytes
+            .max(self.tombstone_bytes)
+            .min(PART_BYTES_MAX)
+    }
+
+    /// Whether what is large enough for `covered` bytes is so however much data there is.
+    pub(super) fn covers_any(self, covered: u64) -> bool {
+        self.parts_for(covered) == self.parts_for(u64::MAX)
+    }
+
+    /// Room that deletes should find in the container, where the ballast is not whole.
+    pub(super) fn deletes_bytes(self, covered: u64) -> u64 {
+        self.parts_for(covered).1
+    }
+}
+
+/// The reserved room of one database.
+pub(crate) struct Ballast {
+    vfs: Arc<dyn Vfs>,
+    path: PathBuf,
+    pub(super) sizes: Sizes,
+    /// Bytes of data for which it is large enough.
+    pub(super) covered: u64,
+    pub(super) kept: Kept,
+}
+
+impl Ballast {
+    /// Enough for the rewrite of the largest chunk into two, and for runs of tombstones, where there are
+    /// `data` bytes now.
+    pub(crate) fn new(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        chunk_bytes: u64,
+        delta_bytes: u64,
+        data: u64,
+    ) -> Ballast {
+        Ballast {
+            vfs,
+            path: dir.join(BALLAST),
+            sizes: Sizes {
+                chunk_bytes,
+                tombstone_bytes: delta_bytes / 8,
+            },
+            covered: data,
+            kept: Kept::NotLaid,
+        }
+    }
+
+    fn is_owed(&self) -> bool {
+        matches!(self.kept, Kept::Missed | Kept::GivenUp)
+    }
+
+    /// Makes it large enough for `data` bytes, before they come to be. The error is a full disk, on which
+    /// it stays as it is.
+    pub(super) fn cover(&mut self, data: u64) -> Result<()> {
+        if data <= self.covered {
+            return Ok(());
+        }
+        let parts = self.sizes.parts_for(data);
+        // What is not laid down yet is laid down as a whole.
+        if parts != self.sizes.parts_for(self.covered) && self.kept == Kept::Whole {
+            match self.lay(parts.0 + parts.1) {
+                Err(error) if error.kind() == ErrorKind::NoSpace => return Err(error),
+                // As when it is laid down: any other failure is as if it were not needed.
+                _ => {}
+            }
+        }
+        self.covered = data;
+        Ok(())
+    }
+
+    /// There are `data` bytes, whatever was expected: it is whole again when it is laid down for those.
+    /// Of less data only what is owed takes note: puts look again before they rely on it.
+    pub(super) fn expect(&mut self, data: u64) {
+        let more = data > self.covered;
+        let grows = more && self.sizes.parts_for(data) != self.sizes.parts_for(self.covered);
+        if grows && self.kept == Kept::Whole {
+            self.kept = Kept::NotLaid;
+        }
+        if more || self.is_owed() {
+            self.covered = data;
+        }
+    }
+
+    /// Gives back what it has more than `data` bytes need.
+    pub(super) fn shrink_to(&mut self, data: u64) {
+        let (jobs, deletes) = self.sizes.parts_for(data);
+        let shorten = || {
+            let file = self.vfs.open(&self.path, true)?;
+            match file.len()? > jobs + deletes {
+                true => file.set_len(jobs + deletes),
+                false => Ok(()),
+            }
+        };
+        if self.kept == Kept::Whole && shorten().is_ok() {
+            self.covered = data;
+        }
+    }
+
+    /// Lays it down if it is not there. `edits` is whether the manifest has all of its room for edits, without
+    /// which nothing gives room back: if it has not, some is given up too. The error is a full disk.
+    pub(super) fn restore(&mut self, edits: Result<()>) -> Result<()> {
+        if edits.is_ok() && self.kept == Kept::Whole {
+            return Ok(());
+        }
+        let (jobs, deletes) = self.sizes.parts_for(self.covered);
+        let own = self.lay(jobs + deletes);
+        if own.is_err() {
+            // Better a part than nothing, or jobs that need no help would take all there is.
+            let _ = [1, 2, 4, 8]
+                .iter()
+                .find(|part| self.lay(jobs / **part).is_ok());
+        }
+        let full = |result: &Result<()>| {
+            let is_full = |error: &Error| error.kind() == ErrorKind::NoSpace;
+            result.as_ref().is_err_and(is_full)
+        };
+        let (edits_full, own_full) = (full(&edits), full(&own));
+        self.kept = match (edits_full, own_full) {
+            (true, _) => Kept::GivenUp,
+            (false, true) if self.kept == Kept::GivenUp => Kept::GivenUp,
+            (false, true) => Kept::Missed,
+            // Any other failure is as if it were not needed.
+            (false, false) if edits.is_ok() && own.is_ok() => Kept::Whole,
+            (false, false) => Kept::NotLaid,
+        };
+        match edits_full {
+            true => edits,
+            false if own_full => own,
+            false => Ok(()),
+        }
+    }
+
+    /// Lays down what jobs need, before anybody else takes room that jobs have freed.
+    pub(super) fn keep_for_jobs(&self) -> Result<()> {
+        match self.is_owed() {
+            true => self.lay(self.sizes.parts_for(self.covered).0),
+            false => Ok(()),
+        }
+    }
+
+    fn lay(&self, bytes: u64) -> Result<()> {
+        let full = |source| Error::io(&self.path, "keep room back for deletes", source);
+        self.reserve(bytes).map_err(full)
+    }
+
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        let file = match self.vfs.open(&self.path, true) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.vfs.create(&self.path)?,
+            opened => opened?,
+        };
+        let before = file.len()?;
+        let reserved = file.preallocate(0, bytes);
+        if reserved.is_err() {
+            // What there was stays: were it free for a moment, others would take it, again and again.
+            match before {
+                0 => drop(self.vfs.remove(&self.path)),
+                _ => drop(file.set_len(before)),
+            }
+        }
+        reserved
+    }
+
+    /// Gives room back to the disk, which is full. Whether there was any.
+    pub(crate) fn release(&mut self, need: Need) -> bool {
+        let given_up = match need {
+            Need::Deletes => self.cut().unwrap_or(false),
+            Need::Jobs => self.vfs.remove(&self.path).is_ok(),
+        };
+        self.kept = match given_up || self.kept == Kept::GivenUp {
+            true => Kept::GivenUp,
+            false => Kept::Missed,
+        };
+        given_up
+    }
+
+    fn cut(&self) -> io::Result<bool> {
+        let file = self.vfs.open(&self.path, true)?;
+        let jobs = self.sizes.parts_for(self.covered).0;
+        let longer = file.len()? > jobs;
+        if longer {
+            file.set_len(jobs)?;
+        }
+        Ok(longer)
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+    use evendb_storage::vfs::SimVfs;
+
+    /// On a full disk it is tried again and again to lay down the whole: what there is of it must not
+    /// be free in between, or others would take it.
+    #[test]
+    fn a_part_stays_when_the_whole_finds_no_room() {
+        let vfs = SimVfs::new(1);
+        let mut ballast = Ballast::new(Arc::new(vfs.clone()), Path::new("/db"), 0, 0, 0);
+        vfs.create_dir_all(Path::new("/db")).unwrap();
+        ballast.restore(Ok(())).unwrap();
+        assert!(ballast.release(Need::Deletes));
+        vfs.set_capacity(vfs.used_bytes());
+        let before = vfs.open(&ballast.path, true).unwrap();
+        assert_eq!(before.len().unwrap(), PART_BYTES_MIN);
+        for _ in 0..2 {
+            let refused = ballast.restore(Ok(())).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::NoSpace);
+            ballast.keep_for_jobs().unwrap();
+        }
+        assert_eq!(vfs.used_bytes(), PART_BYTES_MIN);
+        // The same file, not one that took its place.
+        before.set_len(1).unwrap();
+        let now = vfs.open(&ballast.path, true).unwrap();
+        assert_eq!(now.len().unwrap(), 1);
+    }
+}

@@ -1,0 +1,385 @@
+//! A full disk, as one state: what is kept back for it, who may use that, and how much puts may count on.
+//!
+//! What gives space back needs some first, so some is kept back: a file for jobs and for deletes
+//! ([`ballast`]), and room for the next edits of the manifest ([`crate::manifest::writer`]). What there is of
+//! it is one state:
+//! ```text
+//!   +----------+ ------------ laid down -------------> +-------+ --. grows before the data does,
+//!   | not laid |                                       | whole |   |   or puts are refused
+//!   +----------+ <-- more data than it is large for -- +-------+ <-'
+//!        | no room            room for all of it  ^      |     ^ room for all of it again
+//!        v   .------------------------------------'      |     |
+//!   +--------+                                           v   +----------+ --. the rest given up,
+//!   | missed | -------- some given up, of a part ----------> | given up |   |   part by part;
+//!   +--------+                                               +----------+ <-'   a part laid down, for jobs
+//! ```
+//! Missed and given up are **owed**.
+//!
+//! | transition | function | by |
+//! |---|---|---|
+//! | laid down, or missed | [`FullDisk::tend`] | a checkpoint; while it is owed also upkeep, and a job that gave room back |
+//! | the same, before a put | [`FullDisk::check`] | a put that needs new room, a new keyspace, a property |
+//! | grows | [`FullDisk::cover`] | a put that needs new room, upkeep that takes room ahead of puts |
+//! | given up | [`FullDisk::with`] | a delete, job, checkpoint, edit or opening that finds the disk full |
+//! | a part laid down | [`FullDisk::reserve_for_deletes`] | a delete that needs new room |
+//!
+//! | while it is | puts get | deletes get | jobs, checkpoints, edits get | the ring grows, logs are merged | container and manifest grow by |
+//! |---|---|---|---|---|---|
+//! | not laid, whole | new room, once it is covered | new room, or the deletes' part | new room, or all of it | yes | steps ahead |
+//! | missed | what the container has free beyond the deletes' part, and new room only after all is laid down; or they are refused | what the container has free; new room after the jobs' part is laid down | new room, or what is left | no | steps ahead |
+//! | given up | the same | the same | the same | no | what is needed |
+//!
+//! What puts may take without asking is `delta_room`: what the container has free, no more than the ballast
+//! covers, and while it is owed less what deletes will need, or nothing while the manifest is short of room
+//! for edits. Nobody waits here: what is refused is an error of kind `NoSpace`, and those that wait
+//! elsewhere are told by [`Refusals`]. How room is made is above, in `making_room`.
+//!
+//! Invariants: a put that was let in finds room for its run, and what is kept back grows with the data
+//! before the data does ([`FullDisk::cover`]). It serves deletes and jobs, which give room back, and never a
+//! put. Room for edits of the manifest is restored before all else, because without an edit nothing gives
+//! room back.
+//!
+//! Thread safety: any. `delta_room` is an atomic that may be late: a checkpoint copes with too little room.
+//! Reading the data's size takes the catalog's mutex, so a caller holds neither that nor one below it.
+
+pub(crate) mod ballast;
+mod refusals;
+
+use crate::admission::Admission;
+use crate::catalog::Catalog;
+use crate::error::{ErrorKind, Result};
+use crate::funk::container::Container;
+use crate::manifest::writer::Manifest;
+use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex};
+pub(crate) use ballast::{Ballast, Need};
+use ballast::{Kept, Sizes};
+pub(crate) use refusals::Refusals;
+
+/// Whether it failed for want of room.
+pub(crate) fn is_full<T>(result: &Result<T>) -> bool {
+    result
+        .as_ref()
+        .is_err_and(|error| error.kind() == ErrorKind::NoSpace)
+}
+
+/// See the module.
+pub(crate) struct FullDisk {
+    /// The state changes under this mutex, and only in [`FullDisk::change`].
+    ballast: Mutex<Ballast>,
+    /// What of it is read without the mutex, as a hint: a [`Kept`], and bytes of data for which it is
+    /// large enough. A caller that reads one just gone is late as one that came earlier.
+    kept: AtomicU8,
+    covered: AtomicU64,
+    sizes: Sizes,
+    container: Arc<Container>,
+    /// None when open for reading only.
+    manifest: Option<Arc<Manifest>>,
+    admission: Arc<Admission>,
+    /// Delta bytes for which the log container surely has room.
+    delta_room: AtomicU64,
+    pub(crate) refusals: Refusals,
+    /// One thread at a time makes room.
+    pub(crate) making_room: Mutex<()>,
+}
+
+impl FullDisk {
+    /// Puts have no room before they asked for some.
+    pub(crate) fn new(
+        ballast: Ballast,
+        container: Arc<Container>,
+        manifest: Option<Arc<Manifest>>,
+        admission: Arc<Admission>,
+    ) -> FullDisk {
+        let full_disk = FullDisk {
+            kept: AtomicU8::new(ballast.kept as u8),
+            covered: AtomicU64::new(ballast.covered),
+            sizes: ballast.sizes,
+            ballast: Mutex::new(ballast),
+            container,
+            manifest,
+            admission,
+            delta_room: AtomicU64::new(0),
+            refusals: Refusals::default(),
+            making_room: Mutex::new(()),
+        };
+        // An opening may have given some up.
+        full_disk.change(|_| ());
+        full_disk
+    }
+
+    /// The one place where the state changes. What container and manifest know of it changes with it.
+    fn change<R>(&self, change: impl FnOnce(&mut Ballast) -> R) -> R {
+        let mut ballast = self.ballast.lock();
+        let result = change(&mut ballast);
+        self.covered.store(ballast.covered, Ordering::Relaxed);
+        self.kept.store(ballast.kept as u8, Ordering::Relaxed);
+        let sparing = ballast.kept == Kept::GivenUp;
+        self.container.set_sparing(sparing);
+        if let Some(manifest) = &self.manifest {
+            manifest.set_sparing(sparing);
+        }
+        result
+    }
+
+    fn is_whole(&self) -> bool {
+        self.kept.load(Ordering::Relaxed) == Kept::Whole as u8
+    }
+
+    /// Whether some of what is kept back was given up, or found no room: nothing is taken ahead.
+    pub(crate) fn is_owed(&self) -> bool {
+        let kept = self.kept.load(Ordering::Relaxed);
+        kept == Kept::Missed as u8 || kept == Kept::GivenUp as u8
+    }
+
+    /// Bytes of data for which enough is kept back.
+    fn covered(&self) -> u64 {
+        self.covered.load(Ordering::Relaxed)
+    }
+
+    fn covers_any(&self) -> bool {
+        self.sizes.covers_any(self.covered())
+    }
+
+    /// Room that deletes should find in the container while some is owed.
+    fn deletes_bytes(&self) -> u64 {
+        self.sizes.deletes_bytes(self.covered())
+    }
+
+    /// Whether so many bytes of deltas need not ask.
+    pub(crate) fn has_room_for(&self, delta_bytes: u64) -> bool {
+        // Relaxed: the room only shrinks at a checkpoint, which copes with finding too little.
+        delta_bytes <= self.delta_room.load(Ordering::Relaxed)
+    }
+
+    /// Puts have no more than `bytes` without asking.
+    pub(crate) fn limit_room(&self, bytes: u64) {
+        self.delta_room.fetch_min(bytes, Ordering::Relaxed);
+    }
+
+    /// What must work on a full disk: without room it is tried again with what is kept back for it.
+    pub(crate) fn with<T>(&self, need: Need, attempt: impl Fn() -> Result<T>) -> Result<T> {
+        let first = attempt();
+        if !is_full(&first) || !self.change(|ballast| ballast.release(need)) {
+            return first;
+        }
+        // What is left has to last: puts look again.
+        self.limit_room(0);
+        attempt()
+    }
+
+    /// Refuses what may not live on what is kept back, as long as the disk has no room for that.
+    pub(crate) fn check(&self, catalog: &Catalog) -> Result<()> {
+        match self.is_owed() {
+            true => self.lay(catalog),
+            false => Ok(()),
+        }
+    }
+
+    /// Lays down what is kept back where there is room. Whether room has come back.
+    pub(crate) fn tend(&self, catalog: &Catalog) -> bool {
+        let was_owed = self.is_owed();
+        self.lay(catalog).is_ok() && was_owed
+    }
+
+    /// Reserves all that is kept back, the room for edits first: nothing gives room back without some.
+    fn lay(&self, catalog: &Catalog) -> Result<()> {
+        let edits = self.manifest().reserve_ahead();
+        if !(self.is_whole() && self.covers_any()) {
+            let data = self.table_bytes(catalog) + self.admission.delta_to_write();
+            self.change(|ballast| ballast.expect(data));
+        }
+        if edits.is_err() || self.is_owed() {
+            // Puts look again.
+            self.limit_room(0);
+        }
+        Ok(self.change(|ballast| ballast.restore(edits))?)
+    }
+
+    /// Has enough kept back for `delta_bytes` that are on their way to tables, beside the tables there
+    /// are. The error is a full disk.
+    pub(crate) fn cover(&self, catalog: &Catalog, delta_bytes: u64) -> Result<()> {
+        if self.covers_any() {
+            return Ok(());
+        }
+        let data = self.table_bytes(catalog) + delta_bytes;
+        Ok(self.change(|ballast| ballast.cover(data))?)
+    }
+
+    /// Room for `need` bytes of deltas of puts, and a `step` ahead if there is that much. The error is a full
+    /// disk, which refuses them.
+    pub(crate) fn reserve_for_puts(
+        &self,
+        catalog: &Catalog,
+        need: u64,
+        step: &dyn Fn() -> u64,
+    ) -> Result<()> {
+        let free_for_puts = || self.container.free_bytes() >= need + self.deletes_bytes();
+        if self.is_owed() && !self.manifest().is_short() && free_for_puts() {
+            return Ok(());
+        }
+        self.check(catalog)?;
+        // First what is kept back for so much more data, then the data's own room.
+        self.cover(catalog, need + step())
+            .or_else(|_| self.cover(catalog, need))?;
+        self.reserve(catalog, need, step)
+    }
+
+    /// As [`reserve_for_puts`](Self::reserve_for_puts) for deletes, which may use what is kept back for them.
+    pub(crate) fn reserve_for_deletes(
+        &self,
+        catalog: &Catalog,
+        need: u64,
+        step: &dyn Fn() -> u64,
+    ) -> Result<()> {
+        self.with(Need::Deletes, || {
+            if self.container.free_bytes() < need {
+                self.ballast.lock().keep_for_jobs()?;
+            }
+            self.reserve(catalog, need, step)
+        })
+    }
+
+    /// As [`reserve_for_deletes`](Self::reserve_for_deletes), with what is kept for jobs too: for deletes
+    /// when jobs have nothing left to do.
+    pub(crate) fn reserve_at_last(&self, catalog: &Catalog, need: u64) -> Result<()> {
+        self.with(Need::Jobs, || self.reserve(catalog, need, &|| 0))
+    }
+
+    fn reserve(&self, catalog: &Catalog, need: u64, step: &dyn Fn() -> u64) -> Result<()> {
+        let step = if self.is_owed() { 0 } else { step() };
+        let reserve = |bytes| self.container.ensure_room(bytes);
+        reserve(need + step).or_else(|_| reserve(need))?;
+        self.note_room(catalog);
+        Ok(())
+    }
+
+    /// The room that puts have without asking: on a full disk not what deletes will need.
+    pub(crate) fn note_room(&self, catalog: &Catalog) {
+        let covered = match self.covers_any() {
+            true => u64::MAX,
+            // Where there is much data it covers any.
+            false => {
+                let covered = self.covered();
+                covered.saturating_sub(self.table_bytes(catalog))
+            }
+        };
+        let free = self.container.free_bytes().min(covered);
+        let owed_room = || match self.manifest().is_short() {
+            true => 0,
+            false => free.saturating_sub(self.deletes_bytes()),
+        };
+        let room = if self.is_owed() { owed_room() } else { free };
+        self.delta_room.store(room, Ordering::Relaxed);
+        // Somebody may have given the ballast up meanwhile, and set it to nothing before.
+        if self.is_owed() {
+            self.limit_room(owed_room());
+        }
+    }
+
+    /// Gives the file system what the container has too much of, if the disk is full.
+    pub(crate) fn give_back_if_owed(&self) {
+        if self.is_owed() {
+            let keep = self.admission.delta_to_write() + self.deletes_bytes();
+            self.container.give_back(keep, 1024, &|_| true);
+        }
+    }
+
+    /// Gives back what is kept back beyond what the data asks for, when the database is closed.
+    pub(crate) fn shrink_to_data(&self, catalog: &Catalog) {
+        let data = self.table_bytes(catalog);
+        self.change(|ballast| ballast.shrink_to(data));
+    }
+
+    /// Bytes in tables, as far as it matters for what is kept back: of much data only that it is much.
+    /// Tables that chunks share count for each.
+    fn table_bytes(&self, catalog: &Catalog) -> u64 {
+        let much = self.sizes.data_bytes_max();
+        let mut sum = 0;
+        for keyspace in catalog.keyspaces() {
+            for (_, chunk) in keyspace.index.load_full().iter() {
+                let view = chunk.view.load_full();
+                let tables = view.funk.tables().map(|table| table.part_len());
+                sum += tables.sum::<u64>();
+                if sum > much {
+                    return sum;
+                }
+            }
+        }
+        sum
+    }
+
+    fn manifest(&self) -> &Manifest {
+        self.manifest
+            .as_ref()
+            .expect("only called where writing has been allowed")
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::files::CONTAINER;
+    use crate::funk::extents::Extents;
+    use crate::manifest::state::ManifestState;
+    use evendb_storage::vfs::{SimVfs, Vfs};
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    /// Through all states. While nothing was given up the container takes steps ahead; of what is given up
+    /// it takes what is needed, and not a step of its usual size, which here would fit.
+    #[test]
+    fn what_is_given_up_lasts_and_comes_back() {
+        let sim = SimVfs::new(1);
+        let (vfs, dir): (Arc<dyn Vfs>, _) = (Arc::new(sim.clone()), Path::new("/db"));
+        vfs.create_dir_all(dir).unwrap();
+        let file = vfs.create(&dir.join(CONTAINER)).unwrap();
+        let container = Arc::new(Container::new(file, Extents::new(0), 0));
+        let manifest = Manifest::create(vfs.clone(), dir, 1, ManifestState::default()).unwrap();
+        let full_disk = FullDisk::new(
+            Ballast::new(vfs, dir, 0, 0, 0),
+            container.clone(),
+            Some(Arc::new(manifest)),
+            Arc::new(Admission::new(0, 1 << 20)),
+        );
+        let catalog = Catalog::new(BTreeMap::new());
+        let kept = || full_disk.ballast.lock().kept;
+        assert_eq!(kept(), Kept::NotLaid);
+        let (needed, step) = (100 << 10, ballast::BYTES_MIN / 2);
+        container.set_grow_bytes(step);
+
+        sim.set_capacity(sim.used_bytes() + step);
+        assert!(!full_disk.tend(&catalog));
+        assert_eq!(kept(), Kept::Missed);
+        assert!(full_disk.is_owed() && !full_disk.has_room_for(1));
+        sim.set_capacity(sim.used_bytes() + step);
+        container.ensure_room(1).unwrap();
+        assert_eq!(container.free_bytes(), step, "a step ahead");
+        container.give_all_back(0);
+        sim.set_capacity(u64::MAX);
+        assert!(full_disk.tend(&catalog), "it was missed");
+        assert!(!full_disk.tend(&catalog), "it was not missed since");
+        assert_eq!(kept(), Kept::Whole);
+
+        sim.set_capacity(sim.used_bytes());
+        let attempt = || Ok(container.ensure_room(needed)?);
+        full_disk.with(Need::Jobs, attempt).unwrap();
+        assert_eq!(kept(), Kept::GivenUp);
+        assert_eq!(container.free_bytes(), needed);
+        assert!(!full_disk.has_room_for(1));
+        assert!(is_full(&full_disk.check(&catalog)));
+        assert!(is_full(&full_disk.reserve_for_puts(&catalog, 1, &|| 0)));
+        full_disk
+            .reserve_for_deletes(&catalog, needed, &|| 0)
+            .unwrap();
+        full_disk.note_room(&catalog);
+        assert!(!full_disk.has_room_for(1), "it is for deletes");
+
+        sim.set_capacity(u64::MAX);
+        assert!(full_disk.tend(&catalog));
+        assert_eq!(kept(), Kept::Whole);
+        full_disk.reserve_for_puts(&catalog, needed, &|| 0).unwrap();
+        assert!(full_disk.has_room_for(needed));
+    }
+}
