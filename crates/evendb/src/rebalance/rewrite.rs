@@ -21,6 +21,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::CONTAINER;
 use crate::funk::tables::table_path;
 use crate::manifest::edit::{Part, Place, Role};
+use crate::memory::{Charge, Use};
 use crate::merge::count::Count;
 use crate::merge::{Merge, MunkSource, Source, TableSource};
 use crate::pace::{self, Rest};
@@ -32,40 +33,54 @@ use crate::trace;
 use crate::version::clock::checkpoint_of;
 use crate::visibility::Dropping;
 use evendb_storage::table::{TableMeta, TableSink, TableWriter};
-use evendb_storage::vfs::{File, WriteBehind};
+use evendb_storage::vfs::{Appender, BLOCK_BYTES, File};
 use evendb_storage::{Kind, TableId};
 use std::collections::BTreeSet;
 
-/// What is gathered for one write to a table's file.
-const WRITE_BYTES: usize = 128 << 10;
+/// What is gathered for one write to a table's file, at least and at most. No more, as memory that is not contiguous
+/// makes a device that takes at most 254 parts a request do with two requests for a MiB.
+const WRITE_BYTES_MIN: u64 = 128 << 10;
+const WRITE_BYTES_MAX: u64 = 640 << 10;
 
 /// A new SSTable's file.
 struct FileSink<'c> {
     core: &'c Core,
-    file: Arc<dyn File>,
-    at: u64,
-    buffer: Vec<u8>,
-    behind: WriteBehind,
+    out: Appender,
+    /// For the buffer.
+    charge: Charge,
+}
+
+impl FileSink<'_> {
+    fn new(core: &Core, file: Arc<dyn File>) -> FileSink<'_> {
+        // Less where memory is short and chunks are small.
+        let piece = (core.options.chunk_bytes_max() / 16).clamp(WRITE_BYTES_MIN, WRITE_BYTES_MAX);
+        let out = Appender::new(file, (piece as usize).next_multiple_of(BLOCK_BYTES));
+        FileSink {
+            charge: Charge::new(core.ledger(), Use::Buffers, out.capacity()),
+            core,
+            out,
+        }
+    }
 }
 
 impl TableSink for FileSink<'_> {
     fn buffer(&mut self) -> &mut Vec<u8> {
-        &mut self.buffer
+        self.out.buffer()
     }
 
     fn pass_on(&mut self, is_last: bool) -> evendb_storage::Result<()> {
-        if self.buffer.len() < WRITE_BYTES && !is_last {
+        if !self.out.is_full() && !is_last {
             return Ok(());
         }
-        self.behind.set_depth(pace::writes_ahead(self.core));
-        self.behind
-            .write_at(&*self.file, &self.buffer, self.at)
-            .map_err(|source| {
-                evendb_storage::Error::io(self.file.path(), "write an SSTable", source)
-            })?;
-        self.at += self.buffer.len() as u64;
-        self.buffer.clear();
-        Ok(())
+        self.charge.set(self.out.capacity());
+        self.out.set_depth(pace::writes_ahead(self.core));
+        let written = match is_last {
+            true => self.out.finish(),
+            false => self.out.pass_on(),
+        };
+        written.map_err(|source| {
+            evendb_storage::Error::io(self.out.file().path(), "write an SSTable", source)
+        })
     }
 }
 
@@ -369,13 +384,7 @@ fn write_table(
         move |source| Error::from(evendb_storage::Error::io(&path, what, source))
     };
     let file = disk.vfs.create(&path).map_err(io("create an SSTable"))?;
-    let sink = FileSink {
-        core,
-        file: file.clone(),
-        at: 0,
-        buffer: Vec::with_capacity(WRITE_BYTES + WRITE_BYTES / 8),
-        behind: WriteBehind::default(),
-    };
+    let sink = FileSink::new(core, file.clone());
     let mut writer = TableWriter::new(sink, id, core.options.table_options());
     let mut last_key: Option<Vec<u8>> = None;
     let mut rest = Rest::new(core);

@@ -21,7 +21,7 @@ use std::io;
 use std::ops::Range;
 
 /// Bytes that are started together.
-const PIECE_BYTES: u64 = 128 << 10;
+const PIECE_BYTES: u64 = 256 << 10;
 /// What the system writes at least.
 const PAGE_BYTES: u64 = 4096;
 
@@ -82,25 +82,44 @@ impl WriteBehind {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::{Mapping, SimVfs, Vfs, read_exact_at};
     use super::*;
     use parking_lot::Mutex;
     use std::path::Path;
     use std::sync::Arc;
 
-    /// Notes what is written, started and waited for.
-    #[derive(Debug)]
-    struct Noting {
+    /// What was done, by a letter, and where.
+    type Calls = Vec<(char, Range<u64>)>;
+
+    /// Notes what is written, started and waited for, and what a way past the cache refuses.
+    #[derive(Debug, Clone)]
+    pub(in super::super) struct Noting {
         file: Arc<dyn File>,
-        calls: Mutex<Vec<(char, Range<u64>)>>,
+        calls: Arc<Mutex<Calls>>,
+        past: Past,
+    }
+
+    /// The way past the cache of a [`Noting`] file.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(in super::super) enum Past {
+        /// There is none.
+        Missing,
+        /// There is one, whose writes are refused from this offset on.
+        RefusesFrom(u64),
+        /// This is the handle of such a way.
+        Handle(u64),
     }
 
     impl Noting {
         fn new() -> Noting {
+            Noting::with(Past::Missing)
+        }
+
+        pub(in super::super) fn with(past: Past) -> Noting {
             let file = SimVfs::new(1).create(Path::new("/a")).unwrap();
-            let calls = Mutex::default();
-            Noting { file, calls }
+            let calls = Arc::default();
+            Noting { file, calls, past }
         }
 
         fn note(&self, call: char, offset: u64, len: u64) {
@@ -108,7 +127,7 @@ mod tests {
         }
 
         /// The ranges of one kind of call, without empty ones.
-        fn of(&self, kind: char) -> Vec<Range<u64>> {
+        pub(in super::super) fn of(&self, kind: char) -> Vec<Range<u64>> {
             let calls = self.calls.lock();
             let calls = calls.iter().filter(|(call, _)| *call == kind);
             let ranges = calls.map(|(_, range)| range.clone());
@@ -124,8 +143,26 @@ mod tests {
             self.file.read_at(buf, offset)
         }
         fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-            self.note('w', offset, data.len() as u64);
+            let len = data.len() as u64;
+            match self.past {
+                Past::Handle(refused) if offset >= refused => {
+                    self.note('r', offset, len);
+                    return Err(io::ErrorKind::InvalidInput.into());
+                }
+                Past::Handle(_) => self.note('d', offset, len),
+                _ => self.note('w', offset, len),
+            }
             self.file.write_at(data, offset)
+        }
+        fn past_cache(&self) -> Option<Arc<dyn File>> {
+            let Past::RefusesFrom(offset) = self.past else {
+                return None;
+            };
+            let past = Past::Handle(offset);
+            Some(Arc::new(Noting {
+                past,
+                ..self.clone()
+            }))
         }
         fn sync_data(&self) -> io::Result<()> {
             self.file.sync_data()

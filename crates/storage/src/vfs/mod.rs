@@ -3,19 +3,22 @@
 //! [`Vfs`] is a directory tree, [`File`] an open file, [`Mapping`] a shared writable mapping of
 //! one. [`OsVfs`] is the operating system; [`SimVfs`] is a simulation that keeps what is visible
 //! apart from what is durable, per 512-byte sector, file size and directory entry. [`WriteBehind`] keeps
-//! long writes close to the device, so that reads need not wait for a burst of them.
+//! long writes close to the device, so that reads need not wait for a burst of them, and [`Appender`] writes new
+//! files past the cache.
 //!
 //! Durability rules that callers rely on and both implementations keep: bytes written are durable
 //! after [`File::sync_data`]; so is the file's length if it changed; a new file's name, a rename
 //! and a removal are durable after [`Vfs::sync_dir`] of its directory. What a process wrote,
 //! mapped or not, survives its death.
 
+mod append;
 mod behind;
 mod os;
 mod sim;
 #[cfg(test)]
 mod tests;
 
+pub use append::Appender;
 pub use behind::WriteBehind;
 pub use os::OsVfs;
 pub use sim::{CrashMode, Fault, FaultKind, FaultOn, SimEvent, SimEventKind, SimVfs};
@@ -115,7 +118,8 @@ pub trait File: Send + Sync + Debug + 'static {
         self.sync_data()
     }
     /// A second handle on this file whose writes go past the system's cache, which takes a durable
-    /// write of whole blocks less time. Offset, length and place in memory of each write must be
+    /// write of whole blocks less time, and a long one less of the processor. They are durable after a sync by
+    /// either handle. Offset, length and place in memory of each write must be
     /// multiples of [`BLOCK_BYTES`]; `InvalidInput` means that the file system wants something
     /// else, and that nothing was written. Reads go through the first handle, and see what was
     /// written. `None` where there is no such way.

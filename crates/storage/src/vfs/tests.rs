@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{BLOCK_BYTES, File, OsVfs, SimVfs, Vfs, read_exact_at};
+use super::{Appender, BLOCK_BYTES, File, OsVfs, SimVfs, Vfs, read_exact_at};
 
 fn contents(file: &dyn File) -> Vec<u8> {
     let mut bytes = vec![0xee; file.len().unwrap() as usize];
@@ -133,6 +133,22 @@ fn writes_past_the_cache(vfs: &dyn Vfs, dir: &Path) {
     expected[..BLOCK_BYTES].fill(2);
     expected[BLOCK_BYTES + 50..BLOCK_BYTES + 150].fill(3);
     assert_eq!(contents(&*file), expected);
+}
+
+fn appends_to_new_files(vfs: &dyn Vfs, dir: &Path) {
+    let data: Vec<u8> = (0..700_001u32).map(|at| (at % 251) as u8).collect();
+    let file = create_with(vfs, &dir.join("a"), b"");
+    let mut appender = Appender::new(file.clone(), 128 << 10);
+    for part in data.chunks(4_093) {
+        appender.buffer().extend_from_slice(part);
+        if appender.is_full() {
+            appender.pass_on().unwrap();
+        }
+    }
+    appender.finish().unwrap();
+    file.sync_data().unwrap();
+    assert!(contents(&*file) == data);
+    assert!(contents(&*vfs.open(&dir.join("a"), false).unwrap()) == data);
 }
 
 fn sets_lengths(vfs: &dyn Vfs, dir: &Path) {
@@ -349,6 +365,7 @@ conformance!(
     writes_durably,
     writes_ahead_of_a_sync,
     writes_past_the_cache,
+    appends_to_new_files,
     sets_lengths,
     preallocates_and_punches,
     renames_and_removes,
@@ -397,6 +414,14 @@ fn a_reader_locks_in_a_read_only_directory() {
     let guard = OsVfs.lock(&path, true);
     set_mode(dir.path(), 0o755);
     assert!(guard.unwrap().still_held().unwrap());
+}
+
+/// File systems in memory refuse the way past the cache, or take it; where there is none, nothing is tested.
+#[test]
+fn appends_in_a_file_system_in_memory() {
+    if let Ok(dir) = tempfile::tempdir_in("/dev/shm") {
+        appends_to_new_files(&OsVfs, dir.path());
+    }
 }
 
 /// `/dev/full` answers every write with ENOSPC; where there is none, nothing is tested.
