@@ -5,6 +5,7 @@
 
 use crate::chunk::Chunk;
 use crate::chunk::index::Index;
+use crate::chunk::new_share::NewShare;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork;
 use crate::manifest::KeyspaceId;
@@ -88,6 +89,8 @@ pub(crate) struct KeyspaceState {
     readable_until: AtomicU64,
     /// Sixteenths of records that six scans of ten do not exceed; 0 while none has ended.
     scan_length: AtomicU32,
+    /// The mean of its chunks.
+    pub(crate) new_share: NewShare,
 }
 
 impl KeyspaceState {
@@ -106,6 +109,7 @@ impl KeyspaceState {
             dropped: AtomicBool::new(false),
             readable_until: AtomicU64::new(u64::MAX),
             scan_length: AtomicU32::new(0),
+            new_share: NewShare::unknown(),
         }
     }
 

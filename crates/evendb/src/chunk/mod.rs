@@ -19,6 +19,7 @@
 
 pub(crate) mod check;
 pub(crate) mod index;
+pub(crate) mod new_share;
 
 use crate::admission::Admission;
 use crate::delta::Delta;
@@ -31,6 +32,7 @@ use crate::sync::reclaim::ArcCell;
 use crate::sync::{Arc, Mutex};
 use evendb_storage::TableId;
 use evendb_storage::table::TableMeta;
+use new_share::NewShare;
 use std::collections::HashSet;
 use std::ops::Deref;
 
@@ -221,6 +223,8 @@ pub(crate) struct Chunk {
     pub(crate) based_at: AtomicU64,
     /// The last checkpoint at which a run joined the base, or the chunk began as a stream.
     pub(crate) joined_at: AtomicU64,
+    /// Known once it was rewritten.
+    pub(crate) new_share: NewShare,
     pub(crate) heat: Heat,
     /// Tables of which a deletion of the whole chunk has left nothing. A leaf.
     pub(crate) covered: Mutex<Option<Covered>>,
@@ -261,6 +265,7 @@ impl Chunk {
             whole_at_bytes: AtomicU64::new(0),
             based_at: AtomicU64::new(0),
             joined_at: AtomicU64::new(0),
+            new_share: NewShare::unknown(),
             heat: Heat::default(),
             covered: Mutex::new(None),
             charge: Charge::new(ledger, Use::Metadata, bytes),

@@ -72,7 +72,7 @@ impl Fates {
         }
     }
 
-    fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.kept + self.twins + self.hidden + self.spent
     }
 }

@@ -40,6 +40,7 @@ use std::path::Path;
 const CHUNK_BYTES: u64 = 16 << 10;
 
 pub(crate) struct Bench {
+    pub(crate) sim: SimVfs,
     pub(crate) core: Core,
     pub(crate) disk: Disk,
     pub(crate) flow: Flow,
@@ -54,13 +55,18 @@ pub(crate) struct Bench {
 impl Bench {
     /// One empty keyspace, which the manifest names.
     pub(crate) fn new() -> Bench {
-        let vfs: Arc<dyn Vfs> = Arc::new(SimVfs::new(1));
+        Bench::with_chunks_of(CHUNK_BYTES)
+    }
+
+    pub(crate) fn with_chunks_of(chunk_bytes: u64) -> Bench {
+        let sim = SimVfs::new(1);
+        let vfs: Arc<dyn Vfs> = Arc::new(sim.clone());
         let dir = Path::new("/bench");
         let options = Options::new()
             .vfs(vfs.clone())
             .workers(0)
             .memory_budget(1 << 20)
-            .advanced(|advanced| advanced.chunk_bytes(CHUNK_BYTES));
+            .advanced(|advanced| advanced.chunk_bytes(chunk_bytes));
         vfs.create_dir_all(dir).unwrap();
         let file = vfs.create(&dir.join(CONTAINER)).unwrap();
         let container = Arc::new(Container::new(file, Extents::new(0), 0));
@@ -99,6 +105,7 @@ impl Bench {
         let (keyspace, changes) = new_keyspace(&core, &disk, "bench");
         disk.manifest().flush(changes).unwrap();
         Bench {
+            sim,
             core,
             disk,
             flow: Flow::new(0, Vec::new()),

@@ -3,7 +3,8 @@
 //! [`rewrite`] writes the tables of one chunk (rebalance), of one that is cut up (split), or of two
 //! neighbours (merge); [`layout`] makes its outcome the truth; [`munks`] loads, absorbs and evicts;
 //! [`jobs`] looks at a chunk and does what the picker says; [`space`] looks at all of them now and
-//! then and divides the room that logs may take; [`growth`] finds where a chunk grows;
+//! then and divides the room that logs may take; [`growth`] finds where a chunk grows,
+//! `pieces` where a table ends;
 //! [`log_merge`] merges the newest runs of a log; [`covered_tables`] gives back the tables of ranges
 //! that were deleted; [`idle`] makes a database smaller while nothing is written to it.
 //!
@@ -21,6 +22,7 @@ pub(crate) mod jobs;
 pub(crate) mod layout;
 pub(crate) mod log_merge;
 pub(crate) mod munks;
+mod pieces;
 pub(crate) mod rewrite;
 pub(crate) mod space;
 #[cfg(test)]

@@ -11,6 +11,7 @@
 
 use super::growth::{Growth, Stream};
 use super::layout::{Munks, NewChunk};
+use super::pieces::Pieces;
 use crate::catalog::KeyspaceState;
 use crate::chunk::{Chunk, View};
 use crate::engine::JobContext;
@@ -19,7 +20,7 @@ use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::CONTAINER;
-use crate::funk::tables::table_path;
+use crate::funk::tables::{TableHandle, table_path};
 use crate::manifest::edit::{Part, Place, Role};
 use crate::memory::{Charge, Use};
 use crate::merge::count::Count;
@@ -113,7 +114,7 @@ pub(crate) fn rewrite(
     let views = begin_rewrite(core, flow, keyspace, chunks)?;
     let _rebalancing = Rebalancing(chunks);
     let ordinals: Vec<u32> = views.iter().map(|view| view.funk.run_end).collect();
-    let written = write_tables(core, disk, chunks, &views);
+    let written = write_tables(core, disk, keyspace, chunks, &views);
     let (parts, streams) = written.inspect_err(|error| {
         if matches!(error.kind(), ErrorKind::Corruption) {
             chunks.iter().for_each(|chunk| chunk.note_damage());
@@ -127,6 +128,7 @@ pub(crate) fn rewrite(
         layout::replace_tables(core, disk, flow, keyspace, chunk, base, ordinals[0])
             .inspect_err(|_| remove_tables(core, disk, &parts))?;
         note_base(chunk, &views);
+        note_new_share(keyspace, &views[0], &parts, std::slice::from_ref(chunk));
         core.metrics.rebalances.add(1);
         trace::event!(
             DEBUG,
@@ -147,6 +149,9 @@ pub(crate) fn rewrite(
             let now = checkpoint_of(core.clock.now());
             new.joined_at.store(now, Ordering::Relaxed);
         }
+    }
+    if let [view] = &views[..] {
+        note_new_share(keyspace, view, &parts, &replaced);
     }
     core.metrics.rebalances.add(1);
     count_replaced(core, chunks, &replaced, written_bytes, &job);
@@ -269,11 +274,10 @@ pub(crate) fn growth(core: &Core, chunk: &Chunk, view: &View) -> Result<Growth> 
 fn write_tables(
     core: &Core,
     disk: &Disk,
+    keyspace: &KeyspaceState,
     chunks: &[Arc<Chunk>],
     views: &[Arc<View>],
 ) -> Result<(Vec<Part>, Vec<Stream>)> {
-    let total: u64 = views.iter().map(|view| data_bytes(view)).sum();
-    let bytes_max = core.options.chunk_bytes_max();
     let horizon = core.clock.horizon();
     let mut parts = Vec::new();
     let mut streams = Vec::new();
@@ -281,19 +285,7 @@ fn write_tables(
     if horizon.snapshots.is_empty() && views.iter().all(|view| tombstones_only(view)) {
         return Ok((parts, streams));
     }
-    let mut fits = total <= bytes_max;
-    if !fits && let ([chunk], [view]) = (chunks, views) {
-        // Only a look at the whole log tells how much of it overwrites the base.
-        let growth = growth(core, chunk, view)?;
-        fits = growth.live_bytes() <= bytes_max;
-        if !fits {
-            streams = growth.streams();
-        }
-    }
-    let piece_bytes = match fits {
-        true => u64::MAX / 2,
-        false => bytes_max * 7 / 10,
-    };
+    let pieces = pieces_for(core, keyspace, chunks, views, &mut streams)?;
     let ends = |stream: &Stream| [Some(stream.low.clone()), stream.end.clone()];
     let mut cuts: Vec<Vec<u8>> = streams.iter().flat_map(ends).flatten().collect();
     cuts.reverse();
@@ -311,7 +303,7 @@ fn write_tables(
         .and_then(|mut merge| {
             let mut count = Count::default();
             count.begin(&merge);
-            write_pieces(core, disk, &mut merge, piece_bytes, cuts, &mut parts)?;
+            write_pieces(core, disk, &mut merge, pieces, cuts, &mut parts)?;
             count.add(&merge, parts.iter().map(|part| &*part.meta));
             Ok(count)
         });
@@ -324,6 +316,67 @@ fn write_tables(
             core.health.latch(error)
         })?;
     Ok((parts, streams))
+}
+
+/// How the rewrite cuts its tables. Where only a look at the whole log tells how much of it overwrites the base,
+/// that is taken, unless what is known of other rewrites answers it; it also finds the `streams`.
+fn pieces_for(
+    core: &Core,
+    keyspace: &KeyspaceState,
+    chunks: &[Arc<Chunk>],
+    views: &[Arc<View>],
+    streams: &mut Vec<Stream>,
+) -> Result<Pieces> {
+    let bytes_max = core.options.chunk_bytes_max();
+    let total: u64 = views.iter().map(|view| data_bytes(view)).sum();
+    if total <= bytes_max {
+        return Ok(Pieces::one());
+    }
+    if let ([chunk], [view]) = (chunks, views) {
+        let known = chunk.new_share.get().or_else(|| keyspace.new_share.get());
+        let (base, log) = base_and_log_bytes(view);
+        let new = (log as f64 * f64::from(known.unwrap_or(1.0))) as u64;
+        if view.munk.is_none() && base + new <= bytes_max {
+            return Ok(Pieces::one_if_it_fits(bytes_max));
+        }
+        let growth = growth(core, chunk, view)?;
+        if growth.live_bytes() <= bytes_max {
+            return Ok(Pieces::one());
+        }
+        *streams = growth.streams();
+    }
+    Ok(Pieces::several(bytes_max))
+}
+
+/// Keys and values in the tables of the base, and in those of the log.
+fn base_and_log_bytes(view: &View) -> (u64, u64) {
+    let bytes = |table: &Arc<TableHandle>| table.part.meta.data_bytes;
+    let base = view.funk.base.iter().map(bytes).sum();
+    let runs = view.funk.runs.iter().map(|run| &run.table);
+    (base, runs.map(bytes).sum())
+}
+
+/// Notes for the next rewrites what share of the log of `view` was new, now that all of it is in `parts`. A chunk
+/// that shares tables with others does not tell.
+fn note_new_share(keyspace: &KeyspaceState, view: &View, parts: &[Part], chunks: &[Arc<Chunk>]) {
+    let (base, log) = base_and_log_bytes(view);
+    let written: u64 = parts.iter().map(|part| part.meta.data_bytes).sum();
+    let (low, high) = (&chunks[0].range.low, &chunks[chunks.len() - 1].range.high);
+    let reaches_beyond = |table: &Arc<TableHandle>| {
+        let meta = &table.part.meta;
+        meta.min_key[..] < low[..]
+            || high
+                .as_ref()
+                .is_some_and(|high| meta.max_key[..] >= high[..])
+    };
+    if log == 0 || view.funk.tables().any(reaches_beyond) {
+        return;
+    }
+    let share = (written.saturating_sub(base) as f64 / log as f64).min(1.0) as f32;
+    for chunk in chunks {
+        chunk.new_share.set(share);
+    }
+    keyspace.new_share.move_towards(share);
 }
 
 /// Names a rewrite, for an error: its chunks and the tables it read.
@@ -346,7 +399,7 @@ fn write_pieces(
     core: &Core,
     disk: &Disk,
     merge: &mut Merge<'_>,
-    piece_bytes: u64,
+    mut pieces: Pieces,
     mut cuts: Vec<Vec<u8>>,
     parts: &mut Vec<Part>,
 ) -> Result<()> {
@@ -355,7 +408,7 @@ fn write_pieces(
         let id = disk.new_table_id();
         let path = table_path(&disk.dir, id);
         let end = cuts.last().map(|cut| &**cut);
-        let written = write_table(core, disk, merge, id, piece_bytes, end);
+        let written = write_table(core, disk, merge, id, &mut pieces, end);
         match written {
             Ok(part) => parts.push(part),
             Err(error) => {
@@ -369,13 +422,13 @@ fn write_pieces(
     Ok(())
 }
 
-/// A table of about `bytes_max` bytes, of keys below `end`.
+/// A table as large as `pieces` says, of keys below `end`.
 fn write_table(
     core: &Core,
     disk: &Disk,
     merge: &mut Merge<'_>,
     id: TableId,
-    bytes_max: u64,
+    pieces: &mut Pieces,
     end: Option<&[u8]>,
 ) -> Result<Part> {
     let path = table_path(&disk.dir, id);
@@ -387,14 +440,20 @@ fn write_table(
     let sink = FileSink::new(core, file.clone());
     let mut writer = TableWriter::new(sink, id, core.options.table_options());
     let mut last_key: Option<Vec<u8>> = None;
+    let mut live_bytes = 0;
     let mut rest = Rest::new(core);
     while let Some(entry) = merge.current() {
         let new_key = last_key.as_deref() != Some(entry.key);
         if new_key {
             // A record too large for the rest gets a table of its own.
             let size = (entry.key.len() + entry.value.len()) as u64;
-            let full = writer.bytes_estimate() + size > bytes_max;
-            if last_key.is_some() && (full || end.is_some_and(|end| *entry.key >= *end)) {
+            let mut is_full = || {
+                let taken = || merge.fates_so_far().taken();
+                pieces.is_full(writer.bytes_estimate() + size)
+                    && pieces.ends(live_bytes, taken(), merge.held().most)
+            };
+            let behind = || end.is_some_and(|end| *entry.key >= *end);
+            if last_key.is_some() && (behind() || is_full()) {
                 break;
             }
             let last = last_key.get_or_insert_default();
@@ -404,6 +463,7 @@ fn write_table(
         if !(planted!(core.options, RewriteLosesRecord) && entry.key.ends_with(b"7")) {
             writer.add(entry)?;
         }
+        live_bytes += (entry.key.len() + entry.value.len()) as u64;
         merge.advance()?;
         rest.take_sometimes(core, pace::reorganisation_rest(core));
     }

@@ -54,6 +54,67 @@ fn several_chunks() -> Bench {
     bench
 }
 
+/// Records of a base that is eight tenths of a chunk.
+const RECORDS: u32 = 2_000;
+
+/// A chunk whose base is so large that with a log it is more than a chunk may hold. It is larger than what opening a
+/// table reads.
+fn nearly_full() -> Bench {
+    let mut bench = Bench::with_chunks_of(u64::from(RECORDS) * 125);
+    bench.put((0..RECORDS).map(|number| number * 2), 1);
+    bench.checkpoint();
+    rewrite_one(&bench, &bench.chunk());
+    bench
+}
+
+/// Overwrites half of the records and rewrites the chunk: how many times it read from a file.
+fn overwrite(bench: &mut Bench, value: u8) -> u64 {
+    bench.put((0..RECORDS).map(|number| number / 2 * 4), value);
+    bench.checkpoint();
+    let chunk = bench.chunk();
+    assert!(rewrite::data_bytes(&view(&chunk)) > bench.core.options.chunk_bytes_max());
+    let before = bench.sim.read_count();
+    rewrite_one(bench, &chunk);
+    bench.sim.read_count() - before
+}
+
+fn base_bytes(funk: &crate::funk::Funk) -> u64 {
+    let bytes = |table: &Arc<TableHandle>| table.part.meta.data_bytes;
+    funk.base.iter().map(bytes).sum()
+}
+
+#[test]
+fn what_is_known_to_overwrite_is_read_once() {
+    let mut bench = nearly_full();
+    let (first, second) = (overwrite(&mut bench, 2), overwrite(&mut bench, 3));
+    assert!(second * 3 <= first * 2, "{first} and then {second} reads");
+    assert_eq!(bench.chunk().new_share.get(), Some(0.0));
+    assert_eq!(bench.keyspace.new_share.get(), Some(0.875 * 0.875));
+    assert_eq!(
+        base(&view(&bench.chunk())).part.meta.entries,
+        u64::from(RECORDS)
+    );
+    bench.check();
+}
+
+/// What a chunk's log is taken for comes from others, or from before. If it is wrong the chunk is cut all the same.
+#[test]
+fn a_chunk_that_was_taken_to_be_overwritten_is_cut() {
+    let mut bench = nearly_full();
+    bench.chunk().new_share.set(0.0);
+    // Between those of the base.
+    bench.put((0..RECORDS).map(|number| number * 2 + 1), 2);
+    bench.checkpoint();
+    let replaced = rewrite_one(&bench, &bench.chunk());
+    assert!(replaced.len() > 1, "{} chunks", replaced.len());
+    for chunk in &replaced {
+        let bytes = base_bytes(&view(chunk).funk);
+        assert!(bytes <= bench.core.options.chunk_bytes_max(), "{bytes}");
+        assert!(chunk.new_share.get().unwrap() > 0.9);
+    }
+    bench.check();
+}
+
 #[test]
 fn a_munk_is_loaded_from_base_and_runs() {
     let bench = base_and_runs();
