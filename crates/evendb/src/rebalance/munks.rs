@@ -168,7 +168,7 @@ pub(crate) fn absorb_or_evict(core: &Core, caches: &Caches, chunk: &Arc<Chunk>) 
 
 /// Whether absorbing what is put to the chunk costs more than its munk saves its readers. A read that
 /// finds no munk costs about as much as absorbing this many records.
-fn is_mostly_written(chunk: &Chunk) -> bool {
+pub(super) fn is_mostly_written(chunk: &Chunk) -> bool {
     let heat = &chunk.heat;
     let sum = |decayed: &AtomicU32, new: &AtomicU32| {
         Heat::load(decayed) + new.load(Ordering::Relaxed) as f32

@@ -11,6 +11,7 @@
 
 use super::growth::{Growth, Stream};
 use super::layout::{Munks, NewChunk};
+use super::munks::is_mostly_written;
 use super::pieces::Pieces;
 use crate::catalog::KeyspaceState;
 use crate::chunk::{Chunk, View};
@@ -52,10 +53,11 @@ struct FileSink<'c> {
 }
 
 impl FileSink<'_> {
-    fn new(core: &Core, file: Arc<dyn File>) -> FileSink<'_> {
+    fn new(core: &Core, file: Arc<dyn File>, past_cache: bool) -> FileSink<'_> {
         // Less where memory is short and chunks are small.
         let piece = (core.options.chunk_bytes_max() / 16).clamp(WRITE_BYTES_MIN, WRITE_BYTES_MAX);
-        let out = Appender::new(file, (piece as usize).next_multiple_of(BLOCK_BYTES));
+        let piece = (piece as usize).next_multiple_of(BLOCK_BYTES);
+        let out = Appender::new(file, piece, past_cache);
         FileSink {
             charge: Charge::new(core.ledger(), Use::Buffers, out.capacity()),
             core,
@@ -303,7 +305,8 @@ fn write_tables(
         .and_then(|mut merge| {
             let mut count = Count::default();
             count.begin(&merge);
-            write_pieces(core, disk, &mut merge, pieces, cuts, &mut parts)?;
+            let past_cache = goes_past_cache(chunks, views);
+            write_pieces(core, disk, &mut merge, pieces, cuts, past_cache, &mut parts)?;
             count.add(&merge, parts.iter().map(|part| &*part.meta));
             Ok(count)
         });
@@ -316,6 +319,13 @@ fn write_tables(
             core.health.latch(error)
         })?;
     Ok((parts, streams))
+}
+
+/// Whether tables are written past the system's cache, which costs less, because hardly anybody will read them there:
+/// the chunk has a munk, or is mostly written.
+pub(super) fn goes_past_cache(chunks: &[Arc<Chunk>], views: &[Arc<View>]) -> bool {
+    let mut all = chunks.iter().zip(views);
+    all.all(|(chunk, view)| view.munk.is_some() || is_mostly_written(chunk))
 }
 
 /// How the rewrite cuts its tables. Where only a look at the whole log tells how much of it overwrites the base,
@@ -401,6 +411,7 @@ fn write_pieces(
     merge: &mut Merge<'_>,
     mut pieces: Pieces,
     mut cuts: Vec<Vec<u8>>,
+    past_cache: bool,
     parts: &mut Vec<Part>,
 ) -> Result<()> {
     while let Some(entry) = merge.current() {
@@ -408,7 +419,7 @@ fn write_pieces(
         let id = disk.new_table_id();
         let path = table_path(&disk.dir, id);
         let end = cuts.last().map(|cut| &**cut);
-        let written = write_table(core, disk, merge, id, &mut pieces, end);
+        let written = write_table(core, disk, merge, id, &mut pieces, end, past_cache);
         match written {
             Ok(part) => parts.push(part),
             Err(error) => {
@@ -430,6 +441,7 @@ fn write_table(
     id: TableId,
     pieces: &mut Pieces,
     end: Option<&[u8]>,
+    past_cache: bool,
 ) -> Result<Part> {
     let path = table_path(&disk.dir, id);
     let io = |what| {
@@ -437,7 +449,7 @@ fn write_table(
         move |source| Error::from(evendb_storage::Error::io(&path, what, source))
     };
     let file = disk.vfs.create(&path).map_err(io("create an SSTable"))?;
-    let sink = FileSink::new(core, file.clone());
+    let sink = FileSink::new(core, file.clone(), past_cache);
     let mut writer = TableWriter::new(sink, id, core.options.table_options());
     let mut last_key: Option<Vec<u8>> = None;
     let mut live_bytes = 0;

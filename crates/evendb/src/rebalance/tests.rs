@@ -116,6 +116,23 @@ fn a_chunk_that_was_taken_to_be_overwritten_is_cut() {
 }
 
 #[test]
+fn tables_that_are_read_stay_in_the_cache() {
+    let bench = base_and_runs();
+    let chunk = bench.chunk();
+    let past_cache = || {
+        let chunks = std::slice::from_ref(&chunk);
+        rewrite::goes_past_cache(chunks, &[view(&chunk)])
+    };
+    assert!(!past_cache(), "nothing is known of it");
+    chunk.heat.puts.store(100, Ordering::Relaxed);
+    assert!(past_cache(), "it is written");
+    chunk.heat.gets.store(50, Ordering::Relaxed);
+    assert!(!past_cache(), "and read");
+    munks::load_munk(&bench.core, &chunk).unwrap();
+    assert!(past_cache(), "in its munk");
+}
+
+#[test]
 fn a_munk_is_loaded_from_base_and_runs() {
     let bench = base_and_runs();
     let chunk = bench.chunk();

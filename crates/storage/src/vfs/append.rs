@@ -1,4 +1,4 @@
-//! A new file written front to back in large pieces, past the system's cache where that can be.
+//! A new file written front to back in large pieces, past the system's cache if the caller wants that and it can be.
 //!
 //! ```text
 //! buffer | pad | bytes that are not written yet ... |
@@ -9,8 +9,8 @@
 //! file, less than a block, go through the cache. A piece is on the device, or in its cache, when its write
 //! returns, so a read that comes meanwhile waits for one piece of each writer at most.
 //!
-//! Where there is no such way ([`File::past_cache`] gives none, or a write by it is refused with
-//! `InvalidInput`), the same pieces go through the cache, and [`WriteBehind`] keeps them close to the device.
+//! If what is written is to be in the cache, or there is no such way ([`File::past_cache`] gives none, or a write by
+//! it is refused with `InvalidInput`), the same pieces go through the cache, and [`WriteBehind`] keeps them close to the device.
 //!
 //! Nothing is durable before [`File::sync_data`], in either way. After an error it is not known what was written:
 //! nothing more is appended then. Belongs to one thread at a time.
@@ -36,11 +36,12 @@ pub struct Appender {
 }
 
 impl Appender {
-    /// For `file`, which is empty. A piece has `piece_bytes`, a multiple of [`BLOCK_BYTES`].
-    pub fn new(file: Arc<dyn File>, piece_bytes: usize) -> Appender {
+    /// For `file`, which is empty. A piece has `piece_bytes`, a multiple of [`BLOCK_BYTES`]. With `past_cache` what
+    /// is written is not in the system's cache afterwards, where that can be.
+    pub fn new(file: Arc<dyn File>, piece_bytes: usize, past_cache: bool) -> Appender {
         assert!(piece_bytes > 0 && piece_bytes.is_multiple_of(BLOCK_BYTES));
         let mut appender = Appender {
-            direct: file.past_cache(),
+            direct: file.past_cache().filter(|_| past_cache),
             file,
             behind: WriteBehind::default(),
             buffer: Vec::with_capacity(piece_bytes + SLACK_BYTES + BLOCK_BYTES),
@@ -146,8 +147,12 @@ mod tests {
 
     /// Appends `len` bytes in parts of these sizes, in turns, as a writer of tables does; the bytes.
     fn append(file: &Arc<dyn File>, len: usize, parts: &[usize]) -> Vec<u8> {
+        append_by(file, len, parts, true)
+    }
+
+    fn append_by(file: &Arc<dyn File>, len: usize, parts: &[usize], past_cache: bool) -> Vec<u8> {
         let data: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
-        let mut appender = Appender::new(file.clone(), PIECE);
+        let mut appender = Appender::new(file.clone(), PIECE, past_cache);
         let (mut at, mut parts) = (0, parts.iter().cycle());
         while at < len {
             let end = (at + parts.next().unwrap()).min(len);
@@ -230,5 +235,13 @@ mod tests {
             );
             assert!(!noting.of('s').is_empty());
         }
+    }
+
+    #[test]
+    fn what_is_to_be_in_the_cache_goes_through_it() {
+        let noting = Noting::with(Past::RefusesFrom(u64::MAX));
+        let file: Arc<dyn File> = Arc::new(noting.clone());
+        check(&file, &append_by(&file, 3 * PIECE + 7, &[4093], false));
+        assert!(noting.of('d').is_empty() && !noting.of('s').is_empty());
     }
 }

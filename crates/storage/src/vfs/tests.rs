@@ -138,7 +138,7 @@ fn writes_past_the_cache(vfs: &dyn Vfs, dir: &Path) {
 fn appends_to_new_files(vfs: &dyn Vfs, dir: &Path) {
     let data: Vec<u8> = (0..700_001u32).map(|at| (at % 251) as u8).collect();
     let file = create_with(vfs, &dir.join("a"), b"");
-    let mut appender = Appender::new(file.clone(), 128 << 10);
+    let mut appender = Appender::new(file.clone(), 128 << 10, true);
     for part in data.chunks(4_093) {
         appender.buffer().extend_from_slice(part);
         if appender.is_full() {
