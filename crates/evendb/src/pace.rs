@@ -84,8 +84,9 @@ pub(crate) fn is_behind(core: &Core) -> bool {
     core.admission.fullness() > 0.7 || core.admission.debt_share() > 0.2
 }
 
-/// How many pieces of a table may be on their way to the disk, where it is not written past the cache. Two while reorganisation keeps up, so that reads
-/// find the disk free; where puts wait for it, as many as keep the disk at work while the next ones are made.
+/// How many pieces of a table may be on their way to the disk, where it is not written past the cache. Two while
+/// reorganisation keeps up, so that reads find the disk free; where puts wait for it, as many as keep the disk at work
+/// while the next ones are made.
 pub(crate) fn writes_ahead(core: &Core) -> usize {
     match is_behind(core) {
         true => 8,

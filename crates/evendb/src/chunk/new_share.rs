@@ -8,7 +8,7 @@ use crate::sync::atomic::{AtomicU32, Ordering};
 /// Of a keyspace's share, what one rewrite counts for.
 const ONE_PART: f32 = 8.0;
 
-/// What share of a log's bytes is new, and does not overwrite what the base has, as far as rewrites have told.
+/// See the module.
 pub(crate) struct NewShare(AtomicU32);
 
 impl NewShare {

@@ -23,7 +23,7 @@
 //! Thread safety: the state's mutex is a leaf. Whether the database is idle is an atomic that any thread
 //! may read; to act on it a moment too late does no harm.
 
-use super::space::expected_live_bytes;
+use super::space::{self, expected_live_bytes};
 use crate::catalog::Catalog;
 use crate::chunk::Chunk;
 use crate::engine::JobContext;
@@ -32,7 +32,6 @@ use crate::engine::idle::{Idle, IdleState};
 use crate::engine::space::Space;
 use crate::error::{ErrorKind, Result};
 use crate::picker::{Shrinking, pick_idle};
-use crate::rebalance::space;
 use crate::rebalance::{jobs, munks, rewrite};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Weak};

@@ -130,7 +130,7 @@ pub(crate) fn rewrite(
         layout::replace_tables(core, disk, flow, keyspace, chunk, base, ordinals[0])
             .inspect_err(|_| remove_tables(core, disk, &parts))?;
         note_base(chunk, &views);
-        note_new_share(keyspace, &views[0], &parts, std::slice::from_ref(chunk));
+        note_new_share(keyspace, chunk, &views[0], &parts, chunks);
         core.metrics.rebalances.add(1);
         trace::event!(
             DEBUG,
@@ -152,8 +152,8 @@ pub(crate) fn rewrite(
             new.joined_at.store(now, Ordering::Relaxed);
         }
     }
-    if let [view] = &views[..] {
-        note_new_share(keyspace, view, &parts, &replaced);
+    if let ([chunk], [view]) = (chunks, &views[..]) {
+        note_new_share(keyspace, chunk, view, &parts, &replaced);
     }
     core.metrics.rebalances.add(1);
     count_replaced(core, chunks, &replaced, written_bytes, &job);
@@ -359,7 +359,7 @@ fn pieces_for(
 }
 
 /// Keys and values in the tables of the base, and in those of the log.
-fn base_and_log_bytes(view: &View) -> (u64, u64) {
+pub(super) fn base_and_log_bytes(view: &View) -> (u64, u64) {
     let bytes = |table: &Arc<TableHandle>| table.part.meta.data_bytes;
     let base = view.funk.base.iter().map(bytes).sum();
     let runs = view.funk.runs.iter().map(|run| &run.table);
@@ -368,22 +368,21 @@ fn base_and_log_bytes(view: &View) -> (u64, u64) {
 
 /// Notes for the next rewrites what share of the log of `view` was new, now that all of it is in `parts`. A chunk
 /// that shares tables with others does not tell.
-fn note_new_share(keyspace: &KeyspaceState, view: &View, parts: &[Part], chunks: &[Arc<Chunk>]) {
+fn note_new_share(
+    keyspace: &KeyspaceState,
+    old: &Chunk,
+    view: &View,
+    parts: &[Part],
+    new: &[Arc<Chunk>],
+) {
     let (base, log) = base_and_log_bytes(view);
     let written: u64 = parts.iter().map(|part| part.meta.data_bytes).sum();
-    let (low, high) = (&chunks[0].range.low, &chunks[chunks.len() - 1].range.high);
-    let reaches_beyond = |table: &Arc<TableHandle>| {
-        let meta = &table.part.meta;
-        meta.min_key[..] < low[..]
-            || high
-                .as_ref()
-                .is_some_and(|high| meta.max_key[..] >= high[..])
-    };
-    if log == 0 || view.funk.tables().any(reaches_beyond) {
+    let mut tables = view.funk.tables();
+    if log == 0 || tables.any(|table| !super::jobs::inside(old, table)) {
         return;
     }
     let share = (written.saturating_sub(base) as f64 / log as f64).min(1.0) as f32;
-    for chunk in chunks {
+    for chunk in new {
         chunk.new_share.set(share);
     }
     keyspace.new_share.move_towards(share);

@@ -78,11 +78,6 @@ fn overwrite(bench: &mut Bench, value: u8) -> u64 {
     bench.sim.read_count() - before
 }
 
-fn base_bytes(funk: &crate::funk::Funk) -> u64 {
-    let bytes = |table: &Arc<TableHandle>| table.part.meta.data_bytes;
-    funk.base.iter().map(bytes).sum()
-}
-
 #[test]
 fn what_is_known_to_overwrite_is_read_once() {
     let mut bench = nearly_full();
@@ -108,7 +103,7 @@ fn a_chunk_that_was_taken_to_be_overwritten_is_cut() {
     let replaced = rewrite_one(&bench, &bench.chunk());
     assert!(replaced.len() > 1, "{} chunks", replaced.len());
     for chunk in &replaced {
-        let bytes = base_bytes(&view(chunk).funk);
+        let (bytes, _) = rewrite::base_and_log_bytes(&view(chunk));
         assert!(bytes <= bench.core.options.chunk_bytes_max(), "{bytes}");
         assert!(chunk.new_share.get().unwrap() > 0.9);
     }

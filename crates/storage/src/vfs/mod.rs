@@ -4,7 +4,7 @@
 //! one. [`OsVfs`] is the operating system; [`SimVfs`] is a simulation that keeps what is visible
 //! apart from what is durable, per 512-byte sector, file size and directory entry. [`WriteBehind`] keeps
 //! long writes close to the device, so that reads need not wait for a burst of them, and [`Appender`] writes new
-//! files past the cache.
+//! files, past the cache or through it.
 //!
 //! Durability rules that callers rely on and both implementations keep: bytes written are durable
 //! after [`File::sync_data`]; so is the file's length if it changed; a new file's name, a rename
