@@ -4,9 +4,9 @@
 //! Order of steps; each needs the one before it (docs/concurrency.md, checkpoint):
 //! 1. `replay_from` = head of the commit log, before GV moves: what lies below has an older version.
 //! 2. GV moves to the next checkpoint; puts of older versions are waited for.
-//! 3. Each dirty chunk: freeze, take the frozen deltas, mark the run pending; merge, write. Then
+//! 3. Each dirty chunk: freeze, take the frozen deltas, mark the run as under way; merge, write. Then
 //!    one sync of the container.
-//! 4. Manifest edit with the runs and `replay_from`, synced: the checkpoint is completed.
+//! 4. Each run is marked as named. Manifest edit with the runs and `replay_from`, synced: the checkpoint is completed.
 //! 5. The commit log's tail moves.
 //! 6. Log indexes and cached rows take the runs' keys, also in chunks with a munk: their rows would
 //!    otherwise be stale once the munk is evicted.
@@ -18,11 +18,12 @@
 //! On a full disk a checkpoint gives up without loss and without latching: the deltas stay frozen for
 //! the next one. A failed write or sync latches.
 
+mod gather;
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
 
-use crate::chunk::{Chunk, Frozen, View};
+use crate::chunk::{Chunk, Frozen, RunStage, View};
 use crate::commit_log::Lsn;
 use crate::engine::caches::Caches;
 use crate::engine::core::Core;
@@ -33,10 +34,8 @@ use crate::engine::{Engine, JobContext};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::CONTAINER;
 use crate::full_disk::Need;
-use crate::funk::container::Container;
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::{Change, Part, Place, Role};
-use crate::memory::{Charge, Ledger, Use};
 use crate::merge::count::Count;
 use crate::merge::{Merge, RecordSource, Source};
 use crate::pace::{self, Rest};
@@ -52,14 +51,8 @@ use crate::visibility::{Dropping, live};
 use evendb_storage::TableId;
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::{TableMeta, TableWriter};
-use evendb_storage::vfs::WriteBehind;
+use gather::Gatherer;
 use std::time::Instant;
-
-/// Runs are gathered into writes of about this size.
-const WRITE_BYTES: usize = 1 << 20;
-
-/// Extents begin at a multiple of this.
-const SECTOR_BYTES: usize = 512;
 
 /// On a full disk runs are cut in tables no smaller than this, to fit the container's holes.
 const PIECE_BYTES_MIN: u64 = 512;
@@ -99,75 +92,6 @@ struct RunProgress {
     bytes_max: u64,
     /// Records that came in, and those in the tables that found room.
     count: Count,
-}
-
-/// Gathers neighbouring extents into one write. Tables are built at the end of its buffer, before it is known
-/// where they go.
-///
-/// ```text
-/// buffer: | written | tables that lie at `offset`, next to each other | the table being built |
-///                   start
-/// ```
-struct Gatherer<'c> {
-    container: &'c Container,
-    buffer: Vec<u8>,
-    start: usize,
-    offset: u64,
-    behind: WriteBehind,
-    /// For the buffer.
-    charge: Charge,
-}
-
-impl Gatherer<'_> {
-    fn new(container: &Container, ledger: Ledger) -> Gatherer<'_> {
-        Gatherer {
-            charge: Charge::new(ledger, Use::Buffers, 0),
-            container,
-            buffer: Vec::new(),
-            start: 0,
-            offset: 0,
-            behind: WriteBehind::default(),
-        }
-    }
-
-    /// Where in the buffer the next table begins: extents are padded to sectors.
-    fn begin(&mut self) -> Result<usize> {
-        // What was written counts too: it leaves the buffer here only.
-        if self.buffer.len() > WRITE_BYTES {
-            self.flush()?;
-        }
-        let gathered = (self.buffer.len() - self.start).next_multiple_of(SECTOR_BYTES);
-        self.buffer.resize(self.start + gathered, 0);
-        Ok(self.buffer.len())
-    }
-
-    /// The table that was built from `from` on lies at `offset`.
-    fn place(&mut self, from: usize, offset: u64) -> Result<()> {
-        self.charge.set(self.buffer.capacity());
-        let gathered = from - self.start;
-        if gathered > 0 && self.offset + gathered as u64 != offset {
-            self.write(from)?;
-        }
-        if self.start == from {
-            self.offset = offset;
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, end: usize) -> Result<()> {
-        let bytes = &self.buffer[self.start..end];
-        self.container.write(&mut self.behind, bytes, self.offset)?;
-        self.start = end;
-        Ok(())
-    }
-
-    /// Writes what is gathered.
-    fn flush(&mut self) -> Result<()> {
-        self.write(self.buffer.len())?;
-        self.start = 0;
-        self.buffer.clear();
-        Ok(())
-    }
 }
 
 /// Runs a checkpoint that takes what an earlier life left in the commit log, if none has yet.
@@ -290,7 +214,7 @@ fn write_runs(
     horizon: &Horizon,
     runs: &mut Vec<PendingRun>,
 ) -> Result<()> {
-    let mut writer = Gatherer::new(&disk.container, core.ledger());
+    let mut writer = Gatherer::new(core, &disk.container);
     let mut rest = Rest::new(core);
     while let Some(mut queue) = take_due(core, flow, number) {
         // In key order, neighbours in the key space are neighbours in the file.
@@ -311,7 +235,7 @@ fn write_runs(
             }
         }
     }
-    writer.flush()?;
+    writer.finish()?;
     if !runs.is_empty() {
         disk.container.sync()?;
     }
@@ -347,7 +271,7 @@ fn take_due(core: &Core, flow: &Flow, number: u64) -> Option<Vec<(Arc<Chunk>, u6
 /// checkpoint no layout change takes effect on the chunk.
 fn begin_run(core: &Core, chunk: &Arc<Chunk>, number: u64, next: u64) -> Option<PendingRun> {
     let mut writer = chunk.latch.lock();
-    if writer.retired || writer.run_pending {
+    if writer.retired || writer.run != RunStage::None {
         return None;
     }
     if writer.active.checkpoint() <= number {
@@ -364,13 +288,36 @@ fn begin_run(core: &Core, chunk: &Arc<Chunk>, number: u64, next: u64) -> Option<
     if deltas.is_empty() {
         return None;
     }
-    writer.run_pending = true;
-    let may_join_base = !writer.rebalancing && appends_in_order(core, &view.funk);
+    let may_join_base = !writer.rebalancing
+        && appends_in_order(core, &view.funk)
+        && reaches_above(chunk, &deltas, &view.funk);
+    writer.run = match may_join_base {
+        true => RunStage::ForBase,
+        false => RunStage::ForLog,
+    };
     Some(PendingRun {
         chunk: chunk.clone(),
         deltas,
         tables: Vec::new(),
         may_join_base,
+    })
+}
+
+/// Whether the deltas have a key of the chunk above all keys of the funk.
+fn reaches_above(chunk: &Chunk, deltas: &[Frozen], funk: &Funk) -> bool {
+    let max_keys = funk.tables().map(|table| &*table.part.meta.max_key);
+    let Some(greatest) = max_keys.max() else {
+        return true;
+    };
+    let pin = reclaim::pin();
+    deltas.iter().any(|frozen| {
+        let range = frozen.limits.as_deref().unwrap_or(&chunk.range);
+        let mut cursor = frozen.delta.cursor(&pin);
+        cursor.seek(greatest.max(&*range.low));
+        if cursor.valid() && cursor.key() == greatest {
+            cursor.next();
+        }
+        cursor.valid() && range.contains(cursor.key())
     })
 }
 
@@ -401,7 +348,7 @@ fn write_run(
         // One table at a time is in RAM. It is built under a pin and written without one, because no pin
         // is held across I/O. The deltas are frozen, so the next table goes on behind the last key.
         let from = writer.begin()?;
-        let next = next_table(core, disk, run, dropping, &progress, &mut writer.buffer)?;
+        let next = next_table(core, disk, run, dropping, &progress, writer.buffer())?;
         let Some((built, counted)) = next else {
             break;
         };
@@ -412,7 +359,7 @@ fn write_run(
                 if error.kind() == evendb_storage::ErrorKind::NoSpace
                     && progress.bytes_max > PIECE_BYTES_MIN =>
             {
-                writer.buffer.truncate(from);
+                writer.buffer().truncate(from);
                 progress.bytes_max = progress.bytes_max.min(meta.len) / 2;
                 continue;
             }
@@ -446,7 +393,7 @@ fn write_run(
             let logged = &run.chunk.heat.logged;
             logged.fetch_add(len, Ordering::Relaxed);
         }
-        writer.place(from, offset)?;
+        writer.place(from, offset);
     }
     // The caller latches.
     progress
@@ -546,6 +493,11 @@ fn complete(
     replay_from: Lsn,
     runs: &[PendingRun],
 ) -> Result<()> {
+    // A rewrite that took effect before this has queued its edit, so that is before the runs' edit. From here on
+    // none takes effect until the run is in the view.
+    for run in runs {
+        run.chunk.latch.lock().run = RunStage::Named;
+    }
     let mut changes: Vec<Change> = runs
         .iter()
         .filter(|run| !run.tables.is_empty())
@@ -597,7 +549,7 @@ fn publish_run(context: &JobContext<'_>, caches: &Caches, run: PendingRun) {
     }
     let absorbs = view.munk.is_some();
     chunk.publish(view);
-    writer.run_pending = false;
+    writer.run = RunStage::None;
     drop(writer);
     flow.clear_run();
     let mut parts = run.tables.iter().map(|table| &table.part);
@@ -696,7 +648,7 @@ fn give_up(context: &JobContext<'_>, error: Error, runs: Vec<PendingRun>) -> Err
                 }
             }
         }
-        run.chunk.latch.lock().run_pending = false;
+        run.chunk.latch.lock().run = RunStage::None;
         let checkpoint = run
             .deltas
             .iter()

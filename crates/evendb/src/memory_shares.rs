@@ -162,7 +162,7 @@ fn delta_room(core: &Core, log: &Log) -> u64 {
 /// nothing. Called by upkeep.
 pub(crate) fn tend_memory(engine: &Engine) {
     slab::trim(
-        delta_room(&engine.core, &engine.log) + limits(&engine.core, &engine.log).reserve / 4,
+        delta_room(&engine.core, &engine.log) + limits(&engine.core, &engine.log).reserve / 2,
     );
     let ledger = engine.core.ledger();
     let indexes = limits(&engine.core, &engine.log).indexes(ledger.bytes(Use::Metadata));

@@ -23,7 +23,7 @@ pub(crate) enum Plant {
     EarlyTail,
     /// P14: a checkpoint leaves the rows of chunks with a munk alone.
     NoRowsWithMunk,
-    /// P15: layouts change while a run is pending.
+    /// P15: layouts change while a run is under way.
     LayoutUnderRun,
     /// P16: deltas that become durable while a munk loads are not kept for it.
     NotKeptForLoad,

@@ -1,5 +1,6 @@
 //! The steps of a checkpoint on a bench, and what is left of one that found no room.
 
+use super::gather::WRITE_BYTES;
 use super::*;
 use crate::rebalance::bench::Bench;
 use evendb_storage::vfs::read_exact_at;
@@ -41,22 +42,22 @@ fn scattered_tables_are_written_and_leave_the_buffer() {
     const TABLE_BYTES: usize = 100_000;
     let bench = Bench::new();
     let container = &bench.disk.container;
-    let mut writer = Gatherer::new(container, bench.core.ledger());
+    let mut writer = Gatherer::new(&bench.core, container);
     let (mut tables, mut kept) = (Vec::new(), Vec::new());
     for number in 0..100_u8 {
         let from = writer.begin().unwrap();
-        writer.buffer.resize(from + TABLE_BYTES, number);
+        writer.buffer().resize(from + TABLE_BYTES, number);
         let offset = container.allocate(TABLE_BYTES as u64).unwrap();
         // Every third one has the next one for its neighbour.
         if number % 3 > 0 {
             kept.push(container.allocate(512).unwrap());
         }
-        writer.place(from, offset).unwrap();
-        assert!(writer.buffer.len() <= WRITE_BYTES + 2 * TABLE_BYTES);
-        assert!(writer.charge.bytes() >= writer.buffer.len());
+        writer.place(from, offset);
+        assert!(writer.buffer().len() <= WRITE_BYTES + 2 * TABLE_BYTES);
+        assert!(writer.charged_bytes() >= writer.buffer().len());
         tables.push((offset, number));
     }
-    writer.flush().unwrap();
+    writer.finish().unwrap();
     let path = bench.disk.dir.join(CONTAINER);
     let file = bench.disk.vfs.open(&path, false).unwrap();
     for (offset, number) in tables {
@@ -87,7 +88,7 @@ fn runs_are_written_then_named_then_seen() {
     assert_eq!(records, 100, "tombstones too: older runs may lie below");
     // A put that comes now is of the next one, and of no run.
     bench.put(50..60, 2);
-    assert!(chunk.latch.lock().run_pending);
+    assert_eq!(chunk.latch.lock().run, RunStage::ForBase);
     assert_eq!(
         chunk.view.load_full().frozen.len(),
         1,
@@ -104,12 +105,79 @@ fn runs_are_written_then_named_then_seen() {
         publish_run(&bench.context(), &bench.caches, run);
     }
     let view = chunk.view.load_full();
-    assert!(!chunk.latch.lock().run_pending);
+    assert_eq!(chunk.latch.lock().run, RunStage::None);
     assert!(view.frozen.is_empty() && !view.active.is_empty());
     assert_eq!(view.funk.tables().count(), 1);
     bench.check();
     bench.checkpoint();
     assert!(chunk.view.load_full().active.is_empty());
+    bench.check();
+}
+
+/// The tables of the chunk that its view names are those that the manifest names for it.
+fn named_is_seen(bench: &Bench, chunk: &Chunk) {
+    let view = chunk.view.load_full();
+    let mut seen: Vec<_> = view.funk.tables().map(|table| table.part.table).collect();
+    let mut named: Vec<_> = bench.disk.manifest().with_state(|state| {
+        let parts = &state.chunks[&chunk.id].parts;
+        parts.iter().map(|part| part.table).collect()
+    });
+    seen.sort();
+    named.sort();
+    assert_eq!(named, seen);
+}
+
+#[test]
+fn a_chunk_is_rewritten_while_its_run_is_written() {
+    let mut bench = Bench::new();
+    bench.put(0..100, 1);
+    bench.checkpoint();
+    bench.put(20..60, 2);
+    bench.checkpoint();
+    bench.put(40..80, 3);
+    bench.delete(0..10);
+    let chunk = bench.chunk();
+    let (number, runs) = written(&bench);
+    assert_eq!(chunk.latch.lock().run, RunStage::ForLog, "nothing above");
+    {
+        let _token = chunk.try_token().unwrap();
+        let one = std::slice::from_ref(&chunk);
+        crate::rebalance::rewrite::rewrite(&bench.context(), &bench.keyspace, one).unwrap();
+    }
+    let funk = chunk.view.load_full().funk.clone();
+    assert_eq!((funk.base.len(), funk.runs.len()), (1, 0));
+    bench.check();
+    complete(&bench.core, &bench.disk, number, Lsn(0), &runs).unwrap();
+    assert_eq!(chunk.latch.lock().run, RunStage::Named);
+    for run in runs {
+        publish_run(&bench.context(), &bench.caches, run);
+    }
+    let funk = chunk.view.load_full().funk.clone();
+    assert_eq!((funk.base.len(), funk.runs.len()), (1, 1), "it came later");
+    bench.check();
+    named_is_seen(&bench, &chunk);
+}
+
+#[test]
+fn only_keys_above_all_others_may_join_the_base() {
+    let mut bench = Bench::new();
+    bench.put(0..50, 1);
+    bench.checkpoint();
+    for (keys, stage) in [
+        (0..50, RunStage::ForLog),
+        (49..50, RunStage::ForLog),
+        (0..51, RunStage::ForBase),
+        (60..61, RunStage::ForBase),
+    ] {
+        bench.put(keys.clone(), 2);
+        let (number, runs) = written(&bench);
+        assert_eq!(bench.chunk().latch.lock().run, stage, "{keys:?}");
+        complete(&bench.core, &bench.disk, number, Lsn(0), &runs).unwrap();
+        for run in runs {
+            publish_run(&bench.context(), &bench.caches, run);
+        }
+        named_is_seen(&bench, &bench.chunk());
+    }
     bench.check();
 }
 
@@ -148,7 +216,7 @@ fn a_checkpoint_without_room_leaves_all_for_the_next() {
     );
     assert_eq!(chunk.view.load_full().frozen.len(), 1);
     assert_eq!(bench.flow.dirty.lock().len(), 1);
-    assert!(!chunk.latch.lock().run_pending);
+    assert_eq!(chunk.latch.lock().run, RunStage::None);
     bench.check();
     bench.checkpoint();
     assert_eq!(named_tables(&bench), 1);

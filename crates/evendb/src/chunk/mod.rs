@@ -135,6 +135,21 @@ pub(crate) struct View {
     pub(crate) funk: Arc<Funk>,
 }
 
+/// How far a checkpoint is with a run of a chunk, and so which changes may take effect on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RunStage {
+    /// It has none under way.
+    None,
+    /// The run is being written, and will go to the log. The tables below it may be rewritten meanwhile, under
+    /// the same chunk: the run has an ordinal above theirs, and its edit comes behind that of the rewrite.
+    ForLog,
+    /// The run is being written, and may join the base: which tables there are must stay as it is.
+    ForBase,
+    /// The run's edit may be in the manifest, but the view does not have the run: an edit of the tables now would
+    /// come behind it and leave the run out.
+    Named,
+}
+
 /// What the latch guards.
 pub(crate) struct ChunkWriter {
     /// The view's active delta.
@@ -143,8 +158,8 @@ pub(crate) struct ChunkWriter {
     pub(crate) queued: bool,
     /// Successors have taken over; puts go to them.
     pub(crate) retired: bool,
-    /// A checkpoint has a run of this chunk under way; no layout change now.
-    pub(crate) run_pending: bool,
+    /// What a checkpoint is doing with a run of this chunk.
+    pub(crate) run: RunStage,
     /// The base is being rewritten: no run may join it.
     pub(crate) rebalancing: bool,
     /// A munk is being built: deltas that become durable are kept for it.
@@ -250,7 +265,7 @@ impl Chunk {
             active: view.active.clone(),
             queued: false,
             retired: false,
-            run_pending: false,
+            run: RunStage::None,
             rebalancing: false,
             loading: false,
         };

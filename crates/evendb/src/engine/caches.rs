@@ -25,6 +25,9 @@ pub(crate) struct Caches {
     /// Rounds of the memory policy for which puts still count as waiting for reorganisation. It falls behind and
     /// catches up several times a second; what puts made worth loading in between would be evicted right after.
     pub(crate) behind_rounds: AtomicU32,
+    /// Rounds of the memory policy in which puts waited for reorganisation, less those in which none did, within
+    /// bounds: how long puts have been more than it keeps up with.
+    pub(crate) pressed_rounds: AtomicU32,
     /// Users' values hold much of the memory that munks have given up, so users get copies for now.
     pub(crate) copies_values: AtomicBool,
 }
@@ -46,6 +49,7 @@ impl Caches {
             round_chunks: AtomicU32::new(0),
             most_fit: AtomicBool::new(true),
             behind_rounds: AtomicU32::new(0),
+            pressed_rounds: AtomicU32::new(0),
             copies_values: AtomicBool::new(false),
         }
     }

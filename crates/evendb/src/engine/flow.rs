@@ -18,7 +18,7 @@ pub(crate) struct Flow {
     /// Number of the last completed checkpoint; waiters on `progress`.
     pub(crate) completed: Mutex<u64>,
     pub(crate) progress: Condvar,
-    /// Signalled when a chunk's pending run has been published or given up.
+    /// Signalled when a run of a chunk has been published or given up.
     pub(crate) run_cleared: Condvar,
     pub(crate) run_mutex: Mutex<()>,
     /// Chunks whose logs have many runs.
@@ -47,9 +47,9 @@ impl Flow {
         self.clear_run();
     }
 
-    /// A chunk's pending run has been published or given up.
+    /// A run of a chunk has been published or given up.
     pub(crate) fn clear_run(&self) {
-        // Under the mutex: a thread that found the run pending waits by now.
+        // Under the mutex: a thread that found the run under way waits by now.
         drop(self.run_mutex.lock());
         self.run_cleared.notify_all();
     }

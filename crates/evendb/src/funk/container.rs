@@ -365,17 +365,37 @@ impl Container {
         });
     }
 
-    /// Writes a run; `behind` is of the caller's writes between two syncs.
-    pub(crate) fn write(&self, behind: &mut WriteBehind, bytes: &[u8], offset: u64) -> Result<()> {
-        behind
-            .write_at(&*self.file, bytes, offset)
-            .map_err(|source| Error::io(self.file.path(), "write a log run", source))
+    /// For one thread that writes runs.
+    pub(crate) fn run_writer(&self) -> RunWriter {
+        RunWriter {
+            file: self.file.clone(),
+            behind: WriteBehind::default(),
+        }
     }
 
     pub(crate) fn sync(&self) -> Result<()> {
         self.file
             .sync_data()
             .map_err(|source| Error::io(self.file.path(), "sync the logs", source))
+    }
+}
+
+/// Writes runs into their extents, close to the device. Nothing is durable before [`Container::sync`].
+pub(crate) struct RunWriter {
+    file: Arc<dyn File>,
+    behind: WriteBehind,
+}
+
+impl RunWriter {
+    /// How many pieces may be on their way ([`WriteBehind::set_depth`]).
+    pub(crate) fn set_depth(&mut self, pieces: usize) {
+        self.behind.set_depth(pieces);
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.behind
+            .write_at(&*self.file, bytes, offset)
+            .map_err(|source| Error::io(self.file.path(), "write a log run", source))
     }
 }
 
@@ -493,9 +513,7 @@ mod tests {
             .map(|_| container.allocate(16 << 10).unwrap())
             .collect();
         let last = runs[63];
-        container
-            .write(&mut WriteBehind::default(), &[7; 16 << 10], last)
-            .unwrap();
+        container.run_writer().write(&[7; 16 << 10], last).unwrap();
         vfs.set_capacity(vfs.used_bytes());
         // Many small holes, none of which takes it.
         for &run in runs[..63].iter().step_by(2) {

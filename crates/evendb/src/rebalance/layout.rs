@@ -1,16 +1,17 @@
 //! Layout changes: the outcome of a rebalance, split or merge becomes the truth.
 //!
 //! New files are written and synced before; their names are synced with the edit. Then, under the latches
-//! of the chunks concerned and with no checkpoint's run pending on them, the manifest edit is queued (the
+//! of the chunks concerned and with no checkpoint's run under way on them, the manifest edit is queued (the
 //! queue is the order of edits) and the view or root is published. The edit is durable with the next
 //! manifest sync. What it drops is deleted after that, when no view names it any more (I13).
 //!
-//! Why no run may be pending: a rebalance that took the runs below n and then dropped the extent
-//! into which checkpoint n has just written would lose run n.
+//! Why no run may be under way: an edit that came behind that of checkpoint n, and did not name the run which the
+//! view does not have yet, would lose run n. Beside a run that goes to the log and that no edit names yet a chunk's
+//! tables may be replaced ([`Beside`]): its edit comes later, and its ordinal is above those of the old tables.
 
 use crate::catalog::KeyspaceState;
 use crate::chunk::check::assert_covers;
-use crate::chunk::{ChargedDelta, Chunk, ChunkWriter, Frozen, KeyRange, View};
+use crate::chunk::{ChargedDelta, Chunk, ChunkWriter, Frozen, KeyRange, RunStage, View};
 use crate::engine::JobContext;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
@@ -76,14 +77,29 @@ pub(crate) fn chunk_record(
     }
 }
 
-/// Latches `chunks` (ascending) once no run is pending on any. An error if the database fails
+/// Which runs of a checkpoint may be under way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beside {
+    /// None.
+    NoRun,
+    /// Those that go to the log and are not named yet.
+    RunsForLog,
+}
+
+/// Latches `chunks` (ascending) once no other run is under way on any. An error if the database fails
 /// or closes meanwhile, or the keyspace is dropped.
-pub(crate) fn latch_without_run<'c>(
+pub(crate) fn latch_beside<'c>(
+    beside: Beside,
     core: &Core,
     flow: &Flow,
     keyspace: &KeyspaceState,
     chunks: &'c [Arc<Chunk>],
 ) -> Result<Vec<MutexGuard<'c, ChunkWriter>>> {
+    let allowed = |writer: &MutexGuard<'_, ChunkWriter>| match writer.run {
+        RunStage::None => true,
+        RunStage::ForLog => beside == Beside::RunsForLog,
+        RunStage::ForBase | RunStage::Named => false,
+    };
     loop {
         core.health.check_healthy()?;
         let guards: Vec<_> = chunks.iter().map(|chunk| chunk.latch.lock()).collect();
@@ -95,8 +111,7 @@ pub(crate) fn latch_without_run<'c>(
             guards.iter().all(|writer| !writer.retired),
             "a token's holder retires"
         );
-        if guards.iter().all(|writer| !writer.run_pending) || planted!(core.options, LayoutUnderRun)
-        {
+        if guards.iter().all(allowed) || planted!(core.options, LayoutUnderRun) {
             return Ok(guards);
         }
         drop(guards);
@@ -118,7 +133,7 @@ pub(crate) fn replace_tables(
     kept_from: u32,
 ) -> Result<()> {
     let chunks = std::slice::from_ref(chunk);
-    let guards = latch_without_run(core, flow, keyspace, chunks)?;
+    let guards = latch_beside(Beside::RunsForLog, core, flow, keyspace, chunks)?;
     let mut view: View = (*chunk.view.load_full()).clone();
     let old = view.funk.clone();
     let runs: Vec<Run> = old
@@ -160,7 +175,7 @@ pub(crate) fn drop_tables(
     gone: &dyn Fn(&TableHandle) -> bool,
 ) -> Result<bool> {
     let chunks = std::slice::from_ref(chunk);
-    let guards = latch_without_run(core, flow, keyspace, chunks)?;
+    let guards = latch_beside(Beside::NoRun, core, flow, keyspace, chunks)?;
     let mut view: View = (*chunk.view.load_full()).clone();
     let old = view.funk.clone();
     let dropped: Vec<_> = old.tables().filter(|table| gone(table)).cloned().collect();
@@ -194,7 +209,7 @@ pub(crate) fn replace_chunks(
     let &JobContext {
         core, disk, flow, ..
     } = context;
-    let mut guards = latch_without_run(core, flow, keyspace, old)?;
+    let mut guards = latch_beside(Beside::NoRun, core, flow, keyspace, old)?;
     let checkpoint = checkpoint_of(core.clock.now());
     for (chunk, writer) in old.iter().zip(&mut guards) {
         if !writer.active.is_empty() {

@@ -15,7 +15,7 @@
 //! chunks are done with one sync of the container; then each takes a layout change of its own, before
 //! which nothing names the new runs.
 
-use super::layout::chunk_record;
+use super::layout::{Beside, chunk_record};
 use crate::catalog::{Catalog, KeyspaceState};
 use crate::checkpoint::{self, BuiltTable};
 use crate::chunk::{Chunk, Heat, Token, View};
@@ -24,6 +24,7 @@ use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::CONTAINER;
+use crate::funk::container::RunWriter;
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::{Change, Part, Place, Role};
 use crate::memory_shares::{self, LogReaders};
@@ -34,7 +35,6 @@ use crate::rebalance::layout;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, Weak};
 use crate::visibility::Dropping;
-use evendb_storage::vfs::WriteBehind;
 
 /// Chunks that share one sync.
 pub(crate) const CHUNKS_MERGED_MAX: usize = 128;
@@ -129,9 +129,9 @@ pub(crate) fn merge_logs(core: &Core, disk: &Disk, flow: &Flow, catalog: &Catalo
         }
         let noted: Vec<_> = noted.iter().filter_map(Weak::upgrade).collect();
         let mut merged = Vec::new();
-        let mut behind = WriteBehind::default();
+        let mut writer = disk.container.run_writer();
         for chunk in &noted {
-            if let Some(one) = write_merged_run(core, disk, catalog, chunk, &mut behind) {
+            if let Some(one) = write_merged_run(core, disk, catalog, chunk, &mut writer) {
                 merged.push(one);
             }
         }
@@ -154,7 +154,7 @@ fn write_merged_run<'c>(
     disk: &Disk,
     catalog: &Catalog,
     chunk: &'c Arc<Chunk>,
-    behind: &mut WriteBehind,
+    writer: &mut RunWriter,
 ) -> Option<Merged<'c>> {
     let keyspace = catalog.keyspace_of(chunk)?;
     let token = chunk.try_token()?;
@@ -165,7 +165,7 @@ fn write_merged_run<'c>(
     chunk.assert_view(&view, "whose runs are to be merged");
     let first = log_merge_of(core, chunk, &view)?;
     let runs = &view.funk.runs[first..];
-    let written = write_run_of(core, disk, chunk, runs, behind);
+    let written = write_run_of(core, disk, chunk, runs, writer);
     let (part, keys) = match written {
         Ok(written) => written,
         Err(error) => {
@@ -197,7 +197,7 @@ fn write_run_of(
     disk: &Disk,
     chunk: &Chunk,
     runs: &[Run],
-    behind: &mut WriteBehind,
+    writer: &mut RunWriter,
 ) -> Result<(Option<Part>, Vec<(u64, usize)>)> {
     let horizon = core.clock.horizon();
     let range = &chunk.range;
@@ -232,7 +232,7 @@ fn write_run_of(
         .check(named)
         .map_err(|error| core.health.latch(error))?;
     let offset = disk.container.allocate(meta.len)?;
-    if let Err(error) = disk.container.write(behind, &bytes, offset) {
+    if let Err(error) = writer.write(&bytes, offset) {
         disk.container.free(offset, meta.len);
         // Nothing names the new run yet, so a full disk does not latch, as with a checkpoint's runs.
         return Err(match error.kind() {
@@ -259,7 +259,8 @@ fn write_run_of(
 /// Publishes the merged run in the place of the runs that it replaces.
 fn publish_merged_run(core: &Core, disk: &Disk, flow: &Flow, merged: Merged<'_>) -> Result<()> {
     let chunk = merged.chunk;
-    let guards = match layout::latch_without_run(
+    let guards = match layout::latch_beside(
+        Beside::NoRun,
         core,
         flow,
         &merged.keyspace,
@@ -286,7 +287,7 @@ fn publish_merged_run(core: &Core, disk: &Disk, flow: &Flow, merged: Merged<'_>)
     let dropped = old.runs.iter().filter(|run| is_merged(run));
     let dropped = dropped.map(|run| run.table.clone()).collect();
     let funk = Funk::new(old.base.clone(), runs, old.run_end);
-    // No run is pending, so no other thread adds to the index now.
+    // No run is under way, so no other thread adds to the index now.
     if let Some(search) = old.search.get()
         && let Some(search) = search.with_merged(merged.first, merged.last, &merged.keys)
     {

@@ -150,12 +150,10 @@ pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
 }
 
 /// Takes the durable deltas into the munk. Drops the munk instead where three things hold: puts are about
-/// to wait for the deltas' memory, the chunk is hardly read, and the munks of two chunks in three would not
-/// fit in memory. The caller holds the token. Whether there was anything to do.
+/// to wait for the deltas' memory, the chunk is hardly read, and munks need not be spared. The caller holds the
+/// token. Whether there was anything to do.
 pub(crate) fn absorb_or_evict(core: &Core, caches: &Caches, chunk: &Arc<Chunk>) -> bool {
-    // Relaxed: a munk more or less does no harm.
-    let most_fit = caches.most_fit.load(Ordering::Relaxed);
-    if most_fit || !pace::is_behind(core) || !is_mostly_written(chunk) {
+    if spares_munks(caches) || !pace::is_behind(core) || !is_mostly_written(chunk) {
         return absorb(core, chunk);
     }
     let view = chunk.view.load_full();
@@ -164,6 +162,14 @@ pub(crate) fn absorb_or_evict(core: &Core, caches: &Caches, chunk: &Arc<Chunk>) 
         evict_munk(core, chunk);
     }
     waits
+}
+
+/// Whether hardly read munks stay although puts wait: the munks of two chunks in three fit in memory, and puts have
+/// not waited for long. What a short burst of puts leaves in RAM is there for the reads that come after it.
+fn spares_munks(caches: &Caches) -> bool {
+    // Relaxed: a munk more or less does no harm.
+    caches.most_fit.load(Ordering::Relaxed)
+        && caches.pressed_rounds.load(Ordering::Relaxed) < PRESSED_ROUNDS
 }
 
 /// Whether absorbing what is put to the chunk costs more than its munk saves its readers. A read that
@@ -280,8 +286,8 @@ pub(crate) fn munk_round(core: &Core, log: &Log, caches: &Caches, catalog: &Cata
     let edge = caches.sampler.take_edge();
     let plan = {
         let mut split = caches.split.lock();
-        let most_fit = caches.most_fit.load(Ordering::Relaxed);
-        split.count_puts(most_fit || !was_behind(core, caches));
+        let was_behind = was_behind(core, caches);
+        split.count_puts(spares_munks(caches) || !was_behind);
         split.round(&sights, &counts, &edge, bytes_max)
     };
     let all: u64 = plan.worths.iter().map(ChunkWorth::bytes).sum();
@@ -305,12 +311,15 @@ pub(crate) fn munk_round(core: &Core, log: &Log, caches: &Caches, catalog: &Cata
 
 /// Whether puts waited for reorganisation within the last [`BEHIND_ROUNDS`]. Called once a round.
 fn was_behind(core: &Core, caches: &Caches) -> bool {
+    // Relaxed: only upkeep writes them.
     let before = caches.behind_rounds.load(Ordering::Relaxed);
-    let rounds = match pace::is_behind(core) {
-        true => BEHIND_ROUNDS,
-        false => before.saturating_sub(1),
+    let pressed = caches.pressed_rounds.load(Ordering::Relaxed);
+    let (rounds, pressed) = match pace::is_behind(core) {
+        true => (BEHIND_ROUNDS, (pressed + 1).min(2 * PRESSED_ROUNDS)),
+        false => (before.saturating_sub(1), pressed.saturating_sub(1)),
     };
     caches.behind_rounds.store(rounds, Ordering::Relaxed);
+    caches.pressed_rounds.store(pressed, Ordering::Relaxed);
     rounds > 0
 }
 
@@ -363,6 +372,8 @@ const RESTORE_GETS_MIN: u32 = 4;
 const RESTORES_MAX: usize = 8;
 /// Five seconds or more.
 const BEHIND_ROUNDS: u32 = 100;
+/// Some five seconds: between two rounds there is a whole checkpoint then.
+const PRESSED_ROUNDS: u32 = 24;
 /// Chunks looked at under one pin.
 const PINNED_CHUNKS: usize = 64;
 /// The least time between two rounds, per chunk: a round takes a microsecond or two per chunk, so this

@@ -10,7 +10,7 @@
 //! nothing is published. A read error aborts.
 
 use super::growth::{Growth, Stream};
-use super::layout::{Munks, NewChunk};
+use super::layout::{Beside, Munks, NewChunk};
 use super::munks::is_mostly_written;
 use super::pieces::Pieces;
 use crate::catalog::KeyspaceState;
@@ -212,15 +212,15 @@ fn count_replaced(
     }
 }
 
-/// The views to merge, taken while no run is pending; from here to the end of the rewrite no
-/// run joins the bases.
+/// The views to merge, taken while no run is under way that may join a base; from here to the end of
+/// the rewrite none does.
 fn begin_rewrite(
     core: &Core,
     flow: &Flow,
     keyspace: &KeyspaceState,
     chunks: &[Arc<Chunk>],
 ) -> Result<Vec<Arc<View>>> {
-    let mut guards = layout::latch_without_run(core, flow, keyspace, chunks)?;
+    let mut guards = layout::latch_beside(Beside::RunsForLog, core, flow, keyspace, chunks)?;
     for writer in &mut guards {
         writer.rebalancing = true;
     }

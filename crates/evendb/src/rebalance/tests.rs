@@ -195,7 +195,7 @@ fn a_munk_that_is_hardly_read_goes_where_puts_are_about_to_wait() {
     put(&mut bench, 4);
     assert!(munks::absorb_or_evict(&bench.core, &bench.caches, &chunk));
     assert!(view(&chunk).munk.is_some(), "there is memory for most");
-    bench.caches.most_fit.store(false, Ordering::Relaxed);
+    bench.caches.pressed_rounds.store(100, Ordering::Relaxed);
     put(&mut bench, 4);
     chunk.heat.gets.store(50, Ordering::Relaxed);
     assert!(munks::absorb_or_evict(&bench.core, &bench.caches, &chunk));
