@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use crate::dataset::{Dataset, key_of, record_of};
 use crate::distribution::{Chooser, Distribution, DistributionKind};
 use crate::driver::Worker;
+use crate::permutation::Permutation;
 use crate::random::{Random, mix64};
 use crate::recorder::{OperationKind, Recorder, RunError};
 use crate::store::Store;
@@ -171,18 +172,54 @@ impl Population {
     }
 }
 
-/// Loads a data set in key order; several workers share the population and stay close together.
+/// The order in which a data set is loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LoadOrder {
+    /// Keys ascend
+    #[default]
+    Key,
+    /// Keys are in random order, the same in every run with the seed
+    Random,
+}
+
+impl LoadOrder {
+    /// What it is called in results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            LoadOrder::Key => "key order",
+            LoadOrder::Random => "random order",
+        }
+    }
+}
+
+/// Loads a data set; several workers share the population and stay close together.
 pub struct LoadWorker {
     dataset: Dataset,
     population: Arc<Population>,
     value: Vec<u8>,
+    /// From the numbers in which records are taken to those of the records, if they are not the same.
+    shuffled: Option<Permutation>,
 }
 
 impl LoadWorker {
-    /// A worker that puts the records the population hands out, up to the data set's end.
+    /// A worker that puts the records the population hands out, up to the data set's end, in key order.
     #[must_use]
     pub fn new(dataset: Dataset, population: Arc<Population>) -> Self {
+        Self::in_order(dataset, population, LoadOrder::Key, 0)
+    }
+
+    /// The same in another order. All workers of a load need the same seed.
+    #[must_use]
+    pub fn in_order(
+        dataset: Dataset,
+        population: Arc<Population>,
+        order: LoadOrder,
+        seed: u64,
+    ) -> Self {
+        let shuffles = order == LoadOrder::Random && dataset.records > 0;
         Self {
+            shuffled: shuffles.then(|| Permutation::new(dataset.records, seed)),
             dataset,
             population,
             value: Vec::new(),
@@ -194,15 +231,18 @@ impl Worker for LoadWorker {
     fn step(&mut self, store: &dyn Store, recorder: &mut Recorder) -> Result<bool, RunError> {
         // Numbers taken beyond the end are never acknowledged; a later phase starts with a
         // population of its own.
-        let record = self.population.take();
-        if record >= self.dataset.records {
+        let taken = self.population.take();
+        if taken >= self.dataset.records {
             return Ok(false);
         }
+        let record = self
+            .shuffled
+            .map_or(taken, |permutation| permutation.apply(taken));
         self.dataset.values.fill(record, 0, &mut self.value);
         let (key, value) = (key_of(record), &self.value);
         recorder.time(OperationKind::Put, || store.put(&key, value))?;
         recorder.user_bytes_written += self.dataset.record_bytes();
-        self.population.acknowledge(record);
+        self.population.acknowledge(taken);
         Ok(true)
     }
 }
@@ -494,6 +534,30 @@ mod tests {
         let mut recorder = Recorder::new(Arc::default());
         while worker.step(store, &mut recorder).unwrap() {}
         (dataset, Arc::new(Population::new(RECORDS)))
+    }
+
+    #[test]
+    fn a_load_in_random_order_puts_every_record_once() {
+        let dataset = Dataset::new(RECORDS, 64, 1);
+        let first_of = |order, seed| {
+            let population = Arc::new(Population::new(0));
+            let (set, all) = (dataset.clone(), population.clone());
+            let mut worker = LoadWorker::in_order(set, all, order, seed);
+            let store = MemoryStore::new();
+            let has = |record: &u64| store.get(&key_of(*record), &mut |_| {}).unwrap();
+            let mut recorder = Recorder::new(Arc::default());
+            assert!(worker.step(&store, &mut recorder).unwrap());
+            let first = (0..RECORDS).find(has);
+            while worker.step(&store, &mut recorder).unwrap() {}
+            assert!((0..RECORDS).all(|record| has(&record)));
+            assert_eq!(population.present(), RECORDS);
+            assert_eq!(recorder.user_bytes_written, dataset.data_bytes());
+            first.unwrap()
+        };
+        assert_eq!(first_of(LoadOrder::Key, 1), 0);
+        let random = first_of(LoadOrder::Random, 1);
+        assert_eq!(random, first_of(LoadOrder::Random, 1), "the same seed");
+        assert_ne!(random, first_of(LoadOrder::Random, 2), "another seed");
     }
 
     fn run(store: &dyn Store, mix: Mix, steps: u32) -> Result<(Recorder, u64), RunError> {

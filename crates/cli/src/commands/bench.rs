@@ -20,7 +20,7 @@ use evendb_lab::dataset::Dataset;
 use evendb_lab::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use evendb_lab::driver::{self, Limit, Phase, Progress};
 use evendb_lab::log_replay::ReplayedLog;
-use evendb_lab::mix::{LoadWorker, Mix, MixWorker, Population};
+use evendb_lab::mix::{LoadOrder, LoadWorker, Mix, MixWorker, Population};
 use evendb_lab::phase_length::{PhaseLengths, WARMING_PART};
 use evendb_lab::phase_result::PhaseResult;
 use evendb_lab::readable::{bytes, grouped};
@@ -94,6 +94,9 @@ pub struct Arguments {
     /// Leave the store open from the load to the last phase
     #[arg(long)]
     keep_open: bool,
+    /// The order in which records are loaded
+    #[arg(long, value_enum, default_value_t)]
+    load_order: LoadOrder,
     /// Operations a second over all threads: an open loop
     #[arg(long, value_name = "OPS", value_parser = parse_rate)]
     rate: Option<f64>,
@@ -280,14 +283,13 @@ impl Bench<'_> {
     }
 
     fn load(&mut self) -> Result<(), Failure> {
-        let mut phase = self.phase("load", "key order", Limit::default(), true);
+        let (order, seed) = (self.arguments.load_order, self.arguments.seed);
+        let mut phase = self.phase("load", order.name(), Limit::default(), true);
         phase.expected_operations = Some(self.dataset.records);
         let population = Arc::new(Population::new(0));
         let result = self.run(&phase, &|_| {
-            Box::new(LoadWorker::new(
-                self.dataset.clone(),
-                Arc::clone(&population),
-            ))
+            let (set, all) = (self.dataset.clone(), Arc::clone(&population));
+            Box::new(LoadWorker::in_order(set, all, order, seed))
         })?;
         self.report(result)
     }
@@ -526,6 +528,7 @@ fn report(
             "seconds": by_time.then_some(lengths.seconds),
             "put_seconds": by_time.then_some(lengths.put_seconds),
             "keep_open": arguments.keep_open,
+            "load_order": arguments.load_order.name(),
             "intended_operations_per_second": arguments.rate,
             "theta": arguments.theta,
             "durability": format!("{:?}", arguments.durability).to_lowercase(),

@@ -21,7 +21,7 @@ use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::event_log::{AnalyticsWorker, EventLog, IngestWorker};
 use crate::experiments::Failure;
 use crate::experiments::disk_space::disk_bytes;
-use crate::mix::{LoadWorker, Mix, MixWorker, Population, SweepWorker};
+use crate::mix::{LoadOrder, LoadWorker, Mix, MixWorker, Population, SweepWorker};
 use crate::opener::{Opener, Settings};
 use crate::phase_length::PhaseLengths;
 use crate::phase_result::PhaseResult;
@@ -64,6 +64,7 @@ pub struct Method {
     pub lengths: PhaseLengths,
     /// Whether the store stays open from the load to the last phase.
     pub keep_open: bool,
+    pub load_order: LoadOrder,
     /// The longest that loading may take.
     pub load_max: Duration,
 }
@@ -246,11 +247,12 @@ impl Measurement<'_> {
         let population = Arc::new(Population::new(0));
         let cell = self.cells.first().ok_or("a family without cells")?;
         let mut load = phase(cell, Some(self.method.load_max.as_secs_f64()), true);
-        let (name, distribution) = Work::Load.names();
-        load.name = name;
-        load.distribution = distribution.to_owned();
+        let order = self.method.load_order;
+        load.name = Work::Load.names().0;
+        load.distribution = order.name().to_owned();
         let result = run(store, &load, &|_| {
-            Box::new(LoadWorker::new(dataset.clone(), Arc::clone(&population)))
+            let (set, all) = (dataset.clone(), Arc::clone(&population));
+            Box::new(LoadWorker::in_order(set, all, order, self.method.seed))
         })?;
         match population.present() >= dataset.records {
             true => Ok(result),

@@ -20,7 +20,7 @@ use super::{Failure, processes};
 use crate::calibrate;
 use crate::distribution::DistributionKind;
 use crate::memory_limit::{self, MemoryLimit};
-use crate::mix::Mix;
+use crate::mix::{LoadOrder, Mix};
 use crate::opener::{Durability, Opener, Settings};
 use crate::phase_length::PhaseLengths;
 use cells::{Cell, FIGURES, Family, PAPER_MEMORY_BYTES, Wanted, Work};
@@ -77,6 +77,9 @@ pub struct Arguments {
     /// after the load and before each phase of puts alone
     #[arg(long)]
     keep_open: bool,
+    /// The order in which records are loaded
+    #[arg(long, value_enum, default_value_t)]
+    load_order: LoadOrder,
     /// Rounds of which medians are taken [default: 3, quick: 1]
     #[arg(long)]
     rounds: Option<usize>,
@@ -177,6 +180,7 @@ impl Arguments {
             seed: self.seed,
             lengths: self.lengths(),
             keep_open: self.keep_open,
+            load_order: self.load_order,
             load_max: Duration::from_secs_f64(self.load_minutes * 60.0),
         }
     }
@@ -192,6 +196,7 @@ impl Arguments {
             "seconds": self.lengths().seconds,
             "put_seconds": self.lengths().put_seconds,
             "keep_open": self.keep_open,
+            "load_order": self.load_order.name(),
             "durability": Durability::Process.name(),
             "seed": self.seed,
         })
