@@ -84,6 +84,12 @@ pub(crate) fn is_behind(core: &Core) -> bool {
     core.admission.fullness() > 0.7 || core.admission.debt_share() > 0.2
 }
 
+/// Whether puts are about to wait for jobs, or do: reorganisation is owed, or they are short of room and deltas wait
+/// for absorbing (`absorbs`). If they are short of room otherwise, it is a checkpoint that they wait for.
+pub(crate) fn waits_for_jobs(core: &Core, absorbs: bool) -> bool {
+    core.admission.debt_share() > 0.1 || (absorbs && is_behind(core))
+}
+
 /// How many pieces of a table may be on their way to the disk, where it is not written past the cache. Two while
 /// reorganisation keeps up, so that reads find the disk free; where puts wait for it, as many as keep the disk at work
 /// while the next ones are made.

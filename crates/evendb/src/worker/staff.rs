@@ -126,7 +126,8 @@ impl Lingering {
 
 /// Does jobs, and goes when there was none for a while.
 ///
-/// While reorganisation keeps up, only a third of the workers take jobs.
+/// While no call waits for jobs, only a third of the workers take some: where puts wait for a checkpoint, others would
+/// take the disk and the processors from it.
 fn worker(engine: &Engine) {
     let work = &engine.work;
     loop {
@@ -140,7 +141,7 @@ fn worker(engine: &Engine) {
                 }
                 let enough = queue.running >= gentle_workers(engine)
                     && queue.idle_awaited == 0
-                    && !pace::is_behind(&engine.core);
+                    && !pace::waits_for_jobs(&engine.core, !queue.absorbs.is_empty());
                 if !enough && let Some(job) = work.take(&mut queue) {
                     break job;
                 }
