@@ -5,7 +5,7 @@
 
 use crate::chunk::Chunk;
 use crate::chunk::index::Index;
-use crate::chunk::new_share::NewShare;
+use crate::chunk::share::Share;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork;
 use crate::manifest::KeyspaceId;
@@ -90,7 +90,9 @@ pub(crate) struct KeyspaceState {
     /// Sixteenths of records that six scans of ten do not exceed; 0 while none has ended.
     scan_length: AtomicU32,
     /// The mean of its chunks.
-    pub(crate) new_share: NewShare,
+    pub(crate) new_share: Share,
+    /// Of the looks at where a chunk grows, those that found a stream.
+    pub(crate) stream_share: Share,
 }
 
 impl KeyspaceState {
@@ -109,7 +111,8 @@ impl KeyspaceState {
             dropped: AtomicBool::new(false),
             readable_until: AtomicU64::new(u64::MAX),
             scan_length: AtomicU32::new(0),
-            new_share: NewShare::unknown(),
+            new_share: Share::unknown(),
+            stream_share: Share::unknown(),
         }
     }
 

@@ -19,6 +19,7 @@
 //! the next one. A failed write or sync latches.
 
 mod gather;
+pub(crate) mod joining;
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
@@ -34,8 +35,9 @@ use crate::engine::{Engine, JobContext};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::CONTAINER;
 use crate::full_disk::Need;
-use crate::funk::{Funk, Run};
+use crate::funk::{Funk, Run, SearchSettings};
 use crate::manifest::edit::{Change, Part, Place, Role};
+use crate::memory_shares;
 use crate::merge::count::Count;
 use crate::merge::{Merge, RecordSource, Source};
 use crate::pace::{self, Rest};
@@ -52,6 +54,7 @@ use evendb_storage::TableId;
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::{TableMeta, TableWriter};
 use gather::Gatherer;
+use joining::Joining;
 use std::time::Instant;
 
 /// On a full disk runs are cut in tables no smaller than this, to fit the container's holes.
@@ -82,12 +85,21 @@ pub(crate) struct BuiltTable {
     pub(crate) keys: Vec<(u64, usize)>,
 }
 
+/// What the runs of one checkpoint are written with.
+struct Runs<'e> {
+    core: &'e Core,
+    disk: &'e Disk,
+    search: &'e SearchSettings,
+    /// The checkpoint, and the one after it.
+    number: u64,
+    next: u64,
+    horizon: Horizon,
+}
+
 /// How far the writing of a chunk's run has come.
 struct RunProgress {
     /// The last key that was written.
     last: Option<Vec<u8>>,
-    /// The greatest key of the funk's tables and of those written since.
-    greatest: Option<Vec<u8>>,
     /// About the most bytes that a table may have. Less where the disk has no room for so many.
     bytes_max: u64,
     /// Records that came in, and those in the tables that found room.
@@ -156,10 +168,16 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
     };
     let boundary = core.clock.advance_checkpoint();
     let number = checkpoint_of(boundary) - 1;
-    let horizon = core.clock.horizon();
+    let of = Runs {
+        core,
+        disk,
+        search: &engine.caches.search_settings,
+        number,
+        next: number + 1,
+        horizon: core.clock.horizon(),
+    };
     let mut runs = Vec::new();
-    let next = checkpoint_of(boundary);
-    let written = write_runs(core, disk, flow, number, next, &horizon, &mut runs);
+    let written = write_runs(&of, flow, &mut runs);
     if planted!(core.options, EarlyTail) {
         move_tail(core, log, replay_from);
     }
@@ -205,15 +223,10 @@ fn move_tail(core: &Core, log: &Log, replay_from: Lsn) {
 }
 
 /// Step 3: writes the runs of all dirty chunks and syncs them.
-fn write_runs(
-    core: &Core,
-    disk: &Disk,
-    flow: &Flow,
-    number: u64,
-    next: u64,
-    horizon: &Horizon,
-    runs: &mut Vec<PendingRun>,
-) -> Result<()> {
+fn write_runs(of: &Runs<'_>, flow: &Flow, runs: &mut Vec<PendingRun>) -> Result<()> {
+    let &Runs {
+        core, disk, number, ..
+    } = of;
     let mut writer = Gatherer::new(core, &disk.container);
     let mut rest = Rest::new(core);
     while let Some(mut queue) = take_due(core, flow, number) {
@@ -221,12 +234,12 @@ fn write_runs(
         queue.sort_by(|a, b| (a.0.keyspace, &a.0.range.low).cmp(&(b.0.keyspace, &b.0.range.low)));
         for (index, (chunk, _)) in queue.iter().enumerate() {
             rest.take_if_due(core, pace::checkpoint_rest(core));
-            let Some(run) = begin_run(core, chunk, number, next) else {
+            let Some(run) = begin_run(core, chunk, number, of.next) else {
                 continue;
             };
             runs.push(run);
             let run = runs.last_mut().expect("just pushed");
-            if let Err(error) = write_run(core, disk, run, number, horizon, &mut writer) {
+            if let Err(error) = write_run(of, run, &mut writer) {
                 // Chunks that were not reached stay dirty.
                 let left = queue[index + 1..].iter();
                 let left = left.map(|(chunk, number)| (Arc::downgrade(chunk), *number));
@@ -289,7 +302,7 @@ fn begin_run(core: &Core, chunk: &Arc<Chunk>, number: u64, next: u64) -> Option<
         return None;
     }
     let may_join_base = !writer.rebalancing
-        && appends_in_order(core, &view.funk)
+        && view.funk.base.len() < memory_shares::base_tables_max(core)
         && reaches_above(chunk, &deltas, &view.funk);
     writer.run = match may_join_base {
         true => RunStage::ForBase,
@@ -303,12 +316,12 @@ fn begin_run(core: &Core, chunk: &Arc<Chunk>, number: u64, next: u64) -> Option<
     })
 }
 
-/// Whether the deltas have a key of the chunk above all keys of the funk.
+/// Whether the deltas have a key of the chunk above all keys of the base.
 fn reaches_above(chunk: &Chunk, deltas: &[Frozen], funk: &Funk) -> bool {
-    let max_keys = funk.tables().map(|table| &*table.part.meta.max_key);
-    let Some(greatest) = max_keys.max() else {
+    let Some(last) = funk.base.last() else {
         return true;
     };
+    let greatest = &*last.part.meta.max_key;
     let pin = reclaim::pin();
     deltas.iter().any(|frozen| {
         let range = frozen.limits.as_deref().unwrap_or(&chunk.range);
@@ -322,33 +335,29 @@ fn reaches_above(chunk: &Chunk, deltas: &[Frozen], funk: &Funk) -> bool {
 }
 
 /// Merges a chunk's deltas and writes them as one table, or as several where they are more
-/// than a table should hold.
-fn write_run(
-    core: &Core,
-    disk: &Disk,
-    run: &mut PendingRun,
-    number: u64,
-    horizon: &Horizon,
-    writer: &mut Gatherer<'_>,
-) -> Result<()> {
-    let view = run.chunk.view.load_full();
-    let mut ordinal = view.funk.run_end;
-    let tables = view.funk.tables();
+/// than a table should hold, or where a part of them may join the base.
+fn write_run(of: &Runs<'_>, run: &mut PendingRun, writer: &mut Gatherer<'_>) -> Result<()> {
+    let &Runs {
+        core, disk, number, ..
+    } = of;
+    let funk = run.chunk.view.load_full().funk.clone();
+    let mut ordinal = funk.run_end;
+    let mut joining = run.may_join_base.then(|| Joining::new(of, &funk));
     let mut progress = RunProgress {
         last: None,
-        greatest: tables.map(|table| &table.part.meta.max_key).max().cloned(),
         bytes_max: core.options.chunk_bytes_max() * 7 / 10,
         count: Count::default(),
     };
     let dropping = Dropping {
-        horizon,
+        horizon: &of.horizon,
         bottom: planted!(core.options, NoTombstonesInRuns),
     };
     loop {
         // One table at a time is in RAM. It is built under a pin and written without one, because no pin
         // is held across I/O. The deltas are frozen, so the next table goes on behind the last key.
         let from = writer.begin()?;
-        let next = next_table(core, disk, run, dropping, &progress, writer.buffer())?;
+        let joins = joining.as_ref();
+        let next = next_table(of, run, dropping, joins, &progress, writer.buffer())?;
         let Some((built, counted)) = next else {
             break;
         };
@@ -368,10 +377,8 @@ fn write_run(
         // A table that found no room is made again, smaller: only now it counts.
         progress.count = counted;
         progress.last = Some(meta.max_key.clone());
-        let greatest = progress.greatest.take();
-        let above_all = greatest.as_ref().is_none_or(|key| *key < meta.min_key);
-        progress.greatest = greatest.max(Some(meta.max_key.clone()));
-        let role = match above_all && run.may_join_base {
+        let joins = joining.as_mut();
+        let role = match joins.is_some_and(|joining| joining.takes(&meta, &keys)) {
             true => Role::Base,
             false => Role::Run { ordinal },
         };
@@ -411,13 +418,14 @@ fn run_and_file(disk: &Disk, chunk: &Chunk, number: u64) -> String {
 /// Appends the next table of a run to `buffer`; returns it with the count, or `None` if there is nothing more.
 /// What may join the base gets a table of its own.
 fn next_table(
-    core: &Core,
-    disk: &Disk,
+    of: &Runs<'_>,
     run: &PendingRun,
     dropping: Dropping<'_>,
+    joining: Option<&Joining<'_>>,
     progress: &RunProgress,
     buffer: &mut Vec<u8>,
 ) -> Result<Option<(BuiltTable, Count)>> {
+    let &Runs { core, disk, .. } = of;
     let mut yielder = pace::yielder(core);
     let pin = reclaim::pin();
     let after = progress.last.as_deref();
@@ -428,34 +436,22 @@ fn next_table(
     let Some(entry) = merge.current() else {
         return Ok(None);
     };
-    let greatest = progress.greatest.as_deref();
-    let up_to = greatest.filter(|key| run.may_join_base && *entry.key <= **key);
-    let table = build_table(core, disk, &mut merge, buffer, progress.bytes_max, up_to)?;
+    let first = entry.key.to_vec();
+    let ends = |key: &[u8]| joining.is_some_and(|joining| joining.parts(&first, key));
+    let table = build_table(core, disk, &mut merge, buffer, progress.bytes_max, &ends)?;
     count.add(&merge, std::iter::once(&table.meta));
     Ok(Some((table, count)))
 }
 
-/// Whether a run that lies above all others may join the base: data that arrives in key order
-/// is written once. Many small runs would make a long base, so those go the ordinary way.
-fn appends_in_order(core: &Core, funk: &Funk) -> bool {
-    let small = core.options.chunk_bytes_max() / 256;
-    let small_tables = funk
-        .base
-        .iter()
-        .filter(|table| table.part_len() < small)
-        .count();
-    small_tables < 16 && funk.base.len() < 128
-}
-
-/// Appends to `buffer` one table of the merge's next records: at least one record, about `bytes_max` bytes,
-/// and no keys above `up_to` if that is given. After an error the buffer is empty.
+/// Appends to `buffer` one table of the merge's next records: at least one record, about `bytes_max` bytes, and
+/// none from the first key on of which `ends` says so. After an error the buffer is empty.
 pub(crate) fn build_table(
     core: &Core,
     disk: &Disk,
     merge: &mut Merge<'_>,
     buffer: &mut Vec<u8>,
     bytes_max: u64,
-    up_to: Option<&[u8]>,
+    ends: &dyn Fn(&[u8]) -> bool,
 ) -> Result<BuiltTable> {
     let id = disk.new_table_id();
     let sink = std::mem::take(buffer);
@@ -465,9 +461,8 @@ pub(crate) fn build_table(
     while let Some(entry) = merge.current() {
         let new_key = keys.is_empty() || *last_key != *entry.key;
         // All versions of a key stay in one table.
-        let ends = writer.bytes_estimate() >= bytes_max
-            || up_to.is_some_and(|greatest| *entry.key > *greatest);
-        if new_key && ends {
+        let is_full = writer.bytes_estimate() >= bytes_max;
+        if new_key && (is_full || !keys.is_empty() && ends(entry.key)) {
             break;
         }
         if !(planted!(core.options, RunLosesRecord) && entry.key.ends_with(b"7")) {

@@ -76,6 +76,10 @@ const RUNS_MERGE_SCANNED: u32 = 4;
 const RUNS_MERGE: u32 = 16;
 const RUNS_MERGE_UNREAD: u32 = 48;
 
+/// Tables of a base to which runs may still be added.
+const BASE_TABLES_MAX: u32 = 512;
+const BASE_TABLES_MIN: u32 = 128;
+
 /// Tables that a chunk has in any case.
 const RUNS_USUAL: usize = 8;
 
@@ -122,6 +126,11 @@ fn by_metadata(core: &Core, most: u32, least: u32) -> u32 {
 /// the manifest's state and an entry in the registry, whether it is used or not.
 pub(crate) fn log_runs_max(core: &Core) -> u32 {
     by_metadata(core, RUNS_MAX, RUNS_MIN)
+}
+
+/// Tables that a chunk's base may have before runs do not join it any more: its next rewrite makes one of them.
+pub(crate) fn base_tables_max(core: &Core) -> usize {
+    by_metadata(core, BASE_TABLES_MAX, BASE_TABLES_MIN) as usize
 }
 
 /// Runs of a chunk's log from which on the newest are merged into one.

@@ -37,6 +37,8 @@ pub(crate) enum Plant {
     GoneIsTheEnd,
     /// P21: snapshots are registered while it is decided which of them may still read a dropped keyspace.
     EndsBesideSnapshots,
+    /// P22: runs join a base without a look at what the log has.
+    JoinsOverLog,
 }
 
 /// Whether the engine has a fault planted.

@@ -9,12 +9,16 @@ use evendb_storage::vfs::read_exact_at;
 fn written(bench: &Bench) -> (u64, Vec<PendingRun>) {
     let next = checkpoint_of(bench.core.clock.advance_checkpoint());
     let number = next - 1;
-    let horizon = bench.core.clock.horizon();
+    let of = Runs {
+        core: &bench.core,
+        disk: &bench.disk,
+        search: &bench.caches.search_settings,
+        number,
+        next,
+        horizon: bench.core.clock.horizon(),
+    };
     let mut runs = Vec::new();
-    let Bench {
-        core, disk, flow, ..
-    } = bench;
-    write_runs(core, disk, flow, number, next, &horizon, &mut runs).unwrap();
+    write_runs(&of, &bench.flow, &mut runs).unwrap();
     (number, runs)
 }
 
@@ -196,6 +200,83 @@ fn neighbours_in_the_key_space_join_the_base_or_the_log() {
     let funk = bench.chunk().view.load_full().funk.clone();
     assert_eq!((funk.base.len(), funk.runs.len()), (3, 1));
     bench.check();
+}
+
+/// Tables of the base, runs of the log.
+fn tables(bench: &Bench) -> (usize, usize) {
+    let funk = bench.chunk().view.load_full().funk.clone();
+    (funk.base.len(), funk.runs.len())
+}
+
+/// The first byte of the value that a get finds on disk.
+fn newest_on_disk(bench: &Bench, number: u32) -> u8 {
+    let key = format!("{number:08}").into_bytes();
+    let funk = bench.chunk().view.load_full().funk.clone();
+    let (hash, newest) = (hash_key(&key), bench.core.clock.now());
+    let settings = &bench.caches.search_settings;
+    let found = funk.get(&key, hash, newest, settings, &bench.core.metrics);
+    let (_, found) = found.unwrap().expect("it was put");
+    crate::funk::value_of(found).expect("no tombstone")[0]
+}
+
+#[test]
+fn what_lies_above_a_stream_is_kept_out_of_its_table() {
+    let mut bench = Bench::with_chunks_of(512 << 10);
+    bench.put(100..140, 1);
+    bench.checkpoint();
+    // They all begin with 000001, and then another stream's single record comes.
+    bench.put(140..180, 1);
+    bench.put(500..501, 1);
+    bench.checkpoint();
+    assert_eq!(tables(&bench), (2, 1));
+    bench.put(180..200, 1);
+    bench.checkpoint();
+    assert_eq!(tables(&bench), (3, 1), "the stream goes on below it");
+    bench.put(501..560, 1);
+    bench.checkpoint();
+    assert_eq!(tables(&bench), (4, 1), "another stream follows");
+    bench.check();
+}
+
+#[test]
+fn a_run_joins_below_what_the_log_has_but_never_over_it() {
+    let mut bench = Bench::with_chunks_of(512 << 10);
+    bench.put(100..140, 1);
+    bench.checkpoint();
+    bench.put(140..180, 1);
+    bench.put([500], 1);
+    bench.checkpoint();
+    assert_eq!(tables(&bench), (2, 1));
+    // The log has a record of the run: the index says so.
+    bench.put(490..510, 2);
+    bench.checkpoint();
+    assert_eq!(tables(&bench), (2, 2));
+    assert_eq!(newest_on_disk(&bench, 500), 2);
+    bench.check();
+    // It reaches over the log's runs, and has none of their records.
+    bench.put([480, 600], 3);
+    bench.put(485..489, 3);
+    bench.checkpoint();
+    assert_eq!(tables(&bench), (3, 2));
+    bench.check();
+    bench.delete([500, 600]);
+    bench.checkpoint();
+    bench.check();
+}
+
+#[test]
+fn p22_a_run_that_joins_over_the_log_is_caught() {
+    let mut bench = Bench::with_chunks_of(512 << 10);
+    bench.core.options.plant = crate::plant::Plant::JoinsOverLog;
+    bench.put(100..140, 1);
+    bench.checkpoint();
+    bench.put(140..180, 1);
+    bench.put([500], 1);
+    bench.checkpoint();
+    bench.put(490..510, 2);
+    bench.checkpoint();
+    assert_eq!(tables(&bench), (3, 1));
+    assert_eq!(newest_on_disk(&bench, 500), 1, "an old record");
 }
 
 #[test]

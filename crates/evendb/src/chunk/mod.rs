@@ -19,7 +19,7 @@
 
 pub(crate) mod check;
 pub(crate) mod index;
-pub(crate) mod new_share;
+pub(crate) mod share;
 
 use crate::admission::Admission;
 use crate::delta::Delta;
@@ -32,7 +32,7 @@ use crate::sync::reclaim::ArcCell;
 use crate::sync::{Arc, Mutex};
 use evendb_storage::TableId;
 use evendb_storage::table::TableMeta;
-use new_share::NewShare;
+use share::Share;
 use std::collections::HashSet;
 use std::ops::Deref;
 
@@ -239,7 +239,7 @@ pub(crate) struct Chunk {
     /// The last checkpoint at which a run joined the base, or the chunk began as a stream.
     pub(crate) joined_at: AtomicU64,
     /// Known once it was rewritten.
-    pub(crate) new_share: NewShare,
+    pub(crate) new_share: Share,
     pub(crate) heat: Heat,
     /// Tables of which a deletion of the whole chunk has left nothing. A leaf.
     pub(crate) covered: Mutex<Option<Covered>>,
@@ -280,7 +280,7 @@ impl Chunk {
             whole_at_bytes: AtomicU64::new(0),
             based_at: AtomicU64::new(0),
             joined_at: AtomicU64::new(0),
-            new_share: NewShare::unknown(),
+            new_share: Share::unknown(),
             heat: Heat::default(),
             covered: Mutex::new(None),
             charge: Charge::new(ledger, Use::Metadata, bytes),

@@ -8,24 +8,31 @@
 //! ```
 //!
 //! The part between the two cuts becomes a chunk of its own. What arrives later lies above all that this
-//! chunk has, so runs join its base (decision 0004), and its base is never rewritten. If the stream
+//! chunk has, so runs join its base (decisions 0004 and 0041), and its base is never rewritten. If the stream
 //! stayed in one chunk with the records around it, it would be rewritten with them at every rebalance
 //! and split.
+//!
+//! A stream's records are of ascending checkpoints, and its last ones of the newest. So where a fresh record is
+//! older than the one before it, another stream begins, or there is none: the next keys are not part of it, and the
+//! chunk is cut there. If they were, they would lie above the stream's next records.
 //!
 //! Thread safety: pure. Not here: telling overwritten records from new ones. The caller knows that the
 //! chunk has outgrown its limit.
 
-/// A streak counts if it has at least this share of the fresh bytes, and of all bytes.
-const FRESH_PART_MIN: u64 = 4;
-const LIVE_PART_MIN: u64 = 32;
+/// A streak counts if it has at least this share of all bytes.
+const LIVE_PART_MIN: u64 = 128;
+/// So many records of the checkpoint before may come behind the first one of the newest: several threads put, and a
+/// checkpoint falls between.
+const LATE_MAX: u32 = 16;
 
 /// Sums up records in key order.
 #[derive(Default)]
 pub(crate) struct Growth {
     /// The last checkpoint of which the base holds everything.
     based_at: u64,
+    /// The last checkpoint of all.
+    newest: u64,
     live_bytes: u64,
-    fresh_bytes: u64,
     records: u64,
     streak: Option<Streak>,
     ended: Vec<Streak>,
@@ -35,6 +42,9 @@ pub(crate) struct Growth {
 struct Streak {
     first_key: Vec<u8>,
     bytes: u64,
+    /// The newest checkpoint, and how many records have followed its first one.
+    newest: u64,
+    since_newest: u32,
     /// The key after the streak, if there is one.
     end: Option<Vec<u8>>,
     /// Whether records of the base come before it.
@@ -50,6 +60,14 @@ pub(crate) struct Stream {
     pub(crate) end: Option<Vec<u8>>,
 }
 
+impl Streak {
+    /// Whether a record of this checkpoint cannot be the stream's next one.
+    fn is_left_by(&self, checkpoint: u64) -> bool {
+        let late = u64::from(self.since_newest < LATE_MAX);
+        checkpoint + late < self.newest
+    }
+}
+
 impl Growth {
     pub(crate) fn since(based_at: u64) -> Growth {
         Growth {
@@ -62,22 +80,42 @@ impl Growth {
     pub(crate) fn add(&mut self, key: &[u8], bytes: u64, checkpoint: u64) {
         self.live_bytes += bytes;
         self.records += 1;
-        if checkpoint > self.based_at {
-            self.fresh_bytes += bytes;
-            let inside = self.records > 1;
-            let streak = self.streak.get_or_insert_with(|| Streak {
-                first_key: key.to_vec(),
-                bytes: 0,
-                end: None,
-                inside,
-            });
-            streak.bytes += bytes;
-        } else if let Some(mut streak) = self.streak.take() {
-            // Most are single records.
-            if streak.bytes * LIVE_PART_MIN >= self.live_bytes {
-                streak.end = Some(key.to_vec());
-                self.ended.push(streak);
-            }
+        self.newest = self.newest.max(checkpoint);
+        let fresh = checkpoint > self.based_at;
+        if self
+            .streak
+            .as_ref()
+            .is_some_and(|streak| !fresh || streak.is_left_by(checkpoint))
+        {
+            self.end_streak(key);
+        }
+        if !fresh {
+            return;
+        }
+        let inside = self.records > 1;
+        let streak = self.streak.get_or_insert_with(|| Streak {
+            first_key: key.to_vec(),
+            bytes: 0,
+            newest: checkpoint,
+            since_newest: 0,
+            end: None,
+            inside,
+        });
+        streak.bytes += bytes;
+        match checkpoint > streak.newest {
+            true => (streak.newest, streak.since_newest) = (checkpoint, 0),
+            false => streak.since_newest += 1,
+        }
+    }
+
+    /// The streak ends before `key`.
+    fn end_streak(&mut self, key: &[u8]) {
+        // Most are single records.
+        if let Some(mut streak) = self.streak.take()
+            && streak.bytes * LIVE_PART_MIN >= self.live_bytes
+        {
+            streak.end = Some(key.to_vec());
+            self.ended.push(streak);
         }
     }
 
@@ -91,11 +129,12 @@ impl Growth {
         self.live_bytes
     }
 
-    /// The streams, ascending.
-    pub(crate) fn streams(mut self) -> Vec<Stream> {
+    /// The streams, ascending: those that bring at least `stretch_bytes_min` at a checkpoint.
+    pub(crate) fn streams(mut self, stretch_bytes_min: u64) -> Vec<Stream> {
         self.ended.extend(self.streak.take());
+        let checkpoints = self.newest.saturating_sub(self.based_at);
         let counts = |streak: &Streak| {
-            streak.bytes * FRESH_PART_MIN >= self.fresh_bytes
+            streak.bytes >= stretch_bytes_min.saturating_mul(checkpoints)
                 && streak.bytes * LIVE_PART_MIN >= self.live_bytes
                 // A streak that is the whole chunk is left: there is nothing to cut.
                 && (streak.inside || streak.end.is_some())
@@ -115,14 +154,18 @@ impl Growth {
 mod tests {
     use super::*;
 
-    /// Streams of records `a`, `b`, ... of one checkpoint each: 1 for the base.
+    /// Streams of records `a`, `b`, ... of 10 bytes and one checkpoint each: 1 for the base.
     fn streams(checkpoints: &[u64]) -> Vec<(String, Option<String>)> {
+        streams_of(10, checkpoints)
+    }
+
+    fn streams_of(stretch_bytes_min: u64, checkpoints: &[u64]) -> Vec<(String, Option<String>)> {
         let mut growth = Growth::since(1);
         for (at, &checkpoint) in checkpoints.iter().enumerate() {
             growth.add(&[b'a' + at as u8], 10, checkpoint);
         }
         let text = |key: Vec<u8>| String::from_utf8(key).expect("a letter");
-        let streams = growth.streams().into_iter();
+        let streams = growth.streams(stretch_bytes_min).into_iter();
         streams
             .map(|stream| (text(stream.low), stream.end.map(text)))
             .collect()
@@ -141,20 +184,39 @@ mod tests {
 
     #[test]
     fn scattered_records_and_a_chunk_that_is_all_fresh_are_none() {
-        assert!(streams(&[1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1]).is_empty());
+        assert!(streams_of(11, &[1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1]).is_empty());
         assert!(streams(&[2, 2, 3, 3]).is_empty());
         assert!(streams(&[1, 1, 1]).is_empty());
         assert!(streams(&[]).is_empty());
     }
 
     #[test]
+    fn a_stream_ends_where_an_older_record_follows() {
+        let found = |low: &str, end: &str| vec![(low.into(), Some(end.into()))];
+        assert_eq!(streams(&[1, 1, 2, 3, 4, 2, 1]), found("c", "f"));
+        // Records of one checkpoint more or less are those of threads side by side.
+        assert_eq!(streams(&[1, 2, 3, 4, 3, 4, 1]), found("b", "g"));
+        // But not for long.
+        let checkpoints = [[1, 3, 4].as_slice(), &[4; 16], &[3, 3, 1]].concat();
+        assert_eq!(streams(&checkpoints), found("b", "t"));
+    }
+
+    #[test]
+    fn a_stream_brings_a_stretch_at_each_checkpoint() {
+        assert_eq!(streams_of(10, &[1, 2, 3, 4, 1]).len(), 1);
+        assert!(streams_of(11, &[1, 2, 3, 4, 1]).is_empty());
+        // Another part of the chunk says that there were more checkpoints.
+        assert!(streams(&[1, 2, 3, 4, 1, 5, 1]).is_empty());
+    }
+
+    #[test]
     fn a_little_of_much_is_none() {
         let mut growth = Growth::since(1);
-        for key in 0..100u8 {
+        for key in 0..200u8 {
             growth.add(&[key], 10, 1 + u64::from(key == 50));
         }
         growth.add_older(7);
-        assert_eq!(growth.live_bytes(), 1007);
-        assert!(growth.streams().is_empty());
+        assert_eq!(growth.live_bytes(), 2007);
+        assert!(growth.streams(1).is_empty());
     }
 }

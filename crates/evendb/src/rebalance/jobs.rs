@@ -11,6 +11,7 @@
 
 use super::layout::{Munks, NewChunk};
 use crate::catalog::{Catalog, KeyspaceState};
+use crate::checkpoint::joining::stretch_bytes_min;
 use crate::chunk::{Chunk, View};
 use crate::engine::JobContext;
 use crate::engine::caches::Caches;
@@ -190,7 +191,7 @@ fn split(
     // Not if the chunk grows in one place: then it is cut around that place.
     if let Some(munk) = &view.munk
         && rewrite::growth(context.core, chunk, &view)?
-            .streams()
+            .streams(stretch_bytes_min(context.core.options.chunk_bytes_max()))
             .is_empty()
         && let Some(middle) = munk.middle_key()
         && chunk.range.contains(&middle)

@@ -39,6 +39,9 @@ use crate::visibility::Dropping;
 /// Chunks that share one sync.
 pub(crate) const CHUNKS_MERGED_MAX: usize = 128;
 
+/// So much is merged whatever else there is in the chunk.
+const LITTLE_BYTES: u64 = 64 << 10;
+
 /// A chunk whose merged run is written but not yet named by anything.
 struct Merged<'c> {
     chunk: &'c Arc<Chunk>,
@@ -97,7 +100,12 @@ fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
         return None;
     }
     let sizes: Vec<u64> = runs.iter().map(|run| run.table.part_len()).collect();
-    first_to_merge(&sizes, many / 2, core.options.chunk_bytes_max() / 2)
+    let first = first_to_merge(&sizes, many / 2, core.options.chunk_bytes_max() / 2)?;
+    // Where that is much, and most of the chunk, all of it is rewritten for little more.
+    let merged: u64 = sizes[first..].iter().sum();
+    let all = view.funk.base_bytes() + view.funk.log_bytes();
+    let is_little = merged <= (core.options.chunk_bytes_max() / 8).max(LITTLE_BYTES);
+    (is_little || merged * 2 <= all).then_some(first)
 }
 
 /// Notes a chunk if its runs should be merged.
@@ -219,7 +227,7 @@ fn write_run_of(
     count.begin(&merge);
     let mut bytes = Vec::new();
     let BuiltTable { id, meta, keys } =
-        checkpoint::build_table(core, disk, &mut merge, &mut bytes, u64::MAX, None)?;
+        checkpoint::build_table(core, disk, &mut merge, &mut bytes, u64::MAX, &|_| false)?;
     count.add(&merge, std::iter::once(&meta));
     let named = || {
         let (first, last) = (runs[0].ordinal, runs[runs.len() - 1].ordinal);

@@ -9,7 +9,7 @@
 //! To read first is to read and merge everything twice, so it is left to chunks that have probably outgrown
 //! their limit. A wrong guess costs little: a chunk too many, or a rewrite more.
 //!
-//! Thread safety: none; one rewrite's own. Not here: what is known of a chunk ([`crate::chunk::new_share`]).
+//! Thread safety: none; one rewrite's own. Not here: what is known of a chunk ([`crate::chunk::share`]).
 
 /// How one rewrite cuts its tables.
 pub(super) struct Pieces {

@@ -14,6 +14,7 @@ use super::layout::{Beside, Munks, NewChunk};
 use super::munks::is_mostly_written;
 use super::pieces::Pieces;
 use crate::catalog::KeyspaceState;
+use crate::checkpoint::joining::stretch_bytes_min;
 use crate::chunk::{Chunk, View};
 use crate::engine::JobContext;
 use crate::engine::core::Core;
@@ -43,6 +44,12 @@ use std::collections::BTreeSet;
 /// makes a device that takes at most 254 parts a request do with two requests for a MiB.
 const WRITE_BYTES_MIN: u64 = 128 << 10;
 const WRITE_BYTES_MAX: u64 = 640 << 10;
+
+/// A log that has gathered half of what its base has is looked through for streams from this share of new records on,
+/// while so many looks of the keyspace find one. What outgrows its chunk is looked through anyhow, so they are found
+/// again.
+const MOSTLY_NEW: f32 = 0.8;
+const STREAMS_MIN: f32 = 0.1;
 
 /// A new SSTable's file.
 struct FileSink<'c> {
@@ -339,23 +346,39 @@ fn pieces_for(
 ) -> Result<Pieces> {
     let bytes_max = core.options.chunk_bytes_max();
     let total: u64 = views.iter().map(|view| data_bytes(view)).sum();
-    if total <= bytes_max {
-        return Ok(Pieces::one());
-    }
-    if let ([chunk], [view]) = (chunks, views) {
-        let known = chunk.new_share.get().or_else(|| keyspace.new_share.get());
-        let (base, log) = base_and_log_bytes(view);
+    let ([chunk], [view]) = (chunks, views) else {
+        return Ok(match total <= bytes_max {
+            true => Pieces::one(),
+            false => Pieces::several(bytes_max),
+        });
+    };
+    let known = chunk.new_share.get().or_else(|| keyspace.new_share.get());
+    let (base, log) = base_and_log_bytes(view);
+    let may_grow = log * 2 > base
+        && known.is_some_and(|share| share >= MOSTLY_NEW)
+        && keyspace.stream_share.get().unwrap_or(1.0) >= STREAMS_MIN;
+    if !may_grow {
         let new = (log as f64 * f64::from(known.unwrap_or(1.0))) as u64;
+        if total <= bytes_max {
+            return Ok(Pieces::one());
+        }
         if view.munk.is_none() && base + new <= bytes_max {
             return Ok(Pieces::one_if_it_fits(bytes_max));
         }
-        let growth = growth(core, chunk, view)?;
-        if growth.live_bytes() <= bytes_max {
-            return Ok(Pieces::one());
-        }
-        *streams = growth.streams();
     }
-    Ok(Pieces::several(bytes_max))
+    let growth = growth(core, chunk, view)?;
+    let fits = growth.live_bytes() <= bytes_max;
+    if may_grow || !fits {
+        *streams = growth.streams(stretch_bytes_min(bytes_max));
+        let found = !streams.is_empty();
+        keyspace
+            .stream_share
+            .move_towards(f32::from(u8::from(found)));
+    }
+    Ok(match fits && streams.is_empty() {
+        true => Pieces::one(),
+        false => Pieces::several(bytes_max),
+    })
 }
 
 /// Keys and values in the tables of the base, and in those of the log.

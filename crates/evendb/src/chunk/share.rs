@@ -1,5 +1,6 @@
-//! What share of a log's bytes is new, and does not overwrite what the base has, as far as rewrites have told.
-//! A chunk has its own; a keyspace has a mean of all, for chunks of which nothing is known yet.
+//! A share that rewrites have told: of a log's bytes that are new, and do not overwrite what the base has; of looks at
+//! where a chunk grows that found a stream. A chunk has its own of the first; a keyspace has means of all, for chunks
+//! of which nothing is known yet.
 //!
 //! Thread safety: a hint in an atomic. Nothing rests on it: it is not remembered from one opening to the next.
 
@@ -9,11 +10,11 @@ use crate::sync::atomic::{AtomicU32, Ordering};
 const ONE_PART: f32 = 8.0;
 
 /// See the module.
-pub(crate) struct NewShare(AtomicU32);
+pub(crate) struct Share(AtomicU32);
 
-impl NewShare {
-    pub(crate) fn unknown() -> NewShare {
-        NewShare(AtomicU32::new(f32::NAN.to_bits()))
+impl Share {
+    pub(crate) fn unknown() -> Share {
+        Share(AtomicU32::new(f32::NAN.to_bits()))
     }
 
     pub(crate) fn get(&self) -> Option<f32> {
@@ -39,7 +40,7 @@ mod tests {
 
     #[test]
     fn a_mean_of_shares_follows_slowly() {
-        let mean = NewShare::unknown();
+        let mean = Share::unknown();
         assert_eq!(mean.get(), None);
         mean.move_towards(0.0);
         assert_eq!(mean.get(), Some(0.875), "what is not known is new");

@@ -1,0 +1,133 @@
+//! Which part of a chunk's run joins the base instead of the log, so that it is never written again.
+//!
+//! ```text
+//!   base           |--------- S S S S|
+//!   log                 . .     .          ..           a few records that came late, and those of others
+//!   the run            |.   .|       |S S S S S S||.|
+//!                       log           base         log
+//! ```
+//!
+//! Data often arrives in key order behind one prefix: the events of an application, the messages of a user.
+//! Where the chunk was cut behind such a stream ([`crate::rebalance`], growth), its next records lie above all
+//! of the base. They join it as a table of their own. What lies among the base goes to the log, and so does what
+//! lies above the stream: if it were in the stream's table, that would reach over the place at which the stream
+//! goes on. Where a stream ends is not known. It is taken to end where a key leaves the prefix that the keys of the
+//! base's last table share.
+//!
+//! Invariants: the tables of a base are disjoint and ascending. No key is in the base while an older record of it is
+//! in the log, which is read first: a table joins only if the log has none of its keys. Its runs tell by their
+//! limits, or its index does, which finds every key that there is.
+//!
+//! Thread safety: the checkpoint's own. The caller has marked the run as one that may join, so neither base
+//! nor log changes. Not here: writing, naming and publishing the tables.
+
+use super::Runs;
+use crate::funk::log_index::Candidates;
+use crate::funk::{Funk, Search};
+use crate::plant::planted;
+use evendb_storage::table::TableMeta;
+
+/// Smaller tables join only while there are few of them: each costs memory, and a read of its own.
+const STRETCH_PART: u64 = 640;
+const STRETCH_BYTES_MIN: u64 = 1 << 10;
+const SMALL_TABLES_MAX: usize = 16;
+/// The index of a larger log than this part of a chunk is not loaded for it.
+const LOG_LOADED_PART: u64 = 4;
+
+/// From how many bytes on a stretch of records is a table of its own.
+pub(crate) fn stretch_bytes_min(chunk_bytes_max: u64) -> u64 {
+    (chunk_bytes_max / STRETCH_PART).max(STRETCH_BYTES_MIN)
+}
+
+/// One run beside the base that it may join.
+pub(super) struct Joining<'a> {
+    of: &'a Runs<'a>,
+    funk: &'a Funk,
+    /// The greatest key of the base, with what joined it since.
+    greatest: Option<Vec<u8>>,
+    /// What the keys of the base's last table begin with.
+    prefix: Vec<u8>,
+    /// A table with that prefix was taken.
+    follows: bool,
+}
+
+impl<'a> Joining<'a> {
+    pub(super) fn new(of: &'a Runs<'a>, funk: &'a Funk) -> Joining<'a> {
+        let last = funk.base.last().map(|table| &table.part.meta);
+        Joining {
+            of,
+            funk,
+            greatest: last.map(|meta| meta.max_key.clone()),
+            prefix: last.map_or(Vec::new(), |meta| shared(&meta.min_key, &meta.max_key)),
+            follows: false,
+        }
+    }
+
+    /// Whether `key` must not be in the table that begins with `first`.
+    pub(super) fn parts(&self, first: &[u8], key: &[u8]) -> bool {
+        let Some(greatest) = &self.greatest else {
+            return false;
+        };
+        if *first <= **greatest {
+            return *key > **greatest;
+        }
+        first.starts_with(&self.prefix) && !key.starts_with(&self.prefix)
+    }
+
+    /// Whether the table joins the base; the next ones are then told from it. `keys`: hash and block of each.
+    pub(super) fn takes(&mut self, table: &TableMeta, keys: &[(u64, usize)]) -> bool {
+        let is_above = self
+            .greatest
+            .as_ref()
+            .is_none_or(|greatest| *greatest < table.min_key);
+        let has_prefix = table.min_key.starts_with(&self.prefix);
+        let takes = is_above
+            && (self.is_large(table) || self.may_be_small(has_prefix))
+            && (self.log_has_none(table, keys) || planted!(self.of.core.options, JoinsOverLog));
+        if takes {
+            self.greatest = Some(table.max_key.clone());
+            self.follows |= has_prefix;
+        }
+        takes
+    }
+
+    fn is_large(&self, table: &TableMeta) -> bool {
+        table.len >= stretch_bytes_min(self.of.core.options.chunk_bytes_max())
+    }
+
+    /// Whether a table may join that is no stretch: not behind a stream, and while there are few.
+    fn may_be_small(&self, has_prefix: bool) -> bool {
+        let small = self.funk.base.iter();
+        let small = small.filter(|table| !self.is_large(&table.part.meta));
+        (has_prefix || !self.follows) && small.count() < SMALL_TABLES_MAX
+    }
+
+    fn log_has_none(&self, table: &TableMeta, keys: &[(u64, usize)]) -> bool {
+        let reaches =
+            |meta: &TableMeta| *meta.min_key <= *table.max_key && *table.min_key <= *meta.max_key;
+        let mut runs = self.funk.runs.iter();
+        if !runs.any(|run| reaches(&run.table.part.meta)) {
+            return true;
+        }
+        let load = self.of.core.options.chunk_bytes_max() / LOG_LOADED_PART;
+        let search = match self.funk.search.get() {
+            None if self.funk.log_bytes() <= load => self.funk.search(self.of.search).ok(),
+            search => search,
+        };
+        // A filter would find one of many keys by mistake, nearly always.
+        let Some(Search::Index(index)) = search.as_deref() else {
+            return false;
+        };
+        let mut found = Candidates::new();
+        keys.iter().all(|&(hash, _)| {
+            index.candidates(hash, self.funk.run_end, &mut found);
+            found.as_slice().is_empty()
+        })
+    }
+}
+
+/// What both keys begin with.
+fn shared(a: &[u8], b: &[u8]) -> Vec<u8> {
+    let pairs = a.iter().zip(b).take_while(|(a, b)| a == b);
+    pairs.map(|(byte, _)| *byte).collect()
+}
