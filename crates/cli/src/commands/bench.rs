@@ -79,6 +79,10 @@ pub struct Arguments {
     /// The store's memory budget; its default if not given
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
+    /// How much larger than its live data the store may be on disk, 1.01 to 10; its default if not given. More
+    /// space, fewer bytes written
+    #[arg(long, value_name = "FACTOR")]
+    space_amplification: Option<f64>,
     /// Worker threads
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
@@ -150,6 +154,9 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let mut options = Options::new().durability(arguments.durability.into());
     if let Some(budget) = arguments.memory {
         options = options.memory_budget(budget);
+    }
+    if let Some(factor) = arguments.space_amplification {
+        options = options.space_amplification(factor);
     }
     let directory = place.path().to_owned();
     let open = move || -> StoreResult<Box<dyn Store>> {
@@ -500,10 +507,14 @@ fn warm_limit(limit: Limit) -> Limit {
 
 fn description(arguments: &Arguments) -> String {
     let durability = format!("{:?}", arguments.durability).to_lowercase();
-    match arguments.memory {
-        Some(budget) => format!("durability {durability}, memory {}", bytes(budget)),
-        None => format!("durability {durability}"),
+    let mut description = format!("durability {durability}");
+    if let Some(budget) = arguments.memory {
+        description += &format!(", memory {}", bytes(budget));
     }
+    if let Some(factor) = arguments.space_amplification {
+        description += &format!(", space amplification {factor}");
+    }
+    description
 }
 
 fn report(
@@ -523,6 +534,7 @@ fn report(
             "value_bytes": arguments.value_bytes,
             "data_bytes": dataset.map(Dataset::data_bytes),
             "memory_bytes": memory_bytes,
+            "space_amplification": arguments.space_amplification,
             "threads": arguments.threads,
             "operations": arguments.ops,
             "seconds": by_time.then_some(lengths.seconds),

@@ -16,6 +16,20 @@ fn bench(directory: &Path, more: &[&str]) -> Outcome {
 }
 
 #[test]
+fn bench_takes_the_space_that_it_is_given() {
+    let place = Place::new();
+    let flag = "--space-amplification";
+    let done = bench(&place.path("larger"), &["--mixes", "P", flag, "2"]);
+    assert_eq!(done.code, Some(0), "{}", done.error);
+    let printed = String::from_utf8_lossy(&done.out);
+    assert!(printed.contains("space amplification 2"), "{printed}");
+    let refused = bench(&place.path("refused"), &["--mixes", "P", flag, "1"]);
+    assert_eq!(refused.code, Some(2));
+    let error = refused.error;
+    assert!(error.contains("between 1.01 and 10"), "{error}");
+}
+
+#[test]
 fn bench_runs_every_mix_and_writes_json() {
     let place = Place::new();
     let json = place.path("result.json");
