@@ -39,7 +39,7 @@ use crate::visibility::Dropping;
 /// Chunks that share one sync.
 pub(crate) const CHUNKS_MERGED_MAX: usize = 128;
 
-/// So much is merged whatever else there is in the chunk.
+/// No more than this is merged whatever else there is in the chunk.
 const LITTLE_BYTES: u64 = 64 << 10;
 
 /// A chunk whose merged run is written but not yet named by anything.
@@ -95,17 +95,18 @@ fn readers_of(chunk: &Chunk, view: &View) -> LogReaders {
 /// The first run to merge, if the chunk's log has too many.
 fn log_merge_of(core: &Core, chunk: &Chunk, view: &View) -> Option<usize> {
     let runs = &view.funk.runs;
-    let many = memory_shares::log_runs_merge(core, readers_of(chunk, view)) as usize;
+    let readers = readers_of(chunk, view);
+    let many = memory_shares::log_runs_merge(core, readers) as usize;
     if runs.len() < many {
         return None;
     }
     let sizes: Vec<u64> = runs.iter().map(|run| run.table.part_len()).collect();
     let first = first_to_merge(&sizes, many / 2, core.options.chunk_bytes_max() / 2)?;
-    // Where that is much, and most of the chunk, all of it is rewritten for little more.
+    // Where that is most of the chunk, and hardly anybody reads it, it waits for a rewrite, which takes little more.
     let merged: u64 = sizes[first..].iter().sum();
     let all = view.funk.base_bytes() + view.funk.log_bytes();
-    let is_little = merged <= (core.options.chunk_bytes_max() / 8).max(LITTLE_BYTES);
-    (is_little || merged * 2 <= all).then_some(first)
+    let waits = readers == LogReaders::None && merged > LITTLE_BYTES && merged * 2 > all;
+    (!waits).then_some(first)
 }
 
 /// Notes a chunk if its runs should be merged.

@@ -8,7 +8,7 @@
 //! All sizes are multiples of the memory, of which the paper had 16 GiB: everything scales together.
 
 use crate::distribution::{DistributionKind, THETA_DEFAULT};
-use crate::mix::Mix;
+use crate::mix::{LoadOrder, Mix};
 use crate::opener::Variant;
 use std::fmt;
 
@@ -42,8 +42,8 @@ pub const FIGURES: [&str; 12] = [
 /// What one phase does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Work {
-    /// Puts all records in key order.
-    Load,
+    /// Puts all records.
+    Load(LoadOrder),
     /// A mix over what was loaded.
     Mix {
         mix: Mix,
@@ -65,7 +65,7 @@ impl Work {
     /// What it is called in results, and the order in which it goes through the records.
     pub fn names(self) -> (String, &'static str) {
         match self {
-            Work::Load => ("load".to_owned(), "key order"),
+            Work::Load(order) => ("load".to_owned(), order.name()),
             Work::Mix {
                 mix, distribution, ..
             } => (mix.to_string(), distribution.name()),
@@ -140,7 +140,7 @@ impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = crate::readable::bytes(self.data_bytes);
         match self.work {
-            Work::Load => write!(f, "load/{size}")?,
+            Work::Load(_) => write!(f, "load/{size}")?,
             Work::Ingest => write!(f, "ingest/{size}")?,
             Work::Analytics => write!(f, "scans/{size}")?,
             Work::Mix {
@@ -194,6 +194,7 @@ pub struct Wanted {
     /// The sizes of the data in bytes; the paper's if empty.
     pub sizes: Vec<u64>,
     pub ingests: Vec<u64>,
+    pub load_order: LoadOrder,
     pub memory_bytes: u64,
     pub threads: usize,
     pub quick: bool,
@@ -251,7 +252,7 @@ impl Wanted {
             if !family.events {
                 ordered.push(Cell {
                     experiment: "load",
-                    work: Work::Load,
+                    work: Work::Load(self.load_order),
                     data_bytes: family.data_bytes,
                     threads: self.threads,
                     variant: family.variant,
@@ -422,6 +423,7 @@ mod tests {
             distributions: vec![],
             sizes: vec![],
             ingests: vec![],
+            load_order: LoadOrder::Key,
             memory_bytes: 1 << 30,
             threads: 4,
             quick: false,

@@ -154,7 +154,7 @@ impl Measurement<'_> {
         let population = Arc::new(Population::new(dataset.records));
         let mut rest = open;
         if let [cell, after @ ..] = open
-            && cell.work == Work::Load
+            && matches!(cell.work, Work::Load(_))
         {
             self.note(cell, &load, json!({}))?;
             *done += 1;
@@ -248,8 +248,10 @@ impl Measurement<'_> {
         let cell = self.cells.first().ok_or("a family without cells")?;
         let mut load = phase(cell, Some(self.method.load_max.as_secs_f64()), true);
         let order = self.method.load_order;
-        load.name = Work::Load.names().0;
-        load.distribution = order.name().to_owned();
+        (load.name, load.distribution) = {
+            let (name, order) = Work::Load(order).names();
+            (name, order.to_owned())
+        };
         let result = run(store, &load, &|_| {
             let (set, all) = (dataset.clone(), Arc::clone(&population));
             Box::new(LoadWorker::in_order(set, all, order, self.method.seed))
@@ -309,7 +311,7 @@ impl Measurement<'_> {
                     })?;
                     self.note(cell, &result, json!({}))?;
                 }
-                Work::Load | Work::Mix { .. } => {
+                Work::Load(_) | Work::Mix { .. } => {
                     return Err(format!("{cell} is no event log").into());
                 }
             }

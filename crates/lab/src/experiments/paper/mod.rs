@@ -163,6 +163,7 @@ impl Arguments {
             distributions: self.distributions.clone(),
             sizes: bytes(&self.sizes_mib),
             ingests: bytes(&self.ingest_mib),
+            load_order: self.load_order,
             memory_bytes: self.memory_bytes(),
             threads: self.threads,
             quick: self.quick,
@@ -439,7 +440,7 @@ impl Arguments {
     fn cell_seconds(&self, cell: &Cell) -> f64 {
         let lengths = self.lengths();
         let phase = match cell.work {
-            Work::Load | Work::Ingest => 0.0,
+            Work::Load(_) | Work::Ingest => 0.0,
             Work::Analytics => analytics_seconds(lengths),
             Work::Mix { mix, .. } => {
                 let warming = warm_seconds(lengths, mix, self.memory_bytes(), cell.data_bytes);
@@ -603,7 +604,7 @@ mod tests {
         assert_eq!(seconds("", mix(Mix::C)), 5.0 + 20.0);
         assert_eq!(seconds("--quick", mix(Mix::P)), 0.25 + 1.0 + 0.25);
         assert_eq!(seconds("--seconds 4", Work::Analytics), 12.0);
-        assert_eq!(seconds("", Work::Load), 0.0);
+        assert_eq!(seconds("", Work::Load(LoadOrder::Key)), 0.0);
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub fn identity(kind: &str, cell: &Cell, store: &str, round: usize) -> Value {
     let (mix, distribution) = cell.work.names();
     let theta = match cell.work {
         Work::Mix { theta, .. } => Some(theta),
-        Work::Load | Work::Ingest | Work::Analytics => None,
+        Work::Load(_) | Work::Ingest | Work::Analytics => None,
     };
     json!({
         "kind": kind,

@@ -117,7 +117,7 @@ impl CellResults {
         match self.distribution.as_str() {
             _ if mix.is_empty() => self.name.clone(),
             "event-log" => format!("event log: {mix}"),
-            "key order" => format!("{mix} in key order"),
+            "key order" | "random order" => format!("{mix} in {}", self.distribution),
             "" => mix.clone(),
             distribution => format!("{mix} {distribution}"),
         }
