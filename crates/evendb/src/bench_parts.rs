@@ -12,7 +12,7 @@ use crate::chunk::index::Index;
 use crate::delta::Delta;
 use crate::error::Result;
 use crate::memory::Ledger;
-use crate::munk::{Munk, MunkBuilder, PAGE_BYTES};
+use crate::munk::{Munk, MunkBuilder, Sizes, Sought};
 use crate::rebalance::munks;
 use crate::record::RecordRef;
 use crate::sync::{Arc, reclaim};
@@ -54,12 +54,13 @@ impl MunkSet {
         chunk_bytes: usize,
     ) -> Self {
         let mut munks = Vec::new();
-        let (mut builder, mut low) = (MunkBuilder::new(PAGE_BYTES, Ledger::SHARED), Vec::new());
+        let sizes = Sizes::of_chunk(chunk_bytes as u64);
+        let empty = || MunkBuilder::new(sizes, Ledger::SHARED);
+        let (mut builder, mut low) = (empty(), Vec::new());
         let mut bytes = 0;
         for (key, value) in records {
             if bytes >= chunk_bytes {
-                let full =
-                    std::mem::replace(&mut builder, MunkBuilder::new(PAGE_BYTES, Ledger::SHARED));
+                let full = std::mem::replace(&mut builder, empty());
                 let next_low = key.clone().into_boxed_slice();
                 munks.push((
                     std::mem::replace(&mut low, next_low.into_vec()).into(),
@@ -81,11 +82,11 @@ impl MunkSet {
     pub fn get(&self, key: &[u8], each: &mut dyn FnMut(&[u8])) -> bool {
         let hash = hash_key(key);
         let _pin = reclaim::pin();
-        let hit = self.index.find(key).get(key, hash, Version::MAX);
-        hit.is_some_and(|hit| {
-            each(hit.value_bytes());
-            true
-        })
+        let Sought::Found(hit) = self.index.find(key).get(key, hash, Version::MAX) else {
+            return false;
+        };
+        each(hit.value_bytes());
+        true
     }
 
     /// Lends up to `limit` records from `from` on; how many there were.
@@ -108,7 +109,7 @@ impl MunkSet {
                 each(cursor.key(), hit.value_bytes());
                 lent += 1;
             }
-            cursor.next();
+            cursor.next_within_page();
         }
         lent
     }

@@ -111,7 +111,7 @@ pub(crate) struct MunkSource<'m> {
 impl<'m> MunkSource<'m> {
     pub(crate) fn new(munk: &'m Munk) -> MunkSource<'m> {
         MunkSource {
-            entries: munk.entries_from(None),
+            entries: munk.all_entries(),
             held: Held::exactly(munk.entries() as u64),
         }
     }

@@ -36,8 +36,8 @@ pub(crate) struct ChunkStats {
     pub(crate) log_runs: u32,
     /// What a rebalance would leave of `data_bytes`.
     pub(crate) live_bytes_estimate: u64,
-    /// Whether it has a munk.
-    pub(crate) has_munk: bool,
+    /// Whether all of it is in RAM.
+    pub(crate) munk_is_whole: bool,
     /// Decayed update rate, bytes a second or any other unit that all chunks share.
     pub(crate) update_rate: f32,
     /// Of a chunk whose base is as it was loaded: the share of its log's limit at which that is due.
@@ -161,7 +161,7 @@ pub(crate) fn pick(stats: &ChunkStats, limits: &PickerLimits) -> Picked {
 }
 
 fn decide(stats: &ChunkStats, limits: &PickerLimits) -> (Decision, Reason) {
-    if stats.has_munk && stats.frozen_deltas >= limits.frozen_deltas_max.max(1) {
+    if stats.frozen_deltas >= limits.frozen_deltas_max.max(1) {
         return (Decision::Absorb, Reason::FrozenDeltas);
     }
     let live_bytes = if stats.appended_in_order {
@@ -201,7 +201,7 @@ fn decide(stats: &ChunkStats, limits: &PickerLimits) -> (Decision, Reason) {
 /// Whether the munk, which knows, has less than half of what the base has.
 fn mostly_deleted(stats: &ChunkStats) -> bool {
     let base_bytes = stats.data_bytes.saturating_sub(stats.log_bytes);
-    stats.has_munk && stats.live_bytes_estimate < base_bytes / 2
+    stats.munk_is_whole && stats.live_bytes_estimate < base_bytes / 2
 }
 
 /// Why a chunk that was not loaded in order should be rewritten for its size or its log.
@@ -211,7 +211,7 @@ fn rebalance_reason(stats: &ChunkStats, limits: &PickerLimits) -> Option<Reason>
     // takes room, and its limit is the bound.
     // Under the square-root rule the log's limit is what bounds garbage.
     if limits.square_root.is_none()
-        && !stats.has_munk
+        && !stats.munk_is_whole
         && stats.data_bytes > limits.rebalance_bytes
         && dead_bytes >= stats.data_bytes / 4
     {
@@ -220,12 +220,12 @@ fn rebalance_reason(stats: &ChunkStats, limits: &PickerLimits) -> Option<Reason>
     if stats.log_bytes > log_bytes_max(stats, limits) {
         return Some(Reason::LogBytes);
     }
-    (!stats.has_munk && stats.log_runs > limits.runs_max).then_some(Reason::LogRuns)
+    (!stats.munk_is_whole && stats.log_runs > limits.runs_max).then_some(Reason::LogRuns)
 }
 
 /// Log limit of a chunk: fixed, or by the square-root rule within bounds.
 pub(crate) fn log_bytes_max(stats: &ChunkStats, limits: &PickerLimits) -> u64 {
-    let fixed = if stats.has_munk {
+    let fixed = if stats.munk_is_whole {
         limits.log_bytes_max_munk
     } else {
         limits.log_bytes_max_cold
@@ -347,7 +347,8 @@ mod tests {
     fn each_rule_of_deltas_size_and_garbage() {
         use Decision::{Absorb, RebalanceFunk, Split};
         assert_eq!(picked(|_| ()), (Decision::None, Reason::Fine));
-        let deltas = |count, munk| picked(move |s| (s.frozen_deltas, s.has_munk) = (count, munk));
+        let deltas =
+            |count, whole| picked(move |s| (s.frozen_deltas, s.munk_is_whole) = (count, whole));
         assert_eq!(deltas(4, true), (Absorb, Reason::FrozenDeltas));
         assert_eq!(deltas(3, true), (Decision::None, Reason::Fine));
         assert_eq!(deltas(4, false), (Decision::None, Reason::Fine));
@@ -365,7 +366,9 @@ mod tests {
         assert_eq!(live(10 * MB, false), (Decision::None, Reason::Fine));
         // Large by garbage only: not split.
         let garbage = |data, live, munk| {
-            picked(move |s| (s.data_bytes, s.live_bytes_estimate, s.has_munk) = (data, live, munk))
+            picked(move |s| {
+                (s.data_bytes, s.live_bytes_estimate, s.munk_is_whole) = (data, live, munk)
+            })
         };
         assert_eq!(
             garbage(12 * MB, 6 * MB, false),
@@ -384,7 +387,7 @@ mod tests {
     #[test]
     fn each_rule_of_logs_tombstones_and_neighbours() {
         use Decision::{Merge, RebalanceFunk};
-        let log = |bytes, munk| picked(move |s| (s.log_bytes, s.has_munk) = (bytes, munk));
+        let log = |bytes, munk| picked(move |s| (s.log_bytes, s.munk_is_whole) = (bytes, munk));
         assert_eq!(log(2 * MB + 1, false), (RebalanceFunk, Reason::LogBytes));
         assert_eq!(log(2 * MB, false), (Decision::None, Reason::Fine));
         assert_eq!(log(20 * MB, true), (Decision::None, Reason::Fine));
@@ -394,7 +397,7 @@ mod tests {
             (RebalanceFunk, Reason::LogRuns)
         );
         assert_eq!(
-            picked(|s| (s.log_runs, s.has_munk) = (65, true)).0,
+            picked(|s| (s.log_runs, s.munk_is_whole) = (65, true)).0,
             Decision::None
         );
 
@@ -561,12 +564,12 @@ mod tests {
             rate in 0.0f32..1e9,
             others in 0.0f64..1e9,
             total in 0..1u64 << 40,
-            has_munk: bool,
+            munk_is_whole: bool,
         ) {
             let mut stats = fine();
             (stats.live_bytes_estimate, stats.log_bytes) = (live, log);
             (stats.data_bytes, stats.update_rate) = (live + log, rate);
-            stats.has_munk = has_munk;
+            stats.munk_is_whole = munk_is_whole;
             let sum_sqrt = log_weight(&stats) + others;
             let with = |total_bytes| PickerLimits {
                 square_root: Some(LogBudget { total_bytes, sum_sqrt }),

@@ -125,11 +125,8 @@ fn is_within(inner: &KeyRange, outer: &KeyRange) -> bool {
 }
 
 fn munk_is_within(munk: &Munk, range: &KeyRange) -> bool {
-    let mut cursor = munk.cursor();
-    cursor.seek_first();
-    let first = !cursor.valid() || range.contains(cursor.key());
-    cursor.seek_last();
-    first && (!cursor.valid() || range.contains(cursor.key()))
+    munk.ends()
+        .is_none_or(|(first, last)| range.contains(first) && range.contains(last))
 }
 
 /// Panics in debug builds unless the chunks cover all keys, each once (I3). `place` says where the index
@@ -163,7 +160,7 @@ mod tests {
     use crate::funk::Funk;
     use crate::manifest::{ChunkId, KeyspaceId};
     use crate::memory::Ledger;
-    use crate::munk::{MunkBuilder, PAGE_BYTES};
+    use crate::munk::{MunkBuilder, Sizes};
     use crate::record::RecordRef;
     use evendb_storage::codec::hash_key;
     use evendb_storage::{EntryRef, Kind, Version};
@@ -198,7 +195,7 @@ mod tests {
     }
 
     fn munk(key: &[u8]) -> Arc<Munk> {
-        let mut builder = MunkBuilder::new(PAGE_BYTES, Ledger::SHARED);
+        let mut builder = MunkBuilder::new(Sizes::of_chunk(1 << 20), Ledger::SHARED);
         builder.add(EntryRef {
             key,
             version: Version(1),

@@ -8,8 +8,8 @@
 //! Invariants (numbers as in docs/concurrency.md):
 //! * I1 a view is replaced, never edited; only its active delta (and the funk's lazily loaded
 //!   search) grows.
-//! * I2 each view alone is complete: active + frozen + munk, or without a munk active + frozen +
-//!   funk, hold every record of the chunk that any reader may need.
+//! * I2 each view alone is complete, in each span: active + frozen + munk, or where the munk does not
+//!   have the span active + frozen + funk, hold every record that any reader may need.
 //! * I4 all records of a delta have one checkpoint number; a frozen delta never changes.
 //! * I6 munk and funk hold only records of completed checkpoints.
 //!
@@ -148,6 +148,13 @@ pub(crate) enum RunStage {
     /// The run's edit may be in the manifest, but the view does not have the run: an edit of the tables now would
     /// come behind it and leave the run out.
     Named,
+}
+
+impl View {
+    /// The munk, if none of its spans is absent: then it alone is the truth below the deltas.
+    pub(crate) fn whole_munk(&self) -> Option<&Arc<Munk>> {
+        self.munk.as_ref().filter(|munk| munk.is_whole())
+    }
 }
 
 /// What the latch guards.

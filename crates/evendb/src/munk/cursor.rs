@@ -1,242 +1,203 @@
-//! Reading a munk in order: [`MunkCursor`] over distinct keys in both directions, [`MunkEntries`]
-//! over all versions forward.
+//! Reading a munk in order, span by span: [`MunkCursor`] over distinct keys in both directions,
+//! [`MunkEntries`] over all versions forward.
 
-use super::directory::Directory;
-use super::{MunkHit, MunkInput, Page, PageArc};
+use super::image::{ImageCursor, ImageEntries};
+use super::{Munk, MunkHit, MunkInput, PageArc};
 use evendb_storage::{EntryRef, Version};
 use std::ops::Range;
 
-/// Over distinct keys, both directions.
+/// Over distinct keys, both directions. It is on no key after the last key before a span that is absent.
 #[derive(Clone)]
 pub(crate) struct MunkCursor<'m> {
-    directory: &'m Directory,
-    page_index: usize,
-    /// The page it is on; `None` if it is on no key.
-    page: Option<&'m PageArc>,
-    /// The newest record of the key it is on, among `count` records of the page.
-    head: usize,
-    count: usize,
-    /// Where that record begins, its key, and where it ends.
-    start: usize,
-    key: Range<usize>,
-    end: usize,
+    munk: &'m Munk,
+    span: usize,
+    /// On a key, if there is one.
+    inner: Option<ImageCursor<'m>>,
 }
 
 impl<'m> MunkCursor<'m> {
-    pub(super) fn new(directory: &'m Directory) -> MunkCursor<'m> {
+    pub(super) fn new(munk: &'m Munk) -> MunkCursor<'m> {
         MunkCursor {
-            directory,
-            page_index: 0,
-            page: None,
-            head: 0,
-            count: 0,
-            start: 0,
-            key: 0..0,
-            end: 0,
+            munk,
+            span: 0,
+            inner: None,
         }
     }
 
     /// To the first key `>= key`.
     pub(crate) fn seek(&mut self, key: &[u8]) {
-        let index = self.directory.find(key);
-        let Some(page) = self.directory.pages().get(index) else {
-            self.page = None;
-            return;
-        };
-        let head = page.lower_bound(key);
-        if head < page.count() {
-            self.stand(index, head);
-        } else {
-            self.enter_first(index + 1);
-        }
+        self.forward(self.munk.separators.find(key), |cursor| cursor.seek(key));
     }
 
     /// To the last key `< key`.
     pub(crate) fn seek_before(&mut self, key: &[u8]) {
-        let index = self.directory.find(key);
-        let Some(page) = self.directory.pages().get(index) else {
-            self.page = None;
-            return;
-        };
-        match page.lower_bound(key) {
-            0 => self.enter_last(index),
-            after => self.stand(index, page.head(after - 1)),
-        }
+        let span = self.munk.span_below(Some(key));
+        self.backward(span, |cursor| cursor.seek_before(key));
     }
 
     /// To the first key.
     pub(crate) fn seek_first(&mut self) {
-        self.enter_first(0);
+        self.forward(0, ImageCursor::seek_first);
     }
 
     /// To the last key.
     pub(crate) fn seek_last(&mut self) {
-        self.enter_last(self.directory.pages().len());
+        self.backward(self.munk.spans.len() - 1, ImageCursor::seek_last);
     }
 
-    /// To the next key; on no key after the last. Does nothing on no key.
-    #[inline]
-    pub(crate) fn next(&mut self) {
-        self.next_within_page();
-    }
-
-    /// As [`next`](Self::next); whether the key it is on now is on the same page.
+    /// To the next key; on no key after the last. Does nothing on no key. Whether the key it is on now is on
+    /// the same page.
     #[inline]
     pub(crate) fn next_within_page(&mut self) -> bool {
-        let Some(page) = self.page else {
+        let Some(inner) = &mut self.inner else {
             return false;
         };
-        // A record's end is the next one's start: the position need not be looked up again.
-        let (mut head, mut start) = (self.head + 1, self.end);
-        while head < self.count && page.bytes()[start] & super::page::OLDER != 0 {
-            start = page.end(head);
-            head += 1;
+        let same = inner.next_within_page();
+        if !inner.valid() {
+            self.forward(self.span + 1, ImageCursor::seek_first);
         }
-        if head == self.count {
-            self.enter_first(self.page_index + 1);
-            return false;
-        }
-        self.stand_at(page, head, start);
-        true
-    }
-
-    /// The last key of the page it is on. Panics if not valid.
-    #[inline]
-    pub(crate) fn last_key_of_page(&self) -> &'m [u8] {
-        let page = self.page();
-        page.key(page.head(self.count - 1))
+        same
     }
 
     /// To the key before; on no key before the first. Does nothing on no key.
     #[inline]
     pub(crate) fn prev(&mut self) {
-        let Some(page) = self.page else { return };
-        if self.head == 0 {
-            self.enter_last(self.page_index);
-        } else {
-            let head = page.head(self.head - 1);
-            self.stand_at(page, head, page.start(head));
+        let Some(inner) = &mut self.inner else { return };
+        inner.prev();
+        if !inner.valid() {
+            match self.span.checked_sub(1) {
+                Some(before) => self.backward(before, ImageCursor::seek_last),
+                None => self.inner = None,
+            }
         }
     }
 
     /// Whether it is on a key.
     #[inline]
     pub(crate) fn valid(&self) -> bool {
-        self.page.is_some()
+        self.inner.is_some()
     }
 
     /// The key it is on. Panics if not valid.
     #[inline]
     pub(crate) fn key(&self) -> &'m [u8] {
-        &self.page().bytes()[self.key.clone()]
+        self.inner().key()
+    }
+
+    /// The last key of the page it is on. Panics if not valid.
+    #[inline]
+    pub(crate) fn last_key_of_page(&self) -> &'m [u8] {
+        self.inner().last_key_of_page()
     }
 
     /// The newest record of the key with a version `<= at`. Panics if not valid.
     #[inline]
     pub(crate) fn newest_at(&self, at: Version) -> Option<MunkHit<'m>> {
-        let page = self.page();
-        let record = page.record_within(self.start, self.end);
-        if record.version.is_seen_at(at) {
-            return Some(MunkHit::new(page, &record));
-        }
-        if !page.is_older(self.head + 1) {
-            return None;
-        }
-        page.newest_at(self.head + 1, at)
-            .map(|record| MunkHit::new(page, &record))
+        self.inner().newest_at(at)
     }
 
     /// The page it is on. Panics if not valid.
     #[inline]
     pub(crate) fn page(&self) -> &'m PageArc {
-        self.page.expect("a cursor is read only where it is valid")
+        self.inner().page()
     }
 
     /// Where the key lies within the page's bytes.
     #[inline]
     pub(crate) fn key_range(&self) -> Range<usize> {
-        self.key.clone()
-    }
-
-    fn enter_first(&mut self, index: usize) {
-        if index < self.directory.pages().len() {
-            self.stand(index, 0);
-        } else {
-            self.page = None;
-        }
-    }
-
-    /// To the last key of the page before `index`.
-    fn enter_last(&mut self, index: usize) {
-        match index.checked_sub(1) {
-            Some(before) if before < self.directory.pages().len() => {
-                let page = &self.directory.pages()[before];
-                self.stand(before, page.head(page.count() - 1));
-            }
-            _ => self.page = None,
-        }
-    }
-
-    fn stand(&mut self, index: usize, head: usize) {
-        let page = &self.directory.pages()[index];
-        self.page_index = index;
-        self.page = Some(page);
-        self.count = page.count();
-        self.stand_at(page, head, page.start(head));
+        self.inner().key_range()
     }
 
     #[inline]
-    fn stand_at(&mut self, page: &Page, head: usize, start: usize) {
-        self.head = head;
-        self.start = start;
-        self.end = page.end(head);
-        self.key = page.record_within(start, self.end).key;
+    fn inner(&self) -> &ImageCursor<'m> {
+        self.inner
+            .as_ref()
+            .expect("a cursor is read only where it is valid")
+    }
+
+    /// To where `seek` finds a key in `span`, or to the first key of the spans after it.
+    fn forward(&mut self, span: usize, seek: impl FnOnce(&mut ImageCursor<'m>)) {
+        self.inner = None;
+        let mut seek = Some(seek);
+        for (span, image) in self.munk.spans.iter().enumerate().skip(span) {
+            let Some(image) = image else { return };
+            let mut cursor = image.cursor();
+            match seek.take() {
+                Some(seek) => seek(&mut cursor),
+                None => cursor.seek_first(),
+            }
+            if cursor.valid() {
+                self.span = span;
+                self.inner = Some(cursor);
+                return;
+            }
+        }
+    }
+
+    /// To where `seek` finds a key in `span`, or to the last key of the spans before it.
+    fn backward(&mut self, span: usize, seek: impl FnOnce(&mut ImageCursor<'m>)) {
+        self.inner = None;
+        let mut seek = Some(seek);
+        for (span, image) in self.munk.spans[..=span].iter().enumerate().rev() {
+            let Some(image) = image else { return };
+            let mut cursor = image.cursor();
+            match seek.take() {
+                Some(seek) => seek(&mut cursor),
+                None => cursor.seek_last(),
+            }
+            if cursor.valid() {
+                self.span = span;
+                self.inner = Some(cursor);
+                return;
+            }
+        }
     }
 }
 
-/// All records, all versions, forward.
+/// All records, all versions, forward, of the spans that are there.
 #[derive(Clone)]
 pub(crate) struct MunkEntries<'m> {
-    cursor: MunkCursor<'m>,
-    /// The record it is on: the cursor's newest or one of the older ones after it.
-    index: usize,
+    munk: &'m Munk,
+    span: usize,
+    /// On a record, if there is one.
+    inner: Option<ImageEntries<'m>>,
 }
 
 impl<'m> MunkEntries<'m> {
-    pub(super) fn new(directory: &'m Directory, key: Option<&[u8]>) -> MunkEntries<'m> {
-        let mut cursor = MunkCursor::new(directory);
-        match key {
-            Some(key) => cursor.seek(key),
-            None => cursor.seek_first(),
-        }
-        let index = cursor.head;
-        MunkEntries { cursor, index }
+    pub(super) fn new(munk: &'m Munk) -> MunkEntries<'m> {
+        let mut entries = MunkEntries {
+            munk,
+            span: 0,
+            inner: None,
+        };
+        entries.enter(0);
+        entries
     }
 
-    /// The record it is on, for as long as the munk lives.
-    pub(crate) fn entry(&self) -> Option<EntryRef<'m>> {
-        let page = self.cursor.page?;
-        let record = page.record(self.index);
-        Some(EntryRef {
-            key: self.cursor.key(),
-            version: record.version,
-            kind: record.kind,
-            value: &page.bytes()[record.value],
-        })
+    /// To the first record of `span` or of a later one.
+    fn enter(&mut self, span: usize) {
+        self.inner = None;
+        for (span, image) in self.munk.spans.iter().enumerate().skip(span) {
+            let entries = image.as_ref().map(|image| image.entries_from(None));
+            if let Some(entries) = entries.filter(|entries| entries.entry().is_some()) {
+                self.span = span;
+                self.inner = Some(entries);
+                return;
+            }
+        }
     }
 }
 
 impl MunkInput for MunkEntries<'_> {
     fn current(&self) -> Option<EntryRef<'_>> {
-        self.entry()
+        self.inner.as_ref()?.entry()
     }
 
     fn advance(&mut self) {
-        let Some(page) = self.cursor.page else { return };
-        self.index += 1;
-        if !page.is_older(self.index) {
-            self.cursor.next();
-            self.index = self.cursor.head;
+        let Some(inner) = &mut self.inner else { return };
+        inner.advance();
+        if inner.entry().is_none() {
+            self.enter(self.span + 1);
         }
     }
 }

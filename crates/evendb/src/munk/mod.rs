@@ -1,149 +1,236 @@
-//! The munk: the image of a chunk's records in RAM, up to some completed checkpoint.
+//! The munk: records of a chunk in RAM, up to some completed checkpoint, span by span.
 //!
 //! ```text
-//!   Munk -> Directory   heads      [ u64 | u64 | ... ]   8 bytes of each separator, contiguous
-//!                       separators [ bytes ... ]         full separators, for ties only
-//!                       pages      [ Arc | Arc | ... ] -> Page, about 8 KiB, one allocation
+//!   Munk   separators of spans   low 0 (none) | low 1 | low 2 | ...
+//!          spans                 Image        | -     | Image | ...
+//!                                              absent: only the funk has it
 //! ```
 //!
-//! Immutable: puts go to deltas, and [`Munk::absorb`] makes a new munk that shares all pages but
-//! those it had to rebuild. A get costs a search of the directory (a few KiB that stay in the
-//! cache) and about two dependent cache misses: the page's tags, which have the record's position
-//! beside them, and the record.
+//! A span is a contiguous part of the chunk's key range, of some [`span_bytes`] of records. Of each span the
+//! munk has everything, as an [`Image`], or nothing. A munk with all its spans is whole: then it alone is the
+//! truth below the deltas, and jobs read it instead of the funk.
+//!
+//! Immutable: puts go to deltas. [`Munk::absorb`] and what adds and takes spans make a new munk, which shares
+//! all images but those that change. A get costs a search of the spans and one of the image.
 //!
 //! Invariants:
-//! * Records are in order (key ascending, version descending); no page is empty; all versions of
-//!   a key are in one page.
-//! * `separator[i - 1] <= separator[i]`; every key of page `i` is `>= separator[i]` and
-//!   `< separator[i + 1]`. The first separator stands for minus infinity.
-//! * Pages are no larger than their content, so a half-full page wastes no memory.
+//! * The spans lie side by side and cover the chunk's range: each key is in one.
+//! * Absorbing takes newer records only into spans that are there. What falls into the others is in the
+//!   funk already.
+//! * Spans are cut at twice their size. Small neighbours go together when one of them is rebuilt.
 //!
-//! Thread safety: immutable, so `Send + Sync`; whoever holds an `PageArc` keeps its bytes.
+//! Thread safety: immutable, so `Send + Sync`.
 //!
 //! Not here: when to load, absorb or evict; deltas; the memory budget (it is told
 //! [`Munk::bytes`]). Memory shared by two munks is counted in both.
 
-mod absorb;
-mod build;
 mod cursor;
-mod directory;
-mod page;
-mod reshape;
+mod image;
+mod separators;
+mod spans;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use build::MunkBuilder;
 pub(crate) use cursor::{MunkCursor, MunkEntries};
-pub(crate) use page::{Page, PageArc};
+pub(crate) use image::{MunkHit, MunkInput, PageArc};
+pub(crate) use spans::MunkBuilder;
 
-use crate::visibility::Candidate;
-use directory::Directory;
-use evendb_storage::{EntryRef, Kind, Version};
-use std::{fmt, ops::Range};
+use crate::memory::{Charge, Ledger};
+use crate::sync::Arc;
+use evendb_storage::Version;
+use image::{Image, PAGE_BYTES};
+use separators::Separators;
+use std::fmt;
 
-/// Target size of a page: 8 KiB keep the tags of a page within a few cache lines and make
-/// rebuilding one a matter of microseconds.
-pub(crate) const PAGE_BYTES: usize = 8 * 1024;
-
-/// Records in order (key ascending, version descending); `current` is `None` at the end.
-/// A source is in RAM: no errors.
-pub(crate) trait MunkInput {
-    /// The record it is on.
-    fn current(&self) -> Option<EntryRef<'_>>;
-    /// To the next record.
-    fn advance(&mut self);
+/// About how many bytes of records a span has in a chunk of up to `chunk_bytes`.
+pub(crate) fn span_bytes(chunk_bytes: u64) -> usize {
+    (chunk_bytes / 128).clamp(PAGE_BYTES as u64, 64 << 10) as usize
 }
 
-/// A record found: its value is `page.bytes()[value]`.
-#[derive(Clone)]
-pub(crate) struct MunkHit<'a> {
-    pub(crate) page: &'a PageArc,
-    #[cfg(test)]
-    pub(crate) version: Version,
-    pub(crate) kind: Kind,
-    pub(crate) value: Range<usize>,
+/// What a munk says of a key.
+pub(crate) enum Sought<'a> {
+    /// Its newest record; a tombstone is one of kind `Delete`.
+    Found(MunkHit<'a>),
+    /// There is none.
+    Nothing,
+    /// The key's span is absent.
+    Absent,
 }
 
-#[cfg(any(test, feature = "bench-parts"))]
-impl<'a> MunkHit<'a> {
-    /// The value's bytes.
-    pub(crate) fn value_bytes(&self) -> &'a [u8] {
-        &self.page.bytes()[self.value.clone()]
-    }
-}
-
-/// See the module. A clone shares all pages.
-#[derive(Clone)]
-pub(crate) struct Munk {
-    directory: Directory,
-    page_bytes: usize,
-}
-
-impl Munk {
-    /// The newest record of `key` (whose hash is `hash`) with a version `<= at`; a tombstone is a
-    /// hit of [`Kind::Delete`].
-    pub(crate) fn get(&self, key: &[u8], hash: u64, at: Version) -> Option<MunkHit<'_>> {
-        let page = self.directory.pages().get(self.directory.find(key))?;
-        let head = page.find(key, page::tag_of(hash))?;
-        page.newest_at(head, at)
-            .map(|record| MunkHit::new(page, &record))
-    }
-
-    /// Memory held, directory and allocation headers included.
-    pub(crate) fn bytes(&self) -> usize {
-        self.directory.memory_bytes()
-    }
-
-    /// Bytes of keys and values; a key counts once however many versions it has.
-    pub(crate) fn data_bytes(&self) -> usize {
-        self.directory.totals().data_bytes
-    }
-
-    /// Records, all versions and tombstones counted.
-    pub(crate) fn entries(&self) -> usize {
-        self.directory.totals().entries
-    }
-
-    /// Tombstones among the records.
-    pub(crate) fn deletes(&self) -> usize {
-        self.directory.totals().deletes
-    }
-
-    /// An unpositioned cursor over distinct keys.
-    pub(crate) fn cursor(&self) -> MunkCursor<'_> {
-        MunkCursor::new(&self.directory)
-    }
-
-    /// All records, all versions, from the first key `>= key` (or from the start) on.
-    pub(crate) fn entries_from(&self, key: Option<&[u8]>) -> MunkEntries<'_> {
-        MunkEntries::new(&self.directory, key)
-    }
-}
-
-impl<'a> MunkHit<'a> {
-    fn new(page: &'a PageArc, record: &page::RecordLayout) -> MunkHit<'a> {
-        MunkHit {
-            page,
-            #[cfg(test)]
-            version: record.version,
-            kind: record.kind,
-            value: record.value.clone(),
+#[cfg(test)]
+impl<'a> Sought<'a> {
+    /// The record; fails if the span is absent.
+    pub(crate) fn found(self) -> Option<MunkHit<'a>> {
+        match self {
+            Sought::Found(hit) => Some(hit),
+            Sought::Nothing => None,
+            Sought::Absent => panic!("the span is absent"),
         }
     }
 }
 
-impl Candidate for MunkHit<'_> {
+/// Spans side by side that are all there, or all absent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Segment<'m> {
+    pub(crate) present: bool,
+    /// Its least key, if it does not begin with the chunk.
+    pub(crate) low: Option<&'m [u8]>,
+    /// Where it ends, if that is not where the chunk does.
+    pub(crate) high: Option<&'m [u8]>,
+}
+
+/// See the module. A clone shares all images.
+#[derive(Clone)]
+pub(crate) struct Munk {
+    separators: Separators,
+    /// One at least; `None` for a span that is absent.
+    spans: Box<[Option<Arc<Image>>]>,
+    sizes: Sizes,
+    totals: Totals,
+    /// The memory of this list; images are charged by themselves.
+    charge: Charge,
+}
+
+/// Of what size parts are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) page_bytes: usize,
+    pub(crate) span_bytes: usize,
+}
+
+impl Sizes {
+    /// For chunks of up to `chunk_bytes`.
+    pub(crate) fn of_chunk(chunk_bytes: u64) -> Sizes {
+        Sizes {
+            page_bytes: PAGE_BYTES,
+            span_bytes: span_bytes(chunk_bytes),
+        }
+    }
+}
+
+/// Sums over the spans that are there.
+#[derive(Clone, Copy, Default)]
+struct Totals {
+    entries: usize,
+    deletes: usize,
+    data_bytes: usize,
+    memory_bytes: usize,
+    absent: usize,
+}
+
+impl Munk {
+    /// The newest record of `key` (whose hash is `hash`) with a version `<= at`.
     #[inline]
-    fn kind(&self) -> Kind {
-        self.kind
+    pub(crate) fn get(&self, key: &[u8], hash: u64, at: Version) -> Sought<'_> {
+        match &self.spans[self.separators.find(key)] {
+            Some(image) => image
+                .get(key, hash, at)
+                .map_or(Sought::Nothing, Sought::Found),
+            None => Sought::Absent,
+        }
+    }
+
+    /// Whether no span is absent.
+    #[inline]
+    pub(crate) fn is_whole(&self) -> bool {
+        self.totals.absent == 0
+    }
+
+    /// Memory held, directories and allocation headers included.
+    pub(crate) fn bytes(&self) -> usize {
+        self.totals.memory_bytes + self.charge.bytes()
+    }
+
+    /// Bytes of keys and values that are there; a key counts once however many versions it has.
+    pub(crate) fn data_bytes(&self) -> usize {
+        self.totals.data_bytes
+    }
+
+    /// Records that are there, all versions and tombstones counted.
+    pub(crate) fn entries(&self) -> usize {
+        self.totals.entries
+    }
+
+    /// Tombstones among the records.
+    pub(crate) fn deletes(&self) -> usize {
+        self.totals.deletes
+    }
+
+    /// An unpositioned cursor over distinct keys. It ends where a span is absent.
+    pub(crate) fn cursor(&self) -> MunkCursor<'_> {
+        MunkCursor::new(self)
+    }
+
+    /// All records, all versions, of the spans that are there.
+    pub(crate) fn all_entries(&self) -> MunkEntries<'_> {
+        MunkEntries::new(self)
+    }
+
+    /// The first and the last key that are there.
+    pub(crate) fn ends(&self) -> Option<(&[u8], &[u8])> {
+        let first = self.spans.iter().flatten().find_map(|image| {
+            let mut cursor = image.cursor();
+            cursor.seek_first();
+            cursor.valid().then(|| cursor.key())
+        });
+        let last = self.spans.iter().flatten().rev().find_map(|image| {
+            let mut cursor = image.cursor();
+            cursor.seek_last();
+            cursor.valid().then(|| cursor.key())
+        });
+        first.zip(last)
+    }
+
+    /// The segment in which a forward scan from `key` on begins; the first one for `None`.
+    pub(crate) fn segment_from(&self, key: Option<&[u8]>) -> Segment<'_> {
+        self.segment(key.map_or(0, |key| self.separators.find(key)))
+    }
+
+    /// The segment in which a backward scan below `key` begins; the last one for `None`.
+    pub(crate) fn segment_below(&self, key: Option<&[u8]>) -> Segment<'_> {
+        self.segment(self.span_below(key))
+    }
+
+    /// The span with the greatest keys below `key`.
+    fn span_below(&self, key: Option<&[u8]>) -> usize {
+        let Some(key) = key else {
+            return self.spans.len() - 1;
+        };
+        let span = self.separators.find(key);
+        span - usize::from(span > 0 && *self.separators.get(span) == *key)
+    }
+
+    fn segment(&self, span: usize) -> Segment<'_> {
+        let present = self.spans[span].is_some();
+        if self.is_whole() {
+            return Segment {
+                present,
+                low: None,
+                high: None,
+            };
+        }
+        let same = |image: &Option<Arc<Image>>| image.is_some() == present;
+        let first = self.spans[..span].iter().rposition(|image| !same(image));
+        let first = first.map_or(0, |other| other + 1);
+        let after = self.spans[span..].iter().position(|image| !same(image));
+        Segment {
+            present,
+            low: (first > 0).then(|| self.separators.get(first)),
+            high: after.map(|after| self.separators.get(span + after)),
+        }
+    }
+
+    fn ledger(&self) -> Ledger {
+        self.charge.ledger()
     }
 }
 
 impl fmt::Debug for Munk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Munk")
-            .field("pages", &self.directory.pages().len())
+            .field("spans", &self.spans.len())
+            .field("absent", &self.totals.absent)
             .field("entries", &self.entries())
             .field("bytes", &self.bytes())
             .finish()

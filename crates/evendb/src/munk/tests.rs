@@ -1,49 +1,16 @@
-//! Model tests: a munk against an ordered map from key to its versions.
+//! Model tests: a munk, some of whose spans are absent, against an ordered map from key to its versions.
 
+use super::image::tests::{
+    Model, Records, absorb_model, newest, numbered, owned, probes, random_key, random_records,
+};
 use super::*;
+use crate::memory::Ledger;
 use crate::version::horizon::Horizon;
 use evendb_storage::codec::hash_key;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
-use std::{cmp::Reverse, collections::BTreeMap};
 
-/// Key to (version, newest first) to (kind, value).
-type Model = BTreeMap<Vec<u8>, BTreeMap<Reverse<u64>, (Kind, Vec<u8>)>>;
-
-/// Records of a model, as an input.
-struct Records {
-    entries: Vec<(Vec<u8>, Version, Kind, Vec<u8>)>,
-    at: usize,
-}
-
-impl Records {
-    fn of(model: &Model) -> Records {
-        let mut entries = Vec::new();
-        for (key, versions) in model {
-            for (version, (kind, value)) in versions {
-                entries.push((key.clone(), Version(version.0), *kind, value.clone()));
-            }
-        }
-        Records { entries, at: 0 }
-    }
-}
-
-impl MunkInput for Records {
-    fn current(&self) -> Option<EntryRef<'_>> {
-        let (key, version, kind, value) = self.entries.get(self.at)?;
-        Some(EntryRef {
-            key,
-            version: *version,
-            kind: *kind,
-            value,
-        })
-    }
-    fn advance(&mut self) {
-        self.at += 1;
-    }
-}
-
-fn build(model: &Model, page_bytes: usize) -> Munk {
-    let mut builder = MunkBuilder::new(page_bytes, crate::memory::Ledger::SHARED);
+fn build(model: &Model, sizes: Sizes) -> Munk {
+    let mut builder = MunkBuilder::new(sizes, Ledger::SHARED);
     let mut records = Records::of(model);
     while let Some(entry) = records.current() {
         builder.add(entry);
@@ -52,459 +19,356 @@ fn build(model: &Model, page_bytes: usize) -> Munk {
     builder.finish()
 }
 
-fn newest(
-    versions: &BTreeMap<Reverse<u64>, (Kind, Vec<u8>)>,
-    at: u64,
-) -> Option<(Version, Kind, Vec<u8>)> {
-    let (version, (kind, value)) = versions.range(Reverse(at)..).next()?;
-    Some((Version(version.0), *kind, value.clone()))
-}
-
-fn owned(hit: Option<MunkHit<'_>>) -> Option<(Version, Kind, Vec<u8>)> {
-    hit.map(|hit| (hit.version, hit.kind, hit.value_bytes().to_vec()))
-}
-
-/// A key of one of several awkward shapes.
-fn random_key(random: &mut StdRng) -> Vec<u8> {
-    let tail = |random: &mut StdRng, most: usize, symbols: u8| {
-        let len = random.random_range(0..=most);
-        (0..len)
-            .map(|_| random.random_range(0..symbols))
-            .collect::<Vec<u8>>()
-    };
-    match random.random_range(0..5) {
-        // Short, of zero bytes mostly: equal heads but for the length. Includes the empty key.
-        0 => tail(random, 9, 2),
-        // Equal heads of eight bytes.
-        1 => [b"prefix.eight.and.more".to_vec(), tail(random, 4, 4)].concat(),
-        2 => [b"prefix.".to_vec(), tail(random, 3, 255)].concat(),
-        3 => format!(
-            "app{}/{:012}",
-            random.random_range(0..3),
-            random.random_range(0..300)
-        )
-        .into_bytes(),
-        _ => [vec![0xff; random.random_range(0..12)], tail(random, 2, 255)].concat(),
+fn random_sizes(random: &mut StdRng) -> Sizes {
+    let page_bytes = [1, 100, 400][random.random_range(0..3)];
+    Sizes {
+        page_bytes,
+        span_bytes: page_bytes * random.random_range(1..5),
     }
 }
 
-fn random_value(random: &mut StdRng) -> Vec<u8> {
-    let len = match random.random_range(0..60) {
-        0 => random.random_range(500..3_000),
-        1 => 70_000,
-        _ => random.random_range(0..40),
-    };
-    vec![random.random(); len]
+fn is_present(munk: &Munk, key: &[u8]) -> bool {
+    munk.spans[munk.separators.find(key)].is_some()
 }
 
-/// `count` records of versions above `above`.
-fn random_records(random: &mut StdRng, count: usize, above: u64) -> Model {
-    let mut model = Model::new();
-    let known: Vec<_> = (0..count).map(|_| random_key(random)).collect();
-    for _ in 0..count {
-        let key = known[random.random_range(0..known.len())].clone();
-        let version = above + random.random_range(u64::from(above > 0)..30);
-        let put = random.random_range(0..4) > 0;
-        let record = if put {
-            (Kind::Put, random_value(random))
-        } else {
-            (Kind::Delete, Vec::new())
-        };
-        model
-            .entry(key)
-            .or_default()
-            .insert(Reverse(version), record);
-    }
-    model
+/// What of the model lies in spans that are there.
+fn present(munk: &Munk, model: &Model) -> Model {
+    let present = model.iter().filter(|(key, _)| is_present(munk, key));
+    present
+        .map(|(key, versions)| (key.clone(), versions.clone()))
+        .collect()
 }
 
-/// Invariants of the module, counters and memory, and every way to read.
+/// Every way to read, of a munk that has what the model has in the spans that are there.
 fn check(munk: &Munk, model: &Model, random: &mut StdRng) {
     check_structure(munk, model);
-    check_gets(munk, model, random);
-    check_cursor(munk, model, random);
+    for key in probes(model, random) {
+        let at = [0, random.random_range(0..100), u64::MAX][random.random_range(0..3)];
+        let want = model.get(&key).and_then(|versions| newest(versions, at));
+        match munk.get(&key, hash_key(&key), Version(at)) {
+            Sought::Absent => assert!(!is_present(munk, &key)),
+            Sought::Nothing => assert_eq!((want, is_present(munk, &key)), (None, true)),
+            Sought::Found(hit) => assert_eq!(owned(Some(hit)), want),
+        }
+        check_segments(munk, model, &key);
+    }
+    check_whole_range(munk, model);
 }
 
 fn check_structure(munk: &Munk, model: &Model) {
-    let directory = &munk.directory;
-    let mut memory = 0;
-    for (index, page) in directory.pages().iter().enumerate() {
-        assert!(page.count() > 0);
-        assert!(
-            page.flags(0) & page::OLDER == 0,
-            "a key's versions are in two pages"
-        );
-        assert!(page.key(0) >= directory.separator(index));
-        if index + 1 < directory.pages().len() {
-            let last = page.key(page.head(page.count() - 1));
-            assert!(last < directory.separator(index + 1));
-        }
-        memory += page.memory_bytes();
-        // Larger only for the sake of the last key's versions.
-        let last = page.head(page.count() - 1);
-        let before = page.start(last) - page.start(0);
-        assert!(last == 0 || Page::length(last, before) <= munk.page_bytes);
-    }
-    let entries = || model.values().flatten();
-    assert_eq!(munk.entries(), entries().count());
-    let deletes = entries().filter(|(_, (kind, _))| *kind == Kind::Delete);
-    assert_eq!(munk.deletes(), deletes.count());
-    let values: usize = entries().map(|(_, (_, value))| value.len()).sum();
-    let keys: usize = model.keys().map(Vec::len).sum();
-    assert_eq!(munk.data_bytes(), keys + values);
-    assert!(munk.bytes() >= memory);
-    let separators: usize = model.keys().map(Vec::len).max().unwrap_or(0);
-    assert!(munk.bytes() <= memory + 256 + directory.pages().len() * (32 + separators));
-    let found: Vec<_> = {
-        let mut all = munk.entries_from(None);
-        std::iter::from_fn(|| {
-            let entry = all.entry();
-            all.advance();
-            entry.map(|entry| {
-                let value = (entry.kind, entry.value.to_vec());
-                (entry.key.to_vec(), entry.version, value.0, value.1)
-            })
-        })
-        .collect()
-    };
-    assert!(found == Records::of(model).entries, "entries differ");
-}
-
-fn probes(model: &Model, random: &mut StdRng) -> Vec<Vec<u8>> {
-    let mut probes: Vec<_> = model.keys().cloned().collect();
-    probes.extend((0..50).map(|_| random_key(random)));
-    for key in model.keys().take(100) {
-        probes.push([key.as_slice(), &[0]].concat());
-        probes.push(key[..key.len().saturating_sub(1)].to_vec());
-    }
-    probes
-}
-
-fn check_gets(munk: &Munk, model: &Model, random: &mut StdRng) {
-    for key in probes(model, random) {
-        for at in [0, 1, random.random_range(0..100), u64::MAX] {
-            let want = model.get(&key).and_then(|versions| newest(versions, at));
-            let hash = hash_key(&key);
-            assert_eq!(
-                owned(munk.get(&key, hash, Version(at))),
-                want,
-                "{key:?} at {at}"
-            );
-        }
-    }
-}
-
-fn check_cursor(munk: &Munk, model: &Model, random: &mut StdRng) {
-    let mut cursor = munk.cursor();
-    assert!(!cursor.valid());
-    cursor.seek_first();
-    for (key, versions) in model {
-        assert!(cursor.valid() && cursor.key() == key);
-        let at = random.random_range(0..100);
-        assert_eq!(owned(cursor.newest_at(Version(at))), newest(versions, at));
-        assert_eq!(&cursor.page().bytes()[cursor.key_range()], key);
-        cursor.next();
-    }
-    assert!(!cursor.valid());
-    cursor.seek_last();
-    for (key, versions) in model.iter().rev() {
-        assert!(cursor.valid() && cursor.key() == key);
-        assert_eq!(
-            owned(cursor.newest_at(Version::MAX)),
-            newest(versions, u64::MAX)
-        );
-        cursor.prev();
-    }
-    assert!(!cursor.valid());
-    for probe in probes(model, random) {
-        let at = |cursor: &MunkCursor<'_>| cursor.valid().then(|| cursor.key().to_vec());
-        let mut above = model.range(probe.clone()..).map(|(key, _)| key.clone());
-        cursor.seek(&probe);
-        assert_eq!(at(&cursor), above.next(), "seek {probe:?}");
-        cursor.next();
-        assert_eq!(at(&cursor), above.next());
-        let mut below = model
-            .range(..probe.clone())
-            .rev()
-            .map(|(key, _)| key.clone());
-        cursor.seek_before(&probe);
-        assert_eq!(at(&cursor), below.next(), "seek_before {probe:?}");
-        cursor.prev();
-        assert_eq!(at(&cursor), below.next());
-        let from = munk.entries_from(Some(&probe));
-        let want = model.range(probe..).next().map(|(key, _)| key.as_slice());
-        assert_eq!(from.entry().map(|entry| entry.key), want);
-    }
-}
-
-/// What absorbing means, by the definition.
-fn absorb_model(model: &Model, newer: &Model, horizon: &Horizon, drop_tombstones: bool) -> Model {
-    let mut all = model.clone();
-    for (key, versions) in newer {
-        all.entry(key.clone()).or_default().extend(versions.clone());
-    }
-    for versions in all.values_mut() {
-        let mut kept: Option<u64> = None;
-        versions.retain(|version, _| {
-            let drop = kept.is_some_and(|kept| horizon.may_drop(Version(version.0), Version(kept)));
-            if !drop {
-                kept = Some(version.0);
-            }
-            !drop
-        });
-        if drop_tombstones
-            && versions.len() == 1
-            && let Some((version, (Kind::Delete, _))) = versions.first_key_value()
-            && horizon.below_all(Version(version.0))
-        {
-            versions.clear();
-        }
-    }
-    all.retain(|_, versions| !versions.is_empty());
-    all
-}
-
-/// Pages that newer records do not fall into keep what they have, droppable or not: the model
-/// takes over from the munk whatever the definition would allow to go.
-fn lenient(munk: &Munk, before: &Model, strict: Model, newer: &Model) -> Model {
-    let touched: Vec<usize> = newer.keys().map(|key| munk.directory.find(key)).collect();
-    let mut model = strict;
-    for (key, versions) in before {
-        if !touched.contains(&munk.directory.find(key)) {
-            model.insert(key.clone(), versions.clone());
-        }
-    }
-    model
-}
-
-fn random_horizon(random: &mut StdRng, top: u64) -> Horizon {
-    let mut snapshots: Vec<_> = (0..random.random_range(0..4))
-        .map(|_| Version(random.random_range(0..=top)))
+    assert_eq!(munk.spans.len(), munk.separators.len());
+    let borders: Vec<_> = (0..munk.spans.len())
+        .map(|span| munk.separators.get(span))
         .collect();
-    snapshots.sort();
-    let floor = match random.random_range(0..3) {
-        0 => random.random_range(0..=top),
-        _ => top + 30,
+    assert!(borders[0].is_empty() && borders[1..].is_sorted_by(|a, b| a < b));
+    let images = munk.spans.iter().flatten();
+    assert_eq!(munk.totals.absent, munk.spans.len() - images.count());
+    let there = present(munk, model);
+    let entries = there.values().map(|versions| versions.len());
+    assert_eq!(munk.entries(), entries.sum::<usize>());
+    let ends = munk
+        .ends()
+        .map(|(first, last)| (first.to_vec(), last.to_vec()));
+    let want = there.first_key_value().zip(there.last_key_value());
+    assert_eq!(
+        ends,
+        want.map(|(first, last)| (first.0.clone(), last.0.clone()))
+    );
+    let mut all = munk.all_entries();
+    let mut wanted = Records::of(&there);
+    while let Some(want) = wanted.current() {
+        let entry = all.current().expect("as many records");
+        assert_eq!((entry.key, entry.version), (want.key, want.version));
+        assert_eq!((entry.kind, entry.value), (want.kind, want.value));
+        all.advance();
+        wanted.advance();
+    }
+    assert!(all.current().is_none());
+}
+
+/// A segment's limits, and that cursors read all of it from `probe` on, and nothing beyond.
+fn check_segments(munk: &Munk, model: &Model, probe: &[u8]) {
+    let within = |segment: Segment<'_>, key: &[u8]| {
+        segment.low.is_none_or(|low| *key >= *low) && segment.high.is_none_or(|high| *key < *high)
     };
-    Horizon {
-        floor: Version(floor),
-        snapshots,
+    let segment = munk.segment_from(Some(probe));
+    assert!(within(segment, probe));
+    for (key, _) in model {
+        assert!(!within(segment, key) || is_present(munk, key) == segment.present);
+    }
+    if let Some(high) = segment.high {
+        assert_ne!(munk.segment_from(Some(high)).present, segment.present);
+    }
+    let mut cursor = munk.cursor();
+    cursor.seek(probe);
+    let above = model.range(probe.to_vec()..).map(|(key, _)| key);
+    for key in above.filter(|key| segment.present && within(segment, key)) {
+        assert_eq!(cursor.key(), key);
+        cursor.next_within_page();
+    }
+    assert!(!cursor.valid());
+
+    let segment = munk.segment_below(Some(probe));
+    assert!(
+        segment.low.is_none_or(|low| *low < *probe)
+            && segment.high.is_none_or(|high| *high >= *probe)
+    );
+    if let Some(low) = segment.low {
+        assert_ne!(munk.segment_below(Some(low)).present, segment.present);
+    }
+    cursor.seek_before(probe);
+    let below = model.range(..probe.to_vec()).rev().map(|(key, _)| key);
+    for key in below.filter(|key| segment.present && within(segment, key)) {
+        assert_eq!(cursor.key(), key);
+        cursor.prev();
+    }
+    assert!(!cursor.valid());
+}
+
+/// From one end to the other, segment by segment, as scans go.
+fn check_whole_range(munk: &Munk, model: &Model) {
+    let mut cursor = munk.cursor();
+    let (mut found, mut from) = (Vec::new(), None::<Vec<u8>>);
+    loop {
+        let segment = munk.segment_from(from.as_deref());
+        if segment.present {
+            match &from {
+                Some(from) => cursor.seek(from),
+                None => cursor.seek_first(),
+            }
+            while cursor.valid() {
+                found.push(cursor.key().to_vec());
+                cursor.next_within_page();
+            }
+        }
+        let Some(high) = segment.high else { break };
+        from = Some(high.to_vec());
+    }
+    let there = present(munk, model);
+    assert!(found.iter().eq(there.keys()));
+    let mut below: Option<Vec<u8>> = None;
+    let mut found = Vec::new();
+    loop {
+        let segment = munk.segment_below(below.as_deref());
+        if segment.present {
+            match &below {
+                Some(below) => cursor.seek_before(below),
+                None => cursor.seek_last(),
+            }
+            while cursor.valid() {
+                found.push(cursor.key().to_vec());
+                cursor.prev();
+            }
+        }
+        let Some(low) = segment.low else { break };
+        below = Some(low.to_vec());
+    }
+    assert!(found.iter().eq(there.keys().rev()));
+}
+
+fn without_some(munk: &Munk, random: &mut StdRng) -> Munk {
+    let share = [0.1, 0.5, 1.0][random.random_range(0..3)];
+    let gone: Vec<bool> = munk
+        .spans
+        .iter()
+        .map(|_| random.random_bool(share))
+        .collect();
+    munk.without(|span| gone[span])
+}
+
+#[test]
+fn what_is_there_reads_like_the_model() {
+    for seed in 0..40 {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let model = random_records(random, [0, 3, 40, 300][seed as usize % 4], 0);
+        let munk = build(&model, random_sizes(random));
+        assert!(munk.is_whole());
+        check(&munk, &model, random);
+        let some = without_some(&munk, random);
+        check(&some, &model, random);
+        assert!(some.bytes() <= munk.bytes());
+    }
+}
+
+/// Loads what is absent, a few spans at a time, until the munk is whole.
+#[test]
+fn spans_come_and_go() {
+    for seed in 0..40 {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let model = random_records(random, [3, 40, 300][seed as usize % 3], 0);
+        let sizes = random_sizes(random);
+        let borders: std::collections::BTreeSet<_> = (0..random.random_range(0..8))
+            .map(|_| random_key(random))
+            .collect();
+        let lows: Vec<_> = borders
+            .iter()
+            .map(Vec::as_slice)
+            .filter(|low| !low.is_empty())
+            .collect();
+        let mut munk = Munk::absent(&lows, sizes, Ledger::SHARED);
+        check(&munk, &model, random);
+        while let Some(first) = munk.spans.iter().position(Option::is_none) {
+            let more = munk.spans[first..].iter().take_while(|span| span.is_none());
+            let end = first + random.random_range(1..=more.count());
+            let mut part = model.clone();
+            if let Some(high) = munk.separators.upper(end - 1) {
+                part.split_off(high);
+            }
+            let part = part.split_off(munk.separators.get(first));
+            munk = munk.with(first..end, &build(&part, sizes));
+            check(&munk, &model, random);
+        }
+        assert!(munk.is_whole());
+        check(&without_some(&munk, random), &model, random);
     }
 }
 
 #[test]
-fn built_munks_read_like_the_model() {
+fn absorbing_changes_what_is_there_and_nothing_else() {
     for seed in 0..60 {
         let random = &mut StdRng::seed_from_u64(seed);
-        let count = [1, 3, 40, 300][seed as usize % 4];
-        let model = random_records(random, count, 0);
-        let page_bytes = [1, 100, 400, 8192][random.random_range(0..4)];
-        check(&build(&model, page_bytes), &model, random);
-    }
-}
-
-#[test]
-fn an_empty_munk_answers() {
-    let random = &mut StdRng::seed_from_u64(1);
-    let munk = build(&Model::new(), 100);
-    check(&munk, &Model::new(), random);
-    assert_eq!(munk.middle_key(), None);
-    let (left, right) = munk.split_at(b"key");
-    assert_eq!((left.entries(), right.entries()), (0, 0));
-    assert_eq!(Munk::concat(&left, &right).entries(), 0);
-    let horizon = Horizon::default();
-    let mut nothing = Records::of(&Model::new());
-    assert_eq!(munk.absorb(&mut nothing, &horizon, true).entries(), 0);
-}
-
-#[test]
-fn absorbing_again_and_again_equals_the_definition() {
-    for seed in 0..60 {
-        let random = &mut StdRng::seed_from_u64(seed);
-        let page_bytes = [1, 100, 400, 4096][random.random_range(0..4)];
         let mut model = random_records(random, [0, 5, 200][seed as usize % 3], 0);
-        let mut munk = build(&model, page_bytes);
-        for round in 1..8 {
+        let mut munk = build(&model, random_sizes(random));
+        for round in 1..6 {
+            if random.random() {
+                munk = without_some(&munk, random);
+                model = present(&munk, &model);
+            }
             let count = [0, 1, 10, 150][random.random_range(0..4)];
             let newer = random_records(random, count, round * 30);
-            let horizon = random_horizon(random, round * 30 + 30);
-            let drop_tombstones = random.random();
-            let strict = absorb_model(&model, &newer, &horizon, drop_tombstones);
-            model = lenient(&munk, &model, strict, &newer);
-            munk = munk.absorb(&mut Records::of(&newer), &horizon, drop_tombstones);
+            let before = munk.clone();
+            // Everything below the newest goes.
+            let horizon = Horizon {
+                floor: Version(round * 30 + 60),
+                snapshots: Vec::new(),
+            };
+            let wanted = present(&munk, &newer);
+            munk = munk.absorb(&mut Records::of(&newer), &horizon, false);
+            let mut all = model.clone();
+            all.extend(absorb_model(&Model::new(), &wanted, &horizon, false));
+            for key in newer.keys() {
+                assert_eq!(is_present(&before, key), is_present(&munk, key));
+            }
+            // Untouched pages keep older versions: of each key the newest is what counts.
+            for (key, versions) in &all {
+                let hit = match munk.get(key, hash_key(key), Version::MAX) {
+                    Sought::Found(hit) => owned(Some(hit)),
+                    Sought::Nothing => None,
+                    Sought::Absent => continue,
+                };
+                assert_eq!(hit, newest(versions, u64::MAX), "{key:?}");
+            }
+            model = read(&munk);
+            assert!(model.keys().eq(present(&munk, &all).keys()));
             check(&munk, &model, random);
         }
     }
 }
 
-#[test]
-fn of_equal_versions_the_absorbed_one_wins() {
-    let record = |value: &[u8]| {
-        let versions = BTreeMap::from([(Reverse(7), (Kind::Put, value.to_vec()))]);
-        Model::from([(b"key".to_vec(), versions)])
-    };
-    let munk = build(&record(b"old"), 100);
-    // The floor is below: the horizon by itself would keep both.
-    let horizon = Horizon::default();
-    let munk = munk.absorb(&mut Records::of(&record(b"new")), &horizon, false);
-    check(&munk, &record(b"new"), &mut StdRng::seed_from_u64(1));
-}
-
-#[test]
-fn absorbing_deletes_of_everything_leaves_nothing() {
-    let random = &mut StdRng::seed_from_u64(3);
-    let model = random_records(random, 300, 0);
-    let munk = build(&model, 300);
-    let mut newer = model.clone();
-    for versions in newer.values_mut() {
-        *versions = BTreeMap::from([(Reverse(50), (Kind::Delete, Vec::new()))]);
+/// All records that are there.
+fn read(munk: &Munk) -> Model {
+    let mut model = Model::new();
+    let mut all = munk.all_entries();
+    while let Some(entry) = all.current() {
+        let versions = model.entry(entry.key.to_vec()).or_default();
+        versions.insert(
+            std::cmp::Reverse(entry.version.0),
+            (entry.kind, entry.value.to_vec()),
+        );
+        all.advance();
     }
-    let horizon = Horizon {
-        floor: Version(60),
-        snapshots: Vec::new(),
-    };
-    let kept = munk.absorb(&mut Records::of(&newer), &horizon, false);
-    check(&kept, &newer, random);
-    let empty = munk.absorb(&mut Records::of(&newer), &horizon, true);
-    check(&empty, &Model::new(), random);
-    assert!(empty.bytes() < 512);
-    // Small neighbours went together.
-    assert!(kept.directory.pages().len() < munk.directory.pages().len());
-}
-
-fn numbered(range: impl Iterator<Item = usize>, version: u64) -> Model {
-    range
-        .map(|number| {
-            let key = format!("app/{number:08}").into_bytes();
-            let versions = BTreeMap::from([(Reverse(version), (Kind::Put, vec![7; 50]))]);
-            (key, versions)
-        })
-        .collect()
-}
-
-fn shared_pages(one: &Munk, other: &Munk) -> usize {
-    let others = other.directory.pages();
-    let shared = |page: &&PageArc| others.iter().any(|other| PageArc::ptr_eq(page, other));
-    one.directory.pages().iter().filter(shared).count()
+    model
 }
 
 #[test]
-fn untouched_pages_are_shared() {
-    let model = numbered(0..1_000, 1);
-    let munk = build(&model, 1_000);
-    let pages = munk.directory.pages().len();
-    assert!(pages > 50);
-    let horizon = Horizon {
-        floor: Version(100),
-        snapshots: Vec::new(),
-    };
-    let newer = numbered([10, 500, 501, 990].into_iter(), 2);
-    let absorbed = munk.absorb(&mut Records::of(&newer), &horizon, false);
-    let touched: std::collections::BTreeSet<_> =
-        newer.keys().map(|key| munk.directory.find(key)).collect();
-    assert_eq!(shared_pages(&munk, &absorbed), pages - touched.len());
-    let (left, right) = munk.split_at(b"app/00000503");
-    let whole = shared_pages(&munk, &left) + shared_pages(&munk, &right);
-    assert!(whole >= pages - 1);
-    let joined = Munk::concat(&left, &right);
-    assert_eq!(
-        joined.directory.pages().len(),
-        shared_pages(&left, &joined) + shared_pages(&right, &joined)
-    );
-}
-
-#[test]
-fn records_absorbed_in_key_order_do_not_leave_tiny_pages() {
-    let mut munk = build(&Model::new(), 1_000);
-    let horizon = Horizon {
-        floor: Version(100),
-        snapshots: Vec::new(),
-    };
-    for number in 0..1_000 {
-        let newer = numbered(number..number + 1, 1);
-        munk = munk.absorb(&mut Records::of(&newer), &horizon, false);
-    }
-    check(&munk, &numbered(0..1_000, 1), &mut StdRng::seed_from_u64(1));
-    let even = munk.bytes() / 1_000;
-    assert!(munk.directory.pages().len() <= 3 * even);
-}
-
-#[test]
-fn split_and_concat_give_the_model_back() {
+fn split_and_concat_keep_what_is_there() {
     for seed in 0..60 {
         let random = &mut StdRng::seed_from_u64(seed);
         let model = random_records(random, [1, 10, 200][seed as usize % 3], 0);
-        let munk = build(&model, [1, 100, 400, 8192][random.random_range(0..4)]);
+        let munk = build(&model, random_sizes(random));
         let middle = munk.middle_key();
         assert_eq!(middle.is_some(), model.len() > 1);
         if let Some(key) = &middle {
             assert!(model.range(..key.clone()).next().is_some());
             assert!(model.range(key.clone()..).next().is_some());
         }
-        let keys = [Some(random_key(random)), middle, Some(Vec::new())];
-        for key in keys.into_iter().flatten() {
-            let (left, right) = munk.split_at(&key);
-            let mut lower = model.clone();
+        let some = without_some(&munk, random);
+        let border = munk.separators.get(munk.spans.len() / 2).to_vec();
+        for key in [Some(random_key(random)), middle, Some(border)]
+            .into_iter()
+            .flatten()
+        {
+            let (left, right) = some.split_at(&key);
+            let mut lower = present(&some, &model);
             let upper = lower.split_off(&key);
+            assert_eq!(read(&left), lower);
+            assert_eq!(read(&right), upper);
             check(&left, &lower, random);
             check(&right, &upper, random);
-            check(&Munk::concat(&left, &right), &model, random);
+            if !key.is_empty() {
+                let joined = Munk::concat(&left, &key, &right);
+                check(&joined, &present(&some, &model), random);
+                for key in model.keys() {
+                    assert_eq!(is_present(&joined, key), is_present(&some, key));
+                }
+            }
         }
     }
 }
 
 #[test]
 fn the_middle_key_halves_the_data() {
-    for page_bytes in [500, 8_192, 1_000_000] {
-        let munk = build(&numbered(0..2_000, 1), page_bytes);
+    for (page_bytes, span_bytes) in [(500, 500), (500, 20_000), (8_192, 65_536)] {
+        let sizes = Sizes {
+            page_bytes,
+            span_bytes,
+        };
+        let munk = build(&numbered(0..2_000, 1), sizes);
         let (left, right) = munk.split_at(&munk.middle_key().expect("many keys"));
         assert!(left.entries().abs_diff(right.entries()) < 40);
     }
 }
 
 #[test]
-fn a_key_keeps_its_versions_in_one_page_whatever_they_weigh() {
-    let random = &mut StdRng::seed_from_u64(9);
-    let mut model = numbered(0..20, 1);
-    let versions = (1..2_000).map(|version| (Reverse(version), (Kind::Put, vec![1; 100])));
-    model.insert(b"app/00000010".to_vec(), versions.collect());
-    let munk = build(&model, 500);
-    check(&munk, &model, random);
-    let horizon = Horizon {
-        floor: Version(5_000),
-        snapshots: vec![Version(5), Version(700)],
+fn spans_keep_their_size() {
+    let sizes = Sizes {
+        page_bytes: 500,
+        span_bytes: 4_000,
     };
-    let newer = numbered(10..11, 3_000);
-    let slim = munk.absorb(&mut Records::of(&newer), &horizon, true);
-    let hash = hash_key(b"app/00000010");
-    let version = |at| owned(slim.get(b"app/00000010", hash, Version(at))).map(|hit| hit.0.0);
-    assert_eq!(
-        [4, 5, 700, 2_999, 3_000].map(version),
-        [None, Some(5), Some(700), Some(700), Some(3_000)]
-    );
-    assert_eq!(slim.entries(), 22);
-}
-
-#[test]
-fn positions_are_as_wide_as_the_page_needs() {
-    // One record: a header of 16 bytes and a group of eight tags and eight positions.
-    let front = |record_bytes| Page::length(1, record_bytes) - record_bytes;
-    let narrow = 16 + 8 + 8 * 2;
-    assert_eq!(front(0xffff - narrow), narrow);
-    assert_eq!(front(0xffff - narrow + 1), 16 + 8 + 8 * 4);
-    let middle = 16 + 8 + 8 * 4;
-    assert_eq!(front(0xffff_ffff - middle), middle);
-    assert_eq!(front(0xffff_ffff - middle + 1), 16 + 8 + 8 * 8);
-    let record_bytes = 5 << 30;
-    assert_eq!(
-        Page::length(9, record_bytes) - record_bytes,
-        16 + 2 * (8 + 8 * 8)
-    );
-}
-
-#[test]
-fn padding_of_the_last_group_of_tags_is_no_record() {
-    let munk = build(&numbered(0..1, 1), 1_000);
-    // The empty key under a hash whose tag is that of the padding.
-    assert!(munk.get(b"", 0, Version::MAX).is_none());
+    let horizon = Horizon {
+        floor: Version(100),
+        snapshots: Vec::new(),
+    };
+    let random = &mut StdRng::seed_from_u64(7);
+    let mut munk = build(&Model::new(), sizes);
+    // In order, one by one, and then between what is there.
+    for number in (0..2_000).step_by(2).chain((1..2_000).step_by(2)) {
+        let newer = numbered(number..number + 1, 1);
+        munk = munk.absorb(&mut Records::of(&newer), &horizon, true);
+    }
+    check(&munk, &numbered(0..2_000, 1), random);
+    let sizes = munk.spans.iter().flatten().map(|image| image.bytes());
+    assert!(sizes.clone().all(|bytes| bytes <= 2 * 4_000));
+    let mean = sizes.clone().sum::<usize>() / sizes.count();
+    assert!(mean > 2_000, "{mean}");
+    // Untouched spans are shared.
+    let newer = numbered(1_000..1_001, 2);
+    let absorbed = munk.absorb(&mut Records::of(&newer), &horizon, true);
+    let pairs = munk
+        .spans
+        .iter()
+        .flatten()
+        .zip(absorbed.spans.iter().flatten());
+    let shared = pairs.filter(|(old, new)| Arc::ptr_eq(old, new)).count();
+    assert_eq!(shared, munk.spans.len() - 1);
+    // All but a few are deleted: what is left goes together.
+    let mut deletes = numbered((0..2_000).filter(|number| number % 100 > 0), 3);
+    for versions in deletes.values_mut() {
+        versions
+            .values_mut()
+            .for_each(|record| *record = (evendb_storage::Kind::Delete, Vec::new()));
+    }
+    let few = absorbed.absorb(&mut Records::of(&deletes), &horizon, true);
+    assert_eq!(few.entries(), 20);
+    assert!(few.spans.len() <= 2, "{few:?}");
 }

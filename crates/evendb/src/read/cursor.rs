@@ -276,8 +276,26 @@ impl Cursor {
             return Ok(());
         };
         Heat::count(&chunk.heat.scans);
-        let (to, last_chunk) = chunk_limit(chunk, direction, &self.low, self.high.as_deref());
+        let (mut to, mut last) = chunk_limit(chunk, direction, &self.low, self.high.as_deref());
         let from = end.position.take();
+        let view = chunk.view.load(&guard);
+        // The munk of the segment that the refill is to come from, if there is one.
+        let munk = view.munk.as_deref().filter(|munk| {
+            let segment = match direction {
+                Direction::Forward => munk.segment_from(from.as_deref()),
+                Direction::Backward => munk.segment_below(from.as_deref()),
+            };
+            let limit = match direction {
+                Direction::Forward => segment.high,
+                Direction::Backward => segment.low,
+            };
+            if let Some(limit) = limit
+                && narrows(direction, limit, to.as_deref())
+            {
+                (to, last) = (Some(limit.to_vec()), false);
+            }
+            segment.present
+        });
         let span = FillSpan {
             direction,
             from: from.as_deref(),
@@ -289,8 +307,7 @@ impl Cursor {
                 false => BLOCK_BYTES_MAX,
             },
         };
-        let view = chunk.view.load(&guard);
-        let filled = if let Some(munk) = &view.munk {
+        let filled = if let Some(munk) = munk {
             // The munk moves on without it.
             end.scan = None;
             fill_from_munk(&mut end.buffer, view.get(), munk, &span, &guard)
@@ -302,7 +319,7 @@ impl Cursor {
             fill_unpinned(end, &view.funk, &gathered, &span).inspect_err(|_| chunk.note_damage())?
         };
         match filled {
-            Filled::Exhausted if last_chunk => end.exhausted = true,
+            Filled::Exhausted if last => end.exhausted = true,
             Filled::Exhausted => end.position = to,
             Filled::UpTo(key) => {
                 end.position = Some(match direction {
@@ -380,6 +397,14 @@ fn chunk_limit(
         },
         Direction::Backward if *range.low > *low => (Some(range.low.to_vec()), false),
         Direction::Backward => (Some(low.to_vec()), true),
+    }
+}
+
+/// Whether a refill that has to stop at `limit` stops before `to`.
+fn narrows(direction: Direction, limit: &[u8], to: Option<&[u8]>) -> bool {
+    match direction {
+        Direction::Forward => to.is_none_or(|to| *limit < *to),
+        Direction::Backward => to.is_none_or(|to| *limit > *to),
     }
 }
 

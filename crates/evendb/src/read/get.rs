@@ -13,6 +13,7 @@ use crate::engine::work::Work;
 use crate::error::Result;
 use crate::funk::value_of;
 use crate::metrics::{Component, sample};
+use crate::munk::Sought;
 use crate::plant::planted;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
@@ -48,8 +49,12 @@ pub(crate) fn search_ram(view: &View, key: &[u8], hash: u64, at: Version, guard:
     let Some(munk) = &view.munk else {
         return InRam::Unknown;
     };
-    // The oldest source while there is one: what it does not have does not exist.
-    let hit = munk.get(key, hash, at).and_then(live);
+    // The oldest source of the spans that it has: what is not there does not exist.
+    let hit = match munk.get(key, hash, at) {
+        Sought::Found(hit) => live(hit),
+        Sought::Nothing => None,
+        Sought::Absent => return InRam::Unknown,
+    };
     InRam::Answer(
         Component::Munk,
         hit.map(|hit| Value::new(Owner::Page(hit.page.clone()), hit.value)),

@@ -142,7 +142,7 @@ fn ask_ahead(context: &JobContext<'_>, catalog: &Catalog, space: &Space, chunk: 
     };
     let ask = |chunk: &Chunk, view: &View| {
         // A munk takes in what is durable first, and then nothing is read.
-        if view.munk.is_none() {
+        if view.whole_munk().is_none() {
             rewrite::ask_for_tables(chunk, view);
         }
     };
@@ -189,7 +189,7 @@ fn split(
     // The first phase of the paper's split: a munk is cut in RAM, the tables are shared until
     // the halves' next rebalance, which comes before they split again.
     // Not if the chunk grows in one place: then it is cut around that place.
-    if let Some(munk) = &view.munk
+    if let Some(munk) = view.whole_munk()
         && rewrite::growth(context.core, chunk, &view)?
             .streams(stretch_bytes_min(context.core.options.chunk_bytes_max()))
             .is_empty()
@@ -355,7 +355,7 @@ pub(crate) fn own_figures(core: &Core, space: &Space, chunk: &Chunk, view: &View
         log_bytes: funk.log_bytes(),
         log_runs: funk.runs.len() as u32,
         live_bytes_estimate: live_bytes(chunk, view),
-        has_munk: view.munk.is_some(),
+        munk_is_whole: view.whole_munk().is_some(),
         update_rate: space.update_rate(chunk),
         first_limit_part: first_limit_part(chunk, funk),
         shares_tables: funk.base.iter().any(shared)
@@ -367,7 +367,10 @@ pub(crate) fn own_figures(core: &Core, space: &Space, chunk: &Chunk, view: &View
             0 => funk.tables().map(|table| table.part.meta.deletes).sum(),
             _ => 0,
         },
-        frozen_deltas: view.frozen.iter().filter(|frozen| frozen.durable).count() as u32,
+        frozen_deltas: match view.munk {
+            Some(_) => view.frozen.iter().filter(|frozen| frozen.durable).count() as u32,
+            None => 0,
+        },
         previous_bytes: None,
         next_bytes: None,
     }
@@ -424,7 +427,7 @@ pub(crate) fn will_shrink(view: &View) -> bool {
 /// About what a rewrite of the chunk writes.
 pub(crate) fn output_bytes(view: &View) -> u64 {
     let metas = || view.funk.tables().map(|table| &table.part.meta);
-    match &view.munk {
+    match view.whole_munk() {
         Some(munk) => munk.data_bytes() as u64,
         None => {
             // A tombstone is taken to remove one record with itself.
@@ -459,7 +462,7 @@ fn base_data_bytes(chunk: &Chunk, view: &View) -> u64 {
 /// Bytes of keys and values that a rewrite would leave. Only a munk knows whether the log's records are
 /// new keys or overwrite old ones; without a munk they are taken for old.
 fn live_bytes(chunk: &Chunk, view: &View) -> u64 {
-    match &view.munk {
+    match view.whole_munk() {
         Some(munk) => munk.data_bytes() as u64,
         None => base_data_bytes(chunk, view),
     }
@@ -476,7 +479,7 @@ fn records(view: &View) -> u64 {
 
 /// Whether the chunk holds at least two different keys on disk.
 fn splittable(chunk: &Chunk, view: &View) -> bool {
-    if let Some(munk) = &view.munk {
+    if let Some(munk) = view.whole_munk() {
         return munk
             .middle_key()
             .is_some_and(|key| chunk.range.contains(&key) && *key > *chunk.range.low);

@@ -244,7 +244,7 @@ pub(crate) fn replace_chunks(
         let view = View {
             active: ChargedDelta::new(checkpoint, &core.admission),
             frozen: limited_deltas(old, &views, &range, &munks),
-            munk: joined_munk(&views, &range, &munks),
+            munk: joined_munk(old, &views, &range, &munks),
             funk: Arc::new(funk),
         };
         let chunk = Chunk::new(id, keyspace.id, range, view, core.ledger());
@@ -416,16 +416,21 @@ fn intersection(a: &KeyRange, b: &KeyRange) -> Option<KeyRange> {
 }
 
 /// The new chunk's munk, cut or joined from those of the old chunks.
-fn joined_munk(views: &[Arc<View>], range: &KeyRange, munks: &Munks) -> Option<Arc<Munk>> {
+fn joined_munk(
+    old: &[Arc<Chunk>],
+    views: &[Arc<View>],
+    range: &KeyRange,
+    munks: &Munks,
+) -> Option<Arc<Munk>> {
     if matches!(munks, Munks::Drop) {
         return None;
     }
     let mut whole: Option<Munk> = None;
-    for view in views {
+    for (chunk, view) in old.iter().zip(views) {
         let munk = view.munk.as_ref()?;
         whole = Some(match whole {
             None => (**munk).clone(),
-            Some(left) => Munk::concat(&left, munk),
+            Some(lower) => Munk::concat(&lower, &chunk.range.low, munk),
         });
     }
     let mut munk = whole?;

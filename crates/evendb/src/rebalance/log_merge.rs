@@ -74,7 +74,7 @@ fn first_to_merge(sizes: &[u64], runs_min: usize, bytes_max: u64) -> Option<usiz
 
 /// What reads the chunk's log: mostly scans, gets, or hardly anything.
 fn readers_of(chunk: &Chunk, view: &View) -> LogReaders {
-    if view.munk.is_some() {
+    if view.whole_munk().is_some() {
         return LogReaders::None;
     }
     let heat = &chunk.heat;

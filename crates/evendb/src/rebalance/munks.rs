@@ -23,7 +23,7 @@ use crate::error::Result;
 use crate::memory::Use;
 use crate::merge::count::Count;
 use crate::merge::{Merge, RamMerge};
-use crate::munk::{MunkBuilder, PAGE_BYTES};
+use crate::munk::{MunkBuilder, Sizes};
 use crate::pace::{self, Rest};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, reclaim};
@@ -37,7 +37,7 @@ pub(crate) fn load_munk(core: &Core, chunk: &Arc<Chunk>) -> Result<()> {
     let view = {
         let mut writer = chunk.latch.lock();
         let view = chunk.view.load_full();
-        if writer.retired || view.munk.is_some() {
+        if writer.retired || view.whole_munk().is_some() {
             return Ok(());
         }
         writer.loading = true;
@@ -85,7 +85,10 @@ fn build_munk(core: &Core, chunk: &Chunk, view: &View) -> Result<crate::munk::Mu
         Merge::new(funk_sources(chunk, view)?, dropping)?.yielding_by(pace::yielder(core));
     let mut count = Count::default();
     count.begin(&merge);
-    let mut builder = MunkBuilder::new(PAGE_BYTES, core.ledger());
+    let mut builder = MunkBuilder::new(
+        Sizes::of_chunk(core.options.chunk_bytes_max()),
+        core.ledger(),
+    );
     let mut rest = Rest::new(core);
     while let Some(entry) = merge.current() {
         builder.add(entry);
@@ -262,7 +265,7 @@ pub(crate) fn munk_round(core: &Core, log: &Log, caches: &Caches, catalog: &Cata
         }
         let reads = chunk.heat.gets.load(Ordering::Relaxed);
         if restores > 0
-            && view.munk.is_none()
+            && view.whole_munk().is_none()
             && reads >= RESTORE_GETS_MIN
             && view.funk.restore_search(&caches.search_settings)
         {

@@ -247,7 +247,7 @@ fn remove_tables(core: &Core, disk: &Disk, parts: &[Part]) {
     }
 }
 
-/// Where the chunk grows, and how much it holds. Reads everything, if there is no munk.
+/// Where the chunk grows, and how much it holds. Reads everything, if not all of it is in RAM.
 pub(crate) fn growth(core: &Core, chunk: &Chunk, view: &View) -> Result<Growth> {
     let horizon = core.clock.horizon();
     let dropping = Dropping {
@@ -329,10 +329,10 @@ fn write_tables(
 }
 
 /// Whether tables are written past the system's cache, which costs less, because hardly anybody will read them there:
-/// the chunk has a munk, or is mostly written.
+/// all of the chunk is in RAM, or it is mostly written.
 pub(super) fn goes_past_cache(chunks: &[Arc<Chunk>], views: &[Arc<View>]) -> bool {
     let mut all = chunks.iter().zip(views);
-    all.all(|(chunk, view)| view.munk.is_some() || is_mostly_written(chunk))
+    all.all(|(chunk, view)| view.whole_munk().is_some() || is_mostly_written(chunk))
 }
 
 /// How the rewrite cuts its tables. Where only a look at the whole log tells how much of it overwrites the base,
@@ -362,7 +362,7 @@ fn pieces_for(
         if total <= bytes_max {
             return Ok(Pieces::one());
         }
-        if view.munk.is_none() && base + new <= bytes_max {
+        if view.whole_munk().is_none() && base + new <= bytes_max {
             return Ok(Pieces::one_if_it_fits(bytes_max));
         }
     }
@@ -531,12 +531,12 @@ fn note_base(chunk: &Chunk, views: &[Arc<View>]) {
 /// Whether there is no value in any table.
 fn tombstones_only(view: &View) -> bool {
     let dead = |meta: &TableMeta| meta.deletes == meta.entries;
-    view.munk.is_none() && view.funk.tables().all(|table| dead(&table.part.meta))
+    view.whole_munk().is_none() && view.funk.tables().all(|table| dead(&table.part.meta))
 }
 
 /// What the chunk's tables hold, as far as their figures tell.
 pub(crate) fn data_bytes(view: &View) -> u64 {
-    match &view.munk {
+    match view.whole_munk() {
         Some(munk) => munk.data_bytes() as u64,
         None => view
             .funk
@@ -548,7 +548,7 @@ pub(crate) fn data_bytes(view: &View) -> u64 {
 
 /// The durable content of a chunk, newest source first, within its range.
 pub(crate) fn sources_of<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<dyn Source + 'v>>> {
-    if let Some(munk) = &view.munk
+    if let Some(munk) = view.whole_munk()
         && !view.frozen.iter().any(|frozen| frozen.durable)
     {
         return Ok(vec![Box::new(MunkSource::new(munk))]);

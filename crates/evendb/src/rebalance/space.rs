@@ -302,7 +302,7 @@ pub(crate) fn fill_space(engine: &Engine, stats: &mut SpaceStats, table_bytes: u
 pub(super) fn expected_live_bytes(stats: &ChunkStats) -> u64 {
     match stats.appended_in_order {
         true => stats.data_bytes,
-        false if stats.has_munk => stats.live_bytes_estimate,
+        false if stats.munk_is_whole => stats.live_bytes_estimate,
         // Each tombstone is taken to hide a record of the base.
         false => {
             let deleted = stats.tombstones as f64 / stats.records.max(1) as f64;

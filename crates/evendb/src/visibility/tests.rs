@@ -14,7 +14,7 @@ use crate::manifest::{ChunkId, KeyspaceId};
 use crate::memory::Ledger;
 use crate::merge::{Merge, MunkSource, RamMerge, Source};
 use crate::metrics::Metrics;
-use crate::munk::{Munk, MunkBuilder};
+use crate::munk::{Munk, MunkBuilder, Sizes};
 use crate::options::LogSearch;
 use crate::read::fill::{Buffer, FillSpan, FunkScan, fill_from_funk, fill_from_munk, gather};
 use crate::read::get::{InRam, search_ram};
@@ -309,7 +309,12 @@ impl World {
             high: None,
         };
         let chunk = Chunk::new(ChunkId(1), KeyspaceId(0), range, view, Ledger::SHARED);
-        let mut builder = MunkBuilder::new(100, Ledger::SHARED);
+        // Several spans: also what lies at their borders is compared.
+        let sizes = Sizes {
+            page_bytes: 100,
+            span_bytes: 300,
+        };
+        let mut builder = MunkBuilder::new(sizes, Ledger::SHARED);
         let nothing = Horizon::default();
         for write in rewritten(&chunk, Sources::Funk, &nothing, false) {
             builder.add(write.entry());
@@ -465,7 +470,7 @@ proptest! {
             prop_assert_eq!(&super::tests::expected(merged.iter(), at), &expected, "merge at {:?}", at);
             prop_assert_eq!(&super::tests::expected(over_munk.iter(), at), &expected, "munk, {:?}", at);
             let got = |key: &Vec<u8>| {
-                let hit = absorbed.get(key, hash_key(key), at).and_then(live)?;
+                let hit = absorbed.get(key, hash_key(key), at).found().and_then(live)?;
                 Some((key.clone(), hit.value_bytes().to_vec()))
             };
             let absorbs: Answers = keys.iter().filter_map(got).collect();

@@ -1,13 +1,14 @@
-//! Splitting and joining munks; pages are shared but for the one that is cut.
+//! Splitting and joining images; pages are shared but for the one that is cut.
 
+use super::super::separators::shortest_separator;
 use super::build::EntryBuffer;
-use super::directory::{DirectoryBuilder, shortest_separator};
-use super::{Munk, PageArc};
+use super::directory::DirectoryBuilder;
+use super::{Image, PageArc};
 use std::ops::Range;
 
-impl Munk {
+impl Image {
     /// The parts below and from `key` on.
-    pub(crate) fn split_at(&self, key: &[u8]) -> (Munk, Munk) {
+    pub(crate) fn split_at(&self, key: &[u8]) -> (Image, Image) {
         let directory = &self.directory;
         let pages = directory.pages();
         let index = directory.find(key);
@@ -24,15 +25,15 @@ impl Munk {
             }
             right.share(directory, index + 1..pages.len());
         }
-        let munk = |builder: DirectoryBuilder| Munk {
+        let image = |builder: DirectoryBuilder| Image {
             directory: builder.finish(directory.ledger()),
             page_bytes: self.page_bytes,
         };
-        (munk(left), munk(right))
+        (image(left), image(right))
     }
 
-    /// One munk of two; every key of `left` is below every key of `right`.
-    pub(crate) fn concat(left: &Munk, right: &Munk) -> Munk {
+    /// One image of two; every key of `left` is below every key of `right`.
+    pub(crate) fn concat(left: &Image, right: &Image) -> Image {
         let (lower, upper) = (left.directory.pages(), right.directory.pages());
         let mut out = DirectoryBuilder::with_capacity(lower.len() + upper.len());
         out.share(&left.directory, 0..lower.len());
@@ -44,18 +45,29 @@ impl Munk {
         } else {
             out.share(&right.directory, 0..upper.len());
         }
-        Munk {
+        Image {
             directory: out.finish(left.directory.ledger()),
             page_bytes: left.page_bytes,
         }
     }
 
-    /// A key near the middle of the data: some keys are below it, some at or above. `None` if
-    /// there are fewer than two keys. It need not be a key of the munk: the shortest is taken.
+    /// A key near the middle of the data: see [`key_near`](Self::key_near).
     pub(crate) fn middle_key(&self) -> Option<Vec<u8>> {
+        self.key_near(self.page_bytes_sum() / 2)
+    }
+
+    /// Bytes of all pages.
+    pub(crate) fn page_bytes_sum(&self) -> usize {
+        // The lengths of pages are in the directory: this touches none.
+        let pages = self.directory.pages().iter();
+        pages.map(|page| page.bytes().len()).sum()
+    }
+
+    /// A key before which there are about `target` bytes of pages: some keys are below it, some at or above.
+    /// `None` if there are fewer than two keys. It need not be a key of the image: the shortest is taken.
+    pub(crate) fn key_near(&self, target: usize) -> Option<Vec<u8>> {
         let pages = self.directory.pages();
-        // The lengths of pages are in the directory: finding the page touches none.
-        let half = pages.iter().map(|page| page.bytes().len()).sum::<usize>() / 2;
+        let half = target.min(self.page_bytes_sum().saturating_sub(1));
         let mut before = 0;
         let index = pages.iter().position(|page| {
             before += page.bytes().len();

@@ -1,4 +1,4 @@
-//! Absorb: a new munk from an old one and newer records, page by page.
+//! Absorb: a new image from an old one and newer records, page by page.
 //!
 //! Only pages that newer records fall into are rebuilt. A page that outgrew its size is cut into
 //! even parts; one that became small goes together with the next one if that is rebuilt as well.
@@ -7,26 +7,26 @@
 use super::build::EntryBuffer;
 use super::directory::DirectoryBuilder;
 use super::page::{OLDER, PUT, tag_of};
-use super::{Munk, MunkInput, Page};
+use super::{Image, MunkInput, Page};
 use crate::memory::Ledger;
 use crate::version::horizon::Horizon;
 use crate::visibility::{Dropping, Fate, KeyVersions};
 use evendb_storage::{EntryRef, codec::hash_key};
 use std::ops::Range;
 
-impl Munk {
-    /// This munk overlaid by `newer`, whose records are newer than what the munk has of their
+impl Image {
+    /// This image overlaid by `newer`, whose records are newer than what the image has of their
     /// keys (of equal versions `newer` wins).
     ///
     /// A version goes when `horizon` lets it go beneath the next newer one kept. With
     /// `drop_tombstones` a tombstone goes too if nothing older of its key is kept and every
-    /// reader reads at or above it: the munk is the whole truth of its chunk below the deltas.
+    /// reader reads at or above it: the image is the whole truth of its chunk below the deltas.
     pub(crate) fn absorb(
         &self,
         newer: &mut dyn MunkInput,
         horizon: &Horizon,
         drop_tombstones: bool,
-    ) -> Munk {
+    ) -> Image {
         let directory = &self.directory;
         let pages = directory.pages();
         let mut out = DirectoryBuilder::with_capacity(pages.len() + pages.len() / 8 + 1);
@@ -63,16 +63,16 @@ impl Munk {
         }
         merge.buffer.flush(self.page_bytes, &separator, &mut out);
         out.share(directory, next.min(pages.len())..pages.len());
-        let munk = Munk {
+        let image = Image {
             directory: out.finish(ledger),
             page_bytes: self.page_bytes,
         };
         debug_assert_eq!(
             self.entries() + merge.taken,
-            munk.entries() + merge.dropped,
+            image.entries() + merge.dropped,
             "an absorb lost or made records"
         );
-        munk
+        image
     }
 }
 

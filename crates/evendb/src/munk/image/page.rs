@@ -1,4 +1,4 @@
-//! A page of a munk: sorted records with hash tags, immutable, one allocation.
+//! A page of an image: sorted records with hash tags, immutable, one allocation.
 //!
 //! ```text
 //!   0  records u32 | tombstones u32 | bytes of keys and values u48 | ledger u16

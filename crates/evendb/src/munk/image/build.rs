@@ -1,7 +1,8 @@
-//! Building pages: [`EntryBuffer`] gathers encoded records, [`MunkBuilder`] cuts them into pages.
+//! Building pages: [`EntryBuffer`] gathers encoded records, [`ImageBuilder`] cuts them into pages.
 
-use super::Munk;
-use super::directory::{DirectoryBuilder, shortest_separator};
+use super::super::separators::shortest_separator;
+use super::Image;
+use super::directory::DirectoryBuilder;
 use super::page::{OLDER, PUT, Page, PageArc, VERSIONED, tag_of};
 use crate::memory::Ledger;
 use evendb_storage::{EntryRef, Kind, Version, codec::hash_key};
@@ -206,8 +207,8 @@ fn head_bytes(flags: u8) -> usize {
     if flags & VERSIONED != 0 { 11 } else { 3 }
 }
 
-/// Makes a munk of records in order (key ascending, version descending).
-pub(crate) struct MunkBuilder {
+/// Makes an image of records in order (key ascending, version descending).
+pub(crate) struct ImageBuilder {
     page_bytes: usize,
     buffer: EntryBuffer,
     /// Key of the last record, if there is one.
@@ -218,9 +219,9 @@ pub(crate) struct MunkBuilder {
     out: DirectoryBuilder,
 }
 
-impl MunkBuilder {
-    pub(crate) fn new(page_bytes: usize, ledger: Ledger) -> MunkBuilder {
-        MunkBuilder {
+impl ImageBuilder {
+    pub(crate) fn new(page_bytes: usize, ledger: Ledger) -> ImageBuilder {
+        ImageBuilder {
             page_bytes: page_bytes.max(1),
             buffer: EntryBuffer::new(ledger),
             last: None,
@@ -258,15 +259,29 @@ impl MunkBuilder {
         self.last_tag = tag_of(hash_key(entry.key));
     }
 
-    pub(crate) fn finish(mut self) -> Munk {
+    /// An image of the pages that are complete, and the lower bound of what follows, if they take `bytes`
+    /// at least: what follows becomes an image of its own.
+    pub(crate) fn take_complete(&mut self, bytes: usize) -> Option<(Image, &[u8])> {
+        if self.out.page_bytes() < bytes {
+            return None;
+        }
+        let complete = std::mem::take(&mut self.out);
+        Some((self.image_of(complete), &self.separator))
+    }
+
+    fn image_of(&self, pages: DirectoryBuilder) -> Image {
+        Image {
+            directory: pages.finish(self.buffer.ledger()),
+            page_bytes: self.page_bytes,
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Image {
         if !self.buffer.is_empty() {
             let page = self.buffer.page(0..self.buffer.len());
             self.out.push(page, &self.separator);
         }
-        let ledger = self.buffer.ledger();
-        Munk {
-            directory: self.out.finish(ledger),
-            page_bytes: self.page_bytes,
-        }
+        let pages = std::mem::take(&mut self.out);
+        self.image_of(pages)
     }
 }
