@@ -13,6 +13,7 @@ mod ghost;
 pub(crate) mod policy;
 pub(crate) mod row;
 pub(crate) mod sample;
+pub(crate) mod spans;
 pub(crate) mod split;
 
 #[cfg(test)]

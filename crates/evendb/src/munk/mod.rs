@@ -25,6 +25,7 @@
 //! [`Munk::bytes`]). Memory shared by two munks is counted in both.
 
 mod cursor;
+pub(crate) mod heat;
 mod image;
 mod separators;
 mod spans;
