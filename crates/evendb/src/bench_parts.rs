@@ -13,7 +13,7 @@ use crate::delta::Delta;
 use crate::error::Result;
 use crate::memory::Ledger;
 use crate::munk::{Munk, MunkBuilder, Sizes, Sought};
-use crate::rebalance::munks;
+use crate::rebalance::spans;
 use crate::record::RecordRef;
 use crate::sync::{Arc, reclaim};
 use crate::version::horizon::Horizon;
@@ -237,7 +237,7 @@ pub fn load_munks(database: &Db) -> Result<Loads> {
         };
         let view = chunk.view.load_full();
         let started = std::time::Instant::now();
-        munks::load_munk(&engine.core, &chunk)?;
+        spans::load_munk(&engine.core, &chunk)?;
         loads.elapsed += started.elapsed();
         loads.munks += 1;
         let tables = view.funk.tables();

@@ -529,7 +529,7 @@ fn publish_run(context: &JobContext<'_>, caches: &Caches, run: PendingRun) {
     debug_assert!(Arc::ptr_eq(&view.funk, &funk), "a run was under way");
     view.funk = new_funk;
     let kept_for_load = writer.loading && !planted!(context.core.options, NotKeptForLoad);
-    let for_munk = view.munk.is_some() || kept_for_load;
+    let for_munk = view.munk_holds_any() || kept_for_load;
     let flushed = |frozen: &Frozen| {
         run.deltas
             .iter()
@@ -542,7 +542,7 @@ fn publish_run(context: &JobContext<'_>, caches: &Caches, run: PendingRun) {
     } else {
         view.frozen.retain(|frozen| !flushed(frozen));
     }
-    let absorbs = view.munk.is_some();
+    let absorbs = view.munk_holds_any();
     chunk.publish(view);
     writer.run = RunStage::None;
     drop(writer);

@@ -347,11 +347,9 @@ mod tests {
     fn each_rule_of_deltas_size_and_garbage() {
         use Decision::{Absorb, RebalanceFunk, Split};
         assert_eq!(picked(|_| ()), (Decision::None, Reason::Fine));
-        let deltas =
-            |count, whole| picked(move |s| (s.frozen_deltas, s.munk_is_whole) = (count, whole));
-        assert_eq!(deltas(4, true), (Absorb, Reason::FrozenDeltas));
-        assert_eq!(deltas(3, true), (Decision::None, Reason::Fine));
-        assert_eq!(deltas(4, false), (Decision::None, Reason::Fine));
+        let deltas = |count| picked(move |s| s.frozen_deltas = count);
+        assert_eq!(deltas(4), (Absorb, Reason::FrozenDeltas));
+        assert_eq!(deltas(3), (Decision::None, Reason::Fine));
 
         let live = |live, shares| {
             picked(move |s| {

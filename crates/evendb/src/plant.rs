@@ -37,6 +37,8 @@ pub(crate) enum Plant {
     GoneIsTheEnd,
     /// P21: snapshots are registered while it is decided which of them may still read a dropped keyspace.
     EndsBesideSnapshots,
+    /// P23: the deltas that are kept for a munk leave with some of its spans.
+    DeltasLeaveWithSpans,
     /// P22: runs join a base without a look at what the log has.
     JoinsOverLog,
 }

@@ -32,7 +32,7 @@ use crate::engine::log::Log;
 use crate::engine::work::Job;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rebalance::log_merge::{self, CHUNKS_MERGED_MAX};
-use crate::rebalance::{idle, jobs, munks, space};
+use crate::rebalance::{idle, jobs, munks, space, spans};
 use crate::sync::atomic::Ordering;
 use crate::{checkpoint, fork, log_room, making_room, memory_shares, observe, trace};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -79,15 +79,9 @@ fn run_job(engine: &Engine, job: &Job) {
             engine.work.push_maintenance(&chunk);
         }
         Job::Load(_) => {
-            if let Some(_token) = chunk.try_token() {
-                drop(munks::load_if_room(
-                    &engine.core,
-                    &engine.disk,
-                    &engine.log,
-                    &engine.caches,
-                    &chunk,
-                ));
-            }
+            let (core, disk, log) = (&engine.core, &engine.disk, &engine.log);
+            let (caches, work) = (&engine.caches, &engine.work);
+            drop(spans::load_wanted(core, disk, log, caches, work, &chunk));
         }
         Job::Shrink(_) => {
             let (catalog, space) = (&engine.catalog, &engine.space);
@@ -247,6 +241,7 @@ fn finish_jobs(engine: &Engine, collect: fn(&Core, &Disk)) -> Result<()> {
 pub(crate) fn munk_round(engine: &Engine) {
     munks::munk_round(
         &engine.core,
+        &engine.disk,
         &engine.log,
         &engine.caches,
         &engine.catalog,

@@ -80,8 +80,9 @@ fn successor_fault(old: &View, new: &View) -> Option<String> {
         return Some("the number of a run would be given out again".into());
     }
     let same_funk = Arc::ptr_eq(&old.funk, &new.funk);
+    // What holds no span needs no delta.
     let same_munk = match (&old.munk, &new.munk) {
-        (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+        (Some(old), Some(new)) => Arc::ptr_eq(old, new) && new.holds_any(),
         _ => false,
     };
     for delta in &old.frozen {
@@ -91,7 +92,7 @@ fn successor_fault(old: &View, new: &View) -> Option<String> {
             (Some(kept), false) if kept.durable && same_funk => "durable without a run",
             (None, true) if same_munk => "a durable delta left, and the munk has not taken it",
             (None, false) if same_funk => "an undurable delta left, and the funk has not taken it",
-            (None, false) if new.munk.is_some() => "a delta left that the munk had to take first",
+            (None, false) if new.munk_holds_any() => "a delta left that the munk had to take first",
             _ => continue,
         };
         return Some(fault.into());

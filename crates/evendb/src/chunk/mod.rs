@@ -151,6 +151,11 @@ pub(crate) enum RunStage {
 }
 
 impl View {
+    /// Whether a munk needs the deltas that become durable, because it has some spans.
+    pub(crate) fn munk_holds_any(&self) -> bool {
+        self.munk.as_ref().is_some_and(|munk| munk.holds_any())
+    }
+
     /// The munk, if none of its spans is absent: then it alone is the truth below the deltas.
     pub(crate) fn whole_munk(&self) -> Option<&Arc<Munk>> {
         self.munk.as_ref().filter(|munk| munk.is_whole())
@@ -198,14 +203,13 @@ pub(crate) struct Heat {
 }
 
 impl Heat {
-    /// Counts one event. Relaxed, and not an atomic addition: a lost count does no harm, a locked
+    /// Counts one event; the count. Relaxed, and not an atomic addition: a lost count does no harm, a locked
     /// instruction on a line that every reader of a hot chunk shares does.
     #[inline]
-    pub(crate) fn count(counter: &AtomicU32) {
-        counter.store(
-            counter.load(Ordering::Relaxed).wrapping_add(1),
-            Ordering::Relaxed,
-        );
+    pub(crate) fn count(counter: &AtomicU32) -> u32 {
+        let count = counter.load(Ordering::Relaxed).wrapping_add(1);
+        counter.store(count, Ordering::Relaxed);
+        count
     }
 
     /// Takes a share of the heat of a chunk that this one replaces.
@@ -245,6 +249,8 @@ pub(crate) struct Chunk {
     pub(crate) based_at: AtomicU64,
     /// The last checkpoint at which a run joined the base, or the chunk began as a stream.
     pub(crate) joined_at: AtomicU64,
+    /// It waits for the loading of spans, or that is queued.
+    pub(crate) load_wanted: AtomicBool,
     /// Known once it was rewritten.
     pub(crate) new_share: Share,
     pub(crate) heat: Heat,
@@ -287,6 +293,7 @@ impl Chunk {
             whole_at_bytes: AtomicU64::new(0),
             based_at: AtomicU64::new(0),
             joined_at: AtomicU64::new(0),
+            load_wanted: AtomicBool::new(false),
             new_share: Share::unknown(),
             heat: Heat::default(),
             covered: Mutex::new(None),

@@ -5,11 +5,13 @@
 
 use crate::cache::row::RowCache;
 use crate::cache::sample::Sampler;
+use crate::cache::spans::SpanPolicy;
 use crate::cache::split::Split;
+use crate::chunk::Chunk;
 use crate::funk::SearchSettings;
 use crate::options::Options;
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU32};
+use crate::sync::{Arc, Mutex, Weak};
 
 /// See the module.
 pub(crate) struct Caches {
@@ -17,11 +19,19 @@ pub(crate) struct Caches {
     pub(crate) sampler: Sampler,
     /// How munks and rows share memory; the policy's round has it.
     pub(crate) split: Mutex<Split>,
+    /// Which spans are in RAM.
+    pub(crate) spans: SpanPolicy,
+    /// Chunks some of whose spans are in RAM, as the last round found them: spans that may go are looked for here.
+    pub(crate) residents: Mutex<Residents>,
+    /// What a row takes, about.
+    pub(crate) row_bytes_mean: AtomicU32,
     pub(crate) search_settings: SearchSettings,
     /// Chunks that the last munk round saw.
     pub(crate) round_chunks: AtomicU32,
     /// There is room for the munks of two chunks in three. Found in each round of the memory policy.
     pub(crate) most_fit: AtomicBool,
+    /// There is room for all of every chunk.
+    pub(crate) all_fit: AtomicBool,
     /// Rounds of the memory policy for which puts still count as waiting for reorganisation. It falls behind and
     /// catches up several times a second; what puts made worth loading in between would be evicted right after.
     pub(crate) behind_rounds: AtomicU32,
@@ -30,6 +40,33 @@ pub(crate) struct Caches {
     pub(crate) pressed_rounds: AtomicU32,
     /// Users' values hold much of the memory that munks have given up, so users get copies for now.
     pub(crate) copies_values: AtomicBool,
+}
+
+/// See [`Caches::residents`].
+#[derive(Default)]
+pub(crate) struct Residents {
+    pub(crate) chunks: Vec<Weak<Chunk>>,
+    /// For choosing among them: a xorshift's state.
+    random: u64,
+}
+
+impl Residents {
+    /// Another random number.
+    pub(crate) fn random(&mut self) -> u64 {
+        let mut word = self.random.max(1);
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        self.random = word;
+        word
+    }
+
+    /// One of the chunks, if it is still there.
+    pub(crate) fn any(&mut self) -> Option<Arc<Chunk>> {
+        let random = self.random();
+        let index = (random >> 32) as usize % self.chunks.len().max(1);
+        self.chunks.get(index)?.upgrade()
+    }
 }
 
 impl Caches {
@@ -45,9 +82,13 @@ impl Caches {
             row_cache,
             sampler: Sampler::new(options.memory_budget),
             split: Mutex::new(Split::new(options.row_share())),
+            spans: SpanPolicy::default(),
+            residents: Mutex::default(),
+            row_bytes_mean: AtomicU32::new(1024),
             search_settings,
             round_chunks: AtomicU32::new(0),
             most_fit: AtomicBool::new(true),
+            all_fit: AtomicBool::new(false),
             behind_rounds: AtomicU32::new(0),
             pressed_rounds: AtomicU32::new(0),
             copies_values: AtomicBool::new(false),

@@ -12,7 +12,7 @@
 
 use super::Merge;
 use crate::error::{Error, ErrorKind, Result};
-use crate::munk::Munk;
+use crate::munk::Loaded;
 use crate::visibility::Fate;
 use evendb_storage::Kind;
 use evendb_storage::table::TableMeta;
@@ -105,10 +105,11 @@ impl Count {
         self.add_fates(merge);
     }
 
-    /// The same for a merge that became a munk.
-    pub(crate) fn add_munk(&mut self, merge: &Merge<'_>, munk: &Munk) {
-        self.written += munk.entries() as u64;
-        self.written_deletes += munk.deletes() as u64;
+    /// The same for a merge that became images of spans.
+    pub(crate) fn add_images(&mut self, merge: &Merge<'_>, loaded: &Loaded) {
+        let (entries, deletes) = loaded.counts();
+        self.written += entries as u64;
+        self.written_deletes += deletes as u64;
         self.add_fates(merge);
     }
 

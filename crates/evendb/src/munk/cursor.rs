@@ -119,8 +119,8 @@ impl<'m> MunkCursor<'m> {
     fn forward(&mut self, span: usize, seek: impl FnOnce(&mut ImageCursor<'m>)) {
         self.inner = None;
         let mut seek = Some(seek);
-        for (span, image) in self.munk.spans.iter().enumerate().skip(span) {
-            let Some(image) = image else { return };
+        for (span, own) in self.munk.spans.iter().enumerate().skip(span) {
+            let Some(image) = &own.image else { return };
             let mut cursor = image.cursor();
             match seek.take() {
                 Some(seek) => seek(&mut cursor),
@@ -138,8 +138,8 @@ impl<'m> MunkCursor<'m> {
     fn backward(&mut self, span: usize, seek: impl FnOnce(&mut ImageCursor<'m>)) {
         self.inner = None;
         let mut seek = Some(seek);
-        for (span, image) in self.munk.spans[..=span].iter().enumerate().rev() {
-            let Some(image) = image else { return };
+        for (span, own) in self.munk.spans[..=span].iter().enumerate().rev() {
+            let Some(image) = &own.image else { return };
             let mut cursor = image.cursor();
             match seek.take() {
                 Some(seek) => seek(&mut cursor),
@@ -177,8 +177,8 @@ impl<'m> MunkEntries<'m> {
     /// To the first record of `span` or of a later one.
     fn enter(&mut self, span: usize) {
         self.inner = None;
-        for (span, image) in self.munk.spans.iter().enumerate().skip(span) {
-            let entries = image.as_ref().map(|image| image.entries_from(None));
+        for (span, own) in self.munk.spans.iter().enumerate().skip(span) {
+            let entries = own.image.as_ref().map(|image| image.entries_from(None));
             if let Some(entries) = entries.filter(|entries| entries.entry().is_some()) {
                 self.span = span;
                 self.inner = Some(entries);

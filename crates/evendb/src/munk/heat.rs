@@ -67,6 +67,24 @@ impl SpanHeat {
         at(self.0.load(Ordering::Relaxed), tick)
     }
 
+    /// One of both.
+    pub(crate) fn joined(&self, other: &SpanHeat) -> SpanHeat {
+        let tick_of = |heat: &SpanHeat| (heat.0.load(Ordering::Relaxed) >> 24) as u16;
+        let (mine, others) = (tick_of(self), tick_of(other));
+        // The later one, as far as wrapping lets it be told.
+        let tick = match mine.wrapping_sub(others) < 1 << 15 {
+            true => mine,
+            false => others,
+        };
+        let (a, b) = (self.worth(tick), other.worth(tick));
+        let heat = a.heat + b.heat;
+        let repeats = match heat > 0.0 {
+            true => (a.repeats * a.heat + b.repeats * b.heat) / heat,
+            false => 0.0,
+        };
+        SpanHeat::new(Worth { heat, repeats }, tick)
+    }
+
     /// A copy that says a `part` of it.
     pub(crate) fn share(&self, part: f32) -> SpanHeat {
         let word = self.0.load(Ordering::Relaxed);

@@ -35,11 +35,14 @@ mod tests;
 
 pub(crate) use cursor::{MunkCursor, MunkEntries};
 pub(crate) use image::{MunkHit, MunkInput, PageArc};
+#[cfg(any(test, feature = "bench-parts"))]
 pub(crate) use spans::MunkBuilder;
+pub(crate) use spans::{Loaded, SpanImages};
 
 use crate::memory::{Charge, Ledger};
 use crate::sync::Arc;
 use evendb_storage::Version;
+use heat::{SpanHeat, Worth};
 use image::{Image, PAGE_BYTES};
 use separators::Separators;
 use std::fmt;
@@ -85,12 +88,18 @@ pub(crate) struct Segment<'m> {
 #[derive(Clone)]
 pub(crate) struct Munk {
     separators: Separators,
-    /// One at least; `None` for a span that is absent.
-    spans: Box<[Option<Arc<Image>>]>,
+    /// One at least.
+    spans: Box<[Arc<Span>]>,
     sizes: Sizes,
     totals: Totals,
     /// The memory of this list; images are charged by themselves.
     charge: Charge,
+}
+
+/// A span: what it is worth in RAM, and its records if it is there.
+struct Span {
+    heat: SpanHeat,
+    image: Option<Image>,
 }
 
 /// Of what size parts are made.
@@ -124,7 +133,7 @@ impl Munk {
     /// The newest record of `key` (whose hash is `hash`) with a version `<= at`.
     #[inline]
     pub(crate) fn get(&self, key: &[u8], hash: u64, at: Version) -> Sought<'_> {
-        match &self.spans[self.separators.find(key)] {
+        match &self.spans[self.separators.find(key)].image {
             Some(image) => image
                 .get(key, hash, at)
                 .map_or(Sought::Nothing, Sought::Found),
@@ -136,6 +145,74 @@ impl Munk {
     #[inline]
     pub(crate) fn is_whole(&self) -> bool {
         self.totals.absent == 0
+    }
+
+    /// Whether any span is there.
+    pub(crate) fn holds_any(&self) -> bool {
+        self.totals.absent < self.spans.len()
+    }
+
+    /// Counts a get of `key`, which spares `reads` from disk if its span is there.
+    /// What the span is worth now.
+    pub(crate) fn count_get(&self, key: &[u8], hash: u64, reads: f32, tick: u16) -> Worth {
+        let heat = &self.spans[self.separators.find(key)].heat;
+        heat.touch(reads, Some(hash as u8), tick);
+        heat.worth(tick)
+    }
+
+    /// Counts a scan of the keys from `first` to `last`, which spares `reads` in each span that is there. What the
+    /// hottest of them is worth now.
+    pub(crate) fn count_scan(&self, first: &[u8], last: &[u8], reads: f32, tick: u16) -> f32 {
+        let (first, last) = (self.separators.find(first), self.separators.find(last));
+        let spans = &self.spans[first.min(last)..=last.max(first)];
+        spans.iter().fold(0.0, |most, span| {
+            span.heat.touch(reads, None, tick);
+            most.max(span.heat.worth(tick).heat)
+        })
+    }
+
+    /// The spans that are absent and that `wants` them, by what they are worth.
+    pub(crate) fn wanted(&self, tick: u16, wants: impl Fn(Worth) -> bool) -> Vec<usize> {
+        let spans = self.spans.iter().enumerate();
+        let wanted = spans.filter(|(_, span)| span.image.is_none() && wants(span.heat.worth(tick)));
+        wanted.map(|(span, _)| span).collect()
+    }
+
+    /// Some span that is there, by a random number: its index, what it is worth, and its bytes.
+    pub(crate) fn any_span(&self, random: u64, tick: u16) -> Option<(usize, Worth, usize)> {
+        let first = (random % self.spans.len() as u64) as usize;
+        let mut indexes = (first..self.spans.len()).chain(0..first);
+        let index = indexes.find(|&index| self.spans[index].image.is_some())?;
+        let span = &self.spans[index];
+        let bytes = span.image.as_ref().map_or(0, Image::bytes);
+        Some((index, span.heat.worth(tick), bytes))
+    }
+
+    /// Where span `index` begins, and where it ends if not with the chunk.
+    pub(crate) fn limits(&self, index: usize) -> (&[u8], Option<&[u8]>) {
+        (self.separators.get(index), self.separators.upper(index))
+    }
+
+    /// The span whose range holds `key`.
+    #[cfg(test)]
+    pub(crate) fn span_of(&self, key: &[u8]) -> usize {
+        self.separators.find(key)
+    }
+
+    /// Whether there is a span `index`, with its records.
+    pub(crate) fn has_span(&self, index: usize) -> bool {
+        let span = self.spans.get(index);
+        span.is_some_and(|span| span.image.is_some())
+    }
+
+    /// About how many bytes of records a span has.
+    pub(crate) fn span_bytes(&self) -> usize {
+        self.sizes.span_bytes
+    }
+
+    /// How many spans there are, absent ones counted.
+    pub(crate) fn span_count(&self) -> usize {
+        self.spans.len()
     }
 
     /// Memory held, directories and allocation headers included.
@@ -170,12 +247,12 @@ impl Munk {
 
     /// The first and the last key that are there.
     pub(crate) fn ends(&self) -> Option<(&[u8], &[u8])> {
-        let first = self.spans.iter().flatten().find_map(|image| {
+        let first = self.images().find_map(|image| {
             let mut cursor = image.cursor();
             cursor.seek_first();
             cursor.valid().then(|| cursor.key())
         });
-        let last = self.spans.iter().flatten().rev().find_map(|image| {
+        let last = self.images().rev().find_map(|image| {
             let mut cursor = image.cursor();
             cursor.seek_last();
             cursor.valid().then(|| cursor.key())
@@ -203,7 +280,7 @@ impl Munk {
     }
 
     fn segment(&self, span: usize) -> Segment<'_> {
-        let present = self.spans[span].is_some();
+        let present = self.spans[span].image.is_some();
         if self.is_whole() {
             return Segment {
                 present,
@@ -211,15 +288,20 @@ impl Munk {
                 high: None,
             };
         }
-        let same = |image: &Option<Arc<Image>>| image.is_some() == present;
-        let first = self.spans[..span].iter().rposition(|image| !same(image));
+        let same = |span: &Arc<Span>| span.image.is_some() == present;
+        let first = self.spans[..span].iter().rposition(|span| !same(span));
         let first = first.map_or(0, |other| other + 1);
-        let after = self.spans[span..].iter().position(|image| !same(image));
+        let after = self.spans[span..].iter().position(|span| !same(span));
         Segment {
             present,
             low: (first > 0).then(|| self.separators.get(first)),
             high: after.map(|after| self.separators.get(span + after)),
         }
+    }
+
+    /// The images that are there, in order.
+    fn images(&self) -> impl DoubleEndedIterator<Item = &Image> {
+        self.spans.iter().filter_map(|span| span.image.as_ref())
     }
 
     fn ledger(&self) -> Ledger {

@@ -1,8 +1,9 @@
 //! Making munks of spans: by building, absorbing, loading and evicting spans, cutting and joining.
 
+use super::heat::SpanHeat;
 use super::image::{Image, ImageBuilder};
 use super::separators::SeparatorsBuilder;
-use super::{Munk, MunkInput, Sizes, Totals};
+use super::{Munk, MunkInput, Sizes, Span, Totals};
 use crate::memory::{Charge, Ledger, Use, allocated_bytes};
 use crate::sync::Arc;
 use crate::version::horizon::Horizon;
@@ -12,7 +13,7 @@ use std::ops::Range;
 /// Collects spans in order.
 struct SpansBuilder {
     separators: SeparatorsBuilder,
-    spans: Vec<Option<Arc<Image>>>,
+    spans: Vec<Arc<Span>>,
     sizes: Sizes,
     ledger: Ledger,
 }
@@ -28,47 +29,52 @@ impl SpansBuilder {
     }
 
     /// Appends a span from `low` on.
-    fn push(&mut self, low: &[u8], span: Option<Arc<Image>>) {
+    fn push(&mut self, low: &[u8], heat: SpanHeat, image: Option<Image>) {
         self.separators.push(low);
-        self.spans.push(span);
+        self.spans.push(Arc::new(Span { heat, image }));
     }
 
     /// Appends a span whose image is new: in parts if it is large, with the span before if both are small.
-    fn push_new(&mut self, low: &[u8], image: Image) {
+    fn push_new(&mut self, low: &[u8], heat: SpanHeat, image: Image) {
         let span_bytes = self.sizes.span_bytes;
         if image.bytes() > 2 * span_bytes
             && let Some(middle) = image.middle_key()
             && *middle > *low
         {
             let (left, right) = image.split_at(&middle);
-            self.push_new(low, left);
-            return self.push_new(&middle, right);
+            let part = left.bytes() as f32 / (left.bytes() + right.bytes()) as f32;
+            self.push_new(low, heat.share(part), left);
+            return self.push_new(&middle, heat.share(1.0 - part), right);
         }
-        if let Some(Some(before)) = self.spans.last()
+        if let Some(last) = self.spans.last_mut()
+            && let Some(before) = &last.image
             && before.bytes() + image.bytes() < span_bytes
         {
-            let joined = Image::concat(before, &image);
-            *self.spans.last_mut().expect("one is there") = Some(Arc::new(joined));
+            *last = Arc::new(Span {
+                heat: last.heat.joined(&heat),
+                image: Some(Image::concat(before, &image)),
+            });
             return;
         }
-        self.push(low, Some(Arc::new(image)));
+        self.push(low, heat, Some(image));
     }
 
     /// Appends spans `range` of `other` as they are.
     fn share(&mut self, other: &Munk, range: Range<usize>) {
         for span in range {
-            self.push(other.separators.get(span), other.spans[span].clone());
+            self.separators.push(other.separators.get(span));
+            self.spans.push(other.spans[span].clone());
         }
     }
 
     fn finish(mut self) -> Munk {
         if self.spans.is_empty() {
             let nothing = ImageBuilder::new(self.sizes.page_bytes, self.ledger).finish();
-            self.push(&[], Some(Arc::new(nothing)));
+            self.push(&[], SpanHeat::default(), Some(nothing));
         }
         let mut totals = Totals::default();
         for span in &self.spans {
-            match span {
+            match &span.image {
                 None => totals.absent += 1,
                 Some(image) => {
                     totals.entries += image.entries();
@@ -81,6 +87,7 @@ impl SpansBuilder {
         let separators = self.separators.finish();
         let spans = self.spans.into_boxed_slice();
         let own = allocated_bytes(size_of_val(&*spans))
+            + spans.len() * allocated_bytes(size_of::<Span>() + 16)
             + separators.memory_bytes()
             + allocated_bytes(size_of::<Munk>() + 16);
         Munk {
@@ -93,7 +100,8 @@ impl SpansBuilder {
     }
 }
 
-/// Makes a munk, or some of one's spans, of records in order (key ascending, version descending).
+#[cfg(any(test, feature = "bench-parts"))]
+/// Makes a whole munk of records in order (key ascending, version descending).
 pub(crate) struct MunkBuilder {
     images: ImageBuilder,
     /// Lower bound of the image that is being built.
@@ -101,6 +109,7 @@ pub(crate) struct MunkBuilder {
     spans: SpansBuilder,
 }
 
+#[cfg(any(test, feature = "bench-parts"))]
 impl MunkBuilder {
     pub(crate) fn new(sizes: Sizes, ledger: Ledger) -> MunkBuilder {
         MunkBuilder {
@@ -114,7 +123,7 @@ impl MunkBuilder {
     pub(crate) fn add(&mut self, entry: EntryRef<'_>) {
         self.images.add(entry);
         if let Some((image, low)) = self.images.take_complete(self.spans.sizes.span_bytes) {
-            self.spans.push(&self.low, Some(Arc::new(image)));
+            self.spans.push(&self.low, SpanHeat::default(), Some(image));
             self.low.clear();
             self.low.extend_from_slice(low);
         }
@@ -124,9 +133,74 @@ impl MunkBuilder {
     pub(crate) fn finish(mut self) -> Munk {
         let last = self.images.finish();
         if last.entries() > 0 || self.spans.spans.is_empty() {
-            self.spans.push(&self.low, Some(Arc::new(last)));
+            self.spans.push(&self.low, SpanHeat::default(), Some(last));
         }
         self.spans.finish()
+    }
+}
+
+/// Makes the images of neighbouring spans of records in order, which lie within them.
+pub(crate) struct SpanImages<'m> {
+    munk: &'m Munk,
+    spans: Range<usize>,
+    done: Vec<Image>,
+    image: ImageBuilder,
+    high: Option<&'m [u8]>,
+}
+
+impl<'m> SpanImages<'m> {
+    /// For `spans` of `munk`, one at least.
+    pub(crate) fn new(munk: &'m Munk, spans: Range<usize>) -> SpanImages<'m> {
+        SpanImages {
+            munk,
+            done: Vec::with_capacity(spans.len()),
+            image: ImageBuilder::new(munk.sizes.page_bytes, munk.ledger()),
+            high: munk.separators.upper(spans.start),
+            spans,
+        }
+    }
+
+    /// Appends a record; it must follow the last one in order.
+    pub(crate) fn add(&mut self, entry: EntryRef<'_>) {
+        while self.high.is_some_and(|high| *entry.key >= *high) {
+            self.next_span();
+        }
+        self.image.add(entry);
+    }
+
+    fn next_span(&mut self) {
+        let next = ImageBuilder::new(self.munk.sizes.page_bytes, self.munk.ledger());
+        let image = std::mem::replace(&mut self.image, next);
+        self.done.push(image.finish());
+        self.high = self
+            .munk
+            .separators
+            .upper(self.spans.start + self.done.len());
+    }
+
+    /// The images, one for each span.
+    pub(crate) fn finish(mut self) -> Loaded {
+        while self.done.len() < self.spans.len() {
+            self.next_span();
+        }
+        Loaded {
+            first: self.spans.start,
+            images: self.done,
+        }
+    }
+}
+
+/// Images of neighbouring spans.
+pub(crate) struct Loaded {
+    first: usize,
+    images: Vec<Image>,
+}
+
+impl Loaded {
+    /// Records and tombstones among them.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let entries = self.images.iter().map(Image::entries).sum();
+        (entries, self.images.iter().map(Image::deletes).sum())
     }
 }
 
@@ -155,15 +229,17 @@ impl Munk {
                 newer,
                 high: self.separators.upper(span),
             };
-            match &self.spans[span] {
+            let own = &self.spans[span];
+            match &own.image {
                 Some(image) => {
-                    out.push_new(low, image.absorb(&mut within, horizon, drop_tombstones));
+                    let image = image.absorb(&mut within, horizon, drop_tombstones);
+                    out.push_new(low, own.heat.share(1.0), image);
                 }
                 None => {
                     while within.current().is_some() {
                         within.advance();
                     }
-                    out.push(low, None);
+                    out.share(self, span..span + 1);
                 }
             }
         }
@@ -172,43 +248,40 @@ impl Munk {
     }
 
     /// A munk of a chunk that is cut at `lows`, of which no span is there.
-    #[cfg(test)]
-    pub(crate) fn absent(lows: &[&[u8]], sizes: Sizes, ledger: Ledger) -> Munk {
+    pub(crate) fn absent(lows: &[Vec<u8>], sizes: Sizes, ledger: Ledger) -> Munk {
         let mut out = SpansBuilder::new(lows.len() + 1, sizes, ledger);
-        out.push(&[], None);
+        out.push(&[], SpanHeat::default(), None);
         for low in lows {
-            out.push(low, None);
+            out.push(low, SpanHeat::default(), None);
         }
         out.finish()
     }
 
-    /// This munk with `loaded`, a munk of what the funk has of `spans`, in their place.
-    #[cfg(test)]
-    pub(crate) fn with(&self, spans: Range<usize>, loaded: &Munk) -> Munk {
-        let mut out = SpansBuilder::new(
-            self.spans.len() + loaded.spans.len(),
-            self.sizes,
-            self.ledger(),
-        );
-        out.share(self, 0..spans.start);
-        for (index, image) in loaded.spans.iter().enumerate() {
-            let low = match index {
-                0 => self.separators.get(spans.start),
-                _ => loaded.separators.get(index),
-            };
-            out.push(low, image.clone());
+    /// This munk with the images of spans that were absent.
+    pub(crate) fn with(&self, loaded: Vec<Loaded>) -> Munk {
+        let mut out = SpansBuilder::new(self.spans.len() + 1, self.sizes, self.ledger());
+        let mut next = 0;
+        for Loaded { first, images } in loaded {
+            out.share(self, next..first);
+            next = first + images.len();
+            for (span, image) in (first..).zip(images) {
+                let own = &self.spans[span];
+                debug_assert!(own.image.is_none(), "loaded twice");
+                out.push_new(self.separators.get(span), own.heat.share(1.0), image);
+            }
         }
-        out.share(self, spans.end..self.spans.len());
+        out.share(self, next..self.spans.len());
         out.finish()
     }
 
     /// This munk without the spans of which `which` says so.
-    #[cfg(test)]
     pub(crate) fn without(&self, which: impl Fn(usize) -> bool) -> Munk {
         let mut out = SpansBuilder::new(self.spans.len(), self.sizes, self.ledger());
-        for (span, image) in self.spans.iter().enumerate() {
-            let image = image.clone().filter(|_| !which(span));
-            out.push(self.separators.get(span), image);
+        for (span, own) in self.spans.iter().enumerate() {
+            match own.image.is_some() && which(span) {
+                true => out.push(self.separators.get(span), own.heat.share(1.0), None),
+                false => out.share(self, span..span + 1),
+            }
         }
         out.finish()
     }
@@ -220,17 +293,19 @@ impl Munk {
         let mut right = SpansBuilder::new(self.spans.len() - cut, self.sizes, self.ledger());
         left.share(self, 0..cut);
         let low = self.separators.get(cut);
-        match &self.spans[cut] {
+        let own = &self.spans[cut];
+        match &own.image {
             // A span that begins at the key goes to the right as a whole.
-            span if cut > 0 && *low == *key => right.push(key, span.clone()),
+            _ if cut > 0 && *low == *key => right.share(self, cut..cut + 1),
             None => {
-                left.push(low, None);
-                right.push(key, None);
+                left.push(low, own.heat.share(0.5), None);
+                right.push(key, own.heat.share(0.5), None);
             }
             Some(image) => {
                 let (below, above) = image.split_at(key);
-                left.push_new(low, below);
-                right.push(key, Some(Arc::new(above)));
+                let part = below.bytes() as f32 / (below.bytes() + above.bytes()) as f32;
+                left.push_new(low, own.heat.share(part), below);
+                right.push(key, own.heat.share(1.0 - part), Some(above));
             }
         }
         right.share(self, cut + 1..self.spans.len());
@@ -242,7 +317,8 @@ impl Munk {
         let spans = lower.spans.len() + upper.spans.len();
         let mut out = SpansBuilder::new(spans, lower.sizes, lower.ledger());
         out.share(lower, 0..lower.spans.len());
-        out.push(border, upper.spans[0].clone());
+        out.separators.push(border);
+        out.spans.push(upper.spans[0].clone());
         out.share(upper, 1..upper.spans.len());
         out.finish()
     }
@@ -253,11 +329,10 @@ impl Munk {
         if !self.is_whole() {
             return None;
         }
-        let bytes = |image: &Arc<Image>| image.page_bytes_sum();
-        let half = self.spans.iter().flatten().map(bytes).sum::<usize>() / 2;
+        let bytes = Image::page_bytes_sum;
+        let half = self.images().map(bytes).sum::<usize>() / 2;
         let mut before = 0;
-        for (span, image) in self.spans.iter().enumerate() {
-            let image = image.as_ref()?;
+        for (span, image) in self.images().enumerate() {
             let after = before + bytes(image);
             if after <= half {
                 before = after;
@@ -267,9 +342,8 @@ impl Munk {
             let within = image.key_near(half - before);
             let below = || (before > 0).then(|| self.separators.get(span).to_vec());
             let above = || {
-                let more = self.spans[span + 1..].iter().flatten();
-                let more = more.map(bytes).sum::<usize>() > 0;
-                more.then(|| self.separators.get(span + 1).to_vec())
+                let more = self.images().skip(span + 1).map(bytes).sum::<usize>();
+                (more > 0).then(|| self.separators.get(span + 1).to_vec())
             };
             return within.or_else(below).or_else(above);
         }

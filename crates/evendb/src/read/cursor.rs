@@ -11,6 +11,7 @@
 //! comparing keys. A cursor's error is sticky: it is returned again by every later call, at either end. An
 //! iterator gives it once, and then nothing more, so that what collects or counts comes to an end.
 
+use super::counting;
 use super::fill::{
     Buffer, FillSpan, Filled, FunkScan, GatheredDeltas, SMALL_BYTES, fill_from_funk,
     fill_from_munk, gather,
@@ -307,16 +308,26 @@ impl Cursor {
                 false => BLOCK_BYTES_MAX,
             },
         };
+        let (caches, work) = (&engine.caches, &engine.work);
         let filled = if let Some(munk) = munk {
             // The munk moves on without it.
             end.scan = None;
-            fill_from_munk(&mut end.buffer, view.get(), munk, &span, &guard)
+            let filled = fill_from_munk(&mut end.buffer, view.get(), munk, &span, &guard);
+            if let Some(ends) = end.buffer.ends() {
+                counting::refill(&engine.core, caches, work, chunk, view.get(), ends, false);
+            }
+            filled
         } else {
             let gathered = gather(view.get(), &span, &guard);
             let view = view.counted();
             let chunk = chunk.clone();
             drop(guard);
-            fill_unpinned(end, &view.funk, &gathered, &span).inspect_err(|_| chunk.note_damage())?
+            let filled = fill_unpinned(end, &view.funk, &gathered, &span)
+                .inspect_err(|_| chunk.note_damage())?;
+            if let Some(ends) = end.buffer.ends() {
+                counting::refill(&engine.core, caches, work, &chunk, &view, ends, true);
+            }
+            filled
         };
         match filled {
             Filled::Exhausted if last => end.exhausted = true,

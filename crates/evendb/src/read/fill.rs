@@ -146,6 +146,13 @@ impl Buffer {
         )
     }
 
+    /// The first and the last key gathered.
+    pub(crate) fn ends(&self) -> Option<(&[u8], &[u8])> {
+        let key = |slot: &RecordSlot| self.owners[slot.key_owner as usize].slice(&slot.key);
+        // As it was sealed, so all keys have owners.
+        self.slots.first().map(key).zip(self.slots.last().map(key))
+    }
+
     /// The last key gathered.
     fn last_key(&self) -> Vec<u8> {
         let slot = self

@@ -4,6 +4,7 @@
 //! searched under a pin, the row cache by a try-lock. Before the first read that may enter the
 //! kernel it takes a counted reference to the view and unpins (I17).
 
+use super::counting;
 use crate::cache::sample::Served;
 use crate::catalog::KeyspaceState;
 use crate::chunk::{Chunk, Heat, View};
@@ -93,7 +94,7 @@ pub(crate) fn get_at(
     let view = chunk.view.load(&guard);
     if let InRam::Answer(component, value) = search_ram(view.get(), key, hash, at, &guard) {
         if component == Component::Munk {
-            Heat::count(&chunk.heat.gets);
+            counting::hit(caches, chunk, view.get(), key, hash);
             caches
                 .sampler
                 .see(keyspace.id.0, hash, &chunk.heat, Served::Munk);
@@ -127,6 +128,7 @@ pub(crate) fn get_at(
     let view = view.counted();
     let chunk = chunk.clone();
     drop(guard);
+    counting::miss(core, caches, work, &chunk, &view, key, hash);
     let search = || search_funk(core, caches, &chunk, &view, key, hash, at);
     let Some((component, value)) = core.metrics.pauses.read.time(search)? else {
         core.metrics.served(Component::Absent, started);

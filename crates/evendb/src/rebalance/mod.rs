@@ -25,6 +25,7 @@ pub(crate) mod munks;
 mod pieces;
 pub(crate) mod rewrite;
 pub(crate) mod space;
+pub(crate) mod spans;
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;

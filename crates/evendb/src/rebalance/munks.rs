@@ -1,17 +1,15 @@
-//! Munks: loading, absorbing, evicting, and the round that decides which chunks have one.
+//! Munks: absorbing, evicting all of one, and the round that divides memory.
 //!
-//! * Load: `loading` is set under the latch, so that deltas which become durable meanwhile are kept.
-//!   Without them the munk, built from an older view, would miss their records.
 //! * Absorb (the paper's munk rebalance): the durable deltas are merged into copied pages; one new view
 //!   has the new munk and leaves those deltas out. Puts and gets go on meanwhile.
 //! * Evict: the munk and the deltas kept for it leave; both are in the funk, so no I/O is needed. Where
 //!   puts are about to wait, a munk that is hardly read is evicted instead of absorbing (decision 0033).
 
-use super::rewrite::funk_sources;
-use crate::cache::policy::{ChunkWorth, MunkPlan, plan_munks};
+use super::spans::make_room;
+use crate::cache::policy::ChunkWorth;
 use crate::cache::row::RowCache;
 use crate::cache::split::{ChunkSight, SCAN_WEIGHT};
-use crate::catalog::{Catalog, KeyspaceState};
+use crate::catalog::Catalog;
 use crate::checkpoint::delta_sources;
 use crate::chunk::{Chunk, Frozen, Heat, View};
 use crate::engine::caches::Caches;
@@ -19,88 +17,14 @@ use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::log::Log;
 use crate::engine::work::Work;
-use crate::error::Result;
 use crate::memory::Use;
-use crate::merge::count::Count;
 use crate::merge::{Merge, RamMerge};
-use crate::munk::{MunkBuilder, Sizes};
-use crate::pace::{self, Rest};
+use crate::pace;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, reclaim};
 use crate::visibility::Dropping;
 use crate::{memory_shares, trace};
-use std::collections::HashMap;
 use std::time::Duration;
-
-/// Builds the chunk's munk from its funk. The caller holds the token.
-pub(crate) fn load_munk(core: &Core, chunk: &Arc<Chunk>) -> Result<()> {
-    let view = {
-        let mut writer = chunk.latch.lock();
-        let view = chunk.view.load_full();
-        if writer.retired || view.whole_munk().is_some() {
-            return Ok(());
-        }
-        writer.loading = true;
-        view
-    };
-    chunk.assert_view(&view, "to be loaded");
-    let job = trace::job!("load", chunk = chunk.id.0);
-    let built = build_munk(core, chunk, &view);
-    let mut writer = chunk.latch.lock();
-    writer.loading = false;
-    let mut new_view: View = (*chunk.view.load_full()).clone();
-    match built {
-        Ok(munk) => {
-            let bytes = munk.bytes();
-            new_view.munk = Some(Arc::new(munk));
-            chunk.publish(new_view);
-            drop(writer);
-            trace::event!(
-                DEBUG,
-                "munk loaded",
-                chunk = chunk.id.0,
-                bytes = bytes,
-                duration_micros = job.micros()
-            );
-            core.metrics.munk_loads.add(1);
-            Ok(())
-        }
-        Err(error) => {
-            new_view.frozen.retain(|frozen| !frozen.durable);
-            chunk.publish(new_view);
-            drop(writer);
-            chunk.note_damage();
-            Err(error)
-        }
-    }
-}
-
-fn build_munk(core: &Core, chunk: &Chunk, view: &View) -> Result<crate::munk::Munk> {
-    let horizon = core.clock.horizon();
-    let dropping = Dropping {
-        horizon: &horizon,
-        bottom: true,
-    };
-    let mut merge =
-        Merge::new(funk_sources(chunk, view)?, dropping)?.yielding_by(pace::yielder(core));
-    let mut count = Count::default();
-    count.begin(&merge);
-    let mut builder = MunkBuilder::new(
-        Sizes::of_chunk(core.options.chunk_bytes_max()),
-        core.ledger(),
-    );
-    let mut rest = Rest::new(core);
-    while let Some(entry) = merge.current() {
-        builder.add(entry);
-        merge.advance()?;
-        rest.take_sometimes(core, pace::reorganisation_rest(core));
-    }
-    let munk = builder.finish();
-    count.add_munk(&merge, &munk);
-    let job = || format!("loading chunk {} into RAM lost or made records", chunk.id.0);
-    count.check(job).map_err(|error| core.health.latch(error))?;
-    Ok(munk)
-}
 
 /// Merges the durable deltas into the munk. The caller holds the token. Whether there were any.
 pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
@@ -206,31 +130,8 @@ pub(crate) fn evict_munk(core: &Core, chunk: &Chunk) {
     );
 }
 
-/// Loads the chunk's munk if there is room for it. Munks that were evicted to make room may not be
-/// reclaimed yet; then the next round asks again.
-pub(crate) fn load_if_room(
-    core: &Core,
-    disk: &Disk,
-    log: &Log,
-    caches: &Caches,
-    chunk: &Arc<Chunk>,
-) -> Result<()> {
-    let view = chunk.view.load_full();
-    let need = super::rewrite::data_bytes(&view) * 115 / 100;
-    drop(view);
-    for _ in 0..4 {
-        // The munk goes into the slabs' holes first.
-        let more = need.max(memory_shares::slack_bytes(core, log));
-        if core.ledger().bytes(Use::Munks) + more <= munk_bytes_max(core, log, caches) {
-            return load_munk(core, chunk);
-        }
-        disk.collect_memory(&core.health);
-    }
-    Ok(())
-}
-
 /// The bytes that munks may take now: the caches' memory without that of rows.
-fn munk_bytes_max(core: &Core, log: &Log, caches: &Caches) -> u64 {
+pub(super) fn munk_bytes_max(core: &Core, log: &Log, caches: &Caches) -> u64 {
     let rows = caches.row_bytes();
     memory_shares::cache_bytes(core, log).saturating_sub(rows)
 }
@@ -245,9 +146,15 @@ pub(crate) fn munk_round_due(core: &Core, log: &Log, caches: &Caches, since: Dur
 }
 
 /// One round of the memory policy: takes the chunks' counters, decides how munks and rows share
-/// memory and which chunks have munks, gives rows their room, evicts at once and queues the
-/// loads.
-pub(crate) fn munk_round(core: &Core, log: &Log, caches: &Caches, catalog: &Catalog, work: &Work) {
+/// memory, gives rows their room, and evicts spans until the rest fits.
+pub(crate) fn munk_round(
+    core: &Core,
+    disk: &Disk,
+    log: &Log,
+    caches: &Caches,
+    catalog: &Catalog,
+    work: &Work,
+) {
     if core.health.failure().is_some() || core.health.is_closed() {
         return;
     }
@@ -256,7 +163,8 @@ pub(crate) fn munk_round(core: &Core, log: &Log, caches: &Caches, catalog: &Cata
         true => RESTORES_MAX,
         false => 0,
     };
-    let (mut sights, mut munks) = (Vec::new(), 0);
+    let (mut sights, mut munks, mut came) = (Vec::new(), 0, 0.0);
+    let mut residents = Vec::new();
     each_chunk(catalog, &mut |chunk, view| {
         // If another job had the chunk (a load, an eviction) when it was to be looked at, it was passed
         // over. The deltas left for its munk hold memory that puts wait for.
@@ -270,6 +178,10 @@ pub(crate) fn munk_round(core: &Core, log: &Log, caches: &Caches, catalog: &Cata
             && view.funk.restore_search(&caches.search_settings)
         {
             restores -= 1;
+        }
+        came += reads as f32 + chunk.heat.scans.load(Ordering::Relaxed) as f32;
+        if view.munk_holds_any() {
+            residents.push(Arc::downgrade(chunk));
         }
         munks += view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64);
         sights.push(sight(chunk, view, decay));
@@ -296,20 +208,24 @@ pub(crate) fn munk_round(core: &Core, log: &Log, caches: &Caches, catalog: &Cata
     let all: u64 = plan.worths.iter().map(ChunkWorth::bytes).sum();
     let most_fit = all / 3 * 2 <= bytes_max;
     caches.most_fit.store(most_fit, Ordering::Relaxed);
-    let munks = match core.options.advanced.munks {
-        true => plan_munks(&plan.worths, bytes_max.saturating_sub(plan.row_bytes_max)),
-        false => MunkPlan::default(),
-    };
+    let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(1024);
     if let Some(rows) = &caches.row_cache {
         if plan.row_bytes_max != counts.bytes_max {
             rows.set_capacity(plan.row_bytes_max as usize);
         }
-        let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(1024);
         caches.sampler.round(plan.sampling, row_bytes, bytes_max);
     }
-    if munks != MunkPlan::default() {
-        carry_out(core, work, &munks, &catalog.chunks());
-    }
+    let all = all * 115 / 100;
+    let all_fit = core.options.advanced.munks && all + plan.row_bytes_max <= bytes_max;
+    caches.all_fit.store(all_fit, Ordering::Relaxed);
+    caches
+        .row_bytes_mean
+        .store(row_bytes as u32, Ordering::Relaxed);
+    caches.residents.lock().chunks = residents;
+    caches
+        .spans
+        .advance(came, bytes_max as f32 / row_bytes.max(1) as f32);
+    make_room(core, disk, log, caches, ROOM_AHEAD, None);
 }
 
 /// Whether puts waited for reorganisation within the last [`BEHIND_ROUNDS`]. Called once a round.
@@ -324,28 +240,6 @@ fn was_behind(core: &Core, caches: &Caches) -> bool {
     caches.behind_rounds.store(rounds, Ordering::Relaxed);
     caches.pressed_rounds.store(pressed, Ordering::Relaxed);
     rounds > 0
-}
-
-fn carry_out(
-    core: &Core,
-    work: &Work,
-    plan: &MunkPlan,
-    chunks: &[(Arc<KeyspaceState>, Arc<Chunk>)],
-) {
-    let by_id: HashMap<u64, &Arc<Chunk>> = chunks
-        .iter()
-        .map(|(_, chunk)| (chunk.id.0, chunk))
-        .collect();
-    for chunk in plan.evict.iter().filter_map(|id| by_id.get(id)) {
-        if let Some(_token) = chunk.try_token() {
-            evict_munk(core, chunk);
-        }
-    }
-    for chunk in plan.load.iter().filter_map(|id| by_id.get(id)) {
-        if !chunk.damaged.load(Ordering::Relaxed) {
-            work.push_load(chunk);
-        }
-    }
 }
 
 /// Shows every chunk with its view; pins for some of them at a time.
@@ -377,6 +271,8 @@ const RESTORES_MAX: usize = 8;
 const BEHIND_ROUNDS: u32 = 100;
 /// Some five seconds: between two rounds there is a whole checkpoint then.
 const PRESSED_ROUNDS: u32 = 24;
+/// Room for spans that is made before any asks for it.
+const ROOM_AHEAD: u64 = 1 << 20;
 /// Chunks looked at under one pin.
 const PINNED_CHUNKS: usize = 64;
 /// The least time between two rounds, per chunk: a round takes a microsecond or two per chunk, so this

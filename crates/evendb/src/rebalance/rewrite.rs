@@ -15,7 +15,7 @@ use super::munks::is_mostly_written;
 use super::pieces::Pieces;
 use crate::catalog::KeyspaceState;
 use crate::checkpoint::joining::stretch_bytes_min;
-use crate::chunk::{Chunk, View};
+use crate::chunk::{Chunk, KeyRange, View};
 use crate::engine::JobContext;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
@@ -568,6 +568,32 @@ pub(crate) fn funk_sources<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<
         let range = &chunk.range;
         let opened = table.open()?;
         let source = TableSource::new(opened, &range.low, range.high.as_deref(), readahead_blocks)?;
+        sources.push(Box::new(source));
+    }
+    Ok(sources)
+}
+
+/// The same of a part of a chunk, which has about this `share` of its records. It asks the disk for no more
+/// than that.
+pub(super) fn sources_within<'v>(
+    view: &'v View,
+    range: &KeyRange,
+    share: f64,
+) -> Result<Vec<Box<dyn Source + 'v>>> {
+    let runs = view.funk.runs.iter().rev().map(|run| &run.table);
+    let mut sources: Vec<Box<dyn Source + 'v>> = Vec::new();
+    for table in runs.chain(&view.funk.base) {
+        let meta = &table.part.meta;
+        if !range.overlaps(meta) {
+            continue;
+        }
+        let blocks = 1 + (meta.data_bytes as f64 * share / 4096.0) as usize;
+        let source = TableSource::new(
+            table.open()?,
+            &range.low,
+            range.high.as_deref(),
+            blocks.min(64),
+        )?;
         sources.push(Box::new(source));
     }
     Ok(sources)

@@ -1,14 +1,16 @@
 //! The jobs, one at a time on a bench: what each makes of a chunk, and that all records are there after it.
 
 use super::bench::Bench;
-use super::{idle, jobs, log_merge, munks, rewrite, space};
+use super::{idle, jobs, log_merge, munks, rewrite, space, spans};
 use crate::chunk::{Chunk, Heat, View};
 use crate::commit_log::Lsn;
 use crate::engine::idle::Idle;
 use crate::engine::log::Log;
 use crate::engine::space::Space;
-use crate::engine::work::Job;
 use crate::funk::tables::TableHandle;
+use crate::memory::{Charge, Use};
+use crate::memory_shares;
+use crate::munk::Munk;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::value_extents::ValueExtents;
@@ -123,7 +125,7 @@ fn tables_that_are_read_stay_in_the_cache() {
     assert!(past_cache(), "it is written");
     chunk.heat.gets.store(50, Ordering::Relaxed);
     assert!(!past_cache(), "and read");
-    munks::load_munk(&bench.core, &chunk).unwrap();
+    spans::load_munk(&bench.core, &chunk).unwrap();
     assert!(past_cache(), "in its munk");
 }
 
@@ -132,7 +134,7 @@ fn a_munk_is_loaded_from_base_and_runs() {
     let bench = base_and_runs();
     let chunk = bench.chunk();
     let before = view(&chunk);
-    munks::load_munk(&bench.core, &chunk).unwrap();
+    spans::load_munk(&bench.core, &chunk).unwrap();
     let loaded = view(&chunk);
     assert!(Arc::ptr_eq(&before.funk, &loaded.funk));
     let munk = loaded.munk.as_ref().unwrap();
@@ -152,7 +154,7 @@ fn a_munk_is_loaded_from_base_and_runs() {
 fn durable_deltas_are_absorbed_and_others_stay() {
     let mut bench = base_and_runs();
     let chunk = bench.chunk();
-    munks::load_munk(&bench.core, &chunk).unwrap();
+    spans::load_munk(&bench.core, &chunk).unwrap();
     assert!(!munks::absorb(&bench.core, &chunk), "nothing to absorb");
     bench.put(50..150, 3);
     bench.delete(0..10);
@@ -179,7 +181,7 @@ fn durable_deltas_are_absorbed_and_others_stay() {
 fn a_munk_that_is_hardly_read_goes_where_puts_are_about_to_wait() {
     let mut bench = base_and_runs();
     let chunk = bench.chunk();
-    munks::load_munk(&bench.core, &chunk).unwrap();
+    spans::load_munk(&bench.core, &chunk).unwrap();
     let put = |bench: &mut Bench, value| {
         bench.put(50..150, value);
         bench.checkpoint();
@@ -411,37 +413,142 @@ fn a_space_round_finds_the_garbage_of_the_logs() {
     assert_eq!((stats.tombstones, stats.garbage_log_bytes), (0, 0));
 }
 
-#[test]
-fn a_round_of_the_policy_asks_for_the_munk_of_a_chunk_that_is_read() {
-    let bench = base_and_runs();
+fn no_log(bench: &Bench) -> Log {
     let extents = ValueExtents::new(bench.disk.vfs.clone(), &bench.disk.dir, &[]);
-    let log = Log {
+    Log {
         commit_log: None,
         value_extents: Arc::new(extents),
         epoch_start: Lsn(0),
         ring_bytes: 0,
         is_stuck: AtomicBool::new(false),
         inherits: AtomicBool::new(false),
-    };
-    let round = || {
-        let (core, caches) = (&bench.core, &bench.caches);
-        munks::munk_round(core, &log, caches, &bench.catalog, &bench.work);
-    };
-    let jobs_before = bench.work.has_jobs();
-    round();
-    assert_eq!(bench.work.has_jobs(), jobs_before, "nothing reads it");
-    let chunk = bench.chunk();
-    chunk.heat.gets.store(10_000, Ordering::Relaxed);
-    round();
-    let mut queue = bench.work.queue.lock();
-    let mut loads = 0;
-    while let Some(job) = bench.work.take(&mut queue) {
-        loads += usize::from(matches!(job, Job::Load(ref named) if named.id == chunk.id));
     }
-    assert_eq!(loads, 1);
+}
+
+/// A chunk of many spans, none of which is there, with a log.
+fn many_spans() -> (Bench, Arc<Chunk>) {
+    let mut bench = nearly_full();
+    bench.put((0..RECORDS).step_by(3), 2);
+    bench.checkpoint();
+    let chunk = bench.chunk();
+    spans::load_spans(&bench.core, &chunk, &|_| Vec::new()).unwrap();
+    (bench, chunk)
+}
+
+fn munk(chunk: &Chunk) -> Arc<Munk> {
+    view(chunk).munk.clone().expect("a munk")
+}
+
+/// Which of the chunk's spans are there.
+fn there(chunk: &Chunk) -> Vec<usize> {
+    let munk = munk(chunk);
+    let spans = 0..munk.span_count();
+    spans.filter(|&span| munk.has_span(span)).collect()
+}
+
+#[test]
+fn spans_are_loaded_absorbed_and_evicted_each_by_itself() {
+    let (mut bench, chunk) = many_spans();
+    let count = munk(&chunk).span_count();
+    assert!(count > 10, "{count} spans");
+    assert!(!munk(&chunk).holds_any());
+    bench.check();
+    // The indexes move where an image is so large that it becomes two spans.
+    for chosen in [vec![3], vec![0, 6, 7, 8], vec![count - 1]] {
+        let absent = |munk: &Munk| {
+            let chosen = chosen.iter().copied();
+            chosen.filter(|&span| !munk.has_span(span)).collect()
+        };
+        spans::load_spans(&bench.core, &chunk, &absent).unwrap();
+        bench.check();
+    }
+    let first = there(&chunk);
+    assert!(first.len() >= 5 && first.len() < munk(&chunk).span_count());
+    // All over the chunk: what falls into absent spans is in the log.
+    bench.put((0..RECORDS).step_by(7), 3);
+    bench.delete((0..RECORDS).step_by(11));
+    bench.checkpoint();
+    assert!(view(&chunk).frozen.iter().all(|frozen| frozen.durable));
+    assert!(munks::absorb(&bench.core, &chunk));
+    assert!(view(&chunk).frozen.is_empty());
+    assert!(there(&chunk).len() >= first.len());
+    bench.check();
+    spans::evict_spans(&bench.core, &chunk, |span| span > 4);
+    assert!(!there(&chunk).is_empty() && there(&chunk).iter().all(|&span| span <= 4));
+    bench.check();
+    // A rewrite reads the funk, and leaves the spans that are there.
+    let new = rewrite_one(&bench, &chunk);
+    bench.check();
+    assert!(new.iter().any(|chunk| view(chunk).munk_holds_any()));
+    for chunk in &new {
+        spans::load_munk(&bench.core, chunk).unwrap();
+        assert!(view(chunk).whole_munk().is_some());
+    }
+    bench.check();
+    for chunk in &new {
+        spans::evict_spans(&bench.core, chunk, |_| true);
+    }
+    bench.check();
+}
+
+/// A delta that becomes durable while only absent spans are asked for does not stay.
+#[test]
+fn a_munk_without_spans_keeps_no_deltas() {
+    let (mut bench, chunk) = many_spans();
+    bench.put(0..100, 3);
+    bench.checkpoint();
+    assert!(view(&chunk).frozen.is_empty());
+    spans::load_spans(&bench.core, &chunk, &|_| vec![1]).unwrap();
+    bench.put(0..RECORDS, 4);
+    bench.checkpoint();
+    assert_eq!(view(&chunk).frozen.len(), 1);
+    spans::evict_spans(&bench.core, &chunk, |_| true);
+    assert!(view(&chunk).frozen.is_empty());
+    bench.check();
+}
+
+#[test]
+fn the_policy_loads_what_is_missed_and_evicts_what_is_not_used() {
+    let (bench, chunk) = many_spans();
+    let log = no_log(&bench);
+    let (core, caches) = (&bench.core, &bench.caches);
+    let round = || {
+        munks::munk_round(core, &bench.disk, &log, caches, &bench.catalog, &bench.work);
+    };
+    let load = || {
+        spans::load_wanted(core, &bench.disk, &log, caches, &bench.work, &chunk).unwrap();
+    };
+    let touch = |span: usize, reads: f32| {
+        let munk = munk(&chunk);
+        let low = munk.limits(span).0.to_vec();
+        for turn in 0..8u64 {
+            munk.count_get(&low, turn, reads / 8.0, caches.spans.tick());
+        }
+    };
+    round();
+    caches.all_fit.store(false, Ordering::Relaxed);
+    load();
+    assert_eq!(there(&chunk), [0usize; 0], "nothing was missed");
+    touch(2, 8.0);
+    touch(7, 8.0);
+    load();
+    assert_eq!(there(&chunk), [2, 7], "there is room for what is touched");
+    bench.check();
+    // Counted as other memory of munks: the next rounds have to make room.
+    chunk.heat.gets.store(10_000, Ordering::Relaxed);
+    let most = memory_shares::cache_bytes(core, &log) as usize;
+    let charge = Charge::new(core.ledger(), Use::Munks, most);
+    touch(7, 100.0);
+    round();
     assert_eq!(
         chunk.heat.gets.load(Ordering::Relaxed),
         0,
         "they are counted"
     );
+    assert!(!caches.spans.has_room());
+    assert!(there(&chunk).len() < 2);
+    bench.check();
+    drop(charge);
+    round();
+    assert!(caches.spans.has_room());
 }

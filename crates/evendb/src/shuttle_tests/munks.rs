@@ -31,6 +31,49 @@ pub(super) fn munks_and_checkpoints(plant: Plant) {
     world.finish();
 }
 
+/// Spans come and go one by one while deltas become durable, and the chunk is cut and rewritten.
+pub(super) fn spans_and_checkpoints(plant: Plant) {
+    let world = World::filled(3, plant);
+    let writer = world.spawn(|world| world.put_rounds(&[0, 1, 2], 3));
+    let checkpoints = world.spawn(|world| {
+        world.checkpoint();
+        world.checkpoint();
+    });
+    let munk = world.spawn(|world| {
+        world.load_span(1);
+        world.load_span(0);
+        world.absorb(0);
+        world.evict_span(1);
+        world.load_span(2);
+        world.absorb(0);
+        world.load_span(1);
+    });
+    let layout = world.spawn(|world| {
+        world.split(1);
+        world.checkpoint();
+        world.rebalance(1);
+    });
+    let reader = world.spawn(|world| {
+        let mut floors = world.floors();
+        for turn in 0..3 {
+            world.get_all(&mut floors);
+            check_rounds(world.scan(turn, &mut floors).into_iter());
+        }
+    });
+    join([writer, checkpoints, munk, layout, reader]);
+    let mut floors = world.floors();
+    world.get_all(&mut floors);
+    for index in 0..3 {
+        world.evict_span(index);
+    }
+    world.finish();
+}
+
+#[test]
+fn shuttle_s3_spans_and_checkpoints() {
+    explore(3000, || spans_and_checkpoints(Plant::Nothing));
+}
+
 /// Rows are filled by gets while checkpoints, splits and munks go on.
 pub(super) fn rows(plant: Plant) {
     let world = World::filled(2, plant);

@@ -81,6 +81,13 @@ fn shuttle_p16_deltas_not_kept_for_a_load() {
     )));
 }
 
+#[test]
+fn shuttle_p23_deltas_leave_with_spans() {
+    assert!(notices(20_000, None, || munks::spans_and_checkpoints(
+        Plant::DeltasLeaveWithSpans
+    )));
+}
+
 /// Found with few preemptions, as the fault itself was; at random hardly ever.
 #[test]
 fn shuttle_p20_replaced_chunks_end_a_checkpoint() {

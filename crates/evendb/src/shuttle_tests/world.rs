@@ -12,10 +12,11 @@ use crate::catalog::KeyspaceState;
 use crate::chunk::Chunk;
 use crate::engine::Engine;
 use crate::error::ErrorKind;
+use crate::munk::{Munk, Sizes};
 use crate::options::Options;
 use crate::plant::Plant;
 use crate::rebalance::layout::{self, Munks, NewChunk};
-use crate::rebalance::{jobs, munks, rewrite};
+use crate::rebalance::{jobs, munks, rewrite, spans};
 use crate::sync::{Arc, thread};
 use crate::{Db, LogSearch, Value, checkpoint};
 use evendb_storage::vfs::{CrashMode, SimVfs};
@@ -374,7 +375,48 @@ impl World {
     pub(super) fn load(&self, index: usize) {
         let chunk = self.chunk(index);
         if let Some(_token) = chunk.try_token() {
-            munks::load_munk(&self.engine().core, &chunk).expect("loads");
+            spans::load_munk(&self.engine().core, &chunk).expect("loads");
+        }
+    }
+
+    /// Loads the key's span of its chunk. A chunk that has no munk is cut at each key first.
+    pub(super) fn load_span(&self, index: usize) {
+        let chunk = self.chunk(index);
+        let Some(_token) = chunk.try_token() else {
+            return;
+        };
+        let core = &self.engine().core;
+        {
+            let writer = chunk.latch.lock();
+            let mut view = (*chunk.view.load_full()).clone();
+            if !writer.retired && view.munk.is_none() {
+                let lows: Vec<_> = (0..self.keys).map(|index| key(index).to_vec()).collect();
+                let inside = |low: &Vec<u8>| **low > *chunk.range.low && chunk.range.contains(low);
+                let lows: Vec<_> = lows.into_iter().filter(inside).collect();
+                let sizes = Sizes {
+                    page_bytes: 64,
+                    // So that neighbours stay apart.
+                    span_bytes: 1,
+                };
+                view.munk = Some(Arc::new(Munk::absent(&lows, sizes, core.ledger())));
+                chunk.publish(view);
+            }
+        }
+        spans::load_spans(core, &chunk, &|munk| {
+            let span = munk.span_of(&key(index));
+            (!munk.has_span(span)).then_some(span).into_iter().collect()
+        })
+        .expect("loads");
+    }
+
+    /// Evicts the key's span.
+    pub(super) fn evict_span(&self, index: usize) {
+        let chunk = self.chunk(index);
+        if let Some(_token) = chunk.try_token()
+            && let Some(munk) = chunk.view.load_full().munk.clone()
+        {
+            let span = munk.span_of(&key(index));
+            spans::evict_spans(&self.engine().core, &chunk, |other| other == span);
         }
     }
 

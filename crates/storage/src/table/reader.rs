@@ -197,6 +197,27 @@ impl Table {
         (ordinal < self.index.len()).then_some(ordinal)
     }
 
+    /// Keys that cut the table's data into parts of about `bytes`, each of which begins with a block; ascending.
+    /// A part has less where the table ends, and more where a block has.
+    pub fn cuts(&self, bytes: u64) -> Vec<Vec<u8>> {
+        let mut cuts: Vec<Vec<u8>> = Vec::new();
+        let mut begin = 0;
+        for ordinal in 1..self.index.len() {
+            let place = self.index.block(ordinal);
+            if place.start - begin < bytes {
+                continue;
+            }
+            // The least key above the block before: all versions of that block's last key are below.
+            let mut cut = self.index.separator(ordinal - 1);
+            cut.push(0);
+            if cuts.last().is_none_or(|last| *last < cut) {
+                cuts.push(cut);
+                begin = place.start;
+            }
+        }
+        cuts
+    }
+
     /// The first block that can hold `key` or a key after it; [`Table::block_count`] for none.
     pub(super) fn first_block_at(&self, key: &[u8]) -> usize {
         self.index.find(key)

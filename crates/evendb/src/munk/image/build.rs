@@ -259,6 +259,7 @@ impl ImageBuilder {
         self.last_tag = tag_of(hash_key(entry.key));
     }
 
+    #[cfg(any(test, feature = "bench-parts"))]
     /// An image of the pages that are complete, and the lower bound of what follows, if they take `bytes`
     /// at least: what follows becomes an image of its own.
     pub(crate) fn take_complete(&mut self, bytes: usize) -> Option<(Image, &[u8])> {

@@ -113,6 +113,7 @@ impl DirectoryBuilder {
         directory
     }
 
+    #[cfg(any(test, feature = "bench-parts"))]
     /// Memory of the pages so far.
     pub(super) fn page_bytes(&self) -> usize {
         self.totals.memory_bytes

@@ -1,0 +1,105 @@
+//! What reads tell the caches: how often spans are used, and which of them would be worth loading.
+//!
+//! A get that RAM answers counts every [`HITS_PER_COUNT`]th time, with that weight: a sum that all readers of a hot
+//! span share is a cache line that they fight for. What was read from disk counts each time, and asks for the span if
+//! the policy wants it.
+//!
+//! Thread safety: any. No lock but the queue's, and that only where a load is asked for. Not here: what becomes of
+//! it ([`crate::cache::spans`] decides, [`crate::rebalance::spans`] loads).
+
+use crate::chunk::{Chunk, Heat, View};
+use crate::engine::caches::Caches;
+use crate::engine::core::Core;
+use crate::engine::work::Work;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
+
+/// One get from RAM in so many counts; a power of two.
+const HITS_PER_COUNT: u32 = 16;
+/// One refill from RAM in so many counts; a power of two.
+const REFILLS_PER_COUNT: u32 = 4;
+/// Reads that a scan of a span from disk takes at most, as far as they count.
+const SCAN_READS_MAX: usize = 16;
+
+/// Counts a get that the view's munk answered.
+#[inline]
+pub(super) fn hit(caches: &Caches, chunk: &Chunk, view: &View, key: &[u8], hash: u64) {
+    let count = Heat::count(&chunk.heat.gets);
+    if count.is_multiple_of(HITS_PER_COUNT)
+        && let Some(munk) = &view.munk
+    {
+        munk.count_get(key, hash, HITS_PER_COUNT as f32, caches.spans.tick());
+    }
+}
+
+/// Counts a get that was answered from disk, and asks for the key's span if it is worth having.
+pub(super) fn miss(
+    core: &Core,
+    caches: &Caches,
+    work: &Work,
+    chunk: &Arc<Chunk>,
+    view: &View,
+    key: &[u8],
+    hash: u64,
+) {
+    if !core.options.advanced.munks {
+        return;
+    }
+    let Some(munk) = &view.munk else {
+        return ask(work, chunk);
+    };
+    let worth = munk.count_get(key, hash, 1.0, caches.spans.tick());
+    let row_bytes = caches.row_bytes_mean.load(Ordering::Relaxed) as usize;
+    let bytes = munk.span_bytes();
+    let wants = caches
+        .spans
+        .wants(worth.beside_rows(bytes, row_bytes), bytes as u64);
+    if wants {
+        ask(work, chunk);
+    }
+}
+
+/// Counts a refill of a scan of the keys from `first` to `last`. If it came from disk, asks for their spans if one of
+/// them is worth having.
+pub(super) fn refill(
+    core: &Core,
+    caches: &Caches,
+    work: &Work,
+    chunk: &Arc<Chunk>,
+    view: &View,
+    (first, last): (&[u8], &[u8]),
+    from_disk: bool,
+) {
+    // Each run is read, and the base.
+    let reads = (1 + view.funk.runs.len()).min(SCAN_READS_MAX) as f32;
+    let tick = caches.spans.tick();
+    let Some(munk) = &view.munk else {
+        if core.options.advanced.munks {
+            ask(work, chunk);
+        }
+        return;
+    };
+    if !from_disk {
+        // Relaxed: a hint.
+        let count = chunk.heat.scans.load(Ordering::Relaxed);
+        if count.is_multiple_of(REFILLS_PER_COUNT) {
+            munk.count_scan(first, last, REFILLS_PER_COUNT as f32 * reads, tick);
+        }
+        return;
+    }
+    let worth = munk.count_scan(first, last, reads, tick);
+    let bytes = munk.span_bytes();
+    if caches.spans.wants(worth, bytes as u64) {
+        ask(work, chunk);
+    }
+}
+
+/// Queues the loading of the chunk's spans, once.
+fn ask(work: &Work, chunk: &Arc<Chunk>) {
+    // Relaxed: a load more or less does no harm. The load first, so that what many readers ask for stays shared.
+    if !chunk.load_wanted.load(Ordering::Relaxed)
+        && !chunk.load_wanted.swap(true, Ordering::Relaxed)
+    {
+        work.push_load(chunk);
+    }
+}

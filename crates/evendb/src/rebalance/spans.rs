@@ -1,0 +1,369 @@
+//! Spans of munks: loading them from the funk, evicting them, and making room.
+//!
+//! ```text
+//! miss --> read/counting.rs: worth it? --> Job::Load of the chunk --> load_wanted
+//!                                                                      room: evict the least dense of a sample
+//!                                                                      merge base and runs of the spans wanted
+//! ```
+//!
+//! * Load: `loading` is set under the latch, so that deltas which become durable meanwhile are kept.
+//!   Without them the images, built from an older view, would miss their records.
+//! * Evict: images leave, and with the last one the deltas kept for them; both are in the funk, so no I/O is needed.
+//!
+//! The holder of a chunk's token is the only one to change its munk. So what was chosen by one munk fits the munk
+//! that is there when the images are ready.
+//!
+//! Thread safety: any thread that has the chunk's token, or tries for it. Not here: when ([`crate::cache::spans`]
+//! decides), absorbing ([`super::munks`]).
+
+use super::rewrite::{funk_sources, sources_within};
+use crate::cache::spans::SAMPLED;
+use crate::chunk::{Chunk, KeyRange, View};
+use crate::engine::caches::Caches;
+use crate::engine::core::Core;
+use crate::engine::disk::Disk;
+use crate::engine::log::Log;
+use crate::engine::work::Work;
+use crate::error::Result;
+use crate::memory::Use;
+use crate::merge::Merge;
+use crate::merge::count::Count;
+use crate::munk::heat::Worth;
+use crate::munk::{Loaded, Munk, Sizes, SpanImages};
+use crate::pace::{self, Rest};
+use crate::plant::planted;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
+use crate::visibility::Dropping;
+use crate::{memory_shares, trace};
+use std::ops::Range;
+
+/// Spans of one job: a longer list waits for the next, so that other jobs come in between.
+const SPANS_MAX: usize = 64;
+/// Rounds of evicting before a load gives up.
+const EVICT_ROUNDS_MAX: usize = 4 * SPANS_MAX;
+
+/// Loads all of the chunk. The caller holds the token.
+pub(crate) fn load_munk(core: &Core, chunk: &Arc<Chunk>) -> Result<()> {
+    load_spans(core, chunk, &|munk| munk.wanted(0, |_| true))
+}
+
+/// Loads those absent spans that `choose` chooses, ascending, of the chunk's munk; makes one without any span if
+/// there is none. The caller holds the token.
+pub(crate) fn load_spans(
+    core: &Core,
+    chunk: &Arc<Chunk>,
+    choose: &dyn Fn(&Munk) -> Vec<usize>,
+) -> Result<()> {
+    let view = {
+        let mut writer = chunk.latch.lock();
+        let view = chunk.view.load_full();
+        if writer.retired || view.whole_munk().is_some() {
+            return Ok(());
+        }
+        writer.loading = true;
+        view
+    };
+    chunk.assert_view(&view, "to be loaded");
+    let job = trace::job!("load", chunk = chunk.id.0);
+    let built = with_spans(core, chunk, &view, choose);
+    let mut writer = chunk.latch.lock();
+    writer.loading = false;
+    let mut new_view: View = (*chunk.view.load_full()).clone();
+    debug_assert!(
+        same_munk(&view, &new_view),
+        "another than the token's holder changed the munk"
+    );
+    let damaged = match built {
+        Ok((munk, loaded)) => {
+            core.metrics.munk_loads.add(u64::from(loaded > 0));
+            new_view.munk = Some(munk);
+            None
+        }
+        Err(error) => Some(error),
+    };
+    if !new_view.munk_holds_any() {
+        new_view.frozen.retain(|frozen| !frozen.durable);
+    }
+    chunk.publish(new_view);
+    drop(writer);
+    trace::event!(
+        DEBUG,
+        "spans loaded",
+        chunk = chunk.id.0,
+        duration_micros = job.micros()
+    );
+    match damaged {
+        None => Ok(()),
+        Some(error) => {
+            chunk.note_damage();
+            Err(error)
+        }
+    }
+}
+
+fn same_munk(old: &View, new: &View) -> bool {
+    match (&old.munk, &new.munk) {
+        (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// The view's munk with the spans that `choose` chooses, and how many these are.
+fn with_spans(
+    core: &Core,
+    chunk: &Chunk,
+    view: &View,
+    choose: &dyn Fn(&Munk) -> Vec<usize>,
+) -> Result<(Arc<Munk>, usize)> {
+    let munk = match &view.munk {
+        Some(munk) => munk.clone(),
+        None => Arc::new(absent_munk(core, chunk, view)?),
+    };
+    let chosen = choose(&munk);
+    if chosen.is_empty() {
+        return Ok((munk, 0));
+    }
+    let mut loaded = Vec::new();
+    for spans in neighbours(&chosen) {
+        loaded.push(images_of(core, chunk, view, &munk, spans)?);
+    }
+    Ok((Arc::new(munk.with(loaded)), chosen.len()))
+}
+
+/// Indexes that ascend, as ranges.
+fn neighbours(indexes: &[usize]) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for &index in indexes {
+        match ranges.last_mut() {
+            Some(last) if last.end == index => last.end += 1,
+            _ => ranges.push(index..index + 1),
+        }
+    }
+    ranges
+}
+
+/// A munk without any span, cut where blocks of the base begin, or of the largest run if there is no base.
+fn absent_munk(core: &Core, chunk: &Chunk, view: &View) -> Result<Munk> {
+    let sizes = Sizes::of_chunk(core.options.chunk_bytes_max());
+    let span_bytes = sizes.span_bytes as u64;
+    let largest_run = || {
+        let runs = view.funk.runs.iter().map(|run| &run.table);
+        runs.max_by_key(|table| table.part.meta.data_bytes)
+    };
+    let tables: Vec<_> = match view.funk.base.is_empty() {
+        true => largest_run().into_iter().collect(),
+        false => view.funk.base.iter().collect(),
+    };
+    let mut lows: Vec<Vec<u8>> = Vec::new();
+    // Bytes since the last cut.
+    let mut bytes = 0;
+    for table in tables {
+        let meta = &table.part.meta;
+        if bytes >= span_bytes {
+            lows.push(meta.min_key.to_vec());
+            bytes = 0;
+        }
+        // Most tables are one piece of a stream: what is small is not opened.
+        if meta.data_bytes >= 2 * span_bytes {
+            lows.extend(table.open()?.cuts(span_bytes));
+            bytes = 0;
+        }
+        bytes += meta.data_bytes;
+    }
+    lows.retain(|low| **low > *chunk.range.low && chunk.range.contains(low));
+    debug_assert!(lows.is_sorted_by(|a, b| a < b), "cuts out of order");
+    Ok(Munk::absent(&lows, sizes, core.ledger()))
+}
+
+/// What the funk has of neighbouring spans.
+fn images_of(
+    core: &Core,
+    chunk: &Chunk,
+    view: &View,
+    munk: &Munk,
+    spans: Range<usize>,
+) -> Result<Loaded> {
+    let horizon = core.clock.horizon();
+    let dropping = Dropping {
+        horizon: &horizon,
+        bottom: true,
+    };
+    let sources = match spans.len() == munk.span_count() {
+        true => funk_sources(chunk, view)?,
+        false => {
+            let low = munk.limits(spans.start).0;
+            let high = munk.limits(spans.end - 1).1;
+            let range = KeyRange {
+                low: Box::from(low.max(&chunk.range.low)),
+                high: high.map(Box::from).or_else(|| chunk.range.high.clone()),
+            };
+            sources_within(view, &range, spans.len() as f64 / munk.span_count() as f64)?
+        }
+    };
+    let mut merge = Merge::new(sources, dropping)?.yielding_by(pace::yielder(core));
+    let mut count = Count::default();
+    count.begin(&merge);
+    let mut images = SpanImages::new(munk, spans);
+    let mut rest = Rest::new(core);
+    while let Some(entry) = merge.current() {
+        images.add(entry);
+        merge.advance()?;
+        rest.take_sometimes(core, pace::reorganisation_rest(core));
+    }
+    let loaded = images.finish();
+    count.add_images(&merge, &loaded);
+    let job = || format!("loading chunk {} into RAM lost or made records", chunk.id.0);
+    count.check(job).map_err(|error| core.health.latch(error))?;
+    Ok(loaded)
+}
+
+/// Loads the spans of the chunk that the policy wants, as far as there is room or room can be made.
+pub(crate) fn load_wanted(
+    core: &Core,
+    disk: &Disk,
+    log: &Log,
+    caches: &Caches,
+    work: &Work,
+    chunk: &Arc<Chunk>,
+) -> Result<()> {
+    let Some(_token) = chunk.try_token() else {
+        // Whoever has it may be long: the next miss asks again.
+        chunk.load_wanted.store(false, Ordering::Relaxed);
+        return Ok(());
+    };
+    chunk.load_wanted.store(false, Ordering::Relaxed);
+    if chunk.damaged.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let view = chunk.view.load_full();
+    let Some(munk) = view.munk.clone() else {
+        return load_spans(core, chunk, &|_| Vec::new());
+    };
+    drop(view);
+    let (wanted, more) = wanted_spans(core, caches, &munk);
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let bytes = (wanted.len() * munk.span_bytes()) as u64;
+    if make_room(core, disk, log, caches, bytes, Some(chunk)) {
+        load_spans(core, chunk, &|_| wanted.clone())?;
+        if more && !chunk.load_wanted.swap(true, Ordering::Relaxed) {
+            work.push_load(chunk);
+        }
+    }
+    Ok(())
+}
+
+/// The absent spans that should come in, ascending; and whether there are more than one job loads.
+fn wanted_spans(core: &Core, caches: &Caches, munk: &Munk) -> (Vec<usize>, bool) {
+    let tick = caches.spans.tick();
+    if caches.all_fit.load(Ordering::Relaxed) {
+        return (munk.wanted(tick, |_| true), false);
+    }
+    let row_bytes = caches.row_bytes_mean.load(Ordering::Relaxed) as usize;
+    let bytes = munk.span_bytes();
+    let wants = |worth: Worth| {
+        let worth = worth.beside_rows(bytes, row_bytes);
+        worth > 0.0 && caches.spans.wants(worth, bytes as u64)
+    };
+    let mut wanted = munk.wanted(tick, wants);
+    let more = wanted.len() > SPANS_MAX;
+    wanted.truncate(SPANS_MAX);
+    let _ = core;
+    (wanted, more)
+}
+
+/// Evicts the spans of which `which` says so. The caller holds the token.
+pub(crate) fn evict_spans(core: &Core, chunk: &Chunk, which: impl Fn(usize) -> bool) {
+    let Some(munk) = chunk.view.load_full().munk.clone() else {
+        return;
+    };
+    let smaller = munk.without(which);
+    let writer = chunk.latch.lock();
+    if writer.retired {
+        return;
+    }
+    let mut view: View = (*chunk.view.load_full()).clone();
+    view.munk = Some(Arc::new(smaller));
+    if !view.munk_holds_any() || planted!(core.options, DeltasLeaveWithSpans) {
+        view.frozen.retain(|frozen| !frozen.durable);
+    }
+    chunk.publish(view);
+    drop(writer);
+    core.metrics.munk_evictions.add(1);
+}
+
+/// Makes room for `bytes` of spans. Whether there is; what went may not be reclaimed yet. `keep` is the chunk
+/// whose token the caller has.
+pub(crate) fn make_room(
+    core: &Core,
+    disk: &Disk,
+    log: &Log,
+    caches: &Caches,
+    bytes: u64,
+    keep: Option<&Arc<Chunk>>,
+) -> bool {
+    let max = super::munks::munk_bytes_max(core, log, caches);
+    // What comes goes into the slabs' holes first. They are no reason to drop most of what is there.
+    let holes = memory_shares::slack_bytes(core, log).min(max / 4);
+    let more = bytes.max(holes);
+    let lacks = (core.ledger().bytes(Use::Munks) + more).saturating_sub(max);
+    caches.spans.set_room(lacks == 0);
+    if lacks == 0 {
+        return true;
+    }
+    let mut gone = 0;
+    for _ in 0..EVICT_ROUNDS_MAX {
+        if gone >= lacks {
+            break;
+        }
+        gone += evict_one(core, caches, keep);
+    }
+    disk.collect_memory(&core.health);
+    gone >= lacks
+}
+
+/// Evicts the least dense of some spans; the bytes that went.
+fn evict_one(core: &Core, caches: &Caches, keep: Option<&Arc<Chunk>>) -> u64 {
+    let tick = caches.spans.tick();
+    let row_bytes = caches.row_bytes_mean.load(Ordering::Relaxed) as usize;
+    let mut least: Option<(f32, Arc<Chunk>, usize, usize)> = None;
+    {
+        let mut residents = caches.residents.lock();
+        for _ in 0..SAMPLED {
+            let Some(chunk) = residents.any() else {
+                continue;
+            };
+            let random = residents.random();
+            let view = chunk.view.load_full();
+            let munk = view.munk.as_ref();
+            let Some((span, worth, bytes)) = munk.and_then(|munk| munk.any_span(random, tick))
+            else {
+                continue;
+            };
+            let density = worth.beside_rows(bytes, row_bytes) / bytes.max(1) as f32;
+            if least.as_ref().is_none_or(|least| density < least.0) {
+                least = Some((density, chunk, span, bytes));
+            }
+        }
+    }
+    let Some((density, chunk, span, bytes)) = least else {
+        return 0;
+    };
+    let held = keep.is_some_and(|keep| Arc::ptr_eq(keep, &chunk));
+    let token = chunk.try_token();
+    if held || token.is_none() {
+        return 0;
+    }
+    // Another may have changed the munk since it was looked at.
+    let now = chunk.view.load_full();
+    let there = now.munk.as_ref().is_some_and(|munk| munk.has_span(span));
+    if !there {
+        return 0;
+    }
+    evict_spans(core, &chunk, |index| index == span);
+    caches.spans.note_gone(density);
+    bytes as u64
+}
