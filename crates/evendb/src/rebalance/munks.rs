@@ -6,7 +6,6 @@
 //!   puts are about to wait, a munk that is hardly read is evicted instead of absorbing (decision 0033).
 
 use super::spans::make_room;
-use crate::cache::policy::ChunkWorth;
 use crate::cache::row::RowCache;
 use crate::cache::split::{ChunkSight, SCAN_WEIGHT};
 use crate::catalog::Catalog;
@@ -163,7 +162,7 @@ pub(crate) fn munk_round(
         true => RESTORES_MAX,
         false => 0,
     };
-    let (mut sights, mut munks, mut came) = (Vec::new(), 0, 0.0);
+    let (mut sights, mut munks, mut all, mut came) = (Vec::new(), 0, 0, 0.0);
     let mut residents = Vec::new();
     each_chunk(catalog, &mut |chunk, view| {
         // If another job had the chunk (a load, an eviction) when it was to be looked at, it was passed
@@ -183,6 +182,7 @@ pub(crate) fn munk_round(
         if view.munk_holds_any() {
             residents.push(Arc::downgrade(chunk));
         }
+        all += super::rewrite::data_bytes(view) * IMAGE_PERCENT / 100;
         munks += view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64);
         sights.push(sight(chunk, view, decay));
     });
@@ -205,7 +205,6 @@ pub(crate) fn munk_round(
         split.count_puts(spares_munks(caches) || !was_behind);
         split.round(&sights, &counts, &edge, bytes_max)
     };
-    let all: u64 = plan.worths.iter().map(ChunkWorth::bytes).sum();
     let most_fit = all / 3 * 2 <= bytes_max;
     caches.most_fit.store(most_fit, Ordering::Relaxed);
     let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(1024);
@@ -215,8 +214,7 @@ pub(crate) fn munk_round(
         }
         caches.sampler.round(plan.sampling, row_bytes, bytes_max);
     }
-    let all = all * 115 / 100;
-    let all_fit = core.options.advanced.munks && all + plan.row_bytes_max <= bytes_max;
+    let all_fit = core.options.advanced.munks && all <= bytes_max;
     caches.all_fit.store(all_fit, Ordering::Relaxed);
     caches
         .row_bytes_mean
@@ -226,6 +224,9 @@ pub(crate) fn munk_round(
         .spans
         .advance(came, bytes_max as f32 / row_bytes.max(1) as f32);
     make_room(core, disk, log, caches, ROOM_AHEAD, None);
+    if std::env::var_os("DBG").is_some() {
+        eprintln!("round all {all} max {bytes_max} rows {}/{} munks {munks} kept {kept} holes {holes} ledger {} room {} allfit {all_fit} price {:e} tick {} came {came} residents {} jobs {}", counts.bytes, plan.row_bytes_max, core.ledger().bytes(Use::Munks), caches.spans.has_room(), caches.spans.price(), caches.spans.tick(), caches.residents.lock().chunks.len(), work.queue.lock().jobs.len());
+    }
 }
 
 /// Whether puts waited for reorganisation within the last [`BEHIND_ROUNDS`]. Called once a round.
@@ -271,6 +272,8 @@ const RESTORES_MAX: usize = 8;
 const BEHIND_ROUNDS: u32 = 100;
 /// Some five seconds: between two rounds there is a whole checkpoint then.
 const PRESSED_ROUNDS: u32 = 24;
+/// Memory of a chunk in RAM, of its keys and values.
+const IMAGE_PERCENT: u64 = 108;
 /// Room for spans that is made before any asks for it.
 const ROOM_AHEAD: u64 = 1 << 20;
 /// Chunks looked at under one pin.

@@ -30,7 +30,6 @@ use crate::merge::Merge;
 use crate::merge::count::Count;
 use crate::munk::heat::Worth;
 use crate::munk::{Loaded, Munk, Sizes, SpanImages};
-use crate::pace::{self, Rest};
 use crate::plant::planted;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
@@ -202,15 +201,14 @@ fn images_of(
             sources_within(view, &range, spans.len() as f64 / munk.span_count() as f64)?
         }
     };
-    let mut merge = Merge::new(sources, dropping)?.yielding_by(pace::yielder(core));
+    // It neither yields nor rests: it is short, and spares the readers of these spans more than it takes.
+    let mut merge = Merge::new(sources, dropping)?;
     let mut count = Count::default();
     count.begin(&merge);
     let mut images = SpanImages::new(munk, spans);
-    let mut rest = Rest::new(core);
     while let Some(entry) = merge.current() {
         images.add(entry);
         merge.advance()?;
-        rest.take_sometimes(core, pace::reorganisation_rest(core));
     }
     let loaded = images.finish();
     count.add_images(&merge, &loaded);
