@@ -23,6 +23,8 @@ pub(crate) struct Caches {
     pub(crate) spans: SpanPolicy,
     /// Chunks some of whose spans are in RAM, as the last round found them: spans that may go are looked for here.
     pub(crate) residents: Mutex<Residents>,
+    /// How much a chunk must be read, as an `f32`'s bits, to get a munk in which its spans are counted.
+    pub(crate) list_heat_min: AtomicU32,
     /// What a row takes, about.
     pub(crate) row_bytes_mean: AtomicU32,
     pub(crate) search_settings: SearchSettings,
@@ -84,6 +86,7 @@ impl Caches {
             split: Mutex::new(Split::new(options.row_share())),
             spans: SpanPolicy::default(),
             residents: Mutex::default(),
+            list_heat_min: AtomicU32::new(0),
             row_bytes_mean: AtomicU32::new(1024),
             search_settings,
             round_chunks: AtomicU32::new(0),

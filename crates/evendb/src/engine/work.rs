@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 /// How often a thread looks around that has something to do.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
 
+/// Chunks that wait for the loading of spans at a time.
+const LOADS_QUEUED_MAX: usize = 16;
+
 pub(crate) enum Job {
     Maintain(NamedChunk),
     /// Take only the durable deltas into the munk: puts wait for the memory of those.
@@ -137,15 +140,21 @@ impl Work {
         });
     }
 
-    /// Queues the loading of the chunk's munk.
-    pub(crate) fn push_load(&self, chunk: &Arc<Chunk>) {
+    /// Queues the loading of spans of the chunk, unless many wait already: what is still missed then asks again. Whether
+    /// it is queued.
+    pub(crate) fn push_load(&self, chunk: &Arc<Chunk>) -> bool {
+        let mut queued = false;
         self.push(|queue| {
-            let new = queue.loading.insert(chunk.id);
+            queued = queue.loading.contains(&chunk.id);
+            let new = !queued && queue.loading.len() < LOADS_QUEUED_MAX;
             if new {
+                queue.loading.insert(chunk.id);
                 queue.jobs.push_back(Job::Load(NamedChunk::new(chunk)));
+                queued = true;
             }
             new
         });
+        queued
     }
 
     /// Queues a job that makes the chunk smaller. There is one such job at a time.

@@ -160,15 +160,19 @@ impl Munk {
         heat.worth(tick)
     }
 
-    /// Counts a scan of the keys from `first` to `last`, which spares `reads` in each span that is there. What the
-    /// hottest of them is worth now.
-    pub(crate) fn count_scan(&self, first: &[u8], last: &[u8], reads: f32, tick: u16) -> f32 {
+    /// Counts a scan of the keys from `first` to `last`, which spares `reads` in each span that is there.
+    pub(crate) fn count_scan(&self, first: &[u8], last: &[u8], reads: f32, tick: u16) {
         let (first, last) = (self.separators.find(first), self.separators.find(last));
-        let spans = &self.spans[first.min(last)..=last.max(first)];
-        spans.iter().fold(0.0, |most, span| {
+        for span in &self.spans[first.min(last)..=last.max(first)] {
             span.heat.touch(reads, None, tick);
-            most.max(span.heat.worth(tick).heat)
-        })
+        }
+    }
+
+    /// Counts a scan of span `index`, which spares `reads` if it is there. What the span is worth now.
+    pub(crate) fn count_span(&self, index: usize, reads: f32, tick: u16) -> f32 {
+        let heat = &self.spans[index].heat;
+        heat.touch(reads, None, tick);
+        heat.worth(tick).heat
     }
 
     /// The spans that are absent and that `wants` them, by what they are worth.
@@ -213,6 +217,11 @@ impl Munk {
     /// How many spans there are, absent ones counted.
     pub(crate) fn span_count(&self) -> usize {
         self.spans.len()
+    }
+
+    /// The share of the spans that is absent.
+    pub(crate) fn absent_share(&self) -> f64 {
+        self.totals.absent as f64 / self.spans.len() as f64
     }
 
     /// Memory held, directories and allocation headers included.
@@ -262,7 +271,7 @@ impl Munk {
 
     /// The segment in which a forward scan from `key` on begins; the first one for `None`.
     pub(crate) fn segment_from(&self, key: Option<&[u8]>) -> Segment<'_> {
-        self.segment(key.map_or(0, |key| self.separators.find(key)))
+        self.segment(self.span_from(key))
     }
 
     /// The segment in which a backward scan below `key` begins; the last one for `None`.
@@ -270,13 +279,42 @@ impl Munk {
         self.segment(self.span_below(key))
     }
 
-    /// The span with the greatest keys below `key`.
-    fn span_below(&self, key: Option<&[u8]>) -> usize {
+    /// The span in which a forward scan from `key` on begins; the first one for `None`.
+    pub(crate) fn span_from(&self, key: Option<&[u8]>) -> usize {
+        key.map_or(0, |key| self.separators.find(key))
+    }
+
+    /// The span in which a backward scan below `key` begins; the last one for `None`.
+    pub(crate) fn span_below(&self, key: Option<&[u8]>) -> usize {
         let Some(key) = key else {
             return self.spans.len() - 1;
         };
         let span = self.separators.find(key);
         span - usize::from(span > 0 && *self.separators.get(span) == *key)
+    }
+
+    /// The segments that are absent, each with the share of all spans that it has.
+    pub(crate) fn absent_segments(&self) -> Vec<(Segment<'_>, f64)> {
+        let mut segments: Vec<(Segment<'_>, f64)> = Vec::new();
+        let share = 1.0 / self.spans.len() as f64;
+        let mut after_absent = false;
+        for (index, span) in self.spans.iter().enumerate() {
+            let absent = span.image.is_none();
+            if absent && after_absent {
+                let (segment, sum) = segments.last_mut().expect("the one before is absent");
+                segment.high = self.separators.upper(index);
+                *sum += share;
+            } else if absent {
+                let segment = Segment {
+                    present: false,
+                    low: (index > 0).then(|| self.separators.get(index)),
+                    high: self.separators.upper(index),
+                };
+                segments.push((segment, share));
+            }
+            after_absent = absent;
+        }
+        segments
     }
 
     fn segment(&self, span: usize) -> Segment<'_> {

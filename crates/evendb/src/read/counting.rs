@@ -7,10 +7,12 @@
 //! Thread safety: any. No lock but the queue's, and that only where a load is asked for. Not here: what becomes of
 //! it ([`crate::cache::spans`] decides, [`crate::rebalance::spans`] loads).
 
+use super::tables::Direction;
 use crate::chunk::{Chunk, Heat, View};
 use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::engine::work::Work;
+use crate::munk::Munk;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 
@@ -46,7 +48,7 @@ pub(super) fn miss(
         return;
     }
     let Some(munk) = &view.munk else {
-        return ask(work, chunk);
+        return ask_for_list(caches, work, chunk);
     };
     let worth = munk.count_get(key, hash, 1.0, caches.spans.tick());
     let row_bytes = caches.row_bytes_mean.load(Ordering::Relaxed) as usize;
@@ -59,39 +61,60 @@ pub(super) fn miss(
     }
 }
 
-/// Counts a refill of a scan of the keys from `first` to `last`. If it came from disk, asks for their spans if one of
-/// them is worth having.
-pub(super) fn refill(
+/// Counts a refill of a scan that came from RAM, of the keys from `first` to `last`.
+pub(super) fn refill_hit(caches: &Caches, chunk: &Chunk, view: &View, ends: (&[u8], &[u8])) {
+    // Relaxed: a hint.
+    let count = chunk.heat.scans.load(Ordering::Relaxed);
+    if count.is_multiple_of(REFILLS_PER_COUNT)
+        && let Some(munk) = &view.munk
+    {
+        let reads = REFILLS_PER_COUNT as f32 * scan_reads(view);
+        munk.count_scan(ends.0, ends.1, reads, caches.spans.tick());
+    }
+}
+
+/// Counts the refill of a scan that begins at `from`, in a span that is absent. The span, if it is worth having now.
+pub(super) fn wanted_by_scan(
+    caches: &Caches,
+    view: &View,
+    direction: Direction,
+    from: Option<&[u8]>,
+) -> Option<(Arc<Munk>, usize)> {
+    let munk = view.munk.as_ref()?;
+    let span = match direction {
+        Direction::Forward => munk.span_from(from),
+        Direction::Backward => munk.span_below(from),
+    };
+    let worth = munk.count_span(span, scan_reads(view), caches.spans.tick());
+    let wants = caches.spans.wants(worth, munk.span_bytes() as u64);
+    wants.then(|| (munk.clone(), span))
+}
+
+/// Sees to it that a chunk that scans read from disk has a munk, if only one without spans: they are counted there.
+pub(super) fn refill_miss(
     core: &Core,
     caches: &Caches,
     work: &Work,
     chunk: &Arc<Chunk>,
     view: &View,
-    (first, last): (&[u8], &[u8]),
-    from_disk: bool,
 ) {
-    // Each run is read, and the base.
-    let reads = (1 + view.funk.runs.len()).min(SCAN_READS_MAX) as f32;
-    let tick = caches.spans.tick();
-    let Some(munk) = &view.munk else {
-        if core.options.advanced.munks {
-            ask(work, chunk);
-        }
-        return;
-    };
-    if !from_disk {
-        // Relaxed: a hint.
-        let count = chunk.heat.scans.load(Ordering::Relaxed);
-        if count.is_multiple_of(REFILLS_PER_COUNT) {
-            munk.count_scan(first, last, REFILLS_PER_COUNT as f32 * reads, tick);
-        }
-        return;
+    if view.munk.is_none() && core.options.advanced.munks {
+        ask_for_list(caches, work, chunk);
     }
-    let worth = munk.count_scan(first, last, reads, tick);
-    let bytes = munk.span_bytes();
-    if caches.spans.wants(worth, bytes as u64) {
+}
+
+/// Asks for a munk without any span, if the chunk is read enough for one.
+fn ask_for_list(caches: &Caches, work: &Work, chunk: &Arc<Chunk>) {
+    let heat = &chunk.heat;
+    let reads = Heat::load(&heat.get_heat) + Heat::load(&heat.scan_heat);
+    if reads >= f32::from_bits(caches.list_heat_min.load(Ordering::Relaxed)) {
         ask(work, chunk);
     }
+}
+
+/// What a scan of a span reads from disk: each run, and the base.
+fn scan_reads(view: &View) -> f32 {
+    (1 + view.funk.runs.len()).min(SCAN_READS_MAX) as f32
 }
 
 /// Queues the loading of the chunk's spans, once.
@@ -99,7 +122,8 @@ fn ask(work: &Work, chunk: &Arc<Chunk>) {
     // Relaxed: a load more or less does no harm. The load first, so that what many readers ask for stays shared.
     if !chunk.load_wanted.load(Ordering::Relaxed)
         && !chunk.load_wanted.swap(true, Ordering::Relaxed)
+        && !work.push_load(chunk)
     {
-        work.push_load(chunk);
+        chunk.load_wanted.store(false, Ordering::Relaxed);
     }
 }

@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::funk::Funk;
 use crate::memory::{Charge, Ledger, Use};
 use crate::read::moment::Moment;
+use crate::rebalance::spans;
 use crate::sync::{Arc, reclaim};
 use crate::value::Value;
 use crate::{fork, memory_shares};
@@ -247,8 +248,16 @@ impl Cursor {
 
     /// Refills one end from one chunk; leaves the buffer empty if the chunk had nothing.
     fn refill(&mut self, direction: Direction) -> Result<()> {
+        let mut may_load = true;
+        while !self.refill_unless_loaded(direction, &mut may_load)? {}
+        Ok(())
+    }
+
+    /// Refills one end. Where the span that it needs is absent and worth having, it loads that instead, once (then
+    /// `may_load` is false), and says false.
+    fn refill_unless_loaded(&mut self, direction: Direction, may_load: &mut bool) -> Result<bool> {
         let Some(moment) = &self.moment else {
-            return Ok(());
+            return Ok(true);
         };
         let engine = moment.engine();
         engine.core.health.check_readable()?;
@@ -274,9 +283,11 @@ impl Cursor {
         };
         let Some(chunk) = found else {
             end.exhausted = true;
-            return Ok(());
+            return Ok(true);
         };
-        Heat::count(&chunk.heat.scans);
+        if *may_load {
+            Heat::count(&chunk.heat.scans);
+        }
         let (mut to, mut last) = chunk_limit(chunk, direction, &self.low, self.high.as_deref());
         let from = end.position.take();
         let view = chunk.view.load(&guard);
@@ -297,6 +308,20 @@ impl Cursor {
             }
             segment.present
         });
+        let (caches, work) = (&engine.caches, &engine.work);
+        if munk.is_none()
+            && *may_load
+            && let Some(wanted) =
+                counting::wanted_by_scan(caches, view.get(), direction, from.as_deref())
+        {
+            *may_load = false;
+            let chunk = chunk.clone();
+            drop(guard);
+            end.position = from;
+            // What fails here fails again where the scan reads the funk.
+            drop(spans::load_for_scan(engine, &chunk, &wanted));
+            return Ok(false);
+        }
         let span = FillSpan {
             direction,
             from: from.as_deref(),
@@ -308,13 +333,12 @@ impl Cursor {
                 false => BLOCK_BYTES_MAX,
             },
         };
-        let (caches, work) = (&engine.caches, &engine.work);
         let filled = if let Some(munk) = munk {
             // The munk moves on without it.
             end.scan = None;
             let filled = fill_from_munk(&mut end.buffer, view.get(), munk, &span, &guard);
             if let Some(ends) = end.buffer.ends() {
-                counting::refill(&engine.core, caches, work, chunk, view.get(), ends, false);
+                counting::refill_hit(caches, chunk, view.get(), ends);
             }
             filled
         } else {
@@ -322,12 +346,8 @@ impl Cursor {
             let view = view.counted();
             let chunk = chunk.clone();
             drop(guard);
-            let filled = fill_unpinned(end, &view.funk, &gathered, &span)
-                .inspect_err(|_| chunk.note_damage())?;
-            if let Some(ends) = end.buffer.ends() {
-                counting::refill(&engine.core, caches, work, &chunk, &view, ends, true);
-            }
-            filled
+            counting::refill_miss(&engine.core, caches, work, &chunk, &view);
+            fill_unpinned(end, &view.funk, &gathered, &span).inspect_err(|_| chunk.note_damage())?
         };
         match filled {
             Filled::Exhausted if last => end.exhausted = true,
@@ -348,7 +368,7 @@ impl Cursor {
         let seen = end.given as usize + end.buffer.len();
         let left = end.usual.saturating_sub(seen);
         end.records = left.max(seen / 2).clamp(RECORDS_MIN, RECORDS_MAX);
-        Ok(())
+        Ok(true)
     }
 }
 

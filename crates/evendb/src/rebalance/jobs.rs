@@ -24,6 +24,7 @@ use crate::full_disk::Need;
 use crate::funk::tables::TableHandle;
 use crate::funk::{Funk, Run};
 use crate::manifest::edit::Place;
+use crate::munk::Munk;
 use crate::picker::{ChunkStats, Decision, PickerLimits, pick};
 use crate::rebalance::{covered_tables, layout, log_merge, munks, rewrite};
 use crate::sync::Arc;
@@ -141,8 +142,9 @@ fn ask_ahead(context: &JobContext<'_>, catalog: &Catalog, space: &Space, chunk: 
         return;
     };
     let ask = |chunk: &Chunk, view: &View| {
-        // A munk takes in what is durable first, and then nothing is read.
-        if view.whole_munk().is_none() {
+        // A munk takes in what is durable first, and then only what it does not have is read.
+        let in_ram = |munk: &Arc<Munk>| munk.absent_share() < 0.25;
+        if !view.munk.as_ref().is_some_and(in_ram) {
             rewrite::ask_for_tables(chunk, view);
         }
     };
@@ -461,7 +463,7 @@ fn base_data_bytes(chunk: &Chunk, view: &View) -> u64 {
 
 /// Bytes of keys and values that a rewrite would leave. Only a munk knows whether the log's records are
 /// new keys or overwrite old ones; without a munk they are taken for old.
-fn live_bytes(chunk: &Chunk, view: &View) -> u64 {
+pub(super) fn live_bytes(chunk: &Chunk, view: &View) -> u64 {
     match view.whole_munk() {
         Some(munk) => munk.data_bytes() as u64,
         None => base_data_bytes(chunk, view),

@@ -163,7 +163,7 @@ pub(crate) fn munk_round(
         false => 0,
     };
     let (mut sights, mut munks, mut all, mut came) = (Vec::new(), 0, 0, 0.0);
-    let mut residents = Vec::new();
+    let (mut residents, mut lists) = (Vec::new(), Lists::default());
     each_chunk(catalog, &mut |chunk, view| {
         // If another job had the chunk (a load, an eviction) when it was to be looked at, it was passed
         // over. The deltas left for its munk hold memory that puts wait for.
@@ -182,10 +182,19 @@ pub(crate) fn munk_round(
         if view.munk_holds_any() {
             residents.push(Arc::downgrade(chunk));
         }
-        all += super::rewrite::data_bytes(view) * IMAGE_PERCENT / 100;
+        all += match view.whole_munk() {
+            Some(munk) => munk.bytes() as u64,
+            None if view.funk.base.is_empty() => super::rewrite::data_bytes(view),
+            None => super::jobs::live_bytes(chunk, view) * IMAGE_PERCENT / 100,
+        };
         munks += view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64);
-        sights.push(sight(chunk, view, decay));
+        let sight = sight(chunk, view, decay);
+        if let Some(munk) = view.munk.as_ref().filter(|munk| !munk.holds_any()) {
+            lists.see(chunk, munk.bytes() as u64, sight.gets + sight.scans);
+        }
+        sights.push(sight);
     });
+    lists.bound(core, caches);
     caches
         .round_chunks
         .store(sights.len() as u32, Ordering::Relaxed);
@@ -225,7 +234,55 @@ pub(crate) fn munk_round(
         .advance(came, bytes_max as f32 / row_bytes.max(1) as f32);
     make_room(core, disk, log, caches, ROOM_AHEAD, None);
     if std::env::var_os("DBG").is_some() {
-        eprintln!("round all {all} max {bytes_max} rows {}/{} munks {munks} kept {kept} holes {holes} ledger {} room {} allfit {all_fit} price {:e} tick {} came {came} residents {} jobs {}", counts.bytes, plan.row_bytes_max, core.ledger().bytes(Use::Munks), caches.spans.has_room(), caches.spans.price(), caches.spans.tick(), caches.residents.lock().chunks.len(), work.queue.lock().jobs.len());
+        eprintln!(
+            "round all {all} max {bytes_max} rows {}/{} munks {munks} kept {kept} holes {holes} ledger {} room {} allfit {all_fit} price {:e} tick {} came {came} residents {} jobs {}",
+            counts.bytes,
+            plan.row_bytes_max,
+            core.ledger().bytes(Use::Munks),
+            caches.spans.has_room(),
+            caches.spans.price(),
+            caches.spans.tick(),
+            caches.residents.lock().chunks.len(),
+            work.queue.lock().jobs.len()
+        );
+    }
+}
+
+/// Munks without any span: lists of what is counted, for chunks that are read. Were there one for each chunk of a large
+/// database, they would take all memory.
+#[derive(Default)]
+struct Lists {
+    chunks: Vec<(Arc<Chunk>, f32)>,
+    bytes: u64,
+    heat: f32,
+}
+
+impl Lists {
+    fn see(&mut self, chunk: &Arc<Chunk>, bytes: u64, heat: f32) {
+        self.chunks.push((chunk.clone(), heat));
+        self.bytes += bytes;
+        self.heat += heat;
+    }
+
+    /// Drops those of chunks that are read less than others, if all take more than their share; and says how much a
+    /// chunk must be read to get one.
+    fn bound(&self, core: &Core, caches: &Caches) {
+        let many = self.bytes > core.options.memory_budget / LISTS_SHARE;
+        let mean = self.heat / self.chunks.len().max(1) as f32;
+        let least = if many { mean } else { 0.0 };
+        caches
+            .list_heat_min
+            .store(least.to_bits(), Ordering::Relaxed);
+        if !many {
+            return;
+        }
+        for (chunk, _) in self.chunks.iter().filter(|(_, heat)| *heat <= mean) {
+            if let Some(_token) = chunk.try_token()
+                && !chunk.view.load_full().munk_holds_any()
+            {
+                evict_munk(core, chunk);
+            }
+        }
     }
 }
 
@@ -274,6 +331,8 @@ const BEHIND_ROUNDS: u32 = 100;
 const PRESSED_ROUNDS: u32 = 24;
 /// Memory of a chunk in RAM, of its keys and values.
 const IMAGE_PERCENT: u64 = 108;
+/// The part of the budget that munks without any span may take.
+const LISTS_SHARE: u64 = 64;
 /// Room for spans that is made before any asks for it.
 const ROOM_AHEAD: u64 = 1 << 20;
 /// Chunks looked at under one pin.

@@ -546,15 +546,34 @@ pub(crate) fn data_bytes(view: &View) -> u64 {
     }
 }
 
-/// The durable content of a chunk, newest source first, within its range.
+/// The durable content of a chunk, newest source first, within its range: what its munk has from there, the rest from
+/// the funk.
 pub(crate) fn sources_of<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<dyn Source + 'v>>> {
-    if let Some(munk) = view.whole_munk()
-        && !view.frozen.iter().any(|frozen| frozen.durable)
-    {
-        return Ok(vec![Box::new(MunkSource::new(munk))]);
+    let absorbed = !view.frozen.iter().any(|frozen| frozen.durable);
+    let Some(munk) = view.munk.as_ref().filter(|_| absorbed) else {
+        return funk_sources(chunk, view);
+    };
+    let absent = munk.absent_segments();
+    if absent.len() > ABSENT_SEGMENTS_MAX || !munk.holds_any() {
+        return funk_sources(chunk, view);
     }
-    funk_sources(chunk, view)
+    // No key is in two of these.
+    let mut sources: Vec<Box<dyn Source + 'v>> = vec![Box::new(MunkSource::new(munk))];
+    for (segment, share) in absent {
+        let range = KeyRange {
+            low: segment.low.map_or(chunk.range.low.clone(), Box::from),
+            high: segment
+                .high
+                .map(Box::from)
+                .or_else(|| chunk.range.high.clone()),
+        };
+        sources.extend(sources_within(view, &range, share)?);
+    }
+    Ok(sources)
 }
+
+/// Of a munk with more gaps than this a job does not read the rest: each gap is sought in each table.
+const ABSENT_SEGMENTS_MAX: usize = 12;
 
 /// The durable content of a chunk from its funk alone, newest source first, within its range.
 pub(crate) fn funk_sources<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<dyn Source + 'v>>> {

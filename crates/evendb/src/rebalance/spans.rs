@@ -19,6 +19,7 @@
 use super::rewrite::{funk_sources, sources_within};
 use crate::cache::spans::SAMPLED;
 use crate::chunk::{Chunk, KeyRange, View};
+use crate::engine::Engine;
 use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
@@ -240,22 +241,45 @@ pub(crate) fn load_wanted(
         return load_spans(core, chunk, &|_| Vec::new());
     };
     drop(view);
-    let (wanted, more) = wanted_spans(core, caches, &munk);
+    let (wanted, more) = wanted_spans(caches, &munk);
     if wanted.is_empty() {
         return Ok(());
     }
     let bytes = (wanted.len() * munk.span_bytes()) as u64;
     if make_room(core, disk, log, caches, bytes, Some(chunk)) {
         load_spans(core, chunk, &|_| wanted.clone())?;
-        if more && !chunk.load_wanted.swap(true, Ordering::Relaxed) {
+        if more {
             work.push_load(chunk);
         }
     }
     Ok(())
 }
 
+/// Loads one span, which a scan is about to read, on the scan's thread: it is read once. Does nothing if another job has
+/// the chunk, or there is no room.
+pub(crate) fn load_for_scan(
+    engine: &Engine,
+    chunk: &Arc<Chunk>,
+    (munk, span): &(Arc<Munk>, usize),
+) -> Result<()> {
+    let Some(_token) = chunk.try_token() else {
+        return Ok(());
+    };
+    let now = chunk.view.load_full().munk.clone();
+    let damaged = chunk.damaged.load(Ordering::Relaxed);
+    if damaged || now.is_none_or(|now| !Arc::ptr_eq(&now, munk)) {
+        return Ok(());
+    }
+    let (core, disk, log) = (&engine.core, &engine.disk, &engine.log);
+    let bytes = munk.span_bytes() as u64;
+    if make_room(core, disk, log, &engine.caches, bytes, Some(chunk)) {
+        load_spans(core, chunk, &|_| vec![*span])?;
+    }
+    Ok(())
+}
+
 /// The absent spans that should come in, ascending; and whether there are more than one job loads.
-fn wanted_spans(core: &Core, caches: &Caches, munk: &Munk) -> (Vec<usize>, bool) {
+fn wanted_spans(caches: &Caches, munk: &Munk) -> (Vec<usize>, bool) {
     let tick = caches.spans.tick();
     if caches.all_fit.load(Ordering::Relaxed) {
         return (munk.wanted(tick, |_| true), false);
@@ -269,7 +293,6 @@ fn wanted_spans(core: &Core, caches: &Caches, munk: &Munk) -> (Vec<usize>, bool)
     let mut wanted = munk.wanted(tick, wants);
     let more = wanted.len() > SPANS_MAX;
     wanted.truncate(SPANS_MAX);
-    let _ = core;
     (wanted, more)
 }
 

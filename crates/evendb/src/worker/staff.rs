@@ -17,7 +17,7 @@
 use super::upkeep;
 use crate::engine::Engine;
 use crate::engine::staff::ThreadRole;
-use crate::engine::work::{TICK, Work};
+use crate::engine::work::{Job, TICK, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::heap::HeapTrim;
 use crate::rebalance::{jobs, space};
@@ -139,7 +139,10 @@ fn worker(engine: &Engine) {
                     queue.present[ThreadRole::Worker as usize] -= 1;
                     return;
                 }
+                // Readers wait for what is loaded, each for itself.
+                let loads = matches!(queue.jobs.front(), Some(Job::Load(_)));
                 let enough = queue.running >= gentle_workers(engine)
+                    && !loads
                     && queue.idle_awaited == 0
                     && !pace::waits_for_jobs(&engine.core, !queue.absorbs.is_empty());
                 if !enough && let Some(job) = work.take(&mut queue) {
