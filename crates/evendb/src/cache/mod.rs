@@ -1,16 +1,16 @@
-//! What is kept in RAM of chunks that are on disk: which chunks have munks, single rows of the
-//! others, and how memory is split between the two.
+//! What is kept in RAM of chunks that are on disk: spans of their munks, single rows of the other spans, and how memory
+//! is split between the two.
 //!
 //! ```text
-//! gets --> sample.rs (keys chosen by hash) --> would a row have answered what a munk did?
-//!      \-> row, ghost.rs                   --> what would more room for rows bring?
-//!                 |
-//!             split.rs   worth of each munk, target of rows      pure
-//!             policy.rs  loads and evictions within what is left pure
+//! get that a row or the disk answers --> sample.rs       what would a byte more for rows bring?  theta
+//!                                    \-> row, ghost.rs   which rows stay
+//! get that the disk answers, refill  --> spans.rs        which spans come in; what did the last one bring?  price
+//! round                              --> split.rs        rows' room: theta against price
 //! ```
+//!
+//! Heat is counted at the span ([`crate::munk::heat`]). All counts decay on one clock, which counts accesses.
 
 mod ghost;
-pub(crate) mod policy;
 pub(crate) mod row;
 pub(crate) mod sample;
 pub(crate) mod spans;

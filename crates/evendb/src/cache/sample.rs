@@ -1,38 +1,37 @@
-//! Sampled keys: whether a row would have answered what a munk did.
+//! Sampled keys: how many hits a little more room for rows would bring.
 //!
 //! ```text
-//! get of a key whose hash ends in enough zeros
+//! get of a key whose hash ends in enough zeros, answered by a row or by the disk
 //!   slots[hash]  [ fingerprint 32 | clock at its last get 32 ]     8 bytes, written over
-//!   distance = clock - last   < horizon: a row would have been there   } counted at the chunk
-//!                            >= horizon: it would not                  }
+//!   distance = clock - last     0 ......... horizon / 1.4 ... horizon ... horizon * 1.4 ......
+//!                                rows have it           the edge            rows do not have it
 //! ```
 //!
-//! A chunk with a munk has no row hits, which hides what rows would do for it: a munk with one hot row
-//! looks as good as one with a thousand. Here a sample of keys is followed, whether a munk, a row or the
-//! disk answers. A cache of the size of the row cache holds a key for about the time of the **horizon**.
-//! The horizon is set by the chunks without munks, where rows do answer: so that as many sampled gets
-//! lie within it as the row cache really answers. So nothing is assumed about how rows are evicted.
+//! A cache of the size of the row cache holds a key for about the time of the **horizon**, which is set so that as
+//! many sampled gets lie within it as the row cache really answers. So nothing is assumed about how rows are evicted.
+//! Gets whose distance lies about the horizon are hits at the **edge** of memory: [`super::split`] takes them for
+//! what a byte more for rows would bring.
+//!
+//! Gets that spans answer are none of this: a row would hardly be kept beside its span. What a span is worth though few
+//! of its keys are used, its heat estimates ([`crate::munk::heat`]).
 //!
 //! Keys are sampled, not gets: a key's gets are all seen, or none. One very hot key therefore
-//! counts for nothing or for too much among the sampled gets. It never appears among those beyond the
-//! horizon, and these are what a munk is worth.
+//! counts for nothing or for too much among the sampled gets. It never appears among those at the edge.
 //!
 //! Memory: [`Sampler::bytes`], a 512th of the budget, at most 4 MiB. Thread safety: relaxed atomics
 //! and no locks; what is lost to a race is one observation. While it is off, it costs a get one load.
 
-use super::split::ChunkSight;
-use crate::chunk::Heat;
 // Not the seam's atomics: they order no other data, so the models need not step through them.
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Slots for each sampled key that rows have room for: twice the number, since munks hold keys too.
+/// Slots for each sampled key that rows have room for: distances beyond the horizon are to be seen too.
 const SLOTS_PER_KEY: u64 = 4;
 /// The coarsest sampling: one key in this many.
 const KEYS_PER_SAMPLE_MAX: u64 = 256;
 /// The finest sampling: one key in this many. A sampled get costs a cache miss.
 const KEYS_PER_SAMPLE_MIN: u64 = 8;
-/// Sampled gets of chunks without munks for one step of the horizon.
+/// Sampled gets for one step of the horizon.
 const CALIBRATION_SAMPLES: u32 = 64;
 /// How far the logarithm of the horizon moves for a difference of 1 in the share of hits. Where
 /// hits grow with the logarithm of room, as for Zipf, the whole way would be about 10.
@@ -47,11 +46,9 @@ pub(crate) const EDGE_PART: f32 = EDGE - 1.0 / EDGE;
 /// The mask while no key is followed: only one hash matches it.
 const OFF: u64 = u64::MAX;
 
-/// What answered a get that deltas did not answer.
+/// What answered a get that neither deltas nor spans in RAM did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Served {
-    /// The chunk's munk.
-    Munk,
     /// The row cache.
     Row,
     /// Log or base.
@@ -70,17 +67,16 @@ pub(crate) struct Sampler {
     /// When it was turned on.
     since: AtomicU32,
     horizon: AtomicU32,
-    /// Counts of gets without a munk since the last calibration: sampled ones, and of these the ones
-    /// answered by rows, and the ones within the horizon.
-    outside: AtomicU32,
-    outside_rows: AtomicU32,
-    outside_near: AtomicU32,
-    /// Hits at the edge since the last round, of the same gets.
+    /// Sampled gets since the last calibration, and of these the ones answered by rows, and the ones within the
+    /// horizon.
+    samples: AtomicU32,
+    row_hits: AtomicU32,
+    near: AtomicU32,
+    /// Hits at the edge since the last round.
     edge_hits: AtomicU32,
 }
 
-/// What was seen in a round of gets without a munk: hits that a horizon longer by [`EDGE`] has and
-/// one shorter by it has not.
+/// What was seen in a round: hits that a horizon longer by [`EDGE`] has and one shorter by it has not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Edge {
     /// Samples, times `keys_per_sample`.
@@ -104,9 +100,9 @@ impl Sampler {
             clock: AtomicU32::new(1),
             since: AtomicU32::new(1),
             horizon: AtomicU32::new(slots as u32 / SLOTS_PER_KEY as u32),
-            outside: AtomicU32::new(0),
-            outside_rows: AtomicU32::new(0),
-            outside_near: AtomicU32::new(0),
+            samples: AtomicU32::new(0),
+            row_hits: AtomicU32::new(0),
+            near: AtomicU32::new(0),
             edge_hits: AtomicU32::new(0),
         }
     }
@@ -116,33 +112,27 @@ impl Sampler {
         (self.slot_count * size_of::<AtomicU64>()) as u64
     }
 
-    /// Looks at a get of `hash` in a keyspace, answered by `served`, of the chunk with this heat.
+    /// Looks at a get of `hash` in a keyspace, answered by `served`.
     #[inline]
-    pub(crate) fn see(&self, keyspace: u32, hash: u64, heat: &Heat, served: Served) {
+    pub(crate) fn see(&self, keyspace: u32, hash: u64, served: Served) {
         if hash & self.mask.load(Ordering::Relaxed) == 0 {
-            self.follow(keyspace, hash, heat, served);
+            self.follow(keyspace, hash, served);
         }
     }
 
     #[cold]
-    fn follow(&self, keyspace: u32, hash: u64, heat: &Heat, served: Served) {
+    fn follow(&self, keyspace: u32, hash: u64, served: Served) {
         let place = hash ^ u64::from(keyspace).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let horizon = self.horizon.load(Ordering::Relaxed);
         let distance = self.distance(place);
-        Heat::count(&heat.samples);
-        if distance < horizon {
-            Heat::count(&heat.sample_hits);
-        }
-        if served != Served::Munk {
-            let near = u32::from(distance < horizon);
-            let row = u32::from(served == Served::Row);
-            self.outside.fetch_add(1, Ordering::Relaxed);
-            self.outside_rows.fetch_add(row, Ordering::Relaxed);
-            self.outside_near.fetch_add(near, Ordering::Relaxed);
-            let [shorter, longer] = [1.0 / EDGE, EDGE].map(|part| (horizon as f32 * part) as u32);
-            let edge = u32::from((shorter..longer).contains(&distance));
-            self.edge_hits.fetch_add(edge, Ordering::Relaxed);
-        }
+        let [shorter, longer] = [1.0 / EDGE, EDGE].map(|part| (horizon as f32 * part) as u32);
+        let count = |counter: &AtomicU32, yes: bool| {
+            counter.fetch_add(u32::from(yes), Ordering::Relaxed);
+        };
+        count(&self.samples, true);
+        count(&self.row_hits, served == Served::Row);
+        count(&self.near, distance < horizon);
+        count(&self.edge_hits, (shorter..longer).contains(&distance));
     }
 
     /// Sampled gets since the last one of this key; the greatest number if that is not known.
@@ -193,7 +183,7 @@ impl Sampler {
         }
     }
 
-    /// Turns it on or off, for rows of `row_bytes` and with `bytes_max` for munks and rows together, and
+    /// Turns it on or off, for rows of `row_bytes` and with `bytes_max` for spans and rows together, and
     /// sets the horizon. One thread, once a round, after taking the edge.
     pub(crate) fn round(&self, on: bool, row_bytes: u64, bytes_max: u64) {
         let wanted = if on {
@@ -221,40 +211,18 @@ impl Sampler {
     }
 
     fn calibrate(&self) {
-        let samples = self.outside.load(Ordering::Relaxed);
+        let samples = self.samples.load(Ordering::Relaxed);
         if samples < CALIBRATION_SAMPLES {
             return;
         }
         let take = |count: &AtomicU32| count.swap(0, Ordering::Relaxed) as f32;
-        let samples = take(&self.outside).max(1.0);
-        let off = (take(&self.outside_rows) - take(&self.outside_near)) / samples;
+        let samples = take(&self.samples).max(1.0);
+        let off = (take(&self.row_hits) - take(&self.near)) / samples;
         let step = (off * CALIBRATION_GAIN).clamp(-CALIBRATION_STEP_MAX, CALIBRATION_STEP_MAX);
         let horizon = self.horizon.load(Ordering::Relaxed) as f32 * step.exp();
         // Rounded, so that a small horizon can move.
         let horizon = horizon.round().clamp(8.0, (1u32 << 30) as f32);
         self.horizon.store(horizon as u32, Ordering::Relaxed);
-    }
-}
-
-impl Heat {
-    /// Empties the counters into the decayed sums: `decay` of each sum stays.
-    pub(crate) fn sight(&self, decay: f32) -> ChunkSight {
-        let fold = |counter: &super::super::sync::atomic::AtomicU32,
-                    sum: &super::super::sync::atomic::AtomicU32| {
-            let new = counter.swap(0, crate::sync::atomic::Ordering::Relaxed) as f32;
-            let now = Heat::load(sum) * decay + new;
-            sum.store(now.to_bits(), crate::sync::atomic::Ordering::Relaxed);
-            now
-        };
-        ChunkSight {
-            gets: fold(&self.gets, &self.get_heat),
-            row_hits: fold(&self.row_hits, &self.row_heat),
-            scans: fold(&self.scans, &self.scan_heat),
-            puts: fold(&self.puts, &self.write_heat),
-            samples: fold(&self.samples, &self.sample_heat),
-            sample_hits: fold(&self.sample_hits, &self.sample_hit_heat),
-            ..ChunkSight::default()
-        }
     }
 }
 
@@ -267,40 +235,41 @@ mod tests {
         xxhash_rust::xxh3::xxh3_64(&key.to_le_bytes())
     }
 
+    /// Looks at keys, and says how many were followed and how many of these were near.
+    fn seen(sampler: &Sampler, keyspace: u32, keys: std::ops::Range<u64>) -> (u32, u32) {
+        sampler.samples.store(0, Ordering::Relaxed);
+        sampler.near.store(0, Ordering::Relaxed);
+        keys.for_each(|key| sampler.see(keyspace, hash(key), Served::Table));
+        let load = |counter: &AtomicU32| counter.load(Ordering::Relaxed);
+        (load(&sampler.samples), load(&sampler.near))
+    }
+
     #[test]
     fn off_it_sees_nothing() {
-        let (sampler, heat) = (Sampler::new(1 << 20), Heat::default());
-        (0..10_000).for_each(|key| sampler.see(0, hash(key), &heat, Served::Munk));
-        assert_eq!(heat.sight(1.0).samples, 0.0);
+        let sampler = Sampler::new(1 << 20);
+        assert_eq!(seen(&sampler, 0, 0..10_000), (0, 0));
         assert_eq!(sampler.keys_per_sample(), None);
     }
 
     #[test]
     fn it_follows_its_share_of_keys_and_knows_distances() {
-        let (sampler, heat) = (Sampler::new(64 << 20), Heat::default());
+        let sampler = Sampler::new(64 << 20);
         sampler.round(true, 1000, 1 << 20);
         assert_eq!(sampler.keys_per_sample(), Some(8));
-        (0..8000).for_each(|key| sampler.see(0, hash(key), &heat, Served::Munk));
-        let first = heat.sight(0.0);
-        assert!(
-            (850.0..1150.0).contains(&first.samples),
-            "{}",
-            first.samples
-        );
-        assert_eq!(first.sample_hits, 0.0, "none came twice");
-        (0..8000).for_each(|key| sampler.see(0, hash(key), &heat, Served::Munk));
-        let second = heat.sight(0.0);
-        assert!(second.sample_hits > 0.9 * second.samples, "{second:?}");
+        let (samples, near) = seen(&sampler, 0, 0..8000);
+        assert!((850..1150).contains(&samples), "{samples}");
+        assert_eq!(near, 0, "none came twice");
+        let (samples, near) = seen(&sampler, 0, 0..8000);
+        assert!(near * 10 > samples * 9, "{near} of {samples}");
         // Keys of another keyspace are others.
-        (0..8000).for_each(|key| sampler.see(7, hash(key), &heat, Served::Munk));
-        assert_eq!(heat.sight(0.0).sample_hits, 0.0);
+        assert_eq!(seen(&sampler, 7, 0..8000).1, 0);
     }
 
-    /// A queue of 500 keys that are asked for in turn with a hot one between: rows answer the hot
+    /// Keys that are asked for in turn with a hot one between: rows answer the hot
     /// one only, and the horizon comes to lie between the two distances.
     #[test]
     fn the_horizon_follows_what_rows_do() {
-        let (sampler, heat) = (Sampler::new(1 << 20), Heat::default());
+        let sampler = Sampler::new(1 << 20);
         sampler.round(true, 1000, 10_000);
         let sampled = |keys_per_sample: u64| {
             (0u64..).filter(move |&key| hash(key) & (keys_per_sample - 1) == 0)
@@ -308,20 +277,44 @@ mod tests {
         let keys: Vec<u64> = sampled(8).take(100).collect();
         for round in 0..400 {
             for (at, &key) in keys[1..].iter().enumerate() {
-                sampler.see(0, hash(key), &heat, Served::Table);
+                sampler.see(0, hash(key), Served::Table);
                 if at % 3 == round % 3 {
-                    sampler.see(0, hash(keys[0]), &heat, Served::Row);
+                    sampler.see(0, hash(keys[0]), Served::Row);
                 }
             }
             sampler.round(true, 1000, 10_000);
         }
-        heat.sight(0.0);
         for &key in &keys[1..] {
-            sampler.see(0, hash(key), &heat, Served::Munk);
+            assert_eq!(
+                seen(&sampler, 0, key..key + 1).1,
+                0,
+                "rows have none of these"
+            );
         }
-        assert_eq!(heat.sight(0.0).sample_hits, 0.0, "rows have none of these");
-        sampler.see(0, hash(keys[0]), &heat, Served::Munk);
-        sampler.see(0, hash(keys[0]), &heat, Served::Munk);
-        assert!(heat.sight(0.0).sample_hits >= 1.0);
+        let hot = keys[0]..keys[0] + 1;
+        seen(&sampler, 0, hot.clone());
+        assert_eq!(seen(&sampler, 0, hot).1, 1);
+    }
+
+    /// Keys that come back at twice the horizon are beyond the edge, and those at the horizon are at it.
+    #[test]
+    fn hits_at_the_edge_are_those_about_the_horizon() {
+        let sampler = Sampler::new(64 << 20);
+        sampler.round(true, 1000, 1 << 20);
+        let keys: Vec<u64> = (0u64..)
+            .filter(|&key| hash(key) & 7 == 0)
+            .take(4000)
+            .collect();
+        let edge = |keys: &[u64], horizon: u32| {
+            sampler.take_edge();
+            sampler.horizon.store(horizon, Ordering::Relaxed);
+            let see = |&key: &u64| sampler.see(0, hash(key), Served::Table);
+            keys.iter().chain(keys).for_each(see);
+            sampler.take_edge().hits
+        };
+        let (at, beyond) = (edge(&keys[..1000], 1000), edge(&keys[1000..3000], 1000));
+        assert!(at > 0.9 * 8000.0, "{at}");
+        assert_eq!(beyond, 0.0);
+        assert_eq!(edge(&keys[3000..3500], 1000), 0.0, "rows have these anyway");
     }
 }

@@ -1,297 +1,701 @@
-//! The memory policy against recorded accesses: the real row cache, sampler, split and munk plan,
-//! and chunks that are mere counters. Nothing of it depends on time or threads.
+//! The memory policy against random accesses: the real row cache, sampler, split, span policy and heat, and spans that
+//! are mere counters. Nothing of it depends on time or threads.
+//!
+//! ```text
+//! load: known frequencies --> accesses --> World (as the engine) --> misses
+//!                         \-> ideal static cache of as many bytes --> misses
+//! ```
+//!
+//! The **ideal static cache** holds what has most reads a byte, as rows or as spans, and never changes. Reads are
+//! counted, not accesses: a scan that finds its span absent takes [`SCAN_READS`].
+//!
+//! Not here: how long loads take beside other work, what deltas answer, spans of different sizes.
 
-use super::policy::plan_munks;
 use super::row::RowCache;
 use super::sample::{Sampler, Served};
-use super::split::Split;
-use crate::chunk::Heat;
+use super::spans::{REFILL_ACCESSES, SAMPLED, SpanPolicy};
+use super::split::{SpanSight, Split};
+use crate::munk::heat::SpanHeat;
 use crate::options::RowPolicy;
-use rand::{RngExt, SeedableRng, rngs::StdRng};
+use crate::record::RecordRef;
+use std::collections::VecDeque;
 
-/// Records of all chunks, a power of two.
+/// Records of all spans, a power of two.
 const RECORDS: u64 = 1 << 16;
-const CHUNK_RECORDS: u64 = 256;
-/// Bytes of a value where nothing else is said; keys have eight.
-const VALUE_BYTES: usize = 800;
+const SPAN_RECORDS: u64 = 64;
+/// Records of a prefix: four spans.
+const PREFIX_RECORDS: u64 = 256;
+const KEY_BYTES: u64 = 8;
+/// Bytes of a value where nothing else is said.
+const VALUE_BYTES: u64 = 800;
+/// Memory of a row beside its record.
+const ROW_OVERHEAD_BYTES: u64 = 72;
 /// Accesses of one round of the policy.
-const ROUND: usize = 1000;
+const ROUND: u64 = 1000;
+/// Accesses that a load takes.
+const LOAD_DELAY: u64 = 50;
+/// A refill of a scan reads several blocks.
+const SCAN_READS: u64 = 4;
+/// One hit in so many is counted of a hot span.
+const HITS_PER_COUNT: u64 = 16;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+
+    /// From 0 to 1.
+    fn part(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (u128::from(self.next()) * end as u128 >> 64) as usize
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
 enum Access {
     Get(u64),
+    /// A refill that begins at a record and stays in its span.
     Scan(u64),
 }
 
-/// One in this many records fits into memory, in a munk or as a row.
-const SHARE_IN_RAM: u64 = 8;
+/// How much memory there is, and of what size records are.
+#[derive(Clone, Copy)]
+struct Scale {
+    /// One in this many records fits into memory.
+    one_in: u64,
+    value_bytes: u64,
+}
 
+const EIGHTH: Scale = Scale {
+    one_in: 8,
+    value_bytes: VALUE_BYTES,
+};
+const QUARTER: Scale = Scale {
+    one_in: 4,
+    value_bytes: VALUE_BYTES,
+};
+const SMALL_VALUES: Scale = Scale {
+    one_in: 8,
+    value_bytes: 100,
+};
+
+impl Scale {
+    fn record_bytes(&self) -> u64 {
+        KEY_BYTES + self.value_bytes
+    }
+
+    /// For spans and rows.
+    fn bytes_max(&self) -> u64 {
+        self.records() * self.record_bytes()
+    }
+
+    /// The records that memory has room for.
+    fn records(&self) -> u64 {
+        RECORDS / self.one_in
+    }
+
+    fn span_bytes(&self) -> u64 {
+        SPAN_RECORDS * self.record_bytes() * 110 / 100
+    }
+
+    fn row_bytes(&self) -> u64 {
+        RecordRef::memory_bytes_of(self.record_bytes() as usize) as u64 + ROW_OVERHEAD_BYTES
+    }
+}
+
+#[derive(Default)]
+struct Span {
+    heat: SpanHeat,
+    /// Where it is among the residents, if it is there.
+    resident: Option<usize>,
+    loading: bool,
+}
+
+/// Counts of reads.
+#[derive(Clone, Copy, Default, Debug)]
+struct Reads {
+    hits: u64,
+    misses: u64,
+    /// Spans loaded.
+    loads: u64,
+}
+
+impl Reads {
+    fn miss_rate(&self) -> f64 {
+        self.misses as f64 / (self.hits + self.misses) as f64
+    }
+}
+
+/// What the engine does with the policy.
 struct World {
+    scale: Scale,
     rows: RowCache,
     sampler: Sampler,
     split: Split,
-    chunks: Vec<(Heat, bool)>,
+    policy: SpanPolicy,
+    spans: Vec<Span>,
+    residents: Vec<usize>,
+    /// When they are over, and of which span.
+    loads: VecDeque<(u64, usize)>,
+    /// What rows may take, and what one takes.
+    row_bytes_max: u64,
+    row_bytes: usize,
+    random: Random,
     value: Vec<u8>,
-    bytes_max: u64,
-    hits: u64,
-    accesses: u64,
-    munk_loads: u64,
+    now: u64,
+    span_hits: u64,
+    /// Since the last round.
+    gets_outside: u64,
+    accesses: f32,
+    reads: Reads,
     /// The share after each round.
     course: Vec<f64>,
 }
 
 impl World {
-    fn new(share: Option<f64>, value_bytes: usize) -> World {
-        let record_bytes = 8 + value_bytes as u64;
-        let bytes_max = RECORDS / SHARE_IN_RAM * record_bytes;
+    fn new(scale: Scale, share: Option<f64>) -> World {
+        let split = Split::new(share);
+        let row_bytes_max = (scale.bytes_max() as f64 * split.share()) as u64;
         World {
-            rows: RowCache::with_policy(bytes_max as usize / 10, RowPolicy::S3Fifo),
+            rows: RowCache::with_policy(row_bytes_max as usize, RowPolicy::S3Fifo),
             sampler: Sampler::new(32 << 20),
-            split: Split::new(share),
-            chunks: (0..RECORDS / CHUNK_RECORDS)
-                .map(|_| (Heat::default(), false))
+            split,
+            policy: SpanPolicy::default(),
+            spans: (0..RECORDS / SPAN_RECORDS)
+                .map(|_| Span::default())
                 .collect(),
-            value: vec![0; value_bytes],
-            bytes_max,
-            hits: 0,
-            accesses: 0,
-            munk_loads: 0,
+            residents: Vec::new(),
+            loads: VecDeque::new(),
+            row_bytes_max,
+            row_bytes: scale.row_bytes() as usize,
+            random: Random(7),
+            value: vec![0; scale.value_bytes as usize],
+            now: 0,
+            span_hits: 0,
+            gets_outside: 0,
+            accesses: 0.0,
+            reads: Reads::default(),
             course: Vec::new(),
+            scale,
         }
-    }
-
-    fn data_bytes(&self) -> u64 {
-        CHUNK_RECORDS * (8 + self.value.len() as u64)
-    }
-
-    fn munk_bytes(&self) -> u64 {
-        self.data_bytes() * 110 / 100
     }
 
     fn access(&mut self, access: Access) {
-        let hit = match access {
+        self.now += 1;
+        while let Some(&(until, span)) = self.loads.front()
+            && until <= self.now
+        {
+            self.loads.pop_front();
+            self.load(span);
+        }
+        match access {
             Access::Get(record) => self.get(record),
-            Access::Scan(record) => {
-                let (heat, munk) = &self.chunks[(record / CHUNK_RECORDS) as usize];
-                Heat::count(&heat.scans);
-                *munk
-            }
-        };
-        // A refill of a scan reads several blocks; the policy weighs it so.
-        let weight = match access {
-            Access::Get(_) => 1,
-            Access::Scan(_) => 4,
-        };
-        self.hits += weight * u64::from(hit);
-        self.accesses += weight;
+            Access::Scan(record) => self.scan(record),
+        }
+        if self.now.is_multiple_of(ROUND) {
+            self.round();
+        }
     }
 
-    fn get(&mut self, record: u64) -> bool {
+    fn get(&mut self, record: u64) {
         let key = record.swap_bytes().to_le_bytes();
         let hash = xxhash_rust::xxh3::xxh3_64(&key);
-        let (heat, munk) = &self.chunks[(record / CHUNK_RECORDS) as usize];
-        Heat::count(&heat.gets);
-        let served = if *munk {
-            Served::Munk
-        } else if self.rows.get(0, &key, hash).is_some() {
-            Heat::count(&heat.row_hits);
-            Served::Row
-        } else {
-            self.rows.insert_if(0, &key, hash, &self.value, || true);
-            Served::Table
+        let span = (record / SPAN_RECORDS) as usize;
+        self.accesses += 1.0;
+        if self.spans[span].resident.is_some() {
+            self.reads.hits += 1;
+            return self.count_hit(span, 1, Some(hash as u8));
+        }
+        self.gets_outside += 1;
+        let served = match self.rows.get(0, &key, hash) {
+            Some(_) => Served::Row,
+            None => Served::Table,
         };
-        self.sampler.see(0, hash, heat, served);
-        served != Served::Table
+        self.sampler.see(0, hash, served);
+        if served == Served::Row {
+            self.reads.hits += 1;
+            return;
+        }
+        self.reads.misses += 1;
+        self.rows.insert_if(0, &key, hash, &self.value, || true);
+        self.count_miss(span, 1, Some(hash as u8));
     }
 
-    /// As the engine's round does.
+    fn scan(&mut self, record: u64) {
+        let span = (record / SPAN_RECORDS) as usize;
+        self.accesses += REFILL_ACCESSES;
+        if self.spans[span].resident.is_some() {
+            self.reads.hits += SCAN_READS;
+            self.count_hit(span, SCAN_READS, None);
+        } else {
+            self.reads.misses += SCAN_READS;
+            self.count_miss(span, SCAN_READS, None);
+        }
+    }
+
+    fn count_hit(&mut self, span: usize, reads: u64, key: Option<u8>) {
+        self.span_hits += 1;
+        let heat = &self.spans[span].heat;
+        let weight = match heat.is_cool(reads as f32) {
+            true => 1,
+            false if self.span_hits.is_multiple_of(HITS_PER_COUNT) => HITS_PER_COUNT,
+            false => return,
+        };
+        heat.touch((weight * reads) as f32, key, self.policy.tick());
+    }
+
+    fn count_miss(&mut self, span: usize, reads: u64, key: Option<u8>) {
+        let tick = self.policy.tick();
+        self.spans[span].heat.touch(reads as f32, key, tick);
+        let bytes = self.scale.span_bytes();
+        let fits = bytes <= self.room();
+        if !self.spans[span].loading && fits && self.policy.wants(self.worth(span), bytes) {
+            self.spans[span].loading = true;
+            self.loads.push_back((self.now + LOAD_DELAY, span));
+            self.reads.loads += 1;
+            self.set_room();
+        }
+    }
+
+    fn worth(&self, span: usize) -> f32 {
+        let worth = self.spans[span].heat.worth(self.policy.tick());
+        worth.beside_rows(self.scale.span_bytes() as usize, self.row_bytes)
+    }
+
+    /// What spans may take.
+    fn room(&self) -> u64 {
+        self.scale.bytes_max() - self.row_bytes_max
+    }
+
+    fn set_room(&self) {
+        let spans = self.residents.len() + self.loads.len() + 1;
+        let taken = spans as u64 * self.scale.span_bytes();
+        self.policy.set_room(taken <= self.room());
+    }
+
+    fn load(&mut self, span: usize) {
+        self.spans[span].loading = false;
+        self.spans[span].resident = Some(self.residents.len());
+        self.residents.push(span);
+        self.make_room();
+    }
+
+    fn make_room(&mut self) {
+        while self.residents.len() as u64 * self.scale.span_bytes() > self.room() {
+            let Some(span) = self.note_least() else {
+                break;
+            };
+            if let Some(at) = self.spans[span].resident.take() {
+                self.residents.swap_remove(at);
+                if let Some(&moved) = self.residents.get(at) {
+                    self.spans[moved].resident = Some(at);
+                }
+            }
+        }
+        self.set_room();
+    }
+
+    /// The least dense of some spans.
+    fn note_least(&mut self) -> Option<usize> {
+        let mut least: Option<(f32, usize)> = None;
+        for _ in 0..SAMPLED.min(self.residents.len()) {
+            let span = self.residents[self.random.below(self.residents.len())];
+            let worth = self.worth(span);
+            if least.is_none_or(|(least, _)| worth < least) {
+                least = Some((worth, span));
+            }
+        }
+        let (worth, span) = least?;
+        let density = worth / self.scale.span_bytes() as f32;
+        self.policy.note_least(density);
+        Some(span)
+    }
+
     fn round(&mut self) {
-        let decay = self.split.decay();
-        let sights = self.chunks.iter().zip(0..).map(|((heat, munk), id)| {
-            let mut sight = heat.sight(decay);
-            sight.id = id;
-            sight.data_bytes = self.data_bytes();
-            sight.munk_bytes = if *munk { self.munk_bytes() } else { 0 };
-            sight
-        });
-        let sights: Vec<_> = sights.collect();
+        let bytes_max = self.scale.bytes_max();
         let counts = self.rows.counts();
+        if let Some(row_bytes) = counts.bytes.checked_div(counts.rows) {
+            self.row_bytes = row_bytes as usize;
+        }
+        let rows_max = bytes_max as f32 / self.row_bytes as f32;
+        let accesses = std::mem::take(&mut self.accesses);
+        let ticks = self.policy.advance(accesses, rows_max);
+        self.note_least();
+        let sight = SpanSight {
+            ticks,
+            price: self.policy.price(),
+            refused: self.policy.take_refused(),
+            span_bytes: self.scale.span_bytes() as f32,
+            full: !self.policy.has_room(),
+            gets_outside: std::mem::take(&mut self.gets_outside) as f32,
+            accesses,
+        };
         let edge = self.sampler.take_edge();
-        let plan = self.split.round(&sights, &counts, &edge, self.bytes_max);
-        let munks = plan_munks(&plan.worths, self.bytes_max - plan.row_bytes_max);
+        let plan = self.split.round(&counts, &edge, &sight, bytes_max);
+        self.row_bytes_max = plan.row_bytes_max;
         self.rows.set_capacity(plan.row_bytes_max as usize);
-        let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(0);
-        self.sampler.round(plan.sampling, row_bytes, self.bytes_max);
-        for id in munks.evict {
-            self.chunks[id as usize].1 = false;
-        }
-        for id in munks.load {
-            self.chunks[id as usize].1 = true;
-            self.munk_loads += 1;
-        }
+        self.sampler
+            .round(plan.sampling, self.row_bytes as u64, bytes_max);
+        self.make_room();
         self.course.push(self.split.share());
     }
 
-    /// Hits of all accesses after the first `warm`.
-    fn run(&mut self, trace: &[Access], warm: usize) -> f64 {
-        for (at, &access) in trace.iter().enumerate() {
-            if at == warm {
-                (self.hits, self.accesses, self.munk_loads) = (0, 0, 0);
-            }
+    /// The reads of so many accesses.
+    fn run(&mut self, load: &Load, random: &mut Random, accesses: u64) -> Reads {
+        self.reads = Reads::default();
+        for _ in 0..accesses {
+            let access = load.draw(random);
             self.access(access);
-            if (at + 1) % ROUND == 0 {
-                self.round();
+        }
+        self.reads
+    }
+}
+
+/// Known frequencies.
+struct Load {
+    /// How many of the accesses are scans.
+    scan_part: f64,
+    gets: Frequencies,
+    scans: Frequencies,
+}
+
+/// Of each record, all together 1, and summed up to it.
+struct Frequencies {
+    each: Vec<f64>,
+    summed: Vec<f64>,
+}
+
+impl Frequencies {
+    /// In proportion to the weights.
+    fn new(mut each: Vec<f64>) -> Frequencies {
+        let sum: f64 = each.iter().sum();
+        each.iter_mut().for_each(|weight| *weight /= sum);
+        let mut below = 0.0;
+        let add = |part: &f64| {
+            below += part;
+            below
+        };
+        let summed = each.iter().map(add).collect();
+        Frequencies { each, summed }
+    }
+
+    /// Zipf 0.99 over groups of so many records, in an order scattered by `salt`; uniform within.
+    fn zipf(group: u64, salt: u64) -> Frequencies {
+        let groups = RECORDS / group;
+        let mut weights = vec![0.0; groups as usize];
+        for rank in 0..groups {
+            let at = (rank + salt).wrapping_mul(0x9e37_79b1).wrapping_add(12_345);
+            weights[(at & (groups - 1)) as usize] = (rank as f64 + 1.0).powf(-0.99);
+        }
+        let each = weights
+            .iter()
+            .flat_map(|&weight| vec![weight; group as usize]);
+        Frequencies::new(each.collect())
+    }
+
+    fn draw(&self, random: &mut Random) -> u64 {
+        let part = random.part();
+        let at = self.summed.partition_point(|&below| below <= part);
+        (at as u64).min(RECORDS - 1)
+    }
+}
+
+impl Load {
+    /// Hot records, scattered.
+    fn simple() -> Load {
+        Load::gets(Frequencies::zipf(1, 0))
+    }
+
+    /// Hot prefixes, scattered, uniform within.
+    fn composite() -> Load {
+        Load::gets(Frequencies::zipf(PREFIX_RECORDS, 0))
+    }
+
+    /// Scans of hot prefixes.
+    fn scans() -> Load {
+        Load::scans_of(Frequencies::zipf(PREFIX_RECORDS, 0))
+    }
+
+    /// Gets of hot records, and scans of hot prefixes that have nothing to do with them.
+    fn mixed() -> Load {
+        Load {
+            scan_part: 0.3,
+            gets: Frequencies::zipf(1, 0),
+            scans: Frequencies::zipf(PREFIX_RECORDS, 77),
+        }
+    }
+
+    fn uniform() -> Load {
+        Load::gets(Frequencies::zipf(RECORDS, 0))
+    }
+
+    fn gets(gets: Frequencies) -> Load {
+        Load {
+            scan_part: 0.0,
+            gets,
+            scans: Frequencies::zipf(RECORDS, 0),
+        }
+    }
+
+    fn scans_of(scans: Frequencies) -> Load {
+        Load {
+            scan_part: 1.0,
+            gets: Frequencies::zipf(RECORDS, 0),
+            scans,
+        }
+    }
+
+    fn draw(&self, random: &mut Random) -> Access {
+        match self.scan_part > 0.0 && random.part() < self.scan_part {
+            true => Access::Scan(self.scans.draw(random)),
+            false => Access::Get(self.gets.draw(random)),
+        }
+    }
+
+    /// The miss rate of the ideal static cache: with a price of a byte, each record or span that is worth its bytes is
+    /// there; the price is as high as the memory demands.
+    fn ideal(&self, scale: Scale) -> f64 {
+        let (gets, scans) = (1.0 - self.scan_part, self.scan_part * SCAN_READS as f64);
+        let (span_bytes, row_bytes) = (scale.span_bytes() as f64, scale.row_bytes() as f64);
+        let at_price = |price: f64| {
+            let (mut bytes, mut hits) = (0.0, 0.0);
+            for first in (0..RECORDS as usize).step_by(SPAN_RECORDS as usize) {
+                let (mut all, mut rows, mut row_hits) = (0.0, 0.0, 0.0);
+                for record in first..first + SPAN_RECORDS as usize {
+                    let get = gets * self.gets.each[record];
+                    all += get + scans * self.scans.each[record];
+                    if get > price * row_bytes {
+                        rows += row_bytes;
+                        row_hits += get;
+                    }
+                }
+                let as_span = all - price * span_bytes > row_hits - price * rows;
+                bytes += if as_span { span_bytes } else { rows };
+                hits += if as_span { all } else { row_hits };
+            }
+            (bytes, hits)
+        };
+        let bytes_max = scale.bytes_max() as f64;
+        let (mut low, mut high) = (1e-15f64, 1.0f64);
+        let (mut over, mut under) = ((0.0, 0.0), (0.0, 0.0));
+        for _ in 0..60 {
+            let price = (low * high).sqrt();
+            let at = at_price(price);
+            if at.0 > bytes_max {
+                (low, over) = (price, at);
+            } else {
+                (high, under) = (price, at);
             }
         }
-        self.hits as f64 / self.accesses as f64
-    }
-}
-
-/// Zipf 0.99 by its summed weights.
-struct Zipf(Vec<f64>);
-
-impl Zipf {
-    fn new(items: u64) -> Zipf {
-        let mut sum = 0.0;
-        let weight = |rank: u64| {
-            sum += (rank as f64).powf(-0.99);
-            sum
+        // The last one comes in parts.
+        let part = match over.0 > under.0 {
+            true => (bytes_max - under.0) / (over.0 - under.0),
+            false => 0.0,
         };
-        Zipf((1..=items).map(weight).collect())
-    }
-
-    fn rank(&self, random: &mut StdRng) -> u64 {
-        let at = random.random_range(0.0..self.0[self.0.len() - 1]);
-        self.0.partition_point(|&below| below < at) as u64
+        let hits = under.1 + (over.1 - under.1) * part.clamp(0.0, 1.0);
+        1.0 - hits / (gets + scans)
     }
 }
 
-/// The `rank`-th of `items`, a power of two, in a scattered order.
-fn scattered(rank: u64, items: u64) -> u64 {
-    rank.wrapping_mul(0x9e37_79b1).wrapping_add(12_345) & (items - 1)
+/// Accesses until a state counts as steady, and those that are counted then.
+const WARM: u64 = 400_000;
+const COUNTED: u64 = 200_000;
+
+fn steady(load: &Load, scale: Scale, share: Option<f64>) -> (Reads, World) {
+    let (mut world, mut random) = (World::new(scale, share), Random(1));
+    world.run(load, &mut random, WARM);
+    let reads = world.run(load, &mut random, COUNTED);
+    (reads, world)
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Load {
-    /// Hot records, scattered.
-    Simple,
-    /// Hot prefixes, scattered, uniform within.
-    Composite,
-    /// Hot prefixes side by side.
-    Contiguous,
-    /// Scans of hot prefixes that lie side by side, among simple gets.
-    Scans,
-}
-
-const PREFIXES: u64 = 1024;
-
-fn trace(load: Load, seed: u64, accesses: usize) -> Vec<Access> {
-    let mut random = StdRng::seed_from_u64(seed);
-    let (keys, prefixes) = (Zipf::new(RECORDS), Zipf::new(PREFIXES));
-    let within = |prefix: u64, random: &mut StdRng| {
-        let span = RECORDS / PREFIXES;
-        prefix * span + random.random_range(0..span)
-    };
-    (0..accesses)
-        .map(|_| match load {
-            Load::Simple => Access::Get(scattered(keys.rank(&mut random), RECORDS)),
-            Load::Composite => {
-                let prefix = scattered(prefixes.rank(&mut random), PREFIXES);
-                Access::Get(within(prefix, &mut random))
-            }
-            Load::Contiguous => Access::Get(within(prefixes.rank(&mut random), &mut random)),
-            Load::Scans if random.random_range(0..2) == 0 => {
-                Access::Scan(within(prefixes.rank(&mut random), &mut random))
-            }
-            Load::Scans => Access::Get(scattered(keys.rank(&mut random), RECORDS)),
-        })
-        .collect()
-}
-
-const SHARES: [f64; 10] = [0.0, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 1.0];
-
-/// Hit rates of the best fixed share and of the adaptive split.
-fn compare(name: &str, value_bytes: usize, trace: &[Access], warm: usize) -> (f64, f64) {
-    let mut best = 0.0f64;
-    let mut text = String::new();
-    for share in SHARES {
-        let rate = World::new(Some(share), value_bytes).run(trace, warm);
-        text += &format!(" {share}: {rate:.4}");
-        best = best.max(rate);
-    }
-    let mut world = World::new(None, value_bytes);
-    let adaptive = world.run(trace, warm);
-    let (last, loads) = (world.split.share(), world.munk_loads);
+/// Misses in steady state, as a multiple of the ideal's, are at most `most`.
+fn check_steady(name: &str, load: &Load, scale: Scale, most: f64) {
+    let ideal = load.ideal(scale);
+    let (reads, world) = steady(load, scale, None);
+    let ratio = reads.miss_rate() / ideal;
     println!(
-        "{name}, {value_bytes} B:{text}; adaptive {adaptive:.4} (to {last:.2}, {loads} loads)"
+        "{name} 1/{} {} B: hits {:.4}, ideal {:.4}; misses {ratio:.3} of the ideal's; share {:.2}, {} loads",
+        scale.one_in,
+        scale.value_bytes,
+        1.0 - reads.miss_rate(),
+        1.0 - ideal,
+        world.split.share(),
+        reads.loads,
     );
-    (best, adaptive)
+    assert!(ratio <= most, "{name}: {ratio}");
+    // No static cache is better than the ideal one, but for chance; and a better one would be an error here.
+    assert!(ratio > 0.98, "{name}: {ratio}");
 }
 
-/// The rule: the adaptive split has at least this part of the best fixed one's hit rate.
+/// The rule for all loads is 1.15. What is above it is the row cache's own: with all memory S3-FIFO has 1.17 times the
+/// misses of the ideal rows at a quarter.
+#[test]
+fn simple_gets_miss_little_more_than_ideal() {
+    let load = Load::simple();
+    check_steady("simple", &load, EIGHTH, 1.15);
+    check_steady("simple", &load, QUARTER, 1.21);
+    check_steady("simple", &load, SMALL_VALUES, 1.15);
+}
+
+#[test]
+fn composite_gets_miss_little_more_than_ideal() {
+    let load = Load::composite();
+    check_steady("composite", &load, EIGHTH, 1.04);
+    check_steady("composite", &load, QUARTER, 1.04);
+    check_steady("composite", &load, SMALL_VALUES, 1.05);
+}
+
+#[test]
+fn scans_miss_little_more_than_ideal() {
+    let load = Load::scans();
+    check_steady("scans", &load, EIGHTH, 1.05);
+    check_steady("scans", &load, QUARTER, 1.06);
+    check_steady("scans", &load, SMALL_VALUES, 1.06);
+}
+
+#[test]
+fn gets_and_scans_miss_little_more_than_ideal() {
+    let load = Load::mixed();
+    check_steady("mixed", &load, EIGHTH, 1.1);
+    check_steady("mixed", &load, QUARTER, 1.12);
+    check_steady("mixed", &load, SMALL_VALUES, 1.1);
+}
+
+#[test]
+fn uniform_gets_miss_little_more_than_ideal() {
+    let load = Load::uniform();
+    check_steady("uniform", &load, EIGHTH, 1.02);
+    check_steady("uniform", &load, QUARTER, 1.02);
+    check_steady("uniform", &load, SMALL_VALUES, 1.02);
+}
+
+/// The rule: the adaptive share has at least this part of the best fixed one's hits.
 const ENOUGH: f64 = 0.98;
 
+fn check_share(name: &str, load: &Load) {
+    let hits = |share| 1.0 - steady(load, EIGHTH, share).0.miss_rate();
+    let fixed = [0.0, 0.25, 0.5, 1.0].map(|share| hits(Some(share)));
+    let best = fixed.into_iter().fold(0.0, f64::max);
+    let adaptive = hits(None);
+    println!("{name}: fixed {fixed:.4?}, adaptive {adaptive:.4}");
+    assert!(adaptive >= ENOUGH * best, "{name}: {adaptive} {fixed:?}");
+}
+
 #[test]
-fn adaptive_is_as_good_as_the_best_fixed_share() {
-    let loads = [Load::Simple, Load::Composite, Load::Contiguous, Load::Scans];
-    for load in loads {
-        let trace = trace(load, 1, 600_000);
-        let (best, adaptive) = compare(&format!("{load:?}"), VALUE_BYTES, &trace, 300_000);
-        assert!(adaptive >= ENOUGH * best, "{load:?}: {adaptive} {best}");
+fn the_share_is_as_good_as_the_best_fixed_one_for_gets() {
+    check_share("simple", &Load::simple());
+    check_share("composite", &Load::composite());
+}
+
+#[test]
+fn the_share_is_as_good_as_the_best_fixed_one_for_scans() {
+    check_share("scans", &Load::scans());
+    check_share("mixed", &Load::mixed());
+}
+
+#[test]
+fn the_share_is_as_good_as_the_best_fixed_one_where_all_is_alike() {
+    check_share("uniform", &Load::uniform());
+}
+
+/// If the share did not matter, the tests above could not fail.
+#[test]
+fn wrong_shares_miss_twice_as_much() {
+    for (load, share) in [(Load::simple(), 0.0), (Load::scans(), 1.0)] {
+        let (reads, _) = steady(&load, EIGHTH, Some(share));
+        assert!(reads.miss_rate() > 2.0 * load.ideal(EIGHTH), "{share}");
     }
 }
 
-#[test]
-fn small_values_too() {
-    for load in [Load::Simple, Load::Contiguous, Load::Scans] {
-        let trace = trace(load, 1, 600_000);
-        let (best, adaptive) = compare(&format!("{load:?}"), 100, &trace, 300_000);
-        assert!(adaptive >= ENOUGH * best, "{load:?}: {adaptive} {best}");
+/// How many misses it takes after a change of load until a window of accesses misses at most 1.3 times as much as the
+/// ideal, as a part of the records that memory has room for. A scan counts as one miss.
+fn misses_until_good(before: &Load, after: &Load, scale: Scale) -> f64 {
+    let (mut world, mut random) = (World::new(scale, None), Random(3));
+    world.run(before, &mut random, WARM / 2);
+    let ideal = after.ideal(scale);
+    let reads = if after.scan_part == 1.0 {
+        SCAN_READS
+    } else {
+        1
+    };
+    let mut misses = 0;
+    for _ in 0..100 {
+        let window = world.run(after, &mut random, scale.records() / 4);
+        misses += window.misses / reads;
+        if window.miss_rate() <= 1.3 * ideal {
+            return misses as f64 / scale.records() as f64;
+        }
+    }
+    f64::INFINITY
+}
+
+fn check_change(name: &str, before: &Load, after: &Load, most: f64) {
+    for scale in [EIGHTH, QUARTER] {
+        let misses = misses_until_good(before, after, scale);
+        println!("{name} 1/{}: {misses:.2} memories", scale.one_in);
+        assert!(misses <= most, "{name}: {misses}");
     }
 }
 
-/// The hit rate includes the time of the shifts.
+/// Where spans are what is wanted, the change is over when as many misses were made as memory has room for records.
 #[test]
-fn a_load_that_shifts_is_followed() {
-    for (first, second) in [
-        (Load::Simple, Load::Composite),
-        (Load::Simple, Load::Contiguous),
-    ] {
-        let turns = [first, second, first, second];
-        let turns = turns.into_iter().zip(0..);
-        let shifting: Vec<_> = turns
-            .flat_map(|(load, seed)| trace(load, seed, 300_000))
-            .collect();
-        let name = format!("{first:?} and {second:?}");
-        let (best, adaptive) = compare(&name, VALUE_BYTES, &shifting, 300_000);
-        assert!(adaptive >= ENOUGH * best, "{name}: {adaptive} {best}");
-    }
+fn spans_follow_a_change_of_load_within_a_memory_of_misses() {
+    let (composite, scans) = (Load::composite(), Load::scans());
+    check_change("simple to composite", &Load::simple(), &composite, 1.1);
+    check_change("simple to scans", &Load::simple(), &scans, 0.6);
+    check_change("composite to scans", &composite, &scans, 0.3);
+    check_change("mixed to composite", &Load::mixed(), &composite, 1.1);
 }
 
-/// What was a load for rows becomes one for munks: the share is where it belongs within 200 rounds,
-/// ten seconds of a busy database, and back.
 #[test]
-fn shifts_are_over_in_bounded_time() {
-    let mut world = World::new(None, VALUE_BYTES);
-    world.run(&trace(Load::Simple, 1, 300_000), 0);
-    assert!(world.split.share() > 0.7, "{}", world.split.share());
-    world.run(&trace(Load::Contiguous, 2, 200_000), 0);
-    assert!(world.split.share() < 0.3, "{}", world.split.share());
-    world.run(&trace(Load::Simple, 3, 200_000), 0);
-    assert!(world.split.share() > 0.6, "{}", world.split.share());
+fn spans_follow_a_hot_set_that_moves_within_a_memory_of_misses() {
+    let moved = || Frequencies::zipf(PREFIX_RECORDS, 100);
+    check_change("composite", &Load::composite(), &Load::gets(moved()), 1.1);
+    check_change("scans", &Load::scans(), &Load::scans_of(moved()), 0.7);
 }
 
-/// Under a load that stays the same the share comes to rest, and munks stay.
+/// Rows come one by one: even if memory were without bounds and nothing were known before, the misses would be 1.3 times
+/// the ideal's after 1.2 memories of them, and 1.4 times after one. S3-FIFO lets a row into its main queue at the second
+/// miss, and old ones out of it after several rounds.
+#[test]
+fn rows_follow_a_change_of_load_within_some_memories_of_misses() {
+    let moved = Load::gets(Frequencies::zipf(1, RECORDS / 2));
+    check_change(
+        "composite to simple",
+        &Load::composite(),
+        &Load::simple(),
+        2.6,
+    );
+    check_change("scans to simple", &Load::scans(), &Load::simple(), 3.2);
+    check_change("simple, moved", &Load::simple(), &moved, 3.8);
+}
+
+/// Under a load that stays the same the share comes to rest, and few spans take each other's place.
 #[test]
 fn a_constant_load_is_left_alone() {
-    for load in [Load::Simple, Load::Composite, Load::Contiguous, Load::Scans] {
-        let mut world = World::new(None, VALUE_BYTES);
-        let trace = trace(load, 1, 800_000);
-        world.run(&trace, 500_000);
-        let last = &world.course[500..];
+    let loads = [
+        Load::simple(),
+        Load::composite(),
+        Load::scans(),
+        Load::mixed(),
+    ];
+    for (at, load) in loads.iter().enumerate() {
+        let (reads, world) = steady(load, EIGHTH, None);
+        let last = &world.course[world.course.len() / 2..];
         let low = last.iter().copied().fold(1.0, f64::min);
         let high = last.iter().copied().fold(0.0, f64::max);
-        assert!(high - low < 0.15, "{load:?}: {low} to {high}");
-        assert!(world.munk_loads < 30, "{load:?}: {}", world.munk_loads);
+        assert!(high - low < 0.15, "{at}: {low} to {high}");
+        let often = reads.loads as f64 / COUNTED as f64;
+        assert!(often < 0.004, "{at}: {often}");
     }
 }

@@ -2,29 +2,45 @@
 //!
 //! ```text
 //! miss ---> wants(worth, bytes)?   room is free, or the span is worth more than what would go for it
-//! full ---> sample some spans that are there; the least dense goes, and sets the price
-//! round --> tick: so many accesses were made;  rows' share by the price of a byte of spans  (split.rs)
+//! full ---> sample some spans that are there; the least dense goes          note_least(its density)
+//! round --> advance: so many accesses are so many ticks
+//!           sample as above, though nothing goes                            note_least(its density)
+//!           the rows' share by the price of a byte of spans                 split.rs
 //! ```
 //!
-//! The **price** is what a byte of the spans that went lately was worth: decayed reads a byte. A span comes in if it
-//! is worth more than [`BEAT_FACTOR`] times the price of the bytes it takes, and [`LOAD_READS`] on top, which is what
-//! loading it costs.
+//! The **price** is what a byte of the least dense spans was worth lately: decayed reads a byte. A span comes in if it
+//! is worth more than [`BEAT_FACTOR`] times the price of the bytes it takes, and [`LOAD_READS`] on top. A density is
+//! what a span is worth beside rows ([`Worth::beside_rows`](crate::munk::heat::Worth::beside_rows)), a byte of what it
+//! takes.
 //!
-//! Thread safety: relaxed atomics; a figure that is a moment old does no harm.
+//! **The price must not grow old.** After a change of load the spans that are there cool, and nothing goes because
+//! nothing comes in; a price from before would keep it so. Hence the sample of each round.
+//!
+//! **The clock** counts accesses: gets as one, refills of scans as [`REFILL_ACCESSES`]. A quiet database forgets
+//! nothing.
+//!
+//! Thread safety: relaxed atomics; a figure that is a moment old does no harm. Not here: where spans lie, and who loads
+//! and evicts them. Nothing here knows a span.
 
+use crate::munk::heat::number;
 // Not the seam's: they order no other data, so the models need not step through them.
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// A span must be worth so many times what would go for it.
 const BEAT_FACTOR: f32 = 1.2;
-/// What loading a span costs, in reads.
-const LOAD_READS: f32 = 4.0;
+/// What loading a span costs, in reads. With less, spans that are worth the same keep taking each other's place.
+const LOAD_READS: f32 = 6.0;
 /// How many spans are looked at for one that goes.
 pub(crate) const SAMPLED: usize = 16;
-/// How far the price moves to that of a span that went.
-const PRICE_GAIN: f32 = 0.1;
+/// How far the price moves to that of the least dense span of a sample.
+const PRICE_GAIN: f32 = 0.2;
 /// With this many accesses for each row that would fit into the memory a tick is over.
 const ACCESSES_PER_ROW: f32 = 0.14;
+/// The most ticks of one round.
+const TICKS_MAX: f32 = 16.0;
+/// So many accesses is a refill of a scan on the clock. It counts for several reads in the heat, so heat shows sooner
+/// where it is; with as many on the clock, chance would show too.
+pub(crate) const REFILL_ACCESSES: f32 = 2.0;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -40,19 +56,21 @@ pub(crate) struct SpanPolicy {
 }
 
 impl SpanPolicy {
-    /// The tick for [`SpanHeat`](crate::munk::SpanHeat).
+    /// The tick for [`SpanHeat`](crate::munk::heat::SpanHeat).
     #[inline]
     pub(crate) fn tick(&self) -> u16 {
         self.tick.load(Ordering::Relaxed) as u16
     }
 
-    /// A round saw `accesses`, and memory has room for `rows`. How many ticks that was.
+    /// A round saw `accesses`, and memory has room for `rows` if it held nothing else. How many ticks that was. One
+    /// thread.
     pub(crate) fn advance(&self, accesses: f32, rows: f32) -> f32 {
-        let came = accesses / (ACCESSES_PER_ROW * rows.max(1.0));
-        let part = f32::from_bits(self.part.load(Ordering::Relaxed)) + came.min(16.0);
+        let came = number(accesses) / (ACCESSES_PER_ROW * number(rows).max(1.0));
+        let came = came.min(TICKS_MAX);
+        let part = f32::from_bits(self.part.load(Ordering::Relaxed)) + came;
         self.tick.fetch_add(part as u32, Ordering::Relaxed);
         self.part.store(part.fract().to_bits(), Ordering::Relaxed);
-        came.min(16.0)
+        came
     }
 
     /// Whether there is memory that nothing takes.
@@ -69,6 +87,7 @@ impl SpanPolicy {
         if self.has_room() {
             return true;
         }
+        let worth = number(worth);
         let wanted = worth > self.price() * bytes as f32 * BEAT_FACTOR + LOAD_READS;
         if !wanted {
             let density = worth / bytes.max(1) as f32;
@@ -80,10 +99,10 @@ impl SpanPolicy {
         wanted
     }
 
-    /// A span went that was worth so much a byte.
-    pub(crate) fn note_gone(&self, density: f32) {
+    /// The least dense of [`SAMPLED`] spans was worth so much a byte: it went, or a round looked.
+    pub(crate) fn note_least(&self, density: f32) {
         let price = self.price();
-        let price = price + (density - price) * PRICE_GAIN;
+        let price = price + (number(density) - price) * PRICE_GAIN;
         self.price.store(price.to_bits(), Ordering::Relaxed);
     }
 
@@ -95,5 +114,55 @@ impl SpanPolicy {
     /// The greatest density that was refused since this was asked last.
     pub(crate) fn take_refused(&self) -> f32 {
         f32::from_bits(self.refused.swap(0, Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(evendb_loom))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_accesses_in_however_many_rounds() {
+        let (few, many) = (SpanPolicy::default(), SpanPolicy::default());
+        let rows = 1000.0;
+        let tick = ACCESSES_PER_ROW * rows;
+        let came = few.advance(10.5 * tick, rows);
+        assert!((came - 10.5).abs() < 0.01, "{came}");
+        (0..105).for_each(|_| {
+            many.advance(0.1 * tick, rows);
+        });
+        assert_eq!((few.tick(), many.tick()), (10, 10));
+        assert_eq!(few.advance(f32::MAX, 0.0), TICKS_MAX);
+        assert_eq!(few.advance(f32::NAN, f32::NAN), 0.0);
+    }
+
+    #[test]
+    fn what_comes_in_is_worth_clearly_more_than_the_price() {
+        let policy = SpanPolicy::default();
+        (0..100).for_each(|_| policy.note_least(0.01));
+        assert!((policy.price() - 0.01).abs() < 1e-4);
+        // A thousand bytes at that price are worth ten reads.
+        let enough = 10.0 * BEAT_FACTOR + LOAD_READS;
+        assert!(policy.wants(enough + 0.1, 1000));
+        assert_eq!(policy.take_refused(), 0.0);
+        assert!(!policy.wants(enough - 0.1, 1000));
+        assert!(!policy.wants(5.0, 1000));
+        let refused = policy.take_refused();
+        assert!((refused - (enough - 0.1) / 1000.0).abs() < 1e-6);
+        assert_eq!(policy.take_refused(), 0.0);
+        policy.set_room(true);
+        assert!(policy.wants(0.0, 1000));
+    }
+
+    #[test]
+    fn the_price_follows_a_change_within_some_rounds() {
+        let policy = SpanPolicy::default();
+        (0..100).for_each(|_| policy.note_least(1.0));
+        (0..10).for_each(|_| policy.note_least(0.0));
+        assert!(policy.price() < 0.15, "{}", policy.price());
+        policy.note_least(f32::NAN);
+        assert!(policy.price().is_finite());
+        assert!(!policy.wants(f32::NAN, 0));
     }
 }
