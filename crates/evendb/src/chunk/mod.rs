@@ -181,25 +181,19 @@ pub(crate) struct ChunkWriter {
 /// How often a chunk is used; decayed by the policy.
 #[derive(Default)]
 pub(crate) struct Heat {
-    /// Gets that no delta answered, and those of them that the row cache did.
+    /// Gets that no delta answered, and those of them that no span did either.
     pub(crate) gets: AtomicU32,
-    pub(crate) row_hits: AtomicU32,
+    pub(crate) gets_outside: AtomicU32,
     pub(crate) scans: AtomicU32,
     pub(crate) puts: AtomicU32,
-    /// Of gets of sampled keys; see `cache/sample.rs`.
-    pub(crate) samples: AtomicU32,
-    pub(crate) sample_hits: AtomicU32,
     /// Decayed sums of the above, as `f32` bits; written by the policy alone.
     pub(crate) get_heat: AtomicU32,
-    pub(crate) row_heat: AtomicU32,
     pub(crate) scan_heat: AtomicU32,
     pub(crate) write_heat: AtomicU32,
     /// Bytes that checkpoints wrote into the chunk's log since the last look.
     pub(crate) logged: AtomicU64,
     /// Their decayed sum, as `f32` bits; written by the slow round alone.
     pub(crate) log_rate: AtomicU32,
-    pub(crate) sample_heat: AtomicU32,
-    pub(crate) sample_hit_heat: AtomicU32,
 }
 
 impl Heat {
@@ -212,16 +206,34 @@ impl Heat {
         count
     }
 
+    /// Gets and refills of scans, decayed.
+    pub(crate) fn reads(&self) -> f32 {
+        Heat::load(&self.get_heat) + Heat::load(&self.scan_heat)
+    }
+
+    /// Empties the counters into the decayed sums, of which the part `left` stays. What came.
+    pub(crate) fn fold(&self, left: f32) -> Counted {
+        let take = |counter: &AtomicU32| counter.swap(0, Ordering::Relaxed) as f32;
+        let fold = |counter: &AtomicU32, sum: &AtomicU32| {
+            let new = take(counter);
+            sum.store((Heat::load(sum) * left + new).to_bits(), Ordering::Relaxed);
+            new
+        };
+        Counted {
+            gets: fold(&self.gets, &self.get_heat),
+            gets_outside: take(&self.gets_outside),
+            scans: fold(&self.scans, &self.scan_heat),
+            puts: fold(&self.puts, &self.write_heat),
+        }
+    }
+
     /// Takes a share of the heat of a chunk that this one replaces.
     pub(crate) fn inherit(&self, old: &Heat, new_chunks: usize) {
         for (mine, old) in [
             (&self.get_heat, &old.get_heat),
-            (&self.row_heat, &old.row_heat),
             (&self.scan_heat, &old.scan_heat),
             (&self.write_heat, &old.write_heat),
             (&self.log_rate, &old.log_rate),
-            (&self.sample_heat, &old.sample_heat),
-            (&self.sample_hit_heat, &old.sample_hit_heat),
         ] {
             let sum = Heat::load(mine) + Heat::load(old) / new_chunks as f32;
             mine.store(sum.to_bits(), Ordering::Relaxed);
@@ -230,6 +242,27 @@ impl Heat {
 
     pub(crate) fn load(counter: &AtomicU32) -> f32 {
         f32::from_bits(counter.load(Ordering::Relaxed))
+    }
+}
+
+/// What a round of the memory policy took from a chunk's counters, or from those of all chunks.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counted {
+    pub(crate) gets: f32,
+    pub(crate) gets_outside: f32,
+    pub(crate) scans: f32,
+    pub(crate) puts: f32,
+}
+
+impl Counted {
+    /// These and `other`.
+    pub(crate) fn and(self, other: Counted) -> Counted {
+        Counted {
+            gets: self.gets + other.gets,
+            gets_outside: self.gets_outside + other.gets_outside,
+            scans: self.scans + other.scans,
+            puts: self.puts + other.puts,
+        }
     }
 }
 

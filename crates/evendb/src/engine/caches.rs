@@ -34,9 +34,8 @@ pub(crate) struct Caches {
     pub(crate) most_fit: AtomicBool,
     /// There is room for all of every chunk.
     pub(crate) all_fit: AtomicBool,
-    /// Rounds of the memory policy for which puts still count as waiting for reorganisation. It falls behind and
-    /// catches up several times a second; what puts made worth loading in between would be evicted right after.
-    pub(crate) behind_rounds: AtomicU32,
+    /// The part of chunks' decayed counts that the next round leaves, as an `f32`'s bits.
+    pub(crate) heat_left: AtomicU32,
     /// Rounds of the memory policy in which puts waited for reorganisation, less those in which none did, within
     /// bounds: how long puts have been more than it keeps up with.
     pub(crate) pressed_rounds: AtomicU32,
@@ -92,7 +91,7 @@ impl Caches {
             round_chunks: AtomicU32::new(0),
             most_fit: AtomicBool::new(true),
             all_fit: AtomicBool::new(false),
-            behind_rounds: AtomicU32::new(0),
+            heat_left: AtomicU32::new(1.0f32.to_bits()),
             pressed_rounds: AtomicU32::new(0),
             copies_values: AtomicBool::new(false),
         }

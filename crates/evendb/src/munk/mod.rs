@@ -152,12 +152,10 @@ impl Munk {
         self.totals.absent < self.spans.len()
     }
 
-    /// Counts a get of `key`, which spares `reads` from disk if its span is there.
-    /// What the span is worth now.
-    pub(crate) fn count_get(&self, key: &[u8], hash: u64, reads: f32, tick: u16) -> Worth {
-        let heat = &self.spans[self.separators.find(key)].heat;
-        heat.touch(reads, Some(hash as u8), tick);
-        heat.worth(tick)
+    /// How much the span of `key` is used.
+    #[inline]
+    pub(crate) fn heat_of(&self, key: &[u8]) -> &SpanHeat {
+        &self.spans[self.separators.find(key)].heat
     }
 
     /// Counts a scan of the keys from `first` to `last`, which spares `reads` in each span that is there.

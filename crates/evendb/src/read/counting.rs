@@ -1,8 +1,7 @@
 //! What reads tell the caches: how often spans are used, and which of them would be worth loading.
 //!
-//! A get that RAM answers counts every [`HITS_PER_COUNT`]th time, with that weight: a sum that all readers of a hot
-//! span share is a cache line that they fight for. What was read from disk counts each time, and asks for the span if
-//! the policy wants it.
+//! Of a hot span one get in [`HITS_PER_COUNT`] counts, with that weight: a sum that all its readers share is a cache
+//! line that they fight for. What was read from disk counts each time, and asks for the span if the policy wants it.
 //!
 //! Thread safety: any. No lock but the queue's, and that only where a load is asked for. Not here: what becomes of
 //! it ([`crate::cache::spans`] decides, [`crate::rebalance::spans`] loads).
@@ -27,10 +26,18 @@ const SCAN_READS_MAX: usize = 16;
 #[inline]
 pub(super) fn hit(caches: &Caches, chunk: &Chunk, view: &View, key: &[u8], hash: u64) {
     let count = Heat::count(&chunk.heat.gets);
-    if count.is_multiple_of(HITS_PER_COUNT)
+    let sampled = count.is_multiple_of(HITS_PER_COUNT);
+    // Relaxed: a hint. Where there is room for all, nothing is decided by it.
+    if (sampled || !caches.all_fit.load(Ordering::Relaxed))
         && let Some(munk) = &view.munk
     {
-        munk.count_get(key, hash, HITS_PER_COUNT as f32, caches.spans.tick());
+        let heat = munk.heat_of(key);
+        let reads = match heat.is_cool(1.0) {
+            true => 1.0,
+            false if sampled => HITS_PER_COUNT as f32,
+            false => return,
+        };
+        heat.touch(reads, Some(hash as u8), caches.spans.tick());
     }
 }
 
@@ -44,18 +51,20 @@ pub(super) fn miss(
     key: &[u8],
     hash: u64,
 ) {
+    Heat::count(&chunk.heat.gets_outside);
     if !core.options.advanced.munks {
         return;
     }
     let Some(munk) = &view.munk else {
         return ask_for_list(caches, work, chunk);
     };
-    let worth = munk.count_get(key, hash, 1.0, caches.spans.tick());
+    let (heat, tick) = (munk.heat_of(key), caches.spans.tick());
+    heat.touch(1.0, Some(hash as u8), tick);
     let row_bytes = caches.row_bytes_mean.load(Ordering::Relaxed) as usize;
     let bytes = munk.span_bytes();
     let wants = caches
         .spans
-        .wants(worth.beside_rows(bytes, row_bytes), bytes as u64);
+        .wants(heat.worth(tick).beside_rows(bytes, row_bytes), bytes as u64);
     if wants {
         ask(work, chunk);
     }
@@ -105,9 +114,7 @@ pub(super) fn refill_miss(
 
 /// Asks for a munk without any span, if the chunk is read enough for one.
 fn ask_for_list(caches: &Caches, work: &Work, chunk: &Arc<Chunk>) {
-    let heat = &chunk.heat;
-    let reads = Heat::load(&heat.get_heat) + Heat::load(&heat.scan_heat);
-    if reads >= f32::from_bits(caches.list_heat_min.load(Ordering::Relaxed)) {
+    if chunk.heat.reads() >= f32::from_bits(caches.list_heat_min.load(Ordering::Relaxed)) {
         ask(work, chunk);
     }
 }

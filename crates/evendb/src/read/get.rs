@@ -95,9 +95,6 @@ pub(crate) fn get_at(
     if let InRam::Answer(component, value) = search_ram(view.get(), key, hash, at, &guard) {
         if component == Component::Munk {
             counting::hit(caches, chunk, view.get(), key, hash);
-            caches
-                .sampler
-                .see(keyspace.id.0, hash, &chunk.heat, Served::Munk);
         }
         let component = match value {
             Some(_) => component,
@@ -118,10 +115,8 @@ pub(crate) fn get_at(
         && let Some(rows) = &caches.row_cache
         && let Some(value) = rows.get(keyspace.id.0, key, hash)
     {
-        Heat::count(&chunk.heat.row_hits);
-        caches
-            .sampler
-            .see(keyspace.id.0, hash, &chunk.heat, Served::Row);
+        Heat::count(&chunk.heat.gets_outside);
+        caches.sampler.see(keyspace.id.0, hash, Served::Row);
         core.metrics.served(Component::RowCache, started);
         return Ok(Some(value));
     }
@@ -136,9 +131,7 @@ pub(crate) fn get_at(
     };
     core.metrics.served(component, started);
     if newest {
-        caches
-            .sampler
-            .see(keyspace.id.0, hash, &chunk.heat, Served::Table);
+        caches.sampler.see(keyspace.id.0, hash, Served::Table);
         fill_row(core, caches, keyspace, key, hash, (&chunk, &view), &value);
     }
     Ok(Some(value))

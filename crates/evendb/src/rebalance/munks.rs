@@ -5,12 +5,13 @@
 //! * Evict: the munk and the deltas kept for it leave; both are in the funk, so no I/O is needed. Where
 //!   puts are about to wait, a munk that is hardly read is evicted instead of absorbing (decision 0033).
 
-use super::spans::make_room;
+use super::spans::{self, make_room};
 use crate::cache::row::RowCache;
-use crate::cache::split::{ChunkSight, SCAN_WEIGHT};
+use crate::cache::spans::REFILL_ACCESSES;
+use crate::cache::split::SpanSight;
 use crate::catalog::Catalog;
 use crate::checkpoint::delta_sources;
-use crate::chunk::{Chunk, Frozen, Heat, View};
+use crate::chunk::{Chunk, Counted, Frozen, Heat, View};
 use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
@@ -18,6 +19,8 @@ use crate::engine::log::Log;
 use crate::engine::work::Work;
 use crate::memory::Use;
 use crate::merge::{Merge, RamMerge};
+use crate::munk::Sizes;
+use crate::munk::heat::left_after;
 use crate::pace;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, reclaim};
@@ -157,12 +160,14 @@ pub(crate) fn munk_round(
     if core.health.failure().is_some() || core.health.is_closed() {
         return;
     }
-    let decay = caches.split.lock().decay();
     let mut restores = match memory_shares::searches_have_room(core, log) {
         true => RESTORES_MAX,
         false => 0,
     };
-    let (mut sights, mut munks, mut all, mut came) = (Vec::new(), 0, 0, 0.0);
+    // Relaxed: only upkeep writes it.
+    let left = f32::from_bits(caches.heat_left.load(Ordering::Relaxed));
+    let (mut chunks, mut munks, mut all) = (0, 0, 0);
+    let mut came = Counted::default();
     let (mut residents, mut lists) = (Vec::new(), Lists::default());
     each_chunk(catalog, &mut |chunk, view| {
         // If another job had the chunk (a load, an eviction) when it was to be looked at, it was passed
@@ -170,34 +175,29 @@ pub(crate) fn munk_round(
         if view.frozen.iter().any(|frozen| frozen.durable) {
             work.push_maintenance(chunk);
         }
-        let reads = chunk.heat.gets.load(Ordering::Relaxed);
+        let counted = chunk.heat.fold(left);
+        came = came.and(counted);
         if restores > 0
             && view.whole_munk().is_none()
-            && reads >= RESTORE_GETS_MIN
+            && counted.gets >= RESTORE_GETS_MIN
             && view.funk.restore_search(&caches.search_settings)
         {
             restores -= 1;
         }
-        came += reads as f32 + chunk.heat.scans.load(Ordering::Relaxed) as f32;
-        if view.munk_holds_any() {
-            residents.push(Arc::downgrade(chunk));
+        chunks += 1;
+        all += ram_bytes(chunk, view);
+        if let Some(munk) = &view.munk {
+            munks += munk.bytes() as u64;
+            match munk.holds_any() {
+                true => residents.push(Arc::downgrade(chunk)),
+                false => lists.see(chunk, munk.bytes() as u64),
+            }
         }
-        all += match view.whole_munk() {
-            Some(munk) => munk.bytes() as u64,
-            None if view.funk.base.is_empty() => super::rewrite::data_bytes(view),
-            None => super::jobs::live_bytes(chunk, view) * IMAGE_PERCENT / 100,
-        };
-        munks += view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64);
-        let sight = sight(chunk, view, decay);
-        if let Some(munk) = view.munk.as_ref().filter(|munk| !munk.holds_any()) {
-            lists.see(chunk, munk.bytes() as u64, sight.gets + sight.scans);
-        }
-        sights.push(sight);
     });
     lists.bound(core, caches);
-    caches
-        .round_chunks
-        .store(sights.len() as u32, Ordering::Relaxed);
+    caches.round_chunks.store(chunks, Ordering::Relaxed);
+    caches.residents.lock().chunks = residents;
+    note_pressure(core, caches);
     // Pages that are not reclaimed yet, or that users' values keep.
     let kept = core.ledger().bytes(Use::Munks).saturating_sub(munks);
     memory_shares::note_kept_pages(core, caches, kept);
@@ -205,63 +205,77 @@ pub(crate) fn munk_round(
     // Holes in slabs count as memory of munks too, but are no reason to drop most munks.
     let holes = memory_shares::slack_bytes(core, log).min(bytes_max / 4);
     let bytes_max = bytes_max.saturating_sub(kept + holes);
+    let has_munks = core.options.advanced.munks;
+    caches
+        .most_fit
+        .store(all / 3 * 2 <= bytes_max, Ordering::Relaxed);
+    caches
+        .all_fit
+        .store(has_munks && all <= bytes_max, Ordering::Relaxed);
+    divide(core, disk, log, caches, &came, bytes_max);
+}
+
+/// About how much memory all of the chunk takes in RAM.
+fn ram_bytes(chunk: &Chunk, view: &View) -> u64 {
+    match view.whole_munk() {
+        Some(munk) => munk.bytes() as u64,
+        None if view.funk.base.is_empty() => super::rewrite::data_bytes(view),
+        None => super::jobs::live_bytes(chunk, view) * IMAGE_PERCENT / 100,
+    }
+}
+
+/// Divides `bytes_max` between rows and spans, by what `came` in this round; and makes room.
+fn divide(core: &Core, disk: &Disk, log: &Log, caches: &Caches, came: &Counted, bytes_max: u64) {
     let counts = caches.row_cache.as_ref().map(RowCache::counts);
     let counts = counts.unwrap_or_default();
-    let edge = caches.sampler.take_edge();
-    let plan = {
-        let mut split = caches.split.lock();
-        let was_behind = was_behind(core, caches);
-        split.count_puts(spares_munks(caches) || !was_behind);
-        split.round(&sights, &counts, &edge, bytes_max)
-    };
-    let most_fit = all / 3 * 2 <= bytes_max;
-    caches.most_fit.store(most_fit, Ordering::Relaxed);
     let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(1024);
+    caches
+        .row_bytes_mean
+        .store(row_bytes as u32, Ordering::Relaxed);
+    let rows_max = bytes_max as f32 / row_bytes.max(1) as f32;
+    let accesses = came.gets + REFILL_ACCESSES * came.scans;
+    let ticks = caches.spans.advance(accesses, rows_max);
+    // What is known of chunks grows old with puts too, and with time.
+    let all_ticks = ticks * (accesses + came.puts) / accesses.max(1.0);
+    let left = left_after(all_ticks).min(HEAT_LEFT_MAX);
+    caches.heat_left.store(left.to_bits(), Ordering::Relaxed);
+    spans::note_price(caches);
+    let full = !caches.spans.has_room();
+    let sight = SpanSight {
+        ticks,
+        price: caches.spans.price(),
+        refused: caches.spans.take_refused(),
+        span_bytes: Sizes::of_chunk(core.options.chunk_bytes_max()).span_bytes as f32,
+        full,
+        gets_outside: came.gets_outside,
+        accesses,
+    };
+    let edge = caches.sampler.take_edge();
+    let plan = caches.split.lock().round(&counts, &edge, &sight, bytes_max);
     if let Some(rows) = &caches.row_cache {
         if plan.row_bytes_max != counts.bytes_max {
             rows.set_capacity(plan.row_bytes_max as usize);
         }
         caches.sampler.round(plan.sampling, row_bytes, bytes_max);
     }
-    let all_fit = core.options.advanced.munks && all <= bytes_max;
-    caches.all_fit.store(all_fit, Ordering::Relaxed);
-    caches
-        .row_bytes_mean
-        .store(row_bytes as u32, Ordering::Relaxed);
-    caches.residents.lock().chunks = residents;
-    caches
-        .spans
-        .advance(came, bytes_max as f32 / row_bytes.max(1) as f32);
-    make_room(core, disk, log, caches, ROOM_AHEAD, None);
-    if std::env::var_os("DBG").is_some() {
-        eprintln!(
-            "round all {all} max {bytes_max} rows {}/{} munks {munks} kept {kept} holes {holes} ledger {} room {} allfit {all_fit} price {:e} tick {} came {came} residents {} jobs {}",
-            counts.bytes,
-            plan.row_bytes_max,
-            core.ledger().bytes(Use::Munks),
-            caches.spans.has_room(),
-            caches.spans.price(),
-            caches.spans.tick(),
-            caches.residents.lock().chunks.len(),
-            work.queue.lock().jobs.len()
-        );
-    }
+    let ahead = ROOM_AHEAD.min(bytes_max / 64);
+    make_room(core, disk, log, caches, ahead, None);
 }
 
 /// Munks without any span: lists of what is counted, for chunks that are read. Were there one for each chunk of a large
 /// database, they would take all memory.
 #[derive(Default)]
 struct Lists {
-    chunks: Vec<(Arc<Chunk>, f32)>,
+    chunks: Vec<Arc<Chunk>>,
     bytes: u64,
     heat: f32,
 }
 
 impl Lists {
-    fn see(&mut self, chunk: &Arc<Chunk>, bytes: u64, heat: f32) {
-        self.chunks.push((chunk.clone(), heat));
+    fn see(&mut self, chunk: &Arc<Chunk>, bytes: u64) {
+        self.chunks.push(chunk.clone());
         self.bytes += bytes;
-        self.heat += heat;
+        self.heat += chunk.heat.reads();
     }
 
     /// Drops those of chunks that are read less than others, if all take more than their share; and says how much a
@@ -276,7 +290,11 @@ impl Lists {
         if !many {
             return;
         }
-        for (chunk, _) in self.chunks.iter().filter(|(_, heat)| *heat <= mean) {
+        for chunk in self
+            .chunks
+            .iter()
+            .filter(|chunk| chunk.heat.reads() <= mean)
+        {
             if let Some(_token) = chunk.try_token()
                 && !chunk.view.load_full().munk_holds_any()
             {
@@ -286,18 +304,15 @@ impl Lists {
     }
 }
 
-/// Whether puts waited for reorganisation within the last [`BEHIND_ROUNDS`]. Called once a round.
-fn was_behind(core: &Core, caches: &Caches) -> bool {
-    // Relaxed: only upkeep writes them.
-    let before = caches.behind_rounds.load(Ordering::Relaxed);
+/// Notes whether puts wait for reorganisation. Called once a round.
+fn note_pressure(core: &Core, caches: &Caches) {
+    // Relaxed: only upkeep writes it.
     let pressed = caches.pressed_rounds.load(Ordering::Relaxed);
-    let (rounds, pressed) = match pace::is_behind(core) {
-        true => (BEHIND_ROUNDS, (pressed + 1).min(2 * PRESSED_ROUNDS)),
-        false => (before.saturating_sub(1), pressed.saturating_sub(1)),
+    let pressed = match pace::is_behind(core) {
+        true => (pressed + 1).min(2 * PRESSED_ROUNDS),
+        false => pressed.saturating_sub(1),
     };
-    caches.behind_rounds.store(rounds, Ordering::Relaxed);
     caches.pressed_rounds.store(pressed, Ordering::Relaxed);
-    rounds > 0
 }
 
 /// Shows every chunk with its view; pins for some of them at a time.
@@ -319,14 +334,16 @@ fn each_chunk(catalog: &Catalog, see: &mut dyn FnMut(&Arc<Chunk>, &View)) {
     }
 }
 
+/// A refill of a scan reads several blocks.
+const SCAN_WEIGHT: f32 = 4.0;
+/// The part of a chunk's counts that is left after a round in which nothing came.
+const HEAT_LEFT_MAX: f32 = 0.99;
 /// Records that are absorbed at the cost of one get from disk.
 const ABSORBED_PER_READ: f32 = 8.0;
 /// From this many gets in a round on it is worth reading a log's keys again for its index; and how many
 /// logs are read at a time.
-const RESTORE_GETS_MIN: u32 = 4;
+const RESTORE_GETS_MIN: f32 = 4.0;
 const RESTORES_MAX: usize = 8;
-/// Five seconds or more.
-const BEHIND_ROUNDS: u32 = 100;
 /// Some five seconds: between two rounds there is a whole checkpoint then.
 const PRESSED_ROUNDS: u32 = 24;
 /// Memory of a chunk in RAM, of its keys and values.
@@ -341,13 +358,3 @@ const PINNED_CHUNKS: usize = 64;
 /// is a tenth of a thread at most.
 const ROUND: Duration = Duration::from_millis(50);
 const ROUND_COST: Duration = Duration::from_micros(20);
-
-/// Empties a chunk's counters into its decayed counts.
-fn sight(chunk: &Chunk, view: &View, decay: f32) -> ChunkSight {
-    ChunkSight {
-        id: chunk.id.0,
-        data_bytes: super::rewrite::data_bytes(view).max(1),
-        munk_bytes: view.munk.as_ref().map_or(0, |munk| munk.bytes() as u64),
-        ..chunk.heat.sight(decay)
-    }
-}

@@ -346,45 +346,68 @@ pub(crate) fn make_room(
     gone >= lacks
 }
 
-/// Evicts the least dense of some spans; the bytes that went.
-fn evict_one(core: &Core, caches: &Caches, keep: Option<&Arc<Chunk>>) -> u64 {
+/// A span that is there, and what a byte of it is worth.
+struct Resident {
+    chunk: Arc<Chunk>,
+    span: usize,
+    bytes: usize,
+    density: f32,
+}
+
+/// The least dense of [`SAMPLED`] spans that are there.
+fn least_dense(caches: &Caches) -> Option<Resident> {
     let tick = caches.spans.tick();
     let row_bytes = caches.row_bytes_mean.load(Ordering::Relaxed) as usize;
-    let mut least: Option<(f32, Arc<Chunk>, usize, usize)> = None;
-    {
-        let mut residents = caches.residents.lock();
-        for _ in 0..SAMPLED {
-            let Some(chunk) = residents.any() else {
-                continue;
-            };
-            let random = residents.random();
-            let view = chunk.view.load_full();
-            let munk = view.munk.as_ref();
-            let Some((span, worth, bytes)) = munk.and_then(|munk| munk.any_span(random, tick))
-            else {
-                continue;
-            };
-            let density = worth.beside_rows(bytes, row_bytes) / bytes.max(1) as f32;
-            if least.as_ref().is_none_or(|least| density < least.0) {
-                least = Some((density, chunk, span, bytes));
-            }
+    let mut least: Option<Resident> = None;
+    let mut residents = caches.residents.lock();
+    for _ in 0..SAMPLED {
+        let Some(chunk) = residents.any() else {
+            continue;
+        };
+        let random = residents.random();
+        let munk = chunk.view.load_full().munk.clone();
+        let any = munk.and_then(|munk| munk.any_span(random, tick));
+        let Some((span, worth, bytes)) = any else {
+            continue;
+        };
+        let density = worth.beside_rows(bytes, row_bytes) / bytes.max(1) as f32;
+        if least.as_ref().is_none_or(|least| density < least.density) {
+            least = Some(Resident {
+                chunk,
+                span,
+                bytes,
+                density,
+            });
         }
     }
-    let Some((density, chunk, span, bytes)) = least else {
+    least
+}
+
+/// Looks at some spans, so that the price does not grow old where nothing goes.
+pub(super) fn note_price(caches: &Caches) {
+    if let Some(least) = least_dense(caches) {
+        caches.spans.note_least(least.density);
+    }
+}
+
+/// Evicts the least dense of some spans; the bytes that went.
+fn evict_one(core: &Core, caches: &Caches, keep: Option<&Arc<Chunk>>) -> u64 {
+    let Some(least) = least_dense(caches) else {
         return 0;
     };
-    let held = keep.is_some_and(|keep| Arc::ptr_eq(keep, &chunk));
-    let token = chunk.try_token();
-    if held || token.is_none() {
+    let chunk = &least.chunk;
+    if keep.is_some_and(|keep| Arc::ptr_eq(keep, chunk)) {
         return 0;
     }
+    let Some(_token) = chunk.try_token() else {
+        return 0;
+    };
     // Another may have changed the munk since it was looked at.
-    let now = chunk.view.load_full();
-    let there = now.munk.as_ref().is_some_and(|munk| munk.has_span(span));
-    if !there {
+    let munk = chunk.view.load_full().munk.clone();
+    if !munk.is_some_and(|munk| munk.has_span(least.span)) {
         return 0;
     }
-    evict_spans(core, &chunk, |index| index == span);
-    caches.spans.note_gone(density);
-    bytes as u64
+    evict_spans(core, chunk, |index| index == least.span);
+    caches.spans.note_least(least.density);
+    least.bytes as u64
 }

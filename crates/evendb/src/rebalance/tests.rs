@@ -522,7 +522,8 @@ fn the_policy_loads_what_is_missed_and_evicts_what_is_not_used() {
         let munk = munk(&chunk);
         let low = munk.limits(span).0.to_vec();
         for turn in 0..8u64 {
-            munk.count_get(&low, turn, reads / 8.0, caches.spans.tick());
+            let heat = munk.heat_of(&low);
+            heat.touch(reads / 8.0, Some(turn as u8), caches.spans.tick());
         }
     };
     round();
