@@ -6,7 +6,7 @@
 //! ```text
 //! theta = hits at the rows' edge / its bytes    what a byte more for rows brings             (sample.rs)
 //! loss  = price of a byte of spans              what a byte less for spans costs             (spans.rs)
-//! gain  = price, or less if less was refused    what a byte more for spans brings            (spans.rs)
+//! gain  = price, or what was refused if less    what a byte more for spans brings            (spans.rs)
 //!
 //! rows grow    if theta > loss, and rows are full
 //! rows shrink  if gain > theta, and spans are full
@@ -16,9 +16,9 @@
 //! ([`HALF_LIFE_TICKS`](crate::munk::heat::HALF_LIFE_TICKS)). So they can be compared, and a quiet database forgets
 //! nothing.
 //!
-//! **Chance.** Both sides are counts, and counts vary. Rows must be better by more than that of `theta` explains, and
-//! so must spans. The price is that of the least of some spans, which lies below their common worth by chance alone;
-//! what it lacks is added to the loss. Without this, rows take memory from spans that are all worth the same.
+//! **Chance.** Both sides are counts, and counts vary. A side must be better by more than the variation of `theta`
+//! explains. The price is that of the least of some spans, which lies below their common worth by chance alone; so a
+//! part of its variation is added to it. Without this, rows take memory from spans that are all worth the same.
 //!
 //! **Stability.** A side must be better by [`BEAT_FACTOR`]. A step is at most [`STEP_MAX`] of the memory, and less when
 //! the sides are close. The next step waits until the counts show what the last one brought. Rows grow only when they
@@ -57,9 +57,11 @@ const ACCESSES_MIN: f32 = 500.0;
 const OUTSIDE_MIN: f32 = 50.0;
 /// With a smaller part of the accesses than this outside of spans, too.
 const OUTSIDE_PART_MIN: f32 = 0.01;
-/// So many deviations the least of [`super::spans::SAMPLED`] equal counts lies below their mean (1.77), and somewhat
-/// less because the price is a mean of several.
-const PRICE_DEVIATIONS: f32 = 1.4;
+/// So many deviations are added to the price for the loss. The least of [`super::spans::SAMPLED`] equal counts lies
+/// 1.77 of them below the mean; the price is a mean of several such.
+const LOSS_DEVIATIONS: f32 = 1.4;
+/// The same for the gain: less, because a move back costs as much as one that was right.
+const GAIN_DEVIATIONS: f32 = 0.7;
 
 /// What a round knows of spans.
 #[derive(Clone, Copy, Debug, Default)]
@@ -205,10 +207,11 @@ impl Split {
         let span_bytes = number(spans.span_bytes).max(1.0);
         let price_chance = (price / span_bytes / 2.0).sqrt();
         let (span_loss, span_gain) = match spans.full {
-            true => (
-                price + PRICE_DEVIATIONS * price_chance,
-                price.min(self.refused),
-            ),
+            true => {
+                let loss = price + LOSS_DEVIATIONS * price_chance;
+                let gain = price + GAIN_DEVIATIONS * price_chance;
+                (loss, gain.min(self.refused))
+            }
             // Spans leave room, and nothing takes it.
             false => (0.0, 0.0),
         };
