@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! shard (a lock each)     places: key hash -> slot     slots [row, row, free, ...]     (shard.rs, rows.rs)
-//!   small FIFO  [new rows, a tenth of the room]  --read again--> main FIFO
+//!   small FIFO  [new rows, a twentieth of the room]  --read again--> main FIFO
 //!   ghosts      [hashes of rows that left small] --filled again--> main FIFO
 //!   main FIFO   [rows]  --read since the last turn--> once more round
 //! ```
@@ -44,8 +44,9 @@ const SHARDS: usize = 16;
 const ROW_OVERHEAD_BYTES: usize = 72;
 /// A row larger than this share of its shard is not cached.
 const ROW_SHARE_MAX: usize = 8;
-/// Share of the room for rows that have not been read again.
-const SMALL_SHARE: usize = 10;
+/// Share of the room for rows that have not been read again: a twentieth. With a tenth, which the paper has, a Zipf load
+/// missed 1.5 % more.
+const SMALL_SHARE: usize = 20;
 /// The most reads of a row that are counted.
 const READS_MAX: u8 = 3;
 /// Rows of the main queue that one eviction looks at before it takes the next one even if that was read.
