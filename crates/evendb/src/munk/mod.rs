@@ -196,7 +196,7 @@ impl Munk {
     }
 
     /// The span whose range holds `key`.
-    #[cfg(test)]
+    #[cfg(all(test, evendb_shuttle))]
     pub(crate) fn span_of(&self, key: &[u8]) -> usize {
         self.separators.find(key)
     }
@@ -238,6 +238,7 @@ impl Munk {
     }
 
     /// Tombstones among the records.
+    #[cfg(test)]
     pub(crate) fn deletes(&self) -> usize {
         self.totals.deletes
     }

@@ -44,6 +44,7 @@ const SPANS_MAX: usize = 64;
 const EVICT_ROUNDS_MAX: usize = 4 * SPANS_MAX;
 
 /// Loads all of the chunk. The caller holds the token.
+#[cfg(any(test, feature = "bench-parts"))]
 pub(crate) fn load_munk(core: &Core, chunk: &Arc<Chunk>) -> Result<()> {
     load_spans(core, chunk, &|munk| munk.wanted(0, |_| true))
 }
