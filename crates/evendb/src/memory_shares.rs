@@ -157,9 +157,14 @@ pub(crate) fn note_kept_pages(core: &Core, caches: &Caches, bytes: u64) {
     caches.copies_values.store(many, Ordering::Relaxed);
 }
 
-/// Memory of slabs that is resident for nothing, beyond what deltas may take again at any time.
-pub(crate) fn slack_bytes(core: &Core, log: &Log) -> u64 {
-    slab::slack_bytes().saturating_sub(delta_room(core, log))
+/// Memory of slabs that is resident for nothing, beyond what [`tend_memory`] leaves.
+pub(crate) fn holes_bytes(core: &Core, log: &Log) -> u64 {
+    slab::slack_bytes().saturating_sub(slack_left(core, log))
+}
+
+/// What slabs may hold for nothing: what deltas may take again at any time, and a part of the reserve.
+fn slack_left(core: &Core, log: &Log) -> u64 {
+    delta_room(core, log) + limits(core, log).reserve / 2
 }
 
 fn delta_room(core: &Core, log: &Log) -> u64 {
@@ -170,9 +175,7 @@ fn delta_room(core: &Core, log: &Log) -> u64 {
 /// Keeps open tables and log searches within their share, and gives back what slabs hold for
 /// nothing. Called by upkeep.
 pub(crate) fn tend_memory(engine: &Engine) {
-    slab::trim(
-        delta_room(&engine.core, &engine.log) + limits(&engine.core, &engine.log).reserve / 2,
-    );
+    slab::trim(slack_left(&engine.core, &engine.log));
     let ledger = engine.core.ledger();
     let indexes = limits(&engine.core, &engine.log).indexes(ledger.bytes(Use::Metadata));
     let searches = ledger.bytes(Use::Searches);

@@ -10,7 +10,7 @@ use crate::cache::split::Split;
 use crate::chunk::Chunk;
 use crate::funk::SearchSettings;
 use crate::options::Options;
-use crate::sync::atomic::{AtomicBool, AtomicU32};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sync::{Arc, Mutex, Weak};
 
 /// See the module.
@@ -34,6 +34,10 @@ pub(crate) struct Caches {
     pub(crate) most_fit: AtomicBool,
     /// There is room for all of every chunk.
     pub(crate) all_fit: AtomicBool,
+    /// Memory of the munks that readers see: as the last round found it, and what was loaded and evicted since.
+    pub(crate) munk_bytes: AtomicU64,
+    /// Memory that munks have given up and that is not free, as far as it counts.
+    pub(crate) no_munks_bytes: AtomicU64,
     /// The part of chunks' decayed counts that the next round leaves, as an `f32`'s bits.
     pub(crate) heat_left: AtomicU32,
     /// Rounds of the memory policy in which puts waited for reorganisation, less those in which none did, within
@@ -91,6 +95,8 @@ impl Caches {
             round_chunks: AtomicU32::new(0),
             most_fit: AtomicBool::new(true),
             all_fit: AtomicBool::new(false),
+            munk_bytes: AtomicU64::new(0),
+            no_munks_bytes: AtomicU64::new(0),
             heat_left: AtomicU32::new(1.0f32.to_bits()),
             pressed_rounds: AtomicU32::new(0),
             copies_values: AtomicBool::new(false),

@@ -194,6 +194,7 @@ pub(crate) fn munk_round(
             }
         }
     });
+    caches.munk_bytes.store(munks, Ordering::Relaxed);
     lists.bound(core, caches);
     caches.round_chunks.store(chunks, Ordering::Relaxed);
     caches.residents.lock().chunks = residents;
@@ -202,17 +203,36 @@ pub(crate) fn munk_round(
     let kept = core.ledger().bytes(Use::Munks).saturating_sub(munks);
     memory_shares::note_kept_pages(core, caches, kept);
     let bytes_max = memory_shares::cache_bytes(core, log).saturating_sub(caches.sampler.bytes());
-    // Holes in slabs count as memory of munks too, but are no reason to drop most munks.
-    let holes = memory_shares::slack_bytes(core, log).min(bytes_max / 4);
-    let bytes_max = bytes_max.saturating_sub(kept + holes);
-    let has_munks = core.options.advanced.munks;
+    let bytes_max = bytes_max.saturating_sub(note_others(core, log, caches, kept));
     caches
         .most_fit
         .store(all / 3 * 2 <= bytes_max, Ordering::Relaxed);
-    caches
-        .all_fit
-        .store(has_munks && all <= bytes_max, Ordering::Relaxed);
-    divide(core, disk, log, caches, &came, bytes_max);
+    // What fits barely may be a little more the next moment, and then a little of it waits outside.
+    let most = match caches.all_fit.load(Ordering::Relaxed) {
+        true => bytes_max + bytes_max / ALL_FIT_MARGIN,
+        false => bytes_max,
+    };
+    let all_fit = core.options.advanced.munks && all <= most;
+    caches.all_fit.store(all_fit, Ordering::Relaxed);
+    // Where all fits into munks, rows have what these leave.
+    let row_bytes_most = match all_fit {
+        true => bytes_max.saturating_sub(all),
+        false => bytes_max,
+    };
+    divide(core, disk, log, caches, &came, bytes_max, row_bytes_most);
+}
+
+/// Notes how much of the munks' memory is none of theirs: pages that are not reclaimed yet or that users keep, and
+/// holes of slabs beyond what the reserve is for. Little by little, because most of it is gone soon: spans that are
+/// evicted leave holes until these are trimmed, and holes that deltas leave are filled again.
+fn note_others(core: &Core, log: &Log, caches: &Caches, kept: u64) -> u64 {
+    let max = memory_shares::cache_bytes(core, log);
+    // Relaxed: only upkeep writes it.
+    let most = caches.no_munks_bytes.load(Ordering::Relaxed) + max / OTHERS_STEP;
+    let holes = memory_shares::holes_bytes(core, log).min(max / 4);
+    let others = (kept + holes).min(most);
+    caches.no_munks_bytes.store(others, Ordering::Relaxed);
+    others
 }
 
 /// About how much memory all of the chunk takes in RAM.
@@ -225,7 +245,15 @@ fn ram_bytes(chunk: &Chunk, view: &View) -> u64 {
 }
 
 /// Divides `bytes_max` between rows and spans, by what `came` in this round; and makes room.
-fn divide(core: &Core, disk: &Disk, log: &Log, caches: &Caches, came: &Counted, bytes_max: u64) {
+fn divide(
+    core: &Core,
+    disk: &Disk,
+    log: &Log,
+    caches: &Caches,
+    came: &Counted,
+    bytes_max: u64,
+    row_bytes_most: u64,
+) {
     let counts = caches.row_cache.as_ref().map(RowCache::counts);
     let counts = counts.unwrap_or_default();
     let row_bytes = counts.bytes.checked_div(counts.rows).unwrap_or(1024);
@@ -253,12 +281,16 @@ fn divide(core: &Core, disk: &Disk, log: &Log, caches: &Caches, came: &Counted, 
     let edge = caches.sampler.take_edge();
     let plan = caches.split.lock().round(&counts, &edge, &sight, bytes_max);
     if let Some(rows) = &caches.row_cache {
-        if plan.row_bytes_max != counts.bytes_max {
-            rows.set_capacity(plan.row_bytes_max as usize);
+        let row_bytes_max = plan.row_bytes_max.min(row_bytes_most);
+        if row_bytes_max != counts.bytes_max {
+            rows.set_capacity(row_bytes_max as usize);
         }
         caches.sampler.round(plan.sampling, row_bytes, bytes_max);
     }
-    let ahead = ROOM_AHEAD.min(bytes_max / 64);
+    let ahead = match caches.all_fit.load(Ordering::Relaxed) {
+        true => 0,
+        false => ROOM_AHEAD.min(bytes_max / 64),
+    };
     make_room(core, disk, log, caches, ahead, None);
 }
 
@@ -350,6 +382,10 @@ const PRESSED_ROUNDS: u32 = 24;
 const IMAGE_PERCENT: u64 = 108;
 /// The part of the budget that munks without any span may take.
 const LISTS_SHARE: u64 = 64;
+/// All chunks count as fitting until they are by this part too large.
+const ALL_FIT_MARGIN: u64 = 64;
+/// The part of the memory by which what is not the munks' grows in a round, at most.
+const OTHERS_STEP: u64 = 256;
 /// Room for spans that is made before any asks for it.
 const ROOM_AHEAD: u64 = 1 << 20;
 /// Chunks looked at under one pin.

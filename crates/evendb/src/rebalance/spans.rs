@@ -26,7 +26,6 @@ use crate::engine::disk::Disk;
 use crate::engine::log::Log;
 use crate::engine::work::Work;
 use crate::error::Result;
-use crate::memory::Use;
 use crate::merge::Merge;
 use crate::merge::count::Count;
 use crate::munk::heat::Worth;
@@ -34,12 +33,14 @@ use crate::munk::{Loaded, Munk, Sizes, SpanImages};
 use crate::plant::planted;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
+use crate::trace;
 use crate::visibility::Dropping;
-use crate::{memory_shares, trace};
 use std::ops::Range;
 
 /// Spans of one job: a longer list waits for the next, so that other jobs come in between.
 const SPANS_MAX: usize = 64;
+/// Memory counts as free from this part of it on.
+const ROOM_PART: u64 = 16;
 /// Rounds of evicting before a load gives up.
 const EVICT_ROUNDS_MAX: usize = 4 * SPANS_MAX;
 
@@ -247,7 +248,7 @@ pub(crate) fn load_wanted(
         return Ok(());
     }
     let bytes = (wanted.len() * munk.span_bytes()) as u64;
-    if make_room(core, disk, log, caches, bytes, Some(chunk)) {
+    if take_room(core, disk, log, caches, bytes, chunk) {
         load_spans(core, chunk, &|_| wanted.clone())?;
         if more {
             work.push_load(chunk);
@@ -273,7 +274,7 @@ pub(crate) fn load_for_scan(
     }
     let (core, disk, log) = (&engine.core, &engine.disk, &engine.log);
     let bytes = munk.span_bytes() as u64;
-    if make_room(core, disk, log, &engine.caches, bytes, Some(chunk)) {
+    if take_room(core, disk, log, &engine.caches, bytes, chunk) {
         load_spans(core, chunk, &|_| vec![*span])?;
     }
     Ok(())
@@ -317,6 +318,23 @@ pub(crate) fn evict_spans(core: &Core, chunk: &Chunk, which: impl Fn(usize) -> b
     core.metrics.munk_evictions.add(1);
 }
 
+/// Takes room for `bytes` of spans that are about to be loaded. Whether there is. `keep` is the chunk whose token the
+/// caller has.
+fn take_room(
+    core: &Core,
+    disk: &Disk,
+    log: &Log,
+    caches: &Caches,
+    bytes: u64,
+    keep: &Arc<Chunk>,
+) -> bool {
+    let taken = make_room(core, disk, log, caches, bytes, Some(keep));
+    if taken {
+        caches.munk_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+    taken
+}
+
 /// Makes room for `bytes` of spans. Whether there is; what went may not be reclaimed yet. `keep` is the chunk
 /// whose token the caller has.
 pub(crate) fn make_room(
@@ -328,13 +346,20 @@ pub(crate) fn make_room(
     keep: Option<&Arc<Chunk>>,
 ) -> bool {
     let max = super::munks::munk_bytes_max(core, log, caches);
-    // What comes goes into the slabs' holes first. They are no reason to drop most of what is there.
-    let holes = memory_shares::slack_bytes(core, log).min(max / 4);
-    let more = bytes.max(holes);
-    let lacks = (core.ledger().bytes(Use::Munks) + more).saturating_sub(max);
-    caches.spans.set_room(lacks == 0);
+    // Relaxed, here and below: rounds set it right.
+    let others = caches.no_munks_bytes.load(Ordering::Relaxed);
+    let taken = caches.munk_bytes.load(Ordering::Relaxed) + others + bytes;
+    let lacks = taken.saturating_sub(max);
+    // What a round keeps ahead, and what evicting gave more than was asked for, is no room for just anything.
+    if lacks > 0 || taken + max / ROOM_PART < max {
+        caches.spans.set_room(lacks == 0);
+    }
     if lacks == 0 {
         return true;
+    }
+    // Where all but a little fits, that little would only take turns.
+    if keep.is_some() && caches.all_fit.load(Ordering::Relaxed) {
+        return false;
     }
     let mut gone = 0;
     for _ in 0..EVICT_ROUNDS_MAX {
@@ -343,6 +368,11 @@ pub(crate) fn make_room(
         }
         gone += evict_one(core, caches, keep);
     }
+    let left = caches
+        .munk_bytes
+        .load(Ordering::Relaxed)
+        .saturating_sub(gone);
+    caches.munk_bytes.store(left, Ordering::Relaxed);
     disk.collect_memory(&core.health);
     gone >= lacks
 }
