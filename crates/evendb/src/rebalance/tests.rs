@@ -540,12 +540,12 @@ fn the_policy_loads_what_is_missed_and_evicts_what_is_not_used() {
     bench.check();
     // Memory that munks have given up and that stays taken: little by little the next rounds have to make room.
     chunk.heat.gets.store(10_000, Ordering::Relaxed);
-    let most = memory_shares::cache_bytes(core, &log) as usize;
+    let most = 3 * memory_shares::cache_bytes(core, &log) as usize;
     let charge = Charge::new(core.ledger(), Use::Munks, most);
     touch(7, 100.0);
     round();
     assert_eq!(there(&chunk), loaded, "it may be reclaimed the next moment");
-    (0..300).for_each(|_| round());
+    (0..1000).for_each(|_| round());
     assert_eq!(
         chunk.heat.gets.load(Ordering::Relaxed),
         0,
