@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! fixed at opening  ring, deltas, reserve                                 MemoryLimits
+//!                   deltas that puts do not use are lent to the caches    MemoryLimits::lent
 //! as counted        metadata, buffers           whatever they take now
 //! up to a share     open tables, log searches   a third of what is left   indexes, tend_memory
 //!                                               (an eighth of all at least)
@@ -60,12 +61,23 @@ impl MemoryLimits {
         self.budget.saturating_sub(fixed + others)
     }
 
+    /// What the caches may have of the deltas' memory, of which puts have used `peak` bytes lately: the rest, but for
+    /// a part that puts may take at once. Puts never wait for it. While they take it, spans are evicted, which needs
+    /// no I/O; until that is done, the reserve bears it.
+    fn lent(&self, peak: u64) -> u64 {
+        let needed = peak + peak / 2 + self.deltas / DELTAS_AHEAD;
+        self.deltas.saturating_sub(needed)
+    }
+
     /// What open tables and log searches may take together, beside this much metadata: a cold get
     /// without its block index reads twice, so they come before rows and munks, up to a third.
     fn indexes(&self, metadata: u64) -> u64 {
         (self.left(metadata) / 3).max(self.budget / 8)
     }
 }
+
+/// The part of the deltas' memory that is free for puts at any time.
+const DELTAS_AHEAD: u64 = 8;
 
 /// Runs of a chunk's log, whatever the memory.
 const RUNS_MAX: u32 = 64;
@@ -112,7 +124,7 @@ pub(crate) fn cache_bytes(core: &Core, log: &Log) -> u64 {
     let limits = limits(core, log);
     // Large batches may take the deltas above their limit.
     let deltas_above = core.admission.delta_used().saturating_sub(limits.deltas);
-    limits.left(others + deltas_above)
+    limits.left(others + deltas_above) + limits.lent(core.admission.delta_peak())
 }
 
 /// `most` while metadata is below a tenth of the budget, `least` above a fifth, evenly between.
@@ -169,12 +181,14 @@ fn slack_left(core: &Core, log: &Log) -> u64 {
 
 fn delta_room(core: &Core, log: &Log) -> u64 {
     let limits = limits(core, log);
-    limits.deltas.saturating_sub(core.admission.delta_used())
+    let taken = core.admission.delta_used() + limits.lent(core.admission.delta_peak());
+    limits.deltas.saturating_sub(taken)
 }
 
 /// Keeps open tables and log searches within their share, and gives back what slabs hold for
 /// nothing. Called by upkeep.
 pub(crate) fn tend_memory(engine: &Engine) {
+    engine.core.admission.let_delta_peak_sink();
     slab::trim(slack_left(&engine.core, &engine.log));
     let ledger = engine.core.ledger();
     let indexes = limits(&engine.core, &engine.log).indexes(ledger.bytes(Use::Metadata));
@@ -245,6 +259,9 @@ mod tests {
             assert_eq!(mib(limits.deltas), deltas);
             assert_eq!(mib(limits.reserve), reserve);
             assert_eq!(mib(limits.indexes(0)), indexes);
+            // Puts have an eighth at once. When they have used six tenths, nothing is lent.
+            assert_eq!(limits.lent(0), limits.deltas / 8 * 7);
+            assert_eq!(limits.lent(limits.deltas / 10 * 6), 0);
             // Everything but the reserve fits beside what the indexes take at most.
             assert!(limits.left(limits.indexes(0)) >= limits.indexes(0));
         }

@@ -162,7 +162,7 @@ impl Options {
     /// needed.
     ///
     /// Chunks, closed tables and buffers take their memory from the last two columns. A batch that is
-    /// larger than a quarter of the deltas' memory may take the deltas above it, up to twice as much. A chunk's log may have 35 % of a chunk's size without a munk, and twice a chunk's with one.
+    /// larger than a quarter of the deltas' memory may take the deltas above it, up to twice as much. A chunk's log may have 35 % of a chunk's size, and twice a chunk's if all of the chunk is in RAM.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.memory_budget = bytes;
         self

@@ -159,3 +159,25 @@ fn the_pace_is_that_of_the_room() {
     assert!((100.0..large / 2.0).contains(&smaller), "{smaller}");
     assert_eq!(millis_to_fill(1 << 20), 0.0);
 }
+
+#[test]
+fn the_peak_of_deltas_sinks_to_what_is_reserved() {
+    let admission = Admission::new(0, 1000);
+    assert_eq!(admission.delta_peak(), 0);
+    let reserve = |bytes| admission.reserve(0, bytes, &|| ()).unwrap();
+    reserve(800);
+    assert_eq!(admission.delta_peak(), 800);
+    admission.let_delta_peak_sink();
+    admission.release_delta(700);
+    assert_eq!(admission.delta_peak(), 800, "noted");
+    (0..89).for_each(|_| admission.let_delta_peak_sink());
+    assert!(
+        (300..500).contains(&admission.delta_peak()),
+        "{}",
+        admission.delta_peak()
+    );
+    (0..2000).for_each(|_| admission.let_delta_peak_sink());
+    assert_eq!(admission.delta_peak(), 100);
+    reserve(500);
+    assert_eq!(admission.delta_peak(), 600, "at once");
+}

@@ -239,8 +239,12 @@ impl Stats {
                 "runs of a log merged into one",
             ),
             events("merges", self.merges, "neighbouring chunks merged"),
-            events("munk_loads", self.munk_loads, "munks built from disk"),
-            events("munk_evictions", self.munk_evictions, "munks dropped"),
+            events("munk_loads", self.munk_loads, "loads of spans into RAM"),
+            events(
+                "munk_evictions",
+                self.munk_evictions,
+                "evictions of spans from RAM",
+            ),
             events("checkpoints", self.checkpoints, "checkpoints completed"),
             checkpoint_time,
             events(
@@ -281,7 +285,7 @@ impl Stats {
         let memory = &self.memory;
         vec![
             held("memory.budget", memory.budget, "memory it may use"),
-            held("memory.munks", memory.munks, "chunks in RAM"),
+            held("memory.munks", memory.munks, "spans in RAM"),
             held("memory.deltas", memory.deltas, "records not yet absorbed"),
             held("memory.row_cache", memory.row_cache, "cached rows"),
             held("memory.log_indexes", memory.log_indexes, "indexes of logs"),
@@ -312,7 +316,7 @@ impl Stats {
     fn size_figures(&self) -> Vec<Figure> {
         vec![
             number("chunks", self.chunks, "chunks of all keyspaces"),
-            number("munks", self.munks, "chunks that have a munk"),
+            number("munks", self.munks, "chunks of which spans are in RAM"),
             number("open_files", self.open_files, "SSTables that are open"),
             held(
                 "debt_bytes",

@@ -397,9 +397,9 @@ pub struct Stats {
     pub splits: u64,
     /// Neighbouring chunks merged.
     pub merges: u64,
-    /// Munks built from disk.
+    /// Loads of a chunk's spans into RAM, of one span or several.
     pub munk_loads: u64,
-    /// Munks dropped.
+    /// Evictions of a chunk's spans from RAM, of one span or all.
     pub munk_evictions: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
@@ -427,7 +427,7 @@ pub struct Stats {
     pub memory: MemoryStats,
     /// Chunks of all keyspaces.
     pub chunks: u64,
-    /// Chunks that have a munk.
+    /// Chunks of which something is in RAM.
     pub munks: u64,
     /// SSTables whose files are open.
     pub open_files: u64,

@@ -113,7 +113,7 @@ impl Advanced {
         self
     }
 
-    /// Fixed limits of a chunk's log in bytes, without and with a munk, from 256 bytes to 1 TiB each.
+    /// Fixed limits of a chunk's log in bytes, without and with all of the chunk in RAM, from 256 bytes to 1 TiB each.
     /// Default: none; each log has a share of what
     /// [`Options::space_amplification`](crate::Options::space_amplification) allows for all, and with
     /// fixed limits that option has no effect.
@@ -125,7 +125,7 @@ impl Advanced {
         self
     }
 
-    /// Whether hot chunks are kept in RAM (munks). Default: yes.
+    /// Whether hot spans of chunks are kept in RAM (munks). Default: yes.
     ///
     /// Touch it when you measure what munks bring, or for a tool that reads or writes everything once and
     /// closes the database.
@@ -134,7 +134,7 @@ impl Advanced {
         self
     }
 
-    /// Whether hot rows of chunks without a munk are kept in RAM. Default: yes.
+    /// Whether hot rows of spans that are not in RAM are kept there. Default: yes.
     ///
     /// Touch it when you measure what the row cache brings, or for a tool that reads everything once. Its
     /// memory goes to munks by itself where rows are not worth it.
