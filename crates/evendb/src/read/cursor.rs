@@ -18,10 +18,12 @@ use super::fill::{
 };
 use super::tables::Direction;
 use crate::catalog::KeyspaceState;
-use crate::chunk::{Chunk, Heat};
+use crate::chunk::{Chunk, Heat, View};
+use crate::engine::core::Core;
 use crate::error::{Error, Result};
 use crate::funk::Funk;
 use crate::memory::{Charge, Ledger, Use};
+use crate::munk::Munk;
 use crate::read::moment::Moment;
 use crate::rebalance::spans;
 use crate::sync::{Arc, reclaim};
@@ -71,6 +73,39 @@ impl End {
             scan: None,
             charge: None,
         }
+    }
+
+    /// Empties the buffer, and remembers what was given out of it.
+    fn empty(&mut self) {
+        if let Some(last) = self.buffer.taken_key() {
+            self.last = Some(last.to_vec());
+        }
+        self.given += self.buffer.taken_count() as u64;
+        match self.buffer.is_new() {
+            true => self.buffer = Buffer::spare(),
+            false => self.buffer.clear(),
+        }
+    }
+
+    /// Goes on behind what came, which was sought up to `to`; nothing lies behind that if it was the `last`.
+    fn move_on(&mut self, direction: Direction, filled: Filled, to: Option<Vec<u8>>, last: bool) {
+        match filled {
+            Filled::Exhausted if last => self.exhausted = true,
+            Filled::Exhausted => self.position = to,
+            Filled::UpTo(key) => {
+                self.position = Some(match direction {
+                    Direction::Forward => successor(&key),
+                    Direction::Backward => key,
+                });
+            }
+        }
+    }
+
+    /// How many records the next refill takes.
+    fn plan_next(&mut self) {
+        let seen = self.given as usize + self.buffer.len();
+        let left = self.usual.saturating_sub(seen);
+        self.records = left.max(seen / 2).clamp(RECORDS_MIN, RECORDS_MAX);
     }
 
     /// Charges what the end holds now.
@@ -266,14 +301,7 @@ impl Cursor {
             Direction::Forward => &mut self.front,
             Direction::Backward => &mut self.back,
         };
-        if let Some(last) = end.buffer.taken_key() {
-            end.last = Some(last.to_vec());
-        }
-        end.given += end.buffer.taken_count() as u64;
-        match end.buffer.is_new() {
-            true => end.buffer = Buffer::spare(),
-            false => end.buffer.clear(),
-        }
+        end.empty();
         let guard = reclaim::pin();
         let index = self.keyspace.index.load(&guard);
         let found = match (direction, &end.position) {
@@ -291,24 +319,14 @@ impl Cursor {
         let (mut to, mut last) = chunk_limit(chunk, direction, &self.low, self.high.as_deref());
         let from = end.position.take();
         let view = chunk.view.load(&guard);
-        // The munk of the segment that the refill is to come from, if there is one.
-        let munk = view.munk.as_deref().filter(|munk| {
-            let segment = match direction {
-                Direction::Forward => munk.segment_from(from.as_deref()),
-                Direction::Backward => munk.segment_below(from.as_deref()),
-            };
-            let limit = match direction {
-                Direction::Forward => segment.high,
-                Direction::Backward => segment.low,
-            };
-            if let Some(limit) = limit
-                && narrows(direction, limit, to.as_deref())
-            {
-                (to, last) = (Some(limit.to_vec()), false);
-            }
-            segment.present
-        });
-        let (caches, work) = (&engine.caches, &engine.work);
+        let segment = segment(view.get(), direction, from.as_deref());
+        if let Some(limit) = segment.and_then(|segment| segment.end)
+            && narrows(direction, limit, to.as_deref())
+        {
+            (to, last) = (Some(limit.to_vec()), false);
+        }
+        let munk = segment.and_then(|segment| segment.munk);
+        let caches = &engine.caches;
         if munk.is_none()
             && *may_load
             && let Some(wanted) =
@@ -328,14 +346,10 @@ impl Cursor {
             to: to.as_deref(),
             at: moment.version(),
             records_max: end.records,
-            block_bytes_max: match memory_shares::buffers_are_short(&engine.core) {
-                true => BLOCK_BYTES_SHORT,
-                false => BLOCK_BYTES_MAX,
-            },
+            block_bytes_max: block_bytes_max(&engine.core),
         };
         let filled = if let Some(munk) = munk {
-            // The munk moves on without it.
-            end.scan = None;
+            end.scan = None; // The munk moves on without it.
             let filled = fill_from_munk(&mut end.buffer, view.get(), munk, &span, &guard);
             if let Some(ends) = end.buffer.ends() {
                 counting::refill_hit(caches, chunk, view.get(), ends);
@@ -346,30 +360,55 @@ impl Cursor {
             let view = view.counted();
             let chunk = chunk.clone();
             drop(guard);
-            counting::refill_miss(&engine.core, caches, work, &chunk, &view);
+            counting::refill_miss(&engine.core, caches, &engine.work, &chunk, &view);
             fill_unpinned(end, &view.funk, &gathered, &span).inspect_err(|_| chunk.note_damage())?
         };
-        match filled {
-            Filled::Exhausted if last => end.exhausted = true,
-            Filled::Exhausted => end.position = to,
-            Filled::UpTo(key) => {
-                end.position = Some(match direction {
-                    Direction::Forward => successor(&key),
-                    Direction::Backward => key,
-                });
-            }
-        }
+        end.move_on(direction, filled, to, last);
         end.count(engine.core.ledger());
-        engine
-            .core
-            .metrics
-            .scanned_records
-            .add(end.buffer.len() as u64);
-        let seen = end.given as usize + end.buffer.len();
-        let left = end.usual.saturating_sub(seen);
-        end.records = left.max(seen / 2).clamp(RECORDS_MIN, RECORDS_MAX);
+        let records = end.buffer.len() as u64;
+        engine.core.metrics.scanned_records.add(records);
+        end.plan_next();
         Ok(true)
     }
+}
+
+fn block_bytes_max(core: &Core) -> usize {
+    match memory_shares::buffers_are_short(core) {
+        true => BLOCK_BYTES_SHORT,
+        false => BLOCK_BYTES_MAX,
+    }
+}
+
+/// Where a refill comes from.
+#[derive(Clone, Copy)]
+struct RefillSegment<'a> {
+    /// The munk, if it has these keys.
+    munk: Option<&'a Munk>,
+    /// Where that is no longer so, if not at the chunk's limit.
+    end: Option<&'a [u8]>,
+}
+
+/// The segment of the view's munk in which a refill from `from` begins; `None` without a munk.
+fn segment<'a>(
+    view: &'a View,
+    direction: Direction,
+    from: Option<&[u8]>,
+) -> Option<RefillSegment<'a>> {
+    let munk = view.munk.as_deref()?;
+    let (segment, end) = match direction {
+        Direction::Forward => {
+            let segment = munk.segment_from(from);
+            (segment, segment.high)
+        }
+        Direction::Backward => {
+            let segment = munk.segment_below(from);
+            (segment, segment.low)
+        }
+    };
+    Some(RefillSegment {
+        munk: segment.present.then_some(munk),
+        end,
+    })
 }
 
 impl Drop for Cursor {
