@@ -17,11 +17,17 @@ pub(crate) const DAMAGED_LOG: &str = "COMMIT-LOG.damaged-";
 /// The figures of a running database.
 pub(crate) const STATS: &str = "STATS";
 
+/// Which spans were in RAM, for the next opening. A hint.
+pub(crate) const HEAT: &str = "HEAT";
+/// A `HEAT` that is not written yet.
+pub(crate) const HEAT_UNFINISHED: &str = "HEAT.tmp";
+
 /// Whether a file of this name could only have been made by an engine that no longer needs it.
 pub(crate) fn is_own_name(name: &str) -> bool {
     let hex = |stem: &str| stem.len() == 16 && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
     let digits = |tail: &str| tail.len() >= 6 && tail.bytes().all(|byte| byte.is_ascii_digit());
     name == CURRENT_UNFINISHED
+        || name == HEAT_UNFINISHED
         || name == UNFINISHED_COPY
         || name.strip_suffix(".sst").is_some_and(hex)
         || name.strip_suffix(".val").is_some_and(hex)

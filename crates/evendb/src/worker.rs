@@ -32,7 +32,7 @@ use crate::engine::log::Log;
 use crate::engine::work::Job;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rebalance::log_merge::{self, CHUNKS_MERGED_MAX};
-use crate::rebalance::{idle, jobs, munks, space, spans};
+use crate::rebalance::{idle, jobs, munks, space, spans, warm};
 use crate::sync::atomic::Ordering;
 use crate::{checkpoint, fork, log_room, making_room, memory_shares, observe, trace};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -284,6 +284,7 @@ pub(crate) fn close(engine: &Engine) -> Result<()> {
         });
         if result.is_ok() {
             observe::audit::assert_agree(engine);
+            warm::save(engine);
         }
         if engine.core.health.failure().is_none() && result.is_err() {
             // No room for a checkpoint: at least what the commit log holds is made durable.

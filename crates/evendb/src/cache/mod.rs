@@ -15,6 +15,7 @@ pub(crate) mod row;
 pub(crate) mod sample;
 pub(crate) mod spans;
 pub(crate) mod split;
+pub(crate) mod warmth;
 
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]

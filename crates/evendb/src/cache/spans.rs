@@ -48,6 +48,8 @@ pub(crate) struct SpanPolicy {
     /// As `f32` bits.
     price: AtomicU32,
     has_room: AtomicBool,
+    /// Spans of the last life are being loaded, and have the room.
+    is_warming: AtomicBool,
     tick: AtomicU32,
     /// The part of the next tick that is over, as `f32` bits; written by the round alone.
     part: AtomicU32,
@@ -78,8 +80,14 @@ impl SpanPolicy {
         self.has_room.store(yes, Ordering::Relaxed);
     }
 
+    /// Whether spans of the last life are being loaded: until that is over, what is free is for them.
+    pub(crate) fn set_warming(&self, yes: bool) {
+        self.is_warming.store(yes, Ordering::Relaxed);
+    }
+
+    /// Whether there is memory for whatever is read.
     pub(crate) fn has_room(&self) -> bool {
-        self.has_room.load(Ordering::Relaxed)
+        self.has_room.load(Ordering::Relaxed) && !self.is_warming.load(Ordering::Relaxed)
     }
 
     /// Whether a span that is worth so much, and takes `bytes`, should come in.

@@ -7,11 +7,13 @@ use crate::cache::row::RowCache;
 use crate::cache::sample::Sampler;
 use crate::cache::spans::SpanPolicy;
 use crate::cache::split::Split;
+use crate::cache::warmth::HotSpan;
 use crate::chunk::Chunk;
 use crate::funk::SearchSettings;
 use crate::options::Options;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sync::{Arc, Mutex, Weak};
+use std::time::Instant;
 
 /// See the module.
 pub(crate) struct Caches {
@@ -23,6 +25,7 @@ pub(crate) struct Caches {
     pub(crate) spans: SpanPolicy,
     /// Chunks some of whose spans are in RAM, as the last round found them: spans that may go are looked for here.
     pub(crate) residents: Mutex<Residents>,
+    pub(crate) warming: Mutex<Warming>,
     /// How much a chunk must be read, as an `f32`'s bits, to get a munk in which its spans are counted.
     pub(crate) list_heat_min: AtomicU32,
     /// What a row takes, about.
@@ -45,6 +48,18 @@ pub(crate) struct Caches {
     pub(crate) pressed_rounds: AtomicU32,
     /// Users' values hold much of the memory that munks have given up, so users get copies for now.
     pub(crate) copies_values: AtomicBool,
+}
+
+/// How far warm reopening is.
+pub(crate) enum Warming {
+    /// Nobody has looked for what the last life left.
+    Untried,
+    /// One thread reads what the last life left.
+    Reading,
+    /// Spans that are still to be loaded, the next one last.
+    Loading { plan: Vec<HotSpan> },
+    /// Nothing is left to load; when it was last looked or written.
+    Done { saved: Instant },
 }
 
 /// See [`Caches::residents`].
@@ -89,6 +104,7 @@ impl Caches {
             split: Mutex::new(Split::new(options.row_share())),
             spans: SpanPolicy::default(),
             residents: Mutex::default(),
+            warming: Mutex::new(Warming::Untried),
             list_heat_min: AtomicU32::new(0),
             row_bytes_mean: AtomicU32::new(1024),
             search_settings,
@@ -100,6 +116,22 @@ impl Caches {
             heat_left: AtomicU32::new(1.0f32.to_bits()),
             pressed_rounds: AtomicU32::new(0),
             copies_values: AtomicBool::new(false),
+        }
+    }
+
+    /// No more spans of the last life are loaded.
+    pub(crate) fn give_up_warming(&self) {
+        *self.warming.lock() = Warming::Done {
+            saved: Instant::now(),
+        };
+        self.spans.set_warming(false);
+    }
+
+    /// Spans of the last life that are still to be loaded.
+    pub(crate) fn spans_to_warm(&self) -> u64 {
+        match &*self.warming.lock() {
+            Warming::Loading { plan } => plan.len() as u64,
+            Warming::Untried | Warming::Reading | Warming::Done { .. } => 0,
         }
     }
 

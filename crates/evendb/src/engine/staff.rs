@@ -23,9 +23,14 @@ pub(crate) enum ThreadRole {
     Log = 3,
     /// Writes the figures for other processes.
     Stats = 4,
+    /// Loads what was in RAM before the database was opened, and notes what is.
+    Heat = 5,
 }
 
-pub(crate) const ROLES: usize = 5;
+pub(crate) const ROLES: usize = 6;
+
+/// Threads that load at once what was in RAM: reads in flight.
+pub(crate) const HEAT_THREADS: usize = 4;
 
 /// The threads, for joining them at the end.
 #[derive(Default)]
@@ -109,6 +114,7 @@ impl Work {
     pub(crate) fn call(&self, role: ThreadRole) -> bool {
         let most = match role {
             ThreadRole::Worker => self.staff.workers_max(),
+            ThreadRole::Heat => HEAT_THREADS,
             _ => 1,
         };
         {
@@ -188,6 +194,7 @@ impl ThreadRole {
             ThreadRole::Reaper => "evendb-reaper",
             ThreadRole::Log => "evendb-log",
             ThreadRole::Stats => "evendb-stats",
+            ThreadRole::Heat => "evendb-heat",
         }
     }
 }

@@ -245,6 +245,16 @@ impl Stats {
                 self.munk_evictions,
                 "evictions of spans from RAM",
             ),
+            events(
+                "warmed_spans",
+                self.warmed_spans,
+                "spans loaded that were in RAM in the last life",
+            ),
+            number(
+                "spans_to_warm",
+                self.spans_to_warm,
+                "such spans that are still to be loaded",
+            ),
             events("checkpoints", self.checkpoints, "checkpoints completed"),
             checkpoint_time,
             events(

@@ -111,6 +111,7 @@ pub(crate) struct Metrics {
     pub(crate) merges: Counter,
     pub(crate) munk_loads: Counter,
     pub(crate) munk_evictions: Counter,
+    pub(crate) spans_warmed: Counter,
     pub(crate) checkpoints: Counter,
     pub(crate) log_records_given_up: Counter,
     pub(crate) checkpoint_nanos: Counter,
@@ -193,6 +194,7 @@ impl Metrics {
         stats.merges = self.merges.get();
         stats.munk_loads = self.munk_loads.get();
         stats.munk_evictions = self.munk_evictions.get();
+        stats.warmed_spans = self.spans_warmed.get();
         stats.checkpoints = self.checkpoints.get();
         stats.log_records_given_up = self.log_records_given_up.get();
         stats.checkpoint_nanos_total = self.checkpoint_nanos.get();
@@ -401,6 +403,10 @@ pub struct Stats {
     pub munk_loads: u64,
     /// Evictions of a chunk's spans from RAM, of one span or all.
     pub munk_evictions: u64,
+    /// Spans loaded because they were in RAM when the database was last open.
+    pub warmed_spans: u64,
+    /// Such spans that are still to be loaded.
+    pub spans_to_warm: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
     /// Time spent in them, in nanoseconds.

@@ -180,6 +180,13 @@ impl Munk {
         wanted.map(|(span, _)| span).collect()
     }
 
+    /// The spans that are there: where each begins, and what it is worth.
+    pub(crate) fn present(&self, tick: u16) -> impl Iterator<Item = (&[u8], Worth)> {
+        let spans = self.spans.iter().enumerate();
+        let present = spans.filter(|(_, span)| span.image.is_some());
+        present.map(move |(index, span)| (self.separators.get(index), span.heat.worth(tick)))
+    }
+
     /// Some span that is there, by a random number: its index, what it is worth, and its bytes.
     pub(crate) fn any_span(&self, random: u64, tick: u16) -> Option<(usize, Worth, usize)> {
         let first = (random % self.spans.len() as u64) as usize;

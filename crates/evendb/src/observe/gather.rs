@@ -20,6 +20,7 @@ pub(crate) fn stats(engine: &Engine) -> Stats {
     memory.budget = engine.core.options.memory_budget;
     memory.deltas = engine.core.admission.delta_used();
     memory.row_cache = engine.caches.row_bytes();
+    stats.spans_to_warm = engine.caches.spans_to_warm();
     memory.commit_log = match (
         &engine.log.commit_log,
         engine.core.options.commit_log_writing(),

@@ -15,7 +15,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{
-    BALLAST, COMMIT_LOG, CONTAINER, CURRENT, LOCK, STATS, UNFINISHED_COPY, is_own_name,
+    BALLAST, COMMIT_LOG, CONTAINER, CURRENT, HEAT, LOCK, STATS, UNFINISHED_COPY, is_own_name,
 };
 use evendb_storage::Error as StorageError;
 use evendb_storage::vfs::Vfs;
@@ -139,6 +139,14 @@ fn is_foreign(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else {
         return true;
     };
-    let known = [LOCK, COMMIT_LOG, CONTAINER, BALLAST, STATS, "lost+found"];
+    let known = [
+        LOCK,
+        COMMIT_LOG,
+        CONTAINER,
+        BALLAST,
+        STATS,
+        HEAT,
+        "lost+found",
+    ];
     !(name.starts_with('.') || known.contains(&name) || is_own_name(name))
 }

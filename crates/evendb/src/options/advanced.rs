@@ -55,6 +55,7 @@ pub struct Advanced {
     pub(crate) log_search: LogSearch,
     pub(crate) log_bytes_limits: Option<(u64, u64)>,
     pub(crate) munks: bool,
+    pub(crate) warm_reopening: bool,
     pub(crate) row_cache: bool,
     pub(crate) row_cache_share: Option<f64>,
     pub(crate) row_policy: RowPolicy,
@@ -72,6 +73,7 @@ impl Advanced {
             log_search: LogSearch::Index,
             log_bytes_limits: None,
             munks: true,
+            warm_reopening: true,
             row_cache: true,
             row_cache_share: None,
             row_policy: RowPolicy::default(),
@@ -131,6 +133,17 @@ impl Advanced {
     /// closes the database.
     pub fn munks(mut self, yes: bool) -> Self {
         self.munks = yes;
+        self
+    }
+
+    /// Whether the spans that were in RAM when the database was last open are loaded again in the background, the
+    /// hottest first, into memory that is free. Default: yes. Which ones these were stands in the file `HEAT`, which is
+    /// written when the database is closed, and once a minute while calls come.
+    ///
+    /// Touch it when the database is opened for a moment only, or when the first minutes must not read more than
+    /// they are asked for. [`Stats::warmed_spans`](crate::Stats::warmed_spans) tells how far it is.
+    pub fn warm_reopening(mut self, yes: bool) -> Self {
+        self.warm_reopening = yes;
         self
     }
 

@@ -29,3 +29,4 @@ pub(crate) mod spans;
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
+pub(crate) mod warm;

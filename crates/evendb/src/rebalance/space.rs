@@ -23,7 +23,7 @@ use crate::engine::idle::Idle;
 use crate::engine::space::Space;
 use crate::engine::work::Work;
 use crate::engine::{Engine, JobContext};
-use crate::files::{BALLAST, COMMIT_LOG, CONTAINER, CURRENT, LOCK, STATS};
+use crate::files::{BALLAST, COMMIT_LOG, CONTAINER, CURRENT, HEAT, LOCK, STATS};
 use crate::funk::container::GROW_BYTES_MIN;
 use crate::manifest::writer;
 use crate::metrics::SpaceStats;
@@ -287,7 +287,7 @@ pub(crate) fn fill_space(engine: &Engine, stats: &mut SpaceStats, table_bytes: u
         }
         Err(_) => 0,
     };
-    let small = [CURRENT, LOCK, STATS].map(blocks);
+    let small = [CURRENT, LOCK, STATS, HEAT].map(blocks);
     stats.disk_bytes = table_bytes
         + engine.disk.tables.pending_file_bytes()
         + stats.commit_log_bytes

@@ -335,6 +335,24 @@ fn take_room(
     taken
 }
 
+/// Takes room for `bytes` of spans if that much is free. Whether it is.
+pub(super) fn take_free_room(core: &Core, log: &Log, caches: &Caches, bytes: u64) -> bool {
+    let free = lacking(core, log, caches, bytes) == 0;
+    if free {
+        caches.munk_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+    free
+}
+
+/// How much less than `bytes` is free.
+fn lacking(core: &Core, log: &Log, caches: &Caches, bytes: u64) -> u64 {
+    let max = super::munks::munk_bytes_max(core, log, caches);
+    // Relaxed: rounds set it right.
+    let others = caches.no_munks_bytes.load(Ordering::Relaxed);
+    let taken = caches.munk_bytes.load(Ordering::Relaxed) + others + bytes;
+    taken.saturating_sub(max)
+}
+
 /// Makes room for `bytes` of spans. Whether there is; what went may not be reclaimed yet. `keep` is the chunk
 /// whose token the caller has.
 pub(crate) fn make_room(
@@ -345,13 +363,10 @@ pub(crate) fn make_room(
     bytes: u64,
     keep: Option<&Arc<Chunk>>,
 ) -> bool {
-    let max = super::munks::munk_bytes_max(core, log, caches);
-    // Relaxed, here and below: rounds set it right.
-    let others = caches.no_munks_bytes.load(Ordering::Relaxed);
-    let taken = caches.munk_bytes.load(Ordering::Relaxed) + others + bytes;
-    let lacks = taken.saturating_sub(max);
+    let lacks = lacking(core, log, caches, bytes);
     // What a round keeps ahead, and what evicting gave more than was asked for, is no room for just anything.
-    if lacks > 0 || taken + max / ROOM_PART < max {
+    let much = super::munks::munk_bytes_max(core, log, caches) / ROOM_PART;
+    if lacks > 0 || lacking(core, log, caches, bytes + much) == 0 {
         caches.spans.set_room(lacks == 0);
     }
     if lacks == 0 {

@@ -3,7 +3,7 @@
 //! ```text
 //!   upkeep      always there; waits until it is woken while nothing is owed   (upkeep.rs)
 //!   workers     come with jobs for which no worker waits
-//!   helpers     reaper, log, stats: called by upkeep while calls come or something is owed
+//!   helpers     reaper, log, stats, heat: called by upkeep while calls come or something is owed
 //!                 '-- each goes when it had nothing to do for a while: LINGER
 //! ```
 //! So a database that is left alone has one thread, which waits. Where no thread can be started nothing
@@ -20,7 +20,7 @@ use crate::engine::staff::ThreadRole;
 use crate::engine::work::{Job, TICK, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::heap::HeapTrim;
-use crate::rebalance::{jobs, space};
+use crate::rebalance::{jobs, space, warm};
 use crate::sync::Arc;
 use crate::{observe, pace, worker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -73,6 +73,7 @@ fn perform(role: ThreadRole, engine: &Engine) {
         ThreadRole::Reaper => reaper(engine),
         ThreadRole::Log => tend(engine),
         ThreadRole::Stats => stats(engine),
+        ThreadRole::Heat => heat(engine),
     }
 }
 
@@ -255,6 +256,17 @@ fn stats(engine: &Engine) {
         }
     }
     engine.work.left(ThreadRole::Stats);
+}
+
+/// Loads what was in RAM in the last life, and notes what is.
+fn heat(engine: &Engine) {
+    let mut lingering = Lingering::new(ThreadRole::Heat);
+    loop {
+        let (rest, more) = warm::turn(engine);
+        if !lingering.goes_on(&engine.work, rest, more) {
+            return;
+        }
+    }
 }
 
 /// Whether anything waits for the reaper.

@@ -22,9 +22,9 @@ use super::staff::Reaping;
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
-use crate::engine::staff::ThreadRole;
+use crate::engine::staff::{HEAT_THREADS, ThreadRole};
 use crate::engine::work::{TICK, Work};
-use crate::rebalance::{idle, munks, space};
+use crate::rebalance::{idle, munks, space, warm};
 use crate::sync::atomic::Ordering;
 use crate::sync::reclaim;
 use crate::worker::{self, staff};
@@ -227,6 +227,10 @@ impl Upkeep {
         if is_active && !engine.core.options.stats_interval.is_zero() {
             // Without a thread the figures stay those of the last rest.
             work.call(ThreadRole::Stats);
+        }
+        if warm::is_due(engine, is_active) {
+            // Without a thread nothing is loaded before it is read.
+            (0..HEAT_THREADS).for_each(|_| drop(work.call(ThreadRole::Heat)));
         }
     }
 

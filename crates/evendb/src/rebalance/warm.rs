@@ -1,0 +1,224 @@
+//! Warm reopening: the spans that were in RAM are loaded again in the background.
+//!
+//! ```text
+//! close, and every SAVE_INTERVAL while calls come:   spans in RAM --> HEAT.tmp --> HEAT        never synced
+//! after opening:                                     HEAT --> tiers --> loads, while there is room
+//! ```
+//! * It is a hint. After a crash the file may be old or broken: then spans are loaded that are no longer hot, or none.
+//!   Whatever goes wrong with it is nobody's error.
+//! * It gives way. It takes only memory that is free, and evicts nothing, and it stops while puts wait for
+//!   reorganisation. It does not rest while gets come: nothing else makes these faster.
+//! * While it goes on, other spans come in only if they are read several times: else what is read once would take the
+//!   room of what was hot.
+//!
+//! Thread safety: threads `evendb-heat` load and write; the close writes once that has ended. Not here: the file's
+//! bytes and the order ([`crate::cache::warmth`]).
+
+use super::spans::{load_spans, take_free_room};
+use crate::cache::warmth::{self, HotSpan};
+use crate::catalog::Catalog;
+use crate::chunk::Chunk;
+use crate::engine::Engine;
+use crate::engine::caches::{Caches, Warming};
+use crate::files::{HEAT, HEAT_UNFINISHED};
+use crate::munk::{Munk, span_bytes};
+use crate::pace;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
+use crate::trace;
+use evendb_storage::vfs::read_exact_at;
+use std::time::{Duration, Instant};
+
+/// Spans of one load: about a megabyte.
+const SPANS_MAX: usize = 16;
+/// Between two writings.
+const SAVE_INTERVAL: Duration = Duration::from_secs(60);
+/// A rest while there is nothing to load, or puts wait.
+const REST: Duration = Duration::from_millis(50);
+
+/// Whether there is anything to do for the thread. `is_active`: calls come.
+pub(crate) fn is_due(engine: &Engine, is_active: bool) -> bool {
+    if !is_on(engine) {
+        return false;
+    }
+    match &*engine.caches.warming.lock() {
+        Warming::Untried | Warming::Loading { .. } => true,
+        Warming::Reading => false,
+        Warming::Done { saved } => is_active && saved.elapsed() >= SAVE_INTERVAL,
+    }
+}
+
+fn is_on(engine: &Engine) -> bool {
+    let advanced = &engine.core.options.advanced;
+    advanced.warm_reopening && advanced.munks && !engine.core.manual()
+}
+
+/// A turn of the thread: how long it should rest, and whether there is more to load.
+pub(crate) fn turn(engine: &Engine) -> (Duration, bool) {
+    let is_first = {
+        let mut warming = engine.caches.warming.lock();
+        let is_first = matches!(*warming, Warming::Untried);
+        if is_first {
+            *warming = Warming::Reading;
+        }
+        is_first
+    };
+    if is_first {
+        begin(engine);
+    }
+    if let Some((chunk, spans)) = next_group(engine) {
+        return (load(engine, &chunk, &spans), true);
+    }
+    let due = match &*engine.caches.warming.lock() {
+        Warming::Done { saved } => saved.elapsed() >= SAVE_INTERVAL,
+        Warming::Untried | Warming::Reading | Warming::Loading { .. } => false,
+    };
+    if due {
+        save(engine);
+    }
+    (REST, false)
+}
+
+/// Reads what the last life left.
+fn begin(engine: &Engine) {
+    let spans = read(engine).unwrap_or_default();
+    let plan = warmth::in_tiers(spans);
+    engine.caches.spans.set_warming(!plan.is_empty());
+    trace::event!(DEBUG, "spans of the last life", spans = plan.len());
+    *engine.caches.warming.lock() = Warming::Loading { plan };
+}
+
+fn read(engine: &Engine) -> Option<Vec<HotSpan>> {
+    let path = engine.disk.dir.join(HEAT);
+    let file = engine.disk.vfs.open(&path, false).ok()?;
+    let len = usize::try_from(file.len().ok()?).ok()?;
+    if len > warmth::FILE_BYTES_MAX {
+        return None;
+    }
+    let mut bytes = vec![0; len];
+    read_exact_at(&*file, &mut bytes, 0).ok()?;
+    warmth::decode(&bytes)
+}
+
+/// Takes the next spans of one chunk from the plan. Without any left, loading is over.
+fn next_group(engine: &Engine) -> Option<(Arc<Chunk>, Vec<HotSpan>)> {
+    let mut warming = engine.caches.warming.lock();
+    let Warming::Loading { plan } = &mut *warming else {
+        return None;
+    };
+    while let Some(first) = plan.pop() {
+        // A keyspace that was dropped has no chunk.
+        let Some(chunk) = chunk_of(&engine.catalog, &first) else {
+            continue;
+        };
+        let mut spans = vec![first];
+        while spans.len() < SPANS_MAX
+            && plan.last().is_some_and(|next| {
+                next.keyspace == chunk.keyspace && chunk.range.contains(&next.low)
+            })
+        {
+            spans.extend(plan.pop());
+        }
+        return Some((chunk, spans));
+    }
+    *warming = Warming::Done {
+        saved: Instant::now(),
+    };
+    engine.caches.spans.set_warming(false);
+    None
+}
+
+fn chunk_of(catalog: &Catalog, span: &HotSpan) -> Option<Arc<Chunk>> {
+    let keyspaces = catalog.keyspaces();
+    let keyspace = keyspaces.iter().find(|one| one.id == span.keyspace)?;
+    Some(keyspace.index.load_full().find(&span.low).clone())
+}
+
+/// Loads spans of a chunk; how long to rest then.
+fn load(engine: &Engine, chunk: &Arc<Chunk>, spans: &[HotSpan]) -> Duration {
+    let core = &engine.core;
+    if pace::is_behind(core) {
+        let mut warming = engine.caches.warming.lock();
+        if let Warming::Loading { plan } = &mut *warming {
+            plan.extend(spans.iter().rev().cloned());
+        }
+        return REST;
+    }
+    // Another job may have the chunk. That one is rewritten, or its spans are being loaded.
+    let Some(_token) = chunk.try_token() else {
+        return Duration::ZERO;
+    };
+    if chunk.damaged.load(Ordering::Relaxed) {
+        return Duration::ZERO;
+    }
+    let tick = engine.caches.spans.tick();
+    let bytes = spans.len() as u64 * span_bytes(core.options.chunk_bytes_max()) as u64;
+    if !take_free_room(core, &engine.log, &engine.caches, bytes) {
+        engine.caches.give_up_warming();
+        return Duration::ZERO;
+    }
+    let choose = |munk: &Munk| {
+        let mut chosen = Vec::with_capacity(spans.len());
+        for span in spans {
+            munk.heat_of(&span.low).touch(span.heat, None, tick);
+            chosen.push(munk.span_from(Some(&span.low)));
+        }
+        chosen.dedup();
+        chosen.retain(|&index| !munk.has_span(index));
+        core.metrics.spans_warmed.add(chosen.len() as u64);
+        chosen
+    };
+    // A failure has marked the chunk.
+    let _ = load_spans(core, chunk, &choose);
+    Duration::ZERO
+}
+
+/// Writes which spans are in RAM. Not while those of the last life are still being loaded, or if there is none: what
+/// the file says is better then.
+pub(crate) fn save(engine: &Engine) {
+    let is_done = matches!(*engine.caches.warming.lock(), Warming::Done { .. });
+    if !is_on(engine) || !is_done || engine.disk.manifest.is_none() {
+        return;
+    }
+    if engine.core.health.failure().is_none() && !engine.disk.full_disk.is_owed() {
+        let spans = hot_spans(&engine.catalog, &engine.caches);
+        if !spans.is_empty() && write(engine, &warmth::encode(&spans)).is_err() {
+            let unfinished = engine.disk.dir.join(HEAT_UNFINISHED);
+            let _ = engine.disk.vfs.remove(&unfinished);
+        }
+    }
+    *engine.caches.warming.lock() = Warming::Done {
+        saved: Instant::now(),
+    };
+}
+
+fn write(engine: &Engine, bytes: &[u8]) -> std::io::Result<()> {
+    let (vfs, dir) = (&engine.disk.vfs, &engine.disk.dir);
+    let unfinished = dir.join(HEAT_UNFINISHED);
+    // What an earlier attempt left.
+    let _ = vfs.remove(&unfinished);
+    vfs.create(&unfinished)?.write_at(bytes, 0)?;
+    vfs.rename(&unfinished, &dir.join(HEAT))
+}
+
+/// The spans in RAM, by keyspace and key.
+fn hot_spans(catalog: &Catalog, caches: &Caches) -> Vec<HotSpan> {
+    let tick = caches.spans.tick();
+    let mut keyspaces = catalog.keyspaces();
+    keyspaces.sort_by_key(|keyspace| keyspace.id);
+    let mut spans = Vec::new();
+    for keyspace in keyspaces {
+        let index = keyspace.index.load_full();
+        for (_, chunk) in index.iter() {
+            let Some(munk) = chunk.view.load_full().munk.clone() else {
+                continue;
+            };
+            spans.extend(munk.present(tick).map(|(low, worth)| HotSpan {
+                keyspace: keyspace.id,
+                low: low.into(),
+                heat: worth.heat,
+            }));
+        }
+    }
+    spans
+}
