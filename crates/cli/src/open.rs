@@ -62,7 +62,7 @@ impl DatabaseArguments {
             .create_if_missing(access == Access::Create)
             .durability(durability.into());
         let database = self
-            .with_memory(options)
+            .briefly(options)
             .open(&self.db)
             .map_err(|error| self.not_opened(Purpose::Writing, &error))?;
         let keyspace = match access {
@@ -88,10 +88,12 @@ impl DatabaseArguments {
     /// The database for reading only, or the store's own error.
     pub fn try_reading(&self) -> evendb::Result<Db> {
         let options = Options::new().read_only(true);
-        self.with_memory(options).open(&self.db)
+        self.briefly(options).open(&self.db)
     }
 
-    fn with_memory(&self, options: Options) -> Options {
+    /// For a moment: what was hot in the life before is of no use to one command, and stays noted for a longer one.
+    fn briefly(&self, options: Options) -> Options {
+        let options = options.advanced(|advanced| advanced.warm_reopening(false));
         match self.memory {
             Some(bytes) => options.memory_budget(bytes),
             None => options,

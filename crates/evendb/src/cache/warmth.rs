@@ -154,7 +154,9 @@ mod tests {
 
     #[test]
     fn the_hottest_come_first_and_neighbours_together() {
-        let keys: Vec<(u32, Vec<u8>)> = (0..40).map(|key| (0, vec![key * 7 % 40])).collect();
+        let keys: Vec<(u32, Vec<u8>)> = (0..40u32)
+            .map(|key| (0, vec![(key * 7 % 40) as u8]))
+            .collect();
         let mut order = in_tiers(spans(&keys));
         order.reverse();
         let heats = |range: std::ops::Range<usize>| order[range].iter().map(|span| span.heat);

@@ -141,7 +141,8 @@ impl Advanced {
     /// written when the database is closed, and once a minute while calls come.
     ///
     /// Touch it when the database is opened for a moment only, or when the first minutes must not read more than
-    /// they are asked for. [`Stats::warmed_spans`](crate::Stats::warmed_spans) tells how far it is.
+    /// they are asked for. [`Stats::warmed_spans`](crate::Stats::warmed_spans) tells how far it is. A database that is
+    /// open for reading only, or has no workers, has no threads that could load: it neither reads the file nor writes it.
     pub fn warm_reopening(mut self, yes: bool) -> Self {
         self.warm_reopening = yes;
         self

@@ -20,6 +20,7 @@ use crate::catalog::Catalog;
 use crate::chunk::Chunk;
 use crate::engine::Engine;
 use crate::engine::caches::{Caches, Warming};
+use crate::engine::staff::HEAT_THREADS;
 use crate::files::{HEAT, HEAT_UNFINISHED};
 use crate::munk::{Munk, span_bytes};
 use crate::pace;
@@ -33,18 +34,18 @@ use std::time::{Duration, Instant};
 const SPANS_MAX: usize = 16;
 /// Between two writings.
 const SAVE_INTERVAL: Duration = Duration::from_secs(60);
-/// A rest while there is nothing to load, or puts wait.
+/// A rest while another thread reads the file, or puts wait.
 const REST: Duration = Duration::from_millis(50);
 
-/// Whether there is anything to do for the thread. `is_active`: calls come.
-pub(crate) fn is_due(engine: &Engine, is_active: bool) -> bool {
+/// How many threads have something to do. `is_active`: calls come.
+pub(crate) fn threads_due(engine: &Engine, is_active: bool) -> usize {
     if !is_on(engine) {
-        return false;
+        return 0;
     }
     match &*engine.caches.warming.lock() {
-        Warming::Untried | Warming::Loading { .. } => true,
-        Warming::Reading => false,
-        Warming::Done { saved } => is_active && saved.elapsed() >= SAVE_INTERVAL,
+        Warming::Untried | Warming::Loading { .. } => HEAT_THREADS,
+        Warming::Reading => 0,
+        Warming::Done { saved } => usize::from(is_active && saved.elapsed() >= SAVE_INTERVAL),
     }
 }
 
@@ -53,8 +54,8 @@ fn is_on(engine: &Engine) -> bool {
     advanced.warm_reopening && advanced.munks && !engine.core.manual()
 }
 
-/// A turn of the thread: how long it should rest, and whether there is more to load.
-pub(crate) fn turn(engine: &Engine) -> (Duration, bool) {
+/// A turn of a thread: how long it should rest then, or nothing if it may go.
+pub(crate) fn turn(engine: &Engine) -> Option<Duration> {
     let is_first = {
         let mut warming = engine.caches.warming.lock();
         let is_first = matches!(*warming, Warming::Untried);
@@ -67,16 +68,17 @@ pub(crate) fn turn(engine: &Engine) -> (Duration, bool) {
         begin(engine);
     }
     if let Some((chunk, spans)) = next_group(engine) {
-        return (load(engine, &chunk, &spans), true);
+        return Some(load(engine, &chunk, &spans));
     }
     let due = match &*engine.caches.warming.lock() {
+        Warming::Reading => return Some(REST),
         Warming::Done { saved } => saved.elapsed() >= SAVE_INTERVAL,
-        Warming::Untried | Warming::Reading | Warming::Loading { .. } => false,
+        Warming::Untried | Warming::Loading { .. } => false,
     };
     if due {
         save(engine);
     }
-    (REST, false)
+    None
 }
 
 /// Reads what the last life left.

@@ -258,15 +258,15 @@ fn stats(engine: &Engine) {
     engine.work.left(ThreadRole::Stats);
 }
 
-/// Loads what was in RAM in the last life, and notes what is.
+/// Loads what was in RAM in the last life, or notes what is, and goes.
 fn heat(engine: &Engine) {
     let mut lingering = Lingering::new(ThreadRole::Heat);
-    loop {
-        let (rest, more) = warm::turn(engine);
-        if !lingering.goes_on(&engine.work, rest, more) {
+    while let Some(rest) = warm::turn(engine) {
+        if !lingering.goes_on(&engine.work, rest, true) {
             return;
         }
     }
+    engine.work.left(ThreadRole::Heat);
 }
 
 /// Whether anything waits for the reaper.

@@ -22,7 +22,7 @@ use super::staff::Reaping;
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
-use crate::engine::staff::{HEAT_THREADS, ThreadRole};
+use crate::engine::staff::ThreadRole;
 use crate::engine::work::{TICK, Work};
 use crate::rebalance::{idle, munks, space, warm};
 use crate::sync::atomic::Ordering;
@@ -228,9 +228,9 @@ impl Upkeep {
             // Without a thread the figures stay those of the last rest.
             work.call(ThreadRole::Stats);
         }
-        if warm::is_due(engine, is_active) {
+        for _ in 0..warm::threads_due(engine, is_active) {
             // Without a thread nothing is loaded before it is read.
-            (0..HEAT_THREADS).for_each(|_| drop(work.call(ThreadRole::Heat)));
+            let _ = work.call(ThreadRole::Heat);
         }
     }
 

@@ -1,0 +1,168 @@
+//! Warm reopening: what was in RAM comes back, and whatever becomes of the file that says what it was, every record
+//! reads right.
+
+use evendb::{Db, Options};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const RECORDS: u32 = 40_000;
+const HOT: u32 = 2_000;
+/// So long may something take that happens at once: then the test fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// About 40 MiB of data in 16 MiB.
+fn options() -> Options {
+    Options::new()
+        .memory_budget(16 << 20)
+        .advanced(|advanced| advanced.chunk_bytes(256 << 10))
+}
+
+fn cold() -> Options {
+    options().advanced(|advanced| advanced.warm_reopening(false))
+}
+
+fn key(number: u32) -> String {
+    format!("{number:06}")
+}
+
+fn value(number: u32) -> Vec<u8> {
+    let mut value = key(number).into_bytes();
+    value.resize(1000, number as u8);
+    value
+}
+
+fn get(db: &Db, number: u32) {
+    let found = db.get(key(number)).expect("it reads").expect("it is there");
+    assert_eq!(found.as_ref(), value(number), "record {number}");
+}
+
+fn wait(what: &str, mut is_true: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_true() {
+        assert!(start.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A database whose first records were hot when it was closed.
+fn closed_hot(place: &Path) {
+    let db = options().open(place).expect("opens");
+    for number in 0..RECORDS {
+        db.put(key(number), value(number)).expect("puts");
+    }
+    db.settle_debt().expect("settles");
+    heat(&db);
+    db.close().expect("closes");
+}
+
+/// Reads the hot records until nearly all are read from RAM. Some are kept there as rows.
+fn heat(db: &Db) {
+    wait("hot records are read from RAM", || {
+        let before = db.stats().gets;
+        (0..HOT).for_each(|number| get(db, number));
+        let after = db.stats().gets;
+        let in_munks = after.munk - before.munk;
+        let in_rows = after.row_cache - before.row_cache;
+        in_munks >= u64::from(HOT) * 7 / 10 && in_munks + in_rows >= u64::from(HOT) * 9 / 10
+    });
+}
+
+fn is_warm(db: &Db) -> bool {
+    let stats = db.stats();
+    stats.warmed_spans > 0 && stats.spans_to_warm == 0
+}
+
+/// How many of the hot records a fresh opening reads from spans in RAM.
+fn hot_hits(db: &Db) -> u64 {
+    let before = db.stats().gets.munk;
+    (0..HOT).for_each(|number| get(db, number));
+    db.stats().gets.munk - before
+}
+
+#[test]
+fn what_was_hot_is_in_ram_before_it_is_read() {
+    let dir = tempfile::tempdir().expect("a directory");
+    closed_hot(dir.path());
+    // Twice: a life that only loaded it passes it on.
+    for _ in 0..2 {
+        let db = options().open(dir.path()).expect("opens");
+        wait("it is loaded", || is_warm(&db));
+        let hits = hot_hits(&db);
+        assert!(hits >= u64::from(HOT) * 6 / 10, "{hits} of {HOT}");
+        let memory = db.stats().memory;
+        assert!(memory.used() <= memory.budget + (1 << 20), "{memory:?}");
+        db.close().expect("closes");
+    }
+    // The same database without: nothing is loaded, and what was written stays for the next life.
+    let db = cold().open(dir.path()).expect("opens");
+    hot_hits(&db);
+    let stats = db.stats();
+    assert_eq!((stats.warmed_spans, stats.spans_to_warm), (0, 0));
+    db.close().expect("closes");
+    assert!(dir.path().join("HEAT").exists());
+}
+
+/// Neither has threads that could load.
+#[test]
+fn readers_and_databases_without_workers_leave_the_file_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    closed_hot(dir.path());
+    let before = std::fs::read(dir.path().join("HEAT")).expect("it was written");
+    for options in [options().read_only(true), options().workers(0)] {
+        let db = options.open(dir.path()).expect("opens");
+        (0..RECORDS).for_each(|number| get(&db, number));
+        let stats = db.stats();
+        assert_eq!((stats.warmed_spans, stats.spans_to_warm), (0, 0));
+        db.close().expect("closes");
+        let after = std::fs::read(dir.path().join("HEAT")).expect("it is there");
+        assert!(before == after);
+    }
+}
+
+#[test]
+fn whatever_the_file_holds_the_records_are_there() {
+    let dir = tempfile::tempdir().expect("a directory");
+    closed_hot(dir.path());
+    let path = dir.path().join("HEAT");
+    let whole = std::fs::read(&path).expect("it was written");
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 0x40;
+    let half = whole[..whole.len() / 2].to_vec();
+    for bytes in [Vec::new(), b"no heat at all".to_vec(), half, flipped] {
+        std::fs::write(&path, &bytes).expect("writes");
+        let db = options().open(dir.path()).expect("opens");
+        (0..RECORDS).step_by(7).for_each(|number| get(&db, number));
+        assert_eq!(db.stats().warmed_spans, 0);
+        db.close().expect("closes");
+    }
+    // Neither read nor replaced.
+    std::fs::remove_file(&path).expect("removes");
+    std::fs::create_dir(&path).expect("creates");
+    std::fs::write(path.join("inside"), "").expect("writes");
+    let db = options().open(dir.path()).expect("opens");
+    get(&db, 1);
+    db.close().expect("closes");
+}
+
+#[test]
+fn what_is_no_longer_there_is_not_loaded() {
+    let dir = tempfile::tempdir().expect("a directory");
+    closed_hot(dir.path());
+    let path = dir.path().join("HEAT");
+    let old = std::fs::read(&path).expect("it was written");
+    // Everything goes, in lives that neither read nor write the file.
+    let db = cold().open(dir.path()).expect("opens");
+    db.delete_prefix("").expect("deletes");
+    let other = db.keyspace("other").expect("creates");
+    other.put("a", "1").expect("puts");
+    db.settle_debt().expect("settles");
+    db.close().expect("closes");
+    assert!(std::fs::read(&path).expect("it is there") == old);
+    let db = options().open(dir.path()).expect("opens");
+    wait("it is loaded", || {
+        let stats = db.stats();
+        stats.spans_to_warm == 0 && db.get(key(0)).expect("reads").is_none()
+    });
+    assert_eq!(db.iter().count(), 0);
+    db.close().expect("closes");
+}
