@@ -165,18 +165,32 @@ impl TableHandle {
 
     /// Tells the system that all of the table will be read soon, whether it is open or not. A hint.
     pub(crate) fn will_need(&self) {
-        if let Some(table) = self.opened.get() {
-            return table.will_need();
+        match self.opened.get() {
+            Some(table) => table.will_need(),
+            None => self.will_need_of_file(0),
         }
+    }
+
+    /// Tells the system that the table will be opened soon. A hint.
+    pub(crate) fn will_open(&self) {
+        // To open the file takes as long as what would be spared.
+        if matches!(self.part.place, Place::Extent { .. }) && self.opened.get().is_none() {
+            self.will_need_of_file(Table::tail_of(self.part.meta.len));
+        }
+    }
+
+    /// The same of what lies from `relative` within the table on, which need not be open.
+    fn will_need_of_file(&self, relative: u64) {
+        let len = self.part.meta.len - relative;
         match self.part.place {
             Place::Extent { offset } => {
                 let file = self.shared.container.file();
-                file.will_need(offset, self.part.meta.len);
+                file.will_need(offset + relative, len);
             }
             Place::File => {
                 let path = table_path(&self.shared.dir, self.part.table);
                 if let Ok(file) = self.shared.vfs.open(&path, false) {
-                    file.will_need(0, self.part.meta.len);
+                    file.will_need(relative, len);
                 }
             }
         }

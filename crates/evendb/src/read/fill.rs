@@ -9,18 +9,20 @@
 //! Sources are ordered newest first: of a key that several have, the first with a visible record
 //! decides. A pending record never has a version that a registered snapshot sees.
 
-use super::tables::{BaseKeys, Direction, TableHit, TableKeys};
+use super::tables::{BaseKeys, Direction, TableHit, TableKeys, base_index};
 use crate::chunk::{KeyRange, View};
 use crate::delta::DeltaCursor;
 use crate::error::Result;
 use crate::funk::Funk;
+use crate::funk::tables::TableHandle;
 use crate::munk::{Munk, MunkCursor, PageArc};
 use crate::record::{Record, RecordRef};
 use crate::sync::reclaim::Guard;
 use crate::value::{Owner, Value};
 use crate::visibility::{Candidate, RecordSearch, live};
-use evendb_storage::table::ReadAhead;
+use evendb_storage::table::{ReadAhead, TableMeta};
 use evendb_storage::{Kind, Version};
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -245,6 +247,18 @@ impl FillSpan<'_> {
         }
     }
 
+    /// Whether a table has keys at or behind the span's start, and some that are wanted.
+    fn begins_in(&self, meta: &TableMeta) -> bool {
+        match self.direction {
+            Direction::Forward => {
+                self.from.is_none_or(|from| *meta.max_key >= *from) && self.wants(&meta.min_key)
+            }
+            Direction::Backward => {
+                self.from.is_none_or(|from| *meta.min_key < *from) && self.wants(&meta.max_key)
+            }
+        }
+    }
+
     /// Whether `a` comes before `b` in this direction.
     fn before(&self, a: &[u8], b: &[u8]) -> Ordering {
         match self.direction {
@@ -309,12 +323,12 @@ impl<'g> DeltaKeys<'g> {
 
 /// The deltas of a view merged: per key the record that a version sees.
 struct Overlay<'g> {
-    deltas: smallvec::SmallVec<[DeltaKeys<'g>; 4]>,
+    deltas: SmallVec<[DeltaKeys<'g>; 4]>,
 }
 
 impl<'g> Overlay<'g> {
     fn new(view: &'g View, span: &FillSpan<'_>, guard: &'g Guard) -> Self {
-        let mut deltas = smallvec::SmallVec::new();
+        let mut deltas = SmallVec::new();
         if !view.active.is_empty() {
             deltas.push(DeltaKeys::seek(view.active.cursor(guard), None, span));
         }
@@ -504,48 +518,44 @@ const BLOCK_BYTES: usize = 4096;
 
 impl FunkScan {
     /// At the start of a span. Its records are taken to be spread over the tables as all records are:
-    /// each is read by one read, if that is right.
+    /// each is read by one read, if that is right. Where there are several, all these reads are under way at once.
     pub(crate) fn seek(funk: &Arc<Funk>, span: &FillSpan<'_>) -> Result<FunkScan> {
         let entries: u64 = funk.tables().map(|table| table.part.meta.entries).sum();
         let max = (span.block_bytes_max / BLOCK_BYTES).clamp(1, READAHEAD_BLOCKS_MAX);
-        let mut block_bytes = 0;
-        let mut readahead = |bytes: u64| {
+        let readahead = |bytes: u64| {
             let wanted = span.records_max as u64 * bytes / entries.max(1);
             let seek = (1 + wanted as usize / BLOCK_BYTES).min(max);
-            let readahead = ReadAhead {
+            ReadAhead {
                 seek,
                 next: (seek / 2).clamp(1, max),
                 max,
-            };
-            block_bytes += seek * BLOCK_BYTES;
-            readahead
-        };
-        let mut runs = Vec::with_capacity(funk.runs.len());
-        for run in funk.runs.iter().rev() {
-            // A run wholly on the other side of the span's start has nothing.
-            let meta = &run.table.part.meta;
-            let nothing = match (span.direction, span.from) {
-                (_, None) => false,
-                (Direction::Forward, Some(from)) => *meta.max_key < *from,
-                (Direction::Backward, Some(from)) => *meta.min_key >= *from,
-            };
-            let beyond = match span.direction {
-                Direction::Forward => !span.wants(&meta.min_key),
-                Direction::Backward => !span.wants(&meta.max_key),
-            };
-            if !nothing && !beyond {
-                let table = run.table.open()?;
-                runs.push(TableKeys::seek(
-                    table,
-                    span.from,
-                    span.direction,
-                    span.at,
-                    readahead(meta.data_bytes),
-                )?);
             }
-        }
+        };
         let base_bytes = funk.base.iter().map(|table| table.part.meta.data_bytes);
         let of_base = readahead(base_bytes.sum());
+        let runs = funk.runs.iter().rev().map(|run| &run.table);
+        let tables: SmallVec<[_; 8]> = runs
+            .filter(|table| span.begins_in(&table.part.meta))
+            .map(|table| (table, readahead(table.part.meta.data_bytes)))
+            .collect();
+        if !tables.is_empty() {
+            let first = base_index(funk, span.from, span.direction);
+            let base = first.and_then(|index| funk.base.get(index));
+            let base = base.map(|table| (table, of_base));
+            ask_for_blocks(tables.iter().copied().chain(base), span)?;
+        }
+        let mut block_bytes = (of_base.seek + max) * BLOCK_BYTES;
+        let mut runs = Vec::with_capacity(tables.len());
+        for (table, readahead) in tables {
+            block_bytes += readahead.seek * BLOCK_BYTES;
+            runs.push(TableKeys::seek(
+                table.open()?,
+                span.from,
+                span.direction,
+                span.at,
+                readahead,
+            )?);
+        }
         let base = BaseKeys::seek(
             funk.clone(),
             span.from,
@@ -560,8 +570,7 @@ impl FunkScan {
             funk: funk.clone(),
             runs,
             base,
-            // The base's window grows.
-            block_bytes: block_bytes + max * BLOCK_BYTES,
+            block_bytes,
         })
     }
 
@@ -608,6 +617,24 @@ impl FunkScan {
         }
         Ok(search.record())
     }
+}
+
+/// Has the disk read what a seek in each of the tables will read, before any of it is waited for.
+fn ask_for_blocks<'f>(
+    tables: impl Iterator<Item = (&'f Arc<TableHandle>, ReadAhead)> + Clone,
+    span: &FillSpan<'_>,
+) -> Result<()> {
+    for (table, _) in tables.clone() {
+        table.will_open();
+    }
+    for (table, readahead) in tables {
+        let table = table.open()?;
+        match span.direction {
+            Direction::Forward => table.will_need_from(span.from, readahead.seek),
+            Direction::Backward => table.will_need_before(span.from, readahead.seek),
+        }
+    }
+    Ok(())
 }
 
 /// Fills from a funk and what was gathered from the deltas above it; does I/O, takes no pin.

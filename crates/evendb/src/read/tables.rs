@@ -122,6 +122,21 @@ impl TableKeys {
     }
 }
 
+/// The table of the base in which a scan begins.
+pub(crate) fn base_index(funk: &Funk, from: Option<&[u8]>, direction: Direction) -> Option<usize> {
+    let tables = &funk.base;
+    match (direction, from) {
+        (Direction::Forward, None) => Some(0),
+        (Direction::Forward, Some(key)) => {
+            Some(tables.partition_point(|table| *table.part.meta.max_key < *key))
+        }
+        (Direction::Backward, None) => tables.len().checked_sub(1),
+        (Direction::Backward, Some(key)) => tables
+            .partition_point(|table| *table.part.meta.min_key < *key)
+            .checked_sub(1),
+    }
+}
+
 /// The base's tables end to end.
 pub(crate) struct BaseKeys {
     funk: Arc<Funk>,
@@ -141,17 +156,7 @@ impl BaseKeys {
         at: Version,
         readahead: ReadAhead,
     ) -> Result<BaseKeys> {
-        let tables = &funk.base;
-        let index = match (direction, from) {
-            (Direction::Forward, None) => Some(0),
-            (Direction::Forward, Some(key)) => {
-                Some(tables.partition_point(|table| *table.part.meta.max_key < *key))
-            }
-            (Direction::Backward, None) => tables.len().checked_sub(1),
-            (Direction::Backward, Some(key)) => tables
-                .partition_point(|table| *table.part.meta.min_key < *key)
-                .checked_sub(1),
-        };
+        let index = base_index(&funk, from, direction);
         let mut keys = BaseKeys {
             funk,
             index: 0,

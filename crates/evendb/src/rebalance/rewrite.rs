@@ -600,19 +600,24 @@ pub(super) fn sources_within<'v>(
     share: f64,
 ) -> Result<Vec<Box<dyn Source + 'v>>> {
     let runs = view.funk.runs.iter().rev().map(|run| &run.table);
-    let mut sources: Vec<Box<dyn Source + 'v>> = Vec::new();
-    for table in runs.chain(&view.funk.base) {
+    let tables = runs.chain(&view.funk.base).filter_map(|table| {
         let meta = &table.part.meta;
-        if !range.overlaps(meta) {
-            continue;
-        }
         let blocks = 1 + (meta.data_bytes as f64 * share / 4096.0) as usize;
-        let source = TableSource::new(
-            table.open()?,
-            &range.low,
-            range.high.as_deref(),
-            blocks.min(64),
-        )?;
+        range.overlaps(meta).then_some((table, blocks.min(64)))
+    });
+    // All reads are under way before the first is waited for.
+    let several = tables.clone().nth(1).is_some();
+    tables
+        .clone()
+        .filter(|_| several)
+        .for_each(|(table, _)| table.will_open());
+    for (table, blocks) in tables.clone().filter(|_| several) {
+        table.open()?.will_need_from(Some(&range.low), blocks);
+    }
+    let mut sources: Vec<Box<dyn Source + 'v>> = Vec::new();
+    for (table, blocks) in tables {
+        let high = range.high.as_deref();
+        let source = TableSource::new(table.open()?, &range.low, high, blocks)?;
         sources.push(Box::new(source));
     }
     Ok(sources)

@@ -67,6 +67,35 @@ impl Table {
         }
     }
 
+    /// Where [`open`](Self::open) of a table of `len` bytes begins to read, as a rule.
+    pub fn tail_of(len: u64) -> u64 {
+        len.saturating_sub(TAIL_BYTES)
+    }
+
+    /// Tells the system that a seek to `key`, or to the first record, will read `count` blocks forward. See
+    /// [`File::will_need`].
+    pub fn will_need_from(&self, key: Option<&[u8]>, count: usize) {
+        let first = key.map_or(0, |key| self.index.find(key));
+        self.will_need_blocks(first..first.saturating_add(count).min(self.index.len()));
+    }
+
+    /// The same of a seek to the last record below `key`, or to the last of all, and blocks backward.
+    pub fn will_need_before(&self, key: Option<&[u8]>, count: usize) {
+        let blocks = self.index.len();
+        let end = key.map_or(blocks, |key| (self.index.find(key) + 1).min(blocks));
+        self.will_need_blocks(end.saturating_sub(count)..end);
+    }
+
+    /// The same of some blocks.
+    pub(super) fn will_need_blocks(&self, blocks: Range<usize>) {
+        if self.whole.is_some() || blocks.is_empty() {
+            return;
+        }
+        let (first, last) = (self.place(blocks.start), self.place(blocks.end - 1));
+        let len = last.end.saturating_sub(first.start);
+        self.file.will_need(self.offset + first.start, len);
+    }
+
     /// Opens the table at `[offset, offset + len)` of `file`: reads footer, index, filter and
     /// properties (one read for small tables), verifies them against `id`.
     ///
