@@ -84,7 +84,7 @@ const RUNS_MAX: u32 = 64;
 const RUNS_MIN: u32 = 24;
 /// Merged from this many on, or from fewer while metadata is large: of chunks that are scanned, of
 /// others, and of chunks that are hardly read.
-const RUNS_MERGE_SCANNED: u32 = 4;
+pub(crate) const RUNS_MERGE_SCANNED: u32 = 4;
 const RUNS_MERGE: u32 = 16;
 const RUNS_MERGE_UNREAD: u32 = 48;
 

@@ -5,7 +5,7 @@
 mod table_support;
 
 use evendb_storage::codec::hash_key;
-use evendb_storage::table::{Codec, Table, TableCursor, TableOptions};
+use evendb_storage::table::{Codec, ReadAhead, Table, TableCursor, TableOptions};
 use evendb_storage::{Kind, Version};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -267,6 +267,51 @@ fn a_scan_reads_ahead_in_both_directions() {
             "{reads} reads of {blocks} blocks"
         );
     }
+}
+
+#[test]
+fn what_a_seek_reads_is_what_was_announced() {
+    let (bytes, _) = build(&numbered(2000), options(512, Codec::None));
+    let (file, table) = open_within(&bytes, 5);
+    let table = Arc::new(table.unwrap());
+    let keys = ["", "user00000000", "user00000999x", "user00001999", "zzz"];
+    let keys = keys.iter().map(|key| key.as_bytes());
+    for (key, count) in keys.flat_map(|key| [1, 3, 1000].map(|count| (key, count))) {
+        for forward in [true, false] {
+            let readahead = ReadAhead {
+                seek: count,
+                next: 1,
+                max: count,
+            };
+            file.take_parts();
+            let mut cursor = TableCursor::new(table.clone(), readahead);
+            match forward {
+                true => {
+                    table.will_need_from(Some(key), count);
+                    cursor.seek(key).unwrap();
+                }
+                false => {
+                    table.will_need_before(Some(key), count);
+                    cursor.seek_before(key).unwrap();
+                }
+            }
+            let (read, hints) = file.take_parts();
+            let case = format!(
+                "{:?}, {count} blocks, forward: {forward}",
+                key.escape_ascii()
+            );
+            if let Some(first) = read.first() {
+                assert_eq!(hints, [first.clone()], "{case}");
+            } else {
+                assert!(hints.is_empty(), "{case}: {hints:?}");
+            }
+        }
+    }
+    table.will_need_from(None, 1000);
+    table.will_need_before(None, 1000);
+    let (_, hints) = file.take_parts();
+    assert_eq!(hints[0], hints[1], "all blocks");
+    assert_eq!(hints[0].start, 5);
 }
 
 #[test]

@@ -284,6 +284,9 @@ pub(crate) struct Chunk {
     pub(crate) joined_at: AtomicU64,
     /// It waits for the loading of spans, or that is queued.
     pub(crate) load_wanted: AtomicBool,
+    /// Runs that scans read from disk since the log was last merged; once they cost more than a merge, that is wanted.
+    pub(crate) runs_scanned: AtomicU32,
+    pub(crate) log_merge_wanted: AtomicBool,
     /// Known once it was rewritten.
     pub(crate) new_share: Share,
     pub(crate) heat: Heat,
@@ -327,6 +330,8 @@ impl Chunk {
             based_at: AtomicU64::new(0),
             joined_at: AtomicU64::new(0),
             load_wanted: AtomicBool::new(false),
+            runs_scanned: AtomicU32::new(0),
+            log_merge_wanted: AtomicBool::new(false),
             new_share: Share::unknown(),
             heat: Heat::default(),
             covered: Mutex::new(None),

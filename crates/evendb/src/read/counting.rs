@@ -11,6 +11,7 @@ use crate::chunk::{Chunk, Heat, View};
 use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::engine::work::Work;
+use crate::memory_shares::RUNS_MERGE_SCANNED;
 use crate::munk::Munk;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
@@ -21,6 +22,8 @@ const HITS_PER_COUNT: u32 = 16;
 const REFILLS_PER_COUNT: u32 = 4;
 /// Reads that a scan of a span from disk takes at most, as far as they count.
 const SCAN_READS_MAX: usize = 16;
+/// What a scan's read of one run takes, as bytes of a merge that the disk reads and writes in one piece.
+const RUN_READ_BYTES: u64 = 32 << 10;
 
 /// Counts a get that the view's munk answered.
 #[inline]
@@ -109,6 +112,29 @@ pub(super) fn refill_miss(
 ) {
     if view.munk.is_none() && core.options.advanced.munks {
         ask_for_list(caches, work, chunk);
+    }
+}
+
+/// Counts the runs that a scan of the chunk is about to read from disk. Once those since the log was last merged cost as
+/// much as a merge does, it is asked for: so scans pay at most twice what they would if it were known how many come.
+pub(super) fn runs_read(core: &Core, work: &Work, chunk: &Arc<Chunk>, view: &View) {
+    let runs = view.funk.runs.len();
+    if runs < RUNS_MERGE_SCANNED as usize {
+        return;
+    }
+    // Relaxed: a lost count does no harm.
+    let before = chunk.runs_scanned.load(Ordering::Relaxed);
+    let read = before.saturating_add(runs.min(SCAN_READS_MAX) as u32 - 1);
+    chunk.runs_scanned.store(read, Ordering::Relaxed);
+    let cost = u64::from(read) * RUN_READ_BYTES;
+    if cost >= view.funk.log_bytes()
+        && !chunk.log_merge_wanted.load(Ordering::Relaxed)
+        && core.health.check_writable().is_ok()
+    {
+        chunk.runs_scanned.store(0, Ordering::Relaxed);
+        if !chunk.log_merge_wanted.swap(true, Ordering::Relaxed) {
+            work.push_maintenance(chunk);
+        }
     }
 }
 

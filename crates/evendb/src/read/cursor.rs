@@ -121,6 +121,11 @@ impl End {
         }
     }
 
+    /// Whether the last fill left this very funk, so that the next one need not seek.
+    fn goes_on(&self, funk: &Arc<Funk>) -> bool {
+        self.scan.as_ref().is_some_and(|scan| scan.is_of(funk))
+    }
+
     /// The last key this end has given out.
     fn last_key(&self) -> Option<&[u8]> {
         self.buffer.taken_key().or(self.last.as_deref())
@@ -334,6 +339,7 @@ impl Cursor {
         {
             *may_load = false;
             let chunk = chunk.clone();
+            counting::runs_read(&engine.core, &engine.work, &chunk, view.get());
             drop(guard);
             end.position = from;
             // What fails here fails again where the scan reads the funk.
@@ -361,6 +367,9 @@ impl Cursor {
             let chunk = chunk.clone();
             drop(guard);
             counting::refill_miss(&engine.core, caches, &engine.work, &chunk, &view);
+            if !end.goes_on(&view.funk) {
+                counting::runs_read(&engine.core, &engine.work, &chunk, &view);
+            }
             fill_unpinned(end, &view.funk, &gathered, &span).inspect_err(|_| chunk.note_damage())?
         };
         end.move_on(direction, filled, to, last);

@@ -39,6 +39,9 @@ use crate::visibility::Dropping;
 /// Chunks that share one sync.
 pub(crate) const CHUNKS_MERGED_MAX: usize = 128;
 
+/// Bytes that share one sync; what is merged later takes effect later.
+const MERGED_BYTES_MAX: u64 = 32 << 20;
+
 /// No more than this is merged whatever else there is in the chunk.
 const LITTLE_BYTES: u64 = 64 << 10;
 
@@ -76,6 +79,9 @@ fn first_to_merge(sizes: &[u64], runs_min: usize, bytes_max: u64) -> Option<usiz
 fn readers_of(chunk: &Chunk, view: &View) -> LogReaders {
     if view.whole_munk().is_some() {
         return LogReaders::None;
+    }
+    if chunk.log_merge_wanted.load(Ordering::Relaxed) {
+        return LogReaders::Scans;
     }
     let heat = &chunk.heat;
     // Accesses that the policy has counted, and those since its last round.
@@ -120,6 +126,8 @@ pub(crate) fn note_log_merge(
     // On a full disk a merge would, for a while, take room that deletes count on.
     if !disk.full_disk.is_owed() && log_merge_of(core, chunk, view).is_some() {
         flow.log_merges.lock().push(Arc::downgrade(chunk));
+    } else {
+        chunk.log_merge_wanted.store(false, Ordering::Relaxed);
     }
 }
 
@@ -137,12 +145,19 @@ pub(crate) fn merge_logs(core: &Core, disk: &Disk, flow: &Flow, catalog: &Catalo
             return Ok(());
         }
         let noted: Vec<_> = noted.iter().filter_map(Weak::upgrade).collect();
-        let mut merged = Vec::new();
+        let (mut merged, mut written) = (Vec::new(), 0);
         let mut writer = disk.container.run_writer();
-        for chunk in &noted {
+        for (index, chunk) in noted.iter().enumerate() {
+            if written >= MERGED_BYTES_MAX {
+                let left = noted[index..].iter().map(Arc::downgrade);
+                flow.log_merges.lock().extend(left);
+                break;
+            }
             if let Some(one) = write_merged_run(core, disk, catalog, chunk, &mut writer) {
+                written += one.part.as_ref().map_or(0, |part| part.meta.len);
                 merged.push(one);
             }
+            chunk.log_merge_wanted.store(false, Ordering::Relaxed);
         }
         if merged.is_empty() {
             continue;
@@ -174,6 +189,8 @@ fn write_merged_run<'c>(
     chunk.assert_view(&view, "whose runs are to be merged");
     let first = log_merge_of(core, chunk, &view)?;
     let runs = &view.funk.runs[first..];
+    // All reads are under way before the first is waited for.
+    runs.iter().for_each(|run| run.table.will_need());
     let written = write_run_of(core, disk, chunk, runs, writer);
     let (part, keys) = match written {
         Ok(written) => written,

@@ -7,6 +7,7 @@ use evendb_storage::vfs::{File, Mapping};
 use evendb_storage::{EntryRef, Kind, Result, TableId, Version};
 use parking_lot::Mutex;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,6 +18,9 @@ pub struct MemFile {
     path: PathBuf,
     bytes: Mutex<Vec<u8>>,
     reads: AtomicUsize,
+    /// Parts that were read, and those that were announced.
+    parts: Mutex<Vec<Range<u64>>>,
+    hints: Mutex<Vec<Range<u64>>>,
 }
 
 impl MemFile {
@@ -26,6 +30,8 @@ impl MemFile {
             path,
             bytes: Mutex::new(bytes),
             reads: AtomicUsize::new(0),
+            parts: Mutex::default(),
+            hints: Mutex::default(),
         })
     }
 
@@ -35,7 +41,14 @@ impl MemFile {
 
     /// Reads since the last call.
     pub fn take_reads(&self) -> usize {
+        self.parts.lock().clear();
         self.reads.swap(0, Ordering::Relaxed)
+    }
+
+    /// What was read since the last call of this or of `take_reads`, and what was announced.
+    pub fn take_parts(&self) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
+        let parts = std::mem::take(&mut *self.parts.lock());
+        (parts, std::mem::take(&mut *self.hints.lock()))
     }
 }
 
@@ -51,7 +64,11 @@ impl File for MemFile {
             .min(bytes.len());
         let count = buf.len().min(bytes.len() - from);
         buf[..count].copy_from_slice(&bytes[from..from + count]);
+        self.parts.lock().push(offset..offset + count as u64);
         Ok(count)
+    }
+    fn will_need(&self, offset: u64, len: u64) {
+        self.hints.lock().push(offset..offset + len);
     }
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         let mut bytes = self.bytes.lock();

@@ -198,6 +198,8 @@ pub struct Wanted {
     pub memory_bytes: u64,
     pub threads: usize,
     pub quick: bool,
+    /// Scans after the phases that write, instead of before them.
+    pub scans_last: bool,
 }
 
 impl Wanted {
@@ -263,7 +265,10 @@ impl Wanted {
                 .filter(|cell| cell.family() == family)
                 .copied()
                 .collect();
-            own.sort_by_key(Cell::order);
+            own.sort_by_key(|cell| {
+                let scans = matches!(cell.work, Work::Mix { mix: Mix::E(_), .. });
+                (scans && self.scans_last, cell.order())
+            });
             ordered.extend(own);
         }
         ordered
@@ -427,7 +432,23 @@ mod tests {
             memory_bytes: 1 << 30,
             threads: 4,
             quick: false,
+            scans_last: false,
         }
+    }
+
+    #[test]
+    fn scans_come_before_puts_or_after_them() {
+        let mut wanted = wanted(&["6"]);
+        wanted.mixes = vec![Mix::P, Mix::C, Mix::E(100)];
+        wanted.distributions = vec![DistributionKind::ZipfSimple];
+        wanted.sizes = vec![1 << 30];
+        let names = |wanted: &Wanted| -> Vec<_> {
+            let cells = wanted.cells().into_iter();
+            cells.map(|cell| cell.work.names().0).collect()
+        };
+        assert_eq!(names(&wanted), ["load", "C", "E100", "P"]);
+        wanted.scans_last = true;
+        assert_eq!(names(&wanted), ["load", "C", "P", "E100"]);
     }
 
     #[test]

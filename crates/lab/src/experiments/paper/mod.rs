@@ -58,6 +58,9 @@ pub struct Arguments {
     /// Only these mixes
     #[arg(long, value_delimiter = ',')]
     mixes: Vec<Mix>,
+    /// Scans after the phases that write: of data that was just overwritten
+    #[arg(long)]
+    scans_last: bool,
     /// Only these distributions
     #[arg(long, value_delimiter = ',')]
     distributions: Vec<DistributionKind>,
@@ -167,6 +170,7 @@ impl Arguments {
             memory_bytes: self.memory_bytes(),
             threads: self.threads,
             quick: self.quick,
+            scans_last: self.scans_last,
         })
     }
 
