@@ -315,6 +315,37 @@ fn what_a_seek_reads_is_what_was_announced() {
 }
 
 #[test]
+fn a_long_scan_announces_each_window_before_it_reads_it() {
+    let (bytes, _) = build(&numbered(2000), options(512, Codec::None));
+    let (file, table) = open_within(&bytes, 5);
+    let table = Arc::new(table.unwrap());
+    for forward in [true, false] {
+        file.take_parts();
+        let mut cursor = TableCursor::new(table.clone(), 8);
+        match forward {
+            true => cursor.seek_first().unwrap(),
+            false => cursor.seek_last().unwrap(),
+        }
+        while cursor.valid() {
+            match forward {
+                true => cursor.next().unwrap(),
+                false => cursor.prev().unwrap(),
+            }
+        }
+        let (reads, hints) = file.take_parts();
+        assert!(reads.len() > 5, "{reads:?}");
+        // Neither what the seek read, nor the two windows before it is known to go on.
+        assert_eq!(hints, reads[3..], "forward: {forward}");
+    }
+    // A short one announces nothing.
+    let mut cursor = TableCursor::new(table, 8);
+    cursor.seek(b"user00000100").unwrap();
+    (0..20).for_each(|_| cursor.next().unwrap());
+    let (_, hints) = file.take_parts();
+    assert!(hints.is_empty(), "{hints:?}");
+}
+
+#[test]
 fn opening_a_small_table_is_one_read_and_a_large_one_two() {
     for (count, reads) in [(10, 1), (20_000, 2)] {
         let (bytes, _) = build(&numbered(count), options(512, Codec::None));

@@ -24,6 +24,8 @@ const REFILLS_PER_COUNT: u32 = 4;
 const SCAN_READS_MAX: usize = 16;
 /// What a scan's read of one run takes, as bytes of a merge that the disk reads and writes in one piece.
 const RUN_READ_BYTES: u64 = 32 << 10;
+/// What a merge takes beside its bytes: a job, a part of a sync, an edit of the manifest.
+const MERGE_BYTES_LEAST: u64 = 512 << 10;
 
 /// Counts a get that the view's munk answered.
 #[inline]
@@ -126,15 +128,12 @@ pub(super) fn runs_read(core: &Core, work: &Work, chunk: &Arc<Chunk>, view: &Vie
     let before = chunk.runs_scanned.load(Ordering::Relaxed);
     let read = before.saturating_add(runs.min(SCAN_READS_MAX) as u32 - 1);
     chunk.runs_scanned.store(read, Ordering::Relaxed);
-    let cost = u64::from(read) * RUN_READ_BYTES;
-    if cost >= view.funk.log_bytes()
-        && !chunk.log_merge_wanted.load(Ordering::Relaxed)
-        && core.health.check_writable().is_ok()
-    {
+    let merge_bytes = MERGE_BYTES_LEAST + view.funk.log_bytes();
+    if u64::from(read) * RUN_READ_BYTES >= merge_bytes && core.health.check_writable().is_ok() {
         chunk.runs_scanned.store(0, Ordering::Relaxed);
-        if !chunk.log_merge_wanted.swap(true, Ordering::Relaxed) {
-            work.push_maintenance(chunk);
-        }
+        chunk.log_merge_wanted.store(true, Ordering::Relaxed);
+        // If another job has the chunk when its turn comes, later scans ask again.
+        work.push_maintenance(chunk);
     }
 }
 

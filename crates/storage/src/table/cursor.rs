@@ -1,7 +1,8 @@
 //! A cursor over one table, in both directions.
 //!
 //! It holds one block, a [`Walk`] within it, and a window of blocks read ahead, by one read for as many
-//! as [`ReadAhead`] says, towards where the cursor moves. A step within a block neither allocates nor
+//! as [`ReadAhead`] says, towards where the cursor moves. From the second move on the system is asked to read
+//! the next window while this one is walked. A step within a block neither allocates nor
 //! reads.
 //!
 //! Belongs to one thread at a time. Sees the whole table: versions are the caller's to filter.
@@ -45,6 +46,8 @@ impl From<usize> for ReadAhead {
 pub struct TableCursor {
     table: Arc<Table>,
     readahead: ReadAhead,
+    /// Windows that it moved on to since it was made.
+    moved: u32,
     window: Window,
     block: Option<Block>,
     ordinal: usize,
@@ -57,6 +60,7 @@ impl TableCursor {
         TableCursor {
             table,
             readahead: readahead.into(),
+            moved: 0,
             window: Window::default(),
             block: None,
             ordinal: 0,
@@ -135,7 +139,9 @@ impl TableCursor {
         match self.ordinal {
             0 => self.clear(),
             ordinal => {
-                let blocks = self.blocks_ahead(ordinal - 1);
+                let (blocks, then) = self.blocks_ahead(ordinal - 1);
+                let end = ordinal.saturating_sub(blocks);
+                self.table.will_need_blocks(end.saturating_sub(then)..end);
                 self.last_of(ordinal - 1, blocks)?;
             }
         }
@@ -170,17 +176,29 @@ impl TableCursor {
     }
 
     fn next_block(&mut self) -> Result<()> {
-        let blocks = self.blocks_ahead(self.ordinal + 1);
-        self.first_of(self.ordinal + 1, blocks)
+        let ordinal = self.ordinal + 1;
+        let (blocks, then) = self.blocks_ahead(ordinal);
+        let count = self.table.block_count();
+        let start = (ordinal + blocks).min(count);
+        self.table
+            .will_need_blocks(start..(start + then).min(count));
+        self.first_of(ordinal, blocks)
     }
 
-    /// How many blocks to read when the cursor moves on to block `ordinal`.
-    fn blocks_ahead(&mut self, ordinal: usize) -> usize {
+    /// How many blocks to read when the cursor moves on to block `ordinal`, and how many behind these the system should
+    /// read meanwhile: none before it moved on twice, because most scans are short.
+    fn blocks_ahead(&mut self, ordinal: usize) -> (usize, usize) {
         let blocks = self.readahead.next;
-        if !self.window.holds(ordinal) {
-            self.readahead.next = (2 * blocks).min(self.readahead.max).max(blocks);
+        if self.window.holds(ordinal) {
+            return (blocks, 0);
         }
-        blocks
+        self.readahead.next = (2 * blocks).min(self.readahead.max).max(blocks);
+        self.moved = self.moved.saturating_add(1);
+        let then = match self.moved {
+            0..=1 => 0,
+            _ => self.readahead.next,
+        };
+        (blocks, then)
     }
 
     fn first_of(&mut self, ordinal: usize, blocks: usize) -> Result<()> {
