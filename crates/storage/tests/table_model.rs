@@ -301,7 +301,7 @@ fn what_a_seek_reads_is_what_was_announced() {
                 key.escape_ascii()
             );
             if let Some(first) = read.first() {
-                assert_eq!(hints, [first.clone()], "{case}");
+                assert_eq!(hints, std::slice::from_ref(first), "{case}");
             } else {
                 assert!(hints.is_empty(), "{case}: {hints:?}");
             }

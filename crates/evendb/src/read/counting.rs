@@ -104,14 +104,19 @@ pub(super) fn wanted_by_scan(
     wants.then(|| (munk.clone(), span))
 }
 
-/// Sees to it that a chunk that scans read from disk has a munk, if only one without spans: they are counted there.
+/// Counts the refill of a scan from disk, which `seeks` in all tables or goes on in them. Sees to it that the chunk has a
+/// munk, if only one without spans: they are counted there.
 pub(super) fn refill_miss(
     core: &Core,
     caches: &Caches,
     work: &Work,
     chunk: &Arc<Chunk>,
     view: &View,
+    seeks: bool,
 ) {
+    if seeks {
+        runs_read(core, work, chunk, view);
+    }
     if view.munk.is_none() && core.options.advanced.munks {
         ask_for_list(caches, work, chunk);
     }

@@ -19,9 +19,9 @@ use super::fill::{
 use super::tables::Direction;
 use crate::catalog::KeyspaceState;
 use crate::chunk::{Chunk, Heat, View};
+use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::error::{Error, Result};
-use crate::funk::Funk;
 use crate::memory::{Charge, Ledger, Use};
 use crate::munk::Munk;
 use crate::read::moment::Moment;
@@ -119,11 +119,6 @@ impl End {
             }
             None => {}
         }
-    }
-
-    /// Whether the last fill left this very funk, so that the next one need not seek.
-    fn goes_on(&self, funk: &Arc<Funk>) -> bool {
-        self.scan.as_ref().is_some_and(|scan| scan.is_of(funk))
     }
 
     /// The last key this end has given out.
@@ -338,8 +333,8 @@ impl Cursor {
                 counting::wanted_by_scan(caches, view.get(), direction, from.as_deref())
         {
             *may_load = false;
+            counting::runs_read(&engine.core, &engine.work, chunk, view.get());
             let chunk = chunk.clone();
-            counting::runs_read(&engine.core, &engine.work, &chunk, view.get());
             drop(guard);
             end.position = from;
             // What fails here fails again where the scan reads the funk.
@@ -366,16 +361,12 @@ impl Cursor {
             let view = view.counted();
             let chunk = chunk.clone();
             drop(guard);
-            counting::refill_miss(&engine.core, caches, &engine.work, &chunk, &view);
-            if !end.goes_on(&view.funk) {
-                counting::runs_read(&engine.core, &engine.work, &chunk, &view);
-            }
-            fill_unpinned(end, &view.funk, &gathered, &span).inspect_err(|_| chunk.note_damage())?
+            fill_unpinned(engine, end, &chunk, &view, &gathered, &span)?
         };
         end.move_on(direction, filled, to, last);
         end.count(engine.core.ledger());
-        let records = end.buffer.len() as u64;
-        engine.core.metrics.scanned_records.add(records);
+        let records = &engine.core.metrics.scanned_records;
+        records.add(end.buffer.len() as u64);
         end.plan_next();
         Ok(true)
     }
@@ -442,22 +433,30 @@ impl Drop for Cursor {
     }
 }
 
-/// Fills from a funk, going on where the last fill left it if it is still the same.
+/// Fills from the view's funk, going on where the last fill left it if it is still the same.
 fn fill_unpinned(
+    engine: &Engine,
     end: &mut End,
-    funk: &Arc<Funk>,
+    chunk: &Arc<Chunk>,
+    view: &View,
     gathered: &GatheredDeltas,
     span: &FillSpan<'_>,
 ) -> Result<Filled> {
-    let mut scan = match end.scan.take() {
-        Some(scan) if scan.is_of(funk) => scan,
-        _ => FunkScan::seek(funk, span)?,
+    let left = end.scan.take().filter(|scan| scan.is_of(&view.funk));
+    let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
+    counting::refill_miss(core, caches, work, chunk, view, left.is_none());
+    let scan = match left {
+        Some(scan) => Ok(scan),
+        None => FunkScan::seek(&view.funk, span),
     };
-    let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span)?;
-    if matches!(filled, Filled::UpTo(_)) {
-        end.scan = Some(scan);
-    }
-    Ok(filled)
+    let filled = scan.and_then(|mut scan| {
+        let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span)?;
+        if matches!(filled, Filled::UpTo(_)) {
+            end.scan = Some(scan);
+        }
+        Ok(filled)
+    });
+    filled.inspect_err(|_| chunk.note_damage())
 }
 
 /// Where a refill from `chunk` has to stop, and whether nothing wanted lies beyond the chunk.
