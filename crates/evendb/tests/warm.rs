@@ -102,6 +102,53 @@ fn what_was_hot_is_in_ram_before_it_is_read() {
     assert!(dir.path().join("HEAT").exists());
 }
 
+/// The hot spans of a chunk, in its middle, come back before the others, which are in RAM too.
+#[test]
+fn what_comes_back_by_heat_stays_in_order() {
+    const FEW: u32 = 1500;
+    let all = |db: &Db| {
+        (0..FEW).for_each(|number| get(db, number));
+        let keys: Vec<_> = db.iter().map(|item| item.expect("reads").0).collect();
+        assert_eq!(keys.len(), FEW as usize);
+        let in_order = keys.iter().zip(0..);
+        in_order.for_each(|(found, number)| assert_eq!(found.as_ref(), key(number).as_bytes()));
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = || {
+        let options = options().memory_budget(64 << 20);
+        options.advanced(|advanced| advanced.chunk_bytes(4 << 20))
+    };
+    let db = options().open(dir.path()).expect("opens");
+    (0..FEW).for_each(|number| db.put(key(number), value(number)).expect("puts"));
+    db.compact().expect("compacts");
+    db.close().expect("closes");
+    // A life that ends before its threads have begun is not remembered.
+    wait("a life is remembered", || {
+        let db = options().open(dir.path()).expect("opens");
+        wait("all is read from RAM", || {
+            let before = db.stats().gets.munk;
+            all(&db);
+            (0..20).for_each(|_| (500..700).for_each(|number| get(&db, number)));
+            db.stats().gets.munk - before >= u64::from(FEW) + 4000
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        db.close().expect("closes");
+        dir.path().join("HEAT").exists()
+    });
+    for _ in 0..3 {
+        let db = options().open(dir.path()).expect("opens");
+        wait("it is loaded", || is_warm(&db));
+        all(&db);
+        (0..FEW)
+            .step_by(3)
+            .for_each(|number| db.put(key(number), value(number)).expect("puts"));
+        db.compact().expect("compacts");
+        all(&db);
+        (0..20).for_each(|_| (500..700).for_each(|number| get(&db, number)));
+        db.close().expect("closes");
+    }
+}
+
 /// Neither has threads that could load.
 #[test]
 fn readers_and_databases_without_workers_leave_the_file_alone() {

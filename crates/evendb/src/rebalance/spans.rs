@@ -50,7 +50,7 @@ pub(crate) fn load_munk(core: &Core, chunk: &Arc<Chunk>) -> Result<()> {
     load_spans(core, chunk, &|munk| munk.wanted(0, |_| true))
 }
 
-/// Loads those absent spans that `choose` chooses, ascending, of the chunk's munk; makes one without any span if
+/// Loads those absent spans that `choose` chooses, in any order, of the chunk's munk; makes one without any span if
 /// there is none. The caller holds the token.
 pub(crate) fn load_spans(
     core: &Core,
@@ -123,7 +123,10 @@ fn with_spans(
         Some(munk) => munk.clone(),
         None => Arc::new(absent_munk(core, chunk, view)?),
     };
-    let chosen = choose(&munk);
+    let mut chosen = choose(&munk);
+    chosen.sort_unstable();
+    chosen.dedup();
+    chosen.retain(|&index| !munk.has_span(index));
     if chosen.is_empty() {
         return Ok((munk, 0));
     }

@@ -507,6 +507,25 @@ fn a_munk_without_spans_keeps_no_deltas() {
     bench.check();
 }
 
+/// As spans of the last life come back: by heat, and some twice.
+#[test]
+fn spans_are_chosen_in_any_order() {
+    let (bench, chunk) = many_spans();
+    spans::load_spans(&bench.core, &chunk, &|_| vec![2]).unwrap();
+    let keys = |index: usize| munk(&chunk).limits(index).0.to_vec();
+    let wanted = [7, 1, 3, 1, 2, 5, 4].map(keys);
+    let choose = |munk: &Munk| wanted.iter().map(|key| munk.span_from(Some(key))).collect();
+    spans::load_spans(&bench.core, &chunk, &choose).unwrap();
+    let munk = munk(&chunk);
+    for key in &wanted {
+        assert!(munk.has_span(munk.span_from(Some(key))));
+    }
+    assert!(munk.absent_segments().len() >= 2);
+    bench.check();
+    rewrite_one(&bench, &chunk);
+    bench.check();
+}
+
 #[test]
 fn the_policy_loads_what_is_missed_and_evicts_what_is_not_used() {
     let (bench, chunk) = many_spans();

@@ -146,9 +146,13 @@ fn load(engine: &Engine, chunk: &Arc<Chunk>, spans: &[HotSpan]) -> Duration {
         }
         return REST;
     }
-    // Another job may have the chunk. That one is rewritten, or its spans are being loaded.
+    // Another job has the chunk: after all others it is tried again.
     let Some(_token) = chunk.try_token() else {
-        return Duration::ZERO;
+        let mut warming = engine.caches.warming.lock();
+        if let Warming::Loading { plan } = &mut *warming {
+            plan.splice(0..0, spans.iter().rev().cloned());
+        }
+        return REST;
     };
     if chunk.damaged.load(Ordering::Relaxed) {
         return Duration::ZERO;
@@ -165,7 +169,7 @@ fn load(engine: &Engine, chunk: &Arc<Chunk>, spans: &[HotSpan]) -> Duration {
             munk.heat_of(&span.low).touch(span.heat, None, tick);
             chosen.push(munk.span_from(Some(&span.low)));
         }
-        chosen.dedup();
+        // Of a group that has the end of one tier and the beginning of the next, not in order.
         chosen.retain(|&index| !munk.has_span(index));
         core.metrics.spans_warmed.add(chosen.len() as u64);
         chosen
