@@ -8,7 +8,9 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// One test at a time: each must know how many databases its process has open.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -78,7 +80,7 @@ fn options() -> Options {
     Options::new()
         .memory_budget(4 << 20)
         .advanced(|advanced| advanced.chunk_bytes(4096).block_bytes(256))
-        .stats_interval(std::time::Duration::ZERO)
+        .stats_interval(Duration::ZERO)
 }
 
 type Calls = Vec<(&'static str, Result<()>)>;
@@ -360,9 +362,50 @@ fn a_child_of_a_busy_parent_never_waits() {
     db.close().expect("closes");
 }
 
+/// Threads of the application that wait for locks of its own, in a table that all of these locks share, until it is
+/// dropped. A forked child has the table and not the threads.
+struct Waiting(Vec<(Arc<Mutex<()>>, std::thread::JoinHandle<()>)>);
+
+impl Waiting {
+    const THREADS: usize = 32;
+
+    fn new() -> Waiting {
+        let begin = |_| {
+            let lock = Arc::new(Mutex::new(()));
+            std::mem::forget(lock.lock());
+            let own = lock.clone();
+            (lock, std::thread::spawn(move || drop(own.lock())))
+        };
+        let waiting = Waiting((0..Waiting::THREADS).map(begin).collect());
+        // They spin for some microseconds before they wait.
+        std::thread::sleep(Duration::from_millis(20));
+        waiting
+    }
+
+    /// In a child: new threads take the memory of those that it does not have.
+    fn overwrite() {
+        let nap = |_| std::thread::spawn(|| std::thread::sleep(Duration::from_millis(5)));
+        let threads: Vec<_> = (0..Waiting::THREADS).map(nap).collect();
+        for thread in threads {
+            thread.join().expect("it only sleeps");
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        for (lock, thread) in self.0.drain(..) {
+            // SAFETY: it is locked, by a guard that was forgotten.
+            unsafe { lock.force_unlock() };
+            thread.join().expect("it only waits");
+        }
+    }
+}
+
 #[test]
 fn a_child_opens_a_database_of_its_own_when_its_parent_has_none_open() {
     let _alone = ALONE.lock();
+    let waiting = Waiting::new();
     let dirs = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
     let db = options().open(dirs[0].path()).expect("opens");
     db.put("k", "parent").expect("puts");
@@ -370,6 +413,7 @@ fn a_child_opens_a_database_of_its_own_when_its_parent_has_none_open() {
     db.close().expect("closes");
     let child = match fork() {
         Who::Child(sink) => {
+            Waiting::overwrite();
             let mut wrong = Vec::new();
             let closed = old.get("k").map_err(|error| error.kind());
             if !matches!(closed, Err(ErrorKind::Forked | ErrorKind::Closed)) {
@@ -396,6 +440,7 @@ fn a_child_opens_a_database_of_its_own_when_its_parent_has_none_open() {
         Who::Parent(child) => child,
     };
     child.expect_content();
+    drop(waiting);
     for dir in &dirs {
         let db = options().open(dir.path()).expect("opens");
         assert_eq!(db.get("k").expect("gets").expect("is there"), "child");

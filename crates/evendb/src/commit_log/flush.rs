@@ -30,7 +30,7 @@ use super::blocks::Blocks;
 use super::{LogPlant, Lsn};
 use crate::options::Writing;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Mutex, thread, wake_all};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, thread};
 use evendb_storage::{Error, ErrorKind};
 use std::io;
 use std::time::{Duration, Instant};
@@ -51,13 +51,13 @@ pub(crate) trait SyncedFirst: Send + Sync {
 /// Which thread syncs, and which ones wait for it.
 #[derive(Default)]
 pub(super) struct Syncing {
-    state: wake_all::Mutex<SyncState>,
+    state: Mutex<SyncState>,
     /// Where the members of two groups wait, the one that is synced and the next, by parity.
-    groups: [wake_all::Condvar; 2],
+    groups: [Condvar; 2],
     /// What the leader needs; held while it leads.
     leader: Mutex<Leader>,
     /// Tells that no thread leads, for the end of the log.
-    rested: wake_all::Condvar,
+    rested: Condvar,
 }
 
 #[derive(Default)]
@@ -337,7 +337,7 @@ impl CommitLog {
     }
 
     /// Wakes all waiting threads; each looks whether its record is durable.
-    fn wake_all(&self, state: wake_all::MutexGuard<'_, SyncState>) {
+    fn wake_all(&self, state: MutexGuard<'_, SyncState>) {
         let waiting = state.waiting;
         drop(state);
         for (group, _) in self

@@ -137,7 +137,7 @@ impl Drop for KeepWarm {
 mod slabs {
     use super::{CLASSES, class_bytes};
     use crate::fork;
-    use parking_lot::Mutex;
+    use crate::sync::Mutex;
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
     use std::ptr::{self, NonNull};
     use std::sync::atomic::{AtomicI64, AtomicIsize, Ordering};

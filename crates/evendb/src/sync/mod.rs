@@ -1,21 +1,21 @@
 //! The seam for everything that schedules: locks, condition variables, atomics, threads, and
 //! reclamation by pins ([`reclaim`]).
 //!
-//! Normal builds: `parking_lot` locks (and [`wake_all`]'s), `std` atomics and threads, `crossbeam-epoch`. With
+//! Normal builds: `std` locks ([`lock`]), atomics and threads, `crossbeam-epoch`. With
 //! `--cfg evendb_loom` and `--cfg evendb_shuttle` the same names are loom's and shuttle's, so that
 //! a schedule is a test input. Nothing else in the crate names `std::sync::atomic`, `std::thread`
 //! or a lock directly. Locks do not poison: a panic in a worker latches the database instead.
 
 pub(crate) mod lazy;
+pub(crate) mod lock;
 pub(crate) mod reclaim;
-pub(crate) mod wake_all;
 pub(crate) mod yielding;
 
+pub(crate) use lock::{Condvar, Mutex, MutexGuard};
 pub(crate) use std::sync::{Arc, OnceLock, Weak};
 
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod real {
-    pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
     pub(crate) use std::hint::spin_loop;
     pub(crate) use std::sync::atomic;
     pub(crate) use std::thread;

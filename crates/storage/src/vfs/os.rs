@@ -24,10 +24,9 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use memmap2::{MmapOptions, MmapRaw};
-use parking_lot::Mutex;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 #[cfg(target_os = "linux")]
@@ -262,6 +261,13 @@ impl Drop for OsLockGuard {
     }
 }
 
+/// A lock that keeps no table of waiting threads, which a forked child would inherit.
+#[expect(
+    clippy::disallowed_types,
+    reason = "no part of a model: the simulated disk stands there"
+)]
+type Mutex<T> = std::sync::Mutex<T>;
+
 /// An open file.
 #[derive(Debug)]
 struct OsFile {
@@ -280,9 +286,14 @@ impl OsFile {
         })
     }
 
+    fn failed_wait(&self) -> MutexGuard<'_, Option<io::Error>> {
+        let held = self.failed_wait.lock();
+        held.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The failure that a wait was told, once.
     fn check_waits(&self) -> io::Result<()> {
-        self.failed_wait.lock().take().map_or(Ok(()), Err)
+        self.failed_wait().take().map_or(Ok(()), Err)
     }
 
     /// Lengthens the file to `len` if it is shorter.
@@ -389,7 +400,7 @@ impl File for OsFile {
     #[cfg(target_os = "linux")]
     fn wait_for_writing(&self, offset: u64, len: u64) {
         // Held across the call: a sync must not look between the failure being told and kept.
-        let mut kept = self.failed_wait.lock();
+        let mut kept = self.failed_wait();
         let waited = sync_range(&self.file, offset, len, libc::SYNC_FILE_RANGE_WAIT_BEFORE);
         if let Err(error) = waited
             && kept.is_none()
@@ -611,7 +622,7 @@ mod tests {
         let error = file.sync_data().unwrap_err();
         assert_eq!(error.raw_os_error(), Some(5));
         file.sync_data().unwrap();
-        *file.failed_wait.lock() = Some(io::Error::from_raw_os_error(5));
+        *file.failed_wait() = Some(io::Error::from_raw_os_error(5));
         assert!(file.write_at_durable(b"x", 0).is_err());
         file.write_at_durable(b"x", 0).unwrap();
     }
