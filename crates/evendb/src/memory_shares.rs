@@ -174,6 +174,11 @@ pub(crate) fn holes_bytes(core: &Core, log: &Log) -> u64 {
     slab::slack_bytes().saturating_sub(slack_left(core, log))
 }
 
+/// Those of them that come back only with whole slabs.
+pub(crate) fn small_holes_bytes(core: &Core, log: &Log) -> u64 {
+    slab::small_holes_bytes().saturating_sub(slack_left(core, log))
+}
+
 /// What slabs may hold for nothing: what deltas may take again at any time, and a part of the reserve.
 fn slack_left(core: &Core, log: &Log) -> u64 {
     delta_room(core, log) + limits(core, log).reserve / 2

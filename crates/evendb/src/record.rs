@@ -295,6 +295,13 @@ impl RecordRef {
         unsafe { reclaim::defer(guard, move || drop(RecordRef::from_raw(record))) };
     }
 
+    /// Whether a copy would lie closer to others ([`slab::is_sparse`]).
+    pub(crate) fn lies_alone(&self) -> bool {
+        let bytes = Record::bytes_of(self.data_bytes());
+        // SAFETY: this reference's count keeps the record; as many bytes as in `new`.
+        unsafe { slab::is_sparse(self.0.cast(), bytes) }
+    }
+
     /// How many references there are.
     #[cfg(test)]
     pub(crate) fn count(&self) -> u32 {

@@ -148,6 +148,62 @@ impl Distribution {
         self.kind
     }
 
+    /// The records it was made for.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// The expected share of operations that touch the `kept` most popular records. `None` of `latest`, whose popular
+    /// records change, and of a suffix that is Zipf too, whose order of popularity is no simple one.
+    #[must_use]
+    pub fn hottest_share(&self, kept: u64) -> Option<f64> {
+        let kept = kept.min(self.records) as f64;
+        match &self.shape {
+            Shape::Uniform => Some(kept / self.records as f64),
+            Shape::Simple(zipf, _) => Some(zipf.share_of(kept)),
+            Shape::Composite {
+                prefix,
+                suffix: None,
+                ..
+            } => Some(prefix.share_of(kept * prefix.items() as f64 / self.records as f64)),
+            Shape::Latest(_) | Shape::Composite { .. } => None,
+        }
+    }
+
+    /// Visits each record once, in any order, with the expected share of operations that choose it. `None`, and no visit,
+    /// of `latest`, where that changes.
+    pub fn for_each(&self, mut visit: impl FnMut(u64, f64)) -> Option<()> {
+        let records = self.records;
+        match &self.shape {
+            Shape::Latest(_) => return None,
+            Shape::Uniform => (0..records).for_each(|record| visit(record, 1.0 / records as f64)),
+            Shape::Simple(zipf, scatter) => {
+                (0..records).for_each(|rank| visit(scatter.apply(rank), zipf.share(rank)));
+            }
+            Shape::Composite {
+                prefix,
+                scatter,
+                suffix,
+            } => {
+                for rank in 0..prefix.items() {
+                    let range = scatter.map_or(rank, |permutation| permutation.apply(rank));
+                    let start = range_start(range, prefix.items(), records);
+                    let end = range_start(range + 1, prefix.items(), records);
+                    let share = prefix.share(rank);
+                    match suffix {
+                        None => (start..end)
+                            .for_each(|record| visit(record, share / (end - start) as f64)),
+                        Some((zipf, within)) => (0..zipf.items()).for_each(|rank| {
+                            visit(start + within.apply(rank), share * zipf.share(rank));
+                        }),
+                    }
+                }
+            }
+        }
+        Some(())
+    }
+
     /// A chooser for one thread.
     #[must_use]
     pub fn chooser(&self, random: Random) -> Chooser {
@@ -336,6 +392,32 @@ mod tests {
                     drawn.keys().all(|&record| record < records),
                     "{kind} {records}"
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn shares_are_of_all_records_and_the_hottest_have_the_most() {
+        for kind in DistributionKind::ALL {
+            for records in [1, 100, 16_385, 40_000] {
+                let distribution = Distribution::new(kind, records, THETA_DEFAULT, 5);
+                let mut shares = vec![0.0; records as usize];
+                let visited =
+                    distribution.for_each(|record, share| shares[record as usize] += share);
+                assert_eq!(visited.is_none(), kind == DistributionKind::Latest);
+                let sum: f64 = shares.iter().sum();
+                assert!(
+                    visited.is_none() || (sum - 1.0).abs() < 1e-6,
+                    "{kind} {records}: {sum}"
+                );
+                shares.sort_by(|a, b| b.total_cmp(a));
+                for kept in [0, 1, records / 3, records] {
+                    let hottest: f64 = shares[..kept as usize].iter().sum();
+                    let told = distribution.hottest_share(kept);
+                    // Ranges of two or three records are not alike.
+                    let fits = told.is_none_or(|told| (told - hottest).abs() < 0.01);
+                    assert!(fits, "{kind} {kept} of {records}: {told:?} {hottest}");
+                }
             }
         }
     }

@@ -237,6 +237,7 @@ fn run_paced(
         records_scanned: all.records_scanned,
         usage: difference(usage_after, usage_before),
         usage_settled: difference(usage_settled, usage_before),
+        ideal: None,
         figures: figures_since(&figures_before, &store.stats()),
     })
 }

@@ -22,6 +22,7 @@ pub mod distribution;
 pub mod driver;
 pub mod event_log;
 pub mod experiments;
+pub mod ideal_cache;
 pub mod log_replay;
 pub mod memory_limit;
 pub mod mix;

@@ -20,12 +20,17 @@
 //! * **latency**: from the start of an operation; in an open loop from its intended start, so that
 //!   waiting for a worker counts (and the longest stall includes waiting for operations to be due);
 //! * **RAM hit rate**: gets served by RAM components by gets that found their key;
+//! * **reads from RAM**: the RAM hit rate, or of scans the share of records for which no file was read;
+//! * **misses by the ideal's**: reads that were not from RAM by those of the ideal static cache
+//!   ([`crate::ideal_cache`]) of all the memory that the store may use;
+//! * **disk's limit**: operations a second if each miss of the ideal cache were one read and nothing else took time;
 //! * **CPU per operation**: user and system time of the whole process, workload included.
 
 use serde_json::{Map, Value, json};
 
 use crate::arrivals::OpenLoop;
 use crate::course::{self, Fifths};
+use crate::ideal_cache::IdealCache;
 use crate::process::ProcessUsage;
 use crate::recorder::{OperationKind, Recorder};
 use crate::store::{Figure, FigureKind};
@@ -92,6 +97,8 @@ pub struct PhaseResult {
     pub usage: Option<ProcessUsage>,
     /// The same with the settling of the debt.
     pub usage_settled: Option<ProcessUsage>,
+    /// What the best cache could do for it, where that is known.
+    pub ideal: Option<IdealCache>,
     /// The store's figures: counters as differences over phase and settling, gauges as they are.
     pub figures: Vec<Figure>,
 }
@@ -231,6 +238,25 @@ impl PhaseResult {
         )
     }
 
+    /// Reads served from RAM by all reads: records of scans where there were any, else gets.
+    #[must_use]
+    pub fn read_hit_rate(&self) -> Option<f64> {
+        let total = |name: &str| {
+            let figure = self.figures.iter().find(|figure| figure.name == name);
+            Some(figure?.value as f64)
+        };
+        match self.records_scanned {
+            0 => self.ram_hit_rate(),
+            _ => ratio(total("scanned_from_ram")?, total("scanned_records")?),
+        }
+    }
+
+    /// Misses by those of the ideal cache; `None` where it has none.
+    #[must_use]
+    pub fn misses_by_ideal(&self) -> Option<f64> {
+        ratio(1.0 - self.read_hit_rate()?, 1.0 - self.ideal?.hit_rate)
+    }
+
     /// The whole result.
     #[must_use]
     pub fn to_json(&self) -> Value {
@@ -286,12 +312,22 @@ impl PhaseResult {
             "cpu_micros_per_operation": self.cpu_micros_per_operation(),
             "get_shares": shares,
             "ram_hit_rate": self.ram_hit_rate(),
+            "cache": self.cache_json(),
             "process": self.usage.as_ref().map(usage_json),
             "process_settled": self.usage_settled.as_ref().map(usage_json),
             "figures": figures_json(&self.figures),
             "course_interval_seconds": self.course_interval_seconds,
             "course_unit": self.course_unit(),
             "course": self.course,
+        })
+    }
+
+    /// What was read from RAM, beside what the ideal cache would.
+    fn cache_json(&self) -> Value {
+        json!({
+            "read_hit_rate": self.read_hit_rate(),
+            "misses_by_ideal": self.misses_by_ideal(),
+            "ideal": self.ideal.as_ref().map(ideal_json),
         })
     }
 
@@ -355,6 +391,16 @@ pub fn figures_json(figures: &[Figure]) -> Value {
     Value::Object(members.collect())
 }
 
+fn ideal_json(ideal: &IdealCache) -> Value {
+    json!({
+        "cache_bytes": ideal.cache_bytes,
+        "hit_rate": ideal.hit_rate,
+        "read_bytes": ideal.read_bytes,
+        "disk_reads_per_second": ideal.reads_per_second,
+        "disk_limit_operations_per_second": ideal.disk_limit(),
+    })
+}
+
 fn latency_json(latency: &Latency) -> Value {
     json!({
         "count": latency.count,
@@ -392,7 +438,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::arrivals::Spacing;
 
-    fn figure(name: &'static str, value: u64) -> Figure {
+    pub fn figure(name: &'static str, value: u64) -> Figure {
         Figure {
             name,
             value,
@@ -443,6 +489,7 @@ pub(crate) mod tests {
                 cancelled_write_bytes: 500,
                 ..Default::default()
             }),
+            ideal: None,
             figures: vec![
                 figure("gets.munk", 60),
                 figure("gets.row_cache", 15),

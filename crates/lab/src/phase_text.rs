@@ -118,6 +118,8 @@ impl PhaseResult {
                 format!("{list}; RAM hit rate {rate:.2} %"),
             ));
         }
+        lines.extend(self.cache().map(|cache| ("cache", cache)));
+        lines.extend(self.disk_limit().map(|limit| ("disk's limit", limit)));
         let resident = self.usage_settled.map_or("-".to_owned(), |usage| {
             format!(
                 "{} (peak {})",
@@ -163,6 +165,39 @@ impl PhaseResult {
         })
     }
 
+    /// How near the store's cache came to the ideal one.
+    fn cache(&self) -> Option<String> {
+        let ideal = self.ideal?;
+        let what = match self.records_scanned {
+            0 => "gets",
+            _ => "scanned records",
+        };
+        let own = match self.read_hit_rate() {
+            Some(rate) => format!("{:.2} % of {what} from RAM; ", rate * 100.0),
+            None => String::new(),
+        };
+        let by_ideal = match self.misses_by_ideal() {
+            Some(ratio) => format!(", so {ratio:.2} times its misses"),
+            None => String::new(),
+        };
+        Some(format!(
+            "{own}the ideal static cache of {}: {:.2} %{by_ideal}",
+            bytes(ideal.cache_bytes),
+            ideal.hit_rate * 100.0
+        ))
+    }
+
+    fn disk_limit(&self) -> Option<String> {
+        let ideal = self.ideal?;
+        Some(format!(
+            "{} op/s with the ideal cache's misses, by {} reads of {} a second for {} threads",
+            rate(ideal.disk_limit()?),
+            rate(ideal.reads_per_second?),
+            bytes(ideal.read_bytes as u64),
+            self.threads
+        ))
+    }
+
     /// How much of the machine the process used while the workers ran.
     fn machine(&self) -> Option<String> {
         let megabytes = |rate: Option<f64>| Some(rate? / 1e6);
@@ -192,8 +227,9 @@ fn course(fifths: &Fifths) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::ideal_cache::IdealCache;
     use crate::phase_result::PhaseResult;
-    use crate::phase_result::tests::{open, result};
+    use crate::phase_result::tests::{figure, open, result};
 
     #[test]
     fn the_rate_with_debt_comes_first() {
@@ -242,6 +278,51 @@ mod tests {
         let falls = "1,910; 1,750; 1,590; 1,430; 1,270 op/s in each fifth; falls at the end";
         assert!(course(10).contains(falls), "{}", course(10));
         assert!(course(0).contains("does not fall at the end"));
+    }
+
+    #[test]
+    fn the_ideal_cache_stands_beside_the_stores() {
+        let ideal = IdealCache {
+            cache_bytes: 1 << 20,
+            hit_rate: 0.8,
+            read_bytes: 4096,
+            reads_per_second: Some(1000.0),
+        };
+        let told = PhaseResult {
+            ideal: Some(ideal),
+            ..result()
+        };
+        let table = told.to_table();
+        for words in [
+            "75.00 % of gets from RAM; the ideal static cache of 1.00 MiB: 80.00 %, so 1.25 times its misses",
+            "5,000 op/s with the ideal cache's misses, by 1,000 reads of 4.00 KiB a second for 2 threads",
+        ] {
+            assert!(table.contains(words), "{words} in\n{table}");
+        }
+        let json = told.to_json();
+        assert_eq!(json["cache"]["ideal"]["hit_rate"], 0.8);
+        let scans = PhaseResult {
+            records_scanned: 10,
+            figures: vec![figure("scanned_records", 10), figure("scanned_from_ram", 6)],
+            ..told
+        };
+        let table = scans.to_table();
+        let words = "60.00 % of scanned records from RAM; the ideal static cache of 1.00 MiB: 80.00 %, so 2.00 times";
+        assert!(table.contains(words), "{table}");
+        let silent = PhaseResult {
+            figures: Vec::new(),
+            ideal: Some(IdealCache {
+                hit_rate: 1.0,
+                reads_per_second: None,
+                ..ideal
+            }),
+            ..result()
+        };
+        let table = silent.to_table();
+        assert!(
+            table.contains("cache              the ideal static cache of 1.00 MiB: 100.00 %\n")
+        );
+        assert!(!table.contains("limit"), "{table}");
     }
 
     #[test]

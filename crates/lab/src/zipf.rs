@@ -100,6 +100,30 @@ impl Zipf {
         1.0 / self.zeta_items
     }
 
+    /// The probability that [`rank`](Self::rank) gives this rank.
+    #[must_use]
+    pub fn share(&self, rank: u64) -> f64 {
+        self.share_of((rank + 1) as f64) - self.share_of(rank as f64)
+    }
+
+    /// The probability that [`rank`](Self::rank) gives one of the `ranks` most popular ranks; of a part of a rank its part.
+    #[must_use]
+    pub fn share_of(&self, ranks: f64) -> f64 {
+        let share = match ranks {
+            ranks if ranks <= 1.0 => ranks / self.zeta_items,
+            ranks if ranks <= 2.0 => (1.0 + (ranks - 1.0) * (self.second - 1.0)) / self.zeta_items,
+            // The number to which `rank` gives this rank.
+            ranks => {
+                let part = (ranks / self.items as f64).powf(1.0 / self.alpha);
+                (part - 1.0 + self.eta) / self.eta
+            }
+        };
+        match ranks >= self.items as f64 {
+            true => 1.0,
+            false => share.clamp(0.0, 1.0),
+        }
+    }
+
     /// The rank that belongs to `unit`, a uniform number in `[0, 1)`; rank 0 is the most popular.
     #[must_use]
     pub fn rank(&self, unit: f64) -> u64 {
@@ -144,6 +168,24 @@ mod tests {
                 let unit = f64::from(step) / 100.0;
                 assert_eq!(grown.rank(unit), fresh.rank(unit), "{items} at {unit}");
             }
+        }
+    }
+
+    #[test]
+    fn shares_are_those_of_the_ranks_drawn() {
+        for (items, theta) in [(1, 0.9), (2, 0.5), (3, 0.9), (1024, 0.99), (5000, 0.8)] {
+            let zipf = Zipf::new(items, theta);
+            let sum: f64 = (0..items).map(|rank| zipf.share(rank)).sum();
+            assert!((sum - 1.0).abs() < 1e-9, "{items}: {sum}");
+            assert_eq!(zipf.share_of(1e9), 1.0);
+            // The middle of each rank's part of the unit interval gives that rank.
+            for rank in 0..items {
+                let middle = zipf.share_of(rank as f64) + zipf.share(rank) / 2.0;
+                assert_eq!(zipf.rank(middle), rank, "{items}, {theta}");
+            }
+            let law = zeta(items / 2, theta) / zeta(items, theta);
+            let share = zipf.share_of((items / 2) as f64);
+            assert!((share - law).abs() < 0.03, "{items}: {share} {law}");
         }
     }
 

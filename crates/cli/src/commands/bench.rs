@@ -19,6 +19,7 @@ use evendb_lab::arrivals::{Arrivals, RATE_MAX, Spacing};
 use evendb_lab::dataset::Dataset;
 use evendb_lab::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use evendb_lab::driver::{self, Limit, Phase, Progress};
+use evendb_lab::ideal_cache::{DiskReads, IdealCache};
 use evendb_lab::log_replay::ReplayedLog;
 use evendb_lab::mix::{LoadOrder, LoadWorker, Mix, MixWorker, Population};
 use evendb_lab::phase_length::{PhaseLengths, WARMING_PART};
@@ -159,6 +160,11 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         options = options.space_amplification(factor);
     }
     let directory = place.path().to_owned();
+    let disk = DiskReads::new(
+        place.path(),
+        usize::from(arguments.threads),
+        interrupt.flag(),
+    );
     let open = move || -> StoreResult<Box<dyn Store>> {
         let description = description(arguments);
         let store = EvenDbStore::open(&directory, options.clone(), &description)?;
@@ -174,6 +180,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             arguments.seed,
         ),
         interrupt: &interrupt,
+        disk,
         results: Vec::new(),
         planned: 0,
         replayed: None,
@@ -231,6 +238,7 @@ pub struct Bench<'a> {
     open: Box<dyn Fn() -> StoreResult<Box<dyn Store>> + 'a>,
     dataset: Dataset,
     pub interrupt: &'a Interrupt,
+    disk: DiskReads<'a>,
     results: Vec<PhaseResult>,
     /// Phases that there will be, for the display of progress only.
     pub planned: usize,
@@ -328,7 +336,9 @@ impl Bench<'_> {
             return Ok(());
         }
         let phase = self.phase(&mix.to_string(), kind.name(), limit, mix.writes());
-        let result = self.run_measured(&phase, &|thread| worker_of(mix, number, thread))?;
+        let mut result = self.run_measured(&phase, &|thread| worker_of(mix, number, thread))?;
+        let ideal = IdealCache::of(mix, &distribution, &self.dataset, self.memory_bytes());
+        result.ideal = ideal.map(|ideal| ideal.with_disk(&mut self.disk));
         self.report(result)
     }
 

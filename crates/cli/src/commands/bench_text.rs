@@ -23,6 +23,10 @@ What the figures mean:
   gets served by   in RAM: delta (newest puts), munk (a chunk that is kept in RAM), row_cache (single rows);
                    in files: log (what a chunk's checkpoints wrote), sstable (a chunk's sorted part);
                    absent: the key is not there. RAM hit rate: the share of those in RAM
+  cache            how much the store answered from RAM, and what a cache of its whole budget would that knew
+                   all frequencies before (the ideal static cache), gets by single records, scans by
+                   groups of 16
+  disk's limit     the rate if each miss of the ideal cache were one read and nothing else took time
   process          CPU time of all threads for one operation, workload included; memory of the process;
                    the longest time in which no operation ended
   machine          how much of all cores and of the disk the process used in the phase, settling apart

@@ -57,6 +57,8 @@ const ACCESSES_MIN: f32 = 500.0;
 const OUTSIDE_MIN: f32 = 50.0;
 /// With a smaller part of the accesses than this outside of spans, too.
 const OUTSIDE_PART_MIN: f32 = 0.01;
+/// The last moments: so many times shorter than what is remembered else.
+const RECENT: f32 = 16.0;
 /// So many deviations are added to the price for the loss. The least of [`super::spans::SAMPLED`] equal counts lies
 /// 1.77 of them below the mean; the price is a mean of several such.
 const LOSS_DEVIATIONS: f32 = 1.4;
@@ -101,6 +103,9 @@ pub(crate) struct Split {
     /// Decayed counts.
     gets_outside: f32,
     accesses: f32,
+    /// The same of the last moments.
+    recent_outside: f32,
+    recent_accesses: f32,
     /// The greatest density refused, decayed.
     refused: f32,
     /// Share of the counts that is new since the last step.
@@ -129,6 +134,8 @@ impl Split {
             edge: Edge::default(),
             gets_outside: 0.0,
             accesses: 0.0,
+            recent_outside: 0.0,
+            recent_accesses: 0.0,
             refused: 0.0,
             news: 0.0,
             sampling: false,
@@ -158,6 +165,9 @@ impl Split {
         };
         self.gets_outside = number(self.gets_outside * left + number(spans.gets_outside));
         self.accesses = number(self.accesses * left + number(spans.accesses));
+        let recent = left_after(spans.ticks * RECENT);
+        self.recent_outside = self.recent_outside * recent + number(spans.gets_outside);
+        self.recent_accesses = self.recent_accesses * recent + number(spans.accesses);
         self.refused = (self.refused * left).max(number(spans.refused));
         self.news += 1.0 - left;
         if !self.fixed {
@@ -173,8 +183,13 @@ impl Split {
     }
 
     fn step(&mut self, rows: &RowCounts, spans: &SpanSight, bytes_max: u64) {
-        let unknown = self.sampling && !self.edge.ripe;
-        if self.accesses < ACCESSES_MIN || unknown || self.news < STEP_AFTER || bytes_max == 0 {
+        if self.accesses < ACCESSES_MIN || bytes_max == 0 {
+            return;
+        }
+        if self.rows_are_idle() {
+            // What they brought is past, and waiting would teach nothing.
+            self.edge.hits = 0.0;
+        } else if self.news < STEP_AFTER || (self.sampling && !self.edge.ripe) {
             return;
         }
         let margins = self.margins(rows, spans);
@@ -194,6 +209,12 @@ impl Split {
         };
         self.share = (self.share + step).clamp(SHARE_MIN, SHARE_MAX);
         self.news = 0.0;
+    }
+
+    /// Whether hardly any get of the last moments was for rows to answer.
+    fn rows_are_idle(&self) -> bool {
+        self.recent_accesses >= ACCESSES_MIN
+            && self.recent_outside < OUTSIDE_PART_MIN * self.recent_accesses
     }
 
     fn margins(&self, rows: &RowCounts, spans: &SpanSight) -> Margins {
@@ -292,6 +313,35 @@ mod tests {
         assert_eq!(split.share(), SHARE_MAX);
         rounds(&mut split, &spans(1000.0), 0.01, 200);
         assert_eq!(split.share(), SHARE_MIN);
+    }
+
+    /// What rows answered before is of no help to scans.
+    #[test]
+    fn rows_that_nothing_asks_for_leave_at_once() {
+        let mut split = Split::new(None);
+        rounds(&mut split, &spans(100.0), 10_000.0, 100);
+        assert_eq!(split.share(), SHARE_MAX);
+        // Three ticks of the eight in which half is forgotten.
+        let scans = SpanSight {
+            ticks: 0.1,
+            gets_outside: 0.0,
+            ..spans(100.0)
+        };
+        rounds(&mut split, &scans, 0.0, 30);
+        assert_eq!(split.share(), SHARE_MIN);
+        // Not where spans leave room that nothing takes.
+        let mut split = Split::new(Some(0.5));
+        split.fixed = false;
+        rounds(
+            &mut split,
+            &SpanSight {
+                full: false,
+                ..scans
+            },
+            0.0,
+            50,
+        );
+        assert_eq!(split.share(), 0.5);
     }
 
     /// The share after some ticks in which spans and rows bring so many reads a megabyte, in decayed sums that both

@@ -3,7 +3,7 @@
 //!
 //! Thread safety: any; each part says its own. Not here: which munk goes ([`crate::rebalance::munks`]).
 
-use crate::cache::row::RowCache;
+use crate::cache::row::{Compaction, RowCache};
 use crate::cache::sample::Sampler;
 use crate::cache::spans::SpanPolicy;
 use crate::cache::split::Split;
@@ -18,6 +18,8 @@ use std::time::Instant;
 /// See the module.
 pub(crate) struct Caches {
     pub(crate) row_cache: Option<RowCache>,
+    /// How far its rows were moved together; the policy's round has it.
+    pub(crate) row_compaction: Mutex<RowCompaction>,
     pub(crate) sampler: Sampler,
     /// How munks and rows share memory; the policy's round has it.
     pub(crate) split: Mutex<Split>,
@@ -48,6 +50,16 @@ pub(crate) struct Caches {
     pub(crate) pressed_rounds: AtomicU32,
     /// Users' values hold much of the memory that munks have given up, so users get copies for now.
     pub(crate) copies_values: AtomicBool,
+}
+
+/// See [`Caches::row_compaction`].
+#[derive(Default)]
+pub(crate) struct RowCompaction {
+    pub(crate) at: Compaction,
+    /// Whether a pass has begun.
+    pub(crate) goes_on: bool,
+    /// Rounds until the next may begin.
+    pub(crate) pause: u32,
 }
 
 /// How far warm reopening is.
@@ -100,6 +112,7 @@ impl Caches {
         });
         Caches {
             row_cache,
+            row_compaction: Mutex::default(),
             sampler: Sampler::new(options.memory_budget),
             split: Mutex::new(Split::new(options.row_share())),
             spans: SpanPolicy::default(),

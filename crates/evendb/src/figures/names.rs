@@ -204,6 +204,11 @@ impl Stats {
                 self.scanned_records,
                 "records they returned",
             ),
+            events(
+                "scanned_from_ram",
+                self.scanned_from_ram,
+                "those of them for which no file was read",
+            ),
             time(
                 "put_pause_nanos_max",
                 self.put_pause_nanos_max,

@@ -112,6 +112,32 @@ pub(crate) fn trim(slack_max: u64) {
     let _ = slack_max;
 }
 
+/// Bytes of holes too small to have a page of their own, which [`trim`] cannot give back: they come back only with the whole
+/// slab.
+pub(crate) fn small_holes_bytes() -> u64 {
+    #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+    return slabs::small_holes_bytes();
+    #[cfg(not(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri)))))]
+    0
+}
+
+/// Whether the slab of an object of `bytes` bytes has holes for a quarter of its objects or more. Where many slabs are so,
+/// objects that are copied into new ones fill the holes of few slabs and leave others empty.
+///
+/// # Safety
+/// `object` came from [`allocate`] with the same number of bytes, and was not freed.
+pub(crate) unsafe fn is_sparse(object: NonNull<u8>, bytes: usize) -> bool {
+    match class_of(bytes) {
+        #[cfg(all(target_os = "linux", not(any(evendb_loom, evendb_shuttle, miri))))]
+        // SAFETY: passed on to the caller.
+        Some(class) => unsafe { slabs::is_sparse(object, class) },
+        _ => {
+            let _ = object;
+            false
+        }
+    }
+}
+
 /// While it lives, empty slabs of so many bytes more stay resident for the next objects: memory that is freed
 /// and taken again many times a second costs a page fault every 4 KiB. [`trim`] gives them back all the same, also for
 /// another database of the process.
@@ -178,9 +204,11 @@ mod slabs {
         discarded: usize,
     }
 
-    /// The slabs of one class that have room.
+    /// The slabs of one class that have room; how many slabs there are, and objects in them.
     struct Class {
         first: *mut Slab,
+        slabs: usize,
+        objects: usize,
     }
     // SAFETY: the pointers lead to headers, which live for ever and are changed only under the lock
     // of their class.
@@ -197,6 +225,8 @@ mod slabs {
     #[expect(clippy::declare_interior_mutable_const, reason = "to fill an array")]
     const NEW: Mutex<Class> = Mutex::new(Class {
         first: ptr::null_mut(),
+        slabs: 0,
+        objects: 0,
     });
     static BY_CLASS: [Mutex<Class>; CLASSES] = [NEW; CLASSES];
     static EMPTY: Mutex<Empty> = Mutex::new(Empty {
@@ -241,6 +271,28 @@ mod slabs {
         slack.max(0) as u64
     }
 
+    pub(super) fn small_holes_bytes() -> u64 {
+        let small = (0..CLASSES).take_while(|&class| class_bytes(class) <= PAGE_BYTES);
+        small.map(holes_of).sum::<usize>() as u64
+    }
+
+    /// Bytes of the class's slabs that no object has.
+    pub(super) fn holes_of(class: usize) -> usize {
+        let list = BY_CLASS[class].lock();
+        let room = list.slabs * (SLAB_BYTES / class_bytes(class));
+        (room - list.objects) * class_bytes(class)
+    }
+
+    /// # Safety
+    /// As [`super::is_sparse`].
+    pub(super) unsafe fn is_sparse(object: NonNull<u8>, class: usize) -> bool {
+        let objects_max = SLAB_BYTES / class_bytes(class);
+        let _list = BY_CLASS[class].lock();
+        // SAFETY: the object is in a live slab of this class, whose header the lock guards.
+        let used = unsafe { (*slab_of(object)).used } as usize;
+        used < objects_max / 4 * 3
+    }
+
     /// The header of the slab that holds `object`.
     fn slab_of(object: NonNull<u8>) -> *mut Slab {
         let offset = object.as_ptr() as usize % REGION_BYTES;
@@ -261,7 +313,9 @@ mod slabs {
         if list.first.is_null() {
             let slab = take_empty(class)?;
             list.push(slab);
+            list.slabs += 1;
         }
+        list.objects += 1;
         // SAFETY: listed slabs have live headers, are of this class and have room, all guarded by
         // the lock; an object lies within its slab, and a hole was written by `free`.
         unsafe {
@@ -302,6 +356,7 @@ mod slabs {
         let slab = slab_of(object);
         let mut list = BY_CLASS[class].lock();
         count(&USED, -(class_bytes(class) as i64));
+        list.objects -= 1;
         // SAFETY: the object is in a live slab of this class, whose header the lock guards, and its
         // bytes are nobody's any more.
         let empty = unsafe {
@@ -320,6 +375,7 @@ mod slabs {
             }
             if slab.used == 0 {
                 list.remove(slab);
+                list.slabs -= 1;
             }
             slab.used == 0
         };
@@ -559,6 +615,50 @@ mod tests {
             }
             live.iter().for_each(check);
         }
+    }
+
+    /// No other test makes objects of this class.
+    #[test]
+    #[cfg_attr(miri, ignore = "the general allocator has no slabs")]
+    fn copies_of_sparse_objects_leave_slabs_empty() {
+        const BYTES: usize = 3500;
+        let holes = || {
+            #[cfg(not(miri))]
+            return slabs::holes_of(class_of(BYTES).expect("small"));
+            #[cfg(miri)]
+            0
+        };
+        let mut live: Vec<NonNull<u8>> = (0..1800).map(|_| allocate(BYTES)).collect();
+        // SAFETY: each is live.
+        let sparse = |&object: &NonNull<u8>| unsafe { is_sparse(object, BYTES) };
+        assert!(live.iter().filter(|object| sparse(object)).count() < 18);
+        // A quarter stays, spread over all slabs.
+        let mut number = 0;
+        live.retain(|&object| {
+            number += 1;
+            // SAFETY: live, and gone from the list.
+            number % 4 == 0
+                || unsafe {
+                    free(object, BYTES);
+                    false
+                }
+        });
+        let before = holes();
+        assert!(before > 1300 * BYTES);
+        let moved = live.iter_mut().filter(|object| sparse(object));
+        let moved = moved.map(|object| {
+            // The copy first: a hole that the object left would be filled by it.
+            let old = std::mem::replace(object, allocate(BYTES));
+            // SAFETY: it is nowhere else.
+            unsafe { free(old, BYTES) };
+        });
+        assert!(moved.count() > 300);
+        assert!(holes() < before / 4, "{} of {before}", holes());
+        assert!(live.iter().filter(|object| sparse(object)).count() < 36);
+        // SAFETY: each is live, and freed once.
+        live.iter()
+            .for_each(|&object| unsafe { free(object, BYTES) });
+        assert!(holes() <= 64 << 10);
     }
 
     #[test]

@@ -96,6 +96,7 @@ pub(crate) struct Metrics {
     pub(crate) batches: Counter,
     pub(crate) scans: Counter,
     pub(crate) scanned_records: Counter,
+    pub(crate) scanned_from_ram: Counter,
     pub(crate) bytes_user: Counter,
     pub(crate) bytes_commit_log: Counter,
     pub(crate) bytes_log: Counter,
@@ -177,6 +178,7 @@ impl Metrics {
         stats.batches = self.batches.get();
         stats.scans = self.scans.get();
         stats.scanned_records = self.scanned_records.get();
+        stats.scanned_from_ram = self.scanned_from_ram.get();
         stats.bytes_written = WrittenStats {
             user: self.bytes_user.get(),
             commit_log: self.bytes_commit_log.get(),
@@ -389,6 +391,8 @@ pub struct Stats {
     pub scans: u64,
     /// Records they returned.
     pub scanned_records: u64,
+    /// Those of them for which no file was read.
+    pub scanned_from_ram: u64,
     /// Rewrites of a chunk's SSTable.
     pub rebalances: u64,
     /// Deltas absorbed into munks (the paper's munk rebalance).

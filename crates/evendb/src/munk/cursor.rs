@@ -59,6 +59,35 @@ impl<'m> MunkCursor<'m> {
         same
     }
 
+    /// To the first key of the next page; on no key after the last page. Does nothing on no key.
+    pub(crate) fn next_page(&mut self) {
+        let Some(inner) = &mut self.inner else { return };
+        inner.next_page();
+        if !inner.valid() {
+            self.forward(self.span + 1, ImageCursor::seek_first);
+        }
+    }
+
+    /// A key above all of the page it is on and not above those of the next page; `None` in the last page of the munk. Nothing
+    /// of the page is read for it. Panics if not valid.
+    #[inline]
+    pub(crate) fn end_of_page(&self) -> Option<&'m [u8]> {
+        let end = self.inner().end_of_page();
+        end.or_else(|| self.munk.separators.upper(self.span))
+    }
+
+    /// Fetches the front of the page that is `pages` further ahead, if it is of the same span. Panics if not valid.
+    #[inline]
+    pub(crate) fn fetch_page(&self, pages: usize) {
+        self.inner().fetch_page(pages);
+    }
+
+    /// The record of its page that it is on, and how many there are from that one on. Panics if not valid.
+    #[inline]
+    pub(crate) fn rest_of_page(&self) -> (usize, usize) {
+        self.inner().rest_of_page()
+    }
+
     /// To the key before; on no key before the first. Does nothing on no key.
     #[inline]
     pub(crate) fn prev(&mut self) {
@@ -82,12 +111,6 @@ impl<'m> MunkCursor<'m> {
     #[inline]
     pub(crate) fn key(&self) -> &'m [u8] {
         self.inner().key()
-    }
-
-    /// The last key of the page it is on. Panics if not valid.
-    #[inline]
-    pub(crate) fn last_key_of_page(&self) -> &'m [u8] {
-        self.inner().last_key_of_page()
     }
 
     /// The newest record of the key with a version `<= at`. Panics if not valid.

@@ -27,6 +27,7 @@
 mod cursor;
 pub(crate) mod heat;
 mod image;
+mod presence;
 mod separators;
 mod spans;
 
@@ -44,6 +45,7 @@ use crate::sync::Arc;
 use evendb_storage::Version;
 use heat::{SpanHeat, Worth};
 use image::{Image, PAGE_BYTES};
+use presence::Presence;
 use separators::Separators;
 use std::fmt;
 
@@ -90,6 +92,7 @@ pub(crate) struct Munk {
     separators: Separators,
     /// One at least.
     spans: Box<[Arc<Span>]>,
+    presence: Presence,
     sizes: Sizes,
     totals: Totals,
     /// The memory of this list; images are charged by themselves.
@@ -324,22 +327,12 @@ impl Munk {
     }
 
     fn segment(&self, span: usize) -> Segment<'_> {
-        let present = self.spans[span].image.is_some();
-        if self.is_whole() {
-            return Segment {
-                present,
-                low: None,
-                high: None,
-            };
-        }
-        let same = |span: &Arc<Span>| span.image.is_some() == present;
-        let first = self.spans[..span].iter().rposition(|span| !same(span));
-        let first = first.map_or(0, |other| other + 1);
-        let after = self.spans[span..].iter().position(|span| !same(span));
+        let before = self.presence.other_before(span);
+        let after = self.presence.other_after(span);
         Segment {
-            present,
-            low: (first > 0).then(|| self.separators.get(first)),
-            high: after.map(|after| self.separators.get(span + after)),
+            present: self.presence.get(span),
+            low: before.map(|before| self.separators.get(before + 1)),
+            high: after.map(|after| self.separators.get(after)),
         }
     }
 

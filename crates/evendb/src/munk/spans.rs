@@ -2,6 +2,7 @@
 
 use super::heat::SpanHeat;
 use super::image::{Image, ImageBuilder};
+use super::presence::Presence;
 use super::separators::SeparatorsBuilder;
 use super::{Munk, MunkInput, Sizes, Span, Totals};
 use crate::memory::{Charge, Ledger, Use, allocated_bytes};
@@ -86,13 +87,16 @@ impl SpansBuilder {
         }
         let separators = self.separators.finish();
         let spans = self.spans.into_boxed_slice();
+        let presence = Presence::new(spans.iter().map(|span| span.image.is_some()));
         let own = allocated_bytes(size_of_val(&*spans))
+            + allocated_bytes(presence.word_bytes())
             + spans.len() * allocated_bytes(size_of::<Span>() + 16)
             + separators.memory_bytes()
             + allocated_bytes(size_of::<Munk>() + 16);
         Munk {
             separators,
             spans,
+            presence,
             sizes: self.sizes,
             totals,
             charge: Charge::new(self.ledger, Use::Munks, own),

@@ -107,6 +107,19 @@ fn check_segments(munk: &Munk, model: &Model, probe: &[u8]) {
         cursor.next_within_page();
     }
     assert!(!cursor.valid());
+    // The same page by page.
+    cursor.seek(probe);
+    let above = model.range(probe.to_vec()..).map(|(key, _)| key);
+    let mut rest = above.filter(|key| segment.present && within(segment, key));
+    while cursor.valid() {
+        let last = cursor.page().last_key();
+        assert!(rest.any(|key| key == last));
+        let end = cursor.end_of_page();
+        assert!(end.is_none_or(|end| last < end));
+        cursor.next_page();
+        assert!(!cursor.valid() || end.is_some_and(|end| end <= cursor.key()));
+    }
+    assert_eq!(rest.next(), None);
 
     let segment = munk.segment_below(Some(probe));
     assert!(

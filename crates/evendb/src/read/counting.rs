@@ -75,12 +75,19 @@ pub(super) fn miss(
     }
 }
 
-/// Counts a refill of a scan that came from RAM, of the keys from `first` to `last`.
-pub(super) fn refill_hit(caches: &Caches, chunk: &Chunk, view: &View, ends: (&[u8], &[u8])) {
+/// Counts a refill of a scan that came from RAM, of the keys between the ends, which are asked for only where that is
+/// counted.
+pub(super) fn refill_hit<'b>(
+    caches: &Caches,
+    chunk: &Chunk,
+    view: &View,
+    ends: impl FnOnce() -> Option<(&'b [u8], &'b [u8])>,
+) {
     // Relaxed: a hint.
     let count = chunk.heat.scans.load(Ordering::Relaxed);
     if count.is_multiple_of(REFILLS_PER_COUNT)
         && let Some(munk) = &view.munk
+        && let Some(ends) = ends()
     {
         let reads = REFILLS_PER_COUNT as f32 * scan_reads(view);
         munk.count_scan(ends.0, ends.1, reads, caches.spans.tick());

@@ -11,10 +11,10 @@
 //! comparing keys. A cursor's error is sticky: it is returned again by every later call, at either end. An
 //! iterator gives it once, and then nothing more, so that what collects or counts comes to an end.
 
+use super::buffer::{Buffer, SMALL_BYTES};
 use super::counting;
 use super::fill::{
-    Buffer, FillSpan, Filled, FunkScan, GatheredDeltas, SMALL_BYTES, fill_from_funk,
-    fill_from_munk, gather,
+    FillSpan, Filled, FunkScan, GatheredDeltas, fill_from_funk, fill_from_munk, gather,
 };
 use super::tables::Direction;
 use crate::catalog::KeyspaceState;
@@ -23,6 +23,7 @@ use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::error::{Error, Result};
 use crate::memory::{Charge, Ledger, Use};
+use crate::metrics::Metrics;
 use crate::munk::Munk;
 use crate::read::moment::Moment;
 use crate::rebalance::spans;
@@ -55,6 +56,8 @@ struct End {
     usual: usize,
     /// Records that were given out before the buffer was last refilled.
     given: u64,
+    /// Whether the buffer came from RAM.
+    from_ram: bool,
     /// Where the last fill left a funk.
     scan: Option<FunkScan>,
     charge: Option<Charge>,
@@ -70,20 +73,31 @@ impl End {
             records,
             usual: records,
             given: 0,
+            from_ram: false,
             scan: None,
             charge: None,
         }
     }
 
     /// Empties the buffer, and remembers what was given out of it.
-    fn empty(&mut self) {
+    fn empty(&mut self, metrics: &Metrics) {
         if let Some(last) = self.buffer.taken_key() {
             self.last = Some(last.to_vec());
         }
+        self.count_given(metrics);
         self.given += self.buffer.taken_count() as u64;
         match self.buffer.is_new() {
             true => self.buffer = Buffer::spare(),
             false => self.buffer.clear(),
+        }
+    }
+
+    /// Counts what was given out of the buffer.
+    fn count_given(&self, metrics: &Metrics) {
+        let given = self.buffer.taken_count() as u64;
+        metrics.scanned_records.add(given);
+        if self.from_ram {
+            metrics.scanned_from_ram.add(given);
         }
     }
 
@@ -92,6 +106,7 @@ impl End {
         match filled {
             Filled::Exhausted if last => self.exhausted = true,
             Filled::Exhausted => self.position = to,
+            Filled::Below(key) => self.position = Some(key),
             Filled::UpTo(key) => {
                 self.position = Some(match direction {
                     Direction::Forward => successor(&key),
@@ -103,7 +118,7 @@ impl End {
 
     /// How many records the next refill takes.
     fn plan_next(&mut self) {
-        let seen = self.given as usize + self.buffer.len();
+        let seen = self.given as usize + self.buffer.gathered();
         let left = self.usual.saturating_sub(seen);
         self.records = left.max(seen / 2).clamp(RECORDS_MIN, RECORDS_MAX);
     }
@@ -267,7 +282,7 @@ impl Cursor {
                 Direction::Forward => (&mut self.front, &self.back),
                 Direction::Backward => (&mut self.back, &self.front),
             };
-            if let Some(key) = end.buffer.peek_key() {
+            if let Some(key) = end.buffer.look_ahead() {
                 let met = other.last_key().is_some_and(|other| match direction {
                     Direction::Forward => key >= other,
                     Direction::Backward => key <= other,
@@ -301,7 +316,8 @@ impl Cursor {
             Direction::Forward => &mut self.front,
             Direction::Backward => &mut self.back,
         };
-        end.empty();
+        let metrics = &engine.core.metrics;
+        end.empty(metrics);
         let guard = reclaim::pin();
         let index = self.keyspace.index.load(&guard);
         let found = match (direction, &end.position) {
@@ -349,12 +365,11 @@ impl Cursor {
             records_max: end.records,
             block_bytes_max: block_bytes_max(&engine.core),
         };
+        end.from_ram = munk.is_some();
         let filled = if let Some(munk) = munk {
             end.scan = None; // The munk moves on without it.
             let filled = fill_from_munk(&mut end.buffer, view.get(), munk, &span, &guard);
-            if let Some(ends) = end.buffer.ends() {
-                counting::refill_hit(caches, chunk, view.get(), ends);
-            }
+            counting::refill_hit(caches, chunk, view.get(), || end.buffer.ends());
             filled
         } else {
             let gathered = gather(view.get(), &span, &guard);
@@ -365,8 +380,6 @@ impl Cursor {
         };
         end.move_on(direction, filled, to, last);
         end.count(engine.core.ledger());
-        let records = &engine.core.metrics.scanned_records;
-        records.add(end.buffer.len() as u64);
         end.plan_next();
         Ok(true)
     }
@@ -421,9 +434,12 @@ impl Drop for Cursor {
             return;
         }
         let given = |end: &End| end.given + end.buffer.taken_count() as u64;
-        if self.moment.is_some() {
+        if let Some(moment) = &self.moment {
             self.keyspace
                 .note_scan(given(&self.front) + given(&self.back));
+            let metrics = &moment.engine().core.metrics;
+            self.front.count_given(metrics);
+            self.back.count_given(metrics);
         }
         for end in [&mut self.front, &mut self.back] {
             if !end.buffer.is_new() {

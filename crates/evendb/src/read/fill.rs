@@ -9,221 +9,22 @@
 //! Sources are ordered newest first: of a key that several have, the first with a visible record
 //! decides. A pending record never has a version that a registered snapshot sees.
 
+use super::buffer::Buffer;
 use super::tables::{BaseKeys, Direction, TableHit, TableKeys, base_index};
 use crate::chunk::{KeyRange, View};
 use crate::delta::DeltaCursor;
 use crate::error::Result;
 use crate::funk::Funk;
 use crate::funk::tables::TableHandle;
-use crate::munk::{Munk, MunkCursor, PageArc};
+use crate::munk::{Munk, MunkCursor};
 use crate::record::{Record, RecordRef};
 use crate::sync::reclaim::Guard;
-use crate::value::{Owner, Value};
-use crate::visibility::{Candidate, RecordSearch, live};
+use crate::visibility::{Candidate, RecordSearch};
 use evendb_storage::table::{ReadAhead, TableMeta};
 use evendb_storage::{Kind, Version};
 use smallvec::SmallVec;
-use std::cell::Cell;
 use std::cmp::Ordering;
-use std::ops::Range;
 use std::sync::Arc;
-
-/// One record of a buffer: where its key and value are.
-#[derive(Clone)]
-struct RecordSlot {
-    key_owner: u32,
-    value_owner: u32,
-    key: Range<usize>,
-    value: Range<usize>,
-}
-
-/// Records gathered ahead, with what keeps their bytes alive.
-#[derive(Default)]
-pub(crate) struct Buffer {
-    owners: Vec<Owner>,
-    slots: Vec<RecordSlot>,
-    /// Keys that are nowhere in one piece (prefix-compressed blocks); becomes an owner.
-    arena: Vec<u8>,
-    taken: usize,
-    /// Bytes of the blocks among the owners.
-    block_bytes: usize,
-}
-
-/// Stands for the arena until it has its owner.
-const ARENA: u32 = u32::MAX;
-
-/// Memory of a buffer that is small: not counted, and kept for the thread's next scan.
-pub(crate) const SMALL_BYTES: usize = 16 << 10;
-
-std::thread_local! {
-    /// Empty: only its memory. The allocator's locks took a tenth of the time of short scans.
-    static SPARE: Cell<Buffer> = Cell::default();
-}
-
-impl Buffer {
-    /// An empty buffer, by the memory of one that this thread has done with.
-    pub(crate) fn spare() -> Buffer {
-        SPARE.try_with(Cell::take).unwrap_or_default()
-    }
-
-    /// Gives its memory to the thread's next scan.
-    pub(crate) fn done(mut self) {
-        self.clear();
-        if self.bytes() < SMALL_BYTES {
-            // A thread that ends has no use for it.
-            let _ = SPARE.try_with(|spare| spare.set(self));
-        }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.owners.clear();
-        self.slots.clear();
-        self.arena.clear();
-        self.taken = 0;
-        self.block_bytes = 0;
-    }
-
-    /// Whether it has never held anything.
-    pub(crate) fn is_new(&self) -> bool {
-        self.slots.capacity() == 0
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// Memory it takes or keeps, but for records and pages, which are counted where they are.
-    pub(crate) fn bytes(&self) -> usize {
-        self.block_bytes
-            + 2 * self.arena.capacity()
-            + self.slots.capacity() * size_of::<RecordSlot>()
-            + self.owners.capacity() * size_of::<Owner>()
-    }
-
-    /// Moves on; whether there was a record.
-    pub(crate) fn take(&mut self) -> bool {
-        let more = self.taken < self.slots.len();
-        self.taken += usize::from(more);
-        more
-    }
-
-    /// The key that [`take`](Self::take) would move to.
-    pub(crate) fn peek_key(&self) -> Option<&[u8]> {
-        let slot = self.slots.get(self.taken)?;
-        Some(self.owners[slot.key_owner as usize].slice(&slot.key))
-    }
-
-    /// How many have been taken.
-    pub(crate) fn taken_count(&self) -> usize {
-        self.taken
-    }
-
-    /// The key last taken, if one has been.
-    pub(crate) fn taken_key(&self) -> Option<&[u8]> {
-        (self.taken > 0).then(|| self.current().0)
-    }
-
-    /// The record last taken.
-    pub(crate) fn current(&self) -> (&[u8], &[u8]) {
-        let slot = &self.slots[self.taken - 1];
-        (
-            self.owners[slot.key_owner as usize].slice(&slot.key),
-            self.owners[slot.value_owner as usize].slice(&slot.value),
-        )
-    }
-
-    /// The record last taken, as handles.
-    pub(crate) fn current_values(&self) -> (Value, Value) {
-        let slot = &self.slots[self.taken - 1];
-        let value = |owner: u32, range: &Range<usize>| match &self.owners[owner as usize] {
-            // Blocks of a scan lie in buffers of many: a value kept would keep all of that.
-            block @ (Owner::Block(_) | Owner::Bytes(_)) => {
-                Value::of_bytes(Arc::from(block.slice(range)))
-            }
-            owner => Value::new(owner.clone(), range.clone()),
-        };
-        (
-            value(slot.key_owner, &slot.key),
-            value(slot.value_owner, &slot.value),
-        )
-    }
-
-    /// The first and the last key gathered.
-    pub(crate) fn ends(&self) -> Option<(&[u8], &[u8])> {
-        let key = |slot: &RecordSlot| self.owners[slot.key_owner as usize].slice(&slot.key);
-        // As it was sealed, so all keys have owners.
-        self.slots.first().map(key).zip(self.slots.last().map(key))
-    }
-
-    /// The last key gathered.
-    fn last_key(&self) -> Vec<u8> {
-        let slot = self
-            .slots
-            .last()
-            .expect("a fill stops early only at a record");
-        self.owners[slot.key_owner as usize]
-            .slice(&slot.key)
-            .to_vec()
-    }
-
-    fn push_record(&mut self, record: &Record) {
-        let owner = self.owners.len() as u32;
-        let key = record.key().len();
-        self.owners.push(Owner::Record(record.to_ref()));
-        self.slots.push(RecordSlot {
-            key_owner: owner,
-            value_owner: owner,
-            key: 0..key,
-            value: key..key + record.value().len(),
-        });
-    }
-
-    fn push_page(&mut self, cursor: &MunkCursor<'_>, value: Range<usize>) {
-        let page = cursor.page();
-        let same =
-            matches!(self.owners.last(), Some(Owner::Page(last)) if PageArc::ptr_eq(last, page));
-        if !same {
-            self.owners.push(Owner::Page(page.clone()));
-        }
-        let owner = self.owners.len() as u32 - 1;
-        let key = cursor.key_range();
-        self.slots.push(RecordSlot {
-            key_owner: owner,
-            value_owner: owner,
-            key,
-            value,
-        });
-    }
-
-    fn push_block(&mut self, key: &[u8], hit: &TableHit) {
-        let same = matches!(self.owners.last(), Some(Owner::Block(last))
-            if std::ptr::eq(last.bytes(), hit.block.bytes()));
-        if !same {
-            self.block_bytes += hit.block.bytes().len();
-            self.owners.push(Owner::Block(hit.block.clone()));
-        }
-        let start = self.arena.len();
-        self.arena.extend_from_slice(key);
-        self.slots.push(RecordSlot {
-            key_owner: ARENA,
-            value_owner: self.owners.len() as u32 - 1,
-            key: start..self.arena.len(),
-            value: hit.value.clone(),
-        });
-    }
-
-    /// Gives the arena its owner.
-    fn seal(&mut self) {
-        if self.arena.is_empty() && self.slots.iter().all(|slot| slot.key_owner != ARENA) {
-            return;
-        }
-        let owner = self.owners.len() as u32;
-        self.owners.push(Owner::Bytes(Arc::from(&self.arena[..])));
-        for slot in self.slots.iter_mut().filter(|slot| slot.key_owner == ARENA) {
-            slot.key_owner = owner;
-        }
-    }
-}
 
 /// What a fill covers: from a position in a direction, within a chunk and the caller's bounds.
 pub(crate) struct FillSpan<'a> {
@@ -379,12 +180,19 @@ impl<B: Candidate> Candidate for Seen<'_, B> {
     }
 }
 
+/// Pages whose fronts are fetched ahead.
+const PAGES_AHEAD: usize = 3;
+/// So many times the records that a fill is to take may come from pages that nothing overlays.
+const RUNS_FACTOR: usize = 2;
+
 /// How a fill ended.
 pub(crate) enum Filled {
     /// The span holds nothing more.
     Exhausted,
     /// Everything up to and including this key has been seen.
     UpTo(Vec<u8>),
+    /// Forward: everything below this key has been seen.
+    Below(Vec<u8>),
 }
 
 /// Fills from a view with a munk, under the caller's pin.
@@ -406,9 +214,11 @@ pub(crate) fn fill_from_munk(
     let mut upper = overlay.key(span);
     // Whether the page or the deltas' next key is another than when it was asked last.
     let mut ask = true;
-    while buffer.len() < span.records_max {
-        if ask && is_page_alone(&munk, upper, span) {
-            fill_from_page(buffer, &mut munk, span);
+    // Where the last run ends, if nothing came after it.
+    let mut below = None;
+    while buffer.gathered() < span.records_max {
+        if ask && let Some(end) = push_runs(buffer, &mut munk, upper, span) {
+            (below, ask) = (Some(end), false);
             continue;
         }
         ask = false;
@@ -438,6 +248,7 @@ pub(crate) fn fill_from_munk(
             Some(Seen::Below(hit)) => buffer.push_page(&munk, hit.value),
             None => {}
         }
+        below = None;
         if order.is_ge() {
             match span.direction {
                 Direction::Forward => ask |= !munk.next_within_page(),
@@ -445,30 +256,55 @@ pub(crate) fn fill_from_munk(
             }
         }
     }
-    Filled::UpTo(buffer.last_key())
+    match below {
+        Some(end) => Filled::Below(end.to_vec()),
+        None => up_to_last(buffer),
+    }
 }
 
-/// Whether the rest of the page that a forward cursor stands on is wanted, and no delta holds a key
-/// before its end: two comparisons instead of two for each record.
+/// Gathers the rest of the cursor's page, and the pages after it, as long as nothing overlays them. They cost nothing until they
+/// are taken, so there may be more of them than are likely to be. The end of the last one.
+fn push_runs<'m>(
+    buffer: &mut Buffer,
+    munk: &mut MunkCursor<'m>,
+    upper: Option<&[u8]>,
+    span: &FillSpan<'_>,
+) -> Option<&'m [u8]> {
+    let mut below = None;
+    while buffer.gathered() < RUNS_FACTOR * span.records_max
+        && let Some(end) = end_if_alone(munk, upper, span)
+    {
+        munk.fetch_page(PAGES_AHEAD);
+        buffer.push_run(munk, span.at);
+        munk.next_page();
+        below = Some(end);
+    }
+    below
+}
+
+/// A fill that stops early, which it does only at a record.
+fn up_to_last(buffer: &Buffer) -> Filled {
+    let last = buffer
+        .last_key()
+        .expect("a fill stops early only at a record");
+    Filled::UpTo(last.to_vec())
+}
+
+/// The end of the page that a forward cursor stands on, if all of its rest is wanted and no delta has a key in it: two
+/// comparisons instead of two for each record, and nothing of the page is read for them.
 #[inline]
-fn is_page_alone(munk: &MunkCursor<'_>, upper: Option<&[u8]>, span: &FillSpan<'_>) -> bool {
+fn end_if_alone<'m>(
+    munk: &MunkCursor<'m>,
+    upper: Option<&[u8]>,
+    span: &FillSpan<'_>,
+) -> Option<&'m [u8]> {
     if !munk.valid() || span.direction == Direction::Backward {
-        return false;
+        return None;
     }
-    let last = munk.last_key_of_page();
-    upper.is_none_or(|upper| *last < *upper) && span.wants(last)
-}
-
-/// Gathers the rest of the cursor's page, as far as there is room.
-fn fill_from_page(buffer: &mut Buffer, munk: &mut MunkCursor<'_>, span: &FillSpan<'_>) {
-    loop {
-        if let Some(hit) = munk.newest_at(span.at).and_then(live) {
-            buffer.push_page(munk, hit.value);
-        }
-        if !munk.next_within_page() || buffer.len() == span.records_max {
-            return;
-        }
-    }
+    // Of the last page none is known, so that one is read record by record.
+    let end = munk.end_of_page()?;
+    let not_above = |key: Option<&[u8]>| key.is_none_or(|key| *end <= *key);
+    (not_above(upper) && not_above(span.to)).then_some(end)
 }
 
 /// What the deltas hold of a span, counted so that it outlives the pin.
@@ -648,7 +484,7 @@ pub(crate) fn fill_from_funk(
     let mut key = Vec::new();
     let mut lower = funk.next_key(span, &mut key);
     let ended = loop {
-        if buffer.len() >= span.records_max || buffer.block_bytes >= span.block_bytes_max {
+        if buffer.gathered() >= span.records_max || buffer.block_bytes() >= span.block_bytes_max {
             break None;
         }
         let order = match (upper.peek(), lower) {
@@ -683,5 +519,5 @@ pub(crate) fn fill_from_funk(
         }
     };
     buffer.seal();
-    Ok(ended.unwrap_or_else(|| Filled::UpTo(buffer.last_key())))
+    Ok(ended.unwrap_or_else(|| up_to_last(buffer)))
 }

@@ -2,6 +2,7 @@
 //! merges a chunk's components over a range into a buffer; [`cursor`] moves buffers over chunks in
 //! both directions; [`moment`] is one moment of the whole database.
 
+pub(crate) mod buffer;
 mod counting;
 pub(crate) mod cursor;
 pub(crate) mod fill;

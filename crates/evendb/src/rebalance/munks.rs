@@ -17,7 +17,7 @@ use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::log::Log;
 use crate::engine::work::Work;
-use crate::memory::Use;
+use crate::memory::{Use, slab};
 use crate::merge::{Merge, RamMerge};
 use crate::munk::Sizes;
 use crate::munk::heat::left_after;
@@ -220,17 +220,41 @@ pub(crate) fn munk_round(
         false => bytes_max,
     };
     divide(core, disk, log, caches, &came, bytes_max, row_bytes_most);
+    compact_rows(core, caches);
+}
+
+/// Has rows move together, a part of them in each round, where small holes take much memory. What else than rows leaves
+/// such holes fills them again: after a pass that moved little the next one waits.
+fn compact_rows(core: &Core, caches: &Caches) {
+    let Some(rows) = &caches.row_cache else {
+        return;
+    };
+    let mut compaction = caches.row_compaction.lock();
+    if !compaction.goes_on {
+        compaction.pause = compaction.pause.saturating_sub(1);
+        let much = core.options.memory_budget / SMALL_HOLES_SHARE;
+        if compaction.pause > 0 || slab::small_holes_bytes() <= much {
+            return;
+        }
+    }
+    let moved = rows.compact(&mut compaction.at, ROWS_COMPACTED);
+    compaction.goes_on = moved.is_none();
+    if moved.is_some_and(|moved| moved < rows.len() as u64 / 16) {
+        compaction.pause = COMPACTION_PAUSE;
+    }
 }
 
 /// Notes how much of the munks' memory is none of theirs: pages that are not reclaimed yet or that users keep, and
 /// holes of slabs beyond what the reserve is for. Little by little, because most of it is gone soon: spans that are
-/// evicted leave holes until these are trimmed, and holes that deltas leave are filled again.
+/// evicted leave holes until these are trimmed, and holes that deltas leave are filled again. Small holes count at once:
+/// rows that have left some are not done with that memory until others have moved together.
 fn note_others(core: &Core, log: &Log, caches: &Caches, kept: u64) -> u64 {
     let max = memory_shares::cache_bytes(core, log);
     // Relaxed: only upkeep writes it.
     let most = caches.no_munks_bytes.load(Ordering::Relaxed) + max / OTHERS_STEP;
     let holes = memory_shares::holes_bytes(core, log).min(max / 4);
     let others = (kept + holes).min(most);
+    let others = others.max(memory_shares::small_holes_bytes(core, log));
     caches.no_munks_bytes.store(others, Ordering::Relaxed);
     others
 }
@@ -284,6 +308,8 @@ fn divide(
         let row_bytes_max = plan.row_bytes_max.min(row_bytes_most);
         if row_bytes_max != counts.bytes_max {
             rows.set_capacity(row_bytes_max as usize);
+            let holes = memory_shares::small_holes_bytes(core, log);
+            caches.no_munks_bytes.fetch_max(holes, Ordering::Relaxed);
         }
         caches.sampler.round(plan.sampling, row_bytes, bytes_max);
     }
@@ -384,6 +410,12 @@ const IMAGE_PERCENT: u64 = 108;
 const LISTS_SHARE: u64 = 64;
 /// All chunks count as fitting until they are by this part too large.
 const ALL_FIT_MARGIN: u64 = 64;
+/// The part of the budget from which on holes that are too small to be given back are worth moving rows.
+const SMALL_HOLES_SHARE: u64 = 64;
+/// Rows that are looked at in a round: some milliseconds if all of them move.
+const ROWS_COMPACTED: usize = 8192;
+/// Rounds after a pass that moved little.
+const COMPACTION_PAUSE: u32 = 40;
 /// The part of the memory by which what is not the munks' grows in a round, at most.
 const OTHERS_STEP: u64 = 256;
 /// Room for spans that is made before any asks for it.

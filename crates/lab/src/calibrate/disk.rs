@@ -49,9 +49,10 @@ pub(super) fn run(
     step("sequential read");
     let sequential_read = file.read_in_order(settings, interrupted)?;
     step("random reads, 1 thread");
-    let random_read = file.read_at_random(1, settings, interrupted)?;
+    let random_read = file.read_at_random(BLOCK_BYTES, 1, settings, interrupted)?;
     step("random reads, 16 threads");
-    let random_read_threads = file.read_at_random(RANDOM_READ_THREADS, settings, interrupted)?;
+    let random_read_threads =
+        file.read_at_random(BLOCK_BYTES, RANDOM_READ_THREADS, settings, interrupted)?;
     let sync = |threads| {
         let settings = SyncSettings {
             record_bytes: BLOCK_BYTES,
@@ -80,6 +81,31 @@ pub(super) fn run(
         sync: sync_one,
         sync_two_threads,
     })
+}
+
+/// How often the disk reads `bytes` (whole blocks of 4 KiB) at random places of a file of 256 MiB in a second, for so many
+/// threads, past the page cache where the file system takes that. Takes about a second; the file is made in
+/// `directory` and removed.
+///
+/// # Errors
+/// The system's, no room, or the interruption.
+pub fn random_reads_per_second(
+    directory: &Path,
+    bytes: usize,
+    threads: usize,
+    interrupted: &AtomicBool,
+) -> Result<f64, CalibrateError> {
+    let settings = CalibrationSettings {
+        time: Duration::from_millis(500),
+        file_bytes: 256 << 20,
+        ..CalibrationSettings::new(directory.to_owned())
+    };
+    let scratch = Scratch::new(directory)?;
+    let path = scratch.0.join("data");
+    let (file_bytes, _) = write(&path, file_bytes(&settings)?, &settings, interrupted)?;
+    let file = DataFile::open(&path, file_bytes)?;
+    let rate = file.read_at_random(bytes, threads, &settings, interrupted)?;
+    Ok(rate.per_second.median)
 }
 
 /// A directory that is removed with what is in it.
@@ -246,6 +272,7 @@ impl DataFile {
 
     fn read_at_random(
         &self,
+        bytes: usize,
         threads: usize,
         settings: &CalibrationSettings,
         interrupted: &AtomicBool,
@@ -255,9 +282,10 @@ impl DataFile {
             self.forget()?;
             slices.push(rate_of(threads, settings.slice(), interrupted, |thread| {
                 let mut random = Random::new(3, (slice * threads + thread) as u64);
-                let mut buffer = Aligned::new(BLOCK_BYTES);
+                let mut buffer = Aligned::new(bytes);
+                let last = self.bytes.saturating_sub(bytes as u64) / BLOCK_BYTES as u64;
                 move || {
-                    let block = random.below(self.bytes / BLOCK_BYTES as u64);
+                    let block = random.below(last + 1);
                     self.file
                         .read_exact_at(buffer.bytes(), block * BLOCK_BYTES as u64)
                         .map_err(self.failed())

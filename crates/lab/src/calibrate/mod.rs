@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use crate::experiments::table::{TextTable, median};
 use crate::readable::{bytes, duration, grouped};
 
-pub use disk::{SyncSettings, sync_rate};
+pub use disk::{SyncSettings, random_reads_per_second, sync_rate};
 
 /// Threads of the second measurement of random reads: enough to keep a solid-state disk busy.
 pub const RANDOM_READ_THREADS: usize = 16;

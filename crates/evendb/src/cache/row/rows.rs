@@ -5,6 +5,7 @@
 
 use super::ROW_OVERHEAD_BYTES;
 use crate::record::RecordRef;
+use evendb_storage::Kind;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -102,6 +103,23 @@ impl Rows {
         let new = row.bytes();
         self.bytes = self.bytes + new - old;
         Some((slot.queue, old, new))
+    }
+
+    /// Copies the row of slot `at`, if there is one and it lies alone. Whether it did.
+    pub(super) fn move_if_alone(&mut self, at: u32) -> bool {
+        let Some(row) = self
+            .slots
+            .get_mut(at as usize)
+            .and_then(|slot| slot.row.as_mut())
+        else {
+            return false;
+        };
+        let alone = row.0.lies_alone();
+        if alone {
+            let hash = u64::from(row.0.hash()) << 32;
+            row.0 = RecordRef::new(row.0.key(), row.0.value(), Kind::Put, hash);
+        }
+        alone
     }
 
     /// Removes a row that is here; its number stays queued. Its queue, and the bytes it had.

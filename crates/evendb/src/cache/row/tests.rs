@@ -53,6 +53,49 @@ impl Shard {
     }
 }
 
+/// Rows that are left of many have their values wherever they were copied, and are found in the same order of eviction.
+#[test]
+#[cfg_attr(miri, ignore = "the general allocator has no slabs")]
+fn rows_that_move_together_stay_as_they_are() {
+    // Of a size that no other test has.
+    let value = |number: u32| vec![number as u8; 2900];
+    for policy in POLICIES {
+        let cache = RowCache::with_shards(64 << 20, policy, 4);
+        let key = |number: u32| number.to_le_bytes();
+        for number in 0..4000 {
+            assert!(cache.insert_if(0, &key(number), hash(&key(number)), &value(number), || true));
+        }
+        let kept: Vec<u32> = (0..4000).filter(|number| number % 5 == 0).collect();
+        let held = cache.get(0, &key(kept[7]), hash(&key(kept[7]))).unwrap();
+        for number in (0..4000).filter(|number| number % 5 != 0) {
+            cache.update_if_present(0, &key(number), hash(&key(number)), None);
+        }
+        let bytes = cache.bytes();
+        let mut at = Compaction::default();
+        let mut passes = |rows_max: usize| {
+            loop {
+                if let Some(moved) = cache.compact(&mut at, rows_max) {
+                    return moved;
+                }
+            }
+        };
+        assert!(passes(100) > 600);
+        assert!(passes(1) < 100, "once is enough");
+        assert_eq!((cache.bytes(), cache.len()), (bytes, kept.len()));
+        for number in kept {
+            let row = cache.get(0, &key(number), hash(&key(number)));
+            assert_eq!(row.unwrap(), value(number));
+        }
+        assert_eq!(held, value(35), "what readers hold stays");
+        cache
+            .shards
+            .iter()
+            .for_each(|lane| lane.shard.lock().check());
+        cache.set_capacity(0);
+        assert_eq!(cache.len(), 0);
+    }
+}
+
 proptest! {
     /// A row, if present, has the newest value; and the shard's books balance.
     #[test]

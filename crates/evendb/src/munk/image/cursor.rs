@@ -100,11 +100,32 @@ impl<'m> ImageCursor<'m> {
         true
     }
 
-    /// The last key of the page it is on. Panics if not valid.
+    /// To the first key of the next page; on no key after the last page. Does nothing on no key.
+    pub(crate) fn next_page(&mut self) {
+        if self.page.is_some() {
+            self.enter_first(self.page_index + 1);
+        }
+    }
+
+    /// A key above all of the page it is on and not above those of the next page, if there is a next page. Nothing of the page
+    /// is read for it.
     #[inline]
-    pub(crate) fn last_key_of_page(&self) -> &'m [u8] {
-        let page = self.page();
-        page.key(page.head(self.count - 1))
+    pub(crate) fn end_of_page(&self) -> Option<&'m [u8]> {
+        self.directory.upper(self.page_index)
+    }
+
+    /// Fetches the front of the page that is `pages` further ahead.
+    #[inline]
+    pub(crate) fn fetch_page(&self, pages: usize) {
+        if let Some(page) = self.directory.pages().get(self.page_index + pages) {
+            page.fetch_front();
+        }
+    }
+
+    /// The record of its page that it is on, and how many there are from that one on.
+    #[inline]
+    pub(crate) fn rest_of_page(&self) -> (usize, usize) {
+        (self.head, self.count - self.head)
     }
 
     /// To the key before; on no key before the first. Does nothing on no key.

@@ -46,6 +46,12 @@ impl Directory {
         self.separators.get(index)
     }
 
+    /// Where page `index` ends: the lower bound of the next one, if there is one.
+    #[inline]
+    pub(super) fn upper(&self, index: usize) -> Option<&[u8]> {
+        self.separators.upper(index)
+    }
+
     /// The page whose range holds `key`; 0 if there are no pages.
     #[inline]
     pub(super) fn find(&self, key: &[u8]) -> usize {

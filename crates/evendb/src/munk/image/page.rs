@@ -60,6 +60,30 @@ pub(super) struct RecordLayout {
     pub(super) value: Range<usize>,
 }
 
+/// A key and the value that some reader sees, by where they lie within the page; what comes behind is to be looked for from
+/// record `next` on.
+pub(crate) struct SeenRecord {
+    pub(crate) key: Range<usize>,
+    pub(crate) value: Range<usize>,
+    pub(crate) next: usize,
+}
+
+/// The most of a record that is fetched ahead.
+const FETCHED_BYTES_MAX: usize = 1024;
+
+/// Has the processor fetch what is read soon, so that other work goes on meanwhile. A hint without an effect.
+#[inline]
+fn fetch_ahead(bytes: &[u8]) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    for line in bytes.chunks(64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: nothing is read or written, whatever the address; every processor of this kind has it.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = bytes;
+}
+
 /// What a page's header counts.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(super) struct Totals {
@@ -177,7 +201,7 @@ impl Page {
 
     /// Records.
     #[inline]
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         u32::from_le_bytes(load(&self.0, 0)) as usize
     }
 
@@ -298,6 +322,62 @@ impl Page {
         }
     }
 
+    /// The first key from record `from` on of which a reader at `at` sees a value. Records of the key before may lie
+    /// between.
+    #[inline]
+    pub(crate) fn next_seen(&self, from: usize, at: Version) -> Option<SeenRecord> {
+        let count = self.count();
+        let mut head = from;
+        while head < count {
+            let start = self.start(head);
+            // The records before it are of the key before, and newer.
+            if self.0[start] & OLDER != 0 {
+                head += 1;
+                continue;
+            }
+            let newest = self.record_within(start, self.end(head));
+            let key = newest.key.clone();
+            let seen = match newest.version.is_seen_at(at) {
+                true => Some(newest),
+                false if self.is_older(head + 1) => self.newest_at(head + 1, at),
+                false => None,
+            };
+            head += 1;
+            if let Some(seen) = seen
+                && seen.kind == Kind::Put
+            {
+                return Some(SeenRecord {
+                    key,
+                    value: seen.value,
+                    next: head,
+                });
+            }
+        }
+        None
+    }
+
+    /// Fetches record `index` ahead, if there is one. Reads the page's front.
+    #[inline]
+    pub(crate) fn fetch_record(&self, index: usize) {
+        if index < self.count() {
+            let start = self.start(index);
+            let end = self.end(index).min(start + FETCHED_BYTES_MAX);
+            fetch_ahead(&self.0[start..end]);
+        }
+    }
+
+    /// The key whose newest record is `head`.
+    #[inline]
+    pub(crate) fn key_of_head(&self, head: usize) -> &[u8] {
+        self.key(head)
+    }
+
+    /// The last key.
+    #[inline]
+    pub(crate) fn last_key(&self) -> &[u8] {
+        self.key(self.head(self.count() - 1))
+    }
+
     /// The newest record of the key that record `index` belongs to.
     #[inline]
     pub(super) fn head(&self, mut index: usize) -> usize {
@@ -363,6 +443,13 @@ impl PageArc {
         let page = PageArc { count, page_len };
         ledger.add(Use::Munks, page.memory_bytes());
         page
+    }
+
+    /// Fetches the count and the page's front ahead.
+    #[inline]
+    pub(crate) fn fetch_front(&self) {
+        // The count lies in front of the page, in the line in which the page begins or the one before.
+        fetch_ahead(&self.bytes()[..HEADER_BYTES]);
     }
 
     /// Whether both are the same page.

@@ -123,6 +123,37 @@ fn check(image: &Image, model: &Model, random: &mut StdRng) {
     check_structure(image, model);
     check_gets(image, model, random);
     check_cursor(image, model, random);
+    check_pages(image, model, random);
+}
+
+/// Pages, record by record and page by page, as scans read what nothing overlays.
+fn check_pages(image: &Image, model: &Model, random: &mut StdRng) {
+    let at = [0, random.random_range(0..100), u64::MAX][random.random_range(0..3)];
+    let from = random.random_range(0..model.len().max(1));
+    let want = model.iter().skip(from).filter_map(|(key, versions)| {
+        let (_, kind, value) = newest(versions, at)?;
+        (kind == Kind::Put).then(|| (key.clone(), value))
+    });
+    let mut found = Vec::new();
+    let mut cursor = image.cursor();
+    if let Some(key) = model.keys().nth(from) {
+        cursor.seek(key);
+    }
+    while cursor.valid() {
+        let page = cursor.page();
+        let (mut head, rest) = cursor.rest_of_page();
+        assert_eq!(head + rest, page.count());
+        assert_eq!(page.key_of_head(head), cursor.key());
+        let end = cursor.end_of_page();
+        assert!(end.is_none_or(|end| page.last_key() < end));
+        while let Some(seen) = page.next_seen(head, Version(at)) {
+            let [key, value] = [seen.key, seen.value].map(|range| page.bytes()[range].to_vec());
+            found.push((key, value));
+            head = seen.next;
+        }
+        cursor.next_page();
+    }
+    assert!(found.into_iter().eq(want), "from {from} at {at}");
 }
 
 fn check_structure(image: &Image, model: &Model) {

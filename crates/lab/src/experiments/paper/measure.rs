@@ -21,6 +21,7 @@ use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::event_log::{AnalyticsWorker, EventLog, IngestWorker};
 use crate::experiments::Failure;
 use crate::experiments::disk_space::disk_bytes;
+use crate::ideal_cache::{DiskReads, IdealCache};
 use crate::mix::{LoadOrder, LoadWorker, Mix, MixWorker, Population, SweepWorker};
 use crate::opener::{Opener, Settings};
 use crate::phase_length::PhaseLengths;
@@ -163,6 +164,9 @@ impl Measurement<'_> {
         if !method.keep_open {
             opened = self.anew(opened)?;
         }
+        let never = AtomicBool::new(false);
+        let threads = rest.first().map_or(1, |cell| cell.threads);
+        let mut disk = DiskReads::new(self.directory, threads, &never);
         for cell in rest {
             let Work::Mix {
                 mix,
@@ -180,7 +184,9 @@ impl Measurement<'_> {
                 let (set, all) = (&dataset, &population);
                 Box::new(MixWorker::new(mix, &distribution, set, all, stream, thread))
             };
-            let (warmed, result) = self.mix(cell, mix, &*opened.store, &worker_of)?;
+            let (warmed, mut result) = self.mix(cell, mix, &*opened.store, &worker_of)?;
+            let ideal = IdealCache::of(mix, &distribution, &dataset, method.memory_bytes);
+            result.ideal = ideal.map(|ideal| ideal.with_disk(&mut disk));
             let more = json!({
                 "freshly_opened": fresh,
                 "warming": {

@@ -41,6 +41,14 @@ pub enum Quantity {
     FetchedPerRead,
     /// Gets served from RAM by gets that found their key.
     HitRate,
+    /// Records of scans, or gets, that were served from RAM by all of them.
+    ReadHitRate,
+    /// What the ideal static cache of all memory would answer.
+    IdealHitRate,
+    /// Misses by those of the ideal cache.
+    MissesByIdeal,
+    /// Operations a second with the ideal cache's misses at one read each.
+    DiskLimit,
     /// Bytes on the disk by bytes of data.
     Space,
     /// The largest resident size of the process, in bytes.
@@ -87,6 +95,10 @@ impl Quantity {
                 (reads > 0.0).then_some(phase["process"]["read_bytes"].as_f64()? / reads)
             }
             Self::HitRate => phase["ram_hit_rate"].as_f64(),
+            Self::ReadHitRate => phase["cache"]["read_hit_rate"].as_f64(),
+            Self::IdealHitRate => phase["cache"]["ideal"]["hit_rate"].as_f64(),
+            Self::MissesByIdeal => phase["cache"]["misses_by_ideal"].as_f64(),
+            Self::DiskLimit => phase["cache"]["ideal"]["disk_limit_operations_per_second"].as_f64(),
             Self::Space => {
                 let data = line["data_bytes"].as_f64().filter(|bytes| *bytes > 0.0)?;
                 Some(line["disk_bytes"].as_f64()? / data)
@@ -107,7 +119,7 @@ impl Quantity {
     pub fn more_is_better(self) -> bool {
         matches!(
             self,
-            Self::RateWithDebt | Self::RateWithoutDebt | Self::HitRate
+            Self::RateWithDebt | Self::RateWithoutDebt | Self::HitRate | Self::ReadHitRate
         )
     }
 
@@ -127,6 +139,10 @@ impl Quantity {
             Self::WriteRate => "MB/s written",
             Self::FetchedPerRead => "fetched a read",
             Self::HitRate => "gets from RAM",
+            Self::ReadHitRate => "reads from RAM",
+            Self::IdealHitRate => "ideal cache",
+            Self::MissesByIdeal => "misses by the ideal's",
+            Self::DiskLimit => "disk's limit, kop/s",
             Self::Space => "space, times the data",
             Self::Resident => "most resident",
             Self::Seconds => "duration",
@@ -140,14 +156,16 @@ impl Quantity {
     /// The figure for a reader, in the unit of [`Self::name`] or with its own.
     pub fn show(self, value: f64) -> String {
         match self {
-            Self::RateWithDebt | Self::RateWithoutDebt => figure(value / 1e3),
+            Self::RateWithDebt | Self::RateWithoutDebt | Self::DiskLimit => figure(value / 1e3),
             Self::ReadRate | Self::WriteRate => figure(value / 1e6),
             Self::CpuShare => format!("{:.0} %", value * 100.0),
             Self::Latency(..) => duration(value),
             Self::Stall if value == 0.0 => "under 10 ms".to_owned(),
             Self::Stall => duration(value * 1e9),
             Self::Seconds | Self::CpuSeconds => seconds(value),
-            Self::HitRate => format!("{:.1} %", value * 100.0),
+            Self::HitRate | Self::ReadHitRate | Self::IdealHitRate => {
+                format!("{:.1} %", value * 100.0)
+            }
             Self::Resident | Self::ReadBytes | Self::WrittenBytes | Self::FetchedPerRead => {
                 bytes(value.round() as u64)
             }

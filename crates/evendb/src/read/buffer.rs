@@ -1,0 +1,324 @@
+//! The buffer of a cursor's end: records gathered ahead, with what keeps their bytes alive.
+//!
+//! ```text
+//!   slots   [record][record][run: records h.. of a page][record] ...     in the order in which they are given out
+//!   owners  [record][page][block] ...                                     each counted once, not once a record
+//!   taken: the current record      looked ahead: the one after it, if it was asked for
+//! ```
+//! A **run** is the rest of a page that nothing overlays. Its records are looked at when they are taken, for a scan that ends
+//! before pays nothing for them: each costs a cache miss or two.
+//!
+//! Invariants: owners are only added until the buffer is cleared. A run is read at the version that it was pushed with, of a
+//! page that never changes. Thread safety: belongs to one cursor. Not here: what is gathered ([`super::fill`]).
+
+use super::tables::TableHit;
+use crate::munk::{MunkCursor, PageArc};
+use crate::record::Record;
+use crate::value::{Owner, Value};
+use evendb_storage::Version;
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// One record of a buffer: where its key and value are.
+#[derive(Clone, Default)]
+struct RecordSlot {
+    key_owner: u32,
+    value_owner: u32,
+    key: Range<usize>,
+    value: Range<usize>,
+}
+
+/// The records of a page from the key on whose newest record is `head`, as `at` sees them.
+#[derive(Clone, Copy)]
+struct PageRun {
+    owner: u32,
+    head: usize,
+    at: Version,
+}
+
+enum Slot {
+    Record(RecordSlot),
+    Run(PageRun),
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Buffer {
+    owners: Vec<Owner>,
+    slots: Vec<Slot>,
+    /// Keys that are nowhere in one piece (prefix-compressed blocks); becomes an owner.
+    arena: Vec<u8>,
+    /// Records of the slots; of runs older versions and tombstones are counted too.
+    gathered: usize,
+    /// Slots before this one were looked at.
+    next: usize,
+    /// What is left of the run before `next`.
+    run: Option<PageRun>,
+    ahead: Option<RecordSlot>,
+    current: RecordSlot,
+    /// Records taken.
+    taken: usize,
+    /// Bytes of the blocks among the owners.
+    block_bytes: usize,
+}
+
+/// Stands for the arena until it has its owner.
+const ARENA: u32 = u32::MAX;
+
+/// Memory of a buffer that is small: not counted, and kept for the thread's next scan.
+pub(crate) const SMALL_BYTES: usize = 16 << 10;
+
+std::thread_local! {
+    /// Empty: only its memory. The allocator's locks took a tenth of the time of short scans.
+    static SPARE: Cell<Buffer> = Cell::default();
+}
+
+impl Buffer {
+    /// An empty buffer, by the memory of one that this thread has done with.
+    pub(crate) fn spare() -> Buffer {
+        SPARE.try_with(Cell::take).unwrap_or_default()
+    }
+
+    /// Gives its memory to the thread's next scan.
+    pub(crate) fn done(mut self) {
+        self.clear();
+        if self.bytes() < SMALL_BYTES {
+            // A thread that ends has no use for it.
+            let _ = SPARE.try_with(|spare| spare.set(self));
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.owners.clear();
+        self.slots.clear();
+        self.arena.clear();
+        (self.gathered, self.next, self.taken) = (0, 0, 0);
+        (self.run, self.ahead) = (None, None);
+        self.block_bytes = 0;
+    }
+
+    /// Whether it has never held anything.
+    pub(crate) fn is_new(&self) -> bool {
+        self.slots.capacity() == 0
+    }
+
+    /// Records gathered; of pages that nothing overlays older versions and tombstones are counted too.
+    pub(crate) fn gathered(&self) -> usize {
+        self.gathered
+    }
+
+    /// Bytes of the blocks that it keeps.
+    pub(super) fn block_bytes(&self) -> usize {
+        self.block_bytes
+    }
+
+    /// Memory it takes or keeps, but for records and pages, which are counted where they are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.block_bytes
+            + 2 * self.arena.capacity()
+            + self.slots.capacity() * size_of::<Slot>()
+            + self.owners.capacity() * size_of::<Owner>()
+    }
+
+    /// The key that [`take`](Self::take) would move to.
+    #[inline]
+    pub(crate) fn look_ahead(&mut self) -> Option<&[u8]> {
+        if self.ahead.is_none() {
+            self.ahead = self.find_next();
+        }
+        let slot = self.ahead.as_ref()?;
+        Some(self.owners[slot.key_owner as usize].slice(&slot.key))
+    }
+
+    /// Moves on; whether there was a record.
+    #[inline]
+    pub(crate) fn take(&mut self) -> bool {
+        let next = self.ahead.take().or_else(|| self.find_next());
+        let Some(next) = next else {
+            return false;
+        };
+        self.current = next;
+        self.taken += 1;
+        true
+    }
+
+    /// The record behind those that were looked at. In runs the one after it is fetched meanwhile.
+    fn find_next(&mut self) -> Option<RecordSlot> {
+        loop {
+            if let Some(run) = &mut self.run {
+                let owner = run.owner;
+                let page = page_of(&self.owners, owner);
+                if let Some(seen) = page.next_seen(run.head, run.at) {
+                    run.head = seen.next;
+                    match (run.head < page.count(), self.slots.get(self.next)) {
+                        (true, _) => page.fetch_record(run.head),
+                        (false, Some(Slot::Run(next))) => {
+                            page_of(&self.owners, next.owner).fetch_record(next.head);
+                        }
+                        (false, _) => {}
+                    }
+                    return Some(RecordSlot {
+                        key_owner: owner,
+                        value_owner: owner,
+                        key: seen.key,
+                        value: seen.value,
+                    });
+                }
+                self.run = None;
+            }
+            let slot = self.slots.get(self.next)?;
+            self.next += 1;
+            match slot {
+                Slot::Record(slot) => return Some(slot.clone()),
+                Slot::Run(run) => self.run = Some(*run),
+            }
+        }
+    }
+
+    /// How many have been taken.
+    pub(crate) fn taken_count(&self) -> usize {
+        self.taken
+    }
+
+    /// The key last taken, if one has been.
+    pub(crate) fn taken_key(&self) -> Option<&[u8]> {
+        (self.taken > 0).then(|| self.current().0)
+    }
+
+    /// The record last taken.
+    #[inline]
+    pub(crate) fn current(&self) -> (&[u8], &[u8]) {
+        let slot = &self.current;
+        (
+            self.owners[slot.key_owner as usize].slice(&slot.key),
+            self.owners[slot.value_owner as usize].slice(&slot.value),
+        )
+    }
+
+    /// The record last taken, as handles.
+    pub(crate) fn current_values(&self) -> (Value, Value) {
+        let slot = &self.current;
+        let value = |owner: u32, range: &Range<usize>| match &self.owners[owner as usize] {
+            // Blocks of a scan lie in buffers of many: a value kept would keep all of that.
+            block @ (Owner::Block(_) | Owner::Bytes(_)) => {
+                Value::of_bytes(Arc::from(block.slice(range)))
+            }
+            owner => Value::new(owner.clone(), range.clone()),
+        };
+        (
+            value(slot.key_owner, &slot.key),
+            value(slot.value_owner, &slot.value),
+        )
+    }
+
+    /// The first and the last key gathered.
+    pub(crate) fn ends(&self) -> Option<(&[u8], &[u8])> {
+        let first = match self.slots.first()? {
+            Slot::Record(slot) => self.key(slot),
+            Slot::Run(run) => page_of(&self.owners, run.owner).key_of_head(run.head),
+        };
+        Some((first, self.last_key()?))
+    }
+
+    /// The last key gathered.
+    pub(super) fn last_key(&self) -> Option<&[u8]> {
+        Some(match self.slots.last()? {
+            Slot::Record(slot) => self.key(slot),
+            Slot::Run(run) => page_of(&self.owners, run.owner).last_key(),
+        })
+    }
+
+    /// A record's key, which has its owner by now.
+    fn key(&self, slot: &RecordSlot) -> &[u8] {
+        self.owners[slot.key_owner as usize].slice(&slot.key)
+    }
+
+    fn push(&mut self, slot: RecordSlot) {
+        self.gathered += 1;
+        self.slots.push(Slot::Record(slot));
+    }
+
+    pub(super) fn push_record(&mut self, record: &Record) {
+        let owner = self.owners.len() as u32;
+        let key = record.key().len();
+        self.owners.push(Owner::Record(record.to_ref()));
+        self.push(RecordSlot {
+            key_owner: owner,
+            value_owner: owner,
+            key: 0..key,
+            value: key..key + record.value().len(),
+        });
+    }
+
+    fn own_page(&mut self, page: &PageArc) -> u32 {
+        let same =
+            matches!(self.owners.last(), Some(Owner::Page(last)) if PageArc::ptr_eq(last, page));
+        if !same {
+            self.owners.push(Owner::Page(page.clone()));
+        }
+        self.owners.len() as u32 - 1
+    }
+
+    /// The record that the cursor is on, whose value lies in its page.
+    pub(super) fn push_page(&mut self, cursor: &MunkCursor<'_>, value: Range<usize>) {
+        let owner = self.own_page(cursor.page());
+        self.push(RecordSlot {
+            key_owner: owner,
+            value_owner: owner,
+            key: cursor.key_range(),
+            value,
+        });
+    }
+
+    /// The rest of the cursor's page, as `at` sees it.
+    pub(super) fn push_run(&mut self, cursor: &MunkCursor<'_>, at: Version) {
+        let owner = self.own_page(cursor.page());
+        let (head, count) = cursor.rest_of_page();
+        self.gathered += count;
+        self.slots.push(Slot::Run(PageRun { owner, head, at }));
+    }
+
+    pub(super) fn push_block(&mut self, key: &[u8], hit: &TableHit) {
+        let same = matches!(self.owners.last(), Some(Owner::Block(last))
+            if std::ptr::eq(last.bytes(), hit.block.bytes()));
+        if !same {
+            self.block_bytes += hit.block.bytes().len();
+            self.owners.push(Owner::Block(hit.block.clone()));
+        }
+        let start = self.arena.len();
+        self.arena.extend_from_slice(key);
+        self.push(RecordSlot {
+            key_owner: ARENA,
+            value_owner: self.owners.len() as u32 - 1,
+            key: start..self.arena.len(),
+            value: hit.value.clone(),
+        });
+    }
+
+    /// Gives the arena its owner.
+    pub(super) fn seal(&mut self) {
+        let owner = self.owners.len() as u32;
+        let mut any = false;
+        for slot in &mut self.slots {
+            if let Slot::Record(slot) = slot
+                && slot.key_owner == ARENA
+            {
+                slot.key_owner = owner;
+                any = true;
+            }
+        }
+        if any {
+            self.owners.push(Owner::Bytes(Arc::from(&self.arena[..])));
+        }
+    }
+}
+
+/// The page of a run.
+#[inline]
+fn page_of(owners: &[Owner], owner: u32) -> &PageArc {
+    match &owners[owner as usize] {
+        Owner::Page(page) => page,
+        Owner::Record(_) | Owner::Block(_) | Owner::Bytes(_) => unreachable!("a run is of a page"),
+    }
+}
