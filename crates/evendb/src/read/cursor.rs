@@ -105,8 +105,9 @@ impl End {
     fn move_on(&mut self, direction: Direction, filled: Filled, to: Option<Vec<u8>>, last: bool) {
         match filled {
             Filled::Exhausted if last => self.exhausted = true,
+            Filled::Below(end) if last && to.as_ref() == Some(&end) => self.exhausted = true,
             Filled::Exhausted => self.position = to,
-            Filled::Below(key) => self.position = Some(key),
+            Filled::Below(end) => self.position = Some(end),
             Filled::UpTo(key) => {
                 self.position = Some(match direction {
                     Direction::Forward => successor(&key),
