@@ -42,6 +42,12 @@ pub enum ErrorKind {
     Latched,
     /// The keyspace has been dropped.
     KeyspaceDropped,
+    /// Another write has changed what a transaction read. It has written nothing; tried again, it may succeed.
+    Conflict,
+    /// Another transaction kept a key locked for longer than this one waits. It has written nothing.
+    LockTimeout,
+    /// Two transactions would wait for each other's keys for ever; this one has written nothing.
+    Deadlock,
     /// An argument makes no sense; the message says which.
     InvalidArgument,
     /// This process was forked from one that had a database open. Its copies of handles cannot be

@@ -23,6 +23,7 @@ mod funk;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod golden_text;
 pub mod inspect;
+mod key_locks;
 mod log_room;
 mod making_room;
 mod manifest;
@@ -46,6 +47,7 @@ mod record;
 mod shuttle_tests;
 mod sync;
 mod trace;
+mod transaction;
 mod value;
 mod value_extents;
 mod version;
@@ -57,6 +59,7 @@ pub use api::batch::Batch;
 pub use api::db::Db;
 pub use api::keyspace::Keyspace;
 pub use api::snapshot::Snapshot;
+pub use api::transaction::Transaction;
 pub use compact::CompactionSummary;
 pub use copy::CopySummary;
 pub use error::{Error, ErrorKind, Result};
@@ -65,6 +68,7 @@ pub use figures::names::{Figure, FigureKind, FigureUnit};
 pub use metrics::{GetStats, MemoryStats, PauseStats, SpaceStats, Stats, WaitStats, WrittenStats};
 pub use options::{Advanced, Compression, Durability, LogSearch, Options};
 pub use read::cursor::{Cursor, Iter};
+pub use transaction::{Savepoint, TransactionIter};
 pub use value::Value;
 
 /// For the lab's experiments alone: no user has to choose how the row cache evicts.

@@ -41,6 +41,10 @@ pub(crate) enum Plant {
     DeltasLeaveWithSpans,
     /// P22: runs join a base without a look at what the log has.
     JoinsOverLog,
+    /// P24: a transaction looks whether its reads have changed before it has the latches.
+    ReadsNotLatched,
+    /// P25: a transaction looks at deltas alone, although some may have left since it read.
+    LooksAtDeltasAlone,
 }
 
 /// Whether the engine has a fault planted.

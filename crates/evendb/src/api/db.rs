@@ -3,6 +3,7 @@
 use crate::api::batch::Batch;
 use crate::api::keyspace::Keyspace;
 use crate::api::snapshot::Snapshot;
+use crate::api::transaction::{Transaction, transact};
 use crate::catalog::{DEFAULT_KEYSPACE, KeyspaceState};
 use crate::compact::{self, CompactionSummary};
 use crate::engine::Engine;
@@ -19,6 +20,7 @@ use crate::plant::planted;
 use crate::read::cursor::{Cursor, Iter};
 use crate::read::moment::Moment;
 use crate::sync::Arc;
+use crate::transaction::Session;
 use crate::value::Value;
 use crate::{checkpoint, fork, opening, trace, worker};
 use std::ops::RangeBounds;
@@ -235,6 +237,72 @@ impl Db {
     /// A new, empty batch.
     pub fn batch(&self) -> Batch {
         Batch::new(self.handle.clone())
+    }
+
+    /// A new transaction, which reads the database as it is now.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn transaction(&self) -> Result<Transaction> {
+        Ok(Transaction::new(Session::begin(&self.handle)?))
+    }
+
+    /// Runs `body` in a transaction and commits it; where another write came between, runs it again in a new one, up to
+    /// 64 times with random pauses. From the third attempt on keys are locked when they are got, so that transactions
+    /// over the same keys take turns.
+    ///
+    /// `body` may run several times, so it does nothing but read and write through its argument. An error that it
+    /// returns ends the transaction, which then has written nothing.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb::Db::open(dir.path())?;
+    /// let accounts = db.keyspace("accounts")?;
+    /// accounts.put("ada", "70")?;
+    /// db.transact(|transaction| {
+    ///     let balance = transaction.get(&accounts, "ada")?.unwrap();
+    ///     let balance: u64 = std::str::from_utf8(&balance).unwrap().parse().unwrap();
+    ///     transaction.put(&accounts, "ada", (balance - 20).to_string())?;
+    ///     transaction.put(&accounts, "ben", "20")
+    /// })?;
+    /// assert_eq!(accounts.get("ada")?.unwrap(), "50");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `body`, `Conflict` after the last attempt, and as [`Transaction::commit`].
+    pub fn transact<T, E: From<Error>>(
+        &self,
+        body: impl FnMut(&mut Transaction) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        transact(&self.handle, body)
+    }
+
+    /// See [`Keyspace::compare_and_swap`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compare_and_swap<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<V>,
+        new: Option<V>,
+    ) -> Result<std::result::Result<(), Option<Value>>> {
+        self.default.compare_and_swap(key, expected, new)
+    }
+
+    /// See [`Keyspace::fetch_update`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn fetch_update<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        update: impl FnMut(Option<&[u8]>) -> Option<V>,
+    ) -> Result<Option<Value>> {
+        self.default.fetch_update(key, update)
     }
 
     /// This moment of the whole database.

@@ -1,6 +1,7 @@
 //! Keyspaces: ordered maps side by side in one database, each with its own chunks.
 
 use crate::api::snapshot::Snapshot;
+use crate::api::transaction::transact;
 use crate::catalog::KeyspaceState;
 use crate::compact::{self, CompactionSummary, KeySpan};
 use crate::engine::handle::Handle;
@@ -73,6 +74,74 @@ impl Keyspace {
             record,
         }];
         write::write(&self.handle.engine, &mut ops, Durability::Relaxed)
+    }
+
+    /// Sets the value of `key` to `new` (removes it, for `None`) if it is `expected` (not there, for `None`). `Ok(Err(value))`
+    /// says that it is another one, and nothing was written.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb::Db::open(dir.path())?;
+    /// assert!(db.compare_and_swap("leader", None, Some("a"))?.is_ok());
+    /// let taken = db.compare_and_swap("leader", None, Some("b"))?;
+    /// assert_eq!(taken.unwrap_err().unwrap(), "a");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`put`](Self::put) and [`get`](Self::get).
+    pub fn compare_and_swap<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<V>,
+        new: Option<V>,
+    ) -> Result<std::result::Result<(), Option<Value>>> {
+        let key = key.as_ref();
+        let (expected, new) = (expected.as_ref(), new.as_ref().map(AsRef::as_ref));
+        transact(&self.handle, |transaction| {
+            let found = transaction.get(self, key)?;
+            if found.as_deref() != expected.map(AsRef::as_ref) {
+                return Ok(Err(found));
+            }
+            transaction.set(self, key, new)?;
+            Ok(Ok(()))
+        })
+    }
+
+    /// Sets the value of `key` to what `update` makes of the one that it has (`None`: it is not there, or is to be
+    /// removed), with no other write between. Returns the value before. `update` runs again where another write came
+    /// between.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb::Db::open(dir.path())?;
+    /// let add_one = |value: Option<&[u8]>| {
+    ///     let count = value.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()));
+    ///     Some((count + 1).to_le_bytes())
+    /// };
+    /// assert!(db.fetch_update("visits", add_one)?.is_none());
+    /// assert_eq!(db.fetch_update("visits", add_one)?.unwrap(), 1u64.to_le_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`put`](Self::put) and [`get`](Self::get), and `Conflict` after 64 attempts.
+    pub fn fetch_update<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        mut update: impl FnMut(Option<&[u8]>) -> Option<V>,
+    ) -> Result<Option<Value>> {
+        let key = key.as_ref();
+        transact(&self.handle, |transaction| {
+            let found = transaction.get(self, key)?;
+            let new = update(found.as_deref());
+            transaction.set(self, key, new.as_ref().map(AsRef::as_ref))?;
+            Ok(found)
+        })
     }
 
     /// The value of `key`. Wait-free until it must read from disk.

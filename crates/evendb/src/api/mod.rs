@@ -5,3 +5,4 @@ pub(crate) mod db;
 pub(crate) mod keyspace;
 mod property;
 pub(crate) mod snapshot;
+pub(crate) mod transaction;

@@ -331,7 +331,14 @@ mod tests {
             funk: funk(0),
         };
         let low = range.low.clone();
-        let chunk = Chunk::new(ChunkId(id), KeyspaceId(0), range, view, Ledger::SHARED);
+        let chunk = Chunk::new(
+            ChunkId(id),
+            KeyspaceId(0),
+            range,
+            view,
+            Version::ZERO,
+            Ledger::SHARED,
+        );
         (low, Arc::new(chunk))
     }
 

@@ -30,8 +30,8 @@ use crate::munk::Munk;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::reclaim::ArcCell;
 use crate::sync::{Arc, Mutex};
-use evendb_storage::TableId;
 use evendb_storage::table::TableMeta;
+use evendb_storage::{TableId, Version};
 use share::Share;
 use std::collections::HashSet;
 use std::ops::Deref;
@@ -176,6 +176,8 @@ pub(crate) struct ChunkWriter {
     pub(crate) rebalancing: bool,
     /// A munk is being built: deltas that become durable are kept for it.
     pub(crate) loading: bool,
+    /// No record of the chunk has a greater version: what was read here at that version or later is still so.
+    pub(crate) changed_at: Version,
 }
 
 /// How often a chunk is used; decayed by the policy.
@@ -307,6 +309,7 @@ impl Chunk {
         keyspace: KeyspaceId,
         range: KeyRange,
         view: View,
+        changed_at: Version,
         ledger: Ledger,
     ) -> Chunk {
         let bytes = CHUNK_BYTES + 4 * range.low.len();
@@ -317,6 +320,7 @@ impl Chunk {
             run: RunStage::None,
             rebalancing: false,
             loading: false,
+            changed_at,
         };
         Chunk {
             id,
@@ -418,7 +422,14 @@ mod tests {
             low: Box::default(),
             high: None,
         };
-        Chunk::new(ChunkId(1), KeyspaceId(0), range, view, Ledger::SHARED)
+        Chunk::new(
+            ChunkId(1),
+            KeyspaceId(0),
+            range,
+            view,
+            Version::ZERO,
+            Ledger::SHARED,
+        )
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! flow      dirty chunks, checkpoints under way and complete
 //! caches    row cache, how rows and munks share memory
 //! catalog   keyspaces and their chunks
+//! key locks the keys that transactions hold
 //! work      the queue of jobs, and the threads that empty it
 //! space, idle, observer     what their rounds remember
 //! claim     the lock of the directory
@@ -35,6 +36,7 @@ mod work_models;
 use crate::catalog::Catalog;
 use crate::error::Error;
 use crate::figures::observer::Observer;
+use crate::key_locks::KeyLocks;
 use crate::sync::Arc;
 use caches::Caches;
 use claim::Claim;
@@ -54,6 +56,8 @@ pub(crate) struct Engine {
     pub(crate) flow: Flow,
     pub(crate) caches: Caches,
     pub(crate) catalog: Catalog,
+    /// What transactions hold.
+    pub(crate) key_locks: KeyLocks,
     pub(crate) work: Work,
     /// What the last look at all chunks found.
     pub(crate) space: Space,

@@ -198,6 +198,16 @@ impl Stats {
             events("puts", self.puts, "records put"),
             events("deletes", self.deletes, "records deleted"),
             events("batches", self.batches, "batches of several records"),
+            events(
+                "transactions",
+                self.transactions,
+                "transactions committed that wrote something",
+            ),
+            events(
+                "transaction_conflicts",
+                self.transaction_conflicts,
+                "conflicts that transactions met",
+            ),
             events("scans", self.scans, "iterators, cursors, multi_gets"),
             events(
                 "scanned_records",

@@ -94,6 +94,8 @@ pub(crate) struct Metrics {
     pub(crate) puts: Counter,
     pub(crate) deletes: Counter,
     pub(crate) batches: Counter,
+    pub(crate) transactions: Counter,
+    pub(crate) transaction_conflicts: Counter,
     pub(crate) scans: Counter,
     pub(crate) scanned_records: Counter,
     pub(crate) scanned_from_ram: Counter,
@@ -176,6 +178,8 @@ impl Metrics {
         stats.puts = self.puts.get();
         stats.deletes = self.deletes.get();
         stats.batches = self.batches.get();
+        stats.transactions = self.transactions.get();
+        stats.transaction_conflicts = self.transaction_conflicts.get();
         stats.scans = self.scans.get();
         stats.scanned_records = self.scanned_records.get();
         stats.scanned_from_ram = self.scanned_from_ram.get();
@@ -387,6 +391,10 @@ pub struct Stats {
     pub deletes: u64,
     /// Batches of more than one record.
     pub batches: u64,
+    /// Transactions that were committed and had written something.
+    pub transactions: u64,
+    /// Conflicts that transactions met, at their commit or when they locked a key. Each attempt counts.
+    pub transaction_conflicts: u64,
     /// Iterators, cursors and multi_gets begun.
     pub scans: u64,
     /// Records they returned.

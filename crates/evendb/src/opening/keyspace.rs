@@ -11,6 +11,7 @@ use crate::manifest::state::Properties;
 use crate::manifest::{ChunkId, KeyspaceId};
 use crate::sync::Arc;
 use crate::version::clock::checkpoint_of;
+use evendb_storage::Version;
 
 /// A keyspace with one chunk that covers everything, and the edit that makes it known.
 pub(crate) fn new_keyspace(
@@ -56,8 +57,8 @@ pub(crate) fn empty_keyspace(
         high: None,
     };
     let ledger = core.ledger();
-    let chunk = Arc::new(Chunk::new(chunk_id, id, range, view, ledger));
-    let index = Index::new(vec![(Box::default(), chunk)]);
+    let chunk = Chunk::new(chunk_id, id, range, view, Version::ZERO, ledger);
+    let index = Index::new(vec![(Box::default(), Arc::new(chunk))]);
     let state = Arc::new(KeyspaceState::new(
         id,
         name.to_owned(),

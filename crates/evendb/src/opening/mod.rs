@@ -33,6 +33,7 @@ use crate::files::{COMMIT_LOG, CURRENT};
 use crate::full_disk::{Ballast, FullDisk, Need};
 use crate::funk::SearchSettings;
 use crate::funk::tables::Tables;
+use crate::key_locks::KeyLocks;
 use crate::manifest::edit::{Change, EpochRecord};
 use crate::manifest::state::ManifestState;
 use crate::manifest::writer::{self, Manifest};
@@ -260,6 +261,7 @@ impl Opening {
             space: Space::default(),
             idle: Idle::default(),
             observer: Observer::default(),
+            key_locks: KeyLocks::default(),
             claim: Claim::new(lock.take()),
             core,
         })

@@ -19,7 +19,7 @@ use crate::manifest::writer;
 use crate::memory::Ledger;
 use crate::sync::Arc;
 use crate::value_extents;
-use evendb_storage::Error as StorageError;
+use evendb_storage::{Error as StorageError, Version};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 
@@ -97,7 +97,7 @@ impl Opening {
                     munk: None,
                     funk: Arc::new(self.build_funk(record, tables)?),
                 };
-                let chunk = Chunk::new(record.id, id, range, view, ledger);
+                let chunk = Chunk::new(record.id, id, range, view, Version::ZERO, ledger);
                 entries.push((Box::from(&record.low[..]), Arc::new(chunk)));
             }
             let properties = self.state.properties.get(&id).cloned().unwrap_or_default();

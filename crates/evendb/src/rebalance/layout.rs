@@ -26,6 +26,7 @@ use crate::plant::planted;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, MutexGuard};
 use crate::version::clock::checkpoint_of;
+use evendb_storage::Version;
 
 /// A chunk that replaces others, or the same chunk with new tables.
 pub(crate) struct NewChunk {
@@ -217,6 +218,8 @@ pub(crate) fn replace_chunks(
             chunk.freeze(writer, next, &core.admission);
         }
     }
+    let changed_at = guards.iter().map(|writer| writer.changed_at).max();
+    let changed_at = changed_at.unwrap_or(Version::MAX);
     let views: Vec<Arc<View>> = old.iter().map(|chunk| chunk.view.load_full()).collect();
     // The new chunks have munks only if every old chunk has one: one munk cannot serve two merged
     // chunks.
@@ -247,7 +250,7 @@ pub(crate) fn replace_chunks(
             munk: joined_munk(old, &views, &range, &munks),
             funk: Arc::new(funk),
         };
-        let chunk = Chunk::new(id, keyspace.id, range, view, core.ledger());
+        let chunk = Chunk::new(id, keyspace.id, range, view, changed_at, core.ledger());
         chunks.push(Arc::new(chunk));
     }
     queue_undurable(flow, &chunks);

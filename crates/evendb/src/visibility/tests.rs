@@ -24,10 +24,10 @@ use crate::rebalance::rewrite::funk_sources;
 use crate::record::RecordRef;
 use crate::sync::yielding::Yielder;
 use crate::sync::{Arc, reclaim};
-use evendb_storage::TableId;
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::{Codec, TableOptions, TableWriter};
 use evendb_storage::vfs::{SimVfs, Vfs};
+use evendb_storage::{TableId, Version};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -309,7 +309,14 @@ impl World {
             low: Box::default(),
             high: None,
         };
-        let chunk = Chunk::new(ChunkId(1), KeyspaceId(0), range, view, Ledger::SHARED);
+        let chunk = Chunk::new(
+            ChunkId(1),
+            KeyspaceId(0),
+            range,
+            view,
+            Version::ZERO,
+            Ledger::SHARED,
+        );
         // Several spans: also what lies at their borders is compared.
         let sizes = Sizes {
             page_bytes: 100,

@@ -6,6 +6,11 @@
 //! wait for durability. Once the record is in the commit log nothing can fail (I12). Between
 //! announcing and withdrawing the writer waits only for older announced operations and the ring
 //! latch (I9).
+//!
+//! A transaction comes with what it has read ([`reads`]). The chunks of that are latched, too, and the write happens
+//! only if nothing of it has changed.
+
+pub(crate) mod reads;
 
 use crate::admission::Refused;
 use crate::chunk::{Chunk, ChunkWriter, Heat};
@@ -18,6 +23,7 @@ use crate::engine::log::Log;
 use crate::engine::work::Work;
 use crate::error::{Error, ErrorKind, Result};
 use crate::full_disk::Need;
+use crate::manifest::KeyspaceId;
 use crate::metrics::sample;
 use crate::op::{COUNTED_BYTES, Op, Totals};
 use crate::options::Durability;
@@ -28,13 +34,21 @@ use crate::version::clock::{Announcement, checkpoint_of};
 use crate::version::stamp::BatchStamp;
 use crate::{checkpoint, log_room, making_room, trace, worker};
 use evendb_storage::Version;
+use reads::{Found, Read, Reads};
 use smallvec::SmallVec;
+use std::ops::Range;
 
-/// A chunk that takes records of a write.
+/// A chunk that takes records of a write, or that was read for it.
 struct Target {
     chunk: Arc<Chunk>,
-    /// The place behind its last record among those of the write.
-    end: usize,
+    /// The places of its records among those of the write; none if it was only read.
+    ops: Range<usize>,
+}
+
+impl Target {
+    fn place(&self) -> (KeyspaceId, &[u8]) {
+        (self.chunk.keyspace, &self.chunk.range.low)
+    }
 }
 
 /// So many chunks need no memory of their own on the way.
@@ -77,8 +91,18 @@ impl Drop for Reserved<'_> {
 
 /// Writes `ops` as one. They are sorted by (keyspace, key), each key once.
 pub(crate) fn write(engine: &Engine, ops: &mut [Op<'_>], durability: Durability) -> Result<()> {
+    write_if(engine, ops, durability, None).map(|_| ())
+}
+
+/// Writes `ops` as one, as [`write`] does, if nothing of `reads` has changed: [`Found::Same`] says that it did.
+pub(crate) fn write_if(
+    engine: &Engine,
+    ops: &mut [Op<'_>],
+    durability: Durability,
+    reads: Option<Reads<'_>>,
+) -> Result<Found> {
     if ops.is_empty() {
-        return Ok(());
+        return Ok(Found::Same);
     }
     engine.core.health.check_writable()?;
     let durability = durability.max(engine.core.options.durability);
@@ -102,10 +126,26 @@ pub(crate) fn write(engine: &Engine, ops: &mut [Op<'_>], durability: Durability)
         ring_bytes,
         delta_bytes,
     };
-    let written = write_admitted(engine, ops, &encoded, reserved, started);
-    let (end, version) = written.inspect_err(|_| discard(&engine.core, &engine.log, &encoded))?;
+    let written = write_admitted(engine, ops, &encoded, reserved, reads, started);
+    let outcome = written.inspect_err(|_| discard(&engine.core, &engine.log, &encoded))?;
+    let (end, version) = match outcome {
+        Outcome::Written(end, version) => (end, version),
+        Outcome::Refused(found) => {
+            discard(&engine.core, &engine.log, &encoded);
+            return Ok(found);
+        }
+    };
     count_written(&engine.core, &totals, ring_bytes);
-    wait_for_durability(engine, end, version, durability)
+    wait_for_durability(engine, end, version, durability)?;
+    Ok(Found::Same)
+}
+
+/// How a write ended that nothing failed.
+enum Outcome {
+    /// The end of its record in the commit log, and its version.
+    Written(Lsn, Version),
+    /// Something that was read has changed, or may have.
+    Refused(Found),
 }
 
 /// Refuses a record that could not be written even alone.
@@ -205,10 +245,22 @@ fn write_admitted(
     ops: &mut [Op<'_>],
     encoded: &Encoded<'_>,
     reserved: Reserved<'_>,
+    reads: Option<Reads<'_>>,
     started: Option<std::time::Instant>,
-) -> Result<(Lsn, Version)> {
+) -> Result<Outcome> {
+    let unlatched = planted!(engine.core.options, ReadsNotLatched);
+    if unlatched && let Some(reads) = reads {
+        let found = reads.look_unlatched(&engine.core);
+        if found != Found::Same {
+            return Ok(Outcome::Refused(found));
+        }
+    }
+    let reads = reads.filter(|_| !unlatched);
     loop {
-        let targets = find_targets(ops);
+        let mut targets = find_targets(ops);
+        if let Some(reads) = reads {
+            add_read_chunks(&mut targets, reads.all);
+        }
         let mut guards: Guards<'_> = targets
             .iter()
             .map(|target| latch(&engine.core, &target.chunk))
@@ -216,14 +268,38 @@ fn write_admitted(
         if guards.iter().any(|writer| writer.retired) {
             continue;
         }
+        let found = reads.map_or(Found::Same, |reads| {
+            find_changes(&engine.core, reads, &targets, &guards)
+        });
+        if found != Found::Same {
+            return Ok(Outcome::Refused(found));
+        }
         let written = write_latched(engine, ops, encoded, reserved, &targets, &mut guards);
         drop(guards);
         if let Some(started) = started {
             let pause = started.elapsed().as_nanos() as u64;
             engine.core.metrics.pauses.put(pause);
         }
-        return written;
+        return written.map(|(end, version)| Outcome::Written(end, version));
     }
+}
+
+/// What became of what was read. Nobody else writes to the chunks of it while their latches are held.
+fn find_changes(core: &Core, reads: Reads<'_>, targets: &[Target], guards: &Guards<'_>) -> Found {
+    let mut found = Found::Same;
+    for read in reads.all {
+        let place = (read.keyspace.id, read.span.low());
+        let behind = targets.partition_point(|target| target.place() <= place);
+        let latched = targets.iter().zip(guards).skip(behind.saturating_sub(1));
+        for (target, writer) in latched {
+            let chunk = &*target.chunk;
+            found = found.max(read.span.look(chunk, writer, reads.since, core));
+            if !read.goes_on_behind(chunk) {
+                break;
+            }
+        }
+    }
+    found
 }
 
 /// A chunk's latch. Time is taken only when another thread has it.
@@ -244,7 +320,7 @@ fn announce<'e>(
     guards: &mut Guards<'_>,
 ) -> Result<Announcement<'e>> {
     loop {
-        for (Target { chunk, .. }, writer) in targets.iter().zip(guards.iter_mut()) {
+        for (chunk, writer) in written(targets, guards) {
             chunk.assert_writer(writer);
             make_dirty(&engine.core, &engine.flow, &engine.work, chunk, writer);
         }
@@ -254,9 +330,7 @@ fn announce<'e>(
             return Err(op.keyspace.dropped_error());
         }
         let checkpoint = checkpoint_of(announcement.version());
-        if guards
-            .iter()
-            .all(|writer| writer.active.checkpoint() == checkpoint)
+        if written(targets, guards).all(|(_, writer)| writer.active.checkpoint() == checkpoint)
             || planted!(engine.core.options, NoFreeze)
         {
             return Ok(announcement);
@@ -264,13 +338,23 @@ fn announce<'e>(
         // A checkpoint began: its delta is complete. Freezing under an announcement would hold
         // the checkpoint up, so withdraw first.
         drop(announcement);
-        for (Target { chunk, .. }, writer) in targets.iter().zip(guards.iter_mut()) {
+        for (chunk, writer) in written(targets, guards) {
             if writer.active.checkpoint() < checkpoint {
                 let freeze = || chunk.freeze(writer, checkpoint, &engine.core.admission);
                 engine.core.metrics.pauses.freeze.time(freeze);
             }
         }
     }
+}
+
+/// The chunks that take records, without those that were only read.
+fn written<'t, 'g>(
+    targets: &'t [Target],
+    guards: &'t mut Guards<'g>,
+) -> impl Iterator<Item = (&'t Arc<Chunk>, &'t mut MutexGuard<'g, ChunkWriter>)> {
+    let all = targets.iter().zip(guards.iter_mut());
+    all.filter(|(target, _)| !target.ops.is_empty())
+        .map(|(target, writer)| (&target.chunk, writer))
 }
 
 /// Announces, logs, links and withdraws. The caller holds the latches of all chunks concerned.
@@ -321,16 +405,19 @@ fn link(
     version: Version,
     stamp: Option<&BatchStamp>,
     targets: &[Target],
-    guards: &Guards<'_>,
+    guards: &mut Guards<'_>,
 ) -> (u64, u64) {
     // One pin for all: the first costs a fence, those inside it next to nothing.
     let _pin = stamp.map(|_| reclaim::pin());
     let (mut before, mut after) = (0, 0);
-    let mut start = 0;
     for (target, writer) in targets.iter().zip(guards) {
+        if target.ops.is_empty() {
+            continue;
+        }
+        writer.changed_at = version;
         let delta = &writer.active;
         before += delta.bytes() as u64;
-        let own = &mut ops[start..target.end];
+        let own = &mut ops[target.ops.clone()];
         for Op { record, .. } in own {
             Heat::count(&target.chunk.heat.puts);
             match stamp {
@@ -340,7 +427,6 @@ fn link(
             delta.insert(record.clone());
         }
         after += delta.bytes() as u64;
-        start = target.end;
     }
     (before, after)
 }
@@ -420,16 +506,35 @@ fn find_targets(ops: &[Op<'_>]) -> Targets {
         let key = op.record.key();
         let end = place + 1;
         match targets.last_mut() {
-            Some(Target { chunk, end: last })
+            Some(Target { chunk, ops: own })
                 if chunk.keyspace == op.keyspace.id && chunk.range.contains(key) =>
             {
-                *last = end;
+                own.end = end;
             }
             _ => {
                 let chunk = op.keyspace.index.load(&pin).get().find(key).clone();
-                targets.push(Target { chunk, end });
+                let ops = place..end;
+                targets.push(Target { chunk, ops });
             }
         }
     }
     targets
+}
+
+/// Adds the chunks of what was read, each once, and puts all in the order in which they are latched. Where the root
+/// changes meanwhile, one of them is retired, and the caller begins again.
+fn add_read_chunks(targets: &mut Targets, reads: &[Read]) {
+    let pin = reclaim::pin();
+    for read in reads {
+        let mut chunk = read.first_chunk(&pin);
+        while read.goes_on_behind(&chunk) {
+            let next = read.chunk_behind(&chunk, &pin);
+            targets.push(Target { chunk, ops: 0..0 });
+            chunk = next;
+        }
+        targets.push(Target { chunk, ops: 0..0 });
+    }
+    // Those that take records come before those of the same place that were only read.
+    targets.sort_by(|a, b| (a.place(), a.ops.is_empty()).cmp(&(b.place(), b.ops.is_empty())));
+    targets.dedup_by(|next, kept| Arc::ptr_eq(&next.chunk, &kept.chunk));
 }

@@ -1,0 +1,270 @@
+//! [`Transaction`]: several reads and writes as one, refused where another write came between.
+
+use crate::api::keyspace::Keyspace;
+use crate::engine::handle::Handle;
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::Durability;
+use crate::read::cursor::{limits, prefix_end};
+use crate::sync::Arc;
+use crate::transaction::{Retry, Savepoint, Session, TransactionIter};
+use crate::value::Value;
+use std::ops::RangeBounds;
+use std::time::Duration;
+
+/// Reads and writes over any keyspaces that take effect together, at [`commit`](Self::commit), as if nothing else had
+/// happened between the first read and the last write: serializable.
+///
+/// It reads one moment of the database, and its own writes over that. Nobody sees the writes before the commit. The commit
+/// is refused ([`ErrorKind::Conflict`](crate::ErrorKind::Conflict)) if a key that it read was written meanwhile, or one
+/// was put into a range that it scanned, by another transaction or by any other write; then nothing was written.
+/// [`Db::transact`](crate::Db::transact) tries again in that case. A transaction that only reads never conflicts, and
+/// costs a snapshot. One that is dropped has written nothing.
+///
+/// By default nothing is locked. Where the same keys are changed all the time,
+/// [`get_for_update`](Self::get_for_update) locks a key for other transactions that ask for it in the same way.
+///
+/// One thread at a time uses it (it is `Send`). What it writes counts towards the limit of a
+/// [`Batch`](crate::Batch), and is in memory until it is committed. What it reads is remembered by key or range:
+/// one range is cheaper than its keys. While it lives, versions that it may read are kept, as for a
+/// [`Snapshot`](crate::Snapshot).
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # fn main() -> evendb::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = evendb::Db::open(dir.path())?;
+/// let (users, by_mail) = (db.keyspace("users")?, db.keyspace("by mail")?);
+/// // A unique index: of two that register the same address at once, one is refused.
+/// let mut transaction = db.transaction()?;
+/// assert!(!transaction.contains_key(&by_mail, "ada@example.org")?);
+/// transaction.put(&by_mail, "ada@example.org", "7")?;
+/// transaction.put(&users, "7", "Ada")?;
+/// transaction.commit()?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a transaction does nothing until it is committed"]
+pub struct Transaction {
+    session: Session,
+    durability: Durability,
+}
+
+impl Transaction {
+    pub(crate) fn new(session: Session) -> Transaction {
+        Transaction {
+            session,
+            durability: Durability::Relaxed,
+        }
+    }
+
+    /// The value of `key`: what this transaction put, or what was there at its moment.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`](crate::Snapshot::get). Under [`Db::transact`](crate::Db::transact) also those of
+    /// [`get_for_update`](Self::get_for_update): from the third attempt on every key is locked.
+    pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.check_own(keyspace)?;
+        self.session.get(&keyspace.state, key.as_ref())
+    }
+
+    /// Whether `key` has a value.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn contains_key(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(keyspace, key)?.is_some())
+    }
+
+    /// The values of `keys`, in their order.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[K],
+    ) -> Result<Vec<Option<Value>>> {
+        keys.iter().map(|key| self.get(keyspace, key)).collect()
+    }
+
+    /// The newest value of `key`, which stays so until this transaction ends as far as transactions are concerned that
+    /// ask in the same way: it waits for one that has asked before, up to [`lock_timeout`](Self::lock_timeout).
+    ///
+    /// The transaction then reads a later moment, if that is needed to see the value. Writes that ask nobody (puts,
+    /// batches, transactions without locks) are not held up, and still make the commit fail.
+    ///
+    /// # Errors
+    /// `LockTimeout`; `Deadlock` where waiting would never end; `Conflict` where something that was read before has
+    /// changed since; and as [`get`](Self::get).
+    pub fn get_for_update(
+        &self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<Value>> {
+        self.check_own(keyspace)?;
+        self.session.lock(&keyspace.state, key.as_ref())
+    }
+
+    /// How long [`get_for_update`](Self::get_for_update) waits for a key: a second, if this is not called.
+    pub fn lock_timeout(&mut self, timeout: Duration) -> &mut Self {
+        self.session.set_patience(timeout);
+        self
+    }
+
+    /// The records of a key range, own writes included, from both ends. What of the range it passes over counts as read.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the keyspace is not of the transaction's database; what else
+    /// [`get`](Self::get) would return is an item.
+    pub fn range<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        range: impl RangeBounds<K>,
+    ) -> Result<TransactionIter<'_>> {
+        self.check_own(keyspace)?;
+        let (low, high) = limits(&range);
+        Ok(self.session.range(&keyspace.state, low, high))
+    }
+
+    /// The records whose keys begin with `prefix`, as [`range`](Self::range).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn prefix(
+        &self,
+        keyspace: &Keyspace,
+        prefix: impl AsRef<[u8]>,
+    ) -> Result<TransactionIter<'_>> {
+        self.check_own(keyspace)?;
+        let low = prefix.as_ref().to_vec();
+        let high = prefix_end(&low);
+        Ok(self.session.range(&keyspace.state, low, high))
+    }
+
+    /// All records of a keyspace, as [`range`](Self::range).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn iter(&self, keyspace: &Keyspace) -> Result<TransactionIter<'_>> {
+        self.range::<&[u8]>(keyspace, ..)
+    }
+
+    /// Sets the value of `key` at the commit. This transaction sees it at once.
+    ///
+    /// # Errors
+    /// `KeyTooLarge`, `ValueTooLarge`, `ReadOnly`, `Latched`, `Closed`, and `InvalidArgument` if the keyspace is not of
+    /// the transaction's database. The transaction goes on without this put.
+    pub fn put(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.set(keyspace, key.as_ref(), Some(value.as_ref()))
+    }
+
+    /// Removes `key` at the commit, if it is there then.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
+        self.set(keyspace, key.as_ref(), None)
+    }
+
+    /// A put, or a delete where there is no value.
+    pub(crate) fn set(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        self.check_own(keyspace)?;
+        self.session.set(&keyspace.state, key, value)
+    }
+
+    /// A place to go back to: see [`rollback_to`](Self::rollback_to).
+    pub fn savepoint(&mut self) -> Savepoint {
+        self.session.savepoint()
+    }
+
+    /// Takes back what was put and deleted since the savepoint, which stays. What was read still counts, and what was
+    /// locked stays so.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the transaction was rolled back to before the savepoint.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.session.roll_back_to(savepoint)
+    }
+
+    /// Distinct keys written so far.
+    pub fn len(&self) -> usize {
+        self.session.writes()
+    }
+
+    /// Whether nothing was written so far.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Raises the durability of the commit above the database's; it is never lowered. See
+    /// [`Batch::durability`](crate::Batch::durability).
+    pub fn durability(&mut self, durability: Durability) -> &mut Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Writes everything as one, if nothing that was read has changed; else nothing. Gets, scans, snapshots and recovery
+    /// see all of it or none.
+    ///
+    /// # Errors
+    /// `Conflict` (nothing was written), and as [`Batch::commit`](crate::Batch::commit).
+    pub fn commit(self) -> Result<()> {
+        self.session.commit(self.durability)
+    }
+
+    /// Ends the transaction without writing anything, as dropping it does.
+    pub fn rollback(self) {}
+
+    fn check_own(&self, keyspace: &Keyspace) -> Result<()> {
+        let other = &keyspace.handle.engine;
+        let handle = self.session.handle();
+        handle.check_own(other, keyspace.name(), "transaction")
+    }
+}
+
+/// Runs `body` in a transaction and commits it, again in a new one where that met others.
+pub(crate) fn transact<T, E: From<Error>>(
+    handle: &Arc<Handle>,
+    mut body: impl FnMut(&mut Transaction) -> std::result::Result<T, E>,
+) -> std::result::Result<T, E> {
+    let mut retry = Retry::new();
+    loop {
+        let mut transaction = Transaction::new(Session::begin(handle)?);
+        if retry.locks_gets() {
+            transaction.session.lock_gets();
+        }
+        let done = body(&mut transaction);
+        let refused = match done {
+            Ok(value) => match transaction.commit() {
+                Ok(()) => return Ok(value),
+                Err(error) if error.kind() == ErrorKind::Conflict => error.into(),
+                Err(error) => return Err(error.into()),
+            },
+            Err(error) if transaction.session.has_failed() => {
+                drop(transaction);
+                error
+            }
+            Err(error) => return Err(error),
+        };
+        // Here the transaction has ended, and its locks are free.
+        if !retry.wait() {
+            return Err(refused);
+        }
+    }
+}
+
+impl std::fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Transaction({} writes)", self.len())
+    }
+}

@@ -1,0 +1,374 @@
+//! Transactions: reads of one moment, writes that nobody sees, and a commit that happens only if what was read is still so.
+//!
+//! ```text
+//! begin     a registered moment                                       read/moment.rs
+//! get       own writes, else the moment; the key is noted             writes.rs
+//! range     own writes over the moment; what was seen is noted        iter.rs
+//! put       noted                                                     writes.rs
+//! lock      waits for the key, then brings the moment up to it        key_locks.rs
+//! commit    own writes as one write, if no read has changed           write/reads.rs
+//! ```
+//! **Why that is serializable.** While a transaction commits it has the latches of all chunks that it read or writes. If
+//! nothing that it read has changed since its moment, all its reads are what they would be at its commit: it is as if
+//! all of it happened there. So transactions, and single puts, are as if one after the other in the order of their
+//! records in the commit log, which is also what a crash leaves a prefix of. A transaction that writes nothing is as if
+//! it happened at its moment.
+//!
+//! **A moment can be moved forward** ([`Session::renew`]): a newer one is registered, and what was read is compared at
+//! both. That is done where a commit cannot tell from RAM, because a checkpoint came between, and where a locked key is
+//! newer than the moment.
+//!
+//! Thread safety: one thread at a time has a session. Not here: the public handle ([`crate::Transaction`]).
+
+mod iter;
+mod retry;
+mod writes;
+
+pub use iter::TransactionIter;
+pub(crate) use retry::Retry;
+
+use crate::catalog::KeyspaceState;
+use crate::engine::handle::Handle;
+use crate::error::{Error, ErrorKind, Result};
+use crate::key_locks::{LockOwner, LockedKey, NotLocked};
+use crate::op::{Op, check_limits};
+use crate::options::Durability;
+use crate::read::cursor::{Cursor, Iter};
+use crate::read::get;
+use crate::read::moment::Moment;
+use crate::record::RecordRef;
+use crate::sync::Arc;
+use crate::value::Value;
+use crate::write::reads::{Found, Read, ReadSpan, Reads};
+use crate::{fork, write};
+use evendb_storage::codec::hash_key;
+use evendb_storage::{Kind, Version};
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+use writes::{Mark, OwnWrites};
+
+/// What a transaction has read.
+pub(crate) type ReadList = Vec<Read>;
+
+/// How long a transaction waits for a key that another one has locked.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+/// How often the moment is moved forward before a call gives up: each time a checkpoint, or a put to the very key, must
+/// have come between.
+const RENEWALS_MAX: u32 = 8;
+
+/// See the module.
+pub(crate) struct Session {
+    handle: Arc<Handle>,
+    moment: RefCell<Arc<Moment>>,
+    writes: OwnWrites,
+    reads: RefCell<ReadList>,
+    /// Once it has asked for a lock.
+    owner: Cell<Option<LockOwner>>,
+    locked: RefCell<Vec<LockedKey>>,
+    patience: Duration,
+    /// Every key that is got is locked first.
+    locks_gets: bool,
+    /// A call has found that it can only be tried again from the beginning.
+    failed: Cell<bool>,
+}
+
+/// A place to which [`Transaction::rollback_to`](crate::Transaction::rollback_to) goes back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Savepoint(Mark);
+
+impl Session {
+    pub(crate) fn begin(handle: &Arc<Handle>) -> Result<Session> {
+        fork::check()?;
+        Ok(Session {
+            handle: handle.clone(),
+            moment: RefCell::new(Moment::now(handle)?),
+            writes: OwnWrites::default(),
+            reads: RefCell::default(),
+            owner: Cell::new(None),
+            locked: RefCell::default(),
+            patience: LOCK_PATIENCE,
+            locks_gets: false,
+            failed: Cell::new(false),
+        })
+    }
+
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    /// From now on every key that is got is locked first, as by [`lock`](Self::lock).
+    pub(crate) fn lock_gets(&mut self) {
+        self.locks_gets = true;
+    }
+
+    fn version(&self) -> Version {
+        self.moment.borrow().version()
+    }
+
+    /// Whether a call has failed for a reason that a new attempt does not have.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.get()
+    }
+
+    pub(crate) fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    /// Distinct keys written.
+    pub(crate) fn writes(&self) -> usize {
+        self.writes.len()
+    }
+
+    pub(crate) fn get(&self, keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Result<Option<Value>> {
+        fork::check()?;
+        if let Some(written) = self.writes.get(keyspace, key) {
+            return Ok(written.clone().map(Value::of_bytes));
+        }
+        if self.locks_gets {
+            return self.lock(keyspace, key);
+        }
+        self.note_read(keyspace, key);
+        self.get_at(keyspace, key, self.version())
+    }
+
+    fn get_at(&self, keyspace: &KeyspaceState, key: &[u8], at: Version) -> Result<Option<Value>> {
+        let engine = &self.handle.engine;
+        get::get_at(
+            &engine.core,
+            &engine.caches,
+            &engine.work,
+            keyspace,
+            key,
+            at,
+        )
+    }
+
+    fn note_read(&self, keyspace: &Arc<KeyspaceState>, key: &[u8]) {
+        self.reads.borrow_mut().push(Read {
+            keyspace: keyspace.clone(),
+            span: ReadSpan::Key(key.into()),
+        });
+    }
+
+    pub(crate) fn range(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        low: Vec<u8>,
+        high: Option<Vec<u8>>,
+    ) -> TransactionIter<'_> {
+        let own = self.writes.range(keyspace, &low, high.as_deref());
+        let moment = Iter::new(self.cursor(keyspace, low.clone(), high.clone()));
+        TransactionIter::new(keyspace, (low, high), moment, own, &self.reads)
+    }
+
+    fn cursor(&self, keyspace: &Arc<KeyspaceState>, low: Vec<u8>, high: Option<Vec<u8>>) -> Cursor {
+        let moment = self.moment.borrow().clone();
+        Cursor::new(Ok(moment), keyspace.clone(), low, high)
+    }
+
+    /// Notes a put, or a delete where there is no value.
+    pub(crate) fn set(
+        &mut self,
+        keyspace: &Arc<KeyspaceState>,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        fork::check()?;
+        let core = &self.handle.engine.core;
+        core.health.check_writable()?;
+        let bytes = value.unwrap_or_default();
+        check_limits(key, bytes)?;
+        write::check_value_size(core, key.len(), bytes.len())?;
+        self.writes.set(keyspace, key, value.map(Arc::from));
+        Ok(())
+    }
+
+    pub(crate) fn savepoint(&mut self) -> Savepoint {
+        Savepoint(self.writes.mark())
+    }
+
+    pub(crate) fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        match self.writes.roll_back(savepoint.0) {
+            true => Ok(()),
+            false => {
+                let message = "this savepoint is gone: the transaction was rolled back to one \
+                               before it, or the savepoint is of another transaction";
+                Err(Error::new(ErrorKind::InvalidArgument, message))
+            }
+        }
+    }
+
+    /// Locks the key until the transaction ends, and reads it as it is now. An iterator may be open: its whole range is
+    /// among the reads that are compared when the moment moves, so it goes on as it would have from the new one.
+    pub(crate) fn lock(&self, keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Result<Option<Value>> {
+        fork::check()?;
+        check_limits(key, &[])?;
+        self.lock_key((keyspace.id, key.into()))
+            .map_err(|why| self.not_locked(keyspace, key, why))?;
+        if let Some(written) = self.writes.get(keyspace, key) {
+            return Ok(written.clone().map(Value::of_bytes));
+        }
+        let read = Read {
+            keyspace: keyspace.clone(),
+            span: ReadSpan::Key(key.into()),
+        };
+        let mut renewals = 0;
+        while read.look(self.version(), &self.handle.engine.core) != Found::Same {
+            // What a put brings now and again is not worth waiting for.
+            if renewals == RENEWALS_MAX {
+                break;
+            }
+            renewals += 1;
+            self.renew()?;
+        }
+        self.reads.borrow_mut().push(read);
+        self.get_at(keyspace, key, self.version())
+    }
+
+    fn lock_key(&self, key: LockedKey) -> std::result::Result<(), NotLocked> {
+        let locks = &self.handle.engine.key_locks;
+        let owner = self.owner.get().unwrap_or_else(|| locks.owner());
+        self.owner.set(Some(owner));
+        if locks.lock(owner, &key, self.patience)? {
+            self.locked.borrow_mut().push(key);
+        }
+        Ok(())
+    }
+
+    fn not_locked(&self, keyspace: &KeyspaceState, key: &[u8], why: NotLocked) -> Error {
+        self.failed.set(true);
+        let (key, name) = (key.escape_ascii(), &keyspace.name);
+        match why {
+            NotLocked::TimedOut => {
+                let patience = self.patience;
+                let message = format!(
+                    "key \"{key}\" of keyspace {name:?} was locked by another transaction for {patience:?}; \
+                     nothing was written: try the transaction again, or wait longer (lock_timeout)"
+                );
+                Error::new(ErrorKind::LockTimeout, message)
+            }
+            NotLocked::Deadlock => {
+                let message = format!(
+                    "waiting for key \"{key}\" of keyspace {name:?} would never end, because the transaction \
+                     that has it waits for this one; nothing was written: try the transaction again"
+                );
+                Error::new(ErrorKind::Deadlock, message)
+            }
+        }
+    }
+
+    /// Moves the moment forward, if what was read is the same there.
+    fn renew(&self) -> Result<()> {
+        let old = self.moment.borrow().clone();
+        let new = Moment::now(&self.handle)?;
+        for read in self.reads.borrow().iter() {
+            // First the new moment, then the look: what it calls the same is so at that moment.
+            let found = read.look(old.version(), &self.handle.engine.core);
+            if found != Found::Same && !self.is_equal(read, &old, &new)? {
+                return Err(self.conflict(Some(read)));
+            }
+        }
+        *self.moment.borrow_mut() = new;
+        Ok(())
+    }
+
+    /// Whether what was read has the same keys and values at both moments.
+    fn is_equal(&self, read: &Read, old: &Arc<Moment>, new: &Arc<Moment>) -> Result<bool> {
+        let keyspace = &read.keyspace;
+        match &read.span {
+            ReadSpan::Key(key) => {
+                let get = |moment: &Moment| self.get_at(keyspace, key, moment.version());
+                Ok(get(old)? == get(new)?)
+            }
+            ReadSpan::Range(low, high) => {
+                let cursor = |moment: &Arc<Moment>| {
+                    let (low, high) = (low.to_vec(), high.as_deref().map(<[u8]>::to_vec));
+                    Cursor::new(Ok(moment.clone()), keyspace.clone(), low, high)
+                };
+                let (mut old, mut new) = (cursor(old), cursor(new));
+                loop {
+                    let (old, new) = (old.next()?, new.next()?);
+                    if old != new || old.is_none() {
+                        return Ok(old == new);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Of what was read, `read` has changed, if it is known.
+    fn conflict(&self, read: Option<&Read>) -> Error {
+        self.failed.set(true);
+        self.handle.engine.core.metrics.transaction_conflicts.add(1);
+        let what = read.map_or_else(String::new, |read| {
+            let name = &read.keyspace.name;
+            match &read.span {
+                ReadSpan::Key(key) => {
+                    format!(" (key \"{}\" of keyspace {name:?})", key.escape_ascii())
+                }
+                ReadSpan::Range(low, _) => format!(
+                    " (keys from \"{}\" on, of keyspace {name:?})",
+                    low.escape_ascii()
+                ),
+            }
+        });
+        let message = format!(
+            "another write has changed what this transaction read{what}; nothing was written: try the \
+             transaction again"
+        );
+        Error::new(ErrorKind::Conflict, message)
+    }
+
+    /// Writes everything, if nothing that was read has changed.
+    pub(crate) fn commit(self, durability: Durability) -> Result<()> {
+        fork::check()?;
+        if self.writes.is_empty() {
+            return self.handle.engine.core.health.check_readable();
+        }
+        for _ in 0..RENEWALS_MAX {
+            match self.write(durability)? {
+                Found::Same => {
+                    self.handle.engine.core.metrics.transactions.add(1);
+                    return Ok(());
+                }
+                Found::Changed => break,
+                Found::Unknown => self.renew()?,
+            }
+        }
+        Err(self.conflict(None))
+    }
+
+    fn write(&self, durability: Durability) -> Result<Found> {
+        let own = self.writes.in_order();
+        let mut ops: Vec<Op<'_>> = own
+            .map(|(keyspace, key, written)| Op {
+                keyspace,
+                record: record_of(key, written.as_deref()),
+            })
+            .collect();
+        let reads = Reads {
+            all: &self.reads.borrow(),
+            since: self.version(),
+        };
+        write::write_if(&self.handle.engine, &mut ops, durability, Some(reads))
+    }
+}
+
+fn record_of(key: &[u8], value: Option<&[u8]>) -> RecordRef {
+    let kind = match value {
+        Some(_) => Kind::Put,
+        None => Kind::Delete,
+    };
+    RecordRef::new(key, value.unwrap_or_default(), kind, hash_key(key))
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(owner) = self.owner.get()
+            && !fork::is_child()
+        {
+            let keys = self.locked.take();
+            self.handle.engine.key_locks.unlock(owner, keys);
+        }
+    }
+}
