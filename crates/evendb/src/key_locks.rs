@@ -157,6 +157,9 @@ impl Table {
     }
 }
 
+#[cfg(all(test, evendb_loom))]
+mod models;
+
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests {

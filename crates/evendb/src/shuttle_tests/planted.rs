@@ -1,6 +1,6 @@
 //! Each planted fault is noticed by a scenario.
 
-use super::{batches, finds, freeze, layouts, lifecycle, munks, notices};
+use super::{batches, finds, freeze, layouts, lifecycle, munks, notices, transactions};
 use crate::Durability;
 use crate::plant::Plant;
 use shuttle::scheduler::PctScheduler;
@@ -85,6 +85,20 @@ fn shuttle_p16_deltas_not_kept_for_a_load() {
 fn shuttle_p23_deltas_leave_with_spans() {
     assert!(notices(20_000, None, || munks::spans_and_checkpoints(
         Plant::DeltasLeaveWithSpans
+    )));
+}
+
+#[test]
+fn shuttle_p24_reads_not_latched() {
+    assert!(notices(20_000, None, || transactions::write_skew(
+        Plant::ReadsNotLatched
+    )));
+}
+
+#[test]
+fn shuttle_p25_a_look_at_deltas_alone() {
+    assert!(notices(20_000, None, || transactions::counter(
+        Plant::LooksAtDeltasAlone
     )));
 }
 
