@@ -16,7 +16,7 @@
 //!
 //! Locks, in the order in which they may be taken: making room, checkpoint mutex, catalog mutex,
 //! chunk token, chunk latch, PO slot, ring latch, root mutex; then the leaves (dirty queue, manifest
-//! queue, snapshot registry, row shards, admission queue, extent space, work queue).
+//! queue, snapshot registry, row shards, admission queue, extent space, work queue, key locks).
 
 pub(crate) mod caches;
 pub(crate) mod claim;
