@@ -71,6 +71,9 @@ pub use read::cursor::{Cursor, Iter};
 pub use transaction::{Savepoint, TransactionIter};
 pub use value::Value;
 
+/// Keys of typed columns, as bytes that sort as the columns do; prefixes and ranges of them.
+pub use evendb_keys as keys;
+
 /// For the lab's experiments alone: no user has to choose how the row cache evicts.
 #[doc(hidden)]
 pub use options::RowPolicy;
