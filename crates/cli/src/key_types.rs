@@ -11,7 +11,7 @@ use evendb::Keyspace;
 
 use crate::failure::Failure;
 use crate::input::Wanted;
-use crate::keys::ColumnType;
+use crate::keys::{ColumnType, column_type};
 use crate::output::complain;
 
 /// The property that has the types, as they are written in arguments.
@@ -38,7 +38,7 @@ impl FromStr for KeyTypes {
 }
 
 fn columns(text: &str) -> Result<Vec<ColumnType>, String> {
-    text.split(',').map(str::parse).collect()
+    text.split(',').map(column_type).collect()
 }
 
 /// Types as they are written in arguments.

@@ -17,6 +17,7 @@ mod open;
 mod output;
 mod scan_output;
 mod size;
+mod time_text;
 
 use std::process::ExitCode;
 

@@ -61,10 +61,7 @@ pub fn write_record(
                     if index > 0 {
                         target.write_all(b"\t")?;
                     }
-                    match column {
-                        Column::Text(bytes) => write_escaped(target, bytes)?,
-                        other => write!(target, "{other}")?,
-                    }
+                    write_escaped(target, &keys::text_of(column))?;
                 }
             }
         },
@@ -103,24 +100,31 @@ pub fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "{message}");
 }
 
-fn columns_json(columns: &[Column]) -> Value {
+fn columns_json(columns: &[Column<'_>]) -> Value {
     columns.iter().map(column_json).collect()
 }
 
-fn column_json(column: &Column) -> Value {
+fn column_json(column: &Column<'_>) -> Value {
+    let text = || Value::String(String::from_utf8_lossy(&keys::text_of(column)).into_owned());
     match column {
         Column::Text(bytes) => text_or_hex(bytes),
-        Column::Unsigned(number) => json!(number),
-        Column::Signed(number) => json!(number),
-        Column::Bytes(bytes) => json!(hex(bytes)),
-        // By way of its text: a wider float would have other digits. NaN and infinities are texts.
-        Column::Single(_) | Column::Double(_) => {
-            let text = column.to_string();
-            match text.parse::<f64>() {
-                Ok(float) if float.is_finite() => json!(float),
-                _ => json!(text),
-            }
+        Column::Descending(inner) => column_json(inner),
+        Column::Bool(flag) => json!(flag),
+        Column::U8(number) => json!(number),
+        Column::U16(number) => json!(number),
+        Column::U32(number) => json!(number),
+        Column::U64(number) => json!(number),
+        Column::I8(number) => json!(number),
+        Column::I16(number) => json!(number),
+        Column::I32(number) => json!(number),
+        Column::I64(number) => json!(number),
+        Column::F64(float) if float.is_finite() => json!(float),
+        // By way of its text: a wider float would have other digits.
+        Column::F32(float) if float.is_finite() => {
+            let wide = format!("{float:?}").parse::<f64>();
+            wide.map_or_else(|_| text(), |wide| json!(wide))
         }
+        _ => text(),
     }
 }
 
@@ -172,7 +176,7 @@ mod tests {
 
     #[test]
     fn typed_keys_show_their_columns() {
-        let types = [ColumnType::Text, ColumnType::Unsigned];
+        let types = [ColumnType::Text, ColumnType::U64];
         let key = b"app\x00\x01\x00\x00\x00\x00\x00\x00\x00\x07";
         assert_eq!(shown(Form::Tsv, &types, key, b"v"), "app\t7\tv\n");
         assert_eq!(
@@ -184,7 +188,7 @@ mod tests {
             shown(Form::Json, &types, b"short", b"v"),
             "{\"key\":\"short\",\"value\":\"v\"}\n"
         );
-        let float = [ColumnType::Single];
+        let float = [ColumnType::F32];
         assert_eq!(
             shown(Form::Tsv, &float, b"\xBD\xCC\xCC\xCD", b""),
             "0.1\t\n"

@@ -9,13 +9,14 @@
 //!             KEY of columns:                [column, ...]
 //! ```
 //! Fields of the first are escaped as `escapes.rs` says. In an array `str` is as VALUE, `bytes` a text of
-//! hexadecimal digits, a number a number, and what JSON has no number for (NaN, infinities) a text.
+//! hexadecimal digits, `bool` a boolean, a number of up to 64 bits a number, and every other column its
+//! text: times, wider numbers, NaN and infinities. A descending column is as one that ascends.
 
 use std::borrow::Cow;
 
 use crate::escapes::{unescape, unhex};
 use crate::json_text::{Json, Kind};
-use crate::keys::{ColumnType, KeyEncoder};
+use crate::keys::{self, ColumnType, KeyEncoder};
 
 /// What a key begins with that is printed whole, since its bytes do not fit the types.
 pub const WHOLE_KEY: &[u8] = b"\\k";
@@ -53,7 +54,7 @@ pub fn read_tsv(
         }
         let mut encoder = KeyEncoder::new(key, types.len());
         for (kind, field) in types.iter().zip(columns) {
-            encoder.push(*kind, &unescape(field)?)?;
+            keys::push(&mut encoder, kind, &unescape(field)?)?;
         }
     }
     value.clear();
@@ -106,13 +107,20 @@ fn read_columns(array: Json<'_>, types: &[ColumnType], key: &mut Vec<u8>) -> Res
     }
     let mut encoder = KeyEncoder::new(key, expected);
     for (kind, element) in types.iter().zip(array.elements()) {
-        match (kind, element.kind()) {
-            (ColumnType::Text, _) => encoder.push_bytes(&bytes(element)?),
-            (_, Kind::Text) => encoder.push(*kind, element.string()?.as_bytes())?,
-            (ColumnType::Bytes, _) => return Err(format!("{} is no `bytes`", element.shown())),
-            (_, Kind::Number) => encoder.push(*kind, element.text().as_bytes())?,
+        let text = match (keys::text_type(kind), element.kind()) {
+            (ColumnType::Text, _) => bytes(element)?,
+            (_, Kind::Text) => match element.string()? {
+                Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+            },
+            (_, Kind::Number) if keys::takes_number(kind) => {
+                Cow::Borrowed(element.text().as_bytes())
+            }
+            (ColumnType::Bool, Kind::Boolean) => Cow::Borrowed(element.text().as_bytes()),
+            (_, Kind::Number) => return Err(format!("{} is no `{kind}`", element.shown())),
             (_, other) => return Err(format!("{} is no {kind}", other.name())),
-        }
+        };
+        keys::push(&mut encoder, kind, &text)?;
     }
     Ok(())
 }

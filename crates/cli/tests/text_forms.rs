@@ -324,7 +324,7 @@ fn unknown_types_are_told_with_those_there_are() {
     place.file("in.csv", "a,b\n1,2\n");
     let import = ["in.csv", "--format", "csv", "--key-columns"];
     let types = "there are str, u64, i64, f32, f64, bytes";
-    for (column, name) in [("1:u128", "u128"), ("a:float", "float")] {
+    for (column, name) in [("1:u256", "u256"), ("a:float", "float")] {
         let outcome = place.run("import", &with(&import, &[column]));
         outcome
             .complains(2, &format!("no such type `{name}`"))

@@ -6,7 +6,7 @@ use evendb::Keyspace;
 use crate::escapes::unhex;
 use crate::failure::Failure;
 use crate::key_types::{self, KeyTypes, Untyped};
-use crate::keys::{ColumnType, KeyEncoder};
+use crate::keys::{self, ColumnType, KeyEncoder};
 
 /// How keys in the arguments are written.
 #[derive(Args)]
@@ -14,8 +14,8 @@ pub struct KeyForm {
     /// Keys are written as the hexadecimal digits of their bytes
     #[arg(long, conflicts_with = "key_types")]
     pub hex: bool,
-    /// Keys are columns of these types (str, u64, i64, f32, f64, bytes), as `evendb import` makes
-    /// them; what the keyspace remembers if not given. `raw`: keys are text, whatever it remembers
+    /// Keys are columns of these types (str, u64, i64, f32, f64, bytes and more), as `evendb import`
+    /// makes them; what the keyspace remembers if not given. `raw`: keys are text, whatever it remembers
     #[arg(long, value_name = "TYPES")]
     pub key_types: Option<KeyTypes>,
     /// What stands between the columns of a key; the last column may contain it
@@ -96,9 +96,7 @@ impl Keys<'_> {
             .splitn(self.types.len(), &self.form.key_separator)
             .zip(&self.types)
         {
-            encoder
-                .push(*kind, column.as_bytes())
-                .map_err(Failure::Usage)?;
+            keys::push(&mut encoder, kind, column.as_bytes()).map_err(Failure::Usage)?;
             columns += 1;
         }
         Ok((key, columns))
@@ -124,7 +122,7 @@ mod tests {
         }
     }
 
-    const TYPES: [ColumnType; 2] = [ColumnType::Text, ColumnType::Unsigned];
+    const TYPES: [ColumnType; 2] = [ColumnType::Text, ColumnType::U64];
 
     #[test]
     fn keys_are_read_in_every_form() {

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::failure::Failure;
 use crate::key_types::KeyTypes;
-use crate::keys::ColumnType;
+use crate::keys::{ColumnType, column_type};
 
 /// The input's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -40,7 +40,8 @@ pub struct InputArguments {
     /// The first column if not given (jsonl has no first one)
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub key_columns: Vec<ColumnArgument>,
-    /// Types of the key columns, in their order: str, u64, i64, f32, f64, bytes (hexadecimal).
+    /// Types of the key columns, in their order: str, u64, i64, f32, f64, bytes (hexadecimal), bool,
+    /// time (seconds since 1970), desc:u64 and the like for descending order; a wrong one lists all.
     /// Those that the keyspace remembers if not given, else str. `raw`: the one column's bytes as
     /// they are, whatever it remembers
     #[arg(long, value_name = "TYPES")]
@@ -64,11 +65,12 @@ impl FromStr for ColumnArgument {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // A name may itself hold a colon; only a known type behind the last one is a type.
-        let (name, kind) = match text.rsplit_once(':') {
-            Some((name, kind)) if kind.parse::<ColumnType>().is_ok() => (name, kind.parse().ok()),
-            _ => (text, None),
-        };
+        // A name may itself hold colons, and so may a type, as `desc:u64`: the longest type is the type.
+        let typed = text.match_indices(':').find_map(|(at, _)| {
+            let kind = column_type(&text[at + 1..]).ok()?;
+            Some((&text[..at], Some(kind)))
+        });
+        let (name, kind) = typed.unwrap_or((text, None));
         if name.is_empty() {
             return Err("a column needs a number or a name".to_owned());
         }
@@ -98,7 +100,7 @@ impl InputArguments {
     pub fn types(&self, key_columns: &[ColumnArgument]) -> Result<Wanted, Failure> {
         let given = match &self.key_types {
             Some(KeyTypes::Columns(types)) if self.format.is_scanned() => {
-                return Ok(Wanted::Columns(types.iter().copied().map(Some).collect()));
+                return Ok(Wanted::Columns(types.iter().cloned().map(Some).collect()));
             }
             Some(KeyTypes::Columns(types)) => &types[..],
             Some(KeyTypes::Raw) if key_columns.len() > 1 => {
@@ -116,8 +118,8 @@ impl InputArguments {
             )));
         }
         let typed = |(index, column): (usize, &ColumnArgument)| match (
-            column.kind,
-            given.get(index).copied(),
+            column.kind.clone(),
+            given.get(index).cloned(),
         ) {
             (Some(one), Some(other)) if one != other => Err(Failure::Usage(format!(
                 "two different types are given for key column `{}`",
@@ -171,10 +173,13 @@ impl Wanted {
             Self::Columns(columns) => {
                 let known = remembered.filter(|known| known.len() == columns.len());
                 let known =
-                    |index| known.and_then(|known: &[ColumnType]| known.get(index).copied());
+                    |index| known.and_then(|known: &[ColumnType]| known.get(index).cloned());
                 let types = columns.iter().enumerate();
                 types
-                    .map(|(index, given)| given.or(known(index)).unwrap_or(ColumnType::Text))
+                    .map(|(index, given)| {
+                        let known = || known(index);
+                        given.clone().or_else(known).unwrap_or(ColumnType::Text)
+                    })
                     .collect()
             }
         }

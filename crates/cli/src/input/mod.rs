@@ -31,7 +31,7 @@ pub use self::arguments::{ColumnArgument, Format, InputArguments, Wanted};
 use crate::csv::{self, Fields, Parsed};
 use crate::failure::Failure;
 use crate::json_text::{Json, Kind};
-use crate::keys::{ColumnType, KeyEncoder, TYPES};
+use crate::keys::{self, ColumnType, KeyEncoder, TYPES};
 use crate::scan_output;
 
 /// The longest key a database takes.
@@ -353,9 +353,12 @@ impl PairReader {
         for (name, kind) in self.key_names.iter().zip(&self.types) {
             let found = member(object, name)?;
             match found.kind() {
-                Kind::Text => encoder.push(*kind, found.string()?.as_bytes())?,
-                Kind::Number if *kind != ColumnType::Bytes => {
-                    encoder.push(*kind, found.text().as_bytes())?;
+                Kind::Text => keys::push(&mut encoder, kind, found.string()?.as_bytes())?,
+                Kind::Number if keys::takes_number(kind) => {
+                    keys::push(&mut encoder, kind, found.text().as_bytes())?;
+                }
+                Kind::Boolean if *keys::text_type(kind) == ColumnType::Bool => {
+                    keys::push(&mut encoder, kind, found.text().as_bytes())?;
                 }
                 other => {
                     let other = other.name();
@@ -412,8 +415,9 @@ fn encode_key<'a>(
     field: impl Fn(usize) -> Option<&'a [u8]>,
 ) -> Result<(), String> {
     let mut encoder = KeyEncoder::new(key, types.len());
-    for (&column, &kind) in columns.iter().zip(types) {
-        encoder.push(kind, field(column).ok_or_else(|| missing(column))?)?;
+    for (&column, kind) in columns.iter().zip(types) {
+        let field = field(column).ok_or_else(|| missing(column))?;
+        keys::push(&mut encoder, kind, field)?;
     }
     Ok(())
 }
