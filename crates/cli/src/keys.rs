@@ -27,7 +27,7 @@ pub const TYPES: &str = "str, u64, i64, f32, f64, bytes, bool, time, char, durat
 
 /// The type of a name.
 pub fn column_type(name: &str) -> Result<ColumnType, String> {
-    let kind = name.parse().ok().filter(|kind| has_text(kind));
+    let kind = name.parse().ok().filter(has_text);
     kind.ok_or_else(|| format!("no such type `{name}`; there are {TYPES}"))
 }
 

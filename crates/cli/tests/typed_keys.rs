@@ -66,10 +66,29 @@ fn a_program_and_the_command_read_each_others_keys() {
     let paths = database.keyspace("paths").unwrap();
     paths.put(keys::key("usr/share"), "a path").unwrap();
     drop(paths);
+    // The program notes the types of its keys, for the command.
+    let levels = database.keyspace("levels").unwrap();
+    levels
+        .set_property("evendb.key-types", "desc:f32,bool")
+        .unwrap();
+    levels.put(keys::key(&(Desc(0.1f32), true)), "low").unwrap();
+    levels
+        .put(keys::key(&(Desc(0.5f32), true)), "high")
+        .unwrap();
+    drop(levels);
     database.close().unwrap();
     place
         .run("scan", &["--prefix", "app7", "--output", "tsv"])
         .expect(0, "app7\t10\tby the program\napp7\t9\tby the command\n");
+    place
+        .run("scan", &["--keyspace", "levels", "--output", "json"])
+        .expect(
+            0,
+            "{\"key\":[0.5,true],\"value\":\"high\"}\n{\"key\":[0.1,true],\"value\":\"low\"}\n",
+        );
+    place
+        .run("get", &["0.1,true", "--keyspace", "levels"])
+        .expect(0, "low\n");
     let path = ["usr/share", "--keyspace", "paths", "--key-types", "str"];
     place.run("get", &path).expect(0, "a path\n");
 }

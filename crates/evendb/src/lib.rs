@@ -72,6 +72,7 @@ pub use transaction::{Savepoint, TransactionIter};
 pub use value::Value;
 
 /// Keys of typed columns, as bytes that sort as the columns do; prefixes and ranges of them.
+#[doc(inline)]
 pub use evendb_keys as keys;
 
 /// For the lab's experiments alone: no user has to choose how the row cache evicts.
@@ -82,7 +83,8 @@ pub use options::RowPolicy;
 #[doc(hidden)]
 pub use evendb_storage::vfs;
 
-/// The example in README.md compiles.
+/// The examples in README.md and docs/keys.md compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../../../docs/keys.md")]
 struct Readme;

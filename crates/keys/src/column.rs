@@ -112,7 +112,8 @@ pub trait ReadColumn<'k>: Sized {
     }
 }
 
-/// Makes references to columns columns. Arrays are left out: a literal `b"abc"` would be taken for text.
+/// Lets a reference to a column be a column. References to arrays are left out on purpose: a literal
+/// `b"abc"` is one, and would be written as always three bytes where bytes of any length are meant.
 macro_rules! by_reference {
     ($($of:ty),+ $(,)?) => {$(
         impl $crate::KeyColumn for &$of {

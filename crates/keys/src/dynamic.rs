@@ -27,7 +27,8 @@ use crate::error::{DecodeError, DecodeErrorKind};
 use crate::reader::Reader;
 use crate::wrapped::encode_descending;
 
-/// A type may be wrapped so many times where it is read from a name: names come from outside.
+/// The most `opt:` and `desc:` that a name may begin with. Names come from outside, and each of these makes
+/// decoding go one call deeper.
 const WRAPPED_MAX: usize = 8;
 
 macro_rules! dynamic {

@@ -283,3 +283,21 @@ proptest! {
         }
     }
 }
+
+/// A name may hold colons, and so may a type.
+#[test]
+fn a_column_is_its_name_and_the_longest_type() {
+    for (text, name) in [
+        ("time:u64", "time"),
+        ("time:desc:u64", "time"),
+        ("id:fixed:16", "id"),
+        ("a:b", "a:b"),
+        ("a:b:u64", "a:b"),
+        ("a:desc", "a:desc"),
+        ("a:opt:x", "a:opt:x"),
+    ] {
+        let column: ColumnArgument = text.parse().unwrap();
+        assert_eq!(column.name, name, "{text}");
+    }
+    assert!(":u64".parse::<ColumnArgument>().is_err());
+}
