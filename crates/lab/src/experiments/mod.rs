@@ -29,6 +29,7 @@ pub mod reopen;
 pub mod synced_puts;
 pub mod table;
 pub mod unsynced_puts;
+pub mod warming;
 
 use clap::Subcommand;
 use serde_json::Value;
@@ -108,6 +109,8 @@ pub enum Experiment {
     Memory(memory_overshoot::Arguments),
     /// How long opening takes after `kill -9`, and whether everything acknowledged is there
     Reopen(reopen::Arguments),
+    /// How long after opening reads are as fast as they become, and what is read until then
+    Warming(warming::Arguments),
     /// What many open databases cost one process that hardly uses them
     Many(many_databases::Arguments),
     /// The longest pause of a put, get and scan through a long ingest
@@ -138,6 +141,7 @@ impl Experiment {
         let measure: &dyn Measure = match self {
             Experiment::Memory(arguments) => arguments,
             Experiment::Reopen(arguments) => arguments,
+            Experiment::Warming(arguments) => arguments,
             Experiment::Many(arguments) => arguments,
             Experiment::Pauses(arguments) => arguments,
             Experiment::Space(arguments) => arguments,
