@@ -191,7 +191,8 @@ impl Transaction {
     /// locked stays so.
     ///
     /// # Errors
-    /// `InvalidArgument` if the transaction was rolled back to before the savepoint.
+    /// `InvalidArgument` if the transaction was rolled back to before the savepoint, or the savepoint is of another
+    /// transaction.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         self.session.roll_back_to(savepoint)
     }

@@ -79,10 +79,11 @@ pub struct Savepoint(Mark);
 impl Session {
     pub(crate) fn begin(handle: &Arc<Handle>) -> Result<Session> {
         fork::check()?;
+        let moment = Moment::now(handle)?;
         Ok(Session {
             handle: handle.clone(),
-            moment: RefCell::new(Moment::now(handle)?),
-            writes: OwnWrites::default(),
+            writes: OwnWrites::new(moment.version()),
+            moment: RefCell::new(moment),
             reads: RefCell::default(),
             owner: Cell::new(None),
             locked: RefCell::default(),

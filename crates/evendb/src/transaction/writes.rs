@@ -3,13 +3,16 @@
 //! ```text
 //! keyspaces   one map each: key -> value, or nothing for a delete       what its own reads see, and its commit writes
 //! undo        (keyspace, key, what was there before), oldest first      what a rollback to a savepoint puts back
+//! marks       places in `undo`, oldest first                            the savepoints that are still there
 //! ```
-//! Nothing is noted for undoing before the first savepoint.
+//! Nothing is noted for undoing before the first savepoint. A rollback takes the later marks away: writes that come
+//! afterwards fill `undo` again, so a place alone would not show that it is another one.
 //!
 //! Thread safety: plain data. Not here: limits, and what lies below these writes.
 
 use crate::catalog::KeyspaceState;
 use crate::sync::Arc;
+use evendb_storage::Version;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
 use std::ops::Bound;
@@ -21,11 +24,14 @@ pub(super) type Written = Option<Arc<[u8]>>;
 type Writes = BTreeMap<Box<[u8]>, Written>;
 
 /// See the module.
-#[derive(Default)]
 pub(super) struct OwnWrites {
+    /// Tells the transaction from others: the version that it registered when it began.
+    begun: Version,
     keyspaces: Vec<(Arc<KeyspaceState>, Writes)>,
     undo: Vec<Undo>,
-    savepoints: bool,
+    marks: Vec<Mark>,
+    /// Marks given so far.
+    marks_given: u64,
 }
 
 /// Puts back what was there before a write.
@@ -37,9 +43,25 @@ struct Undo {
 
 /// A place to which the writes can be rolled back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Mark(usize);
+pub(super) struct Mark {
+    /// Of which transaction, and which of its marks.
+    begun: Version,
+    number: u64,
+    /// The length of `undo`.
+    undo: usize,
+}
 
 impl OwnWrites {
+    pub(super) fn new(begun: Version) -> OwnWrites {
+        OwnWrites {
+            begun,
+            keyspaces: Vec::new(),
+            undo: Vec::new(),
+            marks: Vec::new(),
+            marks_given: 0,
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.keyspaces.iter().all(|(_, writes)| writes.is_empty())
     }
@@ -61,7 +83,7 @@ impl OwnWrites {
             self.keyspaces.len() - 1
         });
         let before = self.keyspaces[place].1.insert(key.into(), written);
-        if self.savepoints {
+        if !self.marks.is_empty() {
             self.undo.push(Undo {
                 keyspace: place,
                 key: key.into(),
@@ -104,16 +126,25 @@ impl OwnWrites {
     }
 
     pub(super) fn mark(&mut self) -> Mark {
-        self.savepoints = true;
-        Mark(self.undo.len())
+        let mark = Mark {
+            begun: self.begun,
+            number: self.marks_given,
+            undo: self.undo.len(),
+        };
+        self.marks_given += 1;
+        self.marks.push(mark);
+        mark
     }
 
-    /// Takes back what was written since the mark. Whether the mark is one of writes that are still there.
+    /// Takes back what was written since the mark. Whether the mark is one of those that are still there.
     pub(super) fn roll_back(&mut self, mark: Mark) -> bool {
-        if mark.0 > self.undo.len() {
+        let by_number = |other: &Mark| other.number.cmp(&mark.number);
+        let place = self.marks.binary_search_by(by_number);
+        let Some(place) = place.ok().filter(|&place| self.marks[place] == mark) else {
             return false;
-        }
-        while self.undo.len() > mark.0
+        };
+        self.marks.truncate(place + 1);
+        while self.undo.len() > mark.undo
             && let Some(undo) = self.undo.pop()
         {
             let writes = &mut self.keyspaces[undo.keyspace].1;
