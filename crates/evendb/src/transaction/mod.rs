@@ -52,6 +52,8 @@ pub(crate) type ReadList = Vec<Read>;
 
 /// How long a transaction waits for a key that another one has locked.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+/// The longest that it can be told to wait, 68 years: a clock does not reach the end of every duration.
+const LOCK_PATIENCE_MAX: Duration = Duration::from_secs(1 << 31);
 /// How often the moment is moved forward before a call gives up: each time a checkpoint, or a put to the very key, must
 /// have come between.
 const RENEWALS_MAX: u32 = 8;
@@ -112,7 +114,7 @@ impl Session {
     }
 
     pub(crate) fn set_patience(&mut self, patience: Duration) {
-        self.patience = patience;
+        self.patience = patience.min(LOCK_PATIENCE_MAX);
     }
 
     /// Distinct keys written.
