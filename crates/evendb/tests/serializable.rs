@@ -13,14 +13,17 @@ mod common;
 mod checker;
 #[path = "serializable/client.rs"]
 mod client;
+#[path = "serializable/lists.rs"]
+mod lists;
 #[path = "serializable/planted.rs"]
 mod planted;
 
 use checker::{History, Key, List, Tx, check};
-use client::{Client, Log, Shared, Spaces, THREADS, key_named, list};
+use client::{Client, Log, THREADS};
 use common::{count_from_env, number_from_env, on_sim};
 use evendb::vfs::SimVfs;
 use evendb::{Compression, Db, Durability, LogSearch, Options, Stats};
+use lists::{Shared, Spaces, key_named, list};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::HashMap;

@@ -11,12 +11,12 @@
 //! Thread safety: one thread has a client; the watch and the numbers are shared. Not here: the judgement.
 
 use super::checker::{Key, List, Tx};
-use evendb::{Db, Durability, ErrorKind, Keyspace, Result, Transaction};
+use super::lists::{Shared, Spaces, encoded, key_named, key_of, list, name, space_of};
+use evendb::{Db, Durability, ErrorKind, Result, Transaction};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 pub const THREADS: u32 = 4;
@@ -26,58 +26,6 @@ const OWN_EVERY: u32 = 8;
 const WINDOW: u32 = 24;
 /// After so many transactions of a thread its window moves on by so many numbers.
 const WINDOW_MOVES: (u32, u32) = (60, 16);
-
-/// Gives moments, and numbers to append.
-#[derive(Default)]
-pub struct Shared {
-    watch: AtomicU32,
-    numbers: AtomicU32,
-}
-
-impl Shared {
-    pub fn now(&self) -> u32 {
-        self.watch.fetch_add(1, Ordering::SeqCst)
-    }
-}
-
-/// The keyspaces; a key's number says in which one it is.
-pub type Spaces = [Keyspace; 2];
-
-pub fn space_of(key: Key) -> usize {
-    (key % 2) as usize
-}
-
-fn key_of(space: usize, number: u32) -> Key {
-    number * 2 + space as u32
-}
-
-fn name(number: u32) -> String {
-    format!("{number:06}")
-}
-
-/// The key of a record of that keyspace.
-pub fn key_named(space: usize, name: &[u8]) -> Key {
-    let digits = std::str::from_utf8(name).expect("digits");
-    key_of(space, digits.parse().expect("a number"))
-}
-
-/// The list, its length in front, and behind it something to fill the disk.
-fn encoded(list: &[u32], filling: usize) -> Vec<u8> {
-    let mut bytes = (list.len() as u32).to_le_bytes().to_vec();
-    list.iter()
-        .for_each(|number| bytes.extend(number.to_le_bytes()));
-    bytes.resize(bytes.len() + filling, 0xEE);
-    bytes
-}
-
-pub fn list(value: Option<&[u8]>) -> List {
-    let mut words = value.unwrap_or_default().chunks(4);
-    let mut word = || u32::from_le_bytes(words.next()?.try_into().ok()?).into();
-    let count: Option<u32> = word();
-    (0..count.unwrap_or(0))
-        .map(|_| word().expect("as many as it says"))
-        .collect()
-}
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -218,7 +166,7 @@ impl Client {
     }
 
     fn new_number(&self, attempt: &mut Attempt) -> u32 {
-        let number = self.shared.numbers.fetch_add(1, Ordering::SeqCst);
+        let number = self.shared.number();
         attempt.given.push(number);
         number
     }
