@@ -55,7 +55,7 @@ mod visibility;
 mod worker;
 mod write;
 
-pub use api::batch::Batch;
+pub use api::batch::{Batch, BatchWrite};
 pub use api::db::Db;
 pub use api::keyspace::Keyspace;
 pub use api::snapshot::Snapshot;
@@ -67,7 +67,8 @@ pub use figures::live::LiveStats;
 pub use figures::names::{Figure, FigureKind, FigureUnit};
 pub use metrics::{GetStats, MemoryStats, PauseStats, SpaceStats, Stats, WaitStats, WrittenStats};
 pub use options::{Advanced, Compression, Durability, LogSearch, Options};
-pub use read::cursor::{Cursor, Iter};
+pub use read::cursor::Cursor;
+pub use read::iter::{Iter, KeyCursor, Keys};
 pub use transaction::{Savepoint, TransactionIter};
 pub use value::Value;
 

@@ -5,7 +5,7 @@ use crate::catalog::KeyspaceState;
 use crate::delta::key_head;
 use crate::engine::handle::Handle;
 use crate::error::{Error, Result};
-use crate::op::{Op, check_limits};
+use crate::op::{COUNTED_BYTES, Op, check_limits};
 use crate::options::Durability;
 use crate::record::RecordRef;
 use crate::sync::Arc;
@@ -37,8 +37,19 @@ pub struct Batch {
     /// Those that are written to besides the default one, each once.
     others: SmallVec<[Arc<KeyspaceState>; 1]>,
     writes: SmallVec<[Write; INLINE]>,
+    /// What the writes count, each for itself.
+    counted_bytes: u64,
     durability: Durability,
     error: Option<Error>,
+}
+
+/// What a [`Batch`] will do to a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BatchWrite<'a> {
+    /// It sets this value.
+    Put(&'a [u8]),
+    /// It removes the key.
+    Delete,
 }
 
 /// So many writes need no memory of their own on the way: the smallest batches are not to cost more than
@@ -53,12 +64,22 @@ struct Write {
     record: RecordRef,
 }
 
+impl Write {
+    fn as_batch_write(&self) -> BatchWrite<'_> {
+        match self.record.kind() {
+            Kind::Put => BatchWrite::Put(self.record.value()),
+            Kind::Delete => BatchWrite::Delete,
+        }
+    }
+}
+
 impl Batch {
     pub(crate) fn new(handle: Arc<Handle>) -> Batch {
         Batch {
             handle,
             others: SmallVec::new(),
             writes: SmallVec::new(),
+            counted_bytes: 0,
             durability: Durability::Relaxed,
             error: None,
         }
@@ -94,6 +115,7 @@ impl Batch {
         match checked {
             Ok(()) => {
                 let keyspace = self.number_of(&keyspace.state);
+                self.counted_bytes += (key.len() + value.len()) as u64 + COUNTED_BYTES;
                 self.writes.push(Write {
                     key_head: key_head(key),
                     keyspace,
@@ -143,6 +165,88 @@ impl Batch {
     /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
+    }
+
+    /// What the batch will do to `key`: the last of its writes to it, `None` if there is none. It says nothing of what the
+    /// database has.
+    ///
+    /// It looks through the writes one by one. To read much of what is being written, use a
+    /// [`Transaction`](crate::Transaction).
+    pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Option<BatchWrite<'_>> {
+        let key = key.as_ref();
+        let head = key_head(key);
+        let is_it = |write: &&Write| {
+            write.key_head == head
+                && *write.record.key() == *key
+                && Arc::ptr_eq(self.keyspace_of(write), &keyspace.state)
+        };
+        let last = self.writes.iter().rev().find(is_it)?;
+        Some(last.as_batch_write())
+    }
+
+    /// All writes in the order in which they were added: keyspace's name, key, and what is done to it. Writes that a
+    /// later one of the same key takes the place of are among them.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use evendb::BatchWrite;
+    /// let db = evendb::Db::open(dir.path())?;
+    /// let keyspace = db.default_keyspace();
+    /// let mut batch = db.batch();
+    /// batch.put(keyspace, "a", "1").delete(keyspace, "b");
+    /// assert_eq!(batch.get(keyspace, "a"), Some(BatchWrite::Put(b"1")));
+    /// let keys: Vec<_> = batch.iter().map(|(_, key, _)| key).collect();
+    /// assert_eq!(keys, [b"a", b"b"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &[u8], BatchWrite<'_>)> {
+        let each = self.writes.iter();
+        each.map(|write| {
+            let name = &*self.keyspace_of(write).name;
+            (name, write.record.key(), write.as_batch_write())
+        })
+    }
+
+    /// Bytes that the batch counts towards its limit: key, value and 64 of each write. Where a key is written several
+    /// times only the last write counts in the end, so this may say more than [`commit`](Self::commit) does.
+    pub fn counted_bytes(&self) -> u64 {
+        self.counted_bytes
+    }
+
+    /// Bytes that a batch of several keys may count: a quarter of the memory budget.
+    pub fn counted_bytes_max(&self) -> u64 {
+        write::batch_bytes_max(&self.handle.engine.core)
+    }
+
+    /// Takes all writes out, and with them what would have made [`commit`](Self::commit) fail. The durability stays, and
+    /// so does memory for as many writes.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb::Db::open(dir.path())?;
+    /// let mut batch = db.batch();
+    /// batch.put(db.default_keyspace(), "a", "1");
+    /// assert_eq!(batch.counted_bytes(), 1 + 1 + 64);
+    /// batch.clear();
+    /// assert!(batch.is_empty() && batch.counted_bytes() == 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn clear(&mut self) {
+        if fork::is_child() {
+            return;
+        }
+        self.writes.clear();
+        self.others.clear();
+        self.counted_bytes = 0;
+        self.error = None;
+    }
+
+    fn keyspace_of(&self, write: &Write) -> &Arc<KeyspaceState> {
+        keyspace(&self.handle, &self.others, write.keyspace)
     }
 
     /// Writes everything, or nothing.
@@ -204,7 +308,7 @@ fn keyspace<'a>(
     handle: &'a Handle,
     others: &'a [Arc<KeyspaceState>],
     number: u32,
-) -> &'a KeyspaceState {
+) -> &'a Arc<KeyspaceState> {
     match number {
         0 => handle.default_keyspace(),
         number => &others[number as usize - 1],

@@ -17,7 +17,7 @@ use crate::metrics::Stats;
 use crate::observe::gather;
 use crate::options::Options;
 use crate::plant::planted;
-use crate::read::cursor::{Cursor, Iter};
+use crate::read::cursor::{Cursor, Iter, Keys};
 use crate::read::moment::Moment;
 use crate::sync::Arc;
 use crate::transaction::Session;
@@ -126,6 +126,23 @@ impl Db {
         })
     }
 
+    /// Whether there is a keyspace `name`; [`keyspace`](Self::keyspace) then opens it and creates nothing. `false` in a
+    /// forked child (see [`Db`]).
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb::Db::open(dir.path())?;
+    /// assert!(!db.keyspace_exists("edges"));
+    /// db.keyspace("edges")?;
+    /// assert!(db.keyspace_exists("edges"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn keyspace_exists(&self, name: &str) -> bool {
+        !fork::is_child() && self.engine().catalog.lock().contains_key(name)
+    }
+
     /// Names of all keyspaces, sorted. None in a forked child (see [`Db`]).
     pub fn keyspace_names(&self) -> Vec<String> {
         if fork::is_child() {
@@ -198,6 +215,31 @@ impl Db {
         self.default.multi_get(keys)
     }
 
+    /// The values of keys of several keyspaces, in the order of the keys, all of one moment.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb::Db::open(dir.path())?;
+    /// let (users, sizes) = (db.keyspace("users")?, db.keyspace("sizes")?);
+    /// users.put("ada", "Ada")?;
+    /// let found = db.multi_get_across(&[(&users, "ada"), (&sizes, "ada")])?;
+    /// assert_eq!(found[0].as_deref(), Some(&b"Ada"[..]));
+    /// assert!(found[1].is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`]: one error is that of the whole call.
+    #[doc(alias = "multi_get_cf")]
+    pub fn multi_get_across<K: AsRef<[u8]>>(
+        &self,
+        keys: &[(&Keyspace, K)],
+    ) -> Result<Vec<Option<Value>>> {
+        self.snapshot()?.multi_get_across(keys)
+    }
+
     /// See [`Keyspace::range`].
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
         self.default.range(range)
@@ -211,6 +253,11 @@ impl Db {
     /// See [`Keyspace::iter`].
     pub fn iter(&self) -> Iter {
         self.default.iter()
+    }
+
+    /// See [`Keyspace::keys`].
+    pub fn keys<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Keys {
+        self.default.keys(range)
     }
 
     /// See [`Keyspace::cursor`].

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::op::{Op, check_limits, memory_bytes};
 use crate::options::Durability;
 use crate::payload::OP_HEADER_BYTES;
-use crate::read::cursor::{Cursor, Iter, limits, prefix_end};
+use crate::read::cursor::{Cursor, Iter, Keys, limits, prefix_end};
 use crate::read::get;
 use crate::read::moment::Moment;
 use crate::rebalance::covered_tables;
@@ -196,6 +196,11 @@ impl Keyspace {
     /// All records, as of now.
     pub fn iter(&self) -> Iter {
         self.range::<&[u8]>(..)
+    }
+
+    /// The keys of a range, as of now, without their values: see [`Keys`].
+    pub fn keys<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Keys {
+        Keys::new(self.cursor(range))
     }
 
     /// A lending cursor over a key range, as of now: the fastest way to scan.

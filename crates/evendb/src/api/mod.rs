@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod db;
+mod ends;
 pub(crate) mod keyspace;
 mod property;
 pub(crate) mod snapshot;

@@ -2,7 +2,7 @@
 
 use crate::api::keyspace::Keyspace;
 use crate::error::Result;
-use crate::read::cursor::{Cursor, Iter, limits, prefix_end};
+use crate::read::cursor::{Cursor, Iter, Keys, limits, prefix_end};
 use crate::read::get;
 use crate::read::moment::Moment;
 use crate::sync::Arc;
@@ -71,6 +71,21 @@ impl Snapshot {
         keys.iter().map(|key| self.get(keyspace, key)).collect()
     }
 
+    /// The values of keys of several keyspaces, in their order.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    #[doc(alias = "multi_get_cf")]
+    pub fn multi_get_across<K: AsRef<[u8]>>(
+        &self,
+        keys: &[(&Keyspace, K)],
+    ) -> Result<Vec<Option<Value>>> {
+        self.moment.engine().core.health.check_readable()?;
+        let each = keys.iter();
+        each.map(|(keyspace, key)| self.get(keyspace, key))
+            .collect()
+    }
+
     /// The records of a key range. What [`get`](Self::get) would return as an error is the first item.
     pub fn range<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, range: impl RangeBounds<K>) -> Iter {
         Iter::new(self.cursor(keyspace, range))
@@ -86,6 +101,11 @@ impl Snapshot {
     /// All records; errors as of [`range`](Self::range).
     pub fn iter(&self, keyspace: &Keyspace) -> Iter {
         self.range::<&[u8]>(keyspace, ..)
+    }
+
+    /// The keys of a range, without their values: see [`Keys`]. Errors as of [`range`](Self::range).
+    pub fn keys<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, range: impl RangeBounds<K>) -> Keys {
+        Keys::new(self.cursor(keyspace, range))
     }
 
     /// A lending cursor over a key range; its calls return what [`get`](Self::get) would as an error.

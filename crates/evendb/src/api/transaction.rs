@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::Durability;
 use crate::read::cursor::{limits, prefix_end};
 use crate::sync::Arc;
-use crate::transaction::{Retry, Savepoint, Session, TransactionIter};
+use crate::transaction::{RangeEnd, Retry, Savepoint, Session, TransactionIter};
 use crate::value::Value;
 use std::ops::RangeBounds;
 use std::time::Duration;
@@ -180,6 +180,17 @@ impl Transaction {
     ) -> Result<()> {
         self.check_own(keyspace)?;
         self.session.set(&keyspace.state, key, value)
+    }
+
+    /// Takes the record at an end of a range, in a transaction that has done nothing yet.
+    pub(crate) fn pop(
+        &mut self,
+        keyspace: &Keyspace,
+        range: (&[u8], Option<&[u8]>),
+        end: RangeEnd,
+    ) -> Result<Option<(Value, Value)>> {
+        self.check_own(keyspace)?;
+        self.session.pop(&keyspace.state, range, end)
     }
 
     /// A place to go back to: see [`rollback_to`](Self::rollback_to).

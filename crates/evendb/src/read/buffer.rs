@@ -11,7 +11,7 @@
 //! Invariants: owners are only added until the buffer is cleared. A run is read at the version that it was pushed with, of a
 //! page that never changes. Thread safety: belongs to one cursor. Not here: what is gathered ([`super::fill`]).
 
-use super::tables::TableHit;
+use super::tables::{Direction, TableHit};
 use crate::munk::{MunkCursor, PageArc};
 use crate::record::Record;
 use crate::value::{Owner, Value};
@@ -61,6 +61,23 @@ pub(crate) struct Buffer {
     taken: usize,
     /// Bytes of the blocks among the owners.
     block_bytes: usize,
+    /// How much of a record of a run is fetched ahead.
+    fetched: Fetched,
+}
+
+/// Bytes of the record behind the current one that are fetched while that is looked at.
+#[derive(Clone, Copy)]
+struct Fetched(usize);
+
+/// Key and value, unless the value is long.
+const FETCHED: Fetched = Fetched(1024);
+/// Where keys alone are asked for: what lies in front of a key, and most of it.
+const FETCHED_KEYS: Fetched = Fetched(64);
+
+impl Default for Fetched {
+    fn default() -> Fetched {
+        FETCHED
+    }
 }
 
 /// Stands for the arena until it has its owner.
@@ -83,6 +100,7 @@ impl Buffer {
     /// Gives its memory to the thread's next scan.
     pub(crate) fn done(mut self) {
         self.clear();
+        self.fetched = FETCHED;
         if self.bytes() < SMALL_BYTES {
             // A thread that ends has no use for it.
             let _ = SPARE.try_with(|spare| spare.set(self));
@@ -96,6 +114,11 @@ impl Buffer {
         (self.gathered, self.next, self.taken) = (0, 0, 0);
         (self.run, self.ahead) = (None, None);
         self.block_bytes = 0;
+    }
+
+    /// From now on keys alone are asked for.
+    pub(super) fn fetch_keys_only(&mut self) {
+        self.fetched = FETCHED_KEYS;
     }
 
     /// Whether it has never held anything.
@@ -152,9 +175,10 @@ impl Buffer {
                 if let Some(seen) = page.next_seen(run.head, run.at) {
                     run.head = seen.next;
                     match (run.head < page.count(), self.slots.get(self.next)) {
-                        (true, _) => page.fetch_record(run.head),
+                        (true, _) => page.fetch_record(run.head, self.fetched.0),
                         (false, Some(Slot::Run(next))) => {
-                            page_of(&self.owners, next.owner).fetch_record(next.head);
+                            let page = page_of(&self.owners, next.owner);
+                            page.fetch_record(next.head, self.fetched.0);
                         }
                         (false, _) => {}
                     }
@@ -176,14 +200,44 @@ impl Buffer {
         }
     }
 
-    /// How many have been taken.
+    /// Goes back or on to the first record, in the order in which they are given out, whose key is `to` or above or, if
+    /// that order is backward, below `to`. Nothing counts as taken then.
+    pub(super) fn seek(&mut self, direction: Direction, to: &[u8]) {
+        let comes_before = |slot: &Slot| {
+            let last = self.last_key_of(slot);
+            match direction {
+                Direction::Forward => last < to,
+                Direction::Backward => last >= to,
+            }
+        };
+        self.next = self.slots.partition_point(comes_before);
+        (self.run, self.ahead, self.taken) = (None, None, 0);
+        // Runs are gathered forward only.
+        if let Some(Slot::Run(run)) = self.slots.get(self.next) {
+            let head = page_of(&self.owners, run.owner).lower_bound(to);
+            self.run = Some(PageRun {
+                head: head.max(run.head),
+                ..*run
+            });
+            self.next += 1;
+        }
+    }
+
+    /// How many have been taken, since the buffer was cleared or sought.
     pub(crate) fn taken_count(&self) -> usize {
         self.taken
     }
 
     /// The key last taken, if one has been.
     pub(crate) fn taken_key(&self) -> Option<&[u8]> {
-        (self.taken > 0).then(|| self.current().0)
+        (self.taken > 0).then(|| self.current_key())
+    }
+
+    /// The key of the record last taken.
+    #[inline]
+    pub(crate) fn current_key(&self) -> &[u8] {
+        let slot = &self.current;
+        self.owners[slot.key_owner as usize].slice(&slot.key)
     }
 
     /// The record last taken.
@@ -199,17 +253,25 @@ impl Buffer {
     /// The record last taken, as handles.
     pub(crate) fn current_values(&self) -> (Value, Value) {
         let slot = &self.current;
-        let value = |owner: u32, range: &Range<usize>| match &self.owners[owner as usize] {
+        (
+            self.value(slot.key_owner, &slot.key),
+            self.value(slot.value_owner, &slot.value),
+        )
+    }
+
+    /// The key of the record last taken, as a handle.
+    pub(crate) fn current_key_value(&self) -> Value {
+        self.value(self.current.key_owner, &self.current.key)
+    }
+
+    fn value(&self, owner: u32, range: &Range<usize>) -> Value {
+        match &self.owners[owner as usize] {
             // Blocks of a scan lie in buffers of many: a value kept would keep all of that.
             block @ (Owner::Block(_) | Owner::Bytes(_)) => {
                 Value::of_bytes(Arc::from(block.slice(range)))
             }
             owner => Value::new(owner.clone(), range.clone()),
-        };
-        (
-            value(slot.key_owner, &slot.key),
-            value(slot.value_owner, &slot.value),
-        )
+        }
     }
 
     /// The first and the last key gathered.
@@ -223,10 +285,14 @@ impl Buffer {
 
     /// The last key gathered.
     pub(super) fn last_key(&self) -> Option<&[u8]> {
-        Some(match self.slots.last()? {
+        Some(self.last_key_of(self.slots.last()?))
+    }
+
+    fn last_key_of(&self, slot: &Slot) -> &[u8] {
+        match slot {
             Slot::Record(slot) => self.key(slot),
             Slot::Run(run) => page_of(&self.owners, run.owner).last_key(),
-        })
+        }
     }
 
     /// A record's key, which has its owner by now.
@@ -311,6 +377,21 @@ impl Buffer {
         if any {
             self.owners.push(Owner::Bytes(Arc::from(&self.arena[..])));
         }
+    }
+
+    /// Lets go of the blocks in which the values of its records lie; nobody may ask for these any more. Keys out of blocks
+    /// are copies.
+    pub(super) fn forget_blocks(&mut self) {
+        if self.block_bytes == 0 {
+            return;
+        }
+        let nothing = Owner::Bytes(Arc::from(&[][..]));
+        for owner in &mut self.owners {
+            if matches!(owner, Owner::Block(_)) {
+                *owner = nothing.clone();
+            }
+        }
+        self.block_bytes = 0;
     }
 }
 

@@ -1,148 +1,35 @@
-//! Cursors and iterators over a key range, as one snapshot sees it, from both ends.
+//! Cursors over a key range, as one snapshot sees it, from both ends.
 //!
 //! ```text
 //! low [ front.buffer | .......... | back.buffer ] high
 //!        taken ^ ->                  <- ^ taken
 //! ```
 //!
-//! An end keeps a key and a bounded buffer, no view and no root: a refill looks the key up in the
+//! An end ([`End`]) keeps a key and a bounded buffer, no view and no root: a refill looks the key up in the
 //! current root, so splits, merges and evictions in between do not matter. Only where that leads to
 //! the same funk as before does the scan of its tables go on without seeking. The ends meet by
-//! comparing keys. A cursor's error is sticky: it is returned again by every later call, at either end. An
-//! iterator gives it once, and then nothing more, so that what collects or counts comes to an end.
+//! comparing keys. A seek moves one end, and the other one stays where it is.
+//!
+//! A cursor's error is sticky: it is returned again by every later call, at either end. An iterator
+//! ([`super::iter`]) gives it once, and then nothing more, so that what collects or counts comes to an end.
+//!
+//! Thread safety: one thread at a time has a cursor. Not here: how an end is refilled ([`super::refill`]).
 
-use super::buffer::{Buffer, SMALL_BYTES};
-use super::counting;
-use super::fill::{
-    FillSpan, Filled, FunkScan, GatheredDeltas, fill_from_funk, fill_from_munk, gather,
-};
+use super::buffer::Buffer;
+use super::end::{End, RECORDS_MAX, RECORDS_MIN};
+use super::iter::KeyCursor;
+pub(crate) use super::iter::{Iter, Keys};
 use super::tables::Direction;
 use crate::catalog::KeyspaceState;
-use crate::chunk::{Chunk, Heat, View};
-use crate::engine::Engine;
-use crate::engine::core::Core;
 use crate::error::{Error, Result};
-use crate::memory::{Charge, Ledger, Use};
-use crate::metrics::Metrics;
-use crate::munk::Munk;
+use crate::fork;
 use crate::read::moment::Moment;
-use crate::rebalance::spans;
-use crate::sync::{Arc, reclaim};
-use crate::value::Value;
-use crate::{fork, memory_shares};
-use std::iter::FusedIterator;
+use crate::sync::Arc;
 use std::ops::{Bound, RangeBounds};
 
 /// The first refill takes as many records as a scan does as a rule, so many while that is not known;
 /// each further one what is left of those, or half of what came before.
 const FIRST_RECORDS: usize = 32;
-const RECORDS_MIN: usize = 16;
-const RECORDS_MAX: usize = 512;
-/// A refill from tables takes about so many bytes of blocks at most, and so many while the buffers of
-/// all cursors take more than a 32nd of the budget.
-const BLOCK_BYTES_MAX: usize = 256 << 10;
-const BLOCK_BYTES_SHORT: usize = 16 << 10;
-
-/// One end of a range.
-struct End {
-    buffer: Buffer,
-    /// Last key taken before the buffer was last refilled.
-    last: Option<Vec<u8>>,
-    /// Forward: where the next refill begins. Backward: below what.
-    position: Option<Vec<u8>>,
-    exhausted: bool,
-    /// Records to take by the next refill, and those that a scan takes as a rule.
-    records: usize,
-    usual: usize,
-    /// Records that were given out before the buffer was last refilled.
-    given: u64,
-    /// Whether the buffer came from RAM.
-    from_ram: bool,
-    /// Where the last fill left a funk.
-    scan: Option<FunkScan>,
-    charge: Option<Charge>,
-}
-
-impl End {
-    fn new(position: Option<Vec<u8>>, records: usize) -> End {
-        End {
-            buffer: Buffer::default(),
-            last: None,
-            position,
-            exhausted: false,
-            records,
-            usual: records,
-            given: 0,
-            from_ram: false,
-            scan: None,
-            charge: None,
-        }
-    }
-
-    /// Empties the buffer, and remembers what was given out of it.
-    fn empty(&mut self, metrics: &Metrics) {
-        if let Some(last) = self.buffer.taken_key() {
-            self.last = Some(last.to_vec());
-        }
-        self.count_given(metrics);
-        self.given += self.buffer.taken_count() as u64;
-        match self.buffer.is_new() {
-            true => self.buffer = Buffer::spare(),
-            false => self.buffer.clear(),
-        }
-    }
-
-    /// Counts what was given out of the buffer.
-    fn count_given(&self, metrics: &Metrics) {
-        let given = self.buffer.taken_count() as u64;
-        metrics.scanned_records.add(given);
-        if self.from_ram {
-            metrics.scanned_from_ram.add(given);
-        }
-    }
-
-    /// Goes on behind what came, which was sought up to `to`; nothing lies behind that if it was the `last`.
-    fn move_on(&mut self, direction: Direction, filled: Filled, to: Option<Vec<u8>>, last: bool) {
-        match filled {
-            Filled::Exhausted if last => self.exhausted = true,
-            Filled::Below(end) if last && to.as_ref() == Some(&end) => self.exhausted = true,
-            Filled::Exhausted => self.position = to,
-            Filled::Below(end) => self.position = Some(end),
-            Filled::UpTo(key) => {
-                self.position = Some(match direction {
-                    Direction::Forward => successor(&key),
-                    Direction::Backward => key,
-                });
-            }
-        }
-    }
-
-    /// How many records the next refill takes.
-    fn plan_next(&mut self) {
-        let seen = self.given as usize + self.buffer.gathered();
-        let left = self.usual.saturating_sub(seen);
-        self.records = left.max(seen / 2).clamp(RECORDS_MIN, RECORDS_MAX);
-    }
-
-    /// Charges what the end holds now.
-    fn count(&mut self, ledger: Ledger) {
-        let bytes = self.buffer.bytes() + self.scan.as_ref().map_or(0, FunkScan::bytes);
-        // Small ones are not worth an addition that all cursors share.
-        match &mut self.charge {
-            Some(charge) => charge.set(bytes),
-            None if bytes >= SMALL_BYTES => {
-                self.charge = Some(Charge::new(ledger, Use::Buffers, bytes));
-            }
-            None => {}
-        }
-    }
-
-    /// The last key this end has given out.
-    fn last_key(&self) -> Option<&[u8]> {
-        self.buffer.taken_key().or(self.last.as_deref())
-    }
-}
-
 /// A cursor that lends the bytes of one record at a time, from either end of its range.
 ///
 /// It sees the moment at which it was made, however long it lives; old versions that it needs are
@@ -163,12 +50,16 @@ impl End {
 /// }
 /// ```
 pub struct Cursor {
-    moment: Option<Arc<Moment>>,
-    keyspace: Arc<KeyspaceState>,
-    low: Vec<u8>,
-    high: Option<Vec<u8>>,
-    front: End,
-    back: End,
+    pub(super) moment: Option<Arc<Moment>>,
+    pub(super) keyspace: Arc<KeyspaceState>,
+    pub(super) low: Vec<u8>,
+    pub(super) high: Option<Vec<u8>>,
+    pub(super) front: End,
+    pub(super) back: End,
+    /// Nobody will ask for values.
+    pub(super) keys_only: bool,
+    /// How many records are wanted was said, so what is taken tells nothing of other scans.
+    hinted: bool,
     error: Option<Error>,
 }
 
@@ -180,7 +71,8 @@ pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-fn successor(key: &[u8]) -> Vec<u8> {
+/// The least key above `key`.
+pub(super) fn successor(key: &[u8]) -> Vec<u8> {
     let mut next = Vec::with_capacity(key.len() + 1);
     next.extend_from_slice(key);
     next.push(0);
@@ -230,6 +122,8 @@ impl Cursor {
             back: End::new(high.clone(), records),
             low,
             high,
+            keys_only: false,
+            hinted: false,
             error,
         };
         cursor.front.exhausted = empty;
@@ -268,7 +162,112 @@ impl Cursor {
         })
     }
 
-    fn advance(&mut self, direction: Direction) -> Result<bool> {
+    /// Moves the front of what is left: [`next`](Self::next) then gives the first record of the range whose key is `key`
+    /// or above, be it ahead or behind.
+    ///
+    /// What is left of a cursor lies between its two ends. Each seek moves one end, to anywhere in the cursor's
+    /// range, and leaves the other one where it is: [`next_back`](Self::next_back) then goes down to `key`, and `next`
+    /// goes up to what the other end gave last. If the ends have crossed, nothing is left, until a seek moves one back. A
+    /// record is given a second time only where a seek went back over it. The moment stays that of the cursor.
+    ///
+    /// A seek reads nothing. To a key that is gathered already it takes a look into the buffer; else the next call
+    /// gathers anew, as that of a new cursor.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb::Db::open(dir.path())?;
+    /// for key in ["a", "c", "e", "g"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// let mut cursor = db.cursor::<&str>(..);
+    /// cursor.seek("d");
+    /// assert_eq!(cursor.next()?.unwrap().0, b"e");
+    /// cursor.seek("a");
+    /// assert_eq!(cursor.next()?.unwrap().0, b"a");
+    /// cursor.seek_back("f");
+    /// assert_eq!(cursor.next_back()?.unwrap().0, b"e");
+    /// assert_eq!(cursor.next_back()?.unwrap().0, b"c");
+    /// // `a` was given by the other end.
+    /// assert!(cursor.next_back()?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) {
+        let to = key.as_ref().max(&self.low).to_vec();
+        self.move_end(Direction::Forward, to);
+    }
+
+    /// Moves the back of what is left: [`next_back`](Self::next_back) then gives the last record of the range whose key
+    /// is `key` or below. See [`seek`](Self::seek).
+    #[doc(alias = "seek_for_prev")]
+    pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
+        let end = successor(key.as_ref());
+        let to = match &self.high {
+            Some(high) if *high < end => high.clone(),
+            _ => end,
+        };
+        self.move_end(Direction::Backward, to);
+    }
+
+    /// Says that about `records` records are wanted, of each end that is used, before it is sought again: so many are
+    /// gathered first. It is a hint: the cursor goes on behind them. Without it the first refill gathers about what scans
+    /// of this keyspace took so far, 16 to 512 records.
+    #[must_use = "the cursor with the hint is returned"]
+    pub fn limit_hint(mut self, records: u64) -> Cursor {
+        let records = records.clamp(1, RECORDS_MAX as u64) as usize;
+        self.hinted = true;
+        self.front.expect(records);
+        self.back.expect(records);
+        self
+    }
+
+    /// The same cursor, which leaves values alone: see [`KeyCursor`].
+    #[must_use = "the cursor of keys is returned"]
+    pub fn keys_only(mut self) -> KeyCursor {
+        self.keys_only = true;
+        KeyCursor::new(self)
+    }
+
+    /// An end of the range was sought to `to`: its keys are those from there on or, of the back, those below.
+    fn move_end(&mut self, direction: Direction, to: Vec<u8>) {
+        let Some(moment) = self.moment.as_ref().filter(|_| !fork::is_child()) else {
+            // Every call fails anyway.
+            return;
+        };
+        let metrics = &moment.engine().core.metrics;
+        let (end, nothing) = match direction {
+            Direction::Forward => {
+                let behind = self.high.as_ref().is_some_and(|high| *high <= to);
+                (&mut self.front, behind)
+            }
+            Direction::Backward => (&mut self.back, to <= self.low),
+        };
+        let before = end.given();
+        let in_buffer = match nothing {
+            true => {
+                end.seek_nothing(direction, to, metrics);
+                false
+            }
+            false => end.seek(direction, to, metrics),
+        };
+        // What comes after a seek is another scan, as far as it matters how much scans take.
+        if !in_buffer && before > 0 && !self.hinted {
+            self.keyspace.note_scan(before);
+        }
+    }
+
+    /// What an end has gathered.
+    #[inline]
+    pub(super) fn buffer(&self, direction: Direction) -> &Buffer {
+        match direction {
+            Direction::Forward => &self.front.buffer,
+            Direction::Backward => &self.back.buffer,
+        }
+    }
+
+    #[inline]
+    pub(super) fn advance(&mut self, direction: Direction) -> Result<bool> {
         if let Some(error) = &self.error {
             return Err(error.clone());
         }
@@ -279,15 +278,12 @@ impl Cursor {
 
     fn try_advance(&mut self, direction: Direction) -> Result<bool> {
         loop {
-            let (end, other) = match direction {
-                Direction::Forward => (&mut self.front, &self.back),
-                Direction::Backward => (&mut self.back, &self.front),
+            let (end, other, opposite) = match direction {
+                Direction::Forward => (&mut self.front, &self.back, Direction::Backward),
+                Direction::Backward => (&mut self.back, &self.front, Direction::Forward),
             };
             if let Some(key) = end.buffer.look_ahead() {
-                let met = other.last_key().is_some_and(|other| match direction {
-                    Direction::Forward => key >= other,
-                    Direction::Backward => key <= other,
-                });
+                let met = other.has_passed(opposite, key);
                 return Ok(!met && end.buffer.take());
             }
             if end.exhausted {
@@ -296,133 +292,6 @@ impl Cursor {
             self.refill(direction)?;
         }
     }
-
-    /// Refills one end from one chunk; leaves the buffer empty if the chunk had nothing.
-    fn refill(&mut self, direction: Direction) -> Result<()> {
-        let mut may_load = true;
-        while !self.refill_unless_loaded(direction, &mut may_load)? {}
-        Ok(())
-    }
-
-    /// Refills one end. Where the span that it needs is absent and worth having, it loads that instead, once (then
-    /// `may_load` is false), and says false.
-    fn refill_unless_loaded(&mut self, direction: Direction, may_load: &mut bool) -> Result<bool> {
-        let Some(moment) = &self.moment else {
-            return Ok(true);
-        };
-        let engine = moment.engine();
-        engine.core.health.check_readable()?;
-        engine.work.stir_gently();
-        let end = match direction {
-            Direction::Forward => &mut self.front,
-            Direction::Backward => &mut self.back,
-        };
-        let metrics = &engine.core.metrics;
-        end.empty(metrics);
-        let guard = reclaim::pin();
-        let index = self.keyspace.index.load(&guard);
-        let found = match (direction, &end.position) {
-            (Direction::Forward, key) => Some(index.find(key.as_deref().unwrap_or_default())),
-            (Direction::Backward, None) => Some(index.last()),
-            (Direction::Backward, Some(key)) => index.find_below(key),
-        };
-        let Some(chunk) = found else {
-            end.exhausted = true;
-            return Ok(true);
-        };
-        if *may_load {
-            Heat::count(&chunk.heat.scans);
-        }
-        let (mut to, mut last) = chunk_limit(chunk, direction, &self.low, self.high.as_deref());
-        let from = end.position.take();
-        let view = chunk.view.load(&guard);
-        let segment = segment(view.get(), direction, from.as_deref());
-        if let Some(limit) = segment.and_then(|segment| segment.end)
-            && narrows(direction, limit, to.as_deref())
-        {
-            (to, last) = (Some(limit.to_vec()), false);
-        }
-        let munk = segment.and_then(|segment| segment.munk);
-        let caches = &engine.caches;
-        if munk.is_none()
-            && *may_load
-            && let Some(wanted) =
-                counting::wanted_by_scan(caches, view.get(), direction, from.as_deref())
-        {
-            *may_load = false;
-            counting::runs_read(&engine.core, &engine.work, chunk, view.get());
-            let chunk = chunk.clone();
-            drop(guard);
-            end.position = from;
-            // What fails here fails again where the scan reads the funk.
-            drop(spans::load_for_scan(engine, &chunk, &wanted));
-            return Ok(false);
-        }
-        let span = FillSpan {
-            direction,
-            from: from.as_deref(),
-            to: to.as_deref(),
-            at: moment.version(),
-            records_max: end.records,
-            block_bytes_max: block_bytes_max(&engine.core),
-        };
-        end.from_ram = munk.is_some();
-        let filled = if let Some(munk) = munk {
-            end.scan = None; // The munk moves on without it.
-            let filled = fill_from_munk(&mut end.buffer, view.get(), munk, &span, &guard);
-            counting::refill_hit(caches, chunk, view.get(), || end.buffer.ends());
-            filled
-        } else {
-            let gathered = gather(view.get(), &span, &guard);
-            let view = view.counted();
-            let chunk = chunk.clone();
-            drop(guard);
-            fill_unpinned(engine, end, &chunk, &view, &gathered, &span)?
-        };
-        end.move_on(direction, filled, to, last);
-        end.count(engine.core.ledger());
-        end.plan_next();
-        Ok(true)
-    }
-}
-
-fn block_bytes_max(core: &Core) -> usize {
-    match memory_shares::buffers_are_short(core) {
-        true => BLOCK_BYTES_SHORT,
-        false => BLOCK_BYTES_MAX,
-    }
-}
-
-/// Where a refill comes from.
-#[derive(Clone, Copy)]
-struct RefillSegment<'a> {
-    /// The munk, if it has these keys.
-    munk: Option<&'a Munk>,
-    /// Where that is no longer so, if not at the chunk's limit.
-    end: Option<&'a [u8]>,
-}
-
-/// The segment of the view's munk in which a refill from `from` begins; `None` without a munk.
-fn segment<'a>(
-    view: &'a View,
-    direction: Direction,
-    from: Option<&[u8]>,
-) -> Option<RefillSegment<'a>> {
-    let munk = view.munk.as_deref()?;
-    let (segment, end) = match direction {
-        Direction::Forward => {
-            let segment = munk.segment_from(from);
-            (segment, segment.high)
-        }
-        Direction::Backward => {
-            let segment = munk.segment_below(from);
-            (segment, segment.low)
-        }
-    };
-    Some(RefillSegment {
-        munk: segment.present.then_some(munk),
-        end,
-    })
 }
 
 impl Drop for Cursor {
@@ -434,10 +303,10 @@ impl Drop for Cursor {
             }
             return;
         }
-        let given = |end: &End| end.given + end.buffer.taken_count() as u64;
         if let Some(moment) = &self.moment {
-            self.keyspace
-                .note_scan(given(&self.front) + given(&self.back));
+            if !self.hinted {
+                self.keyspace.note_scan(self.front.given() + self.back.given());
+            }
             let metrics = &moment.engine().core.metrics;
             self.front.count_given(metrics);
             self.back.count_given(metrics);
@@ -450,132 +319,8 @@ impl Drop for Cursor {
     }
 }
 
-/// Fills from the view's funk, going on where the last fill left it if it is still the same.
-fn fill_unpinned(
-    engine: &Engine,
-    end: &mut End,
-    chunk: &Arc<Chunk>,
-    view: &View,
-    gathered: &GatheredDeltas,
-    span: &FillSpan<'_>,
-) -> Result<Filled> {
-    let left = end.scan.take().filter(|scan| scan.is_of(&view.funk));
-    let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
-    counting::refill_miss(core, caches, work, chunk, view, left.is_none());
-    let scan = match left {
-        Some(scan) => Ok(scan),
-        None => FunkScan::seek(&view.funk, span),
-    };
-    let filled = scan.and_then(|mut scan| {
-        let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span)?;
-        if matches!(filled, Filled::UpTo(_)) {
-            end.scan = Some(scan);
-        }
-        Ok(filled)
-    });
-    filled.inspect_err(|_| chunk.note_damage())
-}
-
-/// Where a refill from `chunk` has to stop, and whether nothing wanted lies beyond the chunk.
-fn chunk_limit(
-    chunk: &Chunk,
-    direction: Direction,
-    low: &[u8],
-    high: Option<&[u8]>,
-) -> (Option<Vec<u8>>, bool) {
-    let range = &chunk.range;
-    match direction {
-        Direction::Forward => match (high, range.high.as_deref()) {
-            (Some(high), Some(limit)) if limit < high => (Some(limit.to_vec()), false),
-            (None, Some(limit)) => (Some(limit.to_vec()), false),
-            (high, _) => (high.map(<[u8]>::to_vec), true),
-        },
-        Direction::Backward if *range.low > *low => (Some(range.low.to_vec()), false),
-        Direction::Backward => (Some(low.to_vec()), true),
-    }
-}
-
-/// Whether a refill that has to stop at `limit` stops before `to`.
-fn narrows(direction: Direction, limit: &[u8], to: Option<&[u8]>) -> bool {
-    match direction {
-        Direction::Forward => to.is_none_or(|to| *limit < *to),
-        Direction::Backward => to.is_none_or(|to| *limit > *to),
-    }
-}
-
-/// An iterator over a key range, as one moment sees it, from both ends.
-///
-/// Items are handles that share the store's memory; they may be kept.
-///
-/// An error is the last item: after it both ends return `None`, whichever met it, so that `count`,
-/// `collect` and the like end. What was given before the error is right; what lies between the two
-/// ends was not read. To go on behind a damaged block, begin a new range there.
-///
-/// ```
-/// # let dir = tempfile::tempdir().unwrap();
-/// let db = evendb::Db::open(dir.path()).unwrap();
-/// db.put("a", "1").unwrap();
-/// db.put("b", "2").unwrap();
-/// let keys: Vec<_> = db.iter().rev().map(|item| item.unwrap().0.to_vec()).collect();
-/// assert_eq!(keys, [b"b", b"a"]);
-/// ```
-pub struct Iter {
-    cursor: Cursor,
-    /// It gave an error, and nothing more is to come.
-    failed: bool,
-}
-
-impl Iter {
-    pub(crate) fn new(cursor: Cursor) -> Iter {
-        Iter {
-            cursor,
-            failed: false,
-        }
-    }
-
-    fn step(&mut self, direction: Direction) -> Option<Result<(Value, Value)>> {
-        if self.failed {
-            return None;
-        }
-        match self.cursor.advance(direction) {
-            Err(error) => {
-                self.failed = true;
-                Some(Err(error))
-            }
-            Ok(false) => None,
-            Ok(true) => Some(Ok(match direction {
-                Direction::Forward => self.cursor.front.buffer.current_values(),
-                Direction::Backward => self.cursor.back.buffer.current_values(),
-            })),
-        }
-    }
-}
-
-impl Iterator for Iter {
-    type Item = Result<(Value, Value)>;
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step(Direction::Forward)
-    }
-}
-
-impl DoubleEndedIterator for Iter {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        self.step(Direction::Backward)
-    }
-}
-
-// An end that returned `None` is exhausted or has met the other, which does not move back; or an error
-// was given, after which both ends return nothing else.
-impl FusedIterator for Iter {}
-
 impl std::fmt::Debug for Cursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Cursor")
-    }
-}
-
-impl std::fmt::Debug for Iter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Iter")
     }
 }

@@ -1,11 +1,15 @@
 //! The one read path. [`get`] answers one key, wait-free until it must read from disk; [`fill`]
 //! merges a chunk's components over a range into a buffer; [`cursor`] moves buffers over chunks in
-//! both directions; [`moment`] is one moment of the whole database.
+//! both directions, and [`refill`] fills them again; [`iter`] gives their records as handles; [`moment`] is one moment of
+//! the whole database.
 
 pub(crate) mod buffer;
 mod counting;
 pub(crate) mod cursor;
+mod end;
 pub(crate) mod fill;
 pub(crate) mod get;
+pub(crate) mod iter;
 pub(crate) mod moment;
+mod refill;
 pub(crate) mod tables;

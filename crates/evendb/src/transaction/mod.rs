@@ -5,6 +5,7 @@
 //! get       own writes, else the moment; the key is noted             writes.rs
 //! range     own writes over the moment; what was seen is noted        iter.rs
 //! put       noted                                                     writes.rs
+//! pop       locks a range, then deletes its first or last record        pop.rs
 //! lock      waits for the key, then brings the moment up to it        key_locks.rs
 //! commit    own writes as one write, if no read has changed           write/reads.rs
 //! ```
@@ -21,10 +22,12 @@
 //! Thread safety: one thread at a time has a session. Not here: the public handle ([`crate::Transaction`]).
 
 mod iter;
+mod pop;
 mod retry;
 mod writes;
 
 pub use iter::TransactionIter;
+pub(crate) use pop::RangeEnd;
 pub(crate) use retry::Retry;
 
 use crate::catalog::KeyspaceState;

@@ -161,10 +161,15 @@ pub(crate) fn check_value_size(core: &Core, key_len: usize, value_len: usize) ->
     Err(Error::new(ErrorKind::ValueTooLarge, message))
 }
 
+/// What a batch of several records may count.
+pub(crate) fn batch_bytes_max(core: &Core) -> u64 {
+    core.options.memory_budget / 4
+}
+
 /// Refuses a batch that is too large as a whole. Each of its records has been checked alone.
 fn check_batch_size(core: &Core, totals: &Totals) -> Result<()> {
     let bytes = totals.counted_bytes();
-    let bytes_max = core.options.memory_budget / 4;
+    let bytes_max = batch_bytes_max(core);
     if totals.records == 1 || bytes <= bytes_max {
         return Ok(());
     }

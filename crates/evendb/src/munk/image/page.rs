@@ -68,9 +68,6 @@ pub(crate) struct SeenRecord {
     pub(crate) next: usize,
 }
 
-/// The most of a record that is fetched ahead.
-const FETCHED_BYTES_MAX: usize = 1024;
-
 /// Has the processor fetch what is read soon, so that other work goes on meanwhile. A hint without an effect.
 #[inline]
 fn fetch_ahead(bytes: &[u8]) {
@@ -356,12 +353,12 @@ impl Page {
         None
     }
 
-    /// Fetches record `index` ahead, if there is one. Reads the page's front.
+    /// Fetches up to `bytes_max` bytes of record `index` ahead, if there is one. Reads the page's front.
     #[inline]
-    pub(crate) fn fetch_record(&self, index: usize) {
+    pub(crate) fn fetch_record(&self, index: usize, bytes_max: usize) {
         if index < self.count() {
             let start = self.start(index);
-            let end = self.end(index).min(start + FETCHED_BYTES_MAX);
+            let end = self.end(index).min(start + bytes_max);
             fetch_ahead(&self.0[start..end]);
         }
     }
@@ -398,7 +395,7 @@ impl Page {
     }
 
     /// The newest record of the first key `>= key`; the count of records if there is none.
-    pub(super) fn lower_bound(&self, key: &[u8]) -> usize {
+    pub(crate) fn lower_bound(&self, key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.count());
         while low < high {
             let head = self.head(low + (high - low) / 2);

@@ -1,0 +1,223 @@
+//! One end of a cursor's range: where it is, what it has gathered, and where it gathers next.
+//!
+//! ```text
+//!   front          passed | buffer: from .......... position | not looked at yet
+//!                         ^ reached, or the key last taken
+//!   back      not looked at yet | position .......... from :buffer | passed
+//! ```
+//! The buffer holds all that the cursor sees between `from` and `position`, and if the end is exhausted all that there is
+//! behind `from`. So a seek to a key between them moves within the buffer, and any other seek throws the buffer away.
+//!
+//! Invariants: an end never gives what the other one has passed ([`End::has_passed`]). What an end has passed is what lies
+//! before the key that it took last or, if it took none since it was refilled or sought, before `reached`.
+//!
+//! Thread safety: belongs to one cursor. Not here: refilling ([`super::cursor`]).
+
+use super::buffer::{Buffer, SMALL_BYTES};
+use super::cursor::successor;
+use super::fill::{Filled, FunkScan};
+use super::tables::Direction;
+use crate::memory::{Charge, Ledger, Use};
+use crate::metrics::Metrics;
+
+/// Fewest and most records that a refill takes, if nothing is known of how many are wanted.
+pub(super) const RECORDS_MIN: usize = 16;
+pub(super) const RECORDS_MAX: usize = 512;
+
+/// See the module.
+pub(super) struct End {
+    pub(super) buffer: Buffer,
+    /// Up to where it has passed the keys, unless it took one out of the buffer: forward those below, backward those
+    /// from this one on.
+    reached: Option<Vec<u8>>,
+    /// Where the buffer begins: forward its least key may be this one, backward its greatest is below.
+    from: Option<Vec<u8>>,
+    /// Forward: where the next refill begins. Backward: below what.
+    pub(super) position: Option<Vec<u8>>,
+    pub(super) exhausted: bool,
+    /// Records to take by the next refill, and those that a scan takes as a rule.
+    pub(super) records: usize,
+    usual: usize,
+    /// Records that were given out since the last seek, and before the buffer was last refilled.
+    given: u64,
+    /// Whether the buffer came from RAM.
+    pub(super) from_ram: bool,
+    /// Where the last fill left a funk.
+    pub(super) scan: Option<FunkScan>,
+    charge: Option<Charge>,
+}
+
+impl End {
+    pub(super) fn new(position: Option<Vec<u8>>, records: usize) -> End {
+        End {
+            buffer: Buffer::default(),
+            reached: None,
+            from: None,
+            position,
+            exhausted: false,
+            records,
+            usual: records,
+            given: 0,
+            from_ram: false,
+            scan: None,
+            charge: None,
+        }
+    }
+
+    /// From now on about so many records are wanted, until the end is sought.
+    pub(super) fn expect(&mut self, records: usize) {
+        (self.records, self.usual) = (records, records);
+    }
+
+    /// Whether this end, which moves in `direction`, has passed the key.
+    #[inline]
+    pub(super) fn has_passed(&self, direction: Direction, key: &[u8]) -> bool {
+        if let Some(taken) = self.buffer.taken_key() {
+            return match direction {
+                Direction::Forward => key <= taken,
+                Direction::Backward => key >= taken,
+            };
+        }
+        let reached = self.reached.as_deref();
+        reached.is_some_and(|reached| match direction {
+            Direction::Forward => key < reached,
+            Direction::Backward => key >= reached,
+        })
+    }
+
+    /// Empties the buffer, and remembers what was given out of it.
+    pub(super) fn empty(&mut self, direction: Direction, metrics: &Metrics) {
+        if let Some(last) = self.buffer.taken_key() {
+            self.reached = Some(match direction {
+                Direction::Forward => successor(last),
+                Direction::Backward => last.to_vec(),
+            });
+        }
+        self.note_given(metrics);
+        match self.buffer.is_new() {
+            true => self.buffer = Buffer::spare(),
+            false => self.buffer.clear(),
+        }
+    }
+
+    fn note_given(&mut self, metrics: &Metrics) {
+        self.count_given(metrics);
+        self.given = self.given();
+    }
+
+    /// Counts what was given out of the buffer.
+    pub(super) fn count_given(&self, metrics: &Metrics) {
+        let given = self.buffer.taken_count() as u64;
+        metrics.scanned_records.add(given);
+        if self.from_ram {
+            metrics.scanned_from_ram.add(given);
+        }
+    }
+
+    /// Records that were given out since the last seek.
+    pub(super) fn given(&self) -> u64 {
+        self.given + self.buffer.taken_count() as u64
+    }
+
+    /// The buffer was filled from there on, without a limit from the end of all keys.
+    pub(super) fn begins_at(&mut self, from: Option<Vec<u8>>) {
+        self.from = from;
+    }
+
+    /// There is nothing at the position, nor behind it.
+    pub(super) fn exhaust(&mut self) {
+        self.from = self.position.take();
+        self.exhausted = true;
+    }
+
+    /// Goes on behind what came, which was sought up to `to`; nothing lies behind that if it was the `last`.
+    pub(super) fn move_on(
+        &mut self,
+        direction: Direction,
+        filled: Filled,
+        to: Option<Vec<u8>>,
+        last: bool,
+    ) {
+        match filled {
+            Filled::Exhausted if last => self.exhausted = true,
+            Filled::Below(end) if last && to.as_ref() == Some(&end) => self.exhausted = true,
+            Filled::Exhausted => self.position = to,
+            Filled::Below(end) => self.position = Some(end),
+            Filled::UpTo(key) => {
+                self.position = Some(match direction {
+                    Direction::Forward => successor(&key),
+                    Direction::Backward => key,
+                });
+            }
+        }
+    }
+
+    /// How many records the next refill takes.
+    pub(super) fn plan_next(&mut self) {
+        let seen = self.given as usize + self.buffer.gathered();
+        let left = self.usual.saturating_sub(seen);
+        self.records = left.max(seen / 2).clamp(RECORDS_MIN, RECORDS_MAX);
+    }
+
+    /// Charges what the end holds now.
+    pub(super) fn count(&mut self, ledger: Ledger) {
+        let bytes = self.buffer.bytes() + self.scan.as_ref().map_or(0, FunkScan::bytes);
+        // Small ones are not worth an addition that all cursors share.
+        match &mut self.charge {
+            Some(charge) => charge.set(bytes),
+            None if bytes >= SMALL_BYTES => {
+                self.charge = Some(Charge::new(ledger, Use::Buffers, bytes));
+            }
+            None => {}
+        }
+    }
+
+    /// Moves to `to`, which lies within the cursor's range: what it gives next is the first key from there on or, backward,
+    /// the last key below. Whether that lies in the buffer; if not, the buffer is gone.
+    pub(super) fn seek(&mut self, direction: Direction, to: Vec<u8>, metrics: &Metrics) -> bool {
+        let gathered = self.has_gathered(direction, &to);
+        if gathered {
+            self.note_given(metrics);
+            self.buffer.seek(direction, &to);
+        } else {
+            self.begin_anew(direction, &to, metrics);
+            self.position = Some(to.clone());
+        }
+        self.reached = Some(to);
+        gathered
+    }
+
+    /// Moves beyond the end of the cursor's range, where `to` lies: nothing comes any more.
+    pub(super) fn seek_nothing(&mut self, direction: Direction, to: Vec<u8>, metrics: &Metrics) {
+        self.begin_anew(direction, &to, metrics);
+        self.exhausted = true;
+        self.reached = Some(to);
+    }
+
+    fn begin_anew(&mut self, direction: Direction, from: &[u8], metrics: &Metrics) {
+        if !self.buffer.is_new() {
+            self.empty(direction, metrics);
+        }
+        self.scan = None;
+        self.given = 0;
+        self.records = self.usual;
+        self.exhausted = false;
+        (self.from, self.position) = (Some(from.to_vec()), None);
+    }
+
+    /// Whether the buffer has all that lies between `to` and the position.
+    fn has_gathered(&self, direction: Direction, to: &[u8]) -> bool {
+        let from = self.from.as_deref();
+        let position = self.position.as_deref();
+        match direction {
+            Direction::Forward => {
+                from.is_none_or(|from| from <= to)
+                    && (self.exhausted || position.is_some_and(|position| to < position))
+            }
+            Direction::Backward => {
+                from.is_none_or(|from| to <= from)
+                    && (self.exhausted || position.is_some_and(|position| position < to))
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Iterators over a cursor: [`Iter`], whose items are pairs of handles, and [`Keys`], of keys alone.
+//!
+//! Both end after an error, which is their last item, and after as many items as [`Iter::limit`] allows. Thread safety:
+//! one thread at a time has an iterator.
+
+use super::cursor::Cursor;
+use super::tables::Direction;
+use crate::error::Result;
+use crate::value::Value;
+use std::iter::FusedIterator;
+
+/// An iterator over a key range, as one moment sees it, from both ends.
+///
+/// Items are handles that share the store's memory; they may be kept.
+///
+/// An error is the last item: after it both ends return `None`, whichever met it, so that `count`,
+/// `collect` and the like end. What was given before the error is right; what lies between the two
+/// ends was not read. To go on behind a damaged block, begin a new range there.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = evendb::Db::open(dir.path()).unwrap();
+/// db.put("a", "1").unwrap();
+/// db.put("b", "2").unwrap();
+/// let keys: Vec<_> = db.iter().rev().map(|item| item.unwrap().0.to_vec()).collect();
+/// assert_eq!(keys, [b"b", b"a"]);
+/// ```
+pub struct Iter {
+    cursor: Cursor,
+    /// Items that may still be given: none after an error.
+    left: u64,
+}
+
+impl Iter {
+    pub(crate) fn new(cursor: Cursor) -> Iter {
+        Iter {
+            cursor,
+            left: u64::MAX,
+        }
+    }
+
+    /// Ends after `items` items from now on, those of both ends together. Where few are wanted, this costs less than
+    /// leaving the iterator early, because no more is read ahead.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb::Db::open(dir.path())?;
+    /// for key in ["a", "b", "c"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// let last_two: Vec<_> = db.iter().limit(2).rev().map(|item| item.unwrap().0).collect();
+    /// assert_eq!(last_two, ["c", "b"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the iterator with the limit is returned"]
+    pub fn limit(mut self, items: u64) -> Iter {
+        self.left = self.left.min(items);
+        self.cursor = self.cursor.limit_hint(items);
+        self
+    }
+
+    /// Moves the front, as [`Cursor::seek`]. After an error, and at the limit, still nothing comes.
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) {
+        self.cursor.seek(key);
+    }
+
+    /// Moves the back, as [`Cursor::seek_back`]. After an error, and at the limit, still nothing comes.
+    pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
+        self.cursor.seek_back(key);
+    }
+
+    fn step(&mut self, direction: Direction) -> Option<Result<(Value, Value)>> {
+        if self.left == 0 {
+            return None;
+        }
+        match self.cursor.advance(direction) {
+            Err(error) => {
+                self.left = 0;
+                Some(Err(error))
+            }
+            Ok(false) => None,
+            Ok(true) => {
+                self.left -= 1;
+                Some(Ok(self.cursor.buffer(direction).current_values()))
+            }
+        }
+    }
+}
+
+impl Iterator for Iter {
+    type Item = Result<(Value, Value)>;
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step(Direction::Forward)
+    }
+}
+
+impl DoubleEndedIterator for Iter {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step(Direction::Backward)
+    }
+}
+
+// Unless it is sought again, an end that returned `None` is exhausted or has met the other, which does not move back; or
+// an error was given, after which both ends return nothing else.
+impl FusedIterator for Iter {}
+
+/// An iterator over the keys of a range, as one moment sees it, from both ends; made by
+/// [`Keyspace::keys`](crate::Keyspace::keys) and its like.
+///
+/// Values are not copied, kept or returned, and where their keys lie in RAM not touched. What lies on disk is read
+/// in blocks, in which values lie beside their keys: there it costs the same reads as [`Iter`].
+///
+/// An error is the last item, as of [`Iter`].
+///
+/// ```
+/// # fn main() -> evendb::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = evendb::Db::open(dir.path())?;
+/// db.put("a", "a long value")?;
+/// db.put("b", "another one")?;
+/// let keys = db.keys::<&str>(..).collect::<evendb::Result<Vec<_>>>()?;
+/// assert_eq!(keys, ["a", "b"]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Keys {
+    cursor: KeyCursor,
+    /// Items that may still be given: none after an error.
+    left: u64,
+}
+
+impl Keys {
+    pub(crate) fn new(cursor: Cursor) -> Keys {
+        Keys {
+            cursor: cursor.keys_only(),
+            left: u64::MAX,
+        }
+    }
+
+    /// Ends after `items` items, as [`Iter::limit`].
+    #[must_use = "the iterator with the limit is returned"]
+    pub fn limit(mut self, items: u64) -> Keys {
+        self.left = self.left.min(items);
+        self.cursor = self.cursor.limit_hint(items);
+        self
+    }
+
+    /// Moves the front, as [`Cursor::seek`].
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) {
+        self.cursor.seek(key);
+    }
+
+    /// Moves the back, as [`Cursor::seek_back`].
+    pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
+        self.cursor.seek_back(key);
+    }
+
+    fn step(&mut self, direction: Direction) -> Option<Result<Value>> {
+        if self.left == 0 {
+            return None;
+        }
+        match self.cursor.0.advance(direction) {
+            Err(error) => {
+                self.left = 0;
+                Some(Err(error))
+            }
+            Ok(false) => None,
+            Ok(true) => {
+                self.left -= 1;
+                Some(Ok(self.cursor.0.buffer(direction).current_key_value()))
+            }
+        }
+    }
+}
+
+impl Iterator for Keys {
+    type Item = Result<Value>;
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step(Direction::Forward)
+    }
+}
+
+impl DoubleEndedIterator for Keys {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step(Direction::Backward)
+    }
+}
+
+// As `Iter`.
+impl FusedIterator for Keys {}
+
+/// A cursor that lends keys and leaves values alone: [`Cursor::keys_only`]. What is said of values at [`Keys`] is true
+/// here, and what is said of errors at [`Cursor`].
+pub struct KeyCursor(Cursor);
+
+impl KeyCursor {
+    pub(super) fn new(cursor: Cursor) -> KeyCursor {
+        KeyCursor(cursor)
+    }
+
+    /// The next key, valid until the cursor moves again.
+    ///
+    /// # Errors
+    /// As [`Cursor::next`].
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a lending iterator cannot be an Iterator"
+    )]
+    pub fn next(&mut self) -> Result<Option<&[u8]>> {
+        self.step(Direction::Forward)
+    }
+
+    /// The next key from the end of the range, in reverse key order.
+    ///
+    /// # Errors
+    /// As [`Cursor::next`].
+    pub fn next_back(&mut self) -> Result<Option<&[u8]>> {
+        self.step(Direction::Backward)
+    }
+
+    fn step(&mut self, direction: Direction) -> Result<Option<&[u8]>> {
+        Ok(match self.0.advance(direction)? {
+            true => Some(self.0.buffer(direction).current_key()),
+            false => None,
+        })
+    }
+
+    /// Moves the front, as [`Cursor::seek`].
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) {
+        self.0.seek(key);
+    }
+
+    /// Moves the back, as [`Cursor::seek_back`].
+    pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
+        self.0.seek_back(key);
+    }
+
+    /// Says how many keys are wanted, as [`Cursor::limit_hint`].
+    #[must_use = "the cursor with the hint is returned"]
+    pub fn limit_hint(self, records: u64) -> KeyCursor {
+        KeyCursor(self.0.limit_hint(records))
+    }
+}
+
+impl std::fmt::Debug for Iter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Iter")
+    }
+}
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Keys")
+    }
+}
+
+impl std::fmt::Debug for KeyCursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyCursor")
+    }
+}

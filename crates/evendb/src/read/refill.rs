@@ -1,0 +1,216 @@
+//! Refills one end of a cursor from one chunk, wherever the chunk has its records.
+//!
+//! The root is loaded, the chunk found, and its view read under one pin: from the munk under that pin, from the funk after
+//! it. Where the span that is needed is not in RAM and worth it, it is loaded first.
+//!
+//! Not here: what merges the sources ([`super::fill`]); which record is given next ([`super::cursor`]).
+
+use super::counting;
+use super::cursor::Cursor;
+use super::end::End;
+use super::fill::{
+    FillSpan, Filled, FunkScan, GatheredDeltas, fill_from_funk, fill_from_munk, gather,
+};
+use super::tables::Direction;
+use crate::chunk::{Chunk, Heat, View};
+use crate::engine::Engine;
+use crate::engine::core::Core;
+use crate::error::Result;
+use crate::memory_shares;
+use crate::munk::Munk;
+use crate::rebalance::spans;
+use crate::sync::{Arc, reclaim};
+
+/// A refill from tables takes about so many bytes of blocks at most, and so many while the buffers of
+/// all cursors take more than a 32nd of the budget.
+const BLOCK_BYTES_MAX: usize = 256 << 10;
+const BLOCK_BYTES_SHORT: usize = 16 << 10;
+
+impl Cursor {
+    /// Refills one end from one chunk; leaves the buffer empty if the chunk had nothing.
+    pub(super) fn refill(&mut self, direction: Direction) -> Result<()> {
+        let mut may_load = true;
+        while !self.refill_unless_loaded(direction, &mut may_load)? {}
+        Ok(())
+    }
+
+    /// Refills one end. Where the span that it needs is absent and worth having, it loads that instead, once (then
+    /// `may_load` is false), and says false.
+    fn refill_unless_loaded(&mut self, direction: Direction, may_load: &mut bool) -> Result<bool> {
+        let Some(moment) = &self.moment else {
+            return Ok(true);
+        };
+        let engine = moment.engine();
+        engine.core.health.check_readable()?;
+        engine.work.stir_gently();
+        let end = match direction {
+            Direction::Forward => &mut self.front,
+            Direction::Backward => &mut self.back,
+        };
+        let metrics = &engine.core.metrics;
+        end.empty(direction, metrics);
+        let guard = reclaim::pin();
+        let index = self.keyspace.index.load(&guard);
+        let found = match (direction, &end.position) {
+            (Direction::Forward, key) => Some(index.find(key.as_deref().unwrap_or_default())),
+            (Direction::Backward, None) => Some(index.last()),
+            (Direction::Backward, Some(key)) => index.find_below(key),
+        };
+        let Some(chunk) = found else {
+            end.exhaust();
+            return Ok(true);
+        };
+        if *may_load {
+            Heat::count(&chunk.heat.scans);
+        }
+        let (mut to, mut last) = chunk_limit(chunk, direction, &self.low, self.high.as_deref());
+        let from = end.position.take();
+        let view = chunk.view.load(&guard);
+        let segment = segment(view.get(), direction, from.as_deref());
+        if let Some(limit) = segment.and_then(|segment| segment.end)
+            && narrows(direction, limit, to.as_deref())
+        {
+            (to, last) = (Some(limit.to_vec()), false);
+        }
+        let munk = segment.and_then(|segment| segment.munk);
+        let caches = &engine.caches;
+        if munk.is_none()
+            && *may_load
+            && let Some(wanted) =
+                counting::wanted_by_scan(caches, view.get(), direction, from.as_deref())
+        {
+            *may_load = false;
+            counting::runs_read(&engine.core, &engine.work, chunk, view.get());
+            let chunk = chunk.clone();
+            drop(guard);
+            end.position = from;
+            // What fails here fails again where the scan reads the funk.
+            drop(spans::load_for_scan(engine, &chunk, &wanted));
+            return Ok(false);
+        }
+        let span = FillSpan {
+            direction,
+            from: from.as_deref(),
+            to: to.as_deref(),
+            at: moment.version(),
+            records_max: end.records,
+            block_bytes_max: block_bytes_max(&engine.core),
+        };
+        end.from_ram = munk.is_some();
+        if self.keys_only {
+            end.buffer.fetch_keys_only();
+        }
+        let filled = if let Some(munk) = munk {
+            end.scan = None; // The munk moves on without it.
+            let filled = fill_from_munk(&mut end.buffer, view.get(), munk, &span, &guard);
+            counting::refill_hit(caches, chunk, view.get(), || end.buffer.ends());
+            filled
+        } else {
+            let gathered = gather(view.get(), &span, &guard);
+            let view = view.counted();
+            let chunk = chunk.clone();
+            drop(guard);
+            fill_unpinned(engine, end, &chunk, &view, &gathered, &span)?
+        };
+        if self.keys_only {
+            end.buffer.forget_blocks();
+        }
+        end.begins_at(from);
+        end.move_on(direction, filled, to, last);
+        end.count(engine.core.ledger());
+        end.plan_next();
+        Ok(true)
+    }
+}
+
+fn block_bytes_max(core: &Core) -> usize {
+    match memory_shares::buffers_are_short(core) {
+        true => BLOCK_BYTES_SHORT,
+        false => BLOCK_BYTES_MAX,
+    }
+}
+
+/// Where a refill comes from.
+#[derive(Clone, Copy)]
+struct RefillSegment<'a> {
+    /// The munk, if it has these keys.
+    munk: Option<&'a Munk>,
+    /// Where that is no longer so, if not at the chunk's limit.
+    end: Option<&'a [u8]>,
+}
+
+/// The segment of the view's munk in which a refill from `from` begins; `None` without a munk.
+fn segment<'a>(
+    view: &'a View,
+    direction: Direction,
+    from: Option<&[u8]>,
+) -> Option<RefillSegment<'a>> {
+    let munk = view.munk.as_deref()?;
+    let (segment, end) = match direction {
+        Direction::Forward => {
+            let segment = munk.segment_from(from);
+            (segment, segment.high)
+        }
+        Direction::Backward => {
+            let segment = munk.segment_below(from);
+            (segment, segment.low)
+        }
+    };
+    Some(RefillSegment {
+        munk: segment.present.then_some(munk),
+        end,
+    })
+}
+
+/// Fills from the view's funk, going on where the last fill left it if it is still the same.
+fn fill_unpinned(
+    engine: &Engine,
+    end: &mut End,
+    chunk: &Arc<Chunk>,
+    view: &View,
+    gathered: &GatheredDeltas,
+    span: &FillSpan<'_>,
+) -> Result<Filled> {
+    let left = end.scan.take().filter(|scan| scan.is_of(&view.funk));
+    let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
+    counting::refill_miss(core, caches, work, chunk, view, left.is_none());
+    let scan = match left {
+        Some(scan) => Ok(scan),
+        None => FunkScan::seek(&view.funk, span),
+    };
+    let filled = scan.and_then(|mut scan| {
+        let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span)?;
+        if matches!(filled, Filled::UpTo(_)) {
+            end.scan = Some(scan);
+        }
+        Ok(filled)
+    });
+    filled.inspect_err(|_| chunk.note_damage())
+}
+
+/// Where a refill from `chunk` has to stop, and whether nothing wanted lies beyond the chunk.
+fn chunk_limit(
+    chunk: &Chunk,
+    direction: Direction,
+    low: &[u8],
+    high: Option<&[u8]>,
+) -> (Option<Vec<u8>>, bool) {
+    let range = &chunk.range;
+    match direction {
+        Direction::Forward => match (high, range.high.as_deref()) {
+            (Some(high), Some(limit)) if limit < high => (Some(limit.to_vec()), false),
+            (None, Some(limit)) => (Some(limit.to_vec()), false),
+            (high, _) => (high.map(<[u8]>::to_vec), true),
+        },
+        Direction::Backward if *range.low > *low => (Some(range.low.to_vec()), false),
+        Direction::Backward => (Some(low.to_vec()), true),
+    }
+}
+
+/// Whether a refill that has to stop at `limit` stops before `to`.
+fn narrows(direction: Direction, limit: &[u8], to: Option<&[u8]>) -> bool {
+    match direction {
+        Direction::Forward => to.is_none_or(|to| *limit < *to),
+        Direction::Backward => to.is_none_or(|to| *limit > *to),
+    }
+}

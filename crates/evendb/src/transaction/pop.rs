@@ -1,0 +1,71 @@
+//! The first or last record of a range, taken out of it.
+//!
+//! Pops of one range take turns: each locks the least key of its range, as `get_for_update` would, and takes its moment
+//! when it has the lock. Without turns all but one of those that meet would do their work in vain. What makes each of
+//! them right is still the look at its reads when it commits: that nothing came to lie before the record.
+//!
+//! Thread safety: that of the session.
+
+use super::Session;
+use crate::catalog::KeyspaceState;
+use crate::error::Result;
+use crate::read::iter::Iter;
+use crate::sync::Arc;
+use crate::value::Value;
+use crate::write::reads::{Read, ReadSpan};
+
+/// Which end of a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RangeEnd {
+    First,
+    Last,
+}
+
+impl RangeEnd {
+    /// The record at this end of a range that was just opened.
+    pub(crate) fn of(self, records: Iter) -> Result<Option<(Value, Value)>> {
+        let mut records = records.limit(1);
+        let item = match self {
+            RangeEnd::First => records.next(),
+            RangeEnd::Last => records.next_back(),
+        };
+        item.transpose()
+    }
+}
+
+impl Session {
+    /// Deletes the record at an end of a range, and returns it. The session has neither read nor written anything.
+    pub(crate) fn pop(
+        &mut self,
+        keyspace: &Arc<KeyspaceState>,
+        (low, high): (&[u8], Option<&[u8]>),
+        end: RangeEnd,
+    ) -> Result<Option<(Value, Value)>> {
+        self.lock_key((keyspace.id, low.into()))
+            .map_err(|why| self.not_locked(keyspace, low, why))?;
+        self.renew()?;
+        let cursor = self.cursor(keyspace, low.to_vec(), high.map(<[u8]>::to_vec));
+        let found = end.of(Iter::new(cursor))?;
+        let key = found.as_ref().map(|(key, _)| &**key);
+        self.reads.borrow_mut().push(Read {
+            keyspace: keyspace.clone(),
+            span: span_up_to(key, (low, high), end),
+        });
+        if let Some(key) = key {
+            self.set(keyspace, key, None)?;
+        }
+        Ok(found)
+    }
+}
+
+/// What was read to find `key` at an end of the range: all of the range if there is none.
+fn span_up_to(key: Option<&[u8]>, (low, high): (&[u8], Option<&[u8]>), end: RangeEnd) -> ReadSpan {
+    match (key, end) {
+        (None, _) => ReadSpan::Range(low.into(), high.map(Box::from)),
+        (Some(key), RangeEnd::First) => {
+            let behind = [key, &[0]].concat();
+            ReadSpan::Range(low.into(), Some(behind.into_boxed_slice()))
+        }
+        (Some(key), RangeEnd::Last) => ReadSpan::Range(key.into(), high.map(Box::from)),
+    }
+}
