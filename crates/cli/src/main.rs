@@ -24,8 +24,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, calibrate, compact, delete, dump, experiment, get, import, put, repair, scan, stats,
-    verify, verify_import,
+    bench, calibrate, compact, delete, dump, experiment, get, import, keyspaces, pop, put,
+    range_size, repair, scan, stats, verify, verify_import,
 };
 
 /// EvenDB: an embedded ordered key-value store for keys with spatial locality.
@@ -42,7 +42,7 @@ Exit codes:
   1    failure
   2    wrong usage
   3    some input lines were bad (the good ones were imported)
-  4    key not found
+  4    key not found, or nothing to pop
   5    corruption found, by whichever subcommand; of repair: not everything could be saved
   130  interrupted: import, scan, verify-import, stats --watch, bench and calibrate say what was done
        and close the database; the others end at once, and the next opening finds what they wrote";
@@ -53,7 +53,10 @@ enum Command {
     Get(get::Arguments),
     Put(put::Arguments),
     Delete(delete::Arguments),
+    Pop(pop::Arguments),
     Scan(scan::Arguments),
+    Size(range_size::Arguments),
+    Keyspaces(keyspaces::Arguments),
     Stats(stats::Arguments),
     Compact(compact::Arguments),
     Verify(verify::Arguments),
@@ -71,7 +74,10 @@ fn main() -> ExitCode {
         Command::Get(arguments) => get::run(&arguments),
         Command::Put(arguments) => put::run(&arguments),
         Command::Delete(arguments) => delete::run(&arguments),
+        Command::Pop(arguments) => pop::run(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
+        Command::Size(arguments) => range_size::run(&arguments),
+        Command::Keyspaces(arguments) => keyspaces::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Compact(arguments) => compact::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),

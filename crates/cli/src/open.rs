@@ -58,13 +58,7 @@ impl DatabaseArguments {
         access: Access,
         durability: DurabilityArgument,
     ) -> Result<(Db, Keyspace), Failure> {
-        let options = Options::new()
-            .create_if_missing(access == Access::Create)
-            .durability(durability.into());
-        let database = self
-            .briefly(options)
-            .open(&self.db)
-            .map_err(|error| self.not_opened(Purpose::Writing, &error))?;
+        let database = self.open_database(access, durability)?;
         let keyspace = match access {
             Access::Existing => self.existing_keyspace(&database)?,
             Access::Create => match &self.keyspace {
@@ -73,6 +67,19 @@ impl DatabaseArguments {
             },
         };
         Ok((database, keyspace))
+    }
+
+    /// Opens the database alone for writing.
+    pub fn open_database(
+        &self,
+        access: Access,
+        durability: DurabilityArgument,
+    ) -> Result<Db, Failure> {
+        let options = Options::new()
+            .create_if_missing(access == Access::Create)
+            .durability(durability.into());
+        let opened = self.briefly(options).open(&self.db);
+        opened.map_err(|error| self.not_opened(Purpose::Writing, &error))
     }
 
     /// Opens both for reading only: beside other readers, on media that cannot be written, and for
@@ -115,7 +122,7 @@ impl DatabaseArguments {
         let Some(name) = &self.keyspace else {
             return Ok(database.default_keyspace().clone());
         };
-        if !database.keyspace_names().contains(name) {
+        if !database.keyspace_exists(name) {
             return Err(Failure::Message(format!("there is no keyspace `{name}`")));
         }
         Ok(database.keyspace(name)?)

@@ -36,6 +36,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::CONTAINER;
 use crate::full_disk::Need;
 use crate::funk::{Funk, Run, SearchSettings};
+use crate::manifest::KeyspaceId;
 use crate::manifest::edit::{Change, Part, Place, Role};
 use crate::memory_shares;
 use crate::merge::count::Count;
@@ -438,7 +439,8 @@ fn next_table(
     };
     let first = entry.key.to_vec();
     let ends = |key: &[u8]| joining.is_some_and(|joining| joining.parts(&first, key));
-    let table = build_table(core, disk, &mut merge, buffer, progress.bytes_max, &ends)?;
+    let (keyspace, bytes_max) = (run.chunk.keyspace, progress.bytes_max);
+    let table = build_table(core, disk, keyspace, &mut merge, buffer, bytes_max, &ends)?;
     count.add(&merge, std::iter::once(&table.meta));
     Ok(Some((table, count)))
 }
@@ -448,6 +450,7 @@ fn next_table(
 pub(crate) fn build_table(
     core: &Core,
     disk: &Disk,
+    keyspace: KeyspaceId,
     merge: &mut Merge<'_>,
     buffer: &mut Vec<u8>,
     bytes_max: u64,
@@ -455,7 +458,7 @@ pub(crate) fn build_table(
 ) -> Result<BuiltTable> {
     let id = disk.new_table_id();
     let sink = std::mem::take(buffer);
-    let mut writer = TableWriter::new(sink, id, core.options.table_options());
+    let mut writer = TableWriter::new(sink, id, core.table_options(keyspace));
     let mut keys: Vec<(u64, usize)> = Vec::new();
     let mut last_key: Vec<u8> = Vec::new();
     while let Some(entry) = merge.current() {

@@ -66,9 +66,10 @@ pub use error::{Error, ErrorKind, Result};
 pub use figures::live::LiveStats;
 pub use figures::names::{Figure, FigureKind, FigureUnit};
 pub use metrics::{GetStats, MemoryStats, PauseStats, SpaceStats, Stats, WaitStats, WrittenStats};
-pub use options::{Advanced, Compression, Durability, LogSearch, Options};
+pub use options::{Advanced, Compression, Durability, KeyspaceOptions, LogSearch, Options};
 pub use read::cursor::Cursor;
 pub use read::iter::{Iter, KeyCursor, Keys};
+pub use read::size::RangeSize;
 pub use transaction::{Savepoint, TransactionIter};
 pub use value::Value;
 

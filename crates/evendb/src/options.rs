@@ -3,10 +3,13 @@
 //! [`Options::advanced`] ([`Advanced`]).
 
 mod advanced;
+mod keyspace;
 
 pub use self::advanced::{Advanced, LogSearch, RowPolicy};
+pub use self::keyspace::KeyspaceOptions;
+pub(crate) use self::keyspace::OPTION_PREFIX;
 use crate::error::{Error, ErrorKind, Result};
-use evendb_storage::table::{Codec, TableOptions};
+use evendb_storage::table::TableOptions;
 use evendb_storage::vfs::{OsVfs, Vfs};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -370,10 +373,7 @@ impl Options {
         TableOptions {
             block_bytes: self.advanced.block_bytes,
             restart_interval: 16,
-            codec: match self.compression {
-                Compression::None => Codec::None,
-                Compression::Lz4 => Codec::Lz4,
-            },
+            codec: self.compression.into(),
             filter_bits_per_key: self.advanced.filter_bits_per_key,
         }
     }

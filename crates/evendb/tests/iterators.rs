@@ -165,7 +165,10 @@ fn opened(db: &Db, map: &BTreeMap<Vec<u8>, Vec<u8>>, random: &mut StdRng) -> (An
         0 => Any::Iter(db.range::<&[u8]>(range)),
         1 => Any::Keys(db.keys::<&[u8]>(range)),
         2 => Any::KeyCursor(db.cursor::<&[u8]>(range).keys_only()),
-        3 => Any::Cursor(db.cursor::<&[u8]>(range).limit_hint(random.random_range(0..9))),
+        3 => Any::Cursor(
+            db.cursor::<&[u8]>(range)
+                .limit_hint(random.random_range(0..9)),
+        ),
         _ => Any::Cursor(db.cursor::<&[u8]>(range)),
     };
     let back = records.len();
@@ -214,7 +217,7 @@ fn play(any: &mut Any, model: &mut Model, random: &mut StdRng, what: &str) {
 
 #[test]
 fn seeks_and_steps_of_both_ends_are_those_of_an_ordered_map() {
-    for seed in 0..knobs::number_from_env("EVENDB_SEEK_RUNS", 60) {
+    for seed in 0..knobs::number_from_env("EVENDB_SEEK_RUNS", 16) {
         let random = &mut StdRng::seed_from_u64(seed);
         let db = tiny(random);
         let mut map = BTreeMap::new();
@@ -233,4 +236,124 @@ fn seeks_and_steps_of_both_ends_are_those_of_an_ordered_map() {
         }
         assert!(db.stats().chunks > 1, "seed {seed}: no chunk was split");
     }
+}
+
+/// Records `k000` to `k<n-1>` with values of `value_bytes`, in a database without threads.
+fn filled(records: u32, value_bytes: usize, munks: bool) -> Db {
+    let db = Options::new()
+        .memory_budget(16 << 20)
+        .workers(0)
+        .vfs(Arc::new(SimVfs::new(1)))
+        .advanced(|advanced| advanced.munks(munks))
+        .open("/db")
+        .unwrap();
+    for n in 0..records {
+        db.put(format!("k{n:03}"), vec![1; value_bytes]).unwrap();
+    }
+    db
+}
+
+#[test]
+fn a_seek_within_what_is_gathered_reads_nothing() {
+    for munks in [false, true] {
+        let db = filled(100, 10, munks);
+        db.compact().unwrap();
+        let mut cursor = db.cursor::<&str>(..);
+        assert_eq!(cursor.next().unwrap().unwrap().0, b"k000");
+        assert_eq!(cursor.next().unwrap().unwrap().0, b"k001");
+        assert_eq!(cursor.next_back().unwrap().unwrap().0, b"k099");
+        // From here on nothing can be gathered any more.
+        db.clone().close().unwrap();
+        cursor.seek("k010");
+        assert_eq!(cursor.next().unwrap().unwrap().0, b"k010");
+        cursor.seek("");
+        assert_eq!(cursor.next().unwrap().unwrap().0, b"k000");
+        cursor.seek_back("k095");
+        assert_eq!(cursor.next_back().unwrap().unwrap().0, b"k095");
+        cursor.seek_back("k0985");
+        assert_eq!(cursor.next_back().unwrap().unwrap().0, b"k098");
+        cursor.seek_back("k050");
+        let error = cursor.next_back().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Closed, "munks {munks}");
+        // And that stays.
+        cursor.seek("");
+        assert_eq!(cursor.next().unwrap_err().kind(), ErrorKind::Closed);
+    }
+}
+
+#[test]
+fn seeks_stay_in_the_range_and_the_ends_do_not_cross() {
+    let db = filled(10, 1, true);
+    let mut iter = db.range("k003".."k007");
+    let keys = |iter: &mut Iter, forward: bool| {
+        let item = if forward {
+            iter.next()
+        } else {
+            iter.next_back()
+        };
+        item.map(|item| String::from_utf8(item.unwrap().0.to_vec()).unwrap())
+    };
+    iter.seek("k000");
+    assert_eq!(keys(&mut iter, true).as_deref(), Some("k003"));
+    iter.seek_back("k009");
+    assert_eq!(keys(&mut iter, false).as_deref(), Some("k006"));
+    iter.seek("k007");
+    assert_eq!(keys(&mut iter, true), None);
+    assert_eq!(keys(&mut iter, false), None, "the front is behind all");
+    iter.seek("k005");
+    assert_eq!(keys(&mut iter, false).as_deref(), Some("k005"));
+    assert_eq!(keys(&mut iter, true), None, "the back gave the rest");
+    iter.seek_back("k005");
+    assert_eq!(keys(&mut iter, true).as_deref(), Some("k005"));
+    iter.seek_back("k002");
+    assert_eq!(keys(&mut iter, false), None);
+    iter.seek("k003");
+    assert_eq!(keys(&mut iter, true), None);
+    // An inverted range stays empty.
+    let mut iter = db.range("k007".."k003");
+    iter.seek("k004");
+    iter.seek_back("k006");
+    assert_eq!(
+        (keys(&mut iter, true), keys(&mut iter, false)),
+        (None, None)
+    );
+}
+
+#[test]
+fn a_limit_counts_both_ends_and_gathers_no_more() {
+    let db = filled(1000, 100, false);
+    db.compact().unwrap();
+    let mut iter = db.iter().limit(3);
+    assert_eq!(iter.next().unwrap().unwrap().0, "k000");
+    assert_eq!(iter.next_back().unwrap().unwrap().0, "k999");
+    iter.seek("k500");
+    assert_eq!(iter.next().unwrap().unwrap().0, "k500");
+    assert!(iter.next().is_none() && iter.next_back().is_none());
+    iter.seek("");
+    assert!(iter.next().is_none());
+    assert_eq!(db.keys::<&str>(..).limit(7).count(), 7);
+    assert_eq!(db.iter().limit(2).limit(9).count(), 2);
+    assert_eq!(db.iter().limit(0).count(), 0);
+    // A hint is none of that.
+    let mut cursor = db.cursor::<&str>(..).limit_hint(1);
+    let mut records = 0;
+    while cursor.next().unwrap().is_some() {
+        records += 1;
+    }
+    assert_eq!(records, 1000);
+}
+
+#[test]
+fn a_snapshot_has_keys_too() {
+    let db = filled(3, 10, true);
+    let snapshot = db.snapshot().unwrap();
+    db.put("k9", "later").unwrap();
+    let keyspace = db.default_keyspace();
+    let keys = |keys: Keys| keys.map(|key| key.unwrap().to_vec()).collect::<Vec<_>>();
+    assert_eq!(keys(snapshot.keys::<&str>(keyspace, ..)).len(), 3);
+    assert_eq!(keys(keyspace.keys("k001"..)).len(), 3);
+    // Keys outlive the database.
+    let kept = keyspace.keys::<&str>(..).next().unwrap().unwrap();
+    drop((snapshot, db));
+    assert_eq!(kept, "k000");
 }

@@ -1,12 +1,13 @@
 //! `evendb scan`: prints or counts the records of a range.
 
 use std::io::{self, BufWriter, Write};
-use std::ops::Bound;
 
-use crate::commands::key_arguments::{KeyForm, Keys};
+use evendb::{Cursor, KeyCursor, Keyspace};
+
+use crate::commands::key_arguments::KeyForm;
+use crate::commands::key_range::{Range, RangeArguments};
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
-use crate::keys::prefix_end;
 use crate::open::DatabaseArguments;
 use crate::output::{self, Form};
 
@@ -27,15 +28,8 @@ use crate::output::{self, Form};
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
-    /// Only keys that start with this
-    #[arg(long, value_name = "KEY")]
-    prefix: Option<String>,
-    /// Only keys at or after this
-    #[arg(long, value_name = "KEY")]
-    from: Option<String>,
-    /// Only keys before this
-    #[arg(long, value_name = "KEY")]
-    to: Option<String>,
+    #[command(flatten)]
+    range: RangeArguments,
     #[command(flatten)]
     form: KeyForm,
     /// From the last key to the first
@@ -59,33 +53,27 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let (database, keyspace) = arguments.database.open_for_reading()?;
     let keys = arguments.form.agreed(&keyspace)?;
-    let range = range(arguments, &keys)?;
+    let range = arguments.range.range(&keys)?;
     let form = Form::chosen(arguments.output);
     let interrupt = Interrupt::install()?;
     let mut target = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut records = 0;
-    if !is_empty(&range) {
-        let mut cursor = keyspace.cursor(range);
-        let limit = arguments.limit.unwrap_or(u64::MAX);
-        while records < limit && !interrupt.raised() {
-            let next = if arguments.reverse {
-                cursor.next_back()?
-            } else {
-                cursor.next()?
-            };
-            let Some((key, value)) = next else { break };
-            records += 1;
-            if !arguments.count {
-                let value = (!arguments.keys_only).then_some(value);
-                output::write_record(&mut target, form, &keys.types, key, value)?;
-            }
+    let mut source = Source::of(&keyspace, range, arguments);
+    let limit = arguments.limit.unwrap_or(u64::MAX);
+    while records < limit && !interrupt.raised() {
+        let Some((key, value)) = source.next(arguments.reverse)? else {
+            break;
+        };
+        records += 1;
+        if !arguments.count {
+            output::write_record(&mut target, form, &keys.types, key, value)?;
         }
     }
     if arguments.count && !interrupt.raised() {
         writeln!(target, "{records}")?;
     }
     target.flush()?;
-    drop(keyspace);
+    drop((source, keyspace));
     database.close()?;
     if interrupt.raised() {
         output::complain(&format!("interrupted after {records} records"));
@@ -94,29 +82,31 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     Ok(Success::Done)
 }
 
-type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-
-/// The intersection of the prefix's range and that from `--from` to `--to`.
-fn range(arguments: &Arguments, keys: &Keys<'_>) -> Result<Range, Failure> {
-    let bound = |text: &Option<String>| text.as_ref().map(|text| keys.bound(text)).transpose();
-    let (prefix, from, to) = (
-        bound(&arguments.prefix)?,
-        bound(&arguments.from)?,
-        bound(&arguments.to)?,
-    );
-    let end = prefix.as_deref().and_then(prefix_end);
-    // None sorts before every key, which is right for the lower bound.
-    let low = from.max(prefix);
-    let high = match (to, end) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    };
-    Ok((
-        low.map_or(Bound::Unbounded, Bound::Included),
-        high.map_or(Bound::Unbounded, Bound::Excluded),
-    ))
+/// Where records come from: values are left alone where nobody sees them.
+enum Source {
+    Records(Cursor),
+    Keys(KeyCursor),
 }
 
-fn is_empty(range: &Range) -> bool {
-    matches!(range, (Bound::Included(low), Bound::Excluded(high)) if low >= high)
+impl Source {
+    fn of(keyspace: &Keyspace, range: Range, arguments: &Arguments) -> Source {
+        let mut cursor = keyspace.cursor(range);
+        if let Some(limit) = arguments.limit {
+            cursor = cursor.limit_hint(limit);
+        }
+        match arguments.keys_only || arguments.count {
+            true => Source::Keys(cursor.keys_only()),
+            false => Source::Records(cursor),
+        }
+    }
+
+    fn next(&mut self, reverse: bool) -> Result<Option<(&[u8], Option<&[u8]>)>, Failure> {
+        let with_value = |(key, value)| (key, Some(value));
+        Ok(match (self, reverse) {
+            (Source::Records(cursor), false) => cursor.next()?.map(with_value),
+            (Source::Records(cursor), true) => cursor.next_back()?.map(with_value),
+            (Source::Keys(cursor), false) => cursor.next()?.map(|key| (key, None)),
+            (Source::Keys(cursor), true) => cursor.next_back()?.map(|key| (key, None)),
+        })
+    }
 }

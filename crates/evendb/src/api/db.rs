@@ -15,7 +15,7 @@ use crate::manifest::KeyspaceId;
 use crate::manifest::edit::Change;
 use crate::metrics::Stats;
 use crate::observe::gather;
-use crate::options::Options;
+use crate::options::{KeyspaceOptions, Options};
 use crate::plant::planted;
 use crate::read::cursor::{Cursor, Iter, Keys};
 use crate::read::moment::Moment;
@@ -81,7 +81,7 @@ impl Db {
                 catalog.insert(DEFAULT_KEYSPACE.to_owned(), state.clone());
                 state
             }
-            None => create_keyspace(&handle.engine, DEFAULT_KEYSPACE)?,
+            None => create_keyspace(&handle.engine, DEFAULT_KEYSPACE, &KeyspaceOptions::new())?,
         };
         handle.set_default_keyspace(&state);
         worker::start(&handle.engine)?;
@@ -110,6 +110,16 @@ impl Db {
     /// `InvalidArgument` for a name of 0 or more than 255 bytes, `ReadOnly` if it would have to be
     /// created, and as for writes.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        let options = KeyspaceOptions::new();
+        self.open_keyspace(name, |engine| create_keyspace(engine, name, &options))
+    }
+
+    /// The keyspace `name`, which `create` creates if it is not there.
+    pub(super) fn open_keyspace(
+        &self,
+        name: &str,
+        create: impl FnOnce(&Engine) -> Result<Arc<KeyspaceState>>,
+    ) -> Result<Keyspace> {
         if name.is_empty() || name.len() > 255 {
             let message = "a keyspace's name has 1 to 255 bytes";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
@@ -118,7 +128,7 @@ impl Db {
         let known = self.engine().catalog.lock().get(name).cloned();
         let state = match known {
             Some(state) => state,
-            None => create_keyspace(self.engine(), name)?,
+            None => create(self.engine())?,
         };
         Ok(Keyspace {
             handle: self.handle.clone(),
@@ -463,20 +473,26 @@ impl std::fmt::Debug for Db {
     }
 }
 
-pub(crate) fn create_keyspace(engine: &Engine, name: &str) -> Result<Arc<KeyspaceState>> {
+pub(crate) fn create_keyspace(
+    engine: &Engine,
+    name: &str,
+    options: &KeyspaceOptions,
+) -> Result<Arc<KeyspaceState>> {
     engine.core.health.check_writable()?;
     engine.disk.full_disk.check(&engine.catalog)?;
     let mut catalog = engine.catalog.lock();
     if let Some(known) = catalog.get(name) {
         return Ok(known.clone());
     }
-    let (keyspace, changes) = opening::keyspace::new_keyspace(&engine.core, &engine.disk, name);
+    let (core, disk) = (&engine.core, &engine.disk);
+    let (keyspace, changes) = opening::keyspace::new_keyspace(core, disk, name, options);
     let bytes = engine
         .disk
         .manifest()
         .flush(changes)
         .map_err(|error| engine.core.health.latch_unless_full(error))?;
     engine.core.metrics.bytes_manifest.add(bytes);
+    core.choices.set(keyspace.id, *options);
     catalog.insert(name.to_owned(), keyspace.clone());
     Ok(keyspace)
 }
@@ -520,6 +536,7 @@ fn drop_keyspace(engine: &Engine, name: &str) -> Result<()> {
     });
     drop(dirty);
     catalog.remove(name);
+    engine.core.choices.set(keyspace.id, KeyspaceOptions::new());
     engine.disk.tables.registry().release(tables);
     drop(keyspace);
     engine.work.stir();

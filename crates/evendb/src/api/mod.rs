@@ -4,6 +4,8 @@ pub(crate) mod batch;
 pub(crate) mod db;
 mod ends;
 pub(crate) mod keyspace;
+mod keyspace_options;
 mod property;
+mod size;
 pub(crate) mod snapshot;
 pub(crate) mod transaction;

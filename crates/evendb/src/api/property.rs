@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::edit::Change;
 use crate::manifest::state::Properties;
+use crate::options::{KeyspaceOptions, OPTION_PREFIX};
 use evendb_storage::Version;
 
 /// The longest name.
@@ -35,7 +36,8 @@ impl Keyspace {
     /// and of what a repair saves. It is no part of batches and snapshots: readers see it at once.
     ///
     /// A name has 1 to 255 bytes; names and values of one keyspace have 16 KiB together. Names
-    /// that begin with `evendb.` are for EvenDB and its command.
+    /// that begin with `evendb.` are for EvenDB and its command; those that begin with `evendb.option.` are set by
+    /// [`set_options`](Self::set_options) alone.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -55,8 +57,7 @@ impl Keyspace {
     /// `InvalidArgument` over a limit, `NoSpace` (nothing changed), `Latched`, `ReadOnly`, `Closed`,
     /// `KeyspaceDropped`, `Io`.
     pub fn set_property(&self, name: &str, value: impl AsRef<[u8]>) -> Result<()> {
-        let value = Some(value.as_ref().to_vec());
-        change_property(&self.handle.engine, &self.state, name, value)
+        self.change(name, Some(value.as_ref().to_vec()))
     }
 
     /// Removes a property, if it was set. Survives power loss on return.
@@ -64,7 +65,21 @@ impl Keyspace {
     /// # Errors
     /// As [`set_property`](Self::set_property).
     pub fn remove_property(&self, name: &str) -> Result<()> {
-        change_property(&self.handle.engine, &self.state, name, None)
+        self.change(name, None)
+    }
+
+    fn change(&self, name: &str, value: Option<Vec<u8>>) -> Result<()> {
+        if name.starts_with(OPTION_PREFIX) {
+            let message = format!(
+                "properties that begin with `{OPTION_PREFIX}` are options of the keyspace: set them by set_options"
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        change_properties(
+            &self.handle.engine,
+            &self.state,
+            vec![(name.to_owned(), value)],
+        )
     }
 }
 
@@ -89,11 +104,11 @@ fn check_limits(properties: &Properties) -> Result<()> {
     Ok(())
 }
 
-fn change_property(
+/// Sets properties, or removes those that have no value. One edit, or none if nothing changes.
+pub(super) fn change_properties(
     engine: &Engine,
     keyspace: &KeyspaceState,
-    name: &str,
-    value: Option<Vec<u8>>,
+    wanted: Vec<(String, Option<Vec<u8>>)>,
 ) -> Result<()> {
     engine.core.health.check_writable()?;
     engine.disk.full_disk.check(&engine.catalog)?;
@@ -101,25 +116,33 @@ fn change_property(
     let _catalog = engine.catalog.lock();
     keyspace.check_readable_at(Version::MAX)?;
     let mut changed = keyspace.properties.lock().clone();
-    let same = match &value {
-        Some(value) => changed.insert(name.to_owned(), value.clone()).as_ref() == Some(value),
-        None => changed.remove(name).is_none(),
-    };
+    let mut changes = Vec::new();
+    for (name, value) in wanted {
+        let before = match &value {
+            Some(value) => changed.insert(name.clone(), value.clone()),
+            None => changed.remove(&name),
+        };
+        if before != value {
+            changes.push(Change::SetProperty {
+                keyspace: keyspace.id,
+                name,
+                value,
+            });
+        }
+    }
     check_limits(&changed)?;
-    if same {
+    if changes.is_empty() {
         return Ok(());
     }
-    let change = Change::SetProperty {
-        keyspace: keyspace.id,
-        name: name.to_owned(),
-        value,
-    };
     let bytes = engine
         .disk
         .manifest()
-        .flush(vec![change])
+        .flush(changes)
         .map_err(|error| engine.core.health.latch_unless_full(error))?;
     engine.core.metrics.bytes_manifest.add(bytes);
+    if let Ok(options) = KeyspaceOptions::of_properties(&changed) {
+        engine.core.choices.set(keyspace.id, options);
+    }
     *keyspace.properties.lock() = changed;
     Ok(())
 }

@@ -13,7 +13,41 @@ use super::{Delta, chain};
 use crate::record::Record;
 use crate::sync::atomic::Ordering;
 use crate::sync::reclaim::Guard;
-use evendb_storage::Version;
+use evendb_storage::{Kind, Version};
+
+/// So many pages at most, and one more, are looked at for an estimate.
+const PAGES_LOOKED_AT: usize = 16;
+
+/// About what a delta has of a key range: the newest record of each key, pending ones too.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+pub(crate) struct DeltaShare {
+    pub(crate) puts: f64,
+    pub(crate) deletes: f64,
+    /// Bytes of keys and values of the puts.
+    pub(crate) put_bytes: f64,
+}
+
+impl DeltaShare {
+    fn add(&mut self, record: &Record) {
+        match record.kind() {
+            Kind::Put => {
+                self.puts += 1.0;
+                self.put_bytes += record.data_bytes() as f64;
+            }
+            Kind::Delete => self.deletes += 1.0,
+        }
+    }
+
+    /// The same of `keys` keys, if it is now of so many of them.
+    fn scaled(self, keys: usize, looked_at: usize) -> DeltaShare {
+        let factor = keys as f64 / looked_at.max(1) as f64;
+        DeltaShare {
+            puts: self.puts * factor,
+            deletes: self.deletes * factor,
+            put_bytes: self.put_bytes * factor,
+        }
+    }
+}
 
 enum Pages<'g> {
     None,
@@ -180,6 +214,52 @@ impl<'g> DeltaCursor<'g> {
     /// The key. The cursor must be valid.
     pub(crate) fn key(&self) -> &'g [u8] {
         self.key_at(self.at)
+    }
+
+    /// What the delta has of the keys from `low` to below `high`, or to the end. Records are looked at in some of the
+    /// pages; the others are taken to be like those.
+    pub(crate) fn estimate(&mut self, low: &[u8], high: Option<&[u8]>) -> DeltaShare {
+        let Some((first, skipped)) = self.place_of(Some(low)) else {
+            return DeltaShare::default();
+        };
+        let Some((last, end)) = self.place_of(high) else {
+            return DeltaShare::default();
+        };
+        let (mut keys, mut looked_at) = (0, 0);
+        let mut share = DeltaShare::default();
+        let step = (last.saturating_sub(first) + 1).div_ceil(PAGES_LOOKED_AT);
+        for page_at in first..=last {
+            let from = if page_at == first { skipped } else { 0 };
+            if page_at == last || (page_at - first).is_multiple_of(step) {
+                self.enter(page_at);
+                let to = if page_at == last { end } else { self.len };
+                let records = (from..to).filter_map(|at| self.record_at(at));
+                records.for_each(|record| share.add(record));
+                keys += to.saturating_sub(from);
+                looked_at += to.saturating_sub(from);
+            } else {
+                keys += self.page_len(page_at).saturating_sub(from);
+            }
+        }
+        share.scaled(keys, looked_at)
+    }
+
+    /// The page of a key, and how many keys of it are below; behind the last key for `None`. `None` in an empty delta.
+    fn place_of(&mut self, key: Option<&[u8]>) -> Option<(usize, usize)> {
+        let Some(key) = key else {
+            let last = self.pages_len().checked_sub(1)?;
+            return Some((last, self.page_len(last)));
+        };
+        self.enter_for(key)
+            .then(|| (self.page_at, self.count_below(key)))
+    }
+
+    fn page_len(&self, page_at: usize) -> usize {
+        match self.pages {
+            Pages::Single(page) => page.len(),
+            Pages::Many(directory) => directory.page(page_at).len(),
+            Pages::None => 0,
+        }
     }
 
     /// The newest committed record of the key with a version up to `at`.

@@ -44,7 +44,7 @@ mod page;
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
 
-pub(crate) use cursor::DeltaCursor;
+pub(crate) use cursor::{DeltaCursor, DeltaShare};
 pub(crate) use directory::head as key_head;
 
 use crate::record::{Record, RecordRef, allocated_bytes, hash_of};

@@ -3,19 +3,24 @@
 //!
 //! Thread safety: any; each part says its own. Not here: anything that knows of chunks or files.
 
+use super::choices::KeyspaceChoices;
 use super::health::Health;
 use crate::admission::Admission;
+use crate::manifest::KeyspaceId;
 use crate::memory::slab::KeepWarm;
 use crate::memory::{Ledger, LedgerOwner};
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::sync::Arc;
 use crate::version::clock::Clock;
+use evendb_storage::table::TableOptions;
 use std::path::Path;
 
 /// See the module.
 pub(crate) struct Core {
     pub(crate) options: Options,
+    /// What keyspaces have of their own instead.
+    pub(crate) choices: KeyspaceChoices,
     pub(crate) health: Health,
     pub(crate) clock: Clock,
     pub(crate) admission: Arc<Admission>,
@@ -36,6 +41,7 @@ impl Core {
     ) -> Core {
         Core {
             health: Health::new(dir, options.read_only),
+            choices: KeyspaceChoices::default(),
             clock,
             admission,
             metrics: Metrics::default(),
@@ -48,6 +54,11 @@ impl Core {
     /// The ledger that its memory is charged to.
     pub(crate) fn ledger(&self) -> Ledger {
         self.ledger.ledger()
+    }
+
+    /// How tables of a keyspace are made.
+    pub(crate) fn table_options(&self, keyspace: KeyspaceId) -> TableOptions {
+        self.choices.of(keyspace).table_options(&self.options)
     }
 
     /// Whether there are no threads: checkpoints and jobs run inside the calls that need them.

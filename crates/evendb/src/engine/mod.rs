@@ -19,6 +19,7 @@
 //! queue, snapshot registry, row shards, admission queue, extent space, work queue, key locks).
 
 pub(crate) mod caches;
+pub(crate) mod choices;
 pub(crate) mod claim;
 pub(crate) mod core;
 pub(crate) mod disk;

@@ -9,6 +9,7 @@ use crate::funk::Funk;
 use crate::manifest::edit::{Change, ChunkRecord};
 use crate::manifest::state::Properties;
 use crate::manifest::{ChunkId, KeyspaceId};
+use crate::options::KeyspaceOptions;
 use crate::sync::Arc;
 use crate::version::clock::checkpoint_of;
 use evendb_storage::Version;
@@ -18,10 +19,21 @@ pub(crate) fn new_keyspace(
     core: &Core,
     disk: &Disk,
     name: &str,
+    options: &KeyspaceOptions,
 ) -> (Arc<KeyspaceState>, Vec<Change>) {
     let id = KeyspaceId(disk.manifest().with_state(|state| state.next_keyspace));
     let (state, chunk_id) = empty_keyspace(core, disk, name, id);
-    (state, keyspace_changes(id, name, chunk_id))
+    let mut changes = keyspace_changes(id, name, chunk_id);
+    let chosen = options.to_properties();
+    for (name, value) in chosen.filter_map(|(name, value)| Some((name, value?))) {
+        state.properties.lock().insert(name.clone(), value.clone());
+        changes.push(Change::SetProperty {
+            keyspace: id,
+            name,
+            value: Some(value),
+        });
+    }
+    (state, changes)
 }
 
 pub(super) fn keyspace_changes(id: KeyspaceId, name: &str, chunk: ChunkId) -> Vec<Change> {

@@ -192,6 +192,7 @@ impl Opening {
 
     /// Takes the lock when nothing can fail any more.
     fn run(mut self, lock: &mut Option<Box<dyn LockGuard>>) -> Result<Engine> {
+        let choices = self.keyspace_options()?;
         let replay = self.scan_commit_log()?;
         let epoch = self.next_epoch(&replay);
         let version = Version((replay.checkpoint_max + 1) << CHECKPOINT_SHIFT);
@@ -241,6 +242,9 @@ impl Opening {
         );
         let clock = Clock::new(version);
         let core = Core::new(self.options, &self.dir, clock, admission, ledger_owner);
+        for (id, options) in choices {
+            core.choices.set(id, options);
+        }
         let given_up = replay.given_up.map_or(0, |damage| damage.records);
         core.metrics.log_records_given_up.add(given_up);
         let keyspaces = catalog.into_values();

@@ -7,7 +7,7 @@ use crate::admission::Admission;
 use crate::catalog::KeyspaceState;
 use crate::chunk::index::Index;
 use crate::chunk::{ChargedDelta, Chunk, KeyRange, View};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::files::{CONTAINER, CURRENT, STATS, is_own_name};
 use crate::funk::container::{Container, extent_of};
 use crate::funk::extents::Extents;
@@ -17,6 +17,7 @@ use crate::manifest::KeyspaceId;
 use crate::manifest::edit::{ChunkRecord, Place, Role};
 use crate::manifest::writer;
 use crate::memory::Ledger;
+use crate::options::KeyspaceOptions;
 use crate::sync::Arc;
 use crate::value_extents;
 use evendb_storage::{Error as StorageError, Version};
@@ -29,6 +30,23 @@ impl Opening {
         let chunks = self.state.chunks.values();
         let parts = chunks.flat_map(|chunk| &chunk.parts);
         parts.map(|part| part.meta.len).sum()
+    }
+
+    /// The options that keyspaces have of their own.
+    pub(super) fn keyspace_options(&self) -> Result<Vec<(KeyspaceId, KeyspaceOptions)>> {
+        let each = self.state.properties.iter();
+        each.map(|(id, properties)| {
+            let options = KeyspaceOptions::of_properties(properties);
+            options.map(|options| (*id, options)).map_err(|(option, value)| {
+                let name = self.state.keyspaces.get(id).map_or("", String::as_str);
+                let message = format!(
+                    "the keyspace {name:?} has {option} \"{value}\", which this version of EvenDB does not \
+                     know; open it with the version that set it, or a newer one"
+                );
+                Error::new(ErrorKind::Unsupported, message)
+            })
+        })
+        .collect()
     }
 
     pub(super) fn open_container(&self) -> Result<Arc<Container>> {
@@ -205,6 +223,35 @@ mod tests {
         forge(&mut chunk.parts);
         Manifest::create(vfs.clone(), Path::new(DIR), found.id + 1, state).unwrap();
         open(&vfs)
+    }
+
+    #[test]
+    fn an_option_that_a_later_version_knows_is_passed_over_and_a_value_refused() {
+        let with = |name: &str, value: &str| {
+            let vfs: Arc<dyn Vfs> = Arc::new(SimVfs::new(1));
+            open(&vfs).unwrap().close().unwrap();
+            let found = writer::load(&*vfs, Path::new(DIR)).unwrap();
+            let mut state = found.state;
+            let id = *state.keyspaces.keys().next().unwrap();
+            let name = format!("evendb.option.{name}");
+            let properties = [(name, value.as_bytes().to_vec())].into();
+            state.properties.insert(id, properties);
+            Manifest::create(vfs.clone(), Path::new(DIR), found.id + 1, state).unwrap();
+            open(&vfs)
+        };
+        let db = with("of the future", "yes").unwrap();
+        let kept = db
+            .default_keyspace()
+            .property("evendb.option.of the future");
+        assert_eq!(kept.unwrap().unwrap(), b"yes");
+        assert!(with("compression", "lz4").is_ok());
+        let error = with("compression", "zstd").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let text = error.to_string();
+        assert!(
+            text.contains("\"default\" has compression \"zstd\""),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What few users ever set: sizes that follow from the memory budget, and choices between ways of
 //! working that experiments compare.
 
+use super::keyspace::{BLOCK_BYTES_LIMITS, FILTER_BITS_LIMITS};
 use super::{refuse, within};
 use crate::error::Result;
 
@@ -232,9 +233,9 @@ impl Advanced {
     /// Refuses what no database can work with, naming the limit. `files_max` is how many files the process
     /// may have open.
     pub(super) fn check(&self, files_max: Option<u64>) -> Result<()> {
-        within("block_bytes", self.block_bytes as u64, (64, 1 << 20))?;
+        within("block_bytes", self.block_bytes as u64, BLOCK_BYTES_LIMITS)?;
         let filter_bits = u64::from(self.filter_bits_per_key);
-        within("filter_bits_per_key", filter_bits, (0, 64))?;
+        within("filter_bits_per_key", filter_bits, FILTER_BITS_LIMITS)?;
         if let Some(bytes) = self.chunk_bytes {
             within("chunk_bytes", bytes, (256, 1 << 30))?;
         }

@@ -305,7 +305,8 @@ impl Drop for Cursor {
         }
         if let Some(moment) = &self.moment {
             if !self.hinted {
-                self.keyspace.note_scan(self.front.given() + self.back.given());
+                self.keyspace
+                    .note_scan(self.front.given() + self.back.given());
             }
             let metrics = &moment.engine().core.metrics;
             self.front.count_given(metrics);

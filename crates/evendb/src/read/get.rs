@@ -171,6 +171,9 @@ fn fill_row(
     if value.len() > core.options.row_bytes_max() {
         return;
     }
+    if core.choices.of(keyspace.id).row_cache == Some(false) {
+        return;
+    }
     rows.insert_if(keyspace.id.0, key, hash, value, || {
         let guard = reclaim::pin();
         let now = keyspace

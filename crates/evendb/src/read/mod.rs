@@ -1,7 +1,7 @@
 //! The one read path. [`get`] answers one key, wait-free until it must read from disk; [`fill`]
 //! merges a chunk's components over a range into a buffer; [`cursor`] moves buffers over chunks in
 //! both directions, and [`refill`] fills them again; [`iter`] gives their records as handles; [`moment`] is one moment of
-//! the whole database.
+//! the whole database; [`size`] estimates what a range holds.
 
 pub(crate) mod buffer;
 mod counting;
@@ -12,4 +12,5 @@ pub(crate) mod get;
 pub(crate) mod iter;
 pub(crate) mod moment;
 mod refill;
+pub(crate) mod size;
 pub(crate) mod tables;

@@ -24,7 +24,7 @@ use crate::manifest::writer::Manifest;
 use crate::memory::LedgerOwner;
 use crate::merge::Merge;
 use crate::opening::keyspace::new_keyspace;
-use crate::options::Options;
+use crate::options::{KeyspaceOptions, Options};
 use crate::pace;
 use crate::record::RecordRef;
 use crate::sync::{Arc, reclaim};
@@ -102,7 +102,7 @@ impl Bench {
             full_disk,
             1,
         );
-        let (keyspace, changes) = new_keyspace(&core, &disk, "bench");
+        let (keyspace, changes) = new_keyspace(&core, &disk, "bench", &KeyspaceOptions::new());
         disk.manifest().flush(changes).unwrap();
         Bench {
             sim,

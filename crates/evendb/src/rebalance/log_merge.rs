@@ -244,8 +244,10 @@ fn write_run_of(
     let mut count = Count::default();
     count.begin(&merge);
     let mut bytes = Vec::new();
-    let BuiltTable { id, meta, keys } =
-        checkpoint::build_table(core, disk, &mut merge, &mut bytes, u64::MAX, &|_| false)?;
+    let of = chunk.keyspace;
+    let built =
+        checkpoint::build_table(core, disk, of, &mut merge, &mut bytes, u64::MAX, &|_| false)?;
+    let BuiltTable { id, meta, keys } = built;
     count.add(&merge, std::iter::once(&meta));
     let named = || {
         let (first, last) = (runs[0].ordinal, runs[runs.len() - 1].ordinal);

@@ -35,7 +35,7 @@ use crate::sync::atomic::Ordering;
 use crate::trace;
 use crate::version::clock::checkpoint_of;
 use crate::visibility::Dropping;
-use evendb_storage::table::{TableMeta, TableSink, TableWriter};
+use evendb_storage::table::{TableMeta, TableOptions, TableSink, TableWriter};
 use evendb_storage::vfs::{Appender, BLOCK_BYTES, File};
 use evendb_storage::{Kind, TableId};
 use std::collections::BTreeSet;
@@ -92,6 +92,14 @@ impl TableSink for FileSink<'_> {
             evendb_storage::Error::io(self.out.file().path(), "write an SSTable", source)
         })
     }
+}
+
+/// How tables are made.
+#[derive(Clone, Copy)]
+struct Making {
+    /// See [`goes_past_cache`].
+    past_cache: bool,
+    options: TableOptions,
 }
 
 /// Clears the mark that keeps runs from joining the base while it is rewritten.
@@ -313,7 +321,11 @@ fn write_tables(
             let mut count = Count::default();
             count.begin(&merge);
             let past_cache = goes_past_cache(chunks, views);
-            write_pieces(core, disk, &mut merge, pieces, cuts, past_cache, &mut parts)?;
+            let making = Making {
+                past_cache,
+                options: core.table_options(keyspace.id),
+            };
+            write_pieces(core, disk, &mut merge, pieces, cuts, making, &mut parts)?;
             count.add(&merge, parts.iter().map(|part| &*part.meta));
             Ok(count)
         });
@@ -433,7 +445,7 @@ fn write_pieces(
     merge: &mut Merge<'_>,
     mut pieces: Pieces,
     mut cuts: Vec<Vec<u8>>,
-    past_cache: bool,
+    making: Making,
     parts: &mut Vec<Part>,
 ) -> Result<()> {
     while let Some(entry) = merge.current() {
@@ -441,7 +453,7 @@ fn write_pieces(
         let id = disk.new_table_id();
         let path = table_path(&disk.dir, id);
         let end = cuts.last().map(|cut| &**cut);
-        let written = write_table(core, disk, merge, id, &mut pieces, end, past_cache);
+        let written = write_table(core, disk, merge, id, &mut pieces, end, making);
         match written {
             Ok(part) => parts.push(part),
             Err(error) => {
@@ -463,7 +475,7 @@ fn write_table(
     id: TableId,
     pieces: &mut Pieces,
     end: Option<&[u8]>,
-    past_cache: bool,
+    making: Making,
 ) -> Result<Part> {
     let path = table_path(&disk.dir, id);
     let io = |what| {
@@ -471,8 +483,8 @@ fn write_table(
         move |source| Error::from(evendb_storage::Error::io(&path, what, source))
     };
     let file = disk.vfs.create(&path).map_err(io("create an SSTable"))?;
-    let sink = FileSink::new(core, file.clone(), past_cache);
-    let mut writer = TableWriter::new(sink, id, core.options.table_options());
+    let sink = FileSink::new(core, file.clone(), making.past_cache);
+    let mut writer = TableWriter::new(sink, id, making.options);
     let mut last_key: Option<Vec<u8>> = None;
     let mut live_bytes = 0;
     let mut rest = Rest::new(core);

@@ -120,6 +120,11 @@ impl BlockIndex {
         self.blocks.len()
     }
 
+    /// Bytes of all stored blocks.
+    pub(super) fn data_bytes(&self) -> u64 {
+        self.data_bytes
+    }
+
     /// Bytes in memory.
     pub(super) fn resident_bytes(&self) -> usize {
         let allocated = |bytes: usize| (bytes + 8).next_multiple_of(16);

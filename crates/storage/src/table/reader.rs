@@ -247,6 +247,36 @@ impl Table {
         cuts
     }
 
+    /// About which share of the table's data, from 0 to 1, belongs to the keys from `low` to below `high`. Nothing is read
+    /// for it. At each end it is off by less than a block, within which keys are taken to lie evenly.
+    pub fn share_between(&self, low: &[u8], high: Option<&[u8]>) -> f64 {
+        let data_bytes = self.index.data_bytes();
+        if data_bytes == 0 {
+            return 0.0;
+        }
+        let begin = self.bytes_below(low);
+        let end = high.map_or(data_bytes as f64, |high| self.bytes_below(high));
+        ((end - begin) / data_bytes as f64).clamp(0.0, 1.0)
+    }
+
+    /// About how many bytes of blocks have keys below `key`.
+    fn bytes_below(&self, key: &[u8]) -> f64 {
+        if *key <= *self.meta.min_key {
+            return 0.0;
+        }
+        let ordinal = self.index.find(key);
+        if ordinal == self.index.len() {
+            return self.index.data_bytes() as f64;
+        }
+        let before = match ordinal.checked_sub(1) {
+            Some(before) => self.index.separator(before),
+            None => self.meta.min_key.clone(),
+        };
+        let place = self.index.block(ordinal);
+        let within = share_below(key, &before, &self.index.separator(ordinal));
+        place.start as f64 + within * (place.end - place.start) as f64
+    }
+
     /// The first block that can hold `key` or a key after it; [`Table::block_count`] for none.
     pub(super) fn first_block_at(&self, key: &[u8]) -> usize {
         self.index.find(key)
@@ -391,6 +421,23 @@ impl Table {
                 Search::Ended | Search::Beyond => return Ok(None),
             }
         }
+    }
+}
+
+/// Where `key` lies between two others, from 0 to 1, by the bytes behind those that the two have in common.
+fn share_below(key: &[u8], low: &[u8], high: &[u8]) -> f64 {
+    let common = low.iter().zip(high).take_while(|(a, b)| a == b).count();
+    let number = |key: &[u8]| {
+        let mut head = [0; 8];
+        let rest = key.get(common..).unwrap_or_default();
+        let len = rest.len().min(8);
+        head[..len].copy_from_slice(&rest[..len]);
+        u64::from_be_bytes(head) as f64
+    };
+    let (low, high, key) = (number(low), number(high), number(key));
+    match high > low {
+        true => ((key - low) / (high - low)).clamp(0.0, 1.0),
+        false => 0.5,
     }
 }
 

@@ -1,0 +1,153 @@
+//! `evendb keyspaces`: lists the keyspaces of a database, or makes one with options of its own.
+
+use std::io::{self, Write};
+
+use clap::ValueEnum;
+use evendb::{Compression, Db, KeyspaceOptions};
+use serde_json::json;
+
+use crate::commands::range_size;
+use crate::failure::{Failure, Success};
+use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::output;
+use crate::size::parse_size;
+
+/// List the keyspaces, or make one with options of its own
+///
+/// Prints each keyspace with about what it holds, and the options that it has of its own. With --keyspace and an
+/// option: makes that keyspace, which remembers the options. One that is there must have been made with the same,
+/// unless --change is given.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  evendb keyspaces files.db
+  evendb keyspaces files.db --keyspace texts --compression lz4 --block-bytes 16KiB
+  evendb keyspaces files.db --keyspace texts --compression none --change")]
+pub struct Arguments {
+    #[command(flatten)]
+    database: DatabaseArguments,
+    #[command(flatten)]
+    options: OptionArguments,
+    /// Give a keyspace that is there these options instead of its own
+    #[arg(long, requires = "keyspace")]
+    change: bool,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options of a keyspace.
+#[derive(clap::Args)]
+struct OptionArguments {
+    /// Compression of its tables
+    #[arg(long, value_enum, requires = "keyspace")]
+    compression: Option<CompressionArgument>,
+    /// Bits per key of its tables' filters for absent keys; 0 for none
+    #[arg(long, value_name = "BITS", requires = "keyspace")]
+    filter_bits: Option<u32>,
+    /// Target size of its tables' blocks, as 16KiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "keyspace")]
+    block_bytes: Option<u64>,
+    /// Whether its rows may take room in the row cache
+    #[arg(long, value_name = "YES", requires = "keyspace")]
+    row_cache: Option<bool>,
+}
+
+/// Compression, as it is written on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum CompressionArgument {
+    /// None
+    None,
+    /// LZ4, block by block
+    Lz4,
+}
+
+impl OptionArguments {
+    fn chosen(&self) -> KeyspaceOptions {
+        let mut options = KeyspaceOptions::new();
+        if let Some(compression) = self.compression {
+            options = options.compression(match compression {
+                CompressionArgument::None => Compression::None,
+                CompressionArgument::Lz4 => Compression::Lz4,
+            });
+        }
+        if let Some(bits) = self.filter_bits {
+            options = options.filter_bits_per_key(bits);
+        }
+        if let Some(bytes) = self.block_bytes {
+            options = options.block_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
+        if let Some(yes) = self.row_cache {
+            options = options.row_cache(yes);
+        }
+        options
+    }
+}
+
+/// Carries the command out.
+pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    let options = arguments.options.chosen();
+    match &arguments.database.keyspace {
+        Some(name) if arguments.change || options != KeyspaceOptions::new() => {
+            make(arguments, name, &options)?;
+        }
+        _ => list(arguments)?,
+    }
+    Ok(Success::Done)
+}
+
+fn make(arguments: &Arguments, name: &str, options: &KeyspaceOptions) -> Result<(), Failure> {
+    let database = arguments
+        .database
+        .open_database(Access::Existing, DurabilityArgument::Process)?;
+    let keyspace = match arguments.change {
+        true => arguments.database.existing_keyspace(&database)?,
+        false => database.keyspace_with(name, options)?,
+    };
+    if arguments.change {
+        keyspace.set_options(options)?;
+    }
+    drop(keyspace);
+    database.close()?;
+    Ok(())
+}
+
+fn list(arguments: &Arguments) -> Result<(), Failure> {
+    let (database, _) = arguments.database.open_for_reading()?;
+    let mut target = io::stdout().lock();
+    for name in database.keyspace_names() {
+        let asked = arguments.database.keyspace.as_ref();
+        if asked.is_none_or(|asked| *asked == name) {
+            writeln!(target, "{}", line(&database, &name, arguments.json)?)?;
+        }
+    }
+    target.flush()?;
+    database.close()?;
+    Ok(())
+}
+
+fn line(database: &Db, name: &str, as_json: bool) -> Result<String, Failure> {
+    let keyspace = database.keyspace(name)?;
+    let size = keyspace.approximate_size::<&[u8]>(..)?;
+    let options = keyspace.options()?;
+    let own = options.chosen();
+    Ok(match as_json {
+        true => {
+            let own: serde_json::Map<_, _> = own
+                .map(|(option, value)| (option.to_owned(), json!(value)))
+                .collect();
+            let mut object = json!({ "keyspace": name, "options": own });
+            if let (Some(object), serde_json::Value::Object(size)) =
+                (object.as_object_mut(), range_size::as_json(&size))
+            {
+                object.extend(size);
+            }
+            object.to_string()
+        }
+        false => {
+            let own = own.map(|(option, value)| format!("\t{option}={value}"));
+            let own: String = own.collect();
+            let size = range_size::as_text(&size);
+            format!("{}\t{size}{own}", output::escaped(name.as_bytes()))
+        }
+    })
+}

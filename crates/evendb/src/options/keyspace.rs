@@ -1,0 +1,277 @@
+//! What a keyspace has of its own, whatever the options of the database say.
+//!
+//! Each option that is chosen is a property of the keyspace, which the manifest keeps:
+//! ```text
+//! evendb.option.compression           none | lz4
+//! evendb.option.filter_bits_per_key   decimal
+//! evendb.option.block_bytes           decimal
+//! evendb.option.row_cache             on | off
+//! ```
+//! A value that is not one of these is refused when the database is opened. An option of another name is that of a later
+//! version, and passed over: it stays as it is.
+//!
+//! Thread safety: plain data. Not here: when properties are written and read.
+
+use super::{Compression, Options, within};
+use crate::error::Result;
+use evendb_storage::table::{Codec, TableOptions};
+use std::collections::BTreeMap;
+
+/// What the names of these properties begin with.
+pub(crate) const OPTION_PREFIX: &str = "evendb.option.";
+
+/// Options of one keyspace: [`Db::keyspace_with`](crate::Db::keyspace_with) makes a keyspace with them, and
+/// [`Keyspace::set_options`](crate::Keyspace::set_options) changes them. What is not chosen here follows the options with
+/// which the database is opened, each time.
+///
+/// The keyspace remembers them: they are recorded in the manifest, are part of copies, and hold from one opening to the
+/// next. Those of tables hold for tables written from then on; [`Keyspace::compact`](crate::Keyspace::compact) does
+/// not rewrite tables for them alone.
+///
+/// ```
+/// # fn main() -> evendb::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// use evendb::{Compression, ErrorKind, KeyspaceOptions};
+/// let db = evendb::Db::open(dir.path())?;
+/// let texts = KeyspaceOptions::new().compression(Compression::Lz4).block_bytes(16 << 10);
+/// db.keyspace_with("texts", &texts)?;
+/// // Later, or in another process: these agree.
+/// db.keyspace("texts")?;
+/// db.keyspace_with("texts", &KeyspaceOptions::new().compression(Compression::Lz4))?;
+/// // These do not.
+/// let other = KeyspaceOptions::new().compression(Compression::None);
+/// let refused = db.keyspace_with("texts", &other).unwrap_err();
+/// assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+/// assert!(refused.to_string().contains("has compression lz4, and none was asked for"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct KeyspaceOptions {
+    pub(crate) compression: Option<Compression>,
+    pub(crate) filter_bits_per_key: Option<u32>,
+    pub(crate) block_bytes: Option<usize>,
+    pub(crate) row_cache: Option<bool>,
+}
+
+impl KeyspaceOptions {
+    /// Nothing of its own: everything as the database has it.
+    pub fn new() -> KeyspaceOptions {
+        KeyspaceOptions::default()
+    }
+
+    /// Compression of its tables and logs. See [`Options::compression`].
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.compression = Some(compression);
+        self
+    }
+
+    /// Bits per key of its tables' filters for absent keys, 0 to 64. See
+    /// [`Advanced::filter_bits_per_key`](crate::Advanced::filter_bits_per_key).
+    pub fn filter_bits_per_key(mut self, bits: u32) -> Self {
+        self.filter_bits_per_key = Some(bits);
+        self
+    }
+
+    /// Target size of its tables' blocks in bytes, 64 to 1 MiB. See
+    /// [`Advanced::block_bytes`](crate::Advanced::block_bytes).
+    pub fn block_bytes(mut self, bytes: usize) -> Self {
+        self.block_bytes = Some(bytes);
+        self
+    }
+
+    /// Whether its rows may take room in the row cache, if the database has one. Rows that are there when this is turned
+    /// off leave as others do, when they are not read.
+    pub fn row_cache(mut self, yes: bool) -> Self {
+        self.row_cache = Some(yes);
+        self
+    }
+
+    /// The options that are chosen, by name, with their values as they are recorded.
+    pub fn chosen(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let each = self.values().into_iter();
+        each.filter_map(|(name, value)| Some((name, value?)))
+    }
+
+    /// Refuses what no table can have.
+    pub(crate) fn check(&self) -> Result<()> {
+        if let Some(bytes) = self.block_bytes {
+            within("block_bytes", bytes as u64, BLOCK_BYTES_LIMITS)?;
+        }
+        if let Some(bits) = self.filter_bits_per_key {
+            within("filter_bits_per_key", u64::from(bits), FILTER_BITS_LIMITS)?;
+        }
+        Ok(())
+    }
+
+    /// Every option by its name, with its value if it is chosen.
+    fn values(&self) -> [(&'static str, Option<String>); 4] {
+        let compression = self.compression.map(|compression| match compression {
+            Compression::None => "none".to_owned(),
+            Compression::Lz4 => "lz4".to_owned(),
+        });
+        let on_or_off = |yes: bool| if yes { "on" } else { "off" }.to_owned();
+        [
+            ("compression", compression),
+            (
+                "filter_bits_per_key",
+                self.filter_bits_per_key.map(|bits| bits.to_string()),
+            ),
+            (
+                "block_bytes",
+                self.block_bytes.map(|bytes| bytes.to_string()),
+            ),
+            ("row_cache", self.row_cache.map(on_or_off)),
+        ]
+    }
+
+    /// The properties that say so: name and value, none where the option is not chosen.
+    pub(crate) fn to_properties(self) -> impl Iterator<Item = (String, Option<Vec<u8>>)> {
+        let each = self.values().into_iter();
+        each.map(|(name, value)| {
+            let name = format!("{OPTION_PREFIX}{name}");
+            (name, value.map(String::into_bytes))
+        })
+    }
+
+    /// The options that properties say. The error is the name and the value of one that makes no sense.
+    pub(crate) fn of_properties(
+        properties: &BTreeMap<String, Vec<u8>>,
+    ) -> std::result::Result<KeyspaceOptions, (String, String)> {
+        let mut options = KeyspaceOptions::new();
+        for (name, value) in properties {
+            let Some(option) = name.strip_prefix(OPTION_PREFIX) else {
+                continue;
+            };
+            let text = std::str::from_utf8(value).ok();
+            let known = text.and_then(|text| options.set(option, text));
+            if known.is_none() || options.check().is_err() {
+                return Err((option.to_owned(), value.escape_ascii().to_string()));
+            }
+        }
+        Ok(options)
+    }
+
+    /// Sets an option from its text. `None` if the text makes no sense; an option that is not known makes sense.
+    fn set(&mut self, option: &str, text: &str) -> Option<()> {
+        match option {
+            "compression" => {
+                self.compression = Some(match text {
+                    "none" => Compression::None,
+                    "lz4" => Compression::Lz4,
+                    _ => return None,
+                });
+            }
+            "filter_bits_per_key" => self.filter_bits_per_key = Some(text.parse().ok()?),
+            "block_bytes" => self.block_bytes = Some(text.parse().ok()?),
+            "row_cache" => {
+                self.row_cache = Some(match text {
+                    "on" => true,
+                    "off" => false,
+                    _ => return None,
+                });
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// The first option that is chosen here and not so in a keyspace with the options `recorded`: its name, the value
+    /// there, if it was chosen there, and the one here.
+    pub(crate) fn contradiction(
+        &self,
+        recorded: &KeyspaceOptions,
+    ) -> Option<(&'static str, Option<String>, String)> {
+        let pairs = self.values().into_iter().zip(recorded.values());
+        pairs
+            .filter(|((_, asked), (_, there))| asked.is_some() && asked != there)
+            .find_map(|((name, asked), (_, there))| Some((name, there, asked?)))
+    }
+
+    /// How tables of such a keyspace are made in a database with these options.
+    pub(crate) fn table_options(&self, options: &Options) -> TableOptions {
+        let default = options.table_options();
+        TableOptions {
+            codec: self.compression.map_or(default.codec, Codec::from),
+            filter_bits_per_key: self
+                .filter_bits_per_key
+                .unwrap_or(default.filter_bits_per_key),
+            block_bytes: self.block_bytes.unwrap_or(default.block_bytes),
+            ..default
+        }
+    }
+}
+
+impl From<Compression> for Codec {
+    fn from(compression: Compression) -> Codec {
+        match compression {
+            Compression::None => Codec::None,
+            Compression::Lz4 => Codec::Lz4,
+        }
+    }
+}
+
+/// Limits of these options, both of which are allowed.
+pub(super) const BLOCK_BYTES_LIMITS: (u64, u64) = (64, 1 << 20);
+pub(super) const FILTER_BITS_LIMITS: (u64, u64) = (0, 64);
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+
+    fn properties(options: KeyspaceOptions) -> BTreeMap<String, Vec<u8>> {
+        let each = options.to_properties();
+        each.filter_map(|(name, value)| Some((name, value?)))
+            .collect()
+    }
+
+    #[test]
+    fn options_are_what_their_properties_say() {
+        let all = KeyspaceOptions::new()
+            .compression(Compression::Lz4)
+            .filter_bits_per_key(10)
+            .block_bytes(8192)
+            .row_cache(false);
+        for options in [all, KeyspaceOptions::new(), all.row_cache(true)] {
+            let back = KeyspaceOptions::of_properties(&properties(options));
+            assert_eq!(back, Ok(options));
+        }
+        assert_eq!(properties(all).len(), 4);
+        let text = &properties(all)["evendb.option.compression"];
+        assert_eq!(text, b"lz4");
+    }
+
+    #[test]
+    fn values_that_make_no_sense_are_named_and_unknown_options_passed_over() {
+        let of = |name: &str, value: &[u8]| {
+            let name = format!("{OPTION_PREFIX}{name}");
+            KeyspaceOptions::of_properties(&BTreeMap::from([(name, value.to_vec())]))
+        };
+        let refused = |name: &str, value: &str| Err((name.to_owned(), value.to_owned()));
+        assert_eq!(of("compression", b"zstd"), refused("compression", "zstd"));
+        assert_eq!(of("row_cache", b"\xff"), refused("row_cache", "\\xff"));
+        assert_eq!(of("block_bytes", b"1"), refused("block_bytes", "1"));
+        assert_eq!(of("of the future", b"yes"), Ok(KeyspaceOptions::new()));
+    }
+
+    #[test]
+    fn only_what_is_chosen_and_differs_contradicts() {
+        let lz4 = KeyspaceOptions::new().compression(Compression::Lz4);
+        let none = KeyspaceOptions::new().compression(Compression::None);
+        let nothing = KeyspaceOptions::new();
+        assert_eq!(nothing.contradiction(&lz4), None);
+        assert_eq!(lz4.contradiction(&lz4.row_cache(false)), None);
+        let there = Some("lz4".to_owned());
+        let asked = "none".to_owned();
+        assert_eq!(
+            none.contradiction(&lz4),
+            Some(("compression", there, asked))
+        );
+        let asked = "lz4".to_owned();
+        assert_eq!(
+            lz4.contradiction(&nothing),
+            Some(("compression", None, asked))
+        );
+    }
+}

@@ -1,0 +1,61 @@
+//! Batches that are read back, measured and cleared.
+
+use evendb::{BatchWrite, Durability, ErrorKind, Options};
+
+#[test]
+fn a_batch_is_read_back_measured_and_cleared() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = Options::new().memory_budget(1 << 20).workers(0);
+    // A batch that asks for more than this level waits for a checkpoint.
+    let options = options.durability(Durability::Relaxed);
+    let db = options.open(dir.path()).expect("opens");
+    let (own, other) = (db.default_keyspace(), db.keyspace("other").expect("made"));
+    let mut batch = db.batch();
+    batch.durability(Durability::Sync);
+    batch
+        .put(own, "k", "1")
+        .delete(&other, "k")
+        .put(own, "l", "");
+    batch.put(own, "k", "second");
+    assert_eq!(batch.get(own, "k"), Some(BatchWrite::Put(b"second")));
+    assert_eq!(batch.get(&other, "k"), Some(BatchWrite::Delete));
+    assert_eq!(batch.get(own, "m"), None);
+    assert_eq!(batch.get(&other, "l"), None);
+    let writes: Vec<_> = batch.iter().collect();
+    let expected: [(&str, &[u8], BatchWrite<'_>); 4] = [
+        ("default", b"k", BatchWrite::Put(b"1")),
+        ("other", b"k", BatchWrite::Delete),
+        ("default", b"l", BatchWrite::Put(b"")),
+        ("default", b"k", BatchWrite::Put(b"second")),
+    ];
+    assert_eq!(writes, expected);
+    assert_eq!(batch.counted_bytes(), 4 * 65 + 1 + 6);
+    assert_eq!(batch.counted_bytes_max(), 1 << 18);
+    // What makes it fail goes too.
+    batch.put(own, vec![0; 70_000], "");
+    batch.clear();
+    assert!(batch.is_empty() && batch.len() == 0 && batch.counted_bytes() == 0);
+    assert_eq!((batch.iter().count(), batch.get(own, "k")), (0, None));
+    batch.put(&other, "a", "1").put(own, "b", "2");
+    assert_eq!(batch.get(&other, "a"), Some(BatchWrite::Put(b"1")));
+    let checkpoints = db.stats().checkpoints;
+    batch.commit().expect("commits");
+    assert!(
+        db.stats().checkpoints > checkpoints,
+        "its durability stayed"
+    );
+    assert!(other.contains_key("a").expect("gets") && own.contains_key("b").expect("gets"));
+    assert!(!own.contains_key("k").expect("gets"));
+    // At the measure that it tells it fits, and a byte above it does not.
+    for over in [0, 1] {
+        let mut batch = db.batch();
+        batch.put(own, "a", vec![0; 100_000]);
+        let left = batch.counted_bytes_max() - batch.counted_bytes() - 65;
+        batch.put(own, "b", vec![0; left as usize + over]);
+        let outcome = batch.commit().map_err(|error| error.kind());
+        match over {
+            0 => assert_eq!(outcome, Ok(())),
+            _ => assert_eq!(outcome, Err(ErrorKind::BatchTooLarge)),
+        }
+    }
+}
