@@ -24,8 +24,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, calibrate, compact, delete, dump, experiment, get, import, keyspaces, pop, put,
-    range_size, repair, scan, stats, verify, verify_import,
+    bench, calibrate, compact, delete, dump, experiment, get, import, keyspaces, pop, put, repair,
+    scan, size as range_size, stats, verify, verify_import,
 };
 
 /// EvenDB: an embedded ordered key-value store for keys with spatial locality.

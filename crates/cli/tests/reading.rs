@@ -24,6 +24,8 @@ const READERS: &[(&str, &str)] = &[
     ("get DB key00007", "value 7"),
     ("scan DB --count", "320"),
     ("scan DB --reverse --limit 1", "key00319"),
+    ("size DB", "about 320 records"),
+    ("keyspaces DB", "about 320 records"),
     ("stats DB", "keyspaces: default"),
     ("verify-import DB in.tsv", "320 keys"),
     ("verify DB", "sound"),

@@ -1,5 +1,6 @@
 //! Cursors and iterators that are sought, limited, or of keys alone: random programs against an ordered map, over
 //! munks, tables and deltas, while the chunks below them change.
+#![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 #[path = "../../storage/tests/knobs/mod.rs"]
 mod knobs;

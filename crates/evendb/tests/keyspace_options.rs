@@ -1,4 +1,5 @@
 //! Options that keyspaces have of their own: recorded, refused where they contradict, and heeded.
+#![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
 use evendb::vfs::SimVfs;
 use evendb::{Compression, Db, ErrorKind, Keyspace, KeyspaceOptions, Options};

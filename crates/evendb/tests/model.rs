@@ -239,7 +239,7 @@ impl Run {
             .cloned();
         let (popped, key) = match self.random.random_bool(0.5) {
             true => (keyspace.pop_first_prefix(prefix), with_prefix.next()),
-            false => (keyspace.pop_last_prefix(prefix), with_prefix.last()),
+            false => (keyspace.pop_last_prefix(prefix), with_prefix.next_back()),
         };
         let popped = popped.expect("pops");
         let popped = popped.map(|(key, value)| (key.to_vec(), value.to_vec()));

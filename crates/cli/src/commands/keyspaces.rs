@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use evendb::{Compression, Db, KeyspaceOptions};
 use serde_json::json;
 
-use crate::commands::range_size;
+use crate::commands::size;
 use crate::failure::{Failure, Success};
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 use crate::output;
@@ -127,7 +127,7 @@ fn list(arguments: &Arguments) -> Result<(), Failure> {
 
 fn line(database: &Db, name: &str, as_json: bool) -> Result<String, Failure> {
     let keyspace = database.keyspace(name)?;
-    let size = keyspace.approximate_size::<&[u8]>(..)?;
+    let held = keyspace.approximate_size::<&[u8]>(..)?;
     let options = keyspace.options()?;
     let own = options.chosen();
     Ok(match as_json {
@@ -136,18 +136,18 @@ fn line(database: &Db, name: &str, as_json: bool) -> Result<String, Failure> {
                 .map(|(option, value)| (option.to_owned(), json!(value)))
                 .collect();
             let mut object = json!({ "keyspace": name, "options": own });
-            if let (Some(object), serde_json::Value::Object(size)) =
-                (object.as_object_mut(), range_size::as_json(&size))
+            if let (Some(object), serde_json::Value::Object(figures)) =
+                (object.as_object_mut(), size::as_json(&held))
             {
-                object.extend(size);
+                object.extend(figures);
             }
             object.to_string()
         }
         false => {
             let own = own.map(|(option, value)| format!("\t{option}={value}"));
             let own: String = own.collect();
-            let size = range_size::as_text(&size);
-            format!("{}\t{size}{own}", output::escaped(name.as_bytes()))
+            let held = size::as_text(&held);
+            format!("{}\t{held}{own}", output::escaped(name.as_bytes()))
         }
     })
 }

@@ -82,6 +82,9 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     Ok(Success::Done)
 }
 
+/// A key, and its value where somebody sees it.
+type Record<'a> = (&'a [u8], Option<&'a [u8]>);
+
 /// Where records come from: values are left alone where nobody sees them.
 enum Source {
     Records(Cursor),
@@ -100,7 +103,7 @@ impl Source {
         }
     }
 
-    fn next(&mut self, reverse: bool) -> Result<Option<(&[u8], Option<&[u8]>)>, Failure> {
+    fn next(&mut self, reverse: bool) -> Result<Option<Record<'_>>, Failure> {
         let with_value = |(key, value)| (key, Some(value));
         Ok(match (self, reverse) {
             (Source::Records(cursor), false) => cursor.next()?.map(with_value),

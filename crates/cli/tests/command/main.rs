@@ -4,6 +4,7 @@
 mod bench;
 #[path = "../common/mod.rs"]
 mod common;
+mod ranges;
 
 use common::{Outcome, Place, evendb};
 use std::fs;
@@ -36,7 +37,16 @@ fn put_get_delete_across_processes() {
 #[test]
 fn a_missing_database_is_a_failure_and_is_not_created() {
     let place = Place::new();
-    for command in [&["get", "a"][..], &["delete", "a"], &["scan"], &["stats"]] {
+    for command in [
+        &["get", "a"][..],
+        &["delete", "a"],
+        &["pop"],
+        &["scan"],
+        &["size"],
+        &["keyspaces"],
+        &["keyspaces", "--keyspace", "a", "--row-cache", "true"],
+        &["stats"],
+    ] {
         place
             .run(command[0], &command[1..])
             .complains(1, "no database");

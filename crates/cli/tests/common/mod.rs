@@ -115,6 +115,19 @@ impl Outcome {
         self
     }
 
+    /// What it printed, which must be text.
+    #[track_caller]
+    pub fn text(self, code: i32) -> String {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        String::from_utf8(self.out).unwrap()
+    }
+
+    #[track_caller]
+    pub fn expect_start(self, code: i32, out: &str) {
+        let text = self.text(code);
+        assert!(text.starts_with(out), "`{out}` and not {text}");
+    }
+
     #[track_caller]
     pub fn expect_code(&self, code: i32) {
         assert_eq!(self.code, Some(code), "{self:?}");

@@ -56,8 +56,6 @@ pub struct Cursor {
     pub(super) high: Option<Vec<u8>>,
     pub(super) front: End,
     pub(super) back: End,
-    /// Nobody will ask for values.
-    pub(super) keys_only: bool,
     /// How many records are wanted was said, so what is taken tells nothing of other scans.
     hinted: bool,
     error: Option<Error>,
@@ -122,7 +120,6 @@ impl Cursor {
             back: End::new(high.clone(), records),
             low,
             high,
-            keys_only: false,
             hinted: false,
             error,
         };
@@ -225,7 +222,8 @@ impl Cursor {
     /// The same cursor, which leaves values alone: see [`KeyCursor`].
     #[must_use = "the cursor of keys is returned"]
     pub fn keys_only(mut self) -> KeyCursor {
-        self.keys_only = true;
+        self.front.keys_only = true;
+        self.back.keys_only = true;
         KeyCursor::new(self)
     }
 

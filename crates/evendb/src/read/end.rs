@@ -45,6 +45,8 @@ pub(super) struct End {
     /// Where the last fill left a funk.
     pub(super) scan: Option<FunkScan>,
     charge: Option<Charge>,
+    /// Nobody will ask for values.
+    pub(super) keys_only: bool,
 }
 
 impl End {
@@ -61,6 +63,7 @@ impl End {
             from_ram: false,
             scan: None,
             charge: None,
+            keys_only: false,
         }
     }
 
@@ -98,6 +101,9 @@ impl End {
             true => self.buffer = Buffer::spare(),
             false => self.buffer.clear(),
         }
+        if self.keys_only {
+            self.buffer.fetch_keys_only();
+        }
     }
 
     fn note_given(&mut self, metrics: &Metrics) {
@@ -120,8 +126,11 @@ impl End {
     }
 
     /// The buffer was filled from there on, without a limit from the end of all keys.
-    pub(super) fn begins_at(&mut self, from: Option<Vec<u8>>) {
+    pub(super) fn take_in(&mut self, from: Option<Vec<u8>>) {
         self.from = from;
+        if self.keys_only {
+            self.buffer.forget_blocks();
+        }
     }
 
     /// There is nothing at the position, nor behind it.

@@ -97,9 +97,6 @@ impl Cursor {
             block_bytes_max: block_bytes_max(&engine.core),
         };
         end.from_ram = munk.is_some();
-        if self.keys_only {
-            end.buffer.fetch_keys_only();
-        }
         let filled = if let Some(munk) = munk {
             end.scan = None; // The munk moves on without it.
             let filled = fill_from_munk(&mut end.buffer, view.get(), munk, &span, &guard);
@@ -112,10 +109,7 @@ impl Cursor {
             drop(guard);
             fill_unpinned(engine, end, &chunk, &view, &gathered, &span)?
         };
-        if self.keys_only {
-            end.buffer.forget_blocks();
-        }
-        end.begins_at(from);
+        end.take_in(from);
         end.move_on(direction, filled, to, last);
         end.count(engine.core.ledger());
         end.plan_next();

@@ -45,6 +45,17 @@ fn head_of(key: &[u8]) -> u64 {
     u64::from_le_bytes(head).swap_bytes()
 }
 
+/// Where `key` lies between two others, from 0 to 1, by the 8 bytes behind those that the two have in common.
+pub(super) fn share_below(key: &[u8], low: &[u8], high: &[u8]) -> f64 {
+    let common = common_prefix(low, high);
+    let number = |key: &[u8]| head_of(key.get(common..).unwrap_or_default()) as f64;
+    let (low, high, key) = (number(low), number(high), number(key));
+    match high > low {
+        true => ((key - low) / (high - low)).clamp(0.0, 1.0),
+        false => 0.5,
+    }
+}
+
 impl BlockIndex {
     /// Decodes a stored index of blocks that fill the first `data_bytes` of the table.
     pub(super) fn decode(mut stored: &[u8], data_bytes: u64) -> Decoded<BlockIndex> {

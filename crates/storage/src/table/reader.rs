@@ -9,7 +9,7 @@
 
 use super::block::{Block, Search};
 use super::footer::{FOOTER_BYTES, Footer, FooterError, Properties};
-use super::index::BlockIndex;
+use super::index::{BlockIndex, share_below};
 use super::stored::{self, Decoded, Malformed};
 use super::{Codec, Found, TableMeta};
 use crate::filter::BloomFilter;
@@ -421,23 +421,6 @@ impl Table {
                 Search::Ended | Search::Beyond => return Ok(None),
             }
         }
-    }
-}
-
-/// Where `key` lies between two others, from 0 to 1, by the bytes behind those that the two have in common.
-fn share_below(key: &[u8], low: &[u8], high: &[u8]) -> f64 {
-    let common = low.iter().zip(high).take_while(|(a, b)| a == b).count();
-    let number = |key: &[u8]| {
-        let mut head = [0; 8];
-        let rest = key.get(common..).unwrap_or_default();
-        let len = rest.len().min(8);
-        head[..len].copy_from_slice(&rest[..len]);
-        u64::from_be_bytes(head) as f64
-    };
-    let (low, high, key) = (number(low), number(high), number(key));
-    match high > low {
-        true => ((key - low) / (high - low)).clamp(0.0, 1.0),
-        false => 0.5,
     }
 }
 
