@@ -358,7 +358,11 @@ fn run_and_kill(dir: &Path, level: &str, wanted: u64, pause: Duration) -> Told {
                     child.kill().expect("it runs");
                 }
             }
-            (Some("bad"), _) => panic!("{level}: the running process says: {line}"),
+            (Some("bad"), _) => {
+                // It would go on without this one.
+                child.kill().expect("it runs");
+                panic!("{level}: the running process says: {line}")
+            }
             _ => {}
         }
     }
