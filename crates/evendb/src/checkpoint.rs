@@ -161,12 +161,7 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
     engine.claim.check(&core.health, &disk.dir)?;
     let started = Instant::now();
     let job = trace::job!("checkpoint");
-    // A life without a commit log still records the position where the next life may begin one.
-    // Positions only grow; otherwise records of earlier laps would be read again.
-    let replay_from = match &log.commit_log {
-        Some(log) => log.head(),
-        None => log.epoch_start,
-    };
+    let replay_from = log.replay_position();
     let boundary = core.clock.advance_checkpoint();
     let number = checkpoint_of(boundary) - 1;
     let of = Runs {

@@ -17,7 +17,7 @@ pub enum ErrorKind {
     NoSpace,
     /// Bytes on disk do not verify, or a file is missing. The message names file and offset.
     Corruption,
-    /// The database is of a newer or foreign format.
+    /// The database is of a newer or foreign format; or has no commit log, from which changes are read.
     Unsupported,
     /// A key is longer than 65,535 bytes.
     KeyTooLarge,
@@ -48,6 +48,11 @@ pub enum ErrorKind {
     LockTimeout,
     /// Two transactions would wait for each other's keys for ever; this one has written nothing.
     Deadlock,
+    /// Changes at the position are not kept any more. The message has the oldest position that is.
+    ChangesGone,
+    /// The position lies behind changes that this database does not have: a crash took them back, or it is of another
+    /// database.
+    ChangesLost,
     /// An argument makes no sense; the message says which.
     InvalidArgument,
     /// This process was forked from one that had a database open. Its copies of handles cannot be

@@ -204,6 +204,14 @@ pub(crate) fn decode(input: &[u8]) -> Option<Decoded<'_>> {
     }
 }
 
+/// The value extent that a payload names, if it names one.
+pub(crate) fn extent_of(payload: &[u8]) -> Option<ExtentName> {
+    match payload.first()? {
+        &(EXTENT_SYNCED | EXTENT_UNSYNCED) => decode_extent(payload),
+        _ => None,
+    }
+}
+
 fn decode_extent(input: &[u8]) -> Option<ExtentName> {
     let (&first, mut rest) = input.split_first()?;
     let name = ExtentName {

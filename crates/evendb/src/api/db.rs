@@ -368,8 +368,12 @@ impl Db {
     /// `Closed`.
     pub fn snapshot(&self) -> Result<Snapshot> {
         Ok(Snapshot {
-            moment: Moment::now(&self.handle)?,
+            moment: Moment::now_in_log(&self.handle)?,
         })
+    }
+
+    pub(super) fn shared_handle(&self) -> &Arc<Handle> {
+        &self.handle
     }
 
     /// Everything acknowledged so far survives power loss when this returns.

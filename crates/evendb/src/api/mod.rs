@@ -1,6 +1,7 @@
 //! The public handles: thin, each call is checked and handed down.
 
 pub(crate) mod batch;
+pub(crate) mod changes;
 pub(crate) mod db;
 mod ends;
 pub(crate) mod keyspace;

@@ -1,6 +1,7 @@
 //! Appending. [`super::flush`] makes durable what was appended.
 
 use super::flush::{SyncedFirst, Syncing};
+use super::follow::Followers;
 use super::mapped_pages::Tending;
 use super::record::{ALIGN, HEADER_BYTES, Header, HeaderKind, payload_checksum, record_bytes};
 use super::room::record_bytes_max_of;
@@ -52,6 +53,8 @@ pub(crate) struct CommitLog {
     pub(super) backed: AtomicBool,
     /// The handle by which it grows, if it may; locked while it does.
     pub(super) grower: Mutex<Option<Arc<dyn File>>>,
+    /// Which threads wait for more to read.
+    pub(super) followers: Followers,
     /// What is remembered of the mapped pages while no thread looks after them.
     pub(super) tended: Mutex<Option<Tending>>,
     #[cfg(test)]
@@ -185,6 +188,7 @@ impl CommitLog {
             room: AtomicU64::new(capacity),
             backed: AtomicBool::new(true),
             grower: Mutex::new(None),
+            followers: Followers::new(start),
             tended: Mutex::new(None),
             #[cfg(test)]
             plant: LogPlant::Nothing,
@@ -380,7 +384,9 @@ impl CommitLog {
                 freed -= len;
                 ring.fillers.pop_front();
             }
-            ring.gathered.forget_below(l0.0);
+            if !self.keeps_for_readers() {
+                ring.gathered.forget_below(l0.0);
+            }
             self.tail.store(l0.0, Ordering::Release);
             freed
         };

@@ -60,7 +60,8 @@ impl Blocks {
         let end = lsn + bytes.len() as u64;
         let blocks_end = end.next_multiple_of(block);
         // Behind its end lie records of the last lap that recovery needs.
-        if blocks_end - tail > capacity {
+        // (With a reader, the group itself may lie below the tail.)
+        if blocks_end.saturating_sub(tail) > capacity {
             return Ok(false);
         }
         if let Way::Unknown = self.way {

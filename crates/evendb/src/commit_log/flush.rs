@@ -175,6 +175,32 @@ impl CommitLog {
             .expect("the sync covered what was appended before it, or failed")
     }
 
+    /// Returns when the file has everything below `lsn`, which has been appended; writes and syncs it if no
+    /// other thread does. Differs from [`wait_durable`](Self::wait_durable) where a checkpoint has made durable
+    /// what was gathered.
+    pub(super) fn wait_written(&self, lsn: Lsn) -> Result<(), Error> {
+        while self.written() < lsn {
+            let mut state = self.syncing.state.lock();
+            if self.written() >= lsn {
+                break;
+            }
+            if let Some(error) = &state.error {
+                return Err(self.repeat(error));
+            }
+            if state.leading {
+                drop(state);
+                // The leader holds it while it works.
+                drop(self.syncing.leader.lock());
+                thread::yield_now();
+                continue;
+            }
+            state.leading = true;
+            drop(state);
+            self.lead();
+        }
+        Ok(())
+    }
+
     /// Wakes one thread of the next group if no thread leads: the caller may have been woken to lead,
     /// and does not.
     fn pass_on(&self, state: &SyncState) {
@@ -307,6 +333,7 @@ impl CommitLog {
         if let Some(target) = synced
             && state.error.is_none()
         {
+            self.followers.written_up_to(target);
             self.durable.fetch_max(target.0, Ordering::AcqRel);
         }
         let group = place(state.group);
@@ -319,6 +346,7 @@ impl CommitLog {
         }
         let has_ended = state.error.is_some();
         drop(state);
+        self.wake_followers();
         // Each wake-up is a system call. A leader in between may have woken one of these members to
         // lead, which then does not lead: in that case this wakes another thread to lead.
         if members > 0 {
@@ -329,11 +357,17 @@ impl CommitLog {
         }
     }
 
+    /// Orders the caller after every thread that has raised `durable` before it, and before those that will.
+    pub(super) fn pass_sync_mutex(&self) {
+        drop(self.syncing.state.lock());
+    }
+
     /// A checkpoint holds everything below `lsn`.
     pub(super) fn raise_durable(&self, lsn: Lsn) {
         let state = self.syncing.state.lock();
         self.durable.fetch_max(lsn.0, Ordering::AcqRel);
         self.wake_all(state);
+        self.wake_followers();
     }
 
     /// Wakes all waiting threads; each looks whether its record is durable.
@@ -366,6 +400,10 @@ impl CommitLog {
     pub(crate) fn close(&self) {
         // Waiting threads are told of a failure.
         let _ = self.flush();
+        if self.keeps_for_readers() {
+            // What a checkpoint made durable is in no file yet.
+            let _ = self.write_out();
+        }
         let source = io::Error::other("the database was closed");
         self.fail(Error::io(self.file.path(), "use the commit log", source));
         let mut state = self.syncing.state.lock();

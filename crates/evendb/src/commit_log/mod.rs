@@ -21,13 +21,16 @@
 //! Thread safety: any number of appenders and waiters; [`flush`] says which of them syncs,
 //! [`mapped_pages`] what one more thread does for a mapped ring, [`room`] how the ring grows. Locks: the
 //! leader's mutex (held over the sync), the ring latch (it parks), the sync mutex (a leaf, memory only).
+//! [`read_back`] reads what was appended, also below the tail, and [`follow`] waits for more.
 //! Not here: when the tail may move, what a payload means, and what of it lies in other files
 //! ([`SyncedFirst`]).
 
 mod append;
 mod blocks;
 mod flush;
+mod follow;
 mod mapped_pages;
+mod read_back;
 mod record;
 mod recover;
 mod room;
@@ -35,6 +38,7 @@ mod survey;
 
 pub(crate) use append::CommitLog;
 pub(crate) use flush::SyncedFirst;
+pub(crate) use read_back::{Passage, ReadBack};
 pub(crate) use record::LogRecord;
 pub(crate) use recover::{Segment, recover};
 pub(crate) use room::{LivePart, create_file, first_room, room_found};

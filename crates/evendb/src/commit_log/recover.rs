@@ -95,7 +95,7 @@ pub(super) enum FoundInRing<'a> {
 }
 
 /// A header that this life wrote for this place.
-fn verified(bytes: &[u8; HEADER_BYTES], at: Lsn, segment: &Segment) -> Option<Header> {
+pub(super) fn verified(bytes: &[u8; HEADER_BYTES], at: Lsn, segment: &Segment) -> Option<Header> {
     let header = Header::decode(bytes)?;
     let own = header.lsn == at && header.epoch == segment.epoch & u64::from(u32::MAX);
     (own && verifies(segment.seed, bytes)).then_some(header)

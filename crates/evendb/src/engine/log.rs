@@ -3,10 +3,11 @@
 //! Thread safety: any; each part says its own. Not here: how the log works ([`crate::commit_log`]),
 //! and when it grows ([`crate::log_room`]).
 
-use crate::commit_log::{self, CommitLog, Lsn};
+use crate::commit_log::{self, CommitLog, Lsn, Segment};
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicBool;
 use crate::value_extents::ValueExtents;
+use evendb_storage::vfs::File;
 
 /// See the module.
 pub(crate) struct Log {
@@ -24,12 +25,50 @@ pub(crate) struct Log {
     /// life may have marked their pages as clean, and then syncing again would not write them. So
     /// nothing is called durable before a checkpoint has them.
     pub(crate) inherits: AtomicBool,
+    /// The commit log for those who read it back.
+    pub(crate) history: History,
+}
+
+/// What reading the commit log back needs, whoever wrote it.
+pub(crate) struct History {
+    /// The ring's file, also where this life does not write it; none if there is none.
+    pub(crate) file: Option<Arc<dyn File>>,
+    /// Bytes of the ring.
+    pub(crate) capacity: u64,
+    /// Every life that the manifest knows, in order; this one, unless it only reads, is the last.
+    pub(crate) lives: Vec<Segment>,
+    /// Where replay began, and where the valid records of earlier lives end.
+    pub(crate) replayed: (Lsn, Lsn),
+    /// Whether this life only reads.
+    pub(crate) read_only: bool,
 }
 
 impl Log {
     /// Longest payload that goes into the ring itself.
     pub(crate) fn ring_record_bytes_max(&self) -> u64 {
         commit_log::record_bytes_max(self.ring_bytes) - CommitLog::record_bytes(0) - 8
+    }
+
+    /// Where the complete records end, if this life can read them back.
+    pub(crate) fn end(&self) -> Option<Lsn> {
+        match &self.commit_log {
+            Some(log) => Some(log.head()),
+            None if self.history.read_only => {
+                self.history.file.as_ref().map(|_| self.history.replayed.1)
+            }
+            None => None,
+        }
+    }
+
+    /// Where replay begins after a checkpoint that found the log's head here.
+    pub(crate) fn replay_position(&self) -> Lsn {
+        match &self.commit_log {
+            Some(log) => log.head(),
+            // A life without a commit log records where the next one may begin one. Positions only grow;
+            // otherwise records of earlier laps would be read again. The step leaves a place where no record can be:
+            // a reader of changes must not pass over what such a life wrote.
+            None => Lsn(self.epoch_start.0 + u64::from(self.history.file.is_some()) * 8),
+        }
     }
 
     /// Bytes of the commit log's file that have blocks.

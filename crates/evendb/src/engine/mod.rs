@@ -113,5 +113,8 @@ impl Engine {
     pub(crate) fn wake_all(&self) {
         self.flow.wake_all();
         self.work.wake_all();
+        if let Some(log) = &self.log.commit_log {
+            log.wake_all_followers();
+        }
     }
 }

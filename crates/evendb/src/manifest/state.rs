@@ -9,6 +9,10 @@ use crate::commit_log::Lsn;
 use crate::version::clock::CHECKPOINT_MAX;
 use std::collections::BTreeMap;
 
+/// So many epochs are kept for readers of changes, at most: a database that is opened often and hardly written
+/// has many in one lap of its log.
+const EPOCHS_MAX: usize = 64;
+
 /// What a keyspace remembers beside its records.
 pub(crate) type Properties = BTreeMap<String, Vec<u8>>;
 
@@ -16,7 +20,7 @@ pub(crate) type Properties = BTreeMap<String, Vec<u8>>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ManifestState {
     pub(crate) ring_bytes: u64,
-    /// Epochs whose commit-log records may still be replayed, and one before; oldest first.
+    /// Epochs whose commit-log records may still be replayed or read back, and one before; oldest first.
     pub(crate) epochs: Vec<EpochRecord>,
     /// Last completed checkpoint and where replay starts.
     pub(crate) completed: u64,
@@ -120,9 +124,14 @@ impl ManifestState {
         known.then_some(()).ok_or("unknown property taken away")
     }
 
-    /// Drops epochs whose records lie wholly before the replay position, but for the last.
+    /// Drops epochs whose records lie wholly a lap before the replay position, where none of them is left; of those
+    /// that have only records that a checkpoint holds, no more than [`EPOCHS_MAX`] stay.
     fn forget_closed_epochs(&mut self) {
-        while self.epochs.len() > 1 && self.epochs[1].start <= self.replay_from {
+        while let [_, next, ..] = &self.epochs[..]
+            && next.start <= self.replay_from
+            && (next.start.0.saturating_add(self.ring_bytes) <= self.replay_from.0
+                || self.epochs.len() > EPOCHS_MAX)
+        {
             self.epochs.remove(0);
         }
     }

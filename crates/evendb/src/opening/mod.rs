@@ -24,7 +24,7 @@ use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
 use crate::engine::idle::Idle;
-use crate::engine::log::Log;
+use crate::engine::log::{History, Log};
 use crate::engine::space::Space;
 use crate::engine::work::Work;
 use crate::error::{Error, ErrorKind, Result};
@@ -35,6 +35,7 @@ use crate::funk::SearchSettings;
 use crate::funk::tables::Tables;
 use crate::key_locks::KeyLocks;
 use crate::manifest::edit::{Change, EpochRecord};
+use crate::manifest::epochs;
 use crate::manifest::state::ManifestState;
 use crate::manifest::writer::{self, Manifest};
 use crate::memory::LedgerOwner;
@@ -304,7 +305,19 @@ impl Opening {
             commit_log = commit_log.map(|log| log.with_synced_first(value_extents.clone()));
         }
         let ring_bytes = commit_log.as_ref().map_or(0, |_| self.state.ring_bytes);
+        let mut lives = epochs::lives(&self.state);
+        if !self.options.read_only {
+            lives = epochs::with_next(lives, epoch);
+        }
+        let history = History {
+            file: self.ring.clone(),
+            capacity: self.state.ring_bytes,
+            lives,
+            replayed: (self.state.replay_from, replay.end),
+            read_only: self.options.read_only,
+        };
         Ok(Log {
+            history,
             commit_log,
             value_extents,
             epoch_start: epoch.start,

@@ -2,6 +2,7 @@
 //!
 //! Thread safety: any. Not here: the public handle ([`crate::Snapshot`]).
 
+use crate::commit_log::Lsn;
 use crate::engine::Engine;
 use crate::engine::handle::Handle;
 use crate::error::Result;
@@ -13,6 +14,8 @@ use evendb_storage::Version;
 pub(crate) struct Moment {
     pub(crate) handle: Arc<Handle>,
     version: Version,
+    /// Where it lies in the commit log, if that was asked for: its last record ends here or between.
+    in_log: Option<(Lsn, Lsn)>,
 }
 
 impl Moment {
@@ -22,7 +25,28 @@ impl Moment {
         Ok(Arc::new(Moment {
             handle: handle.clone(),
             version,
+            in_log: None,
         }))
+    }
+
+    /// The same, with its place in the commit log, if there is one.
+    pub(crate) fn now_in_log(handle: &Arc<Handle>) -> Result<Arc<Moment>> {
+        handle.engine.core.health.check_readable()?;
+        let engine = &handle.engine;
+        // Before GV moves: what lies below has at most this moment's version.
+        let from = engine.log.end();
+        let version = engine.core.clock.register();
+        // After the moment's puts have withdrawn: all of them lie below.
+        let until = engine.log.end();
+        Ok(Arc::new(Moment {
+            handle: handle.clone(),
+            version,
+            in_log: from.zip(until),
+        }))
+    }
+
+    pub(crate) fn in_log(&self) -> Option<(Lsn, Lsn)> {
+        self.in_log
     }
 
     pub(crate) fn engine(&self) -> &Engine {

@@ -65,6 +65,12 @@ const SPINS: u32 = 64;
 #[cfg(any(evendb_loom, evendb_shuttle))]
 const SPINS: u32 = 0;
 
+/// Turns that a reader of the log waits for a slot to be free before it moves GV.
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+const TURNS_SEEN: u32 = 4 * SPINS;
+#[cfg(any(evendb_loom, evendb_shuttle))]
+const TURNS_SEEN: u32 = 1;
+
 /// Faults that the models must notice.
 #[cfg(test)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -246,6 +252,26 @@ impl Clock {
         // hold this up. A put that reads the moved GV sees the caller's stores through it.
         let last = self.gv.fetch_add(1, Ordering::AcqRel);
         self.await_older(last + 1);
+    }
+
+    /// Returns once every put that has withdrawn or is announced, and of which the caller has seen a store that it
+    /// made while it was announced, has withdrawn: what such puts have made visible is visible to the caller.
+    ///
+    /// A put claims its slot before that store. So a slot that is free after it was left by that put, or by one
+    /// after it in the same slot. A slot that is never seen free may be taken again and again. Then GV moves,
+    /// which tells old puts from new ones; as a rule it stays, so that puts of one key go on replacing each other.
+    pub(crate) fn await_seen(&self) {
+        for slot in &self.slots {
+            let mut tries = 0;
+            let mut turns = 0;
+            while slot.load(Ordering::Acquire) != 0 {
+                if turns == TURNS_SEEN {
+                    return self.wait_all_idle_once();
+                }
+                turns += 1;
+                pause(&mut tries);
+            }
+        }
     }
 
     /// The oldest registered snapshot.

@@ -136,6 +136,11 @@ pub(crate) fn write_if(
         }
     };
     count_written(&engine.core, &totals, ring_bytes);
+    if let Some(log) = &engine.log.commit_log
+        && engine.core.options.durability < Durability::Sync
+    {
+        log.wake_followers();
+    }
     wait_for_durability(engine, end, version, durability)?;
     Ok(Found::Same)
 }

@@ -1,0 +1,60 @@
+//! The change feed on the public handles.
+
+use crate::api::db::Db;
+use crate::api::snapshot::Snapshot;
+use crate::changes::{self, Changes, Position};
+use crate::error::Result;
+
+impl Db {
+    /// What was written since `position`, in the order of the commit log: each put, delete, batch and transaction
+    /// is one [`Change`](crate::Change), whole. A change is given when a get finds it, and at the
+    /// [`Sync`](crate::Durability::Sync) level when it is durable. The feed ends where the log ends now, and can wait
+    /// for more ([`Changes::wait`]).
+    ///
+    /// The log keeps changes until it has gone round, at least those since the last checkpoint; a large write's at
+    /// least until the next checkpoint. A feed holds up no write. One that falls behind too far is told so: then begin again
+    /// from a snapshot and its [position](Snapshot::position). Changes of keyspaces that were dropped are left out.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb::Db::open(dir.path())?;
+    /// // A cache: filled from a snapshot, then kept up to date without a gap.
+    /// let snapshot = db.snapshot()?;
+    /// let mut feed = db.changes_since(&snapshot.position()?)?;
+    /// db.put("k", "v")?;
+    /// let change = feed.next().expect("there is one")?;
+    /// let write = change.writes().next().expect("it has one");
+    /// assert_eq!((write.key, write.value), (&b"k"[..], Some(&b"v"[..])));
+    /// assert!(feed.next().is_none());
+    /// # Ok::<(), evendb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `ChangesGone` if they are not kept any more, `ChangesLost` if a crash took back what lies before the position or
+    /// if it is of another database, `Unsupported` without a commit log (at the relaxed level), `InvalidArgument` for a
+    /// position that nothing gave, `Io`, `Corruption`, `Closed`. The feed gives the same errors.
+    pub fn changes_since(&self, position: &Position) -> Result<Changes> {
+        Changes::since(self.shared_handle(), position)
+    }
+
+    /// The end of all changes as of now: what has returned lies before it, and what begins later lies
+    /// after it.
+    ///
+    /// # Errors
+    /// `Unsupported` without a commit log, `Closed`.
+    pub fn position(&self) -> Result<Position> {
+        self.snapshot()?.position()
+    }
+}
+
+impl Snapshot {
+    /// The position of this moment in the order of all changes: a change lies after it if and only if this
+    /// snapshot does not have it. So what is filled from the snapshot and then follows
+    /// [`Db::changes_since`] misses nothing and sees nothing twice.
+    ///
+    /// # Errors
+    /// `Unsupported` if the database has no commit log.
+    pub fn position(&self) -> Result<Position> {
+        changes::position_of(&self.moment)
+    }
+}

@@ -1,0 +1,117 @@
+//! [`Change`]: one record of the commit log, as a consumer sees it.
+//!
+//! A change owns the record's payload; its writes point into it.
+
+use super::position::Position;
+use crate::options::Durability;
+use crate::sync::Arc;
+use std::fmt;
+use std::ops::Range;
+
+/// One write of a [`Change`], in its payload.
+pub(super) struct Place {
+    pub(super) keyspace: Arc<str>,
+    pub(super) keyspace_id: u32,
+    pub(super) key: Range<usize>,
+    /// None if the key was deleted.
+    pub(super) value: Option<Range<usize>>,
+}
+
+/// What one put, delete, batch or transaction wrote, whole.
+pub struct Change {
+    pub(super) position: Position,
+    pub(super) durability: Durability,
+    pub(super) payload: Vec<u8>,
+    pub(super) places: Vec<Place>,
+}
+
+/// One write of a [`Change`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Write<'a> {
+    /// The keyspace's name.
+    pub keyspace: &'a str,
+    /// Its number. A keyspace that is dropped and made again under the same name has another one.
+    pub keyspace_id: u32,
+    /// The key.
+    pub key: &'a [u8],
+    /// The value that was put, or `None` if the key was deleted.
+    pub value: Option<&'a [u8]>,
+}
+
+/// The writes of a [`Change`].
+pub struct Writes<'a> {
+    payload: &'a [u8],
+    places: std::slice::Iter<'a, Place>,
+}
+
+impl Change {
+    /// The position after this change. A consumer that has taken it in keeps this, and goes on from there.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// What the change survives for certain: [`Durability::Sync`] if it was known to survive power loss when it was
+    /// read, else [`Durability::Process`].
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// What was written, ordered by keyspace and key; each key once. At least one write.
+    pub fn writes(&self) -> Writes<'_> {
+        Writes {
+            payload: &self.payload,
+            places: self.places.iter(),
+        }
+    }
+
+    /// How many writes it has.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether it has none: never.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+}
+
+impl<'a> IntoIterator for &'a Change {
+    type Item = Write<'a>;
+    type IntoIter = Writes<'a>;
+
+    fn into_iter(self) -> Writes<'a> {
+        self.writes()
+    }
+}
+
+impl<'a> Iterator for Writes<'a> {
+    type Item = Write<'a>;
+
+    fn next(&mut self) -> Option<Write<'a>> {
+        let place = self.places.next()?;
+        // The ranges were made from this payload.
+        let bytes = |range: &Range<usize>| self.payload.get(range.clone()).unwrap_or_default();
+        Some(Write {
+            keyspace: &place.keyspace,
+            keyspace_id: place.keyspace_id,
+            key: bytes(&place.key),
+            value: place.value.as_ref().map(bytes),
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.places.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Writes<'_> {}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Change")
+            .field("position", &self.position)
+            .field("writes", &self.places.len())
+            .finish_non_exhaustive()
+    }
+}

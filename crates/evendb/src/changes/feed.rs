@@ -1,0 +1,356 @@
+//! [`Changes`]: reads the log from a position on.
+//!
+//! Steps of a change: how far may be read (the end, then the puts below it are waited for); which life wrote
+//! the place; the record, copied and verified; its value extent, if it names one; its writes, with the names of
+//! their keyspaces. A failure stays, and the feed's position with it.
+
+use super::change::{Change, Place};
+use super::position::Position;
+use super::resume::{check, file_of, gone, is_before, life_at};
+use crate::checkpoint;
+use crate::commit_log::{LogRecord, Lsn, Passage, ReadBack, Segment};
+use crate::engine::Engine;
+use crate::engine::handle::Handle;
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::COMMIT_LOG;
+use crate::options::Durability;
+use crate::payload::{self, DecodedOp, ExtentName};
+use crate::sync::Arc;
+use crate::value_extents;
+use evendb_storage::{Error as StorageError, Kind, Version};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// What was written since a position, in the order of the commit log: see
+/// [`Db::changes_since`](crate::Db::changes_since).
+///
+/// As an iterator it ends at the end of what there is now, and goes on when there is more;
+/// [`wait`](Self::wait) waits for that. An error is given once, then nothing; [`wait`](Self::wait) and
+/// [`next_blocking`](Self::next_blocking) give it again.
+pub struct Changes {
+    handle: Arc<Handle>,
+    reader: ReadBack,
+    /// After the last change that was given.
+    position: Position,
+    /// Where the reader is: there or behind it.
+    at: Lsn,
+    /// How far it may read.
+    readable: Lsn,
+    /// Names of keyspaces by number; none of those that were dropped.
+    names: HashMap<u32, Option<Arc<str>>>,
+    failure: Option<Error>,
+}
+
+/// A record, copied out of the reader's buffer.
+struct Taken {
+    position: Position,
+    lsn: Lsn,
+    end: Lsn,
+    version: Version,
+    payload: Vec<u8>,
+}
+
+impl Taken {
+    fn new(record: &LogRecord<'_>, life: &Segment) -> Taken {
+        Taken {
+            position: Position::new(life, record.version, (record.end, record.end)),
+            lsn: record.lsn,
+            end: record.end,
+            version: record.version,
+            payload: record.payload.to_vec(),
+        }
+    }
+}
+
+impl Changes {
+    pub(crate) fn since(handle: &Arc<Handle>, position: &Position) -> Result<Changes> {
+        let engine = &handle.engine;
+        engine.core.health.check_readable()?;
+        file_of(&engine.log)?;
+        if let Some(ring) = &engine.log.commit_log {
+            ring.keep_for_readers();
+        }
+        if engine.core.options.durability == Durability::Sync && !engine.log.history.read_only {
+            // What an earlier life left counts as durable only then.
+            checkpoint::take_inherited(engine)?;
+        }
+        check(engine, position)?;
+        let mut changes = Changes {
+            handle: handle.clone(),
+            reader: ReadBack::new(),
+            position: *position,
+            at: position.from(),
+            readable: Lsn(0),
+            names: HashMap::new(),
+            failure: None,
+        };
+        // Tells now, not later, if the first change is gone.
+        changes.look_ahead()?;
+        Ok(changes)
+    }
+
+    /// The position after the last change that was given; at first the one that the feed began at.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Waits for more: `true` once there is something to look for, `false` after `timeout`. (What there is may turn out
+    /// to be nothing: writes to a keyspace that was dropped.) Returns at once where something is there
+    /// already. A writer that nobody waits for pays nothing for this.
+    ///
+    /// # Errors
+    /// `ReadOnly` in a database that is open for reading only, where nothing more comes; `Closed`; `Latched` if there is
+    /// nothing and no write will come; and the feed's failure, again.
+    pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
+        self.wait_until(Instant::now().checked_add(timeout))
+    }
+
+    /// The next change, waited for as long as it takes.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait) and [`Db::changes_since`](crate::Db::changes_since).
+    pub fn next_blocking(&mut self) -> Result<Change> {
+        loop {
+            self.check_failure()?;
+            if let Some(change) = self.next() {
+                return change;
+            }
+            self.wait_until(None)?;
+        }
+    }
+
+    fn check_failure(&self) -> Result<()> {
+        match &self.failure {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether only what is durable is given.
+    fn durable_only(&self) -> bool {
+        self.handle.engine.core.options.durability == Durability::Sync
+    }
+
+    fn wait_until(&mut self, until: Option<Instant>) -> Result<bool> {
+        self.check_failure()?;
+        let engine = &self.handle.engine;
+        let health = &engine.core.health;
+        health.check_readable()?;
+        let Some(ring) = &engine.log.commit_log else {
+            return match self.at < self.readable {
+                true => Ok(true),
+                // Tells why.
+                false => health.check_writable().map(|()| false),
+            };
+        };
+        let ended = || health.is_closed() || health.failure().is_some();
+        if ring.wait_beyond(self.at, self.durable_only(), until, &ended) {
+            return Ok(true);
+        }
+        health.check_readable()?;
+        health.check_healthy()?;
+        Ok(false)
+    }
+
+    /// How far may be read now. What lies below is visible to the caller.
+    fn find_readable(&self) -> Result<Lsn> {
+        let engine = &self.handle.engine;
+        let log = &engine.log;
+        let Some(ring) = &log.commit_log else {
+            return Ok(log.end().unwrap_or(self.at));
+        };
+        let durable_only = self.durable_only();
+        let mut end = ring.readable(durable_only);
+        if end <= self.at {
+            let written = ring.write_out();
+            written.map_err(|error| engine.core.health.latch(error.into()))?;
+            end = ring.readable(durable_only);
+        }
+        // What lies below was visible when this life began.
+        if end > self.at && end > log.epoch_start {
+            engine.core.clock.await_seen();
+        }
+        Ok(end)
+    }
+
+    fn try_next(&mut self) -> Result<Option<Change>> {
+        self.handle.engine.core.health.check_readable()?;
+        while let Some(taken) = self.take_record()? {
+            let (end, position) = (taken.end, taken.position);
+            if is_before(&self.position, taken.version, end) {
+                self.at = end;
+                continue;
+            }
+            let change = self.change_of(taken)?;
+            // Where nothing of it is left to be given, it counts as seen all the same.
+            self.at = end;
+            self.position = position;
+            if change.is_some() {
+                return Ok(change);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Finds out whether what comes next is there. It stays in the reader's buffer.
+    fn look_ahead(&mut self) -> Result<()> {
+        self.take_record().map(|_| ())
+    }
+
+    /// The record at the feed's place; none if there is no more.
+    fn take_record(&mut self) -> Result<Option<Taken>> {
+        loop {
+            if self.at >= self.readable {
+                self.readable = self.find_readable()?;
+                if self.at >= self.readable {
+                    return Ok(None);
+                }
+            }
+            let engine = &self.handle.engine;
+            let history = &engine.log.history;
+            let Some(life) = life_at(history, self.at) else {
+                return Err(gone(engine, "a life wrote no log there"));
+            };
+            let limit = life.closed_at.unwrap_or(self.readable).min(self.readable);
+            let (file, log) = (file_of(&engine.log)?, engine.log.commit_log.as_ref());
+            let found = self
+                .reader
+                .next(file, history.capacity, log, self.at, limit, life)?;
+            match found {
+                Passage::Record(record) => return Ok(Some(Taken::new(&record, life))),
+                Passage::End => self.at = limit,
+                Passage::Overwritten => return Err(gone(engine, "the log has gone round")),
+                Passage::Foreign => return Err(foreign(engine, life, self.at)),
+            }
+        }
+    }
+
+    /// What is left of a record's writes; none if all its keyspaces were dropped.
+    fn change_of(&mut self, taken: Taken) -> Result<Option<Change>> {
+        let (position, lsn, end) = (taken.position, taken.lsn, taken.end);
+        let extent = match payload::extent_of(&taken.payload) {
+            Some(name) => Some(read_extent(&self.handle.engine, end, &name)?),
+            None => None,
+        };
+        let payload = extent.unwrap_or(taken.payload);
+        let Some(places) = self.places_of(&payload) else {
+            return Err(senseless(&self.handle.engine, lsn));
+        };
+        let log = self.handle.engine.log.commit_log.as_ref();
+        let durable = log.is_some_and(|log| log.durable() >= end);
+        Ok((!places.is_empty()).then_some(Change {
+            position,
+            durability: match durable {
+                true => Durability::Sync,
+                false => Durability::Process,
+            },
+            payload,
+            places,
+        }))
+    }
+
+    /// Where the writes lie whose keyspaces are there; none if the payload makes no sense.
+    fn places_of(&mut self, payload: &[u8]) -> Option<Vec<Place>> {
+        let engine = &self.handle.engine;
+        let ops = payload::decode_ops(payload)?;
+        let mut places = Vec::with_capacity(ops.len());
+        for op in &ops {
+            let id = op.keyspace.0;
+            let name = self.names.entry(id).or_insert_with(|| name_of(engine, id));
+            if let Some(keyspace) = name {
+                places.push(place(payload, op, keyspace));
+            }
+        }
+        Some(places)
+    }
+}
+
+/// Where a write lies in its payload.
+fn place(payload: &[u8], op: &DecodedOp<'_>, keyspace: &Arc<str>) -> Place {
+    let range = |part: &[u8]| {
+        let from = part.as_ptr().addr() - payload.as_ptr().addr();
+        from..from + part.len()
+    };
+    Place {
+        keyspace: keyspace.clone(),
+        keyspace_id: op.keyspace.0,
+        key: range(op.key),
+        value: (op.kind == Kind::Put).then(|| range(op.value)),
+    }
+}
+
+/// The name of a keyspace that is there. The lock is held over a drop, so one that is being dropped is not half there.
+fn name_of(engine: &Engine, id: u32) -> Option<Arc<str>> {
+    let keyspaces = engine.catalog.lock();
+    let mut all = keyspaces.values();
+    let known = all.find(|keyspace| keyspace.id.0 == id)?;
+    Some(known.name.as_str().into())
+}
+
+/// The error of bytes that a life did not write where it should have.
+fn foreign(engine: &Engine, life: &Segment, at: Lsn) -> Error {
+    let log = &engine.log;
+    // What this life appended, and a file can have, is there.
+    if life.closed_at.is_none()
+        && log
+            .commit_log
+            .as_ref()
+            .is_some_and(|ring| ring.is_all_written())
+    {
+        let capacity = log.history.capacity.max(1);
+        let path = engine.disk.dir.join(COMMIT_LOG);
+        let detail = "a record that this process appended does not verify";
+        return StorageError::corruption(&path, at.0 % capacity, detail).into();
+    }
+    gone(engine, "the log does not hold them")
+}
+
+fn senseless(engine: &Engine, lsn: Lsn) -> Error {
+    let path = engine.disk.dir.join(COMMIT_LOG);
+    let offset = lsn.0 % engine.log.history.capacity.max(1);
+    StorageError::corruption(&path, offset, "a commit-log record makes no sense").into()
+}
+
+/// The contents of a value extent.
+fn read_extent(engine: &Engine, end: Lsn, name: &ExtentName) -> Result<Vec<u8>> {
+    let disk = &engine.disk;
+    if let Some(contents) = value_extents::read(&*disk.vfs, &disk.dir, name)? {
+        return Ok(contents);
+    }
+    let log = &engine.log;
+    let is_passed = log
+        .commit_log
+        .as_ref()
+        .is_none_or(|ring| ring.tail() >= end);
+    if is_passed {
+        return Err(gone(
+            engine,
+            "a checkpoint removed the file of a large write",
+        ));
+    }
+    let path = value_extents::file_path(&disk.dir, name.id);
+    Err(StorageError::corruption(&path, 0, "a value extent does not verify").into())
+}
+
+impl Iterator for Changes {
+    type Item = Result<Change>;
+
+    fn next(&mut self) -> Option<Result<Change>> {
+        if self.failure.is_some() {
+            return None;
+        }
+        let next = self.try_next();
+        if let Err(error) = &next
+            && error.kind() != ErrorKind::Forked
+        {
+            self.failure = Some(error.clone());
+        }
+        next.transpose()
+    }
+}
+
+impl std::fmt::Debug for Changes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Changes({})", self.position)
+    }
+}

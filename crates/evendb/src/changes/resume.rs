@@ -1,0 +1,133 @@
+//! Where a position lies in this database's log, and the errors of those that lie nowhere.
+//!
+//! ```text
+//!   position's life   known, same seed, and it reached the position     go on there
+//!                     known, but it ended before: a crash lost it       ChangesLost
+//!                     another seed, or a life that is to come           ChangesLost: another database, or a copy
+//!                     older than all that are known                     ChangesGone
+//! ```
+//! What the log holds at a position that is gone on from is looked at by the feed, which finds out if it is gone.
+//!
+//! Invariants: a position is gone on from only if everything before it is in the database, and each change after
+//! it comes. Thread safety: any.
+
+use super::position::Position;
+use crate::commit_log::{Lsn, Segment};
+use crate::engine::Engine;
+use crate::engine::log::{History, Log};
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::moment::Moment;
+use crate::version::clock::last_version_of;
+use evendb_storage::Version;
+use evendb_storage::vfs::File;
+
+/// The ring's file, or why there is none to read.
+pub(super) fn file_of(log: &Log) -> Result<&dyn File> {
+    match &log.history.file {
+        Some(file) if log.end().is_some() => Ok(&**file),
+        _ => {
+            let message = "changes are read from the commit log, and at the relaxed level none is \
+                           written: open the database at Durability::Process or Durability::Sync";
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
+    }
+}
+
+/// The life that wrote what begins at `at`, of which there is one unless nothing was logged there.
+pub(super) fn life_at(history: &History, at: Lsn) -> Option<&Segment> {
+    let mut lives = history.lives.iter();
+    lives.find(|life| life.start <= at && life.closed_at.is_none_or(|closed| at < closed))
+}
+
+/// The position of a snapshot.
+pub(crate) fn position_of(moment: &Moment) -> Result<Position> {
+    let log = &moment.engine().log;
+    file_of(log)?;
+    if let Some(ring) = &log.commit_log {
+        ring.keep_for_readers();
+    }
+    let (Some(span), Some(life)) = (moment.in_log(), log.history.lives.last()) else {
+        let message = "this snapshot was not asked for its place in the log";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    };
+    Ok(Position::new(life, moment.version(), span))
+}
+
+/// The oldest position that is kept for certain: where recovery begins.
+fn oldest(engine: &Engine) -> Option<Position> {
+    let log = &engine.log;
+    let tail = match &log.commit_log {
+        Some(ring) => ring.tail(),
+        None => log.history.replayed.0,
+    };
+    let life = life_at(&log.history, tail).or(log.history.lives.last())?;
+    let completed = *engine.flow.completed.lock();
+    Some(Position::new(
+        life,
+        last_version_of(completed),
+        (tail, tail),
+    ))
+}
+
+/// The changes at a position are not kept any more.
+pub(super) fn gone(engine: &Engine, why: &str) -> Error {
+    let kept = match oldest(engine) {
+        Some(oldest) => format!("those from {oldest} on are"),
+        None => "none are".to_owned(),
+    };
+    let message = format!(
+        "changes at this position are not kept any more ({why}); {kept}: take a snapshot, read it, and go on \
+         from Snapshot::position"
+    );
+    Error::new(ErrorKind::ChangesGone, message)
+}
+
+fn lost(why: &str) -> Error {
+    let message = format!(
+        "{why}: who holds this position may have seen changes that this database does not have; take a \
+         snapshot, read it in place of what was seen, and go on from Snapshot::position"
+    );
+    Error::new(ErrorKind::ChangesLost, message)
+}
+
+/// Whether `position` can be gone on from.
+pub(super) fn check(engine: &Engine, position: &Position) -> Result<()> {
+    let log = &engine.log;
+    file_of(log)?;
+    let lives = &log.history.lives;
+    let Some(life) = lives.iter().find(|life| life.epoch == position.epoch) else {
+        return Err(match lives.first() {
+            Some(first) if position.epoch < first.epoch => gone(engine, "its life is forgotten"),
+            _ => lost(
+                "the position is of another database, or of a life that this copy of it never had",
+            ),
+        });
+    };
+    if !position.is_of(life) {
+        return Err(lost(
+            "the position is of another database, or of another course of this one",
+        ));
+    }
+    let end = match life.closed_at {
+        Some(closed) => closed,
+        None => log.end().unwrap_or(life.start),
+    };
+    if position.until > end {
+        return Err(lost("a crash took back what lies before the position"));
+    }
+    if position.from() < life.start {
+        let message = "the position lies before its own life";
+        return Err(Error::new(ErrorKind::InvalidArgument, message));
+    }
+    if let Some(ring) = &log.commit_log
+        && !ring.still_has(position.from())
+    {
+        return Err(gone(engine, "the log has gone round"));
+    }
+    Ok(())
+}
+
+/// Whether a record of this version and end lies before the position.
+pub(super) fn is_before(position: &Position, version: Version, end: Lsn) -> bool {
+    end <= position.until && version <= position.version
+}
