@@ -24,8 +24,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, calibrate, compact, delete, dump, experiment, get, import, keyspaces, pop, put, repair,
-    scan, size as range_size, stats, verify, verify_import,
+    bench, calibrate, changes, compact, delete, dump, experiment, get, import, keyspaces, pop, put,
+    repair, scan, size as range_size, stats, verify, verify_import,
 };
 
 /// EvenDB: an embedded ordered key-value store for keys with spatial locality.
@@ -44,7 +44,7 @@ Exit codes:
   3    some input lines were bad (the good ones were imported)
   4    key not found, or nothing to pop
   5    corruption found, by whichever subcommand; of repair: not everything could be saved
-  130  interrupted: import, scan, verify-import, stats --watch, bench and calibrate say what was done
+  130  interrupted: import, scan, changes, verify-import, stats --watch, bench and calibrate say what was done
        and close the database; the others end at once, and the next opening finds what they wrote";
 
 #[derive(Subcommand)]
@@ -57,6 +57,7 @@ enum Command {
     Scan(scan::Arguments),
     Size(range_size::Arguments),
     Keyspaces(keyspaces::Arguments),
+    Changes(changes::Arguments),
     Stats(stats::Arguments),
     Compact(compact::Arguments),
     Verify(verify::Arguments),
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Size(arguments) => range_size::run(&arguments),
         Command::Keyspaces(arguments) => keyspaces::run(&arguments),
+        Command::Changes(arguments) => changes::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Compact(arguments) => compact::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),

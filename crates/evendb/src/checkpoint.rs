@@ -6,6 +6,7 @@
 //! 2. GV moves to the next checkpoint; puts of older versions are waited for.
 //! 3. Each dirty chunk: freeze, take the frozen deltas, mark the run as under way; merge, write. Then
 //!    one sync of the container.
+//!    What changes are kept beyond the commit log is appended, and synced ([`crate::kept_changes`]).
 //! 4. Each run is marked as named. Manifest edit with the runs and `replay_from`, synced: the checkpoint is completed.
 //! 5. The commit log's tail moves.
 //! 6. Log indexes and cached rows take the runs' keys, also in chunks with a munk: their rows would
@@ -36,6 +37,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::CONTAINER;
 use crate::full_disk::Need;
 use crate::funk::{Funk, Run, SearchSettings};
+use crate::kept_changes::RingToKeep;
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::{Change, Part, Place, Role};
 use crate::memory_shares;
@@ -177,6 +179,9 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
     if planted!(core.options, EarlyTail) {
         move_tail(core, log, replay_from);
     }
+    if written.is_ok() {
+        keep_changes(log, replay_from);
+    }
     let completed = written.and_then(|()| complete(core, disk, number, replay_from, &runs));
     if let Err(error) = completed {
         return Err(give_up(&engine.jobs(), error, runs));
@@ -209,6 +214,20 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
     let nanos = started.elapsed().as_nanos() as u64;
     core.metrics.checkpoint_nanos.add(nanos);
     Ok(())
+}
+
+/// Before step 4: what is kept for readers of changes, and the tail is going to pass.
+fn keep_changes(log: &Log, replay_from: Lsn) {
+    let history = &log.history;
+    if let (Some(kept), Some(file), Some(ring)) = (&history.kept, &history.file, &log.commit_log) {
+        let source = RingToKeep {
+            file: &**file,
+            capacity: history.capacity,
+            log: ring,
+            lives: &history.lives,
+        };
+        kept.keep(&source, replay_from);
+    }
 }
 
 /// Step 5.

@@ -24,6 +24,7 @@ mod funk;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod golden_text;
 pub mod inspect;
+mod kept_changes;
 mod key_locks;
 mod log_room;
 mod making_room;

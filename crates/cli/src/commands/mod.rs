@@ -5,6 +5,7 @@ pub mod bench;
 mod bench_event_log;
 mod bench_text;
 pub mod calibrate;
+pub mod changes;
 pub mod compact;
 pub mod delete;
 pub mod dump;

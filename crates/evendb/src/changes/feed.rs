@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::COMMIT_LOG;
+use crate::kept_changes::{Frame, KeptReader};
 use crate::options::Durability;
 use crate::payload::{self, DecodedOp, ExtentName};
 use crate::sync::Arc;
@@ -30,6 +31,8 @@ use std::time::{Duration, Instant};
 pub struct Changes {
     handle: Arc<Handle>,
     reader: ReadBack,
+    /// Where the ring has not what comes next, a file that has.
+    kept: Option<KeptReader>,
     /// After the last change that was given.
     position: Position,
     /// Where the reader is: there or behind it.
@@ -50,6 +53,14 @@ struct Taken {
     payload: Vec<u8>,
 }
 
+/// What the ring has at a place.
+enum FromRing {
+    Record(Taken),
+    /// Nothing more up to here.
+    End(Lsn),
+    Gone(&'static str),
+}
+
 impl Taken {
     fn new(record: &LogRecord<'_>, life: &Segment) -> Taken {
         Taken {
@@ -58,6 +69,17 @@ impl Taken {
             end: record.end,
             version: record.version,
             payload: record.payload.to_vec(),
+        }
+    }
+
+    fn kept(frame: Frame) -> Taken {
+        let life = (frame.epoch, frame.tag);
+        Taken {
+            position: Position::at(life, frame.version, frame.end),
+            lsn: frame.lsn,
+            end: frame.end,
+            version: frame.version,
+            payload: frame.operations,
         }
     }
 }
@@ -78,6 +100,7 @@ impl Changes {
         let mut changes = Changes {
             handle: handle.clone(),
             reader: ReadBack::new(),
+            kept: None,
             position: *position,
             at: position.from(),
             readable: Lsn(0),
@@ -126,11 +149,6 @@ impl Changes {
         }
     }
 
-    /// Whether only what is durable is given.
-    fn durable_only(&self) -> bool {
-        self.handle.engine.core.options.durability == Durability::Sync
-    }
-
     fn wait_until(&mut self, until: Option<Instant>) -> Result<bool> {
         self.check_failure()?;
         let engine = &self.handle.engine;
@@ -144,33 +162,12 @@ impl Changes {
             };
         };
         let ended = || health.is_closed() || health.failure().is_some();
-        if ring.wait_beyond(self.at, self.durable_only(), until, &ended) {
+        if ring.wait_beyond(self.at, durable_only(engine), until, &ended) {
             return Ok(true);
         }
         health.check_readable()?;
         health.check_healthy()?;
         Ok(false)
-    }
-
-    /// How far may be read now. What lies below is visible to the caller.
-    fn find_readable(&self) -> Result<Lsn> {
-        let engine = &self.handle.engine;
-        let log = &engine.log;
-        let Some(ring) = &log.commit_log else {
-            return Ok(log.end().unwrap_or(self.at));
-        };
-        let durable_only = self.durable_only();
-        let mut end = ring.readable(durable_only);
-        if end <= self.at {
-            let written = ring.write_out();
-            written.map_err(|error| engine.core.health.latch(error.into()))?;
-            end = ring.readable(durable_only);
-        }
-        // What lies below was visible when this life began.
-        if end > self.at && end > log.epoch_start {
-            engine.core.clock.await_seen();
-        }
-        Ok(end)
     }
 
     fn try_next(&mut self) -> Result<Option<Change>> {
@@ -192,44 +189,77 @@ impl Changes {
         Ok(None)
     }
 
-    /// Finds out whether what comes next is there. It stays in the reader's buffer.
+    /// Finds out whether what comes next is there, and takes nothing.
     fn look_ahead(&mut self) -> Result<()> {
-        self.take_record().map(|_| ())
+        let found = self.take_record().map(|_| ());
+        // A file is read in order: its reader would go on behind what was looked at.
+        self.kept = None;
+        found
     }
 
     /// The record at the feed's place; none if there is no more.
     fn take_record(&mut self) -> Result<Option<Taken>> {
         loop {
             if self.at >= self.readable {
-                self.readable = self.find_readable()?;
+                self.readable = readable_now(&self.handle.engine, self.at)?;
                 if self.at >= self.readable {
                     return Ok(None);
                 }
             }
-            let engine = &self.handle.engine;
-            let history = &engine.log.history;
-            let Some(life) = life_at(history, self.at) else {
-                return Err(gone(engine, "a life wrote no log there"));
+            if let Some(reader) = &mut self.kept {
+                match reader.next(self.at)? {
+                    Some(frame) => return Ok(Some(Taken::kept(frame))),
+                    None => {
+                        self.at = self.at.max(reader.end());
+                        self.kept = None;
+                        continue;
+                    }
+                }
+            }
+            let why = match self.read_ring()? {
+                FromRing::Record(taken) => return Ok(Some(taken)),
+                FromRing::End(at) => {
+                    self.at = at;
+                    continue;
+                }
+                FromRing::Gone(why) => why,
             };
-            let limit = life.closed_at.unwrap_or(self.readable).min(self.readable);
-            let (file, log) = (file_of(&engine.log)?, engine.log.commit_log.as_ref());
-            let found = self
-                .reader
-                .next(file, history.capacity, log, self.at, limit, life)?;
-            match found {
-                Passage::Record(record) => return Ok(Some(Taken::new(&record, life))),
-                Passage::End => self.at = limit,
-                Passage::Overwritten => return Err(gone(engine, "the log has gone round")),
-                Passage::Foreign => return Err(foreign(engine, life, self.at)),
+            let engine = &self.handle.engine;
+            self.kept = find_kept(engine, self.at)?;
+            if self.kept.is_none() {
+                return Err(gone(engine, why));
             }
         }
+    }
+
+    /// What the ring has at the feed's place.
+    fn read_ring(&mut self) -> Result<FromRing> {
+        let engine = &self.handle.engine;
+        let history = &engine.log.history;
+        let Some(life) = life_at(history, self.at) else {
+            return Ok(FromRing::Gone("a life wrote no log there, or is forgotten"));
+        };
+        let limit = life.closed_at.unwrap_or(self.readable).min(self.readable);
+        let (file, log) = (file_of(&engine.log)?, engine.log.commit_log.as_ref());
+        let found = self
+            .reader
+            .next(file, history.capacity, log, self.at, limit, life)?;
+        Ok(match found {
+            Passage::Record(record) => FromRing::Record(Taken::new(&record, life)),
+            Passage::End => FromRing::End(limit),
+            Passage::Overwritten => FromRing::Gone("the log has gone round"),
+            Passage::Foreign => {
+                check_foreign(engine, life, self.at)?;
+                FromRing::Gone("the log does not hold them")
+            }
+        })
     }
 
     /// What is left of a record's writes; none if all its keyspaces were dropped.
     fn change_of(&mut self, taken: Taken) -> Result<Option<Change>> {
         let (position, lsn, end) = (taken.position, taken.lsn, taken.end);
         let extent = match payload::extent_of(&taken.payload) {
-            Some(name) => Some(read_extent(&self.handle.engine, end, &name)?),
+            Some(name) => Some(read_extent(&self.handle.engine, (lsn, end), &name)?),
             None => None,
         };
         let payload = extent.unwrap_or(taken.payload);
@@ -265,6 +295,30 @@ impl Changes {
     }
 }
 
+/// Whether only what is durable is given.
+fn durable_only(engine: &Engine) -> bool {
+    engine.core.options.durability == Durability::Sync
+}
+
+/// How far may be read now, by a reader that has read up to `at`. What lies below is visible to the caller.
+pub(super) fn readable_now(engine: &Engine, at: Lsn) -> Result<Lsn> {
+    let log = &engine.log;
+    let Some(ring) = &log.commit_log else {
+        return Ok(log.end().unwrap_or(at));
+    };
+    let mut end = ring.readable(durable_only(engine));
+    if end <= at {
+        let written = ring.write_out();
+        written.map_err(|error| engine.core.health.latch(error.into()))?;
+        end = ring.readable(durable_only(engine));
+    }
+    // What lies below was visible when this life began.
+    if end > at && end > log.epoch_start {
+        engine.core.clock.await_seen();
+    }
+    Ok(end)
+}
+
 /// Where a write lies in its payload.
 fn place(payload: &[u8], op: &DecodedOp<'_>, keyspace: &Arc<str>) -> Place {
     let range = |part: &[u8]| {
@@ -287,22 +341,26 @@ fn name_of(engine: &Engine, id: u32) -> Option<Arc<str>> {
     Some(known.name.as_str().into())
 }
 
-/// The error of bytes that a life did not write where it should have.
-fn foreign(engine: &Engine, life: &Segment, at: Lsn) -> Error {
+/// Refuses bytes that a life did not write where it should have, if that can only be damage.
+fn check_foreign(engine: &Engine, life: &Segment, at: Lsn) -> Result<()> {
     let log = &engine.log;
     // What this life appended, and a file can have, is there.
-    if life.closed_at.is_none()
-        && log
-            .commit_log
-            .as_ref()
-            .is_some_and(|ring| ring.is_all_written())
-    {
-        let capacity = log.history.capacity.max(1);
-        let path = engine.disk.dir.join(COMMIT_LOG);
-        let detail = "a record that this process appended does not verify";
-        return StorageError::corruption(&path, at.0 % capacity, detail).into();
+    let ring = log.commit_log.as_ref().filter(|ring| ring.is_all_written());
+    if life.closed_at.is_some() || ring.is_none() {
+        return Ok(());
     }
-    gone(engine, "the log does not hold them")
+    let capacity = log.history.capacity.max(1);
+    let path = engine.disk.dir.join(COMMIT_LOG);
+    let detail = "a record that this process appended does not verify";
+    Err(StorageError::corruption(&path, at.0 % capacity, detail).into())
+}
+
+/// A reader of the kept changes that follow `at`.
+fn find_kept(engine: &Engine, at: Lsn) -> Result<Option<KeptReader>> {
+    match &engine.log.history.kept {
+        Some(kept) => Ok(kept.find(at)?),
+        None => Ok(None),
+    }
 }
 
 fn senseless(engine: &Engine, lsn: Lsn) -> Error {
@@ -311,11 +369,17 @@ fn senseless(engine: &Engine, lsn: Lsn) -> Error {
     StorageError::corruption(&path, offset, "a commit-log record makes no sense").into()
 }
 
-/// The contents of a value extent.
-fn read_extent(engine: &Engine, end: Lsn, name: &ExtentName) -> Result<Vec<u8>> {
+/// The contents of a value extent: of its file, or as they are kept.
+fn read_extent(engine: &Engine, (lsn, end): (Lsn, Lsn), name: &ExtentName) -> Result<Vec<u8>> {
     let disk = &engine.disk;
     if let Some(contents) = value_extents::read(&*disk.vfs, &disk.dir, name)? {
         return Ok(contents);
+    }
+    if let Some(mut kept) = find_kept(engine, lsn)?
+        && let Some(frame) = kept.next(lsn)?
+        && frame.end == end
+    {
+        return Ok(frame.operations);
     }
     let log = &engine.log;
     let is_passed = log

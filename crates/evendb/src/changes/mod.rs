@@ -9,7 +9,7 @@
 //! ```
 //!
 //! * [`position`]: a place in the log, which names the life of the database and survives reopening.
-//! * [`resume`]: whether a position can be gone on from, and the typed error if not.
+//! * [`oldest`]: the first position that is kept. [`resume`]: whether a position can be gone on from, and the typed error if not.
 //! * [`feed`]: the reader, and how it waits. [`change`]: what it gives.
 //!
 //! Contract:
@@ -40,10 +40,12 @@
 
 mod change;
 mod feed;
+mod oldest;
 mod position;
 mod resume;
 
 pub use change::{Change, Write, Writes};
 pub use feed::Changes;
+pub(crate) use oldest::oldest_position;
 pub use position::Position;
 pub(crate) use resume::position_of;

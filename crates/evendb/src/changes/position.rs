@@ -17,7 +17,7 @@
 use crate::commit_log::{Lsn, Segment};
 use crate::error::{Error, ErrorKind, Result};
 use evendb_storage::Version;
-use evendb_storage::codec::{checksum, get_u32, get_varint, hash_key, put_varint};
+use evendb_storage::codec::{checksum, get_u32, get_varint, put_varint};
 use std::fmt;
 use std::str::FromStr;
 
@@ -52,12 +52,6 @@ pub struct Position {
     tag: u32,
 }
 
-/// What a position shows of a life's seed. It must not lead to the seed, by which a value could be made to look
-/// like a record of the log: half of a hash leaves four thousand million seeds open.
-fn tag_of(seed: u64) -> u32 {
-    hash_key(&seed.to_le_bytes()) as u32
-}
-
 fn refused(what: &str) -> Error {
     let message = format!("{what}; a position is what Position::to_bytes or its text gave");
     Error::new(ErrorKind::InvalidArgument, message)
@@ -68,12 +62,24 @@ impl Position {
     /// most at `from`.
     pub(super) fn new(life: &Segment, version: Version, (from, until): (Lsn, Lsn)) -> Position {
         Position {
-            epoch: life.epoch,
+            span: until.0.saturating_sub(from.0),
+            ..Position::at((life.epoch, life.tag()), version, until)
+        }
+    }
+
+    /// The position in a life, given by epoch and tag, after what ends at most at `until`.
+    pub(super) fn at((epoch, tag): (u64, u32), version: Version, until: Lsn) -> Position {
+        Position {
+            epoch,
             version,
             until,
-            span: until.0.saturating_sub(from.0),
-            tag: tag_of(life.seed),
+            span: 0,
+            tag,
         }
+    }
+
+    pub(super) fn tag(&self) -> u32 {
+        self.tag
     }
 
     pub(super) fn from(&self) -> Lsn {
@@ -82,10 +88,10 @@ impl Position {
 
     /// Whether it is of this life.
     pub(super) fn is_of(&self, life: &Segment) -> bool {
-        (self.epoch, self.tag) == (life.epoch, tag_of(life.seed))
+        (self.epoch, self.tag) == (life.epoch, life.tag())
     }
 
-    /// The position as bytes, 14 to 49 of them.
+    /// The position as bytes, 13 to 49 of them.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![FORM];
         bytes.extend_from_slice(&self.tag.to_le_bytes());
@@ -186,7 +192,7 @@ mod tests {
     fn positions_round_trip() {
         for position in samples() {
             let bytes = position.to_bytes();
-            assert!((14..=49).contains(&bytes.len()), "{}", bytes.len());
+            assert!((13..=49).contains(&bytes.len()), "{}", bytes.len());
             assert_eq!(Position::from_bytes(&bytes).unwrap(), position);
             let text = position.to_string();
             assert_eq!(text.parse::<Position>().unwrap(), position);

@@ -54,7 +54,7 @@ pub(crate) fn position_of(moment: &Moment) -> Result<Position> {
 }
 
 /// The oldest position that is kept for certain: where recovery begins.
-fn oldest(engine: &Engine) -> Option<Position> {
+pub(super) fn oldest(engine: &Engine) -> Option<Position> {
     let log = &engine.log;
     let tail = match &log.commit_log {
         Some(ring) => ring.tail(),
@@ -62,6 +62,13 @@ fn oldest(engine: &Engine) -> Option<Position> {
     };
     let life = life_at(&log.history, tail).or(log.history.lives.last())?;
     let completed = *engine.flow.completed.lock();
+    if let Some(kept) = &log.history.kept
+        && let Some(begin) = kept.begins_before(tail)
+        && let Ok(Some(mut reader)) = kept.find(begin)
+        && let Ok(Some(frame)) = reader.next(begin)
+    {
+        return Some(Position::at((frame.epoch, frame.tag), frame.version, begin));
+    }
     Some(Position::new(
         life,
         last_version_of(completed),
@@ -95,7 +102,12 @@ pub(super) fn check(engine: &Engine, position: &Position) -> Result<()> {
     let log = &engine.log;
     file_of(log)?;
     let lives = &log.history.lives;
+    let kept = log.history.kept.as_ref();
     let Some(life) = lives.iter().find(|life| life.epoch == position.epoch) else {
+        let reached = kept.and_then(|kept| kept.reached(position.epoch, position.tag()));
+        if reached.is_some_and(|end| position.until <= end) {
+            return Ok(());
+        }
         return Err(match lives.first() {
             Some(first) if position.epoch < first.epoch => gone(engine, "its life is forgotten"),
             _ => lost(
@@ -121,6 +133,9 @@ pub(super) fn check(engine: &Engine, position: &Position) -> Result<()> {
     }
     if let Some(ring) = &log.commit_log
         && !ring.still_has(position.from())
+        && kept
+            .map_or(Ok(None), |kept| kept.find(position.from()))?
+            .is_none()
     {
         return Err(gone(engine, "the log has gone round"));
     }

@@ -18,8 +18,8 @@
 //! Thread safety: any. Locks: the gate is a leaf, memory only. Not here: reading ([`super::read_back`]), and
 //! when a record can be found by a get.
 
-use super::Lsn;
 use super::append::CommitLog;
+use super::{LogPlant, Lsn};
 use crate::options::Writing;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
@@ -56,16 +56,6 @@ impl Followers {
     }
 }
 
-/// A reader that waits; not any more when dropped.
-struct Waiting<'a>(&'a CommitLog);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        // Relaxed: a thread that reads it late makes one wake-up that no reader needs.
-        self.0.followers.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl CommitLog {
     /// There is a reader, now or soon.
     pub(crate) fn keep_for_readers(&self) {
@@ -83,15 +73,20 @@ impl CommitLog {
 
     /// Has the file take what a checkpoint made durable while it was gathered.
     pub(crate) fn write_out(&self) -> Result<(), Error> {
-        match self.writing {
-            Writing::Gathered => self.wait_written(self.durable()),
-            Writing::Mapped | Writing::Written => Ok(()),
-        }
+        self.write_out_to(self.durable())
     }
 
     /// Whether every complete record reaches the file.
     pub(crate) fn is_all_written(&self) -> bool {
         self.writing != Writing::Gathered
+    }
+
+    /// Has the file take everything below `lsn`, which has been appended.
+    pub(crate) fn write_out_to(&self, lsn: Lsn) -> Result<(), Error> {
+        match self.writing {
+            Writing::Gathered => self.wait_written(lsn),
+            Writing::Mapped | Writing::Written => Ok(()),
+        }
     }
 
     /// How far a reader may read: what is complete, or with `durable_only` what survives power loss.
@@ -115,7 +110,20 @@ impl CommitLog {
         until: Option<Instant>,
         ended: &dyn Fn() -> bool,
     ) -> bool {
-        let _waiting = self.begin_waiting();
+        self.begin_waiting();
+        let more = self.wait_counted(at, durable_only, until, ended);
+        // Relaxed: a thread that reads it late makes one wake-up that no reader needs.
+        self.followers.waiting.fetch_sub(1, Ordering::Relaxed);
+        more
+    }
+
+    fn wait_counted(
+        &self,
+        at: Lsn,
+        durable_only: bool,
+        until: Option<Instant>,
+        ended: &dyn Fn() -> bool,
+    ) -> bool {
         let mut gate = self.followers.gate.lock();
         loop {
             // What is durable and only gathered is written out by the reader.
@@ -142,12 +150,11 @@ impl CommitLog {
         }
     }
 
-    fn begin_waiting(&self) -> Waiting<'_> {
-        let ring = self.ring.lock();
+    fn begin_waiting(&self) {
+        let ring = (!self.is_planted(LogPlant::CountsOutside)).then(|| self.ring.lock());
         self.followers.waiting.fetch_add(1, Ordering::Relaxed);
         drop(ring);
         self.pass_sync_mutex();
-        Waiting(self)
     }
 
     /// Wakes readers, if any waits. The caller has appended a record that is visible now, or raised what is

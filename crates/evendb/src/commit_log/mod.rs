@@ -40,7 +40,7 @@ pub(crate) use append::CommitLog;
 pub(crate) use flush::SyncedFirst;
 pub(crate) use read_back::{Passage, ReadBack};
 pub(crate) use record::LogRecord;
-pub(crate) use recover::{Segment, recover};
+pub(crate) use recover::{Segment, find_record, recover};
 pub(crate) use room::{LivePart, create_file, first_room, room_found};
 pub(crate) use survey::{Proof, Survey, Surveyed, survey};
 
@@ -72,6 +72,10 @@ pub(crate) enum LogPlant {
     LateTarget,
     /// A leader that is done wakes no thread of the next group.
     NoHandOver,
+    /// P-count: a reader that waits counts itself without the ring latch.
+    CountsOutside,
+    /// P-copy: a reader does not look whether its copy was overwritten.
+    NoLookBack,
     /// No fault: each leader dies before its sync, as by a panic.
     LeaderDies,
 }

@@ -1,4 +1,5 @@
-//! L5: append, head, the lead of a sync and handing it over, durable, latch, close.
+//! L5: append, head, the lead of a sync and handing it over, durable, latch, close. L12: reading back beside
+//! appenders, and waiting for more.
 
 use super::test_file::TestFile;
 use super::*;
@@ -227,4 +228,97 @@ fn loom_l5_early_head_is_caught() {
         Writing::Mapped,
         LogPlant::EarlyHead
     )));
+}
+
+const TORN: &str = "a copy that passes is not what was appended";
+
+/// What was appended at 0 is read while an append comes round to it: the copy is whole, or told to be gone.
+fn read_while_overwritten(writing: Writing, plant: LogPlant) {
+    let file = TestFile::new(CAPACITY_MIN);
+    let log = open(&file, writing, plant);
+    let first = log.append(Version(1), &[b"first", b"record"]).unwrap();
+    let mut end = first;
+    while end.0 + 8_192 <= CAPACITY_MIN {
+        end = log.append(Version(1), &[&[7; 8_192 - 40]]).unwrap();
+        let _ = log.set_tail(end);
+    }
+    // The spawned thread reads: loom explores more schedules of that one.
+    let reading = {
+        let (log, file) = (Arc::clone(&log), file.clone());
+        thread::spawn(move || {
+            let segment = Segment {
+                epoch: 1,
+                seed: SEED,
+                start: Lsn(0),
+                closed_at: None,
+            };
+            let mut reader = ReadBack::new();
+            let found = reader.next(&file, CAPACITY_MIN, Some(&log), Lsn(0), first, &segment);
+            match found.unwrap() {
+                Passage::Record(record) => assert_eq!(record.payload, b"firstrecord", "{TORN}"),
+                Passage::Overwritten => {}
+                other => panic!("{TORN}: {other:?}"),
+            }
+        })
+    };
+    // This one goes to the next lap.
+    drop(log.append(Version(2), &[b"another", &[9; 8_100]]).unwrap());
+    reading.join().unwrap();
+}
+
+#[test]
+fn loom_l12_a_copy_is_whole_or_gone() {
+    for writing in [Writing::Mapped, Writing::Written] {
+        check(move || read_while_overwritten(writing, LogPlant::Nothing));
+    }
+}
+
+#[test]
+fn loom_l12_no_look_back_is_caught() {
+    let run = || check(|| read_while_overwritten(Writing::Mapped, LogPlant::NoLookBack));
+    assert!(std::panic::catch_unwind(run).is_err(), "no copy was torn");
+}
+
+/// A reader waits for what is appended, or becomes durable, or for the end; none comes too early for it.
+fn wait_for_more(writing: Writing, plant: LogPlant, ends: bool) {
+    let file = TestFile::new(CAPACITY_MIN);
+    let log = open(&file, writing, plant);
+    let ended = Arc::new(crate::sync::atomic::AtomicBool::new(false));
+    let durable_only = writing == Writing::Gathered;
+    let reading = {
+        let (log, ended) = (Arc::clone(&log), Arc::clone(&ended));
+        thread::spawn(move || {
+            let is_ended = || ended.load(crate::sync::atomic::Ordering::Acquire);
+            let more = log.wait_beyond(Lsn(0), durable_only, None, &is_ended);
+            assert_eq!(more, !ends);
+            if more {
+                assert!(log.readable(durable_only) > Lsn(0));
+            }
+        })
+    };
+    if ends {
+        ended.store(true, crate::sync::atomic::Ordering::Release);
+        log.wake_all_followers();
+    } else {
+        let end = log.append(Version(1), &[b"payload"]).unwrap();
+        log.wake_followers();
+        if durable_only {
+            log.wait_durable(end).unwrap();
+        }
+    }
+    reading.join().unwrap();
+}
+
+#[test]
+fn loom_l12_no_reader_waits_for_what_is_there() {
+    for writing in [Writing::Mapped, Writing::Gathered] {
+        check(move || wait_for_more(writing, LogPlant::Nothing, false));
+    }
+    check(|| wait_for_more(Writing::Mapped, LogPlant::Nothing, true));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_l12_a_reader_that_counts_outside_is_caught() {
+    check(|| wait_for_more(Writing::Mapped, LogPlant::CountsOutside, false));
 }

@@ -4,6 +4,7 @@ use super::record::{
     ALIGN, HEADER_BYTES, Header, HeaderKind, LogRecord, payload_checksum, verifies,
 };
 use super::{CAPACITY_UNIT, Lsn};
+use evendb_storage::codec::hash_key;
 use evendb_storage::vfs::{self, File};
 use evendb_storage::{Error, Result};
 
@@ -18,6 +19,15 @@ pub(crate) struct Segment {
     pub start: Lsn,
     /// Where a later life closed it; `None` for the last one.
     pub closed_at: Option<Lsn>,
+}
+
+impl Segment {
+    /// What may be shown of the seed, to tell lives of other databases from those of this one. It must not lead to the
+    /// seed, by which a value could be made to look like a record: half of a hash leaves four thousand million
+    /// seeds open.
+    pub(crate) fn tag(&self) -> u32 {
+        hash_key(&self.seed.to_le_bytes()) as u32
+    }
 }
 
 /// Bytes read at once, unless a record is longer.
@@ -56,6 +66,19 @@ pub(crate) fn recover(
         }
     }
     Ok(at)
+}
+
+/// Where the first record or filler begins, from `at` on and below `end`, whose header verifies.
+pub(crate) fn find_record(
+    file: &dyn File,
+    capacity: u64,
+    at: Lsn,
+    end: Lsn,
+    segment: &Segment,
+) -> Result<Option<Lsn>> {
+    let mut reader = RingReader::new(file, capacity, at);
+    let header = reader.find_header(at.0, end.0, segment)?;
+    Ok(header.map(|header| header.lsn))
 }
 
 /// Reads one segment from `at`; returns where it ends.

@@ -4,6 +4,7 @@
 //! and when it grows ([`crate::log_room`]).
 
 use crate::commit_log::{self, CommitLog, Lsn, Segment};
+use crate::kept_changes::KeptChanges;
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicBool;
 use crate::value_extents::ValueExtents;
@@ -30,6 +31,7 @@ pub(crate) struct Log {
 }
 
 /// What reading the commit log back needs, whoever wrote it.
+#[derive(Default)]
 pub(crate) struct History {
     /// The ring's file, also where this life does not write it; none if there is none.
     pub(crate) file: Option<Arc<dyn File>>,
@@ -41,6 +43,8 @@ pub(crate) struct History {
     pub(crate) replayed: (Lsn, Lsn),
     /// Whether this life only reads.
     pub(crate) read_only: bool,
+    /// What is kept longer than the ring keeps it.
+    pub(crate) kept: Option<KeptChanges>,
 }
 
 impl Log {

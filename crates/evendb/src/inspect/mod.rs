@@ -123,6 +123,8 @@ pub enum FindingKind {
     CommitLogRecord,
     /// A value extent that the commit log names.
     ValueExtent,
+    /// Changes that are kept for consumers do not verify. Nothing of the database is lost with them.
+    KeptChanges,
     /// A file that nothing names; the next opening removes it.
     Orphan,
 }
@@ -144,6 +146,7 @@ impl FindingKind {
             FindingKind::CommitLogEnd => "commit-log-end",
             FindingKind::CommitLogRecord => "commit-log-record",
             FindingKind::ValueExtent => "value-extent",
+            FindingKind::KeptChanges => "kept-changes",
             FindingKind::Orphan => "orphan",
         }
     }

@@ -12,6 +12,7 @@ use super::{
 use crate::commit_log::{self, LogRecord, Lsn, Proof, Surveyed};
 use crate::error::Result;
 use crate::files::{COMMIT_LOG, CONTAINER, CURRENT, DAMAGED_LOG, LOCK, is_own_name};
+use crate::kept_changes;
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
 use crate::manifest::epochs::segments;
@@ -22,6 +23,7 @@ use crate::sync::Arc;
 use crate::value_extents;
 use crate::version::clock::checkpoint_of;
 use evendb_storage::codec::checksum;
+use evendb_storage::framed_log::{find_frame, read_frames};
 use evendb_storage::table::{self, BlockFacts, TableDamage, TableFacts, TableVisitor};
 use evendb_storage::vfs::File;
 use std::collections::{BTreeMap, BTreeSet};
@@ -516,6 +518,32 @@ impl Verifier<'_, '_> {
         }
     }
 
+    /// A file of kept changes. What is damaged costs consumers, not the database.
+    fn kept_changes(&mut self, name: &str, id: u64) {
+        let path = self.directory.dir.join(name);
+        let opened = self.directory.vfs.open(&path, false);
+        let looked = match opened {
+            Ok(file) => read_frames(&*file, id, 0, &mut |_, _| Ok(()))
+                .and_then(|end| find_frame(&*file, id, end)),
+            Err(error) => Err(evendb_storage::Error::io(&path, "open kept changes", error)),
+        };
+        let what = match looked {
+            Ok(None) => return,
+            Ok(Some(next)) => {
+                format!("a change does not verify, though the one at {next} behind it does")
+            }
+            Err(error) => error.to_string(),
+        };
+        let what = format!("{what}; consumers of changes are told that they are gone");
+        self.find(
+            Severity::Warning,
+            FindingKind::KeptChanges,
+            name,
+            None,
+            what,
+        );
+    }
+
     /// Files that nothing names.
     fn names(&mut self, loaded: &Loaded, named: &[NamedTable<'_>]) {
         let mut known: BTreeSet<String> = named
@@ -539,6 +567,9 @@ impl Verifier<'_, '_> {
                     None,
                     what,
                 );
+            }
+            if let Some(id) = kept_changes::file_id(name) {
+                self.kept_changes(name, id);
             }
             let other = [LOCK, CURRENT, COMMIT_LOG, CONTAINER].contains(&name.as_str());
             if !other && is_own_name(name) && !known.contains(name) {

@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::{
     BALLAST, COMMIT_LOG, CONTAINER, CURRENT, HEAT, LOCK, STATS, UNFINISHED_COPY, is_own_name,
 };
+use crate::kept_changes;
 use evendb_storage::Error as StorageError;
 use evendb_storage::vfs::Vfs;
 use std::ffi::{OsStr, OsString};
@@ -78,6 +79,9 @@ fn data_of_a_database(
     names: &[OsString],
 ) -> Result<Option<&'static str>> {
     for name in names.iter().filter_map(|name| name.to_str()) {
+        if kept_changes::file_id(name).is_some() {
+            return Ok(Some("there are changes of a database that were kept"));
+        }
         if !is_own_name(name) && name != CONTAINER && name != COMMIT_LOG {
             continue;
         }
@@ -148,5 +152,8 @@ fn is_foreign(name: &OsStr) -> bool {
         HEAT,
         "lost+found",
     ];
-    !(name.starts_with('.') || known.contains(&name) || is_own_name(name))
+    !(name.starts_with('.')
+        || known.contains(&name)
+        || is_own_name(name)
+        || kept_changes::file_id(name).is_some())
 }

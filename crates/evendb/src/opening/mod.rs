@@ -33,6 +33,7 @@ use crate::files::{COMMIT_LOG, CURRENT};
 use crate::full_disk::{Ballast, FullDisk, Need};
 use crate::funk::SearchSettings;
 use crate::funk::tables::Tables;
+use crate::kept_changes::KeptChanges;
 use crate::key_locks::KeyLocks;
 use crate::manifest::edit::{Change, EpochRecord};
 use crate::manifest::epochs;
@@ -309,7 +310,18 @@ impl Opening {
         if !self.options.read_only {
             lives = epochs::with_next(lives, epoch);
         }
+        let kept = match &self.ring {
+            None => None,
+            Some(_) => Some(KeptChanges::open(
+                self.vfs.clone(),
+                &self.dir,
+                self.options.advanced.keep_changes_bytes,
+                self.state.replay_from,
+                !self.options.read_only,
+            )?),
+        };
         let history = History {
+            kept,
             file: self.ring.clone(),
             capacity: self.state.ring_bytes,
             lives,

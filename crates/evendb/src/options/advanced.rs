@@ -64,6 +64,7 @@ pub struct Advanced {
     pub(crate) commit_log_bytes: Option<u64>,
     pub(crate) commit_log_mapped: Option<bool>,
     pub(crate) open_files_max: Option<u64>,
+    pub(crate) keep_changes_bytes: u64,
 }
 
 impl Advanced {
@@ -82,6 +83,7 @@ impl Advanced {
             commit_log_bytes: None,
             commit_log_mapped: None,
             open_files_max: None,
+            keep_changes_bytes: 0,
         }
     }
 
@@ -230,6 +232,19 @@ impl Advanced {
         self
     }
 
+    /// Bytes of changes that are kept for [`Db::changes_since`](crate::Db::changes_since) beyond those that the
+    /// commit log still has, from 64 KiB to 1 TiB; large writes with their values. Default: 0, none. Each checkpoint
+    /// appends what was written since the last one to files `CHANGES-n`, and syncs them; the oldest go when the others have
+    /// so many bytes. So each byte is written once more, and a checkpoint syncs one file more. An opening without this
+    /// option removes them. A full disk may cost all that was kept.
+    ///
+    /// Touch it when consumers of changes (replicas, caches) are away for longer than the log keeps changes, which
+    /// is one lap of it, and filling them anew from a snapshot is dear.
+    pub fn keep_changes_bytes(mut self, bytes: u64) -> Self {
+        self.keep_changes_bytes = bytes;
+        self
+    }
+
     /// Refuses what no database can work with, naming the limit. `files_max` is how many files the process
     /// may have open.
     pub(super) fn check(&self, files_max: Option<u64>) -> Result<()> {
@@ -248,6 +263,13 @@ impl Advanced {
         }
         if let Some(bytes) = self.commit_log_bytes {
             within("commit_log_bytes", bytes, (64 << 10, 1 << 40))?;
+        }
+        if self.keep_changes_bytes != 0 {
+            within(
+                "keep_changes_bytes",
+                self.keep_changes_bytes,
+                (64 << 10, 1 << 40),
+            )?;
         }
         if let Some(files) = self.open_files_max {
             // More than the process may have open would fail when it is read, not here.

@@ -5,7 +5,7 @@ use super::{idle, jobs, log_merge, munks, rewrite, space, spans};
 use crate::chunk::{Chunk, Heat, View};
 use crate::commit_log::Lsn;
 use crate::engine::idle::Idle;
-use crate::engine::log::Log;
+use crate::engine::log::{History, Log};
 use crate::engine::space::Space;
 use crate::funk::tables::TableHandle;
 use crate::memory::{Charge, Use};
@@ -422,6 +422,7 @@ fn no_log(bench: &Bench) -> Log {
         ring_bytes: 0,
         is_stuck: AtomicBool::new(false),
         inherits: AtomicBool::new(false),
+        history: History::default(),
     }
 }
 

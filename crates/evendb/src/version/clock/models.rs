@@ -1,5 +1,5 @@
-//! Models of the clock under loom: L1 (announce, await older, advance), L7 (register x collect) and
-//! L10 (slots claimed and reused).
+//! Models of the clock under loom: L1 (announce, await older, advance), L7 (register x collect),
+//! L10 (slots claimed and reused) and L12 (what is read in the log is visible).
 
 use super::*;
 use crate::sync::Arc;
@@ -30,6 +30,7 @@ fn fails(
 
 const MISORDERED: &str = "a younger put was visible before an older one";
 const INCOMPLETE: &str = "the snapshot misses a put of its own version";
+const UNSEEN: &str = "what was read in the log is not visible";
 const DROPPED: &str = "the collector dropped what the snapshot reads";
 
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
@@ -242,4 +243,42 @@ fn loom_l10_slots_are_claimed_once_and_reused() {
                 .all(|slot| slot.load(Ordering::Acquire) == 0)
         );
     });
+}
+
+/// Puts that append and then link, one of them twice; a reader of the log waits, and then looks for what it read.
+fn read_log_and_get(awaits: bool) {
+    let clock = Arc::new(Clock::new(Version(7)));
+    // A bit for each record: in the log, and linked.
+    let (head, linked) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let puts: Vec<_> = [&[1_u64, 2][..], &[4]]
+        .map(|bits| {
+            let (clock, head, linked) = (clock.clone(), head.clone(), linked.clone());
+            thread::spawn(move || {
+                for bit in bits {
+                    let _announcement = clock.announce();
+                    head.fetch_or(*bit, Ordering::AcqRel);
+                    // Relaxed: the withdrawal publishes it.
+                    linked.fetch_or(*bit, Ordering::Relaxed);
+                }
+            })
+        })
+        .into();
+    let read = head.load(Ordering::Acquire);
+    if awaits {
+        clock.await_seen();
+    }
+    assert_eq!(linked.load(Ordering::Relaxed) & read, read, "{UNSEEN}");
+    for put in puts {
+        put.join().unwrap();
+    }
+}
+
+#[test]
+fn loom_l12_what_is_read_in_the_log_is_visible() {
+    check(2, || read_log_and_get(true));
+}
+
+#[test]
+fn loom_l12_a_reader_that_does_not_wait_is_caught() {
+    assert!(fails(&[UNSEEN], 2, || read_log_and_get(false)));
 }

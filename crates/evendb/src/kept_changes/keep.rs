@@ -1,0 +1,213 @@
+//! Keeping: what a checkpoint appends before its edit, and which files go.
+//!
+//! Steps: the ring's records from where the last file ends (or from the tail, if there is a gap) up to the replay
+//! position are copied; a large write's contents are copied in place of its extent's name; the file is synced,
+//! and the directory if the file is new; the oldest files go while the rest has enough bytes.
+
+use super::frame::{First, Frame, Summary};
+use super::{KeptChanges, KeptFile};
+use crate::commit_log::{CommitLog, Lsn, Passage, ReadBack, Segment};
+use crate::payload;
+use crate::value_extents;
+use evendb_storage::framed_log::FramedLogWriter;
+use evendb_storage::vfs::File;
+use evendb_storage::{Error, Result, Version};
+
+/// A file gets no more records when it has this part of what is kept, at least so many bytes.
+const FILE_PART: u64 = 8;
+const FILE_BYTES_MIN: u64 = 16 << 10;
+
+/// What the one checkpoint there is appends with.
+#[derive(Default)]
+pub(super) struct Writer {
+    pub(super) next_id: u64,
+    /// The last file, while it takes more.
+    pub(super) log: Option<FramedLogWriter>,
+}
+
+/// The ring, as keeping reads it: nothing of it above the tail is overwritten meanwhile.
+pub(crate) struct RingToKeep<'a> {
+    pub(crate) file: &'a dyn File,
+    pub(crate) capacity: u64,
+    pub(crate) log: &'a CommitLog,
+    pub(crate) lives: &'a [Segment],
+}
+
+impl KeptChanges {
+    /// Keeps what lies below `to`; the checkpoint's edit comes after it. What cannot be kept is given up, with all
+    /// that was kept before it.
+    pub(crate) fn keep(&self, source: &RingToKeep<'_>, to: Lsn) {
+        if self.bytes_max > 0 && self.try_keep(source, to).is_err() {
+            self.give_up();
+        }
+    }
+
+    /// A file that has so many bytes gets no more.
+    pub(super) fn file_bytes(&self) -> u64 {
+        (self.bytes_max / FILE_PART).max(FILE_BYTES_MIN)
+    }
+
+    fn give_up(&self) {
+        let mut writer = self.writer.lock();
+        writer.log = None;
+        let files = std::mem::take(&mut *self.files.lock());
+        for file in files {
+            self.remove(file.id);
+        }
+    }
+
+    fn remove(&self, id: u64) {
+        // What stays is history all the same, and the next opening finds it.
+        let _ = self.vfs.remove(&self.path(id));
+    }
+
+    fn try_keep(&self, source: &RingToKeep<'_>, to: Lsn) -> Result<()> {
+        let mut writer = self.writer.lock();
+        let tail = source.log.tail();
+        let last = self.files.lock().last().cloned();
+        // From an end that lies above the tail: the edit of the checkpoint before could not be written.
+        let last = last.filter(|last| last.holds.end >= tail);
+        let mut at = last.as_ref().map_or(tail, |last| last.holds.end);
+        if at >= to {
+            return Ok(());
+        }
+        source.log.write_out_to(to)?;
+        let mut file = match (&writer.log, last) {
+            (Some(_), Some(last)) => last,
+            (_, last) => self.begin_file(&mut writer, at, last)?,
+        };
+        let Some(log) = &mut writer.log else {
+            return Ok(());
+        };
+        let mut reader = ReadBack::new();
+        while at < to {
+            let life = source
+                .lives
+                .iter()
+                .find(|life| life.start <= at && life.closed_at.is_none_or(|closed| at < closed));
+            let Some(life) = life else {
+                return Err(unexpected(source, at));
+            };
+            let limit = life.closed_at.unwrap_or(to).min(to);
+            let (ring, capacity) = (source.file, source.capacity);
+            match reader.next(ring, capacity, Some(source.log), at, limit, life)? {
+                Passage::Record(record) => {
+                    let frame = self.frame_of(life, &record)?;
+                    at = record.end;
+                    file.holds.len = log.append(&frame.encode())?;
+                    file.holds.take(&frame);
+                }
+                Passage::End => at = limit,
+                Passage::Overwritten | Passage::Foreign => return Err(unexpected(source, at)),
+            }
+        }
+        if let Some(life) = file.holds.lives.last().copied()
+            && file.holds.end < to
+        {
+            // The rest of a lap: it is kept as a record of nothing, so that the next one follows it.
+            let frame = Frame {
+                epoch: life.epoch,
+                tag: life.tag,
+                lsn: file.holds.end,
+                end: to,
+                version: Version::ZERO,
+                operations: Vec::new(),
+            };
+            file.holds.len = log.append(&frame.encode())?;
+            file.holds.take(&frame);
+        }
+        log.sync()?;
+        self.publish(&mut writer, file)
+    }
+
+    /// A record with its contents.
+    fn frame_of(&self, life: &Segment, record: &crate::commit_log::LogRecord<'_>) -> Result<Frame> {
+        let operations = match payload::extent_of(record.payload) {
+            None => record.payload.to_vec(),
+            Some(name) => match value_extents::read(&*self.vfs, &self.dir, &name)? {
+                Some(contents) => contents,
+                None => {
+                    let path = value_extents::file_path(&self.dir, name.id);
+                    return Err(Error::corruption(
+                        &path,
+                        0,
+                        "a value extent does not verify",
+                    ));
+                }
+            },
+        };
+        Ok(Frame {
+            epoch: life.epoch,
+            tag: life.tag(),
+            lsn: record.lsn,
+            end: record.end,
+            version: record.version,
+            operations,
+        })
+    }
+
+    fn begin_file(
+        &self,
+        writer: &mut Writer,
+        first: Lsn,
+        last: Option<KeptFile>,
+    ) -> Result<KeptFile> {
+        let id = writer.next_id;
+        let path = self.path(id);
+        let created = self.vfs.create(&path);
+        let file = created.map_err(|error| Error::io(&path, "create kept changes", error))?;
+        writer.next_id += 1;
+        let mut log = FramedLogWriter::create(file, id)?;
+        let (previous, held) = match last {
+            Some(last) => (last.id, last.holds),
+            None => (0, Summary::default()),
+        };
+        let begin = First {
+            lsn: first,
+            previous,
+            held,
+        };
+        let mut holds = Summary::at(first);
+        holds.len = log.append(&begin.encode())?;
+        writer.log = Some(log);
+        Ok(KeptFile { id, first, holds })
+    }
+
+    /// Shows readers what was appended and synced, and lets the oldest files go.
+    fn publish(&self, writer: &mut Writer, file: KeptFile) -> Result<()> {
+        if file.holds.len >= self.file_bytes() {
+            writer.log = None;
+        }
+        let mut gone = Vec::new();
+        let mut files = self.files.lock();
+        let is_new = files.last().is_none_or(|last| last.id != file.id);
+        match files.last_mut() {
+            Some(last) if !is_new => *last = file,
+            _ => files.push(file),
+        }
+        let mut bytes: u64 = files.iter().map(|file| file.holds.len).sum();
+        while let [oldest, _, ..] = &files[..]
+            && bytes - oldest.holds.len >= self.bytes_max
+        {
+            bytes -= oldest.holds.len;
+            gone.push(oldest.id);
+            files.remove(0);
+        }
+        drop(files);
+        gone.into_iter().for_each(|id| self.remove(id));
+        if is_new {
+            let synced = self.vfs.sync_dir(&self.dir);
+            synced.map_err(|error| Error::io(&self.dir, "sync the directory", error))?;
+        }
+        Ok(())
+    }
+}
+
+fn unexpected(source: &RingToKeep<'_>, at: Lsn) -> Error {
+    let offset = at.0 % source.capacity.max(1);
+    Error::corruption(
+        source.file.path(),
+        offset,
+        "a record to be kept does not verify",
+    )
+}

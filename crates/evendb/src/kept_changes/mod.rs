@@ -1,0 +1,333 @@
+//! Changes that are kept longer than the commit log keeps them: files of their own, to which each checkpoint appends
+//! what lies below its replay position. Only with [`Advanced::keep_changes_bytes`](crate::Advanced::keep_changes_bytes).
+//!
+//! ```text
+//!  CHANGES-000004      CHANGES-000005      CHANGES-000006        COMMIT-LOG
+//!  |first .... end|    |first .... end|    |first .... end|      tail ..... head       (LSNs)
+//!        ^- goes when the rest is enough            ^- a checkpoint appends the ring's [end, replay position)
+//! ```
+//! Each file is a framed log whose id is its number. Its first frame says where it begins, and what the file before
+//! it holds; each other frame is one record, a large write's contents included (`frame.rs`).
+//!
+//! Invariants:
+//! * A checkpoint appends and syncs before it writes its edit. So when the tail moves over a record, that is in a
+//!   file or in none of them is anything: no crash leaves a hole in the middle.
+//! * What lies at or above the manifest's replay position is wiped at opening, durably, before a checkpoint can
+//!   complete: a crash may have taken back what was kept of it. What lies below is in a completed checkpoint.
+//! * A failure costs what is kept, and never a checkpoint: the files are given up, and keeping begins anew. So it is
+//!   on a full disk, too. A life without the option removes them.
+//! * A file grows behind `len` only; a reader reads below it.
+//!
+//! Thread safety: any; `files` is a leaf, memory only. The writer's lock is held over I/O by the one
+//! checkpoint there is. Not here: reading on from here into the ring ([`crate::changes`]).
+
+mod frame;
+mod keep;
+
+pub(crate) use frame::Frame;
+pub(crate) use keep::RingToKeep;
+
+use crate::commit_log::Lsn;
+use crate::sync::{Arc, Mutex};
+use evendb_storage::framed_log::{
+    FRAME_HEADER_BYTES, FramedLogWriter, HEADER_BYTES, decode_frame, read_frames,
+};
+use evendb_storage::vfs::{File, Vfs, read_exact_at};
+use evendb_storage::{Error, ErrorKind, Result};
+use frame::{First, Summary};
+use keep::Writer;
+use std::path::{Path, PathBuf};
+
+/// Begins the name of each file.
+const PREFIX: &str = "CHANGES-";
+
+/// The name of file `id`.
+pub(crate) fn file_name(id: u64) -> String {
+    format!("{PREFIX}{id:06}")
+}
+
+/// The number in a file's name.
+pub(crate) fn file_id(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(PREFIX)?;
+    let is_whole = digits.len() >= 6 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_whole.then(|| digits.parse().ok()).flatten()
+}
+
+/// A file, as far as it may be read.
+#[derive(Clone, Debug)]
+struct KeptFile {
+    id: u64,
+    first: Lsn,
+    /// What of it may be read.
+    holds: Summary,
+}
+
+/// The kept changes of an open database.
+pub(crate) struct KeptChanges {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    /// So many bytes are kept; 0 for none.
+    bytes_max: u64,
+    /// In order.
+    files: Mutex<Vec<KeptFile>>,
+    writer: Mutex<Writer>,
+}
+
+impl KeptChanges {
+    /// What there is of kept changes below `replay_from`; with `writes` all else is removed.
+    pub(crate) fn open(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        bytes_max: u64,
+        replay_from: Lsn,
+        writes: bool,
+    ) -> Result<KeptChanges> {
+        let kept = KeptChanges {
+            vfs,
+            dir: dir.to_owned(),
+            bytes_max,
+            files: Mutex::new(Vec::new()),
+            writer: Mutex::new(Writer::default()),
+        };
+        kept.find_files(replay_from, writes)?;
+        Ok(kept)
+    }
+
+    fn path(&self, id: u64) -> PathBuf {
+        self.dir.join(file_name(id))
+    }
+
+    fn open_file(&self, id: u64, writes: bool) -> Result<Arc<dyn File>> {
+        let path = self.path(id);
+        let opened = self.vfs.open(&path, writes);
+        opened.map_err(|error| Error::io(&path, "open kept changes", error))
+    }
+
+    fn find_files(&self, replay_from: Lsn, writes: bool) -> Result<()> {
+        let failed = |error| Error::io(&self.dir, "list the directory", error);
+        let names = self.vfs.list(&self.dir).map_err(failed)?;
+        let names = names.iter().filter_map(|name| name.to_str());
+        let mut ids: Vec<u64> = names.filter_map(file_id).collect();
+        ids.sort_unstable();
+        let mut writer = self.writer.lock();
+        writer.next_id = ids.last().map_or(1, |last| last + 1);
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let mut gone = Vec::new();
+        let mut files: Vec<KeptFile> = Vec::new();
+        if self.bytes_max == 0 && writes {
+            gone = ids;
+        } else {
+            for id in ids {
+                match self.first_of(id)? {
+                    Some(first) if first.lsn < replay_from => {
+                        if let Some(last) =
+                            files.last_mut().filter(|last| last.id == first.previous)
+                        {
+                            last.holds = first.held.clone();
+                        }
+                        files.push(KeptFile {
+                            id,
+                            first: first.lsn,
+                            holds: Summary::default(),
+                        });
+                    }
+                    _ => gone.push(id),
+                }
+            }
+        }
+        let last = files.len().saturating_sub(1);
+        for (index, file) in files.iter_mut().enumerate() {
+            match self.measure(file, replay_from, writes) {
+                Ok(log) => {
+                    let takes_more = file.holds.len < self.file_bytes();
+                    writer.log = log.filter(|_| index == last && takes_more);
+                }
+                // What is damaged is kept no longer; it keeps no database from opening.
+                Err(error) if error.kind() == ErrorKind::Corruption => {
+                    file.holds = Summary::at(file.first);
+                    gone.push(file.id);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        files.retain(|file| !gone.contains(&file.id));
+        let is_removing = writes && !gone.is_empty();
+        if is_removing {
+            gone.iter()
+                .for_each(|id| drop(self.vfs.remove(&self.path(*id))));
+            // They must not come back behind what is kept from now on.
+            let synced = self.vfs.sync_dir(&self.dir);
+            synced.map_err(|error| Error::io(&self.dir, "sync the directory", error))?;
+        }
+        *self.files.lock() = files;
+        Ok(())
+    }
+
+    /// What a file's first frame says, if that is whole.
+    fn first_of(&self, id: u64) -> Result<Option<First>> {
+        let file = self.open_file(id, false)?;
+        let len = len_of(&*file)?;
+        let frame = read_frame(&*file, id, HEADER_BYTES, len)?;
+        Ok(frame.as_deref().and_then(First::decode))
+    }
+
+    /// Finds how far a file may be read: all of one whose successor says what it holds, and of others what lies below
+    /// `replay_from`. With `writes` the rest is wiped, and what goes on behind it returned.
+    fn measure(
+        &self,
+        file: &mut KeptFile,
+        replay_from: Lsn,
+        writes: bool,
+    ) -> Result<Option<FramedLogWriter>> {
+        if file.holds.len > 0 && file.holds.end <= replay_from {
+            return Ok(None);
+        }
+        let handle = self.open_file(file.id, writes)?;
+        let (mut behind, mut holds) = (None, Summary::at(file.first));
+        let stopped = read_frames(&*handle, file.id, 0, &mut |offset, payload| {
+            if offset > HEADER_BYTES
+                && behind.is_none()
+                && let Some(frame) = Frame::decode(payload)
+            {
+                match frame.end <= replay_from {
+                    true => holds.take(&frame),
+                    false => behind = Some(offset),
+                }
+            }
+            Ok(())
+        })?;
+        holds.len = behind.unwrap_or(stopped);
+        let len = holds.len;
+        file.holds = holds;
+        // Before a checkpoint can move the replay position over it.
+        match writes {
+            true => FramedLogWriter::resume(handle, file.id, len).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// How far a life's changes are kept.
+    pub(crate) fn reached(&self, epoch: u64, tag: u32) -> Option<Lsn> {
+        let files = self.files.lock();
+        let lives = files.iter().flat_map(|file| &file.holds.lives);
+        let own = lives.filter(|life| (life.epoch, life.tag) == (epoch, tag));
+        own.map(|life| life.end).max()
+    }
+
+    /// Whether there is any file.
+    pub(crate) fn keeps(&self) -> bool {
+        !self.files.lock().is_empty()
+    }
+
+    /// Where what is kept begins, if it goes on without a gap to `tail`.
+    pub(crate) fn begins_before(&self, tail: Lsn) -> Option<Lsn> {
+        let files = self.files.lock();
+        let (mut begin, mut needed) = (None, tail);
+        for file in files.iter().rev() {
+            if file.holds.end < needed || file.first >= needed {
+                break;
+            }
+            begin = Some(file.first);
+            needed = file.first;
+        }
+        begin
+    }
+
+    /// A reader at the file that has what follows `at`.
+    pub(crate) fn find(&self, at: Lsn) -> Result<Option<KeptReader>> {
+        let found = {
+            let files = self.files.lock();
+            let mut has = files.iter().rev();
+            has.find(|file| file.first <= at && at < file.holds.end)
+                .cloned()
+        };
+        let Some(KeptFile { id, holds, .. }) = found else {
+            return Ok(None);
+        };
+        let file = match self.vfs.open(&self.path(id), false) {
+            Ok(file) => file,
+            // Gone meanwhile.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io(&self.path(id), "open kept changes", error)),
+        };
+        Ok(Some(KeptReader {
+            file,
+            id,
+            len: holds.len,
+            end: holds.end,
+            offset: HEADER_BYTES,
+            is_first: true,
+        }))
+    }
+}
+
+/// Reads one file in order.
+pub(crate) struct KeptReader {
+    file: Arc<dyn File>,
+    id: u64,
+    len: u64,
+    end: Lsn,
+    offset: u64,
+    is_first: bool,
+}
+
+impl KeptReader {
+    /// Up to where the file has everything.
+    pub(crate) fn end(&self) -> Lsn {
+        self.end
+    }
+
+    /// The first record that ends behind `at`; none at the end of what may be read.
+    pub(crate) fn next(&mut self, at: Lsn) -> Result<Option<Frame>> {
+        while self.offset < self.len {
+            let corrupt = |offset| {
+                Error::corruption(self.file.path(), offset, "a kept change does not verify")
+            };
+            let Some(payload) = read_frame(&*self.file, self.id, self.offset, self.len)? else {
+                return Err(corrupt(self.offset));
+            };
+            let offset = self.offset;
+            self.offset += (FRAME_HEADER_BYTES + payload.len()) as u64;
+            if std::mem::take(&mut self.is_first) {
+                continue;
+            }
+            match Frame::decode(&payload) {
+                Some(frame) if frame.end <= at => {}
+                Some(frame) => return Ok(Some(frame)),
+                None => return Err(corrupt(offset)),
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn len_of(file: &dyn File) -> Result<u64> {
+    file.len()
+        .map_err(|error| Error::io(file.path(), "look at kept changes", error))
+}
+
+/// The payload of the frame at `offset`, if one that ends at most at `len` verifies there.
+fn read_frame(file: &dyn File, id: u64, offset: u64, len: u64) -> Result<Option<Vec<u8>>> {
+    let failed = |error| Error::io(file.path(), "read kept changes", error);
+    let rest = len.saturating_sub(offset);
+    let mut header = [0; FRAME_HEADER_BYTES];
+    if rest < header.len() as u64 {
+        return Ok(None);
+    }
+    read_exact_at(file, &mut header, offset).map_err(failed)?;
+    let [a, b, c, d, ..] = header;
+    let bytes = u64::from(u32::from_le_bytes([a, b, c, d])) + header.len() as u64;
+    // Looked at before memory is taken for it.
+    if bytes > rest {
+        return Ok(None);
+    }
+    let mut frame = vec![0; bytes as usize];
+    read_exact_at(file, &mut frame, offset).map_err(failed)?;
+    if decode_frame(&frame, id, offset).is_none() {
+        return Ok(None);
+    }
+    frame.drain(..header.len());
+    Ok(Some(frame))
+}
