@@ -309,7 +309,8 @@ impl Db {
     /// over the same keys take turns.
     ///
     /// `body` may run several times, so it does nothing but read and write through its argument. An error that it
-    /// returns ends the transaction, which then has written nothing.
+    /// returns ends the transaction, which then has written nothing; it is tried again if a call of that attempt had
+    /// failed with `Conflict`, `LockTimeout` or `Deadlock`.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -329,7 +330,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// Those of `body`, `Conflict` after the last attempt, and as [`Transaction::commit`].
+    /// Those of `body`; `Conflict`, `LockTimeout` or `Deadlock` after the last attempt; and as [`Transaction::commit`].
     pub fn transact<T, E: From<Error>>(
         &self,
         body: impl FnMut(&mut Transaction) -> std::result::Result<T, E>,

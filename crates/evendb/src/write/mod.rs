@@ -284,7 +284,7 @@ fn write_admitted(
         if found != Found::Same {
             return Ok(Outcome::Refused(found));
         }
-        let written = write_latched(engine, ops, encoded, reserved, &targets, &mut guards);
+        let written = write_latched(engine, ops, encoded, reserved, reads, &targets, &mut guards);
         drop(guards);
         if let Some(started) = started {
             let pause = started.elapsed().as_nanos() as u64;
@@ -326,6 +326,7 @@ fn latch<'c>(core: &Core, chunk: &'c Chunk) -> MutexGuard<'c, ChunkWriter> {
 fn announce<'e>(
     engine: &'e Engine,
     ops: &[Op<'_>],
+    reads: Option<Reads<'_>>,
     targets: &[Target],
     guards: &mut Guards<'_>,
 ) -> Result<Announcement<'e>> {
@@ -338,6 +339,11 @@ fn announce<'e>(
         engine.core.health.check_writable()?;
         if let Some(op) = ops.iter().find(|op| op.keyspace.is_dropped()) {
             return Err(op.keyspace.dropped_error());
+        }
+        // Else a commit could follow one that followed the drop, and yet have read what was dropped.
+        let mut read = reads.iter().flat_map(|reads| reads.all);
+        if let Some(read) = read.find(|read| read.keyspace.is_dropped()) {
+            return Err(read.keyspace.dropped_error());
         }
         let checkpoint = checkpoint_of(announcement.version());
         if written(targets, guards).all(|(_, writer)| writer.active.checkpoint() == checkpoint)
@@ -373,12 +379,13 @@ fn write_latched(
     ops: &mut [Op<'_>],
     encoded: &Encoded<'_>,
     reserved: Reserved<'_>,
+    reads: Option<Reads<'_>>,
     targets: &[Target],
     guards: &mut Guards<'_>,
 ) -> Result<(Lsn, Version)> {
     // Before the announcement: another batch that has a stamp may be younger, and be waited for.
     let stamp = (ops.len() > 1).then(BatchStamp::claim);
-    let announcement = announce(engine, ops, targets, guards)?;
+    let announcement = announce(engine, ops, reads, targets, guards)?;
     let version = announcement.version();
     let end = match &engine.log.commit_log {
         Some(log) => log

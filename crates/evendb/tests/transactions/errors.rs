@@ -320,3 +320,20 @@ fn compare_and_swap_loses_no_increment() {
     });
     assert_eq!(counted, COUNTERS * INCREMENTS);
 }
+
+/// What was read is gone, and what comes after the drop must not follow on it.
+#[test]
+fn a_commit_that_has_read_a_dropped_keyspace_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = evendb::Db::open(dir.path()).expect("opens");
+    let gone = db.keyspace("gone").expect("a keyspace");
+    gone.put("a", "1").expect("puts");
+    let mut transaction = db.transaction().expect("begins");
+    assert!(transaction.contains_key(&gone, "a").expect("gets"));
+    db.drop_keyspace("gone").expect("drops");
+    let keyspace = db.default_keyspace();
+    transaction.put(keyspace, "b", "2").expect("puts");
+    let error = transaction.commit().expect_err("it is refused");
+    assert_eq!(error.kind(), evendb::ErrorKind::KeyspaceDropped);
+    assert!(db.get("b").expect("gets").is_none());
+}
