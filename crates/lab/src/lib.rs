@@ -39,5 +39,6 @@ pub mod readable;
 pub mod recorder;
 pub mod store;
 pub mod stores;
+pub mod transactions;
 pub mod value;
 pub mod zipf;

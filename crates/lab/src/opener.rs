@@ -72,6 +72,11 @@ pub trait Opener: Sync {
         false
     }
 
+    /// Whether what it opens has transactions ([`Store::transactions`]).
+    fn has_transactions(&self) -> bool {
+        false
+    }
+
     /// Opens, or creates, the store in `directory`, which exists.
     ///
     /// # Errors

@@ -27,11 +27,19 @@ pub enum OperationKind {
     Scan,
     /// A get and a put of the same key, timed together (each is counted on its own too).
     ReadModifyWrite,
+    /// A transaction, from its first attempt until it is committed.
+    Transaction,
 }
 
 impl OperationKind {
     /// All kinds, in the order of reports.
-    pub const ALL: [Self; 4] = [Self::Get, Self::Put, Self::Scan, Self::ReadModifyWrite];
+    pub const ALL: [Self; 5] = [
+        Self::Get,
+        Self::Put,
+        Self::Scan,
+        Self::ReadModifyWrite,
+        Self::Transaction,
+    ];
 
     /// The name in reports.
     #[must_use]
@@ -41,6 +49,7 @@ impl OperationKind {
             Self::Put => "put",
             Self::Scan => "scan",
             Self::ReadModifyWrite => "read-modify-write",
+            Self::Transaction => "transaction",
         }
     }
 }

@@ -10,6 +10,8 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::transactions::TransactionalStore;
+
 /// What a store reports when an operation fails: which operation, and why.
 #[derive(Debug)]
 pub struct StoreError {
@@ -109,6 +111,11 @@ pub trait Store: Send + Sync {
 
     /// Applies the writes in order; atomically where the store can.
     fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()>;
+
+    /// Its transactions, if it was opened with them.
+    fn transactions(&self) -> Option<&dyn TransactionalStore> {
+        None
+    }
 
     /// The store's own figures, with the same names in the same order at every call.
     fn stats(&self) -> Vec<Figure>;

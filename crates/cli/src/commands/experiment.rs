@@ -2,7 +2,7 @@
 
 use evendb_lab::experiments::Experiment;
 use evendb_lab::opener::Opener;
-use evendb_lab::stores::evendb::{EvenDbOpener, HalfMemoryOpener};
+use evendb_lab::stores::evendb::{EvenDbOpener, HalfMemoryOpener, LockingOpener};
 
 use crate::failure::{Failure, Success};
 
@@ -20,7 +20,11 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let openers: [Box<dyn Opener>; 2] = [Box::new(EvenDbOpener), Box::new(HalfMemoryOpener)];
+    let openers: [Box<dyn Opener>; 3] = [
+        Box::new(EvenDbOpener),
+        Box::new(HalfMemoryOpener),
+        Box::new(LockingOpener),
+    ];
     arguments
         .experiment
         .run(&openers)

@@ -28,6 +28,7 @@ mod processor_stalls;
 pub mod reopen;
 pub mod synced_puts;
 pub mod table;
+pub mod transactions;
 pub mod unsynced_puts;
 pub mod warming;
 
@@ -83,6 +84,11 @@ pub trait Measure {
     /// What is asked of every experiment.
     fn common(&self) -> &Common;
 
+    /// Whether a store is measured where the user names none.
+    fn takes_part(&self, opener: &dyn Opener) -> bool {
+        !opener.only_if_named()
+    }
+
     /// Settings that the report states.
     fn settings(&self) -> Value;
 
@@ -125,6 +131,8 @@ pub enum Experiment {
     Relaxed(unsynced_puts::Arguments),
     /// Whether writes in batches are ever slower, record for record, than puts one by one
     Batches(batches::Arguments),
+    /// Transactions of four reads and two writes, over all records or over a few, and how many are aborted
+    Transactions(transactions::Arguments),
     /// The evaluation of the EvenDB paper: every figure and table, at any scale; writes results.jsonl
     /// and report.md
     Paper(paper::Arguments),
@@ -149,6 +157,7 @@ impl Experiment {
             Experiment::Sync(arguments) => arguments,
             Experiment::Relaxed(arguments) => arguments,
             Experiment::Batches(arguments) => arguments,
+            Experiment::Transactions(arguments) => arguments,
             Experiment::Paper(arguments) => return arguments.run(openers),
             // These two start no process by `processes`.
             Experiment::Report(arguments) => return arguments.run(),

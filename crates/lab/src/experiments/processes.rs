@@ -27,7 +27,8 @@ pub fn run(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
 
 fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), Failure> {
     let common = experiment.common();
-    let stores = chosen(&common.stores, openers)?;
+    let takes_part = |opener: &dyn Opener| experiment.takes_part(opener);
+    let stores = chosen(&common.stores, openers, takes_part)?;
     let place = RemovedDirectory::new(common.dir.as_deref())?;
     let mut results = Vec::new();
     for round in 0..common.rounds {
@@ -76,15 +77,15 @@ fn compare(experiment: &dyn Measure, openers: &[Box<dyn Opener>]) -> Result<(), 
     Ok(())
 }
 
-/// The names of the stores that are asked for; if none is, of all but those that take part only when they
-/// are named. One that cannot be opened on this
-/// machine is left out, and why is printed.
+/// The names of the stores that are asked for; if none is, of those that take part. One that cannot be opened
+/// on this machine is left out, and why is printed.
 ///
 /// # Errors
 /// A name is not known, or none of the stores can be opened.
 pub(super) fn chosen<'a>(
     wanted: &[String],
     openers: &'a [Box<dyn Opener>],
+    takes_part: impl Fn(&dyn Opener) -> bool,
 ) -> Result<Vec<&'a str>, Failure> {
     let known = || openers.iter().map(|opener| opener.name());
     for store in wanted {
@@ -94,7 +95,7 @@ pub(super) fn chosen<'a>(
         }
     }
     let is_wanted = |opener: &dyn Opener| match wanted.is_empty() {
-        true => !opener.only_if_named(),
+        true => takes_part(opener),
         false => wanted.iter().any(|store| store == opener.name()),
     };
     let mut stores = Vec::new();

@@ -1,16 +1,23 @@
 //! EvenDB under the lab's trait: one database, its default keyspace.
+//!
+//! Transactions are `Db::transact`, which is serializable and tries again by itself: with plain gets that the
+//! commit looks at again, or ([`LockingOpener`]) with `get_for_update` for the keys that will be written. Where
+//! it gives up, it is called again.
 
 use std::path::Path;
 
-use evendb::{Db, LogSearch, Options, Stats};
+use evendb::{Db, ErrorKind, LogSearch, Options, Stats, Transaction};
 
 use crate::opener::{Durability, Opener, Settings, Variant};
 use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreError, StoreResult};
+use crate::transactions::{READS, TransactionalStore, Work};
 
 /// An open EvenDB database.
 pub struct EvenDbStore {
     database: Db,
     description: String,
+    /// Whether transactions lock what they will write.
+    locks: bool,
 }
 
 impl EvenDbStore {
@@ -31,6 +38,7 @@ impl EvenDbStore {
         Ok(Self {
             database,
             description,
+            locks: false,
         })
     }
 
@@ -47,6 +55,10 @@ pub struct EvenDbOpener;
 impl Opener for EvenDbOpener {
     fn name(&self) -> &'static str {
         "evendb"
+    }
+
+    fn has_transactions(&self) -> bool {
+        true
     }
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
@@ -103,6 +115,35 @@ impl Opener for HalfMemoryOpener {
         };
         let store = EvenDbStore::open(directory, options(&half), "half the memory")?;
         Ok(Box::new(store))
+    }
+
+    fn memory_within(&self, limit_bytes: u64) -> u64 {
+        EvenDbOpener.memory_within(limit_bytes)
+    }
+}
+
+/// EvenDB with its defaults, whose transactions lock what they will write.
+pub struct LockingOpener;
+
+impl Opener for LockingOpener {
+    fn name(&self) -> &'static str {
+        "evendb-locks"
+    }
+
+    fn only_if_named(&self) -> bool {
+        true
+    }
+
+    fn has_transactions(&self) -> bool {
+        true
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let store = EvenDbStore::open(directory, options(settings), "locks")?;
+        Ok(Box::new(EvenDbStore {
+            locks: true,
+            ..store
+        }))
     }
 
     fn memory_within(&self, limit_bytes: u64) -> u64 {
@@ -191,6 +232,10 @@ impl Store for EvenDbStore {
             .map_err(|error| StoreError::new("batch", error))
     }
 
+    fn transactions(&self) -> Option<&dyn TransactionalStore> {
+        Some(self)
+    }
+
     fn stats(&self) -> Vec<Figure> {
         figures(&self.database.stats())
     }
@@ -205,6 +250,61 @@ impl Store for EvenDbStore {
         self.database
             .close()
             .map_err(|error| StoreError::new("close", error))
+    }
+}
+
+/// Why an attempt of a transaction ended.
+enum Ended {
+    Engine(evendb::Error),
+    Wrong(StoreError),
+}
+
+impl From<evendb::Error> for Ended {
+    fn from(error: evendb::Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+/// Whether the error says that a transaction met another one.
+fn has_met_another(error: &evendb::Error) -> bool {
+    use ErrorKind::{Conflict, Deadlock, LockTimeout};
+    matches!(error.kind(), Conflict | Deadlock | LockTimeout)
+}
+
+impl EvenDbStore {
+    fn attempt(&self, transaction: &mut Transaction, work: &mut Work) -> Result<(), Ended> {
+        let keyspace = self.database.default_keyspace();
+        for position in 0..READS {
+            let key = work.key(position);
+            let value = match self.locks && work.is_written(position) {
+                true => transaction.get_for_update(keyspace, key)?,
+                false => transaction.get(keyspace, key)?,
+            };
+            work.take(position, value.as_deref())
+                .map_err(Ended::Wrong)?;
+        }
+        for (key, value) in work.writes() {
+            transaction.put(keyspace, key, value)?;
+        }
+        Ok(())
+    }
+}
+
+impl TransactionalStore for EvenDbStore {
+    fn run(&self, work: &mut Work) -> StoreResult<u64> {
+        let mut attempts = 0;
+        loop {
+            let done = self.database.transact(|transaction| {
+                attempts += 1;
+                self.attempt(transaction, work)
+            });
+            match done {
+                Ok(()) => return Ok(attempts - 1),
+                Err(Ended::Engine(error)) if has_met_another(&error) => {}
+                Err(Ended::Engine(error)) => return Err(StoreError::new("transaction", error)),
+                Err(Ended::Wrong(error)) => return Err(error),
+            }
+        }
     }
 }
 

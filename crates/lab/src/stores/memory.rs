@@ -4,10 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::RwLock;
 
 use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreResult};
+use crate::transactions::{READS, TransactionalStore, Work};
 
 /// What a [`MemoryStore`] does wrong, for tests of the checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub enum Fault {
     WrongRecord,
     /// Scans leave out their second record.
     ScanGap,
+    /// Between the reads and the writes of a transaction others have their turn.
+    LoseUpdate,
 }
 
 /// An in-memory ordered store.
@@ -144,6 +148,10 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn transactions(&self) -> Option<&dyn TransactionalStore> {
+        Some(self)
+    }
+
     fn stats(&self) -> Vec<Figure> {
         let absent = self.absent.load(Ordering::Relaxed);
         let found = self.gets.load(Ordering::Relaxed).saturating_sub(absent);
@@ -178,6 +186,26 @@ impl Store for MemoryStore {
 
     fn close(self: Box<Self>) -> StoreResult<()> {
         Ok(())
+    }
+}
+
+/// One at a time: none is aborted.
+impl TransactionalStore for MemoryStore {
+    fn run(&self, work: &mut Work) -> StoreResult<u64> {
+        let mut records = self.records.write();
+        for position in 0..READS {
+            let value = records.get(&work.key(position)[..]);
+            work.take(position, value.map(Vec::as_slice))?;
+        }
+        if self.fault == Fault::LoseUpdate {
+            drop(records);
+            std::thread::sleep(Duration::from_micros(50));
+            records = self.records.write();
+        }
+        for (key, value) in work.writes() {
+            records.insert(key.to_vec(), value.to_vec());
+        }
+        Ok(0)
     }
 }
 

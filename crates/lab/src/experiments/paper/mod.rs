@@ -262,7 +262,7 @@ impl Arguments {
         families: &[(Family, Vec<Cell>)],
         openers: &[Box<dyn Opener>],
     ) -> Result<(), Failure> {
-        let stores = processes::chosen(&self.stores, openers)?;
+        let stores = processes::chosen(&self.stores, openers, |opener| !opener.only_if_named())?;
         let mut plan: Vec<PlannedStep> = Vec::new();
         for (number, (family, cells)) in families.iter().enumerate() {
             for round in 0..self.rounds() {
