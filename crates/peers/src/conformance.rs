@@ -4,6 +4,7 @@
 //! ```text
 //!   open -> sequence -> compare -> settle -> compare -> sequence -> close
 //!   open -> compare -> four threads -> compare -> close -> open -> compare -> close
+//!   with transactions, in a directory of its own: open -> load -> four threads -> add up -> close
 //! ```
 //! The sequence is the same at every run of a seed: puts, overwrites, deletes, batches (a key may be in
 //! one more than once), gets of present and absent keys, scans from many starts with many limits and
@@ -14,18 +15,25 @@
 //! The threads write keys of their own, which lie between each other's; each checks its own keys
 //! exactly, the others' by what their values say, and the order of all.
 //!
+//! Transactions are the lab's (`evendb_lab::transactions`), over few records, so that they meet: each counts two
+//! values up, and the sum says whether one of them was lost.
+//!
 //! What is not tested: crashes (a store's own tests are for that), and atomicity of batches.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use evendb_lab::dataset::key_of;
+use evendb_lab::dataset::{Dataset, key_of};
+use evendb_lab::driver::{self, Limit, NoProgress, Phase, Worker};
 use evendb_lab::experiments::Failure;
 use evendb_lab::opener::{Durability, Opener, Settings};
 use evendb_lab::random::{Random, mix64};
 use evendb_lab::store::{BatchWrite, Store};
+use evendb_lab::transactions::{Contention, TransactionWorker, Work, check_counters};
 
 /// All levels, strongest last.
 pub const LEVELS: [Durability; 3] = [Durability::Relaxed, Durability::Process, Durability::Sync];
@@ -97,7 +105,11 @@ pub fn check(
         store.close()?;
         let store = open()?;
         sequence.compare(&*store, "at the end")?;
-        Ok(store.close()?)
+        store.close()?;
+        if opener.has_transactions() {
+            transactions(opener, directory, &settings, effort.thread_steps, seed)?;
+        }
+        Ok(())
     };
     whole().map_err(|error| format!("seed {seed}: {error}").into())
 }
@@ -357,6 +369,47 @@ fn threads(store: &dyn Store, steps: u64, seed: u64) -> Result<Model, Failure> {
         model.extend(outcome.map_err(|error| format!("in the threads: {error}"))?);
     }
     Ok(model)
+}
+
+/// Records that transactions are over.
+const RECORDS: u64 = 8;
+
+/// Several threads that run `steps` transactions each, in a store of their own below `directory`.
+fn transactions(
+    opener: &dyn Opener,
+    directory: &Path,
+    settings: &Settings,
+    steps: u64,
+    seed: u64,
+) -> Result<(), Failure> {
+    let own = directory.join("transactions");
+    fs::create_dir_all(&own)?;
+    let store = opener.open(&own, settings)?;
+    let dataset = Dataset::new(RECORDS, 100, seed);
+    let mut value = Vec::new();
+    for record in 0..RECORDS {
+        dataset.values.fill(record, 0, &mut value);
+        store.put(&key_of(record), &value)?;
+    }
+    let aborts = Arc::default();
+    let worker = |thread: usize| -> Box<dyn Worker> {
+        Box::new(TransactionWorker {
+            work: Work::new(dataset.values.clone()),
+            records: RECORDS,
+            contention: Contention::Low,
+            random: Random::new(seed, 0x7472_6100 | thread as u64),
+            aborts: Arc::clone(&aborts),
+        })
+    };
+    let phase = Phase {
+        limit: Limit::operations(THREADS * steps),
+        ..Phase::new("transactions", THREADS as usize)
+    };
+    let never = AtomicBool::new(false);
+    let result = driver::run(&*store, &phase, &never, &NoProgress, &worker)?;
+    check_counters(&*store, &dataset, result.operations)?;
+    store.close()?;
+    Ok(())
 }
 
 /// One thread's keys `t` NUMBER `:` THREAD and what it knows of them.

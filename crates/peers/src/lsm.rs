@@ -3,6 +3,8 @@
 //! Settings: as it comes, uncompressed, its cache a quarter of the memory. Paying the debt is
 //! writing the memtable out and waiting until flushes and compactions rest.
 //!
+//! With transactions it is another kind of database over the same keyspace: see [`transactions`].
+//!
 //! | level | setting |
 //! |---|---|
 //! | sync | each write followed by `persist(SyncData)`; a batch has that as its durability |
@@ -18,6 +20,8 @@ use evendb_lab::store::{BatchWrite, Figure, Store, StoreResult};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
 use crate::failed;
+
+pub mod transactions;
 
 /// A fjall database with one keyspace.
 pub struct FjallStore {

@@ -6,13 +6,21 @@ use std::path::Path;
 
 use evendb_lab::opener::{Opener, Settings};
 use evendb_lab::store::{Store, StoreResult};
-use evendb_lab::stores::evendb::{EvenDbOpener, HalfMemoryOpener};
+use evendb_lab::stores::evendb::{EvenDbOpener, HalfMemoryOpener, LockingOpener};
 
 use crate::leveldb::{Kind, LevelDbStore};
 use crate::lmdb::LmdbStore;
+#[cfg(feature = "fjall")]
+use crate::lsm::transactions::{TransactionalFjallStore, Transactions};
 use crate::redb::RedbStore;
 #[cfg(feature = "rocksdb")]
-use crate::rocks::{RocksStore, Tuning};
+use crate::rocks::transactions::{Optimistic, Pessimistic};
+#[cfg(feature = "rocksdb")]
+use crate::rocks::{Kind as RocksKind, RocksStore, Tuning};
+#[cfg(feature = "rocksdb")]
+use rocksdb::DB;
+#[cfg(feature = "rocksdb")]
+use std::marker::PhantomData;
 
 /// All of them, EvenDB first.
 #[must_use]
@@ -20,18 +28,39 @@ pub fn all() -> Vec<Box<dyn Opener>> {
     vec![
         Box::new(EvenDbOpener),
         Box::new(HalfMemoryOpener),
+        Box::new(LockingOpener),
         Box::new(Lmdb),
         Box::new(Redb),
         Box::new(LevelDb(Kind::LevelDb)),
         Box::new(LevelDb(Kind::PebblesDb)),
         #[cfg(feature = "rocksdb")]
-        Box::new(Rocks("rocksdb", Tuning::Default)),
+        Box::new(Rocks::<DB>("rocksdb", Tuning::Default, PhantomData)),
         #[cfg(feature = "rocksdb")]
-        Box::new(Rocks("rocksdb-tuned", Tuning::Tuned)),
+        Box::new(Rocks::<DB>("rocksdb-tuned", Tuning::Tuned, PhantomData)),
         #[cfg(feature = "rocksdb")]
-        Box::new(Rocks("rocksdb-universal", Tuning::Universal)),
+        Box::new(Rocks::<DB>(
+            "rocksdb-universal",
+            Tuning::Universal,
+            PhantomData,
+        )),
+        #[cfg(feature = "rocksdb")]
+        Box::new(Rocks::<Optimistic>(
+            "rocksdb-optimistic",
+            Tuning::Tuned,
+            PhantomData,
+        )),
+        #[cfg(feature = "rocksdb")]
+        Box::new(Rocks::<Pessimistic>(
+            "rocksdb-pessimistic",
+            Tuning::Tuned,
+            PhantomData,
+        )),
         #[cfg(feature = "fjall")]
         Box::new(Fjall),
+        #[cfg(feature = "fjall")]
+        Box::new(TransactionalFjall(Transactions::Optimistic)),
+        #[cfg(feature = "fjall")]
+        Box::new(TransactionalFjall(Transactions::SingleWriter)),
         #[cfg(feature = "surrealkv")]
         Box::new(Surreal),
         #[cfg(feature = "bf-tree")]
@@ -85,17 +114,25 @@ impl Opener for LevelDb {
 }
 
 #[cfg(feature = "rocksdb")]
-struct Rocks(&'static str, Tuning);
+struct Rocks<K>(&'static str, Tuning, PhantomData<K>);
 
 #[cfg(feature = "rocksdb")]
-impl Opener for Rocks {
+impl<K: RocksKind + 'static> Opener for Rocks<K> {
     fn name(&self) -> &'static str {
         self.0
     }
 
+    fn only_if_named(&self) -> bool {
+        self.has_transactions()
+    }
+
+    fn has_transactions(&self) -> bool {
+        K::WORD.is_some()
+    }
+
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
         let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
-        let store = RocksStore::open(directory, self.1, memory_bytes, durability)?;
+        let store = RocksStore::<K>::open(directory, self.1, memory_bytes, durability)?;
         Ok(Box::new(store))
     }
 }
@@ -112,6 +149,33 @@ impl Opener for Fjall {
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
         let store =
             crate::lsm::FjallStore::open(directory, settings.memory_bytes, settings.durability)?;
+        Ok(Box::new(store))
+    }
+}
+
+#[cfg(feature = "fjall")]
+struct TransactionalFjall(Transactions);
+
+#[cfg(feature = "fjall")]
+impl Opener for TransactionalFjall {
+    fn name(&self) -> &'static str {
+        match self.0 {
+            Transactions::Optimistic => "fjall-optimistic",
+            Transactions::SingleWriter => "fjall-single-writer",
+        }
+    }
+
+    fn only_if_named(&self) -> bool {
+        true
+    }
+
+    fn has_transactions(&self) -> bool {
+        true
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
+        let store = TransactionalFjallStore::open(directory, self.0, memory_bytes, durability)?;
         Ok(Box::new(store))
     }
 }

@@ -20,6 +20,8 @@
 //! | process | its default: the log is written, not synced |
 //! | relaxed | `manual_wal_flush`: the log is written when its buffer is full |
 //!
+//! With transactions it is another kind of database with the same settings: see [`transactions`].
+//!
 //! The rest of the memory is the page cache's in both. Paying the debt is a flush and waiting for
 //! compactions to end.
 
@@ -27,12 +29,16 @@ use std::path::Path;
 
 use evendb_lab::opener::Durability;
 use evendb_lab::store::{BatchWrite, Figure, Store, StoreResult};
+use evendb_lab::transactions::TransactionalStore;
 use rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompactionStyle, DBCompressionType, Options,
-    WaitForCompactOptions, WriteBatch, WriteOptions,
+    BlockBasedOptions, Cache, DB, DBAccess, DBCompactionStyle, DBCompressionType, DBPinnableSlice,
+    DBRawIteratorWithThreadMode, Error, Options, WaitForCompactOptions, WriteBatchWithTransaction,
+    WriteOptions,
 };
 
 use crate::failed;
+
+pub mod transactions;
 
 /// Which settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +51,120 @@ pub enum Tuning {
     Universal,
 }
 
+/// A kind of database of RocksDB. All have the same calls, and no type in common.
+#[allow(
+    clippy::missing_errors_doc,
+    reason = "each returns RocksDB's own error, and says nothing else"
+)]
+pub trait Kind: DBAccess + Send + Sync + Sized {
+    /// The word in reports that tells it from others; none for the plain one.
+    const WORD: Option<&'static str>;
+
+    /// Opens or makes one.
+    fn open(options: &Options, path: &Path) -> Result<Self, Error>;
+
+    /// A key's value.
+    fn get(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, Error>;
+
+    /// Sets a key.
+    fn put(&self, key: &[u8], value: &[u8], options: &WriteOptions) -> Result<(), Error>;
+
+    /// Removes a key.
+    fn delete(&self, key: &[u8], options: &WriteOptions) -> Result<(), Error>;
+
+    /// Applies a batch.
+    fn write(&self, writes: &[BatchWrite<'_>], options: &WriteOptions) -> Result<(), Error>;
+
+    /// All records.
+    fn records(&self) -> DBRawIteratorWithThreadMode<'_, Self>;
+
+    /// Flushes, and waits until no compaction is due.
+    fn settle(&self) -> Result<(), Error>;
+
+    /// Ends what runs in the background.
+    fn stop(&self);
+
+    /// The transactions of a store of this kind.
+    fn transactions(store: &RocksStore<Self>) -> Option<&dyn TransactionalStore>;
+}
+
+/// The calls that look the same for every kind.
+macro_rules! calls_of_a_kind {
+    () => {
+        fn get(&self, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, Error> {
+            self.get_pinned(key)
+        }
+
+        fn put(&self, key: &[u8], value: &[u8], options: &WriteOptions) -> Result<(), Error> {
+            self.put_opt(key, value, options)
+        }
+
+        fn delete(&self, key: &[u8], options: &WriteOptions) -> Result<(), Error> {
+            self.delete_opt(key, options)
+        }
+
+        fn write(&self, writes: &[BatchWrite<'_>], options: &WriteOptions) -> Result<(), Error> {
+            self.write_opt($crate::rocks::gathered(writes), options)
+        }
+
+        fn records(&self) -> DBRawIteratorWithThreadMode<'_, Self> {
+            self.raw_iterator()
+        }
+    };
+}
+use calls_of_a_kind;
+
+fn gathered<const WITH_TRANSACTIONS: bool>(
+    writes: &[BatchWrite<'_>],
+) -> WriteBatchWithTransaction<WITH_TRANSACTIONS> {
+    let mut batch = WriteBatchWithTransaction::default();
+    for write in writes {
+        match write {
+            BatchWrite::Put(key, value) => batch.put(key, value),
+            BatchWrite::Delete(key) => batch.delete(key),
+        }
+    }
+    batch
+}
+
+/// How most kinds wait for what is due.
+fn flush_and_wait() -> WaitForCompactOptions {
+    let mut options = WaitForCompactOptions::default();
+    options.set_flush(true);
+    options
+}
+
+impl Kind for DB {
+    const WORD: Option<&'static str> = None;
+
+    calls_of_a_kind!();
+
+    fn open(options: &Options, path: &Path) -> Result<Self, Error> {
+        DB::open(options, path)
+    }
+
+    fn settle(&self) -> Result<(), Error> {
+        self.wait_for_compact(&flush_and_wait())
+    }
+
+    fn stop(&self) {
+        self.cancel_all_background_work(true);
+    }
+
+    fn transactions(_: &RocksStore<Self>) -> Option<&dyn TransactionalStore> {
+        None
+    }
+}
+
 /// A RocksDB database.
-pub struct RocksStore {
-    database: DB,
+pub struct RocksStore<K = DB> {
+    database: K,
     tuning: Tuning,
     durability: Durability,
     write: WriteOptions,
 }
 
-impl RocksStore {
+impl<K: Kind> RocksStore<K> {
     /// Opens or makes one in this directory, for `memory_bytes` bytes of memory in all.
     ///
     /// # Errors
@@ -83,7 +194,7 @@ impl RocksStore {
         if tuning == Tuning::Universal {
             options.set_compaction_style(DBCompactionStyle::Universal);
         }
-        let database = DB::open(&options, path).map_err(failed("open"))?;
+        let database = K::open(&options, path).map_err(failed("open"))?;
         let mut write = WriteOptions::default();
         write.set_sync(durability == Durability::Sync);
         Ok(Self {
@@ -95,33 +206,38 @@ impl RocksStore {
     }
 }
 
-impl Store for RocksStore {
+impl<K: Kind> Store for RocksStore<K> {
     fn name(&self) -> String {
         let tuning = match self.tuning {
             Tuning::Default => "default",
             Tuning::Tuned => "tuned",
             Tuning::Universal => "universal",
         };
-        match self.durability {
-            Durability::Process => format!("rocksdb ({tuning})"),
-            other => format!("rocksdb ({tuning}, {})", other.name()),
-        }
+        let level = match self.durability {
+            Durability::Process => None,
+            other => Some(other.name()),
+        };
+        let words: Vec<_> = [Some(tuning), K::WORD, level]
+            .into_iter()
+            .flatten()
+            .collect();
+        format!("rocksdb ({})", words.join(", "))
     }
 
     fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
-        let found = self.database.get_pinned(key).map_err(failed("get"))?;
+        let found = self.database.get(key).map_err(failed("get"))?;
         Ok(found.map(|value| check(&value)).is_some())
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
         self.database
-            .put_opt(key, value, &self.write)
+            .put(key, value, &self.write)
             .map_err(failed("put"))
     }
 
     fn delete(&self, key: &[u8]) -> StoreResult<()> {
         self.database
-            .delete_opt(key, &self.write)
+            .delete(key, &self.write)
             .map_err(failed("delete"))
     }
 
@@ -131,7 +247,7 @@ impl Store for RocksStore {
         limit: usize,
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> StoreResult<usize> {
-        let mut records = self.database.raw_iterator();
+        let mut records = self.database.records();
         records.seek(from);
         let mut lent = 0;
         while lent < limit {
@@ -149,16 +265,13 @@ impl Store for RocksStore {
     }
 
     fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
-        let mut batch = WriteBatch::default();
-        for write in writes {
-            match write {
-                BatchWrite::Put(key, value) => batch.put(key, value),
-                BatchWrite::Delete(key) => batch.delete(key),
-            }
-        }
         self.database
-            .write_opt(batch, &self.write)
+            .write(writes, &self.write)
             .map_err(failed("batch"))
+    }
+
+    fn transactions(&self) -> Option<&dyn TransactionalStore> {
+        K::transactions(self)
     }
 
     fn stats(&self) -> Vec<Figure> {
@@ -166,15 +279,11 @@ impl Store for RocksStore {
     }
 
     fn settle_debt(&self) -> StoreResult<()> {
-        let mut options = WaitForCompactOptions::default();
-        options.set_flush(true);
-        self.database
-            .wait_for_compact(&options)
-            .map_err(failed("settle_debt"))
+        self.database.settle().map_err(failed("settle_debt"))
     }
 
     fn close(self: Box<Self>) -> StoreResult<()> {
-        self.database.cancel_all_background_work(true);
+        self.database.stop();
         Ok(())
     }
 }

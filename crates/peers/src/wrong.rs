@@ -4,10 +4,12 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use evendb_lab::opener::{Opener, Settings};
 use evendb_lab::store::{BatchWrite, Figure, Store, StoreResult};
+use evendb_lab::transactions::{READS, TransactionalStore, Work};
 use parking_lot::Mutex;
 
 /// What is wrong.
@@ -19,6 +21,8 @@ pub enum Wrongness {
     StaleValue,
     /// Every 100th scan leaves its second record out.
     DroppedRecord,
+    /// Transactions are gets and then a batch, and nothing keeps others away in between.
+    LostUpdate,
 }
 
 /// Opens another opener's store and makes it wrong.
@@ -36,6 +40,10 @@ impl Opener for WrongOpener<'_> {
 
     fn unavailable(&self) -> Option<String> {
         self.inner.unavailable()
+    }
+
+    fn has_transactions(&self) -> bool {
+        self.inner.has_transactions()
     }
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
@@ -139,6 +147,13 @@ impl Store for WrongStore {
         self.inner.batch(writes)
     }
 
+    fn transactions(&self) -> Option<&dyn TransactionalStore> {
+        match self.wrongness {
+            Wrongness::LostUpdate => Some(self),
+            _ => self.inner.transactions(),
+        }
+    }
+
     fn stats(&self) -> Vec<Figure> {
         self.inner.stats()
     }
@@ -149,5 +164,26 @@ impl Store for WrongStore {
 
     fn close(self: Box<Self>) -> StoreResult<()> {
         self.inner.close()
+    }
+}
+
+impl TransactionalStore for WrongStore {
+    fn run(&self, work: &mut Work) -> StoreResult<u64> {
+        for position in 0..READS {
+            let (mut taken, key) = (Ok(()), work.key(position));
+            let take = &mut |value: &[u8]| taken = work.take(position, Some(value));
+            if !self.inner.get(&key, take)? {
+                taken = work.take(position, None);
+            }
+            taken?;
+        }
+        std::thread::sleep(Duration::from_micros(50));
+        let writes: Vec<_> = work.writes().collect();
+        let batch: Vec<_> = writes
+            .iter()
+            .map(|(key, value)| BatchWrite::Put(key, value))
+            .collect();
+        self.inner.batch(&batch)?;
+        Ok(0)
     }
 }

@@ -250,7 +250,7 @@ fn rows(results: &[Measured], stores: &[&str], cell: Cell) -> Vec<Vec<String>> {
         .fold(f64::NAN, f64::max);
     let row = |store: &&str| {
         let of = |name: &str| figure(results, store, cell, name);
-        let micros = |name: &str| format!("{:.0}", of(name) / 1e3);
+        let micros = |name: &str| format!("{:.1}", of(name) / 1e3);
         let beside = match store.starts_with(OURS) && best > 0.0 {
             true => format!("{:.2}x", of(RATE) / best),
             false => String::new(),
@@ -357,7 +357,7 @@ mod tests {
         let mut results = Vec::new();
         for (round, rate) in [900.0, 300.0, 400.0].into_iter().enumerate() {
             results.push(measured("evendb", round, rate));
-            results.push(measured("evendb-locks", round, rate / 2.0));
+            results.push(measured("evendb-for-update", round, rate / 2.0));
             results.push(measured("slow", round, 100.0));
             results.push(measured("fast", round, 200.0));
         }
@@ -368,7 +368,7 @@ mod tests {
         };
         let expected = ["evendb", "high", "4", "400", "NaN", "2.00x", "0.5000"];
         assert_eq!(words("evendb ")[..7], expected);
-        assert_eq!(words("evendb-locks")[5], "1.00x");
+        assert_eq!(words("evendb-for-update")[5], "1.00x");
         assert_eq!(words("fast")[5], "0.5000", "a peer has no ratio");
     }
 }

@@ -127,7 +127,7 @@ pub struct LockingOpener;
 
 impl Opener for LockingOpener {
     fn name(&self) -> &'static str {
-        "evendb-locks"
+        "evendb-for-update"
     }
 
     fn only_if_named(&self) -> bool {
@@ -139,7 +139,7 @@ impl Opener for LockingOpener {
     }
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
-        let store = EvenDbStore::open(directory, options(settings), "locks")?;
+        let store = EvenDbStore::open(directory, options(settings), "for update")?;
         Ok(Box::new(EvenDbStore {
             locks: true,
             ..store
