@@ -71,12 +71,6 @@ impl Work {
         key_of(self.records[position])
     }
 
-    /// Whether the key at this position will be written.
-    #[must_use]
-    pub fn is_written(&self, position: usize) -> bool {
-        position < WRITES
-    }
-
     /// Takes what was read at this position.
     ///
     /// # Errors

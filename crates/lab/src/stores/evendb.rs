@@ -1,7 +1,7 @@
 //! EvenDB under the lab's trait: one database, its default keyspace.
 //!
 //! Transactions are `Db::transact`, which is serializable and tries again by itself: with plain gets that the
-//! commit looks at again, or ([`LockingOpener`]) with `get_for_update` for the keys that will be written. Where
+//! commit looks at again, or ([`LockingOpener`]) with `get_for_update` for all keys. Where
 //! it gives up, it is called again.
 
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::transactions::{READS, TransactionalStore, Work};
 pub struct EvenDbStore {
     database: Db,
     description: String,
-    /// Whether transactions lock what they will write.
+    /// Whether transactions lock what they read.
     locks: bool,
 }
 
@@ -122,7 +122,7 @@ impl Opener for HalfMemoryOpener {
     }
 }
 
-/// EvenDB with its defaults, whose transactions lock what they will write.
+/// EvenDB with its defaults, whose transactions lock what they read.
 pub struct LockingOpener;
 
 impl Opener for LockingOpener {
@@ -276,7 +276,7 @@ impl EvenDbStore {
         let keyspace = self.database.default_keyspace();
         for position in 0..READS {
             let key = work.key(position);
-            let value = match self.locks && work.is_written(position) {
+            let value = match self.locks {
                 true => transaction.get_for_update(keyspace, key)?,
                 false => transaction.get(keyspace, key)?,
             };

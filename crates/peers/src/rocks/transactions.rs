@@ -4,12 +4,13 @@
 //! |---|---|---|
 //! | type | `OptimisticTransactionDB` | `TransactionDB` |
 //! | snapshot | set at the begin | none |
-//! | reads | `GetForUpdate`, so that the commit looks at them again | `GetForUpdate`, so that they are locked, in the order drawn: shared where the key is only read |
+//! | reads | `GetForUpdate`, so that the commit looks at them again | `GetForUpdate`, so that they are locked, in the order drawn |
 //! | aborted | if a key that was read or written has changed since the snapshot: `Busy` at the commit, or `TryAgain` where the memtables no longer tell | by the detection of deadlocks (`Busy`), which is on, or after waiting its default second for a lock (`TimedOut`) |
 //! | tried again | at once | at once |
 //!
 //! All else is at its default: the optimistic one validates in parallel, the pessimistic one writes at
-//! the commit and has 16 stripes of locks. The writes of a commit go the way of other writes.
+//! the commit and has 16 stripes of locks. The writes of a commit go the way of other writes. All locks are
+//! exclusive.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -142,10 +143,12 @@ fn until_committed<'a, D: 'a>(
     }
 }
 
+/// How keys are locked.
+const EXCLUSIVE: bool = true;
+
 fn attempt<D>(work: &mut Work, transaction: Transaction<'_, D>) -> Result<(), Ended> {
     for position in 0..READS {
-        let exclusive = work.is_written(position);
-        let value = transaction.get_pinned_for_update(work.key(position), exclusive)?;
+        let value = transaction.get_pinned_for_update(work.key(position), EXCLUSIVE)?;
         work.take(position, value.as_deref())
             .map_err(Ended::Wrong)?;
     }
