@@ -82,7 +82,7 @@ fn keyspaces_are_listed_and_made_with_options() {
     let other = ["--keyspace", "texts", "--compression", "none"];
     place
         .run("keyspaces", &other)
-        .complains(1, "has compression lz4, and none was asked for");
+        .complains(2, "has compression lz4, and none was asked for");
     place
         .run("keyspaces", &[&other[..], &["--change"]].concat())
         .expect(0, "");
