@@ -1,6 +1,15 @@
 //! The change feed beside an oracle: what one thread or several wrote, in order, whole; beside checkpoints and
 //! a log that goes round; from snapshots; over reopenings; and the errors of positions that lead nowhere.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test, which may end at the first surprise"
+)]
+#![expect(
+    clippy::big_endian_bytes,
+    reason = "bytes that compare as the numbers do"
+)]
+
 mod common;
 
 use common::{DIR, on_sim, scramble, tiny};

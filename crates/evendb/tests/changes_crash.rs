@@ -4,6 +4,11 @@
 //! Everything replays from the seed in the message. `EVENDB_CHANGES_CRASHES` sets how many crashes there are at
 //! each level (default 600).
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test, which may end at the first surprise"
+)]
+
 mod common;
 
 use common::{DIR, count_from_env, scramble, varied};
@@ -121,7 +126,7 @@ fn live(vfs: &SimVfs, db: &Db, seed: u64, consumer: &mut Consumer) {
         if step(db, seed.wrapping_mul(1_000).wrapping_add(number)).is_err() || vfs.crashed() {
             return;
         }
-        if scramble(seed + number) % 7 == 0 {
+        if scramble(seed + number).is_multiple_of(7) {
             let mut next = consumer.clone();
             let caught = next.catch_up(db);
             if vfs.crashed() {
@@ -153,7 +158,11 @@ fn crashes(seed: u64, level: Durability, keep: bool, totals: &mut Consumer) -> u
     let mut count = 0;
     let open = |vfs: &SimVfs, number: u64| {
         // A life without the option now and then.
-        let bytes = if keep && number % 9 > 0 { 64 << 10 } else { 0 };
+        let bytes = if keep && !number.is_multiple_of(9) {
+            64 << 10
+        } else {
+            0
+        };
         let options = varied(vfs, level, number);
         let options = options.advanced(|advanced| advanced.keep_changes_bytes(bytes));
         options.open(DIR)

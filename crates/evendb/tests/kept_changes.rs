@@ -1,6 +1,11 @@
 //! Changes that are kept beyond the commit log: everything comes, over checkpoints, laps and lives; the oldest go; damage
 //! and a full disk cost what is kept, and nothing else.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test, which may end at the first surprise"
+)]
+
 mod common;
 
 use common::{DIR, on_sim, scramble, tiny};

@@ -24,7 +24,7 @@
 //! * **Exact snapshots.** Records below the head that was read before a snapshot moved GV have at most its version s;
 //!   all of version s lie below the head that was read after. A position has s and both places, and a feed
 //!   passes over what lies between and has at most version s.
-//! * **Kept.** The log keeps changes until its head comes round to them, which is at least what lies above the
+//! * **Kept.** The log keeps changes until its head comes round to them, and [`crate::kept_changes`] longer; at least what lies above the
 //!   tail. A reader holds nothing up; one that is too slow gets `ChangesGone`. So does one that comes to a write whose
 //!   value extent a checkpoint has removed, or to a life that wrote no log.
 //! * **Never silent.** Each record that is passed is verified by its life's seed, place and checksums, and begins
