@@ -40,6 +40,7 @@ mod pace;
 mod payload;
 mod picker;
 mod plant;
+mod range_set;
 mod read;
 mod rebalance;
 mod record;

@@ -5,6 +5,7 @@
 
 use super::health::Health;
 use crate::admission::Admission;
+use crate::chunk::row_tag::RowTags;
 use crate::memory::slab::KeepWarm;
 use crate::memory::{Ledger, LedgerOwner};
 use crate::metrics::Metrics;
@@ -20,6 +21,7 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) admission: Arc<Admission>,
     pub(crate) metrics: Metrics,
+    pub(crate) row_tags: Arc<RowTags>,
     ledger: LedgerOwner,
     /// Deltas come and go all the time.
     _warm: KeepWarm,
@@ -33,12 +35,14 @@ impl Core {
         clock: Clock,
         admission: Arc<Admission>,
         ledger: LedgerOwner,
+        row_tags: Arc<RowTags>,
     ) -> Core {
         Core {
             health: Health::new(dir, options.read_only),
             clock,
             admission,
             metrics: Metrics::default(),
+            row_tags,
             ledger,
             _warm: KeepWarm::new(options.delta_bytes_max()),
             options,

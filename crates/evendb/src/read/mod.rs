@@ -4,6 +4,7 @@
 
 pub(crate) mod buffer;
 mod counting;
+mod covered;
 pub(crate) mod cursor;
 pub(crate) mod fill;
 pub(crate) mod get;

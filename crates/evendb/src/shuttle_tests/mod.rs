@@ -1,4 +1,4 @@
-//! Scenarios S1 to S10 under shuttle: the whole engine on a simulated file system, a few threads,
+//! Scenarios S1 to S11 under shuttle: the whole engine on a simulated file system, a few threads,
 //! thousands of schedules each. `RUSTFLAGS="--cfg evendb_shuttle" cargo test --lib shuttle_`
 //!
 //! No worker threads: every switch-over (checkpoint, load, absorb, evict, rebalance, split, merge)
@@ -14,6 +14,7 @@ mod layouts;
 mod lifecycle;
 mod munks;
 mod planted;
+mod ranges;
 mod world;
 
 use crate::sync::model_reclaim;
