@@ -4,10 +4,11 @@
 //! Order of steps; each needs the one before it (docs/concurrency.md, checkpoint):
 //! 1. `replay_from` = head of the commit log, before GV moves: what lies below has an older version.
 //! 2. GV moves to the next checkpoint; puts of older versions are waited for.
-//! 3. Each dirty chunk: freeze, take the frozen deltas, mark the run as under way; merge, write. Then
+//! 3. Each dirty chunk: freeze, take the frozen deltas and the new range deletions, mark the run as under way; merge, write. Then
 //!    one sync of the container.
 //!    What changes are kept beyond the commit log is appended, and synced ([`crate::kept_changes`]).
-//! 4. Each run is marked as named. Manifest edit with the runs and `replay_from`, synced: the checkpoint is completed.
+//! 4. Each run is marked as named. Manifest edit with the runs, the range deletions of the same chunks, and
+//!    `replay_from`, synced: the checkpoint is completed.
 //! 5. The commit log's tail moves.
 //! 6. Log indexes and cached rows take the runs' keys, also in chunks with a munk: their rows would
 //!    otherwise be stale once the munk is evicted.
@@ -25,6 +26,7 @@ pub(crate) mod joining;
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
 
+use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, Frozen, RunStage, View};
 use crate::commit_log::Lsn;
 use crate::engine::caches::Caches;
@@ -39,7 +41,7 @@ use crate::full_disk::Need;
 use crate::funk::{Funk, Run, SearchSettings};
 use crate::kept_changes::RingToKeep;
 use crate::manifest::KeyspaceId;
-use crate::manifest::edit::{Change, Part, Place, Role};
+use crate::manifest::edit::{Change, CoverRecord, Part, Place, Role};
 use crate::memory_shares;
 use crate::merge::count::Count;
 use crate::merge::{Merge, RecordSource, Source};
@@ -53,9 +55,9 @@ use crate::trace;
 use crate::version::clock::checkpoint_of;
 use crate::version::horizon::Horizon;
 use crate::visibility::{Dropping, live};
-use evendb_storage::TableId;
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::{TableMeta, TableWriter};
+use evendb_storage::{TableId, Version};
 use gather::Gatherer;
 use joining::Joining;
 use std::time::Instant;
@@ -72,10 +74,14 @@ struct NewTable {
 
 /// A chunk's part of a checkpoint.
 struct PendingRun {
+    /// The checkpoint.
+    number: u64,
     chunk: Arc<Chunk>,
     /// The frozen deltas that the run holds, newest first.
     deltas: Vec<Frozen>,
     tables: Vec<NewTable>,
+    /// The range deletions that become durable with it.
+    covers: Vec<CoverRecord>,
     /// Whether tables whose keys lie above the base may join it.
     may_join_base: bool,
 }
@@ -313,20 +319,29 @@ fn begin_run(core: &Core, chunk: &Arc<Chunk>, number: u64, next: u64) -> Option<
         .filter(|frozen| !frozen.durable && frozen.delta.checkpoint() <= number)
         .cloned()
         .collect();
-    if deltas.is_empty() {
+    let covers = match &view.covers {
+        Some(covers) if covers.durable_to() < number => {
+            covers.records(&chunk.range, covers.durable_to(), number)
+        }
+        _ => Vec::new(),
+    };
+    if deltas.is_empty() && covers.is_empty() {
         return None;
     }
     let may_join_base = !writer.rebalancing
         && view.funk.base.len() < memory_shares::base_tables_max(core)
+        && !deltas.is_empty()
         && reaches_above(chunk, &deltas, &view.funk);
     writer.run = match may_join_base {
         true => RunStage::ForBase,
         false => RunStage::ForLog,
     };
     Some(PendingRun {
+        number,
         chunk: chunk.clone(),
         deltas,
         tables: Vec::new(),
+        covers,
         may_join_base,
     })
 }
@@ -366,6 +381,7 @@ fn write_run(of: &Runs<'_>, run: &mut PendingRun, writer: &mut Gatherer<'_>) -> 
     let dropping = Dropping {
         horizon: &of.horizon,
         bottom: planted!(core.options, NoTombstonesInRuns),
+        zero_below: Version::MAX,
     };
     loop {
         // One table at a time is in RAM. It is built under a pin and written without one, because no pin
@@ -373,7 +389,8 @@ fn write_run(of: &Runs<'_>, run: &mut PendingRun, writer: &mut Gatherer<'_>) -> 
         let from = writer.begin()?;
         let joins = joining.as_ref();
         let next = next_table(of, run, dropping, joins, &progress, writer.buffer())?;
-        let Some((built, counted)) = next else {
+        let Some(built) = next.built else {
+            progress.count = next.counted;
             break;
         };
         let BuiltTable { id, meta, keys } = built;
@@ -390,7 +407,7 @@ fn write_run(of: &Runs<'_>, run: &mut PendingRun, writer: &mut Gatherer<'_>) -> 
             allocated => allocated?,
         };
         // A table that found no room is made again, smaller: only now it counts.
-        progress.count = counted;
+        progress.count = next.counted;
         progress.last = Some(meta.max_key.clone());
         let joins = joining.as_mut();
         let role = match joins.is_some_and(|joining| joining.takes(&meta, &keys)) {
@@ -416,6 +433,9 @@ fn write_run(of: &Runs<'_>, run: &mut PendingRun, writer: &mut Gatherer<'_>) -> 
             logged.fetch_add(len, Ordering::Relaxed);
         }
         writer.place(from, offset);
+        if next.is_last {
+            break;
+        }
     }
     // The caller latches.
     progress
@@ -430,7 +450,16 @@ fn run_and_file(disk: &Disk, chunk: &Chunk, number: u64) -> String {
     format!("a run of checkpoint {number} of chunk {chunk} ({file}) lost or made records")
 }
 
-/// Appends the next table of a run to `buffer`; returns it with the count, or `None` if there is nothing more.
+/// A table of a run, and the count with it.
+struct NextTable {
+    /// `None` where nothing is to be written.
+    built: Option<BuiltTable>,
+    counted: Count,
+    /// Nothing comes behind it.
+    is_last: bool,
+}
+
+/// Appends the next table of a run to `buffer`.
 /// What may join the base gets a table of its own.
 fn next_table(
     of: &Runs<'_>,
@@ -439,24 +468,36 @@ fn next_table(
     joining: Option<&Joining<'_>>,
     progress: &RunProgress,
     buffer: &mut Vec<u8>,
-) -> Result<Option<(BuiltTable, Count)>> {
+) -> Result<NextTable> {
     let &Runs { core, disk, .. } = of;
     let mut yielder = pace::yielder(core);
     let pin = reclaim::pin();
     let after = progress.last.as_deref();
     let sources = delta_sources(&run.deltas, &run.chunk, after, &pin, &mut yielder);
-    let mut merge = Merge::new(sources, dropping)?.yielding_by(yielder);
+    // Those of this checkpoint are named by the same edit.
+    let view = run.chunk.view.load_full();
+    let covering = Covers::covering(view.covers.as_ref(), of.number);
+    let mut merge = Merge::under(sources, dropping, covering)?.yielding_by(yielder);
     let mut count = progress.count.clone();
     count.begin(&merge);
     let Some(entry) = merge.current() else {
-        return Ok(None);
+        count.add(&merge, std::iter::empty());
+        return Ok(NextTable {
+            built: None,
+            counted: count,
+            is_last: true,
+        });
     };
     let first = entry.key.to_vec();
     let ends = |key: &[u8]| joining.is_some_and(|joining| joining.parts(&first, key));
     let (keyspace, bytes_max) = (run.chunk.keyspace, progress.bytes_max);
     let table = build_table(core, disk, keyspace, &mut merge, buffer, bytes_max, &ends)?;
     count.add(&merge, std::iter::once(&table.meta));
-    Ok(Some((table, count)))
+    Ok(NextTable {
+        built: Some(table),
+        counted: count,
+        is_last: merge.current().is_none(),
+    })
 }
 
 /// Appends to `buffer` one table of the merge's next records: at least one record, about `bytes_max` bytes, and
@@ -510,14 +551,18 @@ fn complete(
     for run in runs {
         run.chunk.latch.lock().run = RunStage::Named;
     }
-    let mut changes: Vec<Change> = runs
-        .iter()
-        .filter(|run| !run.tables.is_empty())
-        .map(|run| Change::AddParts {
-            id: run.chunk.id,
-            parts: run.tables.iter().map(|table| table.part.clone()).collect(),
-        })
-        .collect();
+    let mut changes: Vec<Change> = Vec::with_capacity(runs.len() + 1);
+    for run in runs {
+        let id = run.chunk.id;
+        if !run.tables.is_empty() {
+            let parts = run.tables.iter().map(|table| table.part.clone()).collect();
+            changes.push(Change::AddParts { id, parts });
+        }
+        if !run.covers.is_empty() {
+            let covers = run.covers.clone();
+            changes.push(Change::AddCovers { id, covers });
+        }
+    }
     changes.push(Change::Checkpoint {
         number,
         replay_from,
@@ -530,12 +575,15 @@ fn complete(
 /// Steps 6 and 7 for one chunk.
 fn publish_run(context: &JobContext<'_>, caches: &Caches, run: PendingRun) {
     let &JobContext {
-        disk, flow, work, ..
+        core,
+        disk,
+        flow,
+        work,
     } = context;
     let chunk = &run.chunk;
     let funk = chunk.view.load_full().funk.clone();
     let new_funk = Arc::new(extended_funk(disk, caches, &funk, &run.tables));
-    if !(planted!(context.core.options, NoRowsWithMunk) && chunk.view.load_full().munk.is_some()) {
+    if !(planted!(core.options, NoRowsWithMunk) && chunk.view.load_full().munk.is_some()) {
         update_rows(caches, &run);
     }
     for frozen in &run.deltas {
@@ -545,7 +593,11 @@ fn publish_run(context: &JobContext<'_>, caches: &Caches, run: PendingRun) {
     let mut view: View = (*chunk.view.load_full()).clone();
     debug_assert!(Arc::ptr_eq(&view.funk, &funk), "a run was under way");
     view.funk = new_funk;
-    let kept_for_load = writer.loading && !planted!(context.core.options, NotKeptForLoad);
+    if let Some(covers) = &view.covers {
+        let durable = covers.durable_from(run.number, &core.clock.horizon(), core.ledger());
+        view.covers = Some(Arc::new(durable));
+    }
+    let kept_for_load = writer.loading && !planted!(core.options, NotKeptForLoad);
     let for_munk = view.munk_holds_any() || kept_for_load;
     let flushed = |frozen: &Frozen| {
         run.deltas
@@ -616,6 +668,10 @@ fn update_rows(caches: &Caches, run: &PendingRun) {
     let Some(rows) = caches.row_cache.as_ref().filter(|rows| rows.len() > 0) else {
         return;
     };
+    // A range deletion that comes meanwhile leaves no row of these keys: as long as a delta has them, none is filled.
+    let Some(tag) = run.chunk.view.load_full().row_tag.number() else {
+        return;
+    };
     let pin = reclaim::pin();
     let mut seen: Vec<&[u8]> = Vec::new();
     for frozen in &run.deltas {
@@ -631,7 +687,7 @@ fn update_rows(caches: &Caches, run: &PendingRun) {
                 && let Some(record) = cursor.versions().next()
             {
                 let value = live(record).map(Record::value);
-                rows.update_if_present(run.chunk.keyspace.0, key, hash_key(key), value);
+                rows.update_if_present(tag, key, hash_key(key), value);
                 if run.deltas.len() > 1 {
                     seen.push(key);
                 }
@@ -661,12 +717,9 @@ fn give_up(context: &JobContext<'_>, error: Error, runs: Vec<PendingRun>) -> Err
             }
         }
         run.chunk.latch.lock().run = RunStage::None;
-        let checkpoint = run
-            .deltas
-            .iter()
-            .map(|frozen| frozen.delta.checkpoint())
-            .max();
-        dirty.push((Arc::downgrade(&run.chunk), checkpoint.unwrap_or(0)));
+        let checkpoints = run.deltas.iter().map(|frozen| frozen.delta.checkpoint());
+        // What is only in the list of range deletions is of some checkpoint up to this one.
+        dirty.push((Arc::downgrade(&run.chunk), checkpoints.max().unwrap_or(0)));
     }
     flow.dirty.lock().extend(dirty);
     work.stir();

@@ -12,6 +12,7 @@
 //! they do not see.
 
 use crate::catalog::KeyspaceState;
+use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, View};
 use crate::engine::core::Core;
 use crate::engine::{Engine, JobContext};
@@ -23,7 +24,7 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, thread};
 use crate::visibility::Dropping;
 use crate::{checkpoint, making_room, trace, worker};
-use evendb_storage::TableId;
+use evendb_storage::{TableId, Version};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -199,12 +200,19 @@ fn can_shrink(core: &Core, chunk: &Chunk, view: &View) -> Result<bool> {
         return Ok(true);
     }
     let horizon = core.clock.horizon();
+    if let Some(covers) = &view.covers
+        && covers.oldest() <= covers.spent_limit(&horizon)
+    {
+        return Ok(true);
+    }
     let dropping = Dropping {
         horizon: &horizon,
         bottom: true,
+        zero_below: Version::ZERO,
     };
+    let covering = || Covers::covering_now(view.covers.as_ref());
     let counted = sources_of(chunk, view).and_then(|sources| {
-        let mut merge = Merge::new(sources, dropping)?;
+        let mut merge = Merge::under(sources, dropping, covering())?;
         let mut records = 0;
         while merge.current().is_some() {
             records += 1;

@@ -42,6 +42,7 @@ mod pace;
 mod payload;
 mod picker;
 mod plant;
+mod range_set;
 mod read;
 mod rebalance;
 mod record;

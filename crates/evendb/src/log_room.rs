@@ -107,11 +107,3 @@ pub(crate) fn log_takes(core: &Core, disk: &Disk, log: &Log, payload_bytes: u64)
     }
     true
 }
-
-/// The longest payload that goes into the ring as it is.
-pub(crate) fn log_payload_max(log: &Log) -> u64 {
-    match &log.commit_log {
-        Some(log) => log.record_max() - CommitLog::record_bytes(0) - 8,
-        None => u64::MAX,
-    }
-}

@@ -43,6 +43,8 @@ use std::time::Duration;
 const PASSES_MAX: usize = 8;
 /// How long jobs of others are waited for that may give room back.
 const JOBS_WAIT: Duration = Duration::from_secs(1);
+/// A range deletion counts as this many deletions: it may have hidden any number of records.
+const RANGE_COUNTS: u64 = 1024;
 /// How often is looked whether dropped tables are gone: at first at once, then after a rest each.
 const LOOKS_MAX: usize = 64;
 const LOOKS_WITHOUT_REST: usize = 24;
@@ -68,7 +70,8 @@ pub(crate) fn reserve_disk(engine: &Engine, delta_bytes: u64, deletes: bool) -> 
     let ensure = |bytes| full_disk.reserve_for_puts(&engine.catalog, bytes, &step);
     let reserved = ensure(needed);
     // What was deleted since the last attempt may not have been given back.
-    let deletes = engine.core.metrics.deletes.get();
+    let metrics = &engine.core.metrics;
+    let deletes = metrics.deletes.get() + RANGE_COUNTS * metrics.range_deletes.get();
     if is_full(&reserved) && full_disk.refusals.is_promising(deletes) {
         let made = make_room(engine, &|| ensure(need()));
         full_disk.refusals.note_attempt(deletes, made.is_ok());

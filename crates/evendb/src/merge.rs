@@ -19,7 +19,7 @@ use crate::version::horizon::Horizon;
 use crate::visibility::{self, Dropping, Fate, KeyVersions};
 use count::{Fates, Held};
 use evendb_storage::table::{Table, TableCursor};
-use evendb_storage::{EntryRef, Kind};
+use evendb_storage::{EntryRef, Kind, Version};
 
 /// Records in order: key ascending, version descending.
 pub(crate) trait Source {
@@ -132,6 +132,10 @@ impl Source for MunkSource<'_> {
     }
 }
 
+/// The least version above that of a record of a key, of a range deletion that is in the manifest: one that is not
+/// might be lost, and what it hides must be there then.
+pub(crate) type Covering<'s> = Box<dyn Fn(&[u8], Version) -> Option<Version> + 's>;
+
 /// Several sources as one.
 pub(crate) struct Merge<'s> {
     /// Newest first.
@@ -141,6 +145,8 @@ pub(crate) struct Merge<'s> {
     heap: Vec<usize>,
     horizon: Horizon,
     bottom: bool,
+    zero_below: Version,
+    covers: Option<Covering<'s>>,
     /// The key of the last record looked at, and what became of its versions.
     key: Vec<u8>,
     versions: KeyVersions,
@@ -148,12 +154,23 @@ pub(crate) struct Merge<'s> {
     /// For the caller to check: see [`count`].
     held: Held,
     fates: Fates,
+    /// Those up to the last key before the current one of which a record was kept.
+    settled: Fates,
 }
 
 impl<'s> Merge<'s> {
     pub(crate) fn new(
         sources: Vec<Box<dyn Source + 's>>,
         dropping: Dropping<'_>,
+    ) -> Result<Merge<'s>> {
+        Merge::under(sources, dropping, None)
+    }
+
+    /// A merge that also leaves out what range deletions hide from all readers.
+    pub(crate) fn under(
+        sources: Vec<Box<dyn Source + 's>>,
+        dropping: Dropping<'_>,
+        covers: Option<Covering<'s>>,
     ) -> Result<Merge<'s>> {
         let heap = (0..sources.len())
             .filter(|&source| sources[source].current().is_some())
@@ -165,11 +182,14 @@ impl<'s> Merge<'s> {
             heap,
             horizon: dropping.horizon.clone(),
             bottom: dropping.bottom,
+            zero_below: dropping.zero_below,
+            covers,
             key: Vec::new(),
             versions: KeyVersions::default(),
             yielder: Yielder::new(false),
             held,
             fates: Fates::default(),
+            settled: Fates::default(),
         };
         for parent in (0..merge.heap.len() / 2).rev() {
             merge.sift_down(parent);
@@ -188,6 +208,7 @@ impl<'s> Merge<'s> {
         Dropping {
             horizon: &self.horizon,
             bottom: self.bottom,
+            zero_below: self.zero_below,
         }
     }
 
@@ -211,6 +232,15 @@ impl<'s> Merge<'s> {
             fates.kept_deletes -= u64::from(entry.kind == Kind::Delete);
         }
         fates
+    }
+
+    /// What became of all records, at the end; else of those up to the last key that was kept: another merge of the same
+    /// sources that begins behind that key takes the others.
+    pub(crate) fn fates_of_kept_keys(&self) -> Fates {
+        match self.heap.is_empty() {
+            true => self.fates,
+            false => self.settled,
+        }
     }
 
     pub(crate) fn advance(&mut self) -> Result<()> {
@@ -271,6 +301,9 @@ impl<'s> Merge<'s> {
                 .current()
                 .expect("the least source has a record");
             if *self.key != *entry.key {
+                if self.fates.kept > self.settled.kept {
+                    self.settled = self.fates;
+                }
                 self.key.clear();
                 self.key.extend_from_slice(entry.key);
                 self.versions = KeyVersions::default();
@@ -278,8 +311,16 @@ impl<'s> Merge<'s> {
             let dropping = Dropping {
                 horizon: &self.horizon,
                 bottom: self.bottom,
+                zero_below: self.zero_below,
             };
-            let fate = self.versions.fate(entry.version, entry.kind, dropping);
+            let mut fate = self.versions.fate(entry.version, entry.kind, dropping);
+            if fate == Fate::Kept
+                && let Some(covers) = &self.covers
+                && let Some(least) = covers(entry.key, entry.version)
+                && self.horizon.may_drop(entry.version, least)
+            {
+                fate = Fate::Covered;
+            }
             self.fates.note(fate, entry.kind);
             if fate == Fate::Kept {
                 return Ok(());

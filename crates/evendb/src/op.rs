@@ -1,4 +1,4 @@
-//! One record to write, and its limits.
+//! One record to write, a range to delete, and their limits.
 
 use crate::catalog::KeyspaceState;
 use crate::error::{Error, ErrorKind, Result};
@@ -12,10 +12,62 @@ pub(crate) const KEY_BYTES_MAX: usize = 65_535;
 /// memory. A number of the interface, said in its documentation; what is reserved is counted exactly.
 pub(crate) const COUNTED_BYTES: u64 = 64;
 
+/// What a write does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OpKind {
+    Delete,
+    Put,
+    /// The record is a range deletion (`chunk/covers.rs`), of key and value the limits.
+    RangeDelete,
+}
+
+impl OpKind {
+    /// What is done with one key.
+    pub(crate) fn of(kind: Kind) -> OpKind {
+        match kind {
+            Kind::Delete => OpKind::Delete,
+            Kind::Put => OpKind::Put,
+        }
+    }
+}
+
 /// One record to write.
 pub(crate) struct Op<'a> {
     pub(crate) keyspace: &'a KeyspaceState,
     pub(crate) record: RecordRef,
+    is_range: bool,
+}
+
+impl<'a> Op<'a> {
+    /// A put or delete of one key.
+    pub(crate) fn one(keyspace: &'a KeyspaceState, record: RecordRef) -> Op<'a> {
+        Op {
+            keyspace,
+            record,
+            is_range: false,
+        }
+    }
+
+    /// A range deletion, by its record.
+    pub(crate) fn range(keyspace: &'a KeyspaceState, record: RecordRef) -> Op<'a> {
+        Op {
+            keyspace,
+            record,
+            is_range: true,
+        }
+    }
+
+    pub(crate) fn kind(&self) -> OpKind {
+        match self.is_range {
+            true => OpKind::RangeDelete,
+            false => OpKind::of(self.record.kind()),
+        }
+    }
+}
+
+/// How many of `ops` are range deletions: those come first.
+pub(crate) fn ranges_of(ops: &[Op<'_>]) -> usize {
+    ops.iter().take_while(|op| op.is_range).count()
 }
 
 /// What a record takes of a page of its delta: 11 bytes where the page is full, 21 where a split has just
@@ -33,6 +85,7 @@ pub(crate) fn memory_bytes(record: &RecordRef) -> u64 {
 pub(crate) struct Totals {
     pub(crate) records: u64,
     pub(crate) deletes: u64,
+    pub(crate) range_deletes: u64,
     /// Bytes of keys and values.
     pub(crate) data_bytes: u64,
     /// What is reserved of the deltas' memory.
@@ -42,9 +95,14 @@ pub(crate) struct Totals {
 impl Totals {
     pub(crate) fn of(ops: &[Op<'_>]) -> Totals {
         let mut totals = Totals::default();
-        for Op { record, .. } in ops {
+        for op in ops {
+            let record = &op.record;
             totals.records += 1;
-            totals.deletes += u64::from(record.kind() == Kind::Delete);
+            match op.kind() {
+                OpKind::Put => {}
+                OpKind::Delete => totals.deletes += 1,
+                OpKind::RangeDelete => totals.range_deletes += 1,
+            }
             totals.data_bytes += record.data_bytes() as u64;
             totals.memory_bytes += memory_bytes(record);
         }
@@ -53,13 +111,34 @@ impl Totals {
 
     /// Whether the write gives space back in the end: then it may use what is kept back for a full disk.
     pub(crate) fn deletes_only(&self) -> bool {
-        self.deletes == self.records
+        self.deletes + self.range_deletes == self.records
     }
 
     /// What counts towards the largest write.
     pub(crate) fn counted_bytes(&self) -> u64 {
         self.data_bytes + COUNTED_BYTES * self.records
     }
+}
+
+/// The limits of a range as keys that can be put: what is longer than any key is replaced by the first key behind it.
+/// `None` where no key is in the range; the inner `None`: it has no upper limit.
+pub(crate) fn range_limits(low: &[u8], high: Option<&[u8]>) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    let fit = |key: &[u8]| match key.get(..KEY_BYTES_MAX) {
+        Some(front) if key.len() > KEY_BYTES_MAX => prefix_end(front),
+        _ => Some(key.to_vec()),
+    };
+    let low = fit(low)?;
+    let high = high.and_then(fit);
+    let empty = high.as_ref().is_some_and(|high| *high <= low);
+    (!empty).then_some((low, high))
+}
+
+/// The least key above all keys that begin with `prefix`, if there is one.
+pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
 }
 
 /// Rejects keys and values that are over the limits.

@@ -3,13 +3,13 @@
 //!
 //! ```text
 //! operation: kind u8 | keyspace u32 | key length u32 | value length u32 | key | value
+//!            kind 0 delete, 1 put, 2 range deletion: the value is the first key behind it, empty if there is none
 //! extent:    0xff u8 | file id u64 | length u64 | checksum u32       synced before this was written
 //!            0xfe u8 | ...                                           the same, of one that was not
 //! ```
 
 use crate::manifest::KeyspaceId;
-use crate::op::{KEY_BYTES_MAX, Op, Totals};
-use evendb_storage::Kind;
+use crate::op::{KEY_BYTES_MAX, Op, OpKind, Totals};
 use evendb_storage::codec::{get_u32, get_u64};
 use smallvec::SmallVec;
 
@@ -23,9 +23,22 @@ pub(crate) fn bytes(totals: &Totals) -> u64 {
     totals.data_bytes + OP_HEADER_BYTES as u64 * totals.records
 }
 
+fn kind_byte(kind: OpKind) -> u8 {
+    match kind {
+        OpKind::Delete => 0,
+        OpKind::Put => 1,
+        OpKind::RangeDelete => 2,
+    }
+}
+
+fn kind_of(byte: u8) -> Option<OpKind> {
+    let mut kinds = [OpKind::Delete, OpKind::Put, OpKind::RangeDelete].into_iter();
+    kinds.find(|&kind| kind_byte(kind) == byte)
+}
+
 fn op_header(op: &Op<'_>) -> [u8; OP_HEADER_BYTES] {
     let mut header = [0; OP_HEADER_BYTES];
-    header[0] = op.record.kind() as u8;
+    header[0] = kind_byte(op.kind());
     header[1..5].copy_from_slice(&op.keyspace.id.0.to_le_bytes());
     header[5..9].copy_from_slice(&(op.record.key().len() as u32).to_le_bytes());
     header[9..13].copy_from_slice(&(op.record.value().len() as u32).to_le_bytes());
@@ -147,7 +160,7 @@ impl<'a> Encoded<'a> {
 /// One operation read back.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DecodedOp<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: OpKind,
     pub(crate) keyspace: KeyspaceId,
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
@@ -176,13 +189,14 @@ pub(crate) fn decode_ops(mut input: &[u8]) -> Option<Vec<DecodedOp<'_>>> {
     let mut ops = Vec::new();
     while let Some((&kind, rest)) = input.split_first() {
         input = rest;
-        let kind = Kind::from_byte(kind)?;
+        let kind = kind_of(kind)?;
         let keyspace = KeyspaceId(get_u32(&mut input)?);
         let key_len = get_u32(&mut input)? as usize;
         let value_len = get_u32(&mut input)? as usize;
         let (key, rest) = input.split_at_checked(key_len)?;
         let (value, rest) = rest.split_at_checked(value_len)?;
-        if key_len > KEY_BYTES_MAX {
+        let too_long = kind == OpKind::RangeDelete && value_len > KEY_BYTES_MAX;
+        if key_len > KEY_BYTES_MAX || too_long {
             return None;
         }
         input = rest;

@@ -8,7 +8,8 @@
 //! 4. rebalance, for the log: above its limit in bytes, or too many runs (not in order);
 //! 5. rebalance, for tombstones: half as many as the base has records, or a munk that has less than
 //!    half of the base;
-//! 6. merge, with the smaller neighbour, when both together are far below the chunk limit.
+//! 6. rebalance, for range deletions: a quarter is hidden, or there are many;
+//! 7. merge, with the smaller neighbour, when both together are far below the chunk limit.
 //!
 //! No decision is undone by the next: halves of a split are above `merge_bytes` together, and a
 //! rebalance leaves no log, no garbage and no shared tables.
@@ -24,6 +25,12 @@ const LOG_LIMIT_PART_MIN: u64 = 16;
 const LOG_LIMIT_TIMES_MAX: u64 = 4;
 /// Fewer tombstones than this are no reason to rewrite a chunk.
 const TOMBSTONES_MIN: u64 = 64;
+
+/// The part of a chunk from which on what range deletions hide is worth a rewrite, and the least worth one.
+const HIDDEN_PART: u64 = 4;
+const HIDDEN_BYTES_MIN: u64 = 4 << 10;
+/// More pieces of range deletions than this are.
+const HIDDEN_PIECES_MAX: u32 = 128;
 
 /// What is known of one chunk.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,6 +58,11 @@ pub(crate) struct ChunkStats {
     pub(crate) records: u64,
     /// Tombstones on disk.
     pub(crate) tombstones: u64,
+    /// Pieces of range deletions.
+    pub(crate) covers: u32,
+    /// About what of it range deletions hide that a rewrite would apply, and pieces of those.
+    pub(crate) hidden_bytes: u64,
+    pub(crate) hidden_pieces: u32,
     /// Frozen deltas that are durable and wait beside the munk.
     pub(crate) frozen_deltas: u32,
     /// Live bytes of the chunk before, if there is one.
@@ -139,6 +151,8 @@ pub(crate) enum Reason {
     LogRuns,
     /// Mostly tombstones.
     Tombstones,
+    /// Much is hidden by range deletions, or there are many of these.
+    RangeTombstones,
     /// It and the chunk before are small.
     SmallWithPrevious,
     /// It and the chunk behind are small.
@@ -186,6 +200,9 @@ fn decide(stats: &ChunkStats, limits: &PickerLimits) -> (Decision, Reason) {
     {
         return (Decision::RebalanceFunk, Reason::Tombstones);
     }
+    if hidden_pays(stats) {
+        return (Decision::RebalanceFunk, Reason::RangeTombstones);
+    }
     let with =
         |bytes: Option<u64>| bytes.map_or(u64::MAX, |bytes| bytes.saturating_add(live_bytes));
     let (previous, next) = (with(stats.previous_bytes), with(stats.next_bytes));
@@ -196,6 +213,12 @@ fn decide(stats: &ChunkStats, limits: &PickerLimits) -> (Decision, Reason) {
     } else {
         (Decision::Merge, Reason::SmallWithNext)
     }
+}
+
+/// Whether range deletions hide so much, or are so many, that a rewrite pays.
+pub(crate) fn hidden_pays(stats: &ChunkStats) -> bool {
+    let much = stats.hidden_bytes.saturating_mul(HIDDEN_PART) >= stats.data_bytes;
+    (much && stats.hidden_bytes >= HIDDEN_BYTES_MIN) || stats.hidden_pieces > HIDDEN_PIECES_MAX
 }
 
 /// Whether the munk, which knows, has less than half of what the base has.

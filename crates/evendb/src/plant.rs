@@ -45,6 +45,12 @@ pub(crate) enum Plant {
     ReadsNotLatched,
     /// P25: a transaction looks at deltas alone, although some may have left since it read.
     LooksAtDeltasAlone,
+    /// P26: a range deletion has the version of records that were put before it.
+    RangeSharesVersion,
+    /// P27: cached rows stay within reach of a range deletion.
+    RowTagKept,
+    /// P28: the upper parts of a chunk that is split are without its range deletions.
+    SplitLosesCovers,
 }
 
 /// Whether the engine has a fault planted.

@@ -15,6 +15,9 @@
 //! Versions need not be compared between sources: a newer source has no record of a key that is older
 //! than a record of the same key in an older source. Of equal versions the newer source decides.
 //!
+//! A range deletion (`chunk/covers.rs`) hides from a reader that sees it what has a smaller version than itself, in all
+//! sources: if it hides the record that decides, there is no value.
+//!
 //! **For a rewrite:** the versions of a key come newest first, of equal versions that of the newer
 //! source first ([`comes_before`]). [`KeyVersions::fate`] says for each whether it stays. What readers
 //! there are, now and later, is known to [`Horizon`].
@@ -122,13 +125,16 @@ pub(crate) struct Dropping<'a> {
     /// Everything older of the chunk is among the sources: tombstones that hide nothing may go, and
     /// versions may become zero. (Above older records a zero would fall below them.)
     pub(crate) bottom: bool,
+    /// From here on versions do not become zero: the least version of a range deletion that stays, which must not come
+    /// to hide what is newer.
+    pub(crate) zero_below: Version,
 }
 
 impl Dropping<'_> {
     /// The version that a kept record is written with: zero where no reader can tell the difference.
     #[inline]
     pub(crate) fn written_version(&self, version: Version) -> Version {
-        match self.bottom && self.horizon.below_all(version) {
+        match self.bottom && version < self.zero_below && self.horizon.below_all(version) {
             true => Version::ZERO,
             false => version,
         }
@@ -146,6 +152,8 @@ pub(crate) enum Fate {
     Hidden,
     /// A tombstone that every reader sees, above records that all go.
     SpentTombstone,
+    /// No reader falls between it and a range deletion.
+    Covered,
 }
 
 /// The versions of one key on their way through a rewrite, newest first.

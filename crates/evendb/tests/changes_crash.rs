@@ -15,6 +15,7 @@ use common::{DIR, count_from_env, scramble, varied};
 use evendb::vfs::{CrashMode, SimVfs};
 use evendb::{Db, Durability, ErrorKind, Position};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 type Map = BTreeMap<(String, Vec<u8>), Vec<u8>>;
 
@@ -71,9 +72,18 @@ impl Consumer {
             let change = change?;
             for write in &change {
                 let key = (write.keyspace.to_owned(), write.key.to_vec());
-                match write.value {
-                    Some(value) => drop(self.map.insert(key, value.to_vec())),
-                    None => drop(self.map.remove(&key)),
+                match (write.value, write.deleted_to) {
+                    (Some(value), _) => drop(self.map.insert(key, value.to_vec())),
+                    (None, None) => drop(self.map.remove(&key)),
+                    (None, Some(to)) => {
+                        let is_behind = |other: &[u8]| match to {
+                            Bound::Excluded(to) => other >= to,
+                            _ => false,
+                        };
+                        self.map.retain(|other, _| {
+                            other.0 != key.0 || other.1 < key.1 || is_behind(&other.1)
+                        });
+                    }
                 }
             }
             self.given += 1;
@@ -100,7 +110,11 @@ fn step(db: &Db, number: u64) -> evendb::Result<()> {
         3 => db.persist(),
         4 => db.settle_debt(),
         5..60 => db.put(format!("k{}", dice / 3 % 50), value(0)),
-        60..70 => db.delete(format!("k{}", dice / 3 % 50)),
+        60..66 => db.delete(format!("k{}", dice / 3 % 50)),
+        66..70 => {
+            let (low, high) = (dice / 3 % 50, dice / 150 % 50);
+            db.delete_range(format!("k{low}")..format!("k{high}"))
+        }
         _ => {
             let mut batch = db.batch();
             let other = db.keyspace("other")?;
@@ -108,6 +122,7 @@ fn step(db: &Db, number: u64) -> evendb::Result<()> {
                 let key = format!("b{}", scramble(dice + index) % 30);
                 match index {
                     0 => batch.put(&other, &key, value(index)),
+                    2 if dice.is_multiple_of(5) => batch.delete_prefix(&other, "b1"),
                     3 => batch.delete(db.default_keyspace(), &key),
                     _ => batch.put(db.default_keyspace(), &key, value(index)),
                 };

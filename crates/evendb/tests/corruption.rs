@@ -563,3 +563,8 @@ fn one_bad_table_leaves_the_other_chunks_alone() {
         assert_eq!(value.as_deref(), Some(&b"new"[..]));
     }
 }
+#[test]
+fn zz_debug() {
+    let image = image(false);
+    eprintln!("{:?}", image.sound.live["COMMIT-LOG"]);
+}

@@ -3,7 +3,8 @@
 //!
 //! `tests/golden/database_v2.txt` holds the files of a database whose process was killed: tables of
 //! both kinds, a commit log that is still needed, a value extent. The text is a dump of 16-byte
-//! rows; `*` repeats the row before, and rows left out are zeros.
+//! rows; `*` repeats the row before, and rows left out are zeros. From version 3 on a database has range deletions
+//! as well, in its manifest and in its commit log.
 //!
 //! If the format changes on purpose, its version does too, and
 //! `EVENDB_BLESS=1 cargo test -p evendb --test golden` adds the database of the new version. It never
@@ -73,6 +74,13 @@ fn write_part(db: &Db, part: u32) {
     }
 }
 
+/// Some keys that are all deleted again.
+fn write_gone(db: &Db) {
+    for number in 0..5 {
+        db.put(format!("gone/{number}"), "x").expect("puts");
+    }
+}
+
 /// The files of a database made by the fixed workload.
 fn make() -> SimVfs {
     let vfs = SimVfs::new(1);
@@ -85,8 +93,14 @@ fn make() -> SimVfs {
     write_part(&db, 0);
     db.settle_debt().expect("settles");
     write_part(&db, 1);
+    write_gone(&db);
+    db.flush().expect("a checkpoint");
+    // In the manifest, over a run; and in the commit log.
+    db.delete_prefix("gone/").expect("deletes");
     db.flush().expect("a checkpoint");
     write_part(&db, 2);
+    write_gone(&db);
+    db.delete_range("gone/".."gone/9").expect("deletes");
     let machine = vfs.crash(CrashMode::Process);
     drop(db);
     machine

@@ -376,11 +376,14 @@ fn dumps_show_what_is_there() {
         );
         assert!(records.next().is_none());
     }
-    let set = manifest
-        .iter()
-        .rev()
-        .find(|item| field(item, "what") == Some(&DumpValue::Text("set-chunk".into())));
-    let chunk = number(set.expect("chunks were set"), "id");
+    let changes = |what: &str| {
+        let what = DumpValue::Text(what.into());
+        let changes = manifest.iter().rev();
+        changes.filter(move |item| field(item, "what") == Some(&what))
+    };
+    let is_removed = |id| changes("remove-chunk").any(|item| number(item, "id") == id);
+    let mut set = changes("set-chunk").map(|item| number(item, "id"));
+    let chunk = set.find(|&id| !is_removed(id)).expect("chunks were set");
     for what in [Dump::Chunk(chunk), Dump::Log(chunk)] {
         let items = dumped(&image.disk, &what, &all).expect("dumps");
         assert_eq!(number(&items[0], "id"), chunk);

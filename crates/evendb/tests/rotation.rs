@@ -4,7 +4,7 @@
 mod common;
 
 use common::oracle::End;
-use common::workload::{Runner, Step};
+use common::workload::{Runner, Step, What};
 use evendb::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimEventKind, SimVfs};
 use evendb::{Durability, ErrorKind};
 
@@ -14,7 +14,7 @@ fn workload() -> Vec<Step> {
     let round = |number: usize| {
         let mut key = vec![b'k'; 65_535];
         key[0] = b'a' + (number % 3) as u8;
-        let value = Some(format!("{number}").into_bytes());
+        let value = What::Put(format!("{number}").into_bytes());
         [
             Step::Write(vec![("default", key, value)], None),
             Step::Flush,

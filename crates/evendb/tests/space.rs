@@ -47,12 +47,18 @@ fn a_deleted_prefix_returns_its_tables_without_reading_them() {
     let db = loaded(&vfs);
     let before = db.stats();
     assert!(before.chunks > 50, "{}", before.chunks);
-    assert_eq!(db.delete_prefix("a").unwrap(), u64::from(RECORDS));
-    let read = db.stats().bytes_read;
-    let written = db.stats().bytes_written.sstable;
+    let read = before.bytes_read;
+    let logged = before.bytes_written.commit_log;
+    db.delete_prefix("a").unwrap();
+    let deleted = db.stats();
+    assert_eq!(deleted.bytes_read, read);
+    assert!(deleted.bytes_written.commit_log - logged < 100);
+    let written = deleted.bytes_written.sstable;
     db.settle_debt().unwrap();
     let after = db.stats();
     assert_eq!(after.bytes_read, read);
+    assert_eq!((after.range_deletes, after.space.range_tombstones), (1, 0));
+    assert!(after.tables_dropped_unread > before.chunks / 3);
     // Neighbours that became small are merged; nothing else is written.
     let rewritten = after.bytes_written.sstable - written;
     assert!(rewritten < before.sstable_bytes / 4, "{rewritten}");
@@ -104,7 +110,7 @@ fn a_snapshot_keeps_what_was_deleted_and_then_gives_it_back() {
 }
 
 #[test]
-fn a_crash_between_the_tombstones_and_the_edit_loses_only_the_hint() {
+fn a_crash_between_the_deletion_and_the_edit_that_drops_tables_loses_nothing() {
     let vfs = SimVfs::new(3);
     let db = loaded(&vfs);
     db.delete_prefix("a").unwrap();

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
+use std::ops::Bound;
 use std::thread;
 use std::time::Duration;
 
@@ -33,8 +34,8 @@ const LOOK: Duration = Duration::from_millis(200);
   evendb changes events.db --position > at
   evendb changes events.db --since $(cat at) --follow
 
-The form text has one line for each write: position, keyspace, put or delete, key, and of a put the value, with
-tabs between them; lines of one position are one change. Control characters, backslashes and bytes that are no UTF-8
+The form text has one line for each write: position, keyspace, put, delete or delete range, key, and of a put the value,
+of a range the first key behind it (none: the end of the keyspace), with tabs between them; lines of one position are one change. Control characters, backslashes and bytes that are no UTF-8
 are escapes as \\t or \\xNN. The form json has one object for each change.")]
 pub struct Arguments {
     #[command(flatten)]
@@ -135,13 +136,14 @@ fn write_lines(target: &mut impl Write, change: &Change, only: Option<&str>) -> 
             continue;
         }
         let (keyspace, key) = (escaped(write.keyspace.as_bytes()), escaped(write.key));
-        match write.value {
-            Some(value) => {
-                let value = escaped(value);
-                writeln!(target, "{position}\t{keyspace}\tput\t{key}\t{value}")?;
-            }
-            None => writeln!(target, "{position}\t{keyspace}\tdelete\t{key}")?,
-        }
+        let (what, rest) = match (write.value, write.deleted_to) {
+            (Some(value), _) => ("put", Some(escaped(value))),
+            (None, None) => ("delete", None),
+            (None, Some(Bound::Excluded(behind))) => ("delete range", Some(escaped(behind))),
+            (None, Some(_)) => ("delete range", None),
+        };
+        let rest = rest.map_or_else(String::new, |rest| format!("\t{rest}"));
+        writeln!(target, "{position}\t{keyspace}\t{what}\t{key}{rest}")?;
     }
     Ok(())
 }
@@ -155,6 +157,11 @@ fn write_object(target: &mut impl Write, change: &Change, only: Option<&str>) ->
             match write.value {
                 Some(value) => object["value"] = text_or_hex(value),
                 None => object["deleted"] = json!(true),
+            }
+            match write.deleted_to {
+                Some(Bound::Excluded(behind)) => object["deleted_to"] = text_or_hex(behind),
+                Some(_) => object["deleted_to"] = Value::Null,
+                None => {}
             }
             object
         })

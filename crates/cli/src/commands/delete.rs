@@ -6,12 +6,11 @@
 use crate::commands::key_arguments::{KeyForm, Keys};
 use crate::failure::{Failure, Success};
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
-use crate::output;
 
 /// Remove a key, all keys with a prefix, or all keys of a keyspace
 ///
-/// Removing a key that is not there is no error. Of several keys the number removed is told on
-/// standard error. An empty prefix is refused unless --all is given.
+/// Removing a key that is not there is no error. Many keys are removed as fast as one, all or none. An empty
+/// prefix is refused unless --all is given.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb delete files.db usr/bin/env
@@ -52,8 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         keyspace.delete(&key)?;
     }
     if let Some(prefix) = prefix {
-        let deleted = keyspace.delete_prefix(&prefix)?;
-        output::complain(&format!("deleted {deleted} keys"));
+        keyspace.delete_prefix(&prefix)?;
     }
     drop(keyspace);
     database.close()?;

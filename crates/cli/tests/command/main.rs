@@ -122,9 +122,7 @@ fn scans_take_every_kind_of_range() {
         .run("scan", &["--limit", "1", "--output", "json"])
         .expect(0, "{\"key\":\"k00\",\"value\":\"0\"}\n");
     place.run("scan", &["--limit", "0"]).expect(0, "");
-    place
-        .run("delete", &["--prefix", "k1"])
-        .complains(0, "deleted 10 keys");
+    place.run("delete", &["--prefix", "k1"]).expect(0, "");
     place.run("scan", &["--count"]).expect(0, "20\n");
 }
 

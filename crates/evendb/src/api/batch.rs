@@ -2,17 +2,21 @@
 
 use crate::api::keyspace::Keyspace;
 use crate::catalog::KeyspaceState;
+use crate::chunk::covers::range_record;
 use crate::delta::key_head;
 use crate::engine::handle::Handle;
 use crate::error::{Error, Result};
-use crate::op::{COUNTED_BYTES, Op, check_limits};
+use crate::op::{COUNTED_BYTES, Op, check_limits, range_limits};
 use crate::options::Durability;
+use crate::range_set::RangeSet;
+use crate::read::cursor::{limits, prefix_end};
 use crate::record::RecordRef;
 use crate::sync::Arc;
 use crate::{fork, write};
 use evendb_storage::Kind;
 use evendb_storage::codec::hash_key;
 use smallvec::SmallVec;
+use std::ops::RangeBounds;
 
 /// Writes to any keys of any keyspaces that take effect together, at [`commit`](Self::commit).
 ///
@@ -39,6 +43,7 @@ pub struct Batch {
     writes: SmallVec<[Write; INLINE]>,
     /// What the writes count, each for itself.
     counted_bytes: u64,
+    ranges: Vec<RangeWrite>,
     durability: Durability,
     error: Option<Error>,
 }
@@ -73,6 +78,14 @@ impl Write {
     }
 }
 
+/// A range deletion, and how many writes came before it.
+struct RangeWrite {
+    keyspace: u32,
+    low: Vec<u8>,
+    high: Option<Vec<u8>>,
+    after: usize,
+}
+
 impl Batch {
     pub(crate) fn new(handle: Arc<Handle>) -> Batch {
         Batch {
@@ -80,6 +93,7 @@ impl Batch {
             others: SmallVec::new(),
             writes: SmallVec::new(),
             counted_bytes: 0,
+            ranges: Vec::new(),
             durability: Durability::Relaxed,
             error: None,
         }
@@ -101,13 +115,51 @@ impl Batch {
         self.add(keyspace, key.as_ref(), &[], Kind::Delete)
     }
 
+    /// Adds the deletion of all keys of a range, as one record: those that were there before, and those that the batch
+    /// has put so far.
+    pub fn delete_range<K: AsRef<[u8]>>(
+        &mut self,
+        keyspace: &Keyspace,
+        range: impl RangeBounds<K>,
+    ) -> &mut Self {
+        let (low, high) = limits(&range);
+        self.add_range(keyspace, &low, high.as_deref())
+    }
+
+    /// Adds the deletion of all keys that begin with `prefix`, as [`delete_range`](Self::delete_range).
+    pub fn delete_prefix(&mut self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> &mut Self {
+        let low = prefix.as_ref();
+        self.add_range(keyspace, low, prefix_end(low).as_deref())
+    }
+
+    fn add_range(&mut self, keyspace: &Keyspace, low: &[u8], high: Option<&[u8]>) -> &mut Self {
+        let checked = fork::check().and_then(|()| self.check_own(keyspace));
+        match checked {
+            Ok(()) => {
+                if let Some((low, high)) = range_limits(low, high) {
+                    let keyspace = self.number_of(&keyspace.state);
+                    self.ranges.push(RangeWrite {
+                        keyspace,
+                        low,
+                        high,
+                        after: self.writes.len(),
+                    });
+                }
+            }
+            Err(error) => self.error = self.error.take().or(Some(error)),
+        }
+        self
+    }
+
+    fn check_own(&self, keyspace: &Keyspace) -> Result<()> {
+        let engine = &keyspace.handle.engine;
+        self.handle.check_own(engine, keyspace.name(), "batch")
+    }
+
     fn add(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8], kind: Kind) -> &mut Self {
         // Before the record takes memory, which takes a lock.
         let checked = fork::check()
-            .and_then(|()| {
-                self.handle
-                    .check_own(&keyspace.handle.engine, keyspace.name(), "batch")
-            })
+            .and_then(|()| self.check_own(keyspace))
             .and_then(|()| check_limits(key, value))
             .and_then(|()| {
                 write::check_value_size(&self.handle.engine.core, key.len(), value.len())
@@ -157,14 +209,14 @@ impl Batch {
         self
     }
 
-    /// Writes added so far.
+    /// Writes added so far, a range deletion counted as one.
     pub fn len(&self) -> usize {
-        self.writes.len()
+        self.writes.len() + self.ranges.len()
     }
 
     /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
-        self.writes.is_empty()
+        self.len() == 0
     }
 
     /// What the batch will do to `key`: the last of its writes to it, `None` if there is none. It says nothing of what the
@@ -258,26 +310,62 @@ impl Batch {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
-        if self.writes.len() == 1
+        let ranges = self.resolve_ranges();
+        if ranges.is_empty()
+            && self.writes.len() == 1
             && let Some(write) = self.writes.pop()
         {
             // Nothing to sort: this costs what a put does.
-            let mut ops = [Op {
-                keyspace: keyspace(&self.handle, &self.others, write.keyspace),
-                record: write.record,
-            }];
+            let keyspace = keyspace(&self.handle, &self.others, write.keyspace);
+            let mut ops = [Op::one(keyspace, write.record)];
             return write::write(&self.handle.engine, &mut ops, self.durability);
         }
         self.sort();
-        let mut ops: SmallVec<[Op<'_>; INLINE]> = self
-            .writes
-            .drain(..)
-            .map(|write| Op {
-                keyspace: keyspace(&self.handle, &self.others, write.keyspace),
-                record: write.record,
-            })
-            .collect();
+        let of = |number| keyspace(&self.handle, &self.others, number);
+        let mut ops: SmallVec<[Op<'_>; INLINE]> = SmallVec::new();
+        for (number, set) in &ranges {
+            let records = set.iter().map(|(low, high)| range_record(low, high));
+            ops.extend(records.map(|record| Op::range(of(*number), record)));
+        }
+        let writes = self.writes.drain(..);
+        ops.extend(writes.map(|write| Op::one(of(write.keyspace), write.record)));
         write::write(&self.handle.engine, &mut ops, self.durability)
+    }
+
+    /// The ranges that are deleted, by keyspace. Takes out the writes that came before a deletion of their keys.
+    fn resolve_ranges(&mut self) -> Vec<(u32, RangeSet)> {
+        let mut sets: Vec<(u32, RangeSet)> = Vec::new();
+        if self.ranges.is_empty() {
+            return sets;
+        }
+        let ranges = std::mem::take(&mut self.ranges);
+        let mut later = ranges.iter().rev().peekable();
+        let mut kept: SmallVec<[Write; INLINE]> = SmallVec::new();
+        let add = |sets: &mut Vec<(u32, RangeSet)>, range: &RangeWrite| {
+            let at = sets
+                .iter()
+                .position(|(number, _)| *number == range.keyspace);
+            let at = at.unwrap_or_else(|| {
+                sets.push((range.keyspace, RangeSet::default()));
+                sets.len() - 1
+            });
+            sets[at].1.add(&range.low, range.high.as_deref());
+        };
+        while let Some(write) = self.writes.pop() {
+            while let Some(range) = later.next_if(|range| range.after > self.writes.len()) {
+                add(&mut sets, range);
+            }
+            let mut sets = sets.iter();
+            let own = sets.find(|(number, _)| *number == write.keyspace);
+            if own.is_none_or(|(_, set)| !set.contains(write.record.key())) {
+                kept.push(write);
+            }
+        }
+        later.for_each(|range| add(&mut sets, range));
+        kept.reverse();
+        self.writes = kept;
+        sets.sort_by_key(|(number, _)| keyspace(&self.handle, &self.others, *number).id);
+        sets
     }
 
     /// Puts the writes in order, of several of one key the last.
@@ -317,6 +405,6 @@ fn keyspace<'a>(
 
 impl std::fmt::Debug for Batch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Batch({} writes)", self.writes.len())
+        write!(f, "Batch({} writes)", self.len())
     }
 }

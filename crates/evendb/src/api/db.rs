@@ -279,7 +279,7 @@ impl Db {
     ///
     /// # Errors
     /// As there.
-    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
         self.default.delete_range(range)
     }
 
@@ -287,7 +287,7 @@ impl Db {
     ///
     /// # Errors
     /// As there.
-    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<u64> {
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
         self.default.delete_prefix(prefix)
     }
 

@@ -3,20 +3,19 @@
 use crate::api::snapshot::Snapshot;
 use crate::api::transaction::transact;
 use crate::catalog::KeyspaceState;
+use crate::chunk::covers::range_record;
 use crate::compact::{self, CompactionSummary, KeySpan};
 use crate::engine::handle::Handle;
 use crate::error::Result;
-use crate::op::{Op, check_limits, memory_bytes};
+use crate::op::{Op, check_limits, range_limits};
 use crate::options::Durability;
-use crate::payload::OP_HEADER_BYTES;
 use crate::read::cursor::{Cursor, Iter, Keys, limits, prefix_end};
 use crate::read::get;
 use crate::read::moment::Moment;
-use crate::rebalance::covered_tables;
 use crate::record::RecordRef;
 use crate::sync::Arc;
 use crate::value::Value;
-use crate::{fork, log_room, write};
+use crate::{fork, write};
 use evendb_storage::codec::hash_key;
 use evendb_storage::{Kind, Version};
 use std::ops::RangeBounds;
@@ -32,9 +31,6 @@ pub struct Keyspace {
     pub(crate) handle: Arc<Handle>,
     pub(crate) state: Arc<KeyspaceState>,
 }
-
-/// Records a range deletion removes in one batch.
-const DELETE_BATCH_RECORDS: usize = 1024;
 
 impl Keyspace {
     /// Its name.
@@ -69,10 +65,7 @@ impl Keyspace {
         check_limits(key, value)?;
         write::check_value_size(&self.handle.engine.core, key.len(), value.len())?;
         let record = RecordRef::new(key, value, kind, hash_key(key));
-        let mut ops = [Op {
-            keyspace: &self.state,
-            record,
-        }];
+        let mut ops = [Op::one(&self.state, record)];
         write::write(&self.handle.engine, &mut ops, Durability::Relaxed)
     }
 
@@ -213,24 +206,36 @@ impl Keyspace {
         Cursor::new(Moment::now(&self.handle), self.state.clone(), low, high)
     }
 
-    /// Removes the keys of a range, in batches: each batch is atomic, the whole is not. Keys put
-    /// into the range meanwhile may stay. Returns how many keys were removed.
+    /// Removes all keys of a range, as one record: atomic, at the cost of a put for each chunk that the range overlaps,
+    /// whatever there is in it. It is seen at once by gets, by scans and by snapshots taken later. What is put into the
+    /// range afterwards stays. Nothing is read; the room comes back soon after, unless a snapshot still sees the keys.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb::Db::open(dir.path())?;
+    /// db.put("log/1", "old")?;
+    /// db.put("log/2", "new")?;
+    /// db.delete_range("log/".."log/2")?;
+    /// assert_eq!(db.iter().count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// As [`put`](Self::put) and [`get`](Self::get); batches already committed stay.
-    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+    /// As [`put`](Self::put).
+    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
         let (low, high) = limits(&range);
-        self.delete_between(low, high)
+        self.delete_between(&low, high.as_deref())
     }
 
     /// Removes the keys that begin with `prefix`, as [`delete_range`](Self::delete_range) does.
     ///
     /// # Errors
-    /// As [`delete_range`](Self::delete_range).
-    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<u64> {
-        let low = prefix.as_ref().to_vec();
-        let high = prefix_end(&low);
-        self.delete_between(low, high)
+    /// As [`put`](Self::put).
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        let low = prefix.as_ref();
+        self.delete_between(low, prefix_end(low).as_deref())
     }
 
     /// Makes the keyspace as small as it can be: runs a checkpoint and all reorganisation that is
@@ -284,61 +289,18 @@ impl Keyspace {
         compact::compact(&self.handle.engine, &[span])
     }
 
-    fn delete_between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Result<u64> {
+    fn delete_between(&self, low: &[u8], high: Option<&[u8]>) -> Result<()> {
+        fork::check()?;
         let engine = &self.handle.engine;
-        engine.core.health.check_writable()?;
-        self.state.check_readable_at(Version::MAX)?;
-        let bytes_max = engine.core.options.memory_budget / 16;
-        // A batch that fits the commit log needs no file of its own, for which a full disk has no
-        // room.
-        let logged_max = log_room::log_payload_max(&engine.log);
-        // Before the cursor: what these tables hold is older than what it sees.
-        let tables = covered_tables::tables_inside(&self.state, &low, high.as_deref());
-        let mut cursor = Some(self.cursor_between(low.clone(), high.clone()));
-        let mut next_low = low.clone();
-        let mut removed = 0;
-        let mut left_over = None;
-        loop {
-            let mut records = Vec::new();
-            let (mut bytes, mut logged) = (0, 0);
-            let reading =
-                cursor.get_or_insert_with(|| self.cursor_between(next_low.clone(), high.clone()));
-            while records.len() < DELETE_BATCH_RECORDS && bytes < bytes_max {
-                let record = match left_over.take() {
-                    Some(record) => record,
-                    None => match reading.next()? {
-                        Some((key, _)) => RecordRef::new(key, &[], Kind::Delete, hash_key(key)),
-                        None => break,
-                    },
-                };
-                logged += (OP_HEADER_BYTES + record.key().len()) as u64;
-                if logged > logged_max && !records.is_empty() {
-                    left_over = Some(record);
-                    break;
-                }
-                bytes += memory_bytes(&record);
-                records.push(record);
-            }
-            let Some(last) = left_over.as_ref().or(records.last()) else {
-                drop(cursor);
-                covered_tables::mark(&engine.core, &self.state, &low, high.as_deref(), &tables);
-                return Ok(removed);
-            };
-            // On a full disk what was deleted so far must be able to go: not while the cursor sees it.
-            if engine.disk.full_disk.is_owed() {
-                next_low = [last.key(), &[0]].concat();
-                cursor = None;
-            }
-            removed += records.len() as u64;
-            let mut ops: Vec<Op<'_>> = records
-                .into_iter()
-                .map(|record| Op {
-                    keyspace: &self.state,
-                    record,
-                })
-                .collect();
-            write::write(engine, &mut ops, Durability::Relaxed)?;
-        }
+        let Some((low, high)) = range_limits(low, high) else {
+            // Nothing to do; what a put would be refused for is refused all the same.
+            engine.core.health.check_writable()?;
+            return self.state.check_readable_at(Version::MAX);
+        };
+        write::check_value_size(&engine.core, low.len(), high.as_ref().map_or(0, Vec::len))?;
+        let record = range_record(&low, high.as_deref());
+        let mut ops = [Op::range(&self.state, record)];
+        write::write(engine, &mut ops, Durability::Relaxed)
     }
 }
 

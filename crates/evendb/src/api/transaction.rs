@@ -171,6 +171,34 @@ impl Transaction {
         self.set(keyspace, key.as_ref(), None)
     }
 
+    /// Removes all keys of a range at the commit, as one record: also those that are put there by others meanwhile. What
+    /// this transaction puts into it afterwards stays. It reads nothing, so it meets no conflict by itself.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn delete_range<K: AsRef<[u8]>>(
+        &mut self,
+        keyspace: &Keyspace,
+        range: impl RangeBounds<K>,
+    ) -> Result<()> {
+        self.check_own(keyspace)?;
+        let (low, high) = limits(&range);
+        let high = high.as_deref();
+        self.session.delete_range(&keyspace.state, &low, high)
+    }
+
+    /// Removes all keys that begin with `prefix`, as [`delete_range`](Self::delete_range).
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn delete_prefix(&mut self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Result<()> {
+        self.check_own(keyspace)?;
+        let low = prefix.as_ref();
+        let high = prefix_end(low);
+        let high = high.as_deref();
+        self.session.delete_range(&keyspace.state, low, high)
+    }
+
     /// A put, or a delete where there is no value.
     pub(crate) fn set(
         &mut self,
@@ -208,7 +236,7 @@ impl Transaction {
         self.session.roll_back_to(savepoint)
     }
 
-    /// Distinct keys written so far.
+    /// Distinct keys written so far, and ranges deleted.
     pub fn len(&self) -> usize {
         self.session.writes()
     }

@@ -6,7 +6,7 @@ use super::position::Position;
 use crate::options::Durability;
 use crate::sync::Arc;
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Bound, Range};
 
 /// One write of a [`Change`], in its payload.
 pub(super) struct Place {
@@ -15,6 +15,8 @@ pub(super) struct Place {
     pub(super) key: Range<usize>,
     /// None if the key was deleted.
     pub(super) value: Option<Range<usize>>,
+    /// Of a range deletion, the first key behind it; empty for the end of the keyspace.
+    pub(super) behind: Option<Range<usize>>,
 }
 
 /// What one put, delete, batch or transaction wrote, whole.
@@ -33,10 +35,12 @@ pub struct Write<'a> {
     pub keyspace: &'a str,
     /// Its number. A keyspace that is dropped and made again under the same name has another one.
     pub keyspace_id: u32,
-    /// The key.
+    /// The key; of a range deletion the least one.
     pub key: &'a [u8],
-    /// The value that was put, or `None` if the key was deleted.
+    /// The value that was put, or `None` if the key was deleted, or a range.
     pub value: Option<&'a [u8]>,
+    /// Up to where keys were deleted, if this is the deletion of a range: below a key, or to the end of the keyspace.
+    pub deleted_to: Option<Bound<&'a [u8]>>,
 }
 
 /// The writes of a [`Change`].
@@ -57,7 +61,8 @@ impl Change {
         self.durability
     }
 
-    /// What was written, ordered by keyspace and key; each key once. At least one write.
+    /// What was written: first the ranges that were deleted, then puts and deletes of keys, each ordered by keyspace and key,
+    /// each key once. Carried out in this order they give what the database has. At least one write.
     pub fn writes(&self) -> Writes<'_> {
         Writes {
             payload: &self.payload,
@@ -97,6 +102,10 @@ impl<'a> Iterator for Writes<'a> {
             keyspace_id: place.keyspace_id,
             key: bytes(&place.key),
             value: place.value.as_ref().map(bytes),
+            deleted_to: place.behind.as_ref().map(bytes).map(|behind| match behind {
+                [] => Bound::Unbounded,
+                behind => Bound::Excluded(behind),
+            }),
         })
     }
 

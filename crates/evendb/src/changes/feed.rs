@@ -14,11 +14,12 @@ use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::COMMIT_LOG;
 use crate::kept_changes::{Frame, KeptReader};
+use crate::op::OpKind;
 use crate::options::Durability;
 use crate::payload::{self, DecodedOp, ExtentName};
 use crate::sync::Arc;
 use crate::value_extents;
-use evendb_storage::{Error as StorageError, Kind, Version};
+use evendb_storage::{Error as StorageError, Version};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -329,7 +330,8 @@ fn place(payload: &[u8], op: &DecodedOp<'_>, keyspace: &Arc<str>) -> Place {
         keyspace: keyspace.clone(),
         keyspace_id: op.keyspace.0,
         key: range(op.key),
-        value: (op.kind == Kind::Put).then(|| range(op.value)),
+        value: (op.kind == OpKind::Put).then(|| range(op.value)),
+        behind: (op.kind == OpKind::RangeDelete).then(|| range(op.value)),
     }
 }
 

@@ -158,6 +158,7 @@ mod tests {
     use super::*;
     use crate::admission::Admission;
     use crate::chunk::ChargedDelta;
+    use crate::chunk::row_tag::RowTag;
     use crate::funk::Funk;
     use crate::manifest::{ChunkId, KeyspaceId};
     use crate::memory::Ledger;
@@ -220,6 +221,8 @@ mod tests {
             frozen: vec![frozen(2, false), frozen(1, true)],
             munk: Some(munk(b"key")),
             funk: funk(4),
+            covers: None,
+            row_tag: RowTag::NONE,
         }
     }
 
@@ -329,6 +332,8 @@ mod tests {
             frozen: Vec::new(),
             munk: None,
             funk: funk(0),
+            covers: None,
+            row_tag: RowTag::NONE,
         };
         let low = range.low.clone();
         let chunk = Chunk::new(
@@ -385,6 +390,8 @@ mod tests {
             frozen: Vec::new(),
             munk: None,
             funk: funk(0),
+            covers: None,
+            row_tag: RowTag::NONE,
         }
     }
 }

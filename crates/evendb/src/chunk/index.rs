@@ -43,6 +43,13 @@ struct Leaf<C> {
     chunks: Box<[Arc<C>]>,
 }
 
+/// What an index leads to from `low` on, up to the next low key.
+pub(crate) struct Entry<'a, C> {
+    pub(crate) low: &'a [u8],
+    pub(crate) what: &'a Arc<C>,
+    pub(crate) high: Option<&'a [u8]>,
+}
+
 /// Where an entry is: leaf, and place in the leaf.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct EntryPlace {
@@ -115,6 +122,50 @@ impl<C> Index<C> {
         Some(leaf.at(leaf.chunks.len() - 1))
     }
 
+    /// The entry that has `key`.
+    pub(crate) fn entry(&self, key: &[u8]) -> Entry<'_, C> {
+        self.entry_at(self.place(key))
+    }
+
+    /// The entry with the greatest low key below `key`, the last one for `None`.
+    pub(crate) fn entry_below(&self, key: Option<&[u8]>) -> Option<Entry<'_, C>> {
+        let low = match key {
+            Some(key) => self.previous(key)?.0,
+            None => self.leaves[self.leaves.len() - 1].keys.last(),
+        };
+        Some(self.entry(low))
+    }
+
+    /// The entry that `after` comes before.
+    pub(crate) fn entry_behind(&self, after: &Entry<'_, C>) -> Option<Entry<'_, C>> {
+        Some(self.entry(after.high?))
+    }
+
+    /// What has keys from `low` to below `high`, in order.
+    pub(crate) fn overlapping<'i>(
+        &'i self,
+        low: &'i [u8],
+        high: Option<&'i [u8]>,
+    ) -> impl Iterator<Item = &'i Arc<C>> {
+        let mut next = Some(self.entry(low));
+        std::iter::from_fn(move || {
+            let entry = next.take()?;
+            let behind = self.entry_behind(&entry);
+            next = behind.filter(|entry| high.is_none_or(|high| *entry.low < *high));
+            Some(entry.what)
+        })
+    }
+
+    fn entry_at(&self, place: EntryPlace) -> Entry<'_, C> {
+        let (low, what) = self.at(place);
+        let leaf = &self.leaves[place.leaf];
+        let high = match place.entry + 1 < leaf.chunks.len() {
+            true => Some(leaf.keys.get(place.entry + 1)),
+            false => self.leaves.get(place.leaf + 1).map(|leaf| leaf.keys.get(0)),
+        };
+        Entry { low, what, high }
+    }
+
     /// This index with the chunks whose low keys are `old` (adjacent, ascending) replaced by
     /// `new`, which cover the same span. All leaves that are not touched are shared.
     pub(crate) fn replace(&self, old: &[&[u8]], new: Vec<(Box<[u8]>, Arc<C>)>) -> Index<C> {
@@ -158,7 +209,6 @@ impl<C> Index<C> {
     }
 
     /// How many chunks there are.
-    #[cfg(any(test, feature = "bench-parts"))]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -280,6 +330,10 @@ impl Keys {
     fn get(&self, at: usize) -> &[u8] {
         let from = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.text[from as usize..self.ends[at] as usize]
+    }
+
+    fn last(&self) -> &[u8] {
+        self.get(self.ends.len() - 1)
     }
 
     /// Place of the greatest key at or below `key`; the first key is taken to be.

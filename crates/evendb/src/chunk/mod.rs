@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! Chunk  low..high  latch(Writer)  token  heat
-//!   view -> View { active delta | frozen deltas, newest first | munk or none | funk }
+//!   view -> View { active delta | frozen deltas, newest first | munk or none | funk | covers or none }
 //! ```
 //!
 //! Invariants (numbers as in docs/concurrency.md):
 //! * I1 a view is replaced, never edited; only its active delta (and the funk's lazily loaded
 //!   search) grows.
 //! * I2 each view alone is complete, in each span: active + frozen + munk, or where the munk does not
-//!   have the span active + frozen + funk, hold every record that any reader may need.
+//!   have the span active + frozen + funk, hold every record that any reader may need; and the covers
+//!   every range deletion.
 //! * I4 all records of a delta have one checkpoint number; a frozen delta never changes.
 //! * I6 munk and funk hold only records of completed checkpoints.
 //!
@@ -18,7 +19,9 @@
 //! I/O. The token (try only) admits one reorganising job.
 
 pub(crate) mod check;
+pub(crate) mod covers;
 pub(crate) mod index;
+pub(crate) mod row_tag;
 pub(crate) mod share;
 
 use crate::admission::Admission;
@@ -30,10 +33,11 @@ use crate::munk::Munk;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::reclaim::ArcCell;
 use crate::sync::{Arc, Mutex};
+use covers::Covers;
+use evendb_storage::Version;
 use evendb_storage::table::TableMeta;
-use evendb_storage::{TableId, Version};
+use row_tag::RowTag;
 use share::Share;
-use std::collections::HashSet;
 use std::ops::Deref;
 
 /// A delta whose memory is charged to the admission ledger until it is reclaimed.
@@ -133,6 +137,10 @@ pub(crate) struct View {
     pub(crate) frozen: Vec<Frozen>,
     pub(crate) munk: Option<Arc<Munk>>,
     pub(crate) funk: Arc<Funk>,
+    /// The range deletions, if there are any.
+    pub(crate) covers: Option<Arc<Covers>>,
+    /// What its cached rows are filed under.
+    pub(crate) row_tag: RowTag,
 }
 
 /// How far a checkpoint is with a run of a chunk, and so which changes may take effect on it.
@@ -292,15 +300,7 @@ pub(crate) struct Chunk {
     /// Known once it was rewritten.
     pub(crate) new_share: Share,
     pub(crate) heat: Heat,
-    /// Tables of which a deletion of the whole chunk has left nothing. A leaf.
-    pub(crate) covered: Mutex<Option<Covered>>,
     charge: Charge,
-}
-
-/// Tables all of whose records are deleted since checkpoint `checkpoint` or an earlier one.
-pub(crate) struct Covered {
-    pub(crate) tables: HashSet<TableId>,
-    pub(crate) checkpoint: u64,
 }
 
 impl Chunk {
@@ -338,7 +338,6 @@ impl Chunk {
             log_merge_wanted: AtomicBool::new(false),
             new_share: Share::unknown(),
             heat: Heat::default(),
-            covered: Mutex::new(None),
             charge: Charge::new(ledger, Use::Metadata, bytes),
         }
     }
@@ -417,6 +416,8 @@ mod tests {
             frozen: Vec::new(),
             munk: None,
             funk: Arc::new(Funk::new(Vec::new(), Vec::new(), 0)),
+            covers: None,
+            row_tag: RowTag::NONE,
         };
         let range = KeyRange {
             low: Box::default(),

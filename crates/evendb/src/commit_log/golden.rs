@@ -7,12 +7,13 @@ use super::test_file::TestFile;
 use super::*;
 use crate::golden_text::{bytes_of, kept_file};
 use crate::manifest::KeyspaceId;
+use crate::op::OpKind;
 use crate::options::Writing;
 use crate::payload::{Decoded, DecodedOp, Encoded, ExtentName, decode};
 use crate::sync::Arc;
 use crate::value_extents;
 use evendb_storage::vfs::File;
-use evendb_storage::{Kind, Version, codec};
+use evendb_storage::{Version, codec};
 
 const SEED: u64 = 0x0123_4567_89ab_cdef;
 
@@ -77,9 +78,34 @@ fn a_payload() {
         value,
     };
     let ops = vec![
-        op(Kind::Put, 2, &b"key"[..], &b"value"[..]),
-        op(Kind::Delete, 1, b"x", b""),
+        op(OpKind::Put, 2, &b"key"[..], &b"value"[..]),
+        op(OpKind::Delete, 1, b"x", b""),
     ];
+    assert_eq!(decode(&bytes), Some(Decoded::Inline(ops)));
+}
+
+const RANGE_DELETION: &str = "
+02                          # u8 kind: range deletion
+02 00 00 00                 # u32 keyspace 2
+01 00 00 00                 # u32 length of the least key
+02 00 00 00                 # u32 length of the first key behind it
+61                          # from a
+61 7a                       # to below az
+02 02 00 00 00              # range deletion, keyspace 2
+01 00 00 00 00 00 00 00     # lengths
+78                          # from x to the end
+";
+
+#[test]
+fn a_range_deletion() {
+    let bytes = bytes_of(RANGE_DELETION);
+    let op = |key, value| DecodedOp {
+        kind: OpKind::RangeDelete,
+        keyspace: KeyspaceId(2),
+        key,
+        value,
+    };
+    let ops = vec![op(&b"a"[..], &b"az"[..]), op(b"x", b"")];
     assert_eq!(decode(&bytes), Some(Decoded::Inline(ops)));
 }
 

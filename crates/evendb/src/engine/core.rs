@@ -6,6 +6,7 @@
 use super::choices::KeyspaceChoices;
 use super::health::Health;
 use crate::admission::Admission;
+use crate::chunk::row_tag::RowTags;
 use crate::manifest::KeyspaceId;
 use crate::memory::slab::KeepWarm;
 use crate::memory::{Ledger, LedgerOwner};
@@ -25,6 +26,7 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) admission: Arc<Admission>,
     pub(crate) metrics: Metrics,
+    pub(crate) row_tags: Arc<RowTags>,
     ledger: LedgerOwner,
     /// Deltas come and go all the time.
     _warm: KeepWarm,
@@ -38,6 +40,7 @@ impl Core {
         clock: Clock,
         admission: Arc<Admission>,
         ledger: LedgerOwner,
+        row_tags: Arc<RowTags>,
     ) -> Core {
         Core {
             health: Health::new(dir, options.read_only),
@@ -45,6 +48,7 @@ impl Core {
             clock,
             admission,
             metrics: Metrics::default(),
+            row_tags,
             ledger,
             _warm: KeepWarm::new(options.delta_bytes_max()),
             options,

@@ -28,6 +28,8 @@ pub(crate) struct IdleState {
     pub(crate) account_bytes: u64,
     /// Deletions for which bytes to rewrite have been earned.
     pub(crate) deletes: u64,
+    /// Range deletions for which a checkpoint was asked.
+    pub(crate) ranges: u64,
     /// Whether the plan was made in this idle time.
     pub(crate) planned: bool,
     /// Chunks to rewrite, with about the bytes that each writes; the last one first.

@@ -197,6 +197,16 @@ impl Stats {
             spent("get_nanos_total.absent", gets.absent, gets.absent_nanos),
             events("puts", self.puts, "records put"),
             events("deletes", self.deletes, "records deleted"),
+            events(
+                "range_deletes",
+                self.range_deletes,
+                "ranges and prefixes deleted, each one record",
+            ),
+            events(
+                "tables_dropped_unread",
+                self.tables_dropped_unread,
+                "tables of which range deletions left nothing, dropped without being read",
+            ),
             events("batches", self.batches, "batches of several records"),
             events(
                 "transactions",
@@ -458,6 +468,11 @@ impl Stats {
                 "dead records in SSTables, estimated",
             ),
             number("space.tombstones", space.tombstones, "tombstones in tables"),
+            number(
+                "space.range_tombstones",
+                space.range_tombstones,
+                "ranges of keys that range deletions still hide",
+            ),
             held(
                 "space.container_free_bytes",
                 space.container_free_bytes,

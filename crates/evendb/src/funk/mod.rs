@@ -55,6 +55,8 @@ pub(crate) struct Funk {
     pub(crate) runs: Vec<Run>,
     /// All runs have lower ordinals; the next one gets this.
     pub(crate) run_end: u32,
+    /// No record has a greater version, and none in a munk of this funk that a range deletion of the view is older than.
+    pub(crate) max_version: Version,
     /// Loaded on use; published by compare-and-swap, duplicates dropped.
     pub(crate) search: LazyArc<Search>,
     /// Used since memory was last looked for.
@@ -149,7 +151,10 @@ impl Search {
 
 impl Funk {
     pub(crate) fn new(base: Vec<Arc<TableHandle>>, runs: Vec<Run>, run_end: u32) -> Funk {
+        let tables = base.iter().chain(runs.iter().map(|run| &run.table));
+        let max_version = tables.map(|table| table.part.meta.max_version).max();
         Funk {
+            max_version: max_version.unwrap_or(Version::ZERO),
             base,
             runs,
             run_end,

@@ -10,9 +10,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::{COMMIT_LOG, CURRENT};
 use crate::funk::tables::table_path;
 use crate::manifest::ChunkId;
-use crate::manifest::edit::{self, Change, ChunkRecord, Part, Role};
+use crate::manifest::edit::{self, Change, ChunkRecord, CoverRecord, Part, Role};
 use crate::manifest::epochs::segments;
 use crate::manifest::writer::{self, CURRENT_LEN, manifest_path};
+use crate::op::OpKind;
 use crate::payload::{self, Decoded, DecodedOp};
 use crate::value_extents;
 use evendb_storage::framed_log::{self, header_id, survey_frames};
@@ -302,6 +303,10 @@ impl Dumper<'_> {
             }
             Change::RemoveChunk { id } => (item("remove-chunk").number("id", id.0), &[][..]),
             Change::AddParts { id, parts } => (item("add-parts").number("chunk", id.0), &parts[..]),
+            Change::AddCovers { id, covers } => {
+                self.give_counted(item("add-range-deletions").number("chunk", id.0))?;
+                return covers.iter().try_for_each(|cover| self.cover(cover, 2));
+            }
             Change::Checkpoint {
                 number,
                 replay_from,
@@ -311,7 +316,24 @@ impl Dumper<'_> {
             }
         };
         self.give_counted(item)?;
-        parts.iter().try_for_each(|part| self.part(part, 2))
+        parts.iter().try_for_each(|part| self.part(part, 2))?;
+        match change {
+            Change::SetChunk(chunk) => {
+                let mut covers = chunk.covers.iter();
+                covers.try_for_each(|cover| self.cover(cover, 2))
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn cover(&mut self, cover: &CoverRecord, depth: usize) -> ControlFlow<()> {
+        let item = DumpItem::new("range-deletion", depth)
+            .text("version", shown_version(cover.version))
+            .bytes("low", &cover.low);
+        self.give(match &cover.high {
+            Some(high) => item.bytes("high", high),
+            None => item.text("high", "end of the chunk"),
+        })
     }
 
     fn part(&mut self, part: &Part, depth: usize) -> ControlFlow<()> {
@@ -341,7 +363,12 @@ impl Dumper<'_> {
             return Ok(ControlFlow::Break(()));
         }
         let mut parts = chunk.parts.iter();
-        Ok(parts.try_for_each(|part| self.part(part, 1)))
+        let flow = parts.try_for_each(|part| self.part(part, 1));
+        let mut covers = chunk.covers.iter();
+        Ok(match flow {
+            ControlFlow::Continue(()) => covers.try_for_each(|cover| self.cover(cover, 1)),
+            ended => ended,
+        })
     }
 
     fn chunk_item(&self, chunk: &ChunkRecord) -> DumpItem {
@@ -355,6 +382,7 @@ impl Dumper<'_> {
             None => item.text("high", "end"),
         }
         .number("parts", chunk.parts.len() as u64)
+        .number("range-deletions", chunk.covers.len() as u64)
     }
 
     fn log(&mut self, id: u64) -> Result<ControlFlow<()>> {
@@ -517,13 +545,24 @@ impl Dumper<'_> {
     }
 
     fn operation(&mut self, op: &DecodedOp<'_>) -> ControlFlow<()> {
-        let item = DumpItem::new("operation", 1).text("kind", kind_name(op.kind));
+        let kind = match op.kind {
+            OpKind::Put => kind_name(Kind::Put),
+            OpKind::Delete => kind_name(Kind::Delete),
+            OpKind::RangeDelete => "delete-range",
+        };
+        let item = DumpItem::new("operation", 1).text("kind", kind);
         let item = match self.loaded.state.keyspaces.get(&op.keyspace) {
             Some(name) => item.text("keyspace", name),
             None => item.number("keyspace-id", op.keyspace.0.into()),
         };
-        let item = item.bytes("key", op.key);
-        let item = self.with_value(item, op.kind, op.value);
+        let item = match op.kind {
+            OpKind::RangeDelete if op.value.is_empty() => {
+                item.bytes("low", op.key).text("high", "end")
+            }
+            OpKind::RangeDelete => item.bytes("low", op.key).bytes("high", op.value),
+            OpKind::Delete => item.bytes("key", op.key),
+            OpKind::Put => self.with_value(item.bytes("key", op.key), Kind::Put, op.value),
+        };
         self.give(item)
     }
 

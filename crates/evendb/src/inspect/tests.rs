@@ -41,6 +41,7 @@ fn chunk(id: u64, low: &[u8], parts: Vec<Part>) -> Change {
         keyspace: KeyspaceId(0),
         low: low.to_vec(),
         parts,
+        covers: Vec::new(),
     })
 }
 

@@ -660,6 +660,16 @@ fn wrong_in_chunk(state: &ManifestState, chunk: &ChunkRecord, high: Option<&[u8]
             say("its keys lie outside of the chunk");
         }
     }
+    for cover in &chunk.covers {
+        let mut say = |what: &str| wrong.push(format!("a range deletion: {what}"));
+        if checkpoint_of(cover.version) > state.completed {
+            say("of a checkpoint that was never completed");
+        }
+        let is_empty = cover.high.as_ref().is_some_and(|high| *high <= cover.low);
+        if is_empty || high.is_some_and(|high| cover.low.as_slice() >= high) {
+            say("it has no key of the chunk");
+        }
+    }
     base.sort_by(|a, b| a.meta.min_key.cmp(&b.meta.min_key));
     for pair in base.windows(2) {
         if pair[0].meta.max_key >= pair[1].meta.min_key {

@@ -1,4 +1,4 @@
-//! L12: a key has one owner at a time, is handed on, and nothing of a wait that was given up is left.
+//! L13: a key has one owner at a time, is handed on, and nothing of a wait that was given up is left.
 
 use super::*;
 use crate::sync::thread;
@@ -27,7 +27,7 @@ fn assert_empty(locks: &KeyLocks) {
 }
 
 #[test]
-fn loom_l12_one_owner_at_a_time() {
+fn loom_l13_one_owner_at_a_time() {
     check(|| {
         let locks = Arc::new(KeyLocks::default());
         let inside = Arc::new(AtomicU64::new(0));
@@ -50,7 +50,7 @@ fn loom_l12_one_owner_at_a_time() {
 
 /// Two keys in both orders: one of the two is refused or gives up, and then both get through.
 #[test]
-fn loom_l12_opposite_orders() {
+fn loom_l13_opposite_orders() {
     check(|| {
         let locks = Arc::new(KeyLocks::default());
         let both = |locks: &KeyLocks, first: &str, second: &str| {

@@ -4,6 +4,7 @@
 use super::{ChunkId, KeyspaceId};
 use crate::commit_log::Lsn;
 use crate::sync::Arc;
+use crate::version::clock::{CHECKPOINT_MAX, checkpoint_of};
 use evendb_storage::codec::{get_slice, get_varint, put_slice, put_varint};
 use evendb_storage::table::TableMeta;
 use evendb_storage::vfs::BootId;
@@ -46,6 +47,15 @@ pub(crate) struct Part {
     pub(crate) meta: Arc<TableMeta>,
 }
 
+/// A range deletion of a completed checkpoint, as far as it counts in one chunk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct CoverRecord {
+    pub(crate) low: Vec<u8>,
+    /// `None`: the chunk's end.
+    pub(crate) high: Option<Vec<u8>>,
+    pub(crate) version: Version,
+}
+
 /// A chunk as the manifest knows it; its upper limit is the next chunk's low key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ChunkRecord {
@@ -53,6 +63,7 @@ pub(crate) struct ChunkRecord {
     pub(crate) keyspace: KeyspaceId,
     pub(crate) low: Vec<u8>,
     pub(crate) parts: Vec<Part>,
+    pub(crate) covers: Vec<CoverRecord>,
 }
 
 /// The life of the database between two unclean opens.
@@ -99,6 +110,11 @@ pub(crate) enum Change {
     AddParts {
         id: ChunkId,
         parts: Vec<Part>,
+    },
+    /// Range deletions of a checkpoint, which the same edit completes.
+    AddCovers {
+        id: ChunkId,
+        covers: Vec<CoverRecord>,
     },
     Checkpoint {
         number: u64,
@@ -191,6 +207,50 @@ fn get_parts(input: &mut &[u8]) -> Option<Vec<Part>> {
     Some(parts)
 }
 
+fn put_covers(out: &mut Vec<u8>, covers: &[CoverRecord]) {
+    put_varint(out, covers.len() as u64);
+    for cover in covers {
+        put_slice(out, &cover.low);
+        // Nothing lies below an empty key.
+        put_slice(out, cover.high.as_deref().unwrap_or_default());
+        put_varint(out, cover.version.0);
+    }
+}
+
+fn get_covers(input: &mut &[u8]) -> Option<Vec<CoverRecord>> {
+    let count = get_varint(input)?;
+    let mut covers = Vec::new();
+    for _ in 0..count {
+        let low = get_slice(input)?.to_vec();
+        let high = Some(get_slice(input)?.to_vec()).filter(|high| !high.is_empty());
+        let version = Version(get_varint(input)?);
+        let too_long = low.len() > usize::from(u16::MAX);
+        if too_long || checkpoint_of(version) > CHECKPOINT_MAX {
+            return None;
+        }
+        covers.push(CoverRecord { low, high, version });
+    }
+    Some(covers)
+}
+
+fn put_chunk(out: &mut Vec<u8>, chunk: &ChunkRecord) {
+    put_varint(out, chunk.id.0);
+    put_varint(out, u64::from(chunk.keyspace.0));
+    put_slice(out, &chunk.low);
+    put_parts(out, &chunk.parts);
+}
+
+/// A chunk without range deletions.
+fn get_chunk(input: &mut &[u8]) -> Option<ChunkRecord> {
+    Some(ChunkRecord {
+        id: ChunkId(get_varint(input)?),
+        keyspace: KeyspaceId(u32::try_from(get_varint(input)?).ok()?),
+        low: get_slice(input)?.to_vec(),
+        parts: get_parts(input)?,
+        covers: Vec::new(),
+    })
+}
+
 impl Change {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -217,11 +277,11 @@ impl Change {
                 put_varint(out, u64::from(id.0));
             }
             Change::SetChunk(chunk) => {
-                put_varint(out, 5);
-                put_varint(out, chunk.id.0);
-                put_varint(out, u64::from(chunk.keyspace.0));
-                put_slice(out, &chunk.low);
-                put_parts(out, &chunk.parts);
+                put_varint(out, if chunk.covers.is_empty() { 5 } else { 10 });
+                put_chunk(out, chunk);
+                if !chunk.covers.is_empty() {
+                    put_covers(out, &chunk.covers);
+                }
             }
             Change::RemoveChunk { id } => {
                 put_varint(out, 6);
@@ -231,6 +291,11 @@ impl Change {
                 put_varint(out, 7);
                 put_varint(out, id.0);
                 put_parts(out, parts);
+            }
+            Change::AddCovers { id, covers } => {
+                put_varint(out, 11);
+                put_varint(out, id.0);
+                put_covers(out, covers);
             }
             Change::Checkpoint {
                 number,
@@ -282,12 +347,7 @@ impl Change {
             4 => Change::DropKeyspace {
                 id: keyspace(input)?,
             },
-            5 => Change::SetChunk(ChunkRecord {
-                id: ChunkId(get_varint(input)?),
-                keyspace: keyspace(input)?,
-                low: get_slice(input)?.to_vec(),
-                parts: get_parts(input)?,
-            }),
+            5 => Change::SetChunk(get_chunk(input)?),
             6 => Change::RemoveChunk {
                 id: ChunkId(get_varint(input)?),
             },
@@ -307,6 +367,15 @@ impl Change {
                     1 => Some(get_slice(input)?.to_vec()),
                     _ => return None,
                 },
+            },
+            10 => {
+                let chunk = get_chunk(input)?;
+                let covers = get_covers(input)?;
+                Change::SetChunk(ChunkRecord { covers, ..chunk })
+            }
+            11 => Change::AddCovers {
+                id: ChunkId(get_varint(input)?),
+                covers: get_covers(input)?,
             },
             _ => return None,
         })
@@ -335,8 +404,8 @@ pub(crate) fn decode(mut input: &[u8]) -> Option<Vec<Change>> {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn samples() -> Vec<Change> {
-        let part = |table, place, role| Part {
+    fn part(table: u64, place: Place, role: Role) -> Part {
+        Part {
             table: TableId(table),
             place,
             role,
@@ -352,7 +421,18 @@ pub(crate) mod tests {
                 max_version: Version(7 << 24),
                 checksum: 0xdead_beef,
             }),
-        };
+        }
+    }
+
+    fn cover(high: Option<Vec<u8>>) -> CoverRecord {
+        CoverRecord {
+            low: b"ka".to_vec(),
+            high,
+            version: Version(7 << 24 | 3),
+        }
+    }
+
+    pub(crate) fn samples() -> Vec<Change> {
         vec![
             Change::Format { ring_bytes: 65536 },
             Change::Epoch(EpochRecord {
@@ -382,6 +462,7 @@ pub(crate) mod tests {
                 keyspace: KeyspaceId(1),
                 low: b"k".to_vec(),
                 parts: vec![part(3, Place::File, Role::Base)],
+                covers: Vec::new(),
             }),
             Change::AddParts {
                 id: ChunkId(9),
@@ -400,6 +481,17 @@ pub(crate) mod tests {
                 name: "merge".into(),
                 value: None,
             },
+            Change::AddCovers {
+                id: ChunkId(9),
+                covers: vec![cover(None)],
+            },
+            Change::SetChunk(ChunkRecord {
+                id: ChunkId(9),
+                keyspace: KeyspaceId(1),
+                low: b"k".to_vec(),
+                parts: vec![part(3, Place::File, Role::Base)],
+                covers: vec![cover(Some(b"n".to_vec())), cover(None)],
+            }),
             Change::RemoveChunk { id: ChunkId(9) },
             Change::DropKeyspace { id: KeyspaceId(1) },
         ]

@@ -3,7 +3,7 @@
 //! [`ManifestState::apply`] is the only way it changes, at run time and at recovery alike; it refuses an
 //! edit that contradicts the state, which at recovery is corruption.
 
-use super::edit::{Change, ChunkRecord, EpochRecord};
+use super::edit::{Change, ChunkRecord, CoverRecord, EpochRecord};
 use super::{ChunkId, KeyspaceId};
 use crate::commit_log::Lsn;
 use crate::version::clock::CHECKPOINT_MAX;
@@ -82,6 +82,11 @@ impl ManifestState {
                     .get_mut(id)
                     .ok_or("parts for an unknown chunk")?;
                 chunk.parts.extend(parts.iter().cloned());
+            }
+            Change::AddCovers { id, covers } => {
+                let chunk = self.chunks.get_mut(id);
+                let chunk = chunk.ok_or("range deletions for an unknown chunk")?;
+                add_covers(&mut chunk.covers, covers);
             }
             Change::Checkpoint {
                 number,
@@ -189,6 +194,21 @@ impl ManifestState {
         }
         Ok(())
     }
+}
+
+/// Adds range deletions, which are newer. Those within one of them count no more.
+fn add_covers(covers: &mut Vec<CoverRecord>, new: &[CoverRecord]) {
+    let is_within = |old: &CoverRecord| {
+        let behind = new.partition_point(|new| new.low <= old.low);
+        let before = behind.checked_sub(1).map(|at| &new[at]);
+        before.is_some_and(|new| match (&old.high, &new.high) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(old), Some(new)) => old <= new,
+        })
+    };
+    covers.retain(|old| !is_within(old));
+    covers.extend(new.iter().cloned());
 }
 
 #[cfg(test)]

@@ -47,7 +47,10 @@ pub(crate) const RESERVE_BYTES_MIN: u64 =
     EDITS_RESERVE_BYTES_MIN + EPOCH_RESERVE_BYTES + PREALLOCATE_BYTES_MIN;
 /// A new file is not worth it for less.
 const SHRINK_BYTES_MIN: u64 = 64 << 10;
-const CURRENT_MAGIC: &[u8; 8] = b"EVENCUR2";
+/// The last byte is the format version.
+const CURRENT_MAGIC: &[u8; 8] = b"EVENCUR3";
+/// Versions that are read. Version 2 had no range deletions; otherwise it is the same.
+const VERSIONS_READ: [u8; 2] = [b'2', b'3'];
 pub(crate) const CURRENT_LEN: usize = 8 + 8 + 8 + 4 + 4;
 /// Of the flags in it.
 const CURRENT_CLOSED: u32 = 1;
@@ -126,6 +129,11 @@ pub(crate) struct Current {
 
 /// Reads `CURRENT`.
 pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
+    Ok(read_versioned(vfs, dir)?.0)
+}
+
+/// Reads `CURRENT`, and whether it is of this format version.
+fn read_versioned(vfs: &dyn Vfs, dir: &Path) -> Result<(Current, bool)> {
     let path = dir.join(CURRENT);
     let file = vfs.open(&path, false).map_err(io(&path, "open CURRENT"))?;
     let mut bytes = [0; CURRENT_LEN + 1];
@@ -144,7 +152,7 @@ pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
         return Err(corrupt("CURRENT has the wrong magic number"));
     }
     // Before length and checksum, which another version may do in its own way.
-    if bytes[7] != CURRENT_MAGIC[7] {
+    if !VERSIONS_READ.contains(&bytes[7]) {
         let detail = "CURRENT is of another format version";
         return Err(Error::unsupported(&path, detail));
     }
@@ -165,11 +173,20 @@ pub(crate) fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<Current> {
     if checksum(0, &[&bytes[..CURRENT_LEN - 4]]) != crc {
         return Err(corrupt("CURRENT does not verify"));
     }
-    Ok(Current {
+    let current = Current {
         id,
         verified,
         closed: flags & CURRENT_CLOSED != 0,
-    })
+    };
+    Ok((current, bytes[7] == CURRENT_MAGIC[7]))
+}
+
+/// Gives `CURRENT` this format version, before anything is written that an older one does not read.
+fn raise_version(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    match read_versioned(vfs, dir)? {
+        (_, true) => Ok(()),
+        (current, false) => write_current(vfs, dir, current),
+    }
 }
 
 /// Replaces `CURRENT`: temporary file, sync, rename, directory sync.
@@ -307,6 +324,7 @@ impl Manifest {
             .open(&path, true)
             .map_err(io(&path, "open the manifest"))?;
         rewrite_tail(vfs.as_ref(), dir, &*file, end)?;
+        raise_version(vfs.as_ref(), dir)?;
         let log = FramedLogWriter::resume(file.clone(), id, end)?;
         let writer = Writer::new(log, file, id, state);
         Ok(Manifest::new(vfs, dir, writer))

@@ -2,7 +2,7 @@
 //! what its sources hold, but for what the merge dropped.
 //!
 //! ```text
-//! held by the sources  =  taken by the merge  =  kept + twins + hidden + spent tombstones
+//! held by the sources  =  taken by the merge  =  kept + twins + hidden + spent tombstones + covered
 //!                                                 kept  =  records in the tables that were written
 //! ```
 //!
@@ -56,6 +56,7 @@ pub(crate) struct Fates {
     pub(crate) twins: u64,
     pub(crate) hidden: u64,
     pub(crate) spent: u64,
+    pub(crate) covered: u64,
 }
 
 impl Fates {
@@ -69,11 +70,12 @@ impl Fates {
             Fate::Twin => self.twins += 1,
             Fate::Hidden => self.hidden += 1,
             Fate::SpentTombstone => self.spent += 1,
+            Fate::Covered => self.covered += 1,
         }
     }
 
     pub(crate) fn taken(&self) -> u64 {
-        self.kept + self.twins + self.hidden + self.spent
+        self.kept + self.twins + self.hidden + self.spent + self.covered
     }
 }
 
@@ -92,7 +94,7 @@ impl Count {
         self.held.get_or_insert(merge.held());
     }
 
-    /// The merge has been advanced to behind the last record of `tables`, which it was written to.
+    /// The merge has been advanced to the first key behind those in `tables`, to which it was written.
     pub(crate) fn add<'t>(
         &mut self,
         merge: &Merge<'_>,
@@ -114,12 +116,13 @@ impl Count {
     }
 
     fn add_fates(&mut self, merge: &Merge<'_>) {
-        let (fates, sum) = (merge.fates_so_far(), &mut self.fates);
+        let (fates, sum) = (merge.fates_of_kept_keys(), &mut self.fates);
         sum.kept += fates.kept;
         sum.kept_deletes += fates.kept_deletes;
         sum.twins += fates.twins;
         sum.hidden += fates.hidden;
         sum.spent += fates.spent;
+        sum.covered += fates.covered;
     }
 
     /// Compares, at the end of the job. `job` names it and its files.

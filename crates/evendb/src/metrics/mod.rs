@@ -93,6 +93,10 @@ pub(crate) struct Metrics {
     gets: [ComponentCounter; 6],
     pub(crate) puts: Counter,
     pub(crate) deletes: Counter,
+    pub(crate) range_deletes: Counter,
+    /// Keys and values in tables of chunks that range deletions have emptied.
+    pub(crate) bytes_covered: Counter,
+    pub(crate) tables_dropped_unread: Counter,
     pub(crate) batches: Counter,
     pub(crate) transactions: Counter,
     pub(crate) transaction_conflicts: Counter,
@@ -137,12 +141,12 @@ impl Metrics {
     /// Counts up with every operation.
     pub(crate) fn operations(&self) -> u64 {
         let gets: u64 = self.gets.iter().map(|counter| counter.count.get()).sum();
-        gets + self.puts.get() + self.deletes.get() + self.scanned_records.get()
+        gets + self.writes() + self.scanned_records.get()
     }
 
     /// Records put or deleted.
     pub(crate) fn writes(&self) -> u64 {
-        self.puts.get() + self.deletes.get()
+        self.puts.get() + self.deletes.get() + self.range_deletes.get()
     }
 
     /// Changes whenever reorganisation or a checkpoint has done something.
@@ -177,6 +181,8 @@ impl Metrics {
         (gets.absent, gets.absent_nanos) = self.component(Component::Absent);
         stats.puts = self.puts.get();
         stats.deletes = self.deletes.get();
+        stats.range_deletes = self.range_deletes.get();
+        stats.tables_dropped_unread = self.tables_dropped_unread.get();
         stats.batches = self.batches.get();
         stats.transactions = self.transactions.get();
         stats.transaction_conflicts = self.transaction_conflicts.get();
@@ -358,6 +364,8 @@ pub struct SpaceStats {
     pub garbage_sstable_bytes: u64,
     /// Tombstones in tables, number of records.
     pub tombstones: u64,
+    /// Ranges of keys that range deletions hide, until what they hide is gone. Counted in each chunk that they overlap.
+    pub range_tombstones: u64,
     /// Free extents inside the log container whose blocks are still allocated.
     pub container_free_bytes: u64,
     /// Free extents inside the log container whose blocks were given back.
@@ -389,6 +397,10 @@ pub struct Stats {
     pub puts: u64,
     /// Records deleted, batches' included.
     pub deletes: u64,
+    /// Ranges and prefixes deleted, each one record.
+    pub range_deletes: u64,
+    /// Tables that range deletions have left nothing of, dropped without being read.
+    pub tables_dropped_unread: u64,
     /// Batches of more than one record.
     pub batches: u64,
     /// Transactions that were committed and had written something.

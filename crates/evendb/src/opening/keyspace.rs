@@ -42,6 +42,7 @@ pub(super) fn keyspace_changes(id: KeyspaceId, name: &str, chunk: ChunkId) -> Ve
         keyspace: id,
         low: Vec::new(),
         parts: Vec::new(),
+        covers: Vec::new(),
     };
     let name = name.to_owned();
     vec![
@@ -63,6 +64,8 @@ pub(crate) fn empty_keyspace(
         frozen: Vec::new(),
         munk: None,
         funk: Arc::new(Funk::new(Vec::new(), Vec::new(), 0)),
+        covers: None,
+        row_tag: core.row_tags.fresh(),
     };
     let range = KeyRange {
         low: Box::default(),

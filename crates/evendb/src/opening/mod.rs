@@ -16,6 +16,7 @@
 
 use crate::admission::Admission;
 use crate::catalog::Catalog;
+use crate::chunk::row_tag::RowTags;
 use crate::commit_log::{self, CommitLog};
 use crate::engine::Engine;
 use crate::engine::caches::Caches;
@@ -32,6 +33,7 @@ use crate::figures::observer::Observer;
 use crate::files::{COMMIT_LOG, CURRENT};
 use crate::full_disk::{Ballast, FullDisk, Need};
 use crate::funk::SearchSettings;
+use crate::funk::container::Container;
 use crate::funk::tables::Tables;
 use crate::kept_changes::KeptChanges;
 use crate::key_locks::KeyLocks;
@@ -39,7 +41,7 @@ use crate::manifest::edit::{Change, EpochRecord};
 use crate::manifest::epochs;
 use crate::manifest::state::ManifestState;
 use crate::manifest::writer::{self, Manifest};
-use crate::memory::LedgerOwner;
+use crate::memory::{Ledger, LedgerOwner};
 use crate::options::{Durability, Options};
 use crate::plant::planted;
 use crate::sync::Arc;
@@ -201,14 +203,7 @@ impl Opening {
         let container = self.open_container()?;
         let ledger_owner = LedgerOwner::take();
         let ledger = ledger_owner.ledger();
-        let files_max = self.options.open_files_limit();
-        let tables = Tables::new(
-            self.vfs.clone(),
-            &self.dir,
-            container.clone(),
-            ledger,
-            files_max,
-        );
+        let tables = self.open_tables(&container, ledger);
         let mut ballast = Ballast::new(
             self.vfs.clone(),
             &self.dir,
@@ -225,8 +220,9 @@ impl Opening {
             ledger,
         };
         let checkpoint = checkpoint_of(version);
-        let catalog = self.build_catalog(&tables, &admission, ledger, checkpoint)?;
-        let dirty = self.apply(&replay, version, &catalog, &admission)?;
+        let row_tags = Arc::new(RowTags::default());
+        let catalog = self.build_catalog(&tables, &admission, ledger, checkpoint, &row_tags)?;
+        let (dirty, version) = self.apply(&replay, version, &catalog, &admission, ledger)?;
         if !self.options.read_only {
             let live = match log.ring_bytes {
                 0 => 0,
@@ -243,7 +239,14 @@ impl Opening {
             dirty_chunks = dirty.len()
         );
         let clock = Clock::new(version);
-        let core = Core::new(self.options, &self.dir, clock, admission, ledger_owner);
+        let core = Core::new(
+            self.options,
+            &self.dir,
+            clock,
+            admission,
+            ledger_owner,
+            row_tags,
+        );
         for (id, options) in choices {
             core.choices.set(id, options);
         }
@@ -271,6 +274,12 @@ impl Opening {
             claim: Claim::new(lock.take()),
             core,
         })
+    }
+
+    fn open_tables(&self, container: &Arc<Container>, ledger: Ledger) -> Tables {
+        let files_max = self.options.open_files_limit();
+        let (vfs, container) = (self.vfs.clone(), container.clone());
+        Tables::new(vfs, &self.dir, container, ledger, files_max)
     }
 
     fn next_epoch(&self, replay: &Replay) -> EpochRecord {

@@ -4,21 +4,25 @@
 use super::{Opening, damage, io};
 use crate::admission::Admission;
 use crate::catalog::KeyspaceState;
-use crate::chunk::Chunk;
+use crate::chunk::covers::{Covers, range_record};
+use crate::chunk::{Chunk, ChunkWriter, View};
 use crate::commit_log::{self, CommitLog, LivePart, LogRecord, Lsn, Segment};
 use crate::error::{Error, Result};
 use crate::files::COMMIT_LOG;
 use crate::full_disk::{Ballast, Need};
 use crate::manifest::edit::EpochRecord;
 use crate::manifest::{KeyspaceId, epochs};
+use crate::memory::Ledger;
+use crate::op::OpKind;
 use crate::options::Durability;
 use crate::payload::{self, Decoded, DecodedOp, ExtentName};
 use crate::record::RecordRef;
-use crate::sync::{Arc, Weak};
+use crate::sync::{Arc, Weak, reclaim};
 use crate::value_extents;
 use crate::version::clock::{CHECKPOINT_MAX, checkpoint_of};
+use crate::version::horizon::Horizon;
 use evendb_storage::codec::hash_key;
-use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind, Version};
+use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind, Kind, Version};
 use std::collections::BTreeMap;
 
 /// The commit log as recovery found it.
@@ -203,37 +207,36 @@ impl Opening {
         Ok(Some(log))
     }
 
-    /// Step 4. Returns the chunks that are dirty now.
+    /// Step 4. Returns the chunks that are dirty now, and the version of the last record.
+    ///
+    /// All records have one version, but that a range deletion must have a greater one than what lies before it.
     pub(super) fn apply(
         &self,
         replay: &Replay,
         version: Version,
         catalog: &BTreeMap<KeyspaceId, Arc<KeyspaceState>>,
         admission: &Arc<Admission>,
-    ) -> Result<Vec<(Weak<Chunk>, u64)>> {
-        let mut dirty = Vec::new();
+        ledger: Ledger,
+    ) -> Result<(Vec<(Weak<Chunk>, u64)>, Version)> {
+        let mut onto = Onto {
+            version,
+            admission,
+            ledger,
+            dirty: Vec::new(),
+        };
         let mut apply_ops = |ops: &[DecodedOp<'_>], record: &LogRecord<'_>| -> Result<()> {
             for op in ops {
-                let Some(keyspace) = catalog.get(&op.keyspace) else {
+                match catalog.get(&op.keyspace) {
+                    Some(keyspace) if op.kind == OpKind::RangeDelete => {
+                        onto.delete_range(keyspace, op);
+                    }
+                    Some(keyspace) => onto.put(keyspace, op),
                     // Dropped since; an id never given out is another matter.
-                    if op.keyspace.0 >= self.state.next_keyspace {
+                    None if op.keyspace.0 >= self.state.next_keyspace => {
                         return Err(self.bad_record(record));
                     }
-                    continue;
-                };
-                let chunk = keyspace.index.load_full().find(op.key).clone();
-                let mut new = RecordRef::new(op.key, op.value, op.kind, hash_key(op.key));
-                new.set_version(version);
-                let mut writer = chunk.latch.lock();
-                if !writer.queued {
-                    writer.queued = true;
-                    dirty.push((Arc::downgrade(&chunk), writer.active.checkpoint()));
+                    None => {}
                 }
-                let before = writer.active.bytes() as u64;
-                writer.active.insert(new);
-                let after = writer.active.bytes() as u64;
-                // Adopted whatever the limit: the ring bounds it.
-                admission.adopt(0, after.saturating_sub(before));
             }
             Ok(())
         };
@@ -255,6 +258,104 @@ impl Opening {
             }
             Ok(true)
         })?;
-        Ok(dirty)
+        Ok((onto.dirty, onto.version))
+    }
+}
+
+/// What replayed records are applied to.
+struct Onto<'a> {
+    /// That of the last record.
+    version: Version,
+    admission: &'a Arc<Admission>,
+    ledger: Ledger,
+    dirty: Vec<(Weak<Chunk>, u64)>,
+}
+
+impl Onto<'_> {
+    fn put(&mut self, keyspace: &KeyspaceState, op: &DecodedOp<'_>) {
+        let chunk = keyspace.index.load_full().find(op.key).clone();
+        let kind = match op.kind {
+            OpKind::Put => Kind::Put,
+            OpKind::Delete | OpKind::RangeDelete => Kind::Delete,
+        };
+        let mut new = RecordRef::new(op.key, op.value, kind, hash_key(op.key));
+        new.set_version(self.version);
+        let mut writer = chunk.latch.lock();
+        self.touch(&chunk, &mut writer);
+        self.insert(&writer, new);
+    }
+
+    fn insert(&self, writer: &ChunkWriter, record: RecordRef) {
+        let before = writer.active.bytes() as u64;
+        writer.active.insert(record);
+        let after = writer.active.bytes() as u64;
+        // Adopted whatever the limit: the ring bounds it.
+        self.admission.adopt(0, after.saturating_sub(before));
+    }
+
+    /// The chunk has something of this version.
+    fn touch(&mut self, chunk: &Arc<Chunk>, writer: &mut ChunkWriter) {
+        writer.changed_at = self.version;
+        if !writer.queued {
+            writer.queued = true;
+            let checkpoint = writer.active.checkpoint();
+            self.dirty.push((Arc::downgrade(chunk), checkpoint));
+        }
+    }
+
+    fn delete_range(&mut self, keyspace: &KeyspaceState, op: &DecodedOp<'_>) {
+        let high = Some(op.value).filter(|high| !high.is_empty());
+        if high.is_some_and(|high| *high <= *op.key) {
+            return;
+        }
+        let index = keyspace.index.load_full();
+        let chunks: Vec<Arc<Chunk>> = index.overlapping(op.key, high).cloned().collect();
+        let ties = |chunk: &Arc<Chunk>| chunk.latch.lock().changed_at >= self.version;
+        let tied = chunks.iter().any(ties);
+        // All belong to one checkpoint. Sixteen million of these are more than nearly every log has.
+        let next = Version(self.version.0 + 1);
+        let is_last = checkpoint_of(next) != checkpoint_of(self.version);
+        if tied && !is_last {
+            self.version = next;
+        }
+        // Nobody reads yet.
+        let horizon = Horizon {
+            floor: Version::MAX,
+            snapshots: Vec::new(),
+        };
+        let mut record = range_record(op.key, high);
+        record.set_version(self.version);
+        for chunk in &chunks {
+            let mut writer = chunk.latch.lock();
+            if tied && is_last {
+                self.delete_each(&writer, op.key, high);
+            }
+            self.touch(chunk, &mut writer);
+            let mut view: View = (*chunk.view.load_full()).clone();
+            let covers = view.covers.as_deref();
+            let covers = Covers::with(covers, &chunk.range, &record, &horizon, self.ledger);
+            view.covers = Some(Arc::new(covers));
+            chunk.publish(view);
+        }
+    }
+
+    /// Deletes one by one what the delta has of a range, where records are of the version of the range deletion.
+    fn delete_each(&self, writer: &ChunkWriter, low: &[u8], high: Option<&[u8]>) {
+        let pin = reclaim::pin();
+        let mut live: Vec<Vec<u8>> = Vec::new();
+        let mut cursor = writer.active.cursor(&pin);
+        cursor.seek(low);
+        while cursor.valid() && high.is_none_or(|high| *cursor.key() < *high) {
+            let newest = cursor.versions().next();
+            if newest.is_some_and(|newest| newest.kind() == Kind::Put) {
+                live.push(cursor.key().to_vec());
+            }
+            cursor.next();
+        }
+        for key in live {
+            let mut record = RecordRef::new(&key, &[], Kind::Delete, hash_key(&key));
+            record.set_version(self.version);
+            self.insert(writer, record);
+        }
     }
 }

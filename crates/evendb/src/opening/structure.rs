@@ -5,7 +5,9 @@ use super::replay::Replay;
 use super::{Opening, io};
 use crate::admission::Admission;
 use crate::catalog::KeyspaceState;
+use crate::chunk::covers::Covers;
 use crate::chunk::index::Index;
+use crate::chunk::row_tag::RowTags;
 use crate::chunk::{ChargedDelta, Chunk, KeyRange, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{CONTAINER, CURRENT, STATS, is_own_name};
@@ -14,12 +16,13 @@ use crate::funk::extents::Extents;
 use crate::funk::tables::{Tables, table_path};
 use crate::funk::{Funk, Run};
 use crate::manifest::KeyspaceId;
-use crate::manifest::edit::{ChunkRecord, Place, Role};
+use crate::manifest::edit::{ChunkRecord, CoverRecord, Place, Role};
 use crate::manifest::writer;
 use crate::memory::Ledger;
 use crate::options::KeyspaceOptions;
 use crate::sync::Arc;
 use crate::value_extents;
+use crate::version::clock::checkpoint_of;
 use evendb_storage::{Error as StorageError, Version};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -91,6 +94,7 @@ impl Opening {
         admission: &Arc<Admission>,
         ledger: Ledger,
         checkpoint: u64,
+        row_tags: &RowTags,
     ) -> Result<BTreeMap<KeyspaceId, Arc<KeyspaceState>>> {
         let mut by_keyspace: BTreeMap<KeyspaceId, Vec<&ChunkRecord>> = BTreeMap::new();
         for chunk in self.state.chunks.values() {
@@ -103,6 +107,7 @@ impl Opening {
             };
             chunks.sort_by(|a, b| a.low.cmp(&b.low));
             let mut entries = Vec::with_capacity(chunks.len());
+            let row_tag = row_tags.fresh();
             for (index, record) in chunks.iter().enumerate() {
                 let high = chunks.get(index + 1).map(|next| Box::from(&next.low[..]));
                 let range = KeyRange {
@@ -114,6 +119,8 @@ impl Opening {
                     frozen: Vec::new(),
                     munk: None,
                     funk: Arc::new(self.build_funk(record, tables)?),
+                    covers: self.build_covers(record, &range, ledger)?,
+                    row_tag,
                 };
                 let chunk = Chunk::new(record.id, id, range, view, Version::ZERO, ledger);
                 entries.push((Box::from(&record.low[..]), Arc::new(chunk)));
@@ -152,6 +159,24 @@ impl Opening {
             return Err(StorageError::corruption(&path, 0, detail).into());
         }
         Ok(funk)
+    }
+
+    fn build_covers(
+        &self,
+        record: &ChunkRecord,
+        range: &KeyRange,
+        ledger: Ledger,
+    ) -> Result<Option<Arc<Covers>>> {
+        let completed = self.state.completed;
+        let too_new = |cover: &CoverRecord| checkpoint_of(cover.version) > completed;
+        if record.covers.iter().any(too_new) {
+            let path = self.dir.join(CURRENT);
+            let id = record.id.0;
+            let detail = format!("chunk {id}: a range deletion of a checkpoint never completed");
+            return Err(StorageError::corruption(&path, 0, detail).into());
+        }
+        let covers = Covers::from_records(&record.covers, range, completed, ledger);
+        Ok(covers.map(Arc::new))
     }
 
     /// Step 5.

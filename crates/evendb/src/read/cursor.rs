@@ -23,6 +23,7 @@ use super::tables::Direction;
 use crate::catalog::KeyspaceState;
 use crate::error::{Error, Result};
 use crate::fork;
+pub(crate) use crate::op::prefix_end;
 use crate::read::moment::Moment;
 use crate::sync::Arc;
 use std::ops::{Bound, RangeBounds};
@@ -59,14 +60,6 @@ pub struct Cursor {
     /// How many records are wanted was said, so what is taken tells nothing of other scans.
     hinted: bool,
     error: Option<Error>,
-}
-
-/// The least key above all keys that begin with `prefix`, if there is one.
-pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end)
 }
 
 /// The least key above `key`.

@@ -10,6 +10,7 @@
 //! decides. A pending record never has a version that a registered snapshot sees.
 
 use super::buffer::Buffer;
+use super::covered::{Look, Shade, look_at};
 use super::tables::{BaseKeys, Direction, TableHit, TableKeys, base_index};
 use crate::chunk::{KeyRange, View};
 use crate::delta::DeltaCursor;
@@ -19,7 +20,7 @@ use crate::funk::tables::TableHandle;
 use crate::munk::{Munk, MunkCursor};
 use crate::record::{Record, RecordRef};
 use crate::sync::reclaim::Guard;
-use crate::visibility::{Candidate, RecordSearch};
+use crate::visibility::{Candidate, RecordSearch, live};
 use evendb_storage::table::{ReadAhead, TableMeta};
 use evendb_storage::{Kind, Version};
 use smallvec::SmallVec;
@@ -204,6 +205,7 @@ pub(crate) fn fill_from_munk(
     guard: &Guard,
 ) -> Filled {
     let mut overlay = Overlay::new(view, span, guard);
+    let mut shade = Shade::new(view, span.at, true);
     let mut munk = munk.cursor();
     match (span.direction, span.from) {
         (Direction::Forward, Some(key)) => munk.seek(key),
@@ -217,7 +219,7 @@ pub(crate) fn fill_from_munk(
     // Where the last run ends, if nothing came after it.
     let mut below = None;
     while buffer.gathered() < span.records_max {
-        if ask && let Some(end) = push_runs(buffer, &mut munk, upper, span) {
+        if ask && let Some(end) = push_runs(buffer, &mut munk, upper, &mut shade, span) {
             (below, ask) = (Some(end), false);
             continue;
         }
@@ -232,6 +234,7 @@ pub(crate) fn fill_from_munk(
             (None, Some(_)) => Ordering::Greater,
             (Some(a), Some(b)) => span.before(a, b),
         };
+        let at = if order.is_le() { upper } else { lower };
         let mut search = RecordSearch::open();
         if order.is_le()
             && let Some(key) = upper
@@ -243,9 +246,17 @@ pub(crate) fn fill_from_munk(
         if order.is_ge() {
             search.ask(|| munk.newest_at(span.at).map(Seen::Below));
         }
-        match search.live() {
+        let seen = search.live();
+        let look = seen.as_ref().map(|seen| match seen {
+            Seen::Record(record) => look_at(&mut shade, record.key(), record.version()),
+            Seen::Below(hit) => look_at(&mut shade, munk.key(), hit.version),
+        });
+        match seen.filter(|_| look == Some(Look::Shown)) {
             Some(Seen::Record(record)) => buffer.push_record(record),
             Some(Seen::Below(hit)) => buffer.push_page(&munk, hit.value),
+            None if look == Some(Look::Long) => {
+                return Filled::UpTo(at.unwrap_or_default().to_vec());
+            }
             None => {}
         }
         below = None;
@@ -268,11 +279,15 @@ fn push_runs<'m>(
     buffer: &mut Buffer,
     munk: &mut MunkCursor<'m>,
     upper: Option<&[u8]>,
+    shade: &mut Option<Shade<'_>>,
     span: &FillSpan<'_>,
 ) -> Option<&'m [u8]> {
     let mut below = None;
     while buffer.gathered() < RUNS_FACTOR * span.records_max
         && let Some(end) = end_if_alone(munk, upper, span)
+        && shade
+            .as_mut()
+            .is_none_or(|shade| shade.leaves_alone(munk.key(), end))
     {
         munk.fetch_page(PAGES_AHEAD);
         buffer.push_run(munk, span.at);
@@ -305,6 +320,29 @@ fn end_if_alone<'m>(
     let end = munk.end_of_page()?;
     let not_above = |key: Option<&[u8]>| key.is_none_or(|key| *end <= *key);
     (not_above(upper) && not_above(span.to)).then_some(end)
+}
+
+/// Fills from a view's deltas alone, under the caller's pin: below them nothing is to be seen.
+pub(crate) fn fill_from_deltas(
+    buffer: &mut Buffer,
+    view: &View,
+    span: &FillSpan<'_>,
+    guard: &Guard,
+) -> Filled {
+    let mut overlay = Overlay::new(view, span, guard);
+    let mut shade = Shade::new(view, span.at, false);
+    while buffer.gathered() < span.records_max {
+        let Some(key) = overlay.key(span) else {
+            return Filled::Exhausted;
+        };
+        let record = overlay.take(key, span).and_then(live);
+        if let Some(record) = record
+            && look_at(&mut shade, key, record.version()) == Look::Shown
+        {
+            buffer.push_record(record);
+        }
+    }
+    up_to_last(buffer)
 }
 
 /// What the deltas hold of a span, counted so that it outlives the pin.
@@ -356,6 +394,15 @@ impl FunkScan {
     /// At the start of a span. Its records are taken to be spread over the tables as all records are:
     /// each is read by one read, if that is right. Where there are several, all these reads are under way at once.
     pub(crate) fn seek(funk: &Arc<Funk>, span: &FillSpan<'_>) -> Result<FunkScan> {
+        FunkScan::seek_from(funk, span, Version::ZERO)
+    }
+
+    /// The same without tables of which all records are older than `least`.
+    pub(crate) fn seek_from(
+        funk: &Arc<Funk>,
+        span: &FillSpan<'_>,
+        least: Version,
+    ) -> Result<FunkScan> {
         let entries: u64 = funk.tables().map(|table| table.part.meta.entries).sum();
         let max = (span.block_bytes_max / BLOCK_BYTES).clamp(1, READAHEAD_BLOCKS_MAX);
         let readahead = |bytes: u64| {
@@ -372,9 +419,10 @@ impl FunkScan {
         let runs = funk.runs.iter().rev().map(|run| &run.table);
         let tables: SmallVec<[_; 8]> = runs
             .filter(|table| span.begins_in(&table.part.meta))
+            .filter(|table| table.part.meta.max_version >= least)
             .map(|table| (table, readahead(table.part.meta.data_bytes)))
             .collect();
-        if !tables.is_empty() {
+        if !tables.is_empty() && least == Version::ZERO {
             let first = base_index(funk, span.from, span.direction);
             let base = first.and_then(|index| funk.base.get(index));
             let base = base.map(|table| (table, of_base));
@@ -392,8 +440,15 @@ impl FunkScan {
                 readahead,
             )?);
         }
+        let mut base_tables = funk.base.iter();
+        let base_is_older =
+            least > Version::ZERO && base_tables.all(|table| table.part.meta.max_version < least);
+        let base_of = match base_is_older {
+            true => Arc::new(Funk::new(Vec::new(), Vec::new(), 0)),
+            false => funk.clone(),
+        };
         let base = BaseKeys::seek(
-            funk.clone(),
+            base_of,
             span.from,
             span.direction,
             span.at,
@@ -479,6 +534,7 @@ pub(crate) fn fill_from_funk(
     funk: &mut FunkScan,
     gathered: &GatheredDeltas,
     span: &FillSpan<'_>,
+    mut shade: Option<Shade<'_>>,
 ) -> Result<Filled> {
     let mut upper = gathered.records.iter().peekable();
     let mut key = Vec::new();
@@ -500,6 +556,10 @@ pub(crate) fn fill_from_funk(
             (None, true) => Ordering::Greater,
             (Some(record), true) => span.before(record.key(), &key),
         };
+        let at = match upper.peek() {
+            Some(record) if order.is_le() => record.key(),
+            _ => &key[..],
+        };
         let mut search = RecordSearch::open();
         if order.is_le() {
             search.ask(|| upper.next().map(|record| Seen::Record(record)));
@@ -509,9 +569,15 @@ pub(crate) fn fill_from_funk(
             let below = funk.take(&key)?;
             search.ask(|| below.map(Seen::Below));
         }
-        match search.live() {
+        let seen = search.live();
+        let look = seen.as_ref().map(|seen| match seen {
+            Seen::Record(record) => look_at(&mut shade, at, record.version()),
+            Seen::Below(hit) => look_at(&mut shade, at, hit.version),
+        });
+        match seen.filter(|_| look == Some(Look::Shown)) {
             Some(Seen::Record(record)) => buffer.push_record(record),
             Some(Seen::Below(hit)) => buffer.push_block(&key, &hit),
+            None if look == Some(Look::Long) => break Some(Filled::UpTo(at.to_vec())),
             None => {}
         }
         if order.is_ge() {

@@ -4,7 +4,7 @@
 //! searched under a pin, the row cache by a try-lock. Before the first read that may enter the
 //! kernel it takes a counted reference to the view and unpins (I17).
 
-use super::counting;
+use super::{counting, covered};
 use crate::cache::sample::Served;
 use crate::catalog::KeyspaceState;
 use crate::chunk::{Chunk, Heat, View};
@@ -16,6 +16,7 @@ use crate::funk::value_of;
 use crate::metrics::{Component, sample};
 use crate::munk::Sought;
 use crate::plant::planted;
+use crate::record::Record;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::sync::reclaim::{self, Guard};
@@ -23,17 +24,54 @@ use crate::value::{Owner, Value};
 use crate::visibility::{decide, live};
 use evendb_storage::Version;
 use evendb_storage::codec::hash_key;
+use evendb_storage::table::Found;
 
 /// What the components in RAM say of a key.
 pub(crate) enum InRam {
     /// The newest record, or its absence.
     Answer(Component, Option<Value>),
-    /// They do not know: the funk decides.
-    Unknown,
+    /// They do not know: the funk decides. What it has with a smaller version than this is deleted.
+    Unknown(Version),
 }
 
 /// Searches a view's deltas, then its munk.
+#[inline]
 pub(crate) fn search_ram(view: &View, key: &[u8], hash: u64, at: Version, guard: &Guard) -> InRam {
+    let record = search_deltas(view, key, hash, at, guard);
+    if let Some(covers) = &view.covers
+        && record.is_none_or(|record| record.version() <= covers.newest())
+        && let Some(cover) = covers.newest_seen(key, at)
+    {
+        return covered::search(view, cover, record, key, hash, at, guard);
+    }
+    if let Some(record) = record {
+        let value = live(record).map(|record| Value::of_record(record.to_ref()));
+        return InRam::Answer(Component::Delta, value);
+    }
+    let Some(munk) = &view.munk else {
+        return InRam::Unknown(Version::ZERO);
+    };
+    // The oldest source of the spans that it has: what is not there does not exist.
+    let hit = match munk.get(key, hash, at) {
+        Sought::Found(hit) => live(hit),
+        Sought::Nothing => None,
+        Sought::Absent => return InRam::Unknown(Version::ZERO),
+    };
+    InRam::Answer(
+        Component::Munk,
+        hit.map(|hit| Value::new(Owner::Page(hit.page.clone()), hit.value)),
+    )
+}
+
+/// The record of a view's deltas that decides.
+#[inline]
+pub(super) fn search_deltas<'g>(
+    view: &'g View,
+    key: &[u8],
+    hash: u64,
+    at: Version,
+    guard: &'g Guard,
+) -> Option<&'g Record> {
     let frozen = view.frozen.iter().filter(|frozen| {
         frozen
             .limits
@@ -43,23 +81,7 @@ pub(crate) fn search_ram(view: &View, key: &[u8], hash: u64, at: Version, guard:
     let deltas = [&view.active]
         .into_iter()
         .chain(frozen.map(|frozen| &frozen.delta));
-    if let Some(record) = decide(deltas.map(|delta| delta.get(key, hash, at, guard))) {
-        let value = live(record).map(|record| Value::of_record(record.to_ref()));
-        return InRam::Answer(Component::Delta, value);
-    }
-    let Some(munk) = &view.munk else {
-        return InRam::Unknown;
-    };
-    // The oldest source of the spans that it has: what is not there does not exist.
-    let hit = match munk.get(key, hash, at) {
-        Sought::Found(hit) => live(hit),
-        Sought::Nothing => None,
-        Sought::Absent => return InRam::Unknown,
-    };
-    InRam::Answer(
-        Component::Munk,
-        hit.map(|hit| Value::new(Owner::Page(hit.page.clone()), hit.value)),
-    )
+    decide(deltas.map(|delta| delta.get(key, hash, at, guard)))
 }
 
 /// The newest value of `key`.
@@ -92,28 +114,32 @@ pub(crate) fn get_at(
     let chunk = keyspace.index.load(&guard).get().find(key);
     debug_assert!(chunk.range.contains(key), "the index leads elsewhere");
     let view = chunk.view.load(&guard);
-    if let InRam::Answer(component, value) = search_ram(view.get(), key, hash, at, &guard) {
-        if component == Component::Munk {
-            counting::hit(caches, chunk, view.get(), key, hash);
+    let hidden_below = match search_ram(view.get(), key, hash, at, &guard) {
+        InRam::Unknown(hidden_below) => hidden_below,
+        InRam::Answer(component, value) => {
+            if component == Component::Munk {
+                counting::hit(caches, chunk, view.get(), key, hash);
+            }
+            let component = match value {
+                Some(_) => component,
+                None => Component::Absent,
+            };
+            // Relaxed: a hint.
+            let value = match caches.copies_values.load(Ordering::Relaxed) {
+                true => value.map(Value::detached),
+                false => value,
+            };
+            core.metrics.served(component, started);
+            return Ok(value);
         }
-        let component = match value {
-            Some(_) => component,
-            None => Component::Absent,
-        };
-        // Relaxed: a hint.
-        let value = match caches.copies_values.load(Ordering::Relaxed) {
-            true => value.map(Value::detached),
-            false => value,
-        };
-        core.metrics.served(component, started);
-        return Ok(value);
-    }
+    };
     // Gets that deltas answer do not count: a munk would not save them anything.
     Heat::count(&chunk.heat.gets);
     let newest = at == Version::MAX;
     if newest
         && let Some(rows) = &caches.row_cache
-        && let Some(value) = rows.get(keyspace.id.0, key, hash)
+        && let Some(tag) = view.get().row_tag.number()
+        && let Some(value) = rows.get(tag, key, hash)
     {
         Heat::count(&chunk.heat.gets_outside);
         caches.sampler.see(keyspace.id.0, hash, Served::Row);
@@ -125,14 +151,24 @@ pub(crate) fn get_at(
     drop(guard);
     counting::miss(core, caches, work, &chunk, &view, key, hash);
     let search = || search_funk(core, caches, &chunk, &view, key, hash, at);
-    let Some((component, value)) = core.metrics.pauses.read.time(search)? else {
+    let found = core.metrics.pauses.read.time(search)?;
+    let found = found.filter(|(_, found)| found.version >= hidden_below);
+    let version = found
+        .as_ref()
+        .map_or(Version::ZERO, |(_, found)| found.version);
+    let found = found.and_then(|(component, found)| Some((component, value_of(found)?)));
+    let Some((component, value)) = found else {
         core.metrics.served(Component::Absent, started);
         return Ok(None);
     };
     core.metrics.served(component, started);
     if newest {
         caches.sampler.see(keyspace.id.0, hash, Served::Table);
-        fill_row(core, caches, keyspace, key, hash, (&chunk, &view), &value);
+        // A range deletion that is still pending hides it soon, from rows too.
+        let covers = view.covers.as_ref();
+        if covers.is_none_or(|covers| !covers.is_newer(key, version)) {
+            fill_row(core, caches, keyspace, key, hash, (&chunk, &view), &value);
+        }
     }
     Ok(Some(value))
 }
@@ -145,12 +181,11 @@ fn search_funk(
     key: &[u8],
     hash: u64,
     at: Version,
-) -> Result<Option<(Component, Value)>> {
+) -> Result<Option<(Component, Found)>> {
     let found = view
         .funk
         .get(key, hash, at, &caches.search_settings, &core.metrics);
-    let found = found.inspect_err(|_| chunk.note_damage())?;
-    Ok(found.and_then(|(component, found)| Some((component, value_of(found)?))))
+    found.inspect_err(|_| chunk.note_damage())
 }
 
 /// Puts what the funk gave into the row cache, if it is still the newest: only if a fresh
@@ -174,7 +209,10 @@ fn fill_row(
     if core.choices.of(keyspace.id).row_cache == Some(false) {
         return;
     }
-    rows.insert_if(keyspace.id.0, key, hash, value, || {
+    let Some(tag) = view.row_tag.number() else {
+        return;
+    };
+    rows.insert_if(tag, key, hash, value, || {
         let guard = reclaim::pin();
         let now = keyspace
             .index

@@ -5,6 +5,7 @@
 
 pub(crate) mod buffer;
 mod counting;
+mod covered;
 pub(crate) mod cursor;
 mod end;
 pub(crate) mod fill;

@@ -6,10 +6,12 @@
 //! Not here: what merges the sources ([`super::fill`]); which record is given next ([`super::cursor`]).
 
 use super::counting;
+use super::covered::{self, Below, Shade};
 use super::cursor::Cursor;
 use super::end::End;
 use super::fill::{
-    FillSpan, Filled, FunkScan, GatheredDeltas, fill_from_funk, fill_from_munk, gather,
+    FillSpan, Filled, FunkScan, GatheredDeltas, fill_from_deltas, fill_from_funk, fill_from_munk,
+    gather,
 };
 use super::tables::Direction;
 use crate::chunk::{Chunk, Heat, View};
@@ -20,6 +22,7 @@ use crate::memory_shares;
 use crate::munk::Munk;
 use crate::rebalance::spans;
 use crate::sync::{Arc, reclaim};
+use evendb_storage::Version;
 
 /// A refill from tables takes about so many bytes of blocks at most, and so many while the buffers of
 /// all cursors take more than a 32nd of the budget.
@@ -63,18 +66,19 @@ impl Cursor {
         if *may_load {
             Heat::count(&chunk.heat.scans);
         }
-        let (mut to, mut last) = chunk_limit(chunk, direction, &self.low, self.high.as_deref());
+        let limit = chunk_limit(chunk, direction, &self.low, self.high.as_deref());
         let from = end.position.take();
         let view = chunk.view.load(&guard);
-        let segment = segment(view.get(), direction, from.as_deref());
-        if let Some(limit) = segment.and_then(|segment| segment.end)
-            && narrows(direction, limit, to.as_deref())
-        {
-            (to, last) = (Some(limit.to_vec()), false);
-        }
-        let munk = segment.and_then(|segment| segment.munk);
+        let at = moment.version();
+        let RefillPlan {
+            munk,
+            below,
+            to,
+            last,
+        } = plan_refill(view.get(), direction, from.as_deref(), at, limit);
         let caches = &engine.caches;
         if munk.is_none()
+            && below.is_none()
             && *may_load
             && let Some(wanted) =
                 counting::wanted_by_scan(caches, view.get(), direction, from.as_deref())
@@ -92,12 +96,16 @@ impl Cursor {
             direction,
             from: from.as_deref(),
             to: to.as_deref(),
-            at: moment.version(),
+            at,
             records_max: end.records,
             block_bytes_max: block_bytes_max(&engine.core),
         };
-        end.from_ram = munk.is_some();
-        let filled = if let Some(munk) = munk {
+        let nothing_below = below == Some(Below::Nothing);
+        end.from_ram = munk.is_some() || nothing_below;
+        let filled = if nothing_below {
+            end.scan = None;
+            fill_from_deltas(&mut end.buffer, view.get(), &span, &guard)
+        } else if let Some(munk) = munk {
             end.scan = None; // The munk moves on without it.
             let filled = fill_from_munk(&mut end.buffer, view.get(), munk, &span, &guard);
             counting::refill_hit(caches, chunk, view.get(), || end.buffer.ends());
@@ -107,7 +115,7 @@ impl Cursor {
             let view = view.counted();
             let chunk = chunk.clone();
             drop(guard);
-            fill_unpinned(engine, end, &chunk, &view, &gathered, &span)?
+            fill_unpinned(engine, end, &chunk, &view, below, &gathered, &span)?
         };
         end.take_in(from);
         end.move_on(direction, filled, to, last);
@@ -131,6 +139,45 @@ struct RefillSegment<'a> {
     munk: Option<&'a Munk>,
     /// Where that is no longer so, if not at the chunk's limit.
     end: Option<&'a [u8]>,
+}
+
+/// What a refill reads below the deltas, and up to where.
+struct RefillPlan<'v> {
+    /// The munk, if it has these keys.
+    munk: Option<&'v Munk>,
+    /// What range deletions leave of it.
+    below: Option<Below>,
+    to: Option<Vec<u8>>,
+    /// Nothing wanted lies behind that.
+    last: bool,
+}
+
+/// A refill at `from`, which may go as far as `to`, ends where it would have to read something else.
+fn plan_refill<'v>(
+    view: &'v View,
+    direction: Direction,
+    from: Option<&[u8]>,
+    at: Version,
+    (mut to, mut last): (Option<Vec<u8>>, bool),
+) -> RefillPlan<'v> {
+    let segment = segment(view, direction, from);
+    let munk = segment.and_then(|segment| segment.munk);
+    let beneath = covered::beneath(view, direction, from, at, munk.is_some());
+    let ends = [
+        segment.and_then(|segment| segment.end),
+        beneath.and_then(|beneath| beneath.end),
+    ];
+    for end in ends.into_iter().flatten() {
+        if narrows(direction, end, to.as_deref()) {
+            (to, last) = (Some(end.to_vec()), false);
+        }
+    }
+    RefillPlan {
+        munk,
+        below: beneath.map(|beneath| beneath.below),
+        to,
+        last,
+    }
 }
 
 /// The segment of the view's munk in which a refill from `from` begins; `None` without a munk.
@@ -162,9 +209,17 @@ fn fill_unpinned(
     end: &mut End,
     chunk: &Arc<Chunk>,
     view: &View,
+    below: Option<Below>,
     gathered: &GatheredDeltas,
     span: &FillSpan<'_>,
 ) -> Result<Filled> {
+    let shade = Shade::new(view, span.at, false);
+    if let Some(Below::TablesFrom(least)) = below {
+        end.scan = None;
+        let filled = FunkScan::seek_from(&view.funk, span, least)
+            .and_then(|mut scan| fill_from_funk(&mut end.buffer, &mut scan, gathered, span, shade));
+        return filled.inspect_err(|_| chunk.note_damage());
+    }
     let left = end.scan.take().filter(|scan| scan.is_of(&view.funk));
     let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
     counting::refill_miss(core, caches, work, chunk, view, left.is_none());
@@ -173,7 +228,7 @@ fn fill_unpinned(
         None => FunkScan::seek(&view.funk, span),
     };
     let filled = scan.and_then(|mut scan| {
-        let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span)?;
+        let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span, shade)?;
         if matches!(filled, Filled::UpTo(_)) {
             end.scan = Some(scan);
         }

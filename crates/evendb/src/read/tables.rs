@@ -21,6 +21,7 @@ pub(crate) enum Direction {
 /// The visible record of the key a cursor is on.
 #[derive(Clone)]
 pub(crate) struct TableHit {
+    pub(crate) version: Version,
     pub(crate) kind: Kind,
     pub(crate) block: Block,
     pub(crate) value: Range<usize>,
@@ -104,9 +105,10 @@ impl TableKeys {
                 Direction::Backward => true,
             };
             if newest && entry.version.is_seen_at(self.at) {
-                let kind = entry.kind;
+                let (version, kind) = (entry.version, entry.kind);
                 let (block, value) = self.cursor.value_block();
                 hit = Some(TableHit {
+                    version,
                     kind,
                     block: block.clone(),
                     value,

@@ -85,7 +85,7 @@ impl Bench {
         };
         let caches = Caches::new(&options, search_settings);
         let clock = Clock::new(Version(1 << CHECKPOINT_SHIFT));
-        let core = Core::new(options, dir, clock, admission, owner);
+        let core = Core::new(options, dir, clock, admission, owner, Arc::default());
         let manifest = Some(Arc::new(manifest));
         let full_disk = FullDisk::new(
             ballast,
@@ -233,6 +233,7 @@ impl Bench {
         let dropping = Dropping {
             horizon: &horizon,
             bottom: true,
+            zero_below: Version::MAX,
         };
         let mut merge = Merge::new(sources, dropping).unwrap();
         while let Some(entry) = merge.current() {

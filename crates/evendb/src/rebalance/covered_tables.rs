@@ -1,72 +1,106 @@
-//! Deleting a range gives its tables back without reading them.
+//! What range deletions have left nothing of goes without being read.
 //!
 //! ```text
-//!   tables of the chunks inside the range are noted             t
-//!   a cursor registers version s > all versions in them         s
-//!   every record it finds gets a tombstone                      versions > s
-//!   the chunks are marked: those tables are covered
-//!   ...the tombstones are in a completed checkpoint, no snapshot is registered:
-//!      one edit drops the tables; the tombstones go with the next rebalance
+//!   chunk            [ a . . . . . . . . . . . . . . . . . . z ]
+//!   range deletion         [--------- version 9 ----------)
+//!   tables             [4]   [ 7 ]  [ 8 ]  [ 12 ]  [ 5     ]       least and greatest key, greatest version
+//!                            goes   goes   newer   reaches out
 //! ```
-//! Why this is correct: each record in a noted table has a version below s. If it was its key's newest
-//! at s, the key has a tombstone now. If not, a newer record hid it then, and hides it now or has a
-//! tombstone itself. What is put meanwhile has a version above s and is in no noted table. Readers to
-//! come are above the tombstones. On a full disk the cursor may be opened anew on the way: it then has a
-//! later s, and all of this holds for it too. A crash before the edit leaves tables and tombstones; the
-//! marks are in memory only, and without them the picker rewrites the chunk for its tombstones.
+//! Spent: range deletions that are in the manifest and that every reader sees. A table goes if each of its keys in the chunk
+//! is in a spent range deletion that is newer than all of its records. A spent range deletion leaves, stretch by stretch,
+//! where no table is left that may have something for it to hide. What is hidden in other tables goes when these are
+//! rewritten, which the picker decides by [`hidden`], an estimate.
 //!
-//! Thread safety: a chunk's mark is a leaf lock; acting on it needs the chunk's token.
+//! Why nothing comes back: see [`layout::leave_covers`]. A run that a checkpoint publishes meanwhile has nothing that
+//! spent range deletions hide: they are of a completed checkpoint, and it is not.
+//!
+//! Thread safety: any; acting on it needs the chunk's token.
 
 use crate::catalog::KeyspaceState;
-use crate::chunk::{Chunk, Covered};
+use crate::chunk::covers::Covers;
+use crate::chunk::{Chunk, View};
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
 use crate::error::Result;
-use crate::rebalance::layout;
+use crate::rebalance::layout::{self, Spent};
+use crate::rebalance::munks;
 use crate::sync::Arc;
-use crate::version::clock::checkpoint_of;
-use evendb_storage::TableId;
+use crate::sync::atomic::Ordering;
+use crate::version::clock::last_version_of;
+use evendb_storage::table::TableMeta;
+use evendb_storage::{TableId, Version};
 use std::collections::HashSet;
 
-/// The tables of all chunks that lie within `low..high`. Taken before the cursor that finds
-/// what to delete.
-pub(crate) fn tables_inside(
-    keyspace: &KeyspaceState,
-    low: &[u8],
-    high: Option<&[u8]>,
-) -> HashSet<TableId> {
-    let mut tables = HashSet::new();
-    for chunk in chunks_inside(keyspace, low, high) {
-        let view = chunk.view.load_full();
-        tables.extend(view.funk.tables().map(|table| table.part.table));
-    }
-    tables
+/// Of a chunk with more pieces than this nothing is estimated: it is rewritten.
+pub(crate) const PIECES_MAX: usize = 256;
+
+/// What may go unread.
+struct Plan {
+    limit: Version,
+    tables: HashSet<TableId>,
+    /// What is left, in no order.
+    left: Vec<Arc<TableMeta>>,
 }
 
-/// Notes that every record that `tables` had of `low..high` has been deleted.
-pub(crate) fn mark(
-    core: &Core,
-    keyspace: &KeyspaceState,
-    low: &[u8],
-    high: Option<&[u8]>,
-    tables: &HashSet<TableId>,
-) {
-    if tables.is_empty() {
-        return;
+impl Plan {
+    /// Whether a table is left that has keys from `low` to below `high`.
+    fn is_needed(&self, low: &[u8], high: Option<&[u8]>) -> bool {
+        let mut left = self.left.iter();
+        left.any(|meta| *meta.max_key >= *low && high.is_none_or(|high| *meta.min_key < *high))
     }
-    let checkpoint = checkpoint_of(core.clock.now());
-    for chunk in chunks_inside(keyspace, low, high) {
-        let view = chunk.view.load_full();
-        let own = view.funk.tables().map(|table| table.part.table);
-        let tables: HashSet<TableId> = own.filter(|id| tables.contains(id)).collect();
-        if !tables.is_empty() {
-            *chunk.covered.lock() = Some(Covered { tables, checkpoint });
+}
+
+/// Up to which version the chunk's range deletions are spent, if any is.
+fn spent_limit(core: &Core, view: &View) -> Option<(Arc<Covers>, Version)> {
+    let covers = view.covers.as_ref()?;
+    let limit = covers.spent_limit(&core.clock.horizon());
+    (covers.oldest() <= limit).then(|| (covers.clone(), limit))
+}
+
+fn plan(core: &Core, chunk: &Chunk, view: &View) -> Option<Plan> {
+    let (covers, limit) = spent_limit(core, view)?;
+    let mut plan = Plan {
+        limit,
+        tables: HashSet::new(),
+        left: Vec::new(),
+    };
+    for table in view.funk.tables() {
+        match is_spent(chunk, &covers, limit, &table.part.meta) {
+            true => drop(plan.tables.insert(table.part.table)),
+            false => plan.left.push(table.part.meta.clone()),
         }
     }
+    let mut stretches = covers.stretches();
+    let any_leaves = stretches.any(|stretch| {
+        stretch.newest_up_to(limit).is_some() && !plan.is_needed(stretch.low, stretch.high)
+    });
+    (!plan.tables.is_empty() || any_leaves).then_some(plan)
 }
 
-/// Drops the chunk's covered tables, if it may. The caller holds the token.
+/// Whether every key of the table that is the chunk's is in a spent range deletion newer than all of its records.
+fn is_spent(chunk: &Chunk, covers: &Covers, limit: Version, meta: &TableMeta) -> bool {
+    let low: &[u8] = (&*meta.min_key).max(&*chunk.range.low);
+    let mut next = Some(covers.stretch(low));
+    while let Some(stretch) = next {
+        if *stretch.low > *meta.max_key {
+            break;
+        }
+        let newest = stretch.newest_up_to(limit);
+        if newest.is_none_or(|newest| newest <= meta.max_version) {
+            return false;
+        }
+        next = covers.stretch_behind(&stretch);
+    }
+    true
+}
+
+/// Whether anything of the chunk may go unread.
+pub(crate) fn has_spent(core: &Core, chunk: &Chunk, view: &View) -> bool {
+    plan(core, chunk, view).is_some()
+}
+
+/// Drops what may go unread. Whether there was anything. The caller holds the token.
 pub(crate) fn drop_covered(
     core: &Core,
     disk: &Disk,
@@ -74,34 +108,132 @@ pub(crate) fn drop_covered(
     keyspace: &KeyspaceState,
     chunk: &Arc<Chunk>,
 ) -> Result<bool> {
-    // Not in one expression with the lock below: completed is no leaf.
-    let completed = *flow.completed.lock();
-    let mut mark = chunk.covered.lock();
-    let ready = |covered: &Covered| covered.checkpoint <= completed;
-    if !mark.as_ref().is_some_and(ready) || core.clock.snapshot_count() > 0 {
-        return Ok(false);
-    }
-    let covered = mark.take();
-    drop(mark);
-    // Under the registry's mutex, and after the tombstones: later snapshots are above them.
-    let Some(covered) = covered.filter(|_| core.clock.horizon().snapshots.is_empty()) else {
+    let Some(plan) = plan(core, chunk, &chunk.view.load_full()) else {
         return Ok(false);
     };
-    layout::drop_tables(core, disk, flow, keyspace, chunk, &|table| {
-        covered.tables.contains(&table.part.table)
+    // Else the whole munk would leave.
+    munks::absorb(core, chunk);
+    let spent = Spent {
+        table: &|table| plan.tables.contains(&table.part.table),
+        limit: plan.limit,
+        stretch: &|stretch| !plan.is_needed(stretch.low, stretch.high),
+    };
+    layout::drop_spent(core, disk, flow, keyspace, chunk, &spent)?;
+    if plan.left.is_empty() {
+        // What it grew by is gone: it may be merged with its neighbours.
+        chunk.joined_at.store(0, Ordering::Relaxed);
+    }
+    core.metrics
+        .tables_dropped_unread
+        .add(plan.tables.len() as u64);
+    Ok(true)
+}
+
+/// What a rewrite would take away because of range deletions.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Hidden {
+    /// About so many bytes of keys and values, if keys are spread evenly.
+    pub(crate) bytes: u64,
+    /// Pieces of spent range deletions.
+    pub(crate) pieces: u32,
+}
+
+/// What is hidden in tables that spent range deletions only overlap.
+pub(crate) fn hidden(core: &Core, view: &View) -> Hidden {
+    match spent_limit(core, view) {
+        Some((covers, limit)) => hidden_by(view, &covers, limit),
+        None => Hidden::default(),
+    }
+}
+
+/// The same if no reader needed any of it.
+pub(crate) fn hidden_if_unread(view: &View) -> u64 {
+    let covers = view.covers.as_ref();
+    covers.map_or(0, |covers| {
+        let limit = last_version_of(covers.durable_to());
+        hidden_by(view, covers, limit).bytes
     })
 }
 
-fn chunks_inside(keyspace: &KeyspaceState, low: &[u8], high: Option<&[u8]>) -> Vec<Arc<Chunk>> {
-    let root = keyspace.index.load_full();
-    let inside = |chunk: &Chunk| {
-        *chunk.range.low >= *low
-            && match (&chunk.range.high, high) {
-                (_, None) => true,
-                (None, Some(_)) => false,
-                (Some(own), Some(high)) => **own <= *high,
-            }
+fn hidden_by(view: &View, covers: &Covers, limit: Version) -> Hidden {
+    if covers.count() > PIECES_MAX {
+        return Hidden {
+            bytes: 0,
+            pieces: covers.count() as u32,
+        };
+    }
+    let mut hidden = Hidden::default();
+    for stretch in covers.stretches() {
+        let Some(newest) = stretch.newest_up_to(limit) else {
+            continue;
+        };
+        hidden.pieces += 1;
+        for table in view.funk.tables() {
+            let meta = &table.part.meta;
+            let share = share_within(meta, stretch.low, stretch.high);
+            // Of a run that is newer in part most is newer.
+            let share = if newest > meta.max_version {
+                share
+            } else {
+                share / 4.0
+            };
+            hidden.bytes += (meta.data_bytes as f64 * share) as u64;
+        }
+    }
+    hidden
+}
+
+/// About the share of the table's keys from `low` to below `high`.
+fn share_within(meta: &TableMeta, low: &[u8], high: Option<&[u8]>) -> f64 {
+    let ends = (&*meta.min_key, &*meta.max_key);
+    if *ends.1 < *low || high.is_some_and(|high| *high <= *ends.0) {
+        return 0.0;
+    }
+    let shared = ends.0.iter().zip(ends.1).take_while(|(a, b)| a == b);
+    let shared = shared.count();
+    // Both limits are cut to the table's keys, so they begin with what these share.
+    let number = |key: &[u8]| {
+        let mut bytes = [0; 8];
+        let tail = &key[shared.min(key.len())..];
+        let len = tail.len().min(8);
+        bytes[..len].copy_from_slice(&tail[..len]);
+        u64::from_be_bytes(bytes) as f64
     };
-    let chunks = root.iter().map(|(_, chunk)| chunk);
-    chunks.filter(|chunk| inside(chunk)).cloned().collect()
+    let all = number(ends.1) - number(ends.0);
+    let to = high.map_or(ends.1, |high| high.min(ends.1));
+    let part = number(to) - number(low.max(ends.0));
+    if all > 0.0 {
+        (part / all).clamp(0.0, 1.0)
+    } else {
+        1.0
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_of_a_table_goes_by_the_distance_of_keys() {
+        let meta = TableMeta {
+            len: 1,
+            entries: 1,
+            deletes: 0,
+            data_bytes: 1,
+            min_key: b"user/0000".to_vec(),
+            max_key: b"user/9999".to_vec(),
+            max_version: Version(1),
+            checksum: 0,
+        };
+        let share = |low: &str, high: Option<&str>| {
+            share_within(&meta, low.as_bytes(), high.map(str::as_bytes))
+        };
+        let near = |share: f64, expected: f64| assert!((share - expected).abs() < 0.05, "{share}");
+        near(share("", None), 1.0);
+        near(share("user/5", None), 0.5);
+        near(share("user/25", Some("user/3")), 0.05);
+        near(share("a", Some("b")), 0.0);
+        near(share("v", None), 0.0);
+    }
 }

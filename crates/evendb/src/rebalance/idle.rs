@@ -88,7 +88,10 @@ pub(crate) fn idle_round(context: &JobContext<'_>, catalog: &Catalog, space: &Sp
             }
             // Room in the container is kept for deltas in memory: if they are many, a checkpoint comes
             // first.
-            if core.admission.delta_to_write() > space::room_step(core, disk, space)
+            // So it does where ranges were deleted: what they hide can go only then.
+            let ranges = core.metrics.range_deletes.get();
+            let deleted = std::mem::replace(&mut state.ranges, ranges) < ranges;
+            if (deleted || core.admission.delta_to_write() > space::room_step(core, disk, space))
                 && !flow.dirty.lock().is_empty()
             {
                 drop(state);
@@ -166,28 +169,31 @@ fn plan_shrinking(
         return Vec::new();
     };
     let chunks = catalog.chunks();
-    let figures: Vec<Shrinking> = chunks
+    let looks = chunks
         .iter()
-        .map(|(_, chunk)| shrinking(core, space, chunk))
-        .collect();
+        .map(|(_, chunk)| shrinking(core, space, chunk));
+    let (figures, hidden): (Vec<Shrinking>, Vec<u64>) = looks.unzip();
     let garbage_share = (amplification - 1.0) * GARBAGE_PART;
+    // What range deletions hide has earned its rewriting.
+    let account_bytes = account_bytes.saturating_add(hidden.iter().sum());
     let picked = pick_idle(&figures, garbage_share, account_bytes);
     let named = |&at: &usize| (Arc::downgrade(&chunks[at].1), figures[at].live_bytes);
     picked.iter().rev().map(named).collect()
 }
 
-/// The bytes that a rewrite of the chunk would leave, and those it would remove.
-fn shrinking(core: &Core, space: &Space, chunk: &Chunk) -> Shrinking {
+/// The bytes that a rewrite of the chunk would leave, and those it would remove; how many of these range deletions hide.
+fn shrinking(core: &Core, space: &Space, chunk: &Chunk) -> (Shrinking, u64) {
     let stats = jobs::own_figures(core, space, chunk, &chunk.view.load_full());
     let live_bytes = expected_live_bytes(&stats);
     let garbage_bytes = match chunk.damaged.load(Ordering::Relaxed) {
         true => 0,
         false => stats.data_bytes.saturating_sub(live_bytes),
     };
-    Shrinking {
+    let shrinking = Shrinking {
         live_bytes,
         garbage_bytes,
-    }
+    };
+    (shrinking, stats.hidden_bytes)
 }
 
 /// Rewrites a chunk of the plan, if the database is still idle. Whether it was rewritten. On a full
@@ -209,7 +215,7 @@ pub(crate) fn shrink(
     if !idle.is_idle(&core.metrics) || damaged || core.clock.snapshot_count() > 0 {
         return Ok(false);
     }
-    if chunk.latch.lock().retired || shrinking(core, space, chunk).garbage_bytes == 0 {
+    if chunk.latch.lock().retired || shrinking(core, space, chunk).0.garbage_bytes == 0 {
         return Ok(false);
     }
     munks::absorb(core, chunk);

@@ -26,7 +26,8 @@ use crate::funk::{Funk, Run};
 use crate::manifest::edit::Place;
 use crate::munk::Munk;
 use crate::picker::{ChunkStats, Decision, PickerLimits, pick};
-use crate::rebalance::{covered_tables, layout, log_merge, munks, rewrite};
+use crate::rebalance::covered_tables::{self, Hidden};
+use crate::rebalance::{layout, log_merge, munks, rewrite};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::version::clock::checkpoint_of;
@@ -352,7 +353,17 @@ pub(crate) fn own_figures(core: &Core, space: &Space, chunk: &Chunk, view: &View
     let funk = &view.funk;
     let small_log = log_is_small(view);
     let shared = |table: &Arc<TableHandle>| !inside(chunk, table);
+    let hidden = match &view.covers {
+        Some(_) => covered_tables::hidden(core, view),
+        None => Hidden::default(),
+    };
     ChunkStats {
+        covers: view
+            .covers
+            .as_ref()
+            .map_or(0, |covers| covers.count() as u32),
+        hidden_bytes: hidden.bytes,
+        hidden_pieces: hidden.pieces,
         data_bytes: base_data_bytes(chunk, view) + funk.log_bytes(),
         log_bytes: funk.log_bytes(),
         log_runs: funk.runs.len() as u32,
@@ -436,7 +447,8 @@ pub(crate) fn output_bytes(view: &View) -> u64 {
             let entries: u64 = metas().map(|meta| meta.entries).sum();
             let deletes: u64 = metas().map(|meta| meta.deletes).sum();
             let bytes: u64 = metas().map(|meta| meta.data_bytes).sum();
-            bytes / entries.max(1) * entries.saturating_sub(2 * deletes)
+            let left = bytes / entries.max(1) * entries.saturating_sub(2 * deletes);
+            left.saturating_sub(covered_tables::hidden_if_unread(view))
         }
     }
 }

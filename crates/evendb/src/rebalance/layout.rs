@@ -11,6 +11,8 @@
 
 use crate::catalog::KeyspaceState;
 use crate::chunk::check::assert_covers;
+use crate::chunk::covers::{Covers, Stretch};
+use crate::chunk::row_tag::RowTag;
 use crate::chunk::{ChargedDelta, Chunk, ChunkWriter, Frozen, KeyRange, RunStage, View};
 use crate::engine::JobContext;
 use crate::engine::core::Core;
@@ -55,9 +57,11 @@ fn part_with_role(handle: &TableHandle, role: Role) -> Part {
 pub(crate) fn chunk_record(
     id: ChunkId,
     keyspace: &KeyspaceState,
-    low: &[u8],
-    funk: &Funk,
+    range: &KeyRange,
+    view: &View,
 ) -> ChunkRecord {
+    let funk = &view.funk;
+    let covers = view.covers.as_ref();
     let base = funk
         .base
         .iter()
@@ -73,8 +77,9 @@ pub(crate) fn chunk_record(
     ChunkRecord {
         id,
         keyspace: keyspace.id,
-        low: low.to_vec(),
+        low: range.low.to_vec(),
         parts: base.chain(runs).collect(),
+        covers: covers.map_or(Vec::new(), |covers| covers.durable_records(range)),
     }
 }
 
@@ -123,7 +128,48 @@ pub(crate) fn latch_beside<'c>(
     }
 }
 
-/// A rebalance: `chunk`'s base becomes `base`; runs at or above `kept_from` stay.
+/// Takes the range deletions up to version `limit` out of a view, in the stretches of which `goes` says so. What they
+/// hide is gone from the tables. So that it does not come back out of RAM, the images of these keys leave, too. A durable
+/// delta that may have some of it cannot be taken from the images beside it, so with one the whole munk leaves. Other
+/// deltas have nothing of it: what is not in a completed checkpoint is newer than what is.
+pub(crate) fn leave_covers(
+    core: &Core,
+    view: &mut View,
+    limit: Version,
+    goes: &dyn Fn(&Stretch<'_>) -> bool,
+) {
+    let Some(covers) = view.covers.clone() else {
+        return;
+    };
+    let is_gone = |stretch: &Stretch<'_>| stretch.newest_up_to(limit).is_some() && goes(stretch);
+    let gone: Vec<Stretch<'_>> = covers.stretches().filter(is_gone).collect();
+    if gone.is_empty() {
+        return;
+    }
+    view.covers = covers.without(limit, goes, core.ledger()).map(Arc::new);
+    let Some(munk) = view.munk.take() else { return };
+    let may_have_some = |frozen: &Frozen| frozen.delta.checkpoint() <= checkpoint_of(limit);
+    let mut durable = view.frozen.iter().filter(|frozen| frozen.durable);
+    if !durable.any(may_have_some) {
+        let is_hidden = |span: usize| {
+            let (low, high) = munk.limits(span);
+            let behind = gone.partition_point(|gone| gone.high.is_some_and(|end| *end <= *low));
+            let next = gone.get(behind);
+            next.is_some_and(|gone| high.is_none_or(|high| *gone.low < *high))
+        };
+        view.munk = Some(Arc::new(munk.without(is_hidden)));
+    }
+    if !view.munk_holds_any() {
+        view.frozen.retain(|frozen| !frozen.durable);
+    }
+}
+
+/// A rebalance: `chunk`'s base becomes `base`; runs at or above `kept_from` stay. The range deletions up to version
+/// `spent` have hidden nothing of `base`, and leave.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the parts of a context, and what was written"
+)]
 pub(crate) fn replace_tables(
     core: &Core,
     disk: &Disk,
@@ -132,6 +178,7 @@ pub(crate) fn replace_tables(
     chunk: &Arc<Chunk>,
     base: Vec<Part>,
     kept_from: u32,
+    spent: Version,
 ) -> Result<()> {
     let chunks = std::slice::from_ref(chunk);
     let guards = latch_beside(Beside::RunsForLog, core, flow, keyspace, chunks)?;
@@ -145,9 +192,9 @@ pub(crate) fn replace_tables(
         .collect();
     let base = base.iter().map(|part| disk.tables.acquire(part)).collect();
     // The kept runs are named by this chunk before and after.
-    let funk = Arc::new(Funk::new(base, runs, old.run_end));
-    let record = chunk_record(chunk.id, keyspace, &chunk.range.low, &funk);
-    view.funk = funk;
+    view.funk = Arc::new(Funk::new(base, runs, old.run_end));
+    leave_covers(core, &mut view, spent, &|_| true);
+    let record = chunk_record(chunk.id, keyspace, &chunk.range, &view);
     let dropped: Vec<_> = old
         .base
         .iter()
@@ -165,38 +212,81 @@ pub(crate) fn replace_tables(
     Ok(())
 }
 
-/// Drops the tables that `gone` chooses from the chunk's funk; no reader needs any of their records.
-/// Whether there were any. The caller holds the token.
-pub(crate) fn drop_tables(
+/// What a deletion has left nothing of.
+pub(crate) struct Spent<'a> {
+    /// Tables of which no reader needs any record.
+    pub(crate) table: &'a dyn Fn(&TableHandle) -> bool,
+    /// Range deletions up to this version, where no table is left that they could hide anything of.
+    pub(crate) limit: Version,
+    pub(crate) stretch: &'a dyn Fn(&Stretch<'_>) -> bool,
+}
+
+/// Drops spent tables and range deletions of the chunk unread. The caller holds the token.
+pub(crate) fn drop_spent(
     core: &Core,
     disk: &Disk,
     flow: &Flow,
     keyspace: &KeyspaceState,
     chunk: &Arc<Chunk>,
-    gone: &dyn Fn(&TableHandle) -> bool,
-) -> Result<bool> {
+    spent: &Spent<'_>,
+) -> Result<()> {
     let chunks = std::slice::from_ref(chunk);
     let guards = latch_beside(Beside::NoRun, core, flow, keyspace, chunks)?;
     let mut view: View = (*chunk.view.load_full()).clone();
     let old = view.funk.clone();
+    let gone = |table: &TableHandle| (spent.table)(table);
     let dropped: Vec<_> = old.tables().filter(|table| gone(table)).cloned().collect();
-    if dropped.is_empty() {
-        return Ok(false);
+    if !dropped.is_empty() {
+        let base = old.base.iter().filter(|table| !gone(table)).cloned();
+        let runs = old.runs.iter().filter(|run| !gone(&run.table)).cloned();
+        let (base, runs) = (base.collect(), runs.collect());
+        view.funk = Arc::new(Funk::new(base, runs, old.run_end));
     }
-    let base = old.base.iter().filter(|table| !gone(table)).cloned();
-    let runs = old.runs.iter().filter(|run| !gone(&run.table)).cloned();
-    let (base, runs) = (base.collect(), runs.collect());
-    let funk = Arc::new(Funk::new(base, runs, old.run_end));
-    let record = chunk_record(chunk.id, keyspace, &chunk.range.low, &funk);
-    view.funk = funk;
+    leave_covers(core, &mut view, spent.limit, spent.stretch);
+    let record = chunk_record(chunk.id, keyspace, &chunk.range, &view);
     enqueue_edit(disk, vec![Change::SetChunk(record)], false, dropped);
     chunk.publish(view);
     drop(guards);
-    Ok(true)
+    Ok(())
+}
+
+/// What was written of chunks that are replaced.
+pub(crate) struct Rewritten<'a> {
+    /// For each of them: the new tables have what its base and the runs below this ordinal had.
+    pub(crate) below: &'a [u32],
+    /// The range deletions up to this version have hidden nothing of the new tables, and leave.
+    pub(crate) spent: Version,
+}
+
+/// The range deletions of neighbouring chunks.
+pub(crate) fn joined_covers(
+    core: &Core,
+    chunks: &[Arc<Chunk>],
+    views: &[Arc<View>],
+) -> Option<Arc<Covers>> {
+    let all = chunks.iter().zip(views);
+    match views {
+        [view] => view.covers.clone(),
+        _ => {
+            let each = all.map(|(chunk, view)| (&*chunk.range.low, view.covers.as_ref()));
+            let each: Vec<_> = each.collect();
+            Covers::joined(&each, core.ledger()).map(Arc::new)
+        }
+    }
+}
+
+/// The tag under which the rows of all are filed, or one under which there are none.
+fn joined_row_tag(core: &Core, views: &[Arc<View>]) -> RowTag {
+    let mut tags = views.iter().map(|view| view.row_tag);
+    let first = tags.next().unwrap_or(RowTag::NONE);
+    match tags.all(|tag| tag == first) {
+        true => first,
+        false => core.row_tags.fresh(),
+    }
 }
 
 /// A split or merge: `old` chunks (adjacent, ascending, tokens held) are replaced by `new`
-/// ones over the same span. With `rewritten_below` the new chunks' bases hold everything of the
+/// ones over the same span. With `rewritten` the new chunks' bases hold everything of the
 /// old ones' bases and of their runs below those ordinals; without, the new chunks share the
 /// old ones' tables and are rebalanced later.
 pub(crate) fn replace_chunks(
@@ -204,7 +294,7 @@ pub(crate) fn replace_chunks(
     keyspace: &KeyspaceState,
     old: &[Arc<Chunk>],
     new: Vec<NewChunk>,
-    rewritten_below: Option<&[u32]>,
+    rewritten: Option<Rewritten<'_>>,
     munks: Munks,
 ) -> Result<Vec<Arc<Chunk>>> {
     let &JobContext {
@@ -227,6 +317,8 @@ pub(crate) fn replace_chunks(
         true => munks,
         false => Munks::Drop,
     };
+    let covers = joined_covers(core, old, &views);
+    let row_tag = joined_row_tag(core, &views);
     let end = old.last().and_then(|chunk| chunk.range.high.clone());
     let lows: Vec<Box<[u8]>> = new.iter().map(|chunk| Box::from(&chunk.low[..])).collect();
     let removed = old.iter().map(|chunk| Change::RemoveChunk { id: chunk.id });
@@ -237,19 +329,29 @@ pub(crate) fn replace_chunks(
             low: lows[index].clone(),
             high: lows.get(index + 1).cloned().or_else(|| end.clone()),
         };
-        let funk = match rewritten_below {
-            Some(ordinals) => rewritten_funk(disk, &range, &views, ordinals, &new_chunk.base),
+        let funk = match &rewritten {
+            Some(Rewritten { below, .. }) => {
+                rewritten_funk(disk, &range, &views, below, &new_chunk.base)
+            }
             None => shared_funk(disk, &range, &views),
         };
         let id = ChunkId(disk.new_id());
-        let record = chunk_record(id, keyspace, &range.low, &funk);
-        changes.push(Change::SetChunk(record));
-        let view = View {
+        let own = covers
+            .as_ref()
+            .and_then(|all| all.clip(&range, core.ledger()));
+        let lost = index > 0 && planted!(core.options, SplitLosesCovers);
+        let mut view = View {
             active: ChargedDelta::new(checkpoint, &core.admission),
             frozen: limited_deltas(old, &views, &range, &munks),
             munk: joined_munk(old, &views, &range, &munks),
             funk: Arc::new(funk),
+            covers: own.filter(|_| !lost).map(Arc::new),
+            row_tag,
         };
+        if let Some(Rewritten { spent, .. }) = &rewritten {
+            leave_covers(core, &mut view, *spent, &|_| true);
+        }
+        changes.push(Change::SetChunk(chunk_record(id, keyspace, &range, &view)));
         let chunk = Chunk::new(id, keyspace.id, range, view, changed_at, core.ledger());
         chunks.push(Arc::new(chunk));
     }
@@ -257,7 +359,7 @@ pub(crate) fn replace_chunks(
     context.work.stir();
     let tables = views.iter().flat_map(|view| view.funk.tables());
     let dropped = tables.cloned().collect();
-    enqueue_edit(disk, changes, rewritten_below.is_some(), dropped);
+    enqueue_edit(disk, changes, rewritten.is_some(), dropped);
     publish_chunks(keyspace, old, &chunks);
     for (chunk, writer) in old.iter().zip(&mut guards) {
         writer.retired = true;
@@ -266,7 +368,7 @@ pub(crate) fn replace_chunks(
     Ok(chunks)
 }
 
-/// Queues new chunks for the checkpoints of their deltas that are not durable. A checkpoint under way takes
+/// Queues new chunks for the checkpoints of their deltas and range deletions that are not durable. A checkpoint under way takes
 /// only the deltas that are its own. Younger ones are for the next, which must find the chunk queued too.
 fn queue_undurable(flow: &Flow, chunks: &[Arc<Chunk>]) {
     let mut dirty = flow.dirty.lock();
@@ -275,6 +377,13 @@ fn queue_undurable(flow: &Flow, chunks: &[Arc<Chunk>]) {
         let undurable = view.frozen.iter().filter(|frozen| !frozen.durable);
         let named = |frozen: &Frozen| (Arc::downgrade(chunk), frozen.delta.checkpoint());
         dirty.extend(undurable.map(named));
+        let covers = view.covers.as_ref();
+        let checkpoints = covers.map_or(Vec::new(), |covers| covers.undurable_checkpoints());
+        dirty.extend(
+            checkpoints
+                .into_iter()
+                .map(|own| (Arc::downgrade(chunk), own)),
+        );
     }
 }
 

@@ -18,6 +18,7 @@
 use super::layout::{Beside, chunk_record};
 use crate::catalog::{Catalog, KeyspaceState};
 use crate::checkpoint::{self, BuiltTable};
+use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, Heat, Token, View};
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
@@ -35,6 +36,7 @@ use crate::rebalance::layout;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, Weak};
 use crate::visibility::Dropping;
+use evendb_storage::Version;
 
 /// Chunks that share one sync.
 pub(crate) const CHUNKS_MERGED_MAX: usize = 128;
@@ -191,7 +193,7 @@ fn write_merged_run<'c>(
     let runs = &view.funk.runs[first..];
     // All reads are under way before the first is waited for.
     runs.iter().for_each(|run| run.table.will_need());
-    let written = write_run_of(core, disk, chunk, runs, writer);
+    let written = write_run_of(core, disk, chunk, (runs, view.covers.as_ref()), writer);
     let (part, keys) = match written {
         Ok(written) => written,
         Err(error) => {
@@ -222,7 +224,7 @@ fn write_run_of(
     core: &Core,
     disk: &Disk,
     chunk: &Chunk,
-    runs: &[Run],
+    (runs, covers): (&[Run], Option<&Arc<Covers>>),
     writer: &mut RunWriter,
 ) -> Result<(Option<Part>, Vec<(u64, usize)>)> {
     let horizon = core.clock.horizon();
@@ -236,8 +238,11 @@ fn write_run_of(
     let dropping = Dropping {
         horizon: &horizon,
         bottom: false,
+        zero_below: Version::ZERO,
     };
-    let mut merge = Merge::new(sources, dropping)?.yielding_by(pace::yielder(core));
+    let covering = Covers::covering_now(covers);
+    let merge = Merge::under(sources, dropping, covering)?;
+    let mut merge = merge.yielding_by(pace::yielder(core));
     if merge.current().is_none() {
         return Ok((None, Vec::new()));
     }
@@ -321,9 +326,8 @@ fn publish_merged_run(core: &Core, disk: &Disk, flow: &Flow, merged: Merged<'_>)
     {
         funk.search.set(Arc::new(search));
     }
-    let funk = Arc::new(funk);
-    let record = chunk_record(chunk.id, &merged.keyspace, &chunk.range.low, &funk);
-    view.funk = funk;
+    view.funk = Arc::new(funk);
+    let record = chunk_record(chunk.id, &merged.keyspace, &chunk.range, &view);
     layout::enqueue_edit(disk, vec![Change::SetChunk(record)], false, dropped);
     chunk.publish(view);
     drop(guards);

@@ -26,6 +26,7 @@ use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, reclaim};
 use crate::visibility::Dropping;
 use crate::{memory_shares, trace};
+use evendb_storage::Version;
 use std::time::Duration;
 
 /// Merges the durable deltas into the munk. The caller holds the token. Whether there were any.
@@ -51,6 +52,7 @@ pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
         let dropping = Dropping {
             horizon: &horizon,
             bottom: false,
+            zero_below: Version::ZERO,
         };
         let merge = Merge::new(sources, dropping)
             .expect("sources in RAM do not fail")

@@ -10,11 +10,12 @@
 //! nothing is published. A read error aborts.
 
 use super::growth::{Growth, Stream};
-use super::layout::{Beside, Munks, NewChunk};
+use super::layout::{Beside, Munks, NewChunk, Rewritten};
 use super::munks::is_mostly_written;
 use super::pieces::Pieces;
 use crate::catalog::KeyspaceState;
 use crate::checkpoint::joining::stretch_bytes_min;
+use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, KeyRange, View};
 use crate::engine::JobContext;
 use crate::engine::core::Core;
@@ -37,7 +38,7 @@ use crate::version::clock::checkpoint_of;
 use crate::visibility::Dropping;
 use evendb_storage::table::{TableMeta, TableOptions, TableSink, TableWriter};
 use evendb_storage::vfs::{Appender, BLOCK_BYTES, File};
-use evendb_storage::{Kind, TableId};
+use evendb_storage::{Kind, TableId, Version};
 use std::collections::BTreeSet;
 
 /// What is gathered for one write to a table's file, at least and at most. No more, as memory that is not contiguous
@@ -132,7 +133,11 @@ pub(crate) fn rewrite(
     let _rebalancing = Rebalancing(chunks);
     let ordinals: Vec<u32> = views.iter().map(|view| view.funk.run_end).collect();
     let written = write_tables(core, disk, keyspace, chunks, &views);
-    let (parts, streams) = written.inspect_err(|error| {
+    let Written {
+        parts,
+        streams,
+        spent,
+    } = written.inspect_err(|error| {
         if matches!(error.kind(), ErrorKind::Corruption) {
             chunks.iter().for_each(|chunk| chunk.note_damage());
         }
@@ -142,7 +147,7 @@ pub(crate) fn rewrite(
         && parts.len() <= 1
     {
         let base = parts.clone();
-        layout::replace_tables(core, disk, flow, keyspace, chunk, base, ordinals[0])
+        layout::replace_tables(core, disk, flow, keyspace, chunk, base, ordinals[0], spent)
             .inspect_err(|_| remove_tables(core, disk, &parts))?;
         note_base(chunk, &views);
         note_new_share(keyspace, chunk, &views[0], &parts, chunks);
@@ -157,9 +162,10 @@ pub(crate) fn rewrite(
         return Ok(chunks.to_vec());
     }
     let new = new_chunks(&chunks[0].range.low, &parts);
-    let replaced =
-        layout::replace_chunks(context, keyspace, chunks, new, Some(&ordinals), Munks::Keep)
-            .inspect_err(|_| remove_tables(core, disk, &parts))?;
+    let below = &ordinals[..];
+    let rewritten = Some(Rewritten { below, spent });
+    let replaced = layout::replace_chunks(context, keyspace, chunks, new, rewritten, Munks::Keep)
+        .inspect_err(|_| remove_tables(core, disk, &parts))?;
     for new in &replaced {
         note_base(new, &views);
         if streams.iter().any(|stream| *stream.low == *new.range.low) {
@@ -262,9 +268,11 @@ pub(crate) fn growth(core: &Core, chunk: &Chunk, view: &View) -> Result<Growth> 
         horizon: &horizon,
         // In a merge that includes the base, versions become zero.
         bottom: false,
+        zero_below: Version::ZERO,
     };
-    let mut merge =
-        Merge::new(sources_of(chunk, view)?, dropping)?.yielding_by(pace::yielder(core));
+    let covering = Covers::covering_now(view.covers.as_ref());
+    let merge = Merge::under(sources_of(chunk, view)?, dropping, covering)?;
+    let mut merge = merge.yielding_by(pace::yielder(core));
     let mut growth = Growth::since(chunk.based_at.load(Ordering::Relaxed));
     let mut last_key: Option<Vec<u8>> = None;
     let mut rest = Rest::new(core);
@@ -286,21 +294,46 @@ pub(crate) fn growth(core: &Core, chunk: &Chunk, view: &View) -> Result<Growth> 
     Ok(growth)
 }
 
+/// What a rewrite wrote.
+struct Written {
+    parts: Vec<Part>,
+    /// The streams around which the tables were cut.
+    streams: Vec<Stream>,
+    /// Nothing that range deletions up to this version hide is left: they go with the same layout change.
+    spent: Version,
+}
+
 /// Merges and writes. The tables are synced here, their names with the edit; on an error no table is
-/// left. Also returns the streams around which the tables were cut.
+/// left.
+///
+/// Range deletions are applied that were in the manifest when it began. What one of them hides is left out where no
+/// reader reads below it; those below which nobody reads any more have nothing left to hide then. All others hide what
+/// is written as they did before. For them a version must not become zero that they do not hide: the version stays
+/// from that of the least of them on. (A record that all readers may see, and so could have the version zero, is newer
+/// only than range deletions that all readers see, and those go. So this costs nothing.)
 fn write_tables(
     core: &Core,
     disk: &Disk,
     keyspace: &KeyspaceState,
     chunks: &[Arc<Chunk>],
     views: &[Arc<View>],
-) -> Result<(Vec<Part>, Vec<Stream>)> {
+) -> Result<Written> {
+    let covers = layout::joined_covers(core, chunks, views);
     let horizon = core.clock.horizon();
+    let spent = covers.as_ref().map(|covers| covers.spent_limit(&horizon));
+    let spent = spent.unwrap_or(Version::ZERO);
+    let stays = covers
+        .as_ref()
+        .and_then(|covers| covers.oldest_above(spent));
     let mut parts = Vec::new();
     let mut streams = Vec::new();
     // The tables hold only tombstones that hide nothing: there is no need to read them.
     if horizon.snapshots.is_empty() && views.iter().all(|view| tombstones_only(view)) {
-        return Ok((parts, streams));
+        return Ok(Written {
+            parts,
+            streams,
+            spent,
+        });
     }
     let pieces = pieces_for(core, keyspace, chunks, views, &mut streams)?;
     let ends = |stream: &Stream| [Some(stream.low.clone()), stream.end.clone()];
@@ -314,8 +347,9 @@ fn write_tables(
     let dropping = Dropping {
         horizon: &horizon,
         bottom: true,
+        zero_below: stays.unwrap_or(Version::MAX),
     };
-    let result = Merge::new(sources, dropping)
+    let result = Merge::under(sources, dropping, Covers::covering_now(covers.as_ref()))
         .map(|merge| merge.yielding_by(pace::yielder(core)))
         .and_then(|mut merge| {
             let mut count = Count::default();
@@ -337,7 +371,11 @@ fn write_tables(
             remove_tables(core, disk, &parts);
             core.health.latch(error)
         })?;
-    Ok((parts, streams))
+    Ok(Written {
+        parts,
+        streams,
+        spent,
+    })
 }
 
 /// Whether tables are written past the system's cache, which costs less, because hardly anybody will read them there:

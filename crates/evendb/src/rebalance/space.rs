@@ -27,9 +27,9 @@ use crate::files::{BALLAST, COMMIT_LOG, CONTAINER, CURRENT, HEAT, LOCK, STATS};
 use crate::funk::container::GROW_BYTES_MIN;
 use crate::manifest::writer;
 use crate::metrics::SpaceStats;
-use crate::picker::{ChunkStats, PickerLimits, log_bytes_max, log_weight};
+use crate::picker::{ChunkStats, PickerLimits, hidden_pays, log_bytes_max, log_weight};
 use crate::rebalance::idle::earn_for_idle;
-use crate::rebalance::jobs;
+use crate::rebalance::{covered_tables, jobs};
 use crate::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -53,6 +53,7 @@ struct SpaceSums {
     log: u64,
     log_garbage: u64,
     tombstones: u64,
+    range_tombstones: u64,
     records: u64,
     rate: f64,
     weight: f64,
@@ -128,11 +129,14 @@ fn look_at_chunks(core: &Core, catalog: &Catalog, work: &Work, space: &Space) ->
         .rate_floor
         .store((floor as f32).to_bits(), Ordering::Relaxed);
     for (_, chunk) in &chunks {
-        if chunk.covered.lock().is_some() {
-            work.push_maintenance(chunk);
-        }
         let view = chunk.view.load_full();
         let stats = jobs::own_figures(core, space, chunk, &view);
+        // A snapshot that needed what is hidden may have ended.
+        if view.covers.is_some()
+            && (hidden_pays(&stats) || covered_tables::has_spent(core, chunk, &view))
+        {
+            work.push_maintenance(chunk);
+        }
         sums.add(&stats, &limits);
         // A chunk's limit depends on what the others hold, so the chunk may exceed it without a put of
         // its own.
@@ -240,17 +244,18 @@ fn space_stats(disk: &Disk, sums: &SpaceSums) -> SpaceStats {
         garbage_log_bytes: log_garbage,
         garbage_sstable_bytes: garbage - log_garbage,
         tombstones: sums.tombstones,
+        range_tombstones: sums.range_tombstones,
         container_free_bytes: free,
         container_punched_bytes: punched,
         ..SpaceStats::default()
     }
 }
 
-/// Whether this many deletions in RAM would free enough on the disk to be worth a checkpoint of their
+/// Whether this many deletions in RAM, and range deletions that have emptied chunks of `covered` bytes, would free enough on the disk to be worth a checkpoint of their
 /// own.
-pub(crate) fn worth_deleting(core: &Core, space: &Space, deletes: u64) -> bool {
+pub(crate) fn worth_deleting(core: &Core, space: &Space, deletes: u64, covered: u64) -> bool {
     let bytes = deletes.saturating_mul(space.record_bytes.load(Ordering::Relaxed));
-    bytes > (space.stats.lock().live_bytes / 32).max(core.options.chunk_bytes_max())
+    bytes + covered > (space.stats.lock().live_bytes / 32).max(core.options.chunk_bytes_max())
 }
 
 /// For [`crate::metrics::Stats`]; the SSTables take `table_bytes`.
@@ -300,7 +305,7 @@ pub(crate) fn fill_space(engine: &Engine, stats: &mut SpaceStats, table_bytes: u
 
 /// The bytes that a rewrite of the chunk would leave.
 pub(super) fn expected_live_bytes(stats: &ChunkStats) -> u64 {
-    match stats.appended_in_order {
+    let live = match stats.appended_in_order {
         true => stats.data_bytes,
         false if stats.munk_is_whole => stats.live_bytes_estimate,
         // Each tombstone is taken to hide a record of the base.
@@ -308,7 +313,8 @@ pub(super) fn expected_live_bytes(stats: &ChunkStats) -> u64 {
             let deleted = stats.tombstones as f64 / stats.records.max(1) as f64;
             (stats.live_bytes_estimate as f64 * (1.0 - deleted.min(1.0))) as u64
         }
-    }
+    };
+    live.saturating_sub(stats.hidden_bytes)
 }
 
 impl SpaceSums {
@@ -318,6 +324,7 @@ impl SpaceSums {
         self.data += stats.data_bytes;
         self.log += stats.log_bytes;
         self.tombstones += stats.tombstones;
+        self.range_tombstones += u64::from(stats.covers);
         self.records += stats.records;
         self.weight += log_weight(stats);
         // The bytes that records of the log overwrite in the log itself, if they arrive at random in a

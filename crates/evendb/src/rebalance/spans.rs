@@ -18,6 +18,7 @@
 
 use super::rewrite::{funk_sources, sources_within};
 use crate::cache::spans::SAMPLED;
+use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, KeyRange, View};
 use crate::engine::Engine;
 use crate::engine::caches::Caches;
@@ -35,6 +36,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace;
 use crate::visibility::Dropping;
+use evendb_storage::Version;
 use std::ops::Range;
 
 /// Spans of one job: a longer list waits for the next, so that other jobs come in between.
@@ -194,6 +196,10 @@ fn images_of(
     let dropping = Dropping {
         horizon: &horizon,
         bottom: true,
+        zero_below: view
+            .covers
+            .as_ref()
+            .map_or(Version::MAX, |covers| covers.oldest()),
     };
     let sources = match spans.len() == munk.span_count() {
         true => funk_sources(chunk, view)?,
@@ -208,7 +214,8 @@ fn images_of(
         }
     };
     // It neither yields nor rests: it is short, and spares the readers of these spans more than it takes.
-    let mut merge = Merge::new(sources, dropping)?;
+    let covering = Covers::covering_now(view.covers.as_ref());
+    let mut merge = Merge::under(sources, dropping, covering)?;
     let mut count = Count::default();
     count.begin(&merge);
     let mut images = SpanImages::new(munk, spans);

@@ -14,6 +14,7 @@ mod layouts;
 mod lifecycle;
 mod munks;
 mod planted;
+mod ranges;
 mod transactions;
 mod world;
 

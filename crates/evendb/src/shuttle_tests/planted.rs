@@ -1,6 +1,6 @@
 //! Each planted fault is noticed by a scenario.
 
-use super::{batches, finds, freeze, layouts, lifecycle, munks, notices, transactions};
+use super::{batches, finds, freeze, layouts, lifecycle, munks, notices, ranges, transactions};
 use crate::Durability;
 use crate::plant::Plant;
 use shuttle::scheduler::PctScheduler;
@@ -121,4 +121,25 @@ fn shuttle_p21_snapshots_beside_the_end_of_a_keyspace() {
     assert!(finds(Box::new(scheduler), None, || {
         lifecycle::snapshot_beside_a_drop(Plant::EndsBesideSnapshots)
     }));
+}
+
+#[test]
+fn shuttle_p26_a_range_deletion_shares_its_version() {
+    assert!(notices(1_000, None, || ranges::deleted_at_once(
+        Plant::RangeSharesVersion
+    )));
+}
+
+#[test]
+fn shuttle_p27_rows_stay_within_reach_of_a_range_deletion() {
+    assert!(notices(5_000, None, || ranges::rows_beside_a_deletion(
+        Plant::RowTagKept
+    )));
+}
+
+#[test]
+fn shuttle_p28_a_split_loses_range_deletions() {
+    assert!(notices(5_000, None, || ranges::deleted_at_once(
+        Plant::SplitLosesCovers
+    )));
 }

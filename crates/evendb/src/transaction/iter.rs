@@ -15,6 +15,7 @@ use super::ReadList;
 use super::writes::Written;
 use crate::catalog::KeyspaceState;
 use crate::error::Result;
+use crate::range_set::RangeSet;
 use crate::read::cursor::Iter;
 use crate::sync::Arc;
 use crate::value::Value;
@@ -83,6 +84,8 @@ type Own<'t> = btree_map::Range<'t, Box<[u8]>, Written>;
 pub struct TransactionIter<'t> {
     moment: Ends<Iter>,
     own: Option<Ends<Own<'t>>>,
+    /// What of the moment the transaction has deleted.
+    deleted: Option<&'t RangeSet>,
     low: Box<[u8]>,
     high: Option<Box<[u8]>>,
     /// The last keys given or passed over.
@@ -102,7 +105,7 @@ impl<'t> TransactionIter<'t> {
         keyspace: &Arc<KeyspaceState>,
         (low, high): (Vec<u8>, Option<Vec<u8>>),
         moment: Iter,
-        own: Option<Own<'t>>,
+        (own, deleted): (Option<Own<'t>>, Option<&'t RangeSet>),
         reads: &'t RefCell<ReadList>,
     ) -> Self {
         let (low, high) = (low.into_boxed_slice(), high.map(Vec::into_boxed_slice));
@@ -116,6 +119,7 @@ impl<'t> TransactionIter<'t> {
         TransactionIter {
             moment: Ends::new(moment),
             own: own.map(Ends::new),
+            deleted,
             low,
             high,
             front_at: None,
@@ -167,10 +171,12 @@ impl<'t> TransactionIter<'t> {
                     })
                 }
                 None => {
+                    let mut is_deleted = false;
                     if let Some(Ok((key, _))) = &item {
                         self.reach(end, key);
+                        is_deleted = self.deleted.is_some_and(|deleted| deleted.contains(key));
                     }
-                    item
+                    item.filter(|_| !is_deleted)
                 }
             };
             if given.is_some() {

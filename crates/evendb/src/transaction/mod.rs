@@ -34,18 +34,16 @@ use crate::catalog::KeyspaceState;
 use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key_locks::{LockOwner, LockedKey, NotLocked};
-use crate::op::{Op, check_limits};
+use crate::op::{check_limits, range_limits};
 use crate::options::Durability;
 use crate::read::cursor::{Cursor, Iter};
 use crate::read::get;
 use crate::read::moment::Moment;
-use crate::record::RecordRef;
 use crate::sync::Arc;
 use crate::value::Value;
 use crate::write::reads::{Found, Read, ReadSpan, Reads};
 use crate::{fork, write};
-use evendb_storage::codec::hash_key;
-use evendb_storage::{Kind, Version};
+use evendb_storage::Version;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 use writes::{Mark, OwnWrites};
@@ -120,7 +118,7 @@ impl Session {
         self.patience = patience.min(LOCK_PATIENCE_MAX);
     }
 
-    /// Distinct keys written.
+    /// Distinct keys written, and ranges deleted.
     pub(crate) fn writes(&self) -> usize {
         self.writes.len()
     }
@@ -128,7 +126,7 @@ impl Session {
     pub(crate) fn get(&self, keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Result<Option<Value>> {
         fork::check()?;
         if let Some(written) = self.writes.get(keyspace, key) {
-            return Ok(written.clone().map(Value::of_bytes));
+            return Ok(written.map(Value::of_bytes));
         }
         if self.locks_gets {
             return self.lock(keyspace, key);
@@ -164,7 +162,8 @@ impl Session {
     ) -> TransactionIter<'_> {
         let own = self.writes.range(keyspace, &low, high.as_deref());
         let moment = Iter::new(self.cursor(keyspace, low.clone(), high.clone()));
-        TransactionIter::new(keyspace, (low, high), moment, own, &self.reads)
+        let deleted = self.writes.deleted(keyspace);
+        TransactionIter::new(keyspace, (low, high), moment, (own, deleted), &self.reads)
     }
 
     fn cursor(&self, keyspace: &Arc<KeyspaceState>, low: Vec<u8>, high: Option<Vec<u8>>) -> Cursor {
@@ -186,6 +185,23 @@ impl Session {
         check_limits(key, bytes)?;
         write::check_value_size(core, key.len(), bytes.len())?;
         self.writes.set(keyspace, key, value.map(Arc::from));
+        Ok(())
+    }
+
+    /// Notes the deletion of the keys from `low` to below `high`.
+    pub(crate) fn delete_range(
+        &mut self,
+        keyspace: &Arc<KeyspaceState>,
+        low: &[u8],
+        high: Option<&[u8]>,
+    ) -> Result<()> {
+        fork::check()?;
+        let core = &self.handle.engine.core;
+        core.health.check_writable()?;
+        if let Some((low, high)) = range_limits(low, high) {
+            write::check_value_size(core, low.len(), high.as_ref().map_or(0, Vec::len))?;
+            self.writes.delete_range(keyspace, &low, high.as_deref());
+        }
         Ok(())
     }
 
@@ -212,7 +228,7 @@ impl Session {
         self.lock_key((keyspace.id, key.into()))
             .map_err(|why| self.not_locked(keyspace, key, why))?;
         if let Some(written) = self.writes.get(keyspace, key) {
-            return Ok(written.clone().map(Value::of_bytes));
+            return Ok(written.map(Value::of_bytes));
         }
         let read = Read {
             keyspace: keyspace.clone(),
@@ -345,27 +361,13 @@ impl Session {
     }
 
     fn write(&self, durability: Durability) -> Result<Found> {
-        let own = self.writes.in_order();
-        let mut ops: Vec<Op<'_>> = own
-            .map(|(keyspace, key, written)| Op {
-                keyspace,
-                record: record_of(key, written.as_deref()),
-            })
-            .collect();
+        let mut ops = self.writes.ops();
         let reads = Reads {
             all: &self.reads.borrow(),
             since: self.version(),
         };
         write::write_if(&self.handle.engine, &mut ops, durability, Some(reads))
     }
-}
-
-fn record_of(key: &[u8], value: Option<&[u8]>) -> RecordRef {
-    let kind = match value {
-        Some(_) => Kind::Put,
-        None => Kind::Delete,
-    };
-    RecordRef::new(key, value.unwrap_or_default(), kind, hash_key(key))
 }
 
 impl Drop for Session {

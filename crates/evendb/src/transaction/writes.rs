@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! keyspaces   one map each: key -> value, or nothing for a delete       what its own reads see, and its commit writes
-//! undo        (keyspace, key, what was there before), oldest first      what a rollback to a savepoint puts back
+//!             one set each of ranges that were deleted; what is in the map came after them
+//! undo        (keyspace, what was there before), oldest first           what a rollback to a savepoint puts back
 //! marks       places in `undo`, oldest first                            the savepoints that are still there
 //! ```
 //! Nothing is noted for undoing before the first savepoint. A rollback takes the later marks away: writes that come
@@ -11,8 +12,13 @@
 //! Thread safety: plain data. Not here: limits, and what lies below these writes.
 
 use crate::catalog::KeyspaceState;
+use crate::chunk::covers::range_record;
+use crate::op::Op;
+use crate::range_set::{Added, RangeSet};
+use crate::record::RecordRef;
 use crate::sync::Arc;
-use evendb_storage::Version;
+use evendb_storage::codec::hash_key;
+use evendb_storage::{Kind, Version};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
 use std::ops::Bound;
@@ -27,18 +33,30 @@ type Writes = BTreeMap<Box<[u8]>, Written>;
 pub(super) struct OwnWrites {
     /// Tells the transaction from others: the version that it registered when it began.
     begun: Version,
-    keyspaces: Vec<(Arc<KeyspaceState>, Writes)>,
+    keyspaces: Vec<OwnKeyspace>,
     undo: Vec<Undo>,
     marks: Vec<Mark>,
     /// Marks given so far.
     marks_given: u64,
 }
 
+/// The writes to one keyspace.
+struct OwnKeyspace {
+    state: Arc<KeyspaceState>,
+    writes: Writes,
+    deleted: RangeSet,
+}
+
 /// Puts back what was there before a write.
 struct Undo {
     keyspace: usize,
-    key: Box<[u8]>,
-    before: Option<Written>,
+    what: UndoWhat,
+}
+
+enum UndoWhat {
+    Key(Box<[u8]>, Option<Written>),
+    /// A range deletion, and the writes that it took away.
+    Range(Added, Writes),
 }
 
 /// A place to which the writes can be rolled back.
@@ -63,39 +81,74 @@ impl OwnWrites {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.keyspaces.iter().all(|(_, writes)| writes.is_empty())
+        self.len() == 0
     }
 
-    /// Distinct keys written.
+    /// Distinct keys written, and ranges deleted.
     pub(super) fn len(&self) -> usize {
-        self.keyspaces.iter().map(|(_, writes)| writes.len()).sum()
+        let each = self.keyspaces.iter();
+        each.map(|own| own.writes.len() + own.deleted.len()).sum()
     }
 
-    /// The place of a keyspace that was written to.
-    fn place(&self, keyspace: &KeyspaceState) -> Option<usize> {
+    /// The writes to a keyspace, if there are any.
+    fn own(&self, keyspace: &KeyspaceState) -> Option<&OwnKeyspace> {
         let mut known = self.keyspaces.iter();
-        known.position(|(known, _)| known.id == keyspace.id)
+        known.find(|known| known.state.id == keyspace.id)
     }
 
-    pub(super) fn set(&mut self, keyspace: &Arc<KeyspaceState>, key: &[u8], written: Written) {
-        let place = self.place(keyspace).unwrap_or_else(|| {
-            self.keyspaces.push((keyspace.clone(), Writes::new()));
-            self.keyspaces.len() - 1
-        });
-        let before = self.keyspaces[place].1.insert(key.into(), written);
-        if !self.marks.is_empty() {
-            self.undo.push(Undo {
-                keyspace: place,
-                key: key.into(),
-                before,
+    /// The place of a keyspace that is written to.
+    fn place(&mut self, keyspace: &Arc<KeyspaceState>) -> usize {
+        let mut known = self.keyspaces.iter();
+        let known = known.position(|known| known.state.id == keyspace.id);
+        known.unwrap_or_else(|| {
+            self.keyspaces.push(OwnKeyspace {
+                state: keyspace.clone(),
+                writes: Writes::new(),
+                deleted: RangeSet::default(),
             });
+            self.keyspaces.len() - 1
+        })
+    }
+
+    fn note(&mut self, keyspace: usize, what: UndoWhat) {
+        if !self.marks.is_empty() {
+            self.undo.push(Undo { keyspace, what });
         }
     }
 
-    /// What was written to the key, if anything.
-    pub(super) fn get(&self, keyspace: &KeyspaceState, key: &[u8]) -> Option<&Written> {
-        let (_, writes) = &self.keyspaces[self.place(keyspace)?];
-        writes.get(key)
+    pub(super) fn set(&mut self, keyspace: &Arc<KeyspaceState>, key: &[u8], written: Written) {
+        let place = self.place(keyspace);
+        let before = self.keyspaces[place].writes.insert(key.into(), written);
+        self.note(place, UndoWhat::Key(key.into(), before));
+    }
+
+    /// Deletes the keys from `low` to below `high`, which are not none.
+    pub(super) fn delete_range(
+        &mut self,
+        keyspace: &Arc<KeyspaceState>,
+        low: &[u8],
+        high: Option<&[u8]>,
+    ) {
+        let place = self.place(keyspace);
+        let own = &mut self.keyspaces[place];
+        let added = own.deleted.add(low, high);
+        let mut gone = own.writes.split_off(low);
+        let behind = high.map(|high| gone.split_off(high));
+        own.writes.extend(behind.into_iter().flatten());
+        self.note(place, UndoWhat::Range(added, gone));
+    }
+
+    /// What was written to the key, if anything: nothing but a delete where a range was deleted.
+    pub(super) fn get(&self, keyspace: &KeyspaceState, key: &[u8]) -> Option<Written> {
+        let own = self.own(keyspace)?;
+        let written = own.writes.get(key).cloned();
+        written.or_else(|| own.deleted.contains(key).then_some(None))
+    }
+
+    /// The ranges that were deleted, if any.
+    pub(super) fn deleted(&self, keyspace: &KeyspaceState) -> Option<&RangeSet> {
+        let own = self.own(keyspace)?;
+        (!own.deleted.is_empty()).then_some(&own.deleted)
     }
 
     /// The writes to keys from `low` to below `high`.
@@ -105,24 +158,30 @@ impl OwnWrites {
         low: &[u8],
         high: Option<&[u8]>,
     ) -> Option<Range<'_, Box<[u8]>, Written>> {
-        let (_, writes) = &self.keyspaces[self.place(keyspace)?];
+        let own = self.own(keyspace)?;
         let end = match high {
             // A map would panic.
             Some(high) if high <= low => return None,
             Some(high) => Bound::Excluded(high),
             None => Bound::Unbounded,
         };
-        Some(writes.range::<[u8], _>((Bound::Included(low), end)))
+        Some(own.writes.range::<[u8], _>((Bound::Included(low), end)))
     }
 
-    /// All writes, in the order of keyspaces' ids and of keys.
-    pub(super) fn in_order(&self) -> impl Iterator<Item = (&Arc<KeyspaceState>, &[u8], &Written)> {
-        let mut keyspaces: Vec<_> = self.keyspaces.iter().collect();
-        keyspaces.sort_by_key(|(keyspace, _)| keyspace.id);
-        keyspaces.into_iter().flat_map(|(keyspace, writes)| {
-            let each = writes.iter();
-            each.map(move |(key, written)| (keyspace, &**key, written))
-        })
+    /// All writes as one write has them: first the ranges that were deleted, then all others; each in the order of
+    /// keyspaces' ids and of keys.
+    pub(super) fn ops(&self) -> Vec<Op<'_>> {
+        let mut keyspaces: Vec<&OwnKeyspace> = self.keyspaces.iter().collect();
+        keyspaces.sort_by_key(|own| own.state.id);
+        let ranges = keyspaces.iter().flat_map(|own| {
+            let each = own.deleted.iter();
+            each.map(|(low, high)| Op::range(&own.state, range_record(low, high)))
+        });
+        let ones = keyspaces.iter().flat_map(|own| {
+            let each = own.writes.iter();
+            each.map(|(key, written)| Op::one(&own.state, record_of(key, written.as_deref())))
+        });
+        ranges.chain(ones).collect()
     }
 
     pub(super) fn mark(&mut self) -> Mark {
@@ -147,12 +206,24 @@ impl OwnWrites {
         while self.undo.len() > mark.undo
             && let Some(undo) = self.undo.pop()
         {
-            let writes = &mut self.keyspaces[undo.keyspace].1;
-            match undo.before {
-                Some(before) => writes.insert(undo.key, before),
-                None => writes.remove(&undo.key),
-            };
+            let own = &mut self.keyspaces[undo.keyspace];
+            match undo.what {
+                UndoWhat::Key(key, Some(before)) => drop(own.writes.insert(key, before)),
+                UndoWhat::Key(key, None) => drop(own.writes.remove(&key)),
+                UndoWhat::Range(added, mut gone) => {
+                    own.deleted.take_back(added);
+                    own.writes.append(&mut gone);
+                }
+            }
         }
         true
     }
+}
+
+fn record_of(key: &[u8], value: Option<&[u8]>) -> RecordRef {
+    let kind = match value {
+        Some(_) => Kind::Put,
+        None => Kind::Delete,
+    };
+    RecordRef::new(key, value.unwrap_or_default(), kind, hash_key(key))
 }

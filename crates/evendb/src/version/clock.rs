@@ -236,6 +236,11 @@ impl Clock {
         what(self.now());
     }
 
+    /// Moves on by one version: what is announced from now on has a greater one than what was announced before.
+    pub(crate) fn advance(&self) {
+        self.gv.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// Which versions a rewrite that starts now may drop.
     pub(crate) fn horizon(&self) -> Horizon {
         let registry = self.registry.lock();

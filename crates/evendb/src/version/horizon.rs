@@ -34,7 +34,13 @@ impl Horizon {
     /// Whether every reader, present or future, reads at or above `version`: then the version
     /// itself need not be kept and may be written as zero.
     pub(crate) fn below_all(&self, version: Version) -> bool {
-        version <= self.floor && self.snapshots.first().is_none_or(|&least| version <= least)
+        version <= self.least_reader()
+    }
+
+    /// No reader, present or future, reads below this version.
+    pub(crate) fn least_reader(&self) -> Version {
+        let least = self.snapshots.first();
+        least.map_or(self.floor, |&least| least.min(self.floor))
     }
 }
 

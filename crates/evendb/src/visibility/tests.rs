@@ -4,6 +4,7 @@
 use super::*;
 use crate::admission::Admission;
 use crate::checkpoint::delta_sources;
+use crate::chunk::row_tag::RowTag;
 use crate::chunk::{ChargedDelta, Chunk, Frozen, KeyRange, View};
 use crate::funk::container::Container;
 use crate::funk::extents::Extents;
@@ -169,7 +170,7 @@ proptest! {
             prop_assert!(comes_before((&a.entry(), number(a)), (&b.entry(), number(b))));
             prop_assert!(!comes_before((&b.entry(), number(b)), (&a.entry(), number(a))));
         }
-        let dropping = Dropping { horizon: &horizon, bottom };
+        let dropping = Dropping { horizon: &horizon, bottom, zero_below: Version::MAX };
         let mut kept = Vec::new();
         for versions in all.chunk_by(|a, b| a.key == b.key) {
             let mut of_key = KeyVersions::default();
@@ -197,6 +198,7 @@ fn each_fate_has_its_reason() {
     let dropping = Dropping {
         horizon: &horizon,
         bottom: true,
+        zero_below: Version::MAX,
     };
     let mut versions = KeyVersions::default();
     let mut fate = |version, kind| versions.fate(Version(version), kind, dropping);
@@ -304,6 +306,8 @@ impl World {
             }],
             munk: None,
             funk: Arc::new(Funk::new(base, runs.collect(), 3)),
+            covers: None,
+            row_tag: RowTag::NONE,
         };
         let range = KeyRange {
             low: Box::default(),
@@ -350,7 +354,7 @@ impl World {
         let pin = reclaim::pin();
         let value = match search_ram(view, key, hash, at, &pin) {
             InRam::Answer(_, value) => value,
-            InRam::Unknown => {
+            InRam::Unknown(_) => {
                 let found = view.funk.get(key, hash, at, &self.settings, &self.metrics);
                 let (_, found) = found.expect("the tables are whole")?;
                 value_of(found)
@@ -376,7 +380,7 @@ impl World {
                 let gathered = gather(view, &span, &pin);
                 let funk = FunkScan::seek(&view.funk, &span);
                 let mut funk = funk.expect("the tables are whole");
-                let filled = fill_from_funk(&mut buffer, &mut funk, &gathered, &span);
+                let filled = fill_from_funk(&mut buffer, &mut funk, &gathered, &span, None);
                 filled.expect("the tables are whole");
             }
         }
@@ -410,7 +414,14 @@ fn rewritten(chunk: &Chunk, of: Sources<'_>, horizon: &Horizon, bottom: bool) ->
         Sources::DeltasAnd(munk) => sources.push(Box::new(MunkSource::new(munk))),
         _ => sources.extend(funk_sources(chunk, &view).expect("the tables are whole")),
     }
-    let merge = Merge::new(sources, Dropping { horizon, bottom });
+    let merge = Merge::new(
+        sources,
+        Dropping {
+            horizon,
+            bottom,
+            zero_below: Version::MAX,
+        },
+    );
     let mut merge = merge.expect("the tables are whole");
     let mut writes = Vec::new();
     while let Some(entry) = merge.current() {
@@ -462,7 +473,7 @@ proptest! {
                 }
             }
         }
-        let dropping = Dropping { horizon: &horizon, bottom: false };
+        let dropping = Dropping { horizon: &horizon, bottom: false, zero_below: Version::MAX };
         let absorbed = {
             let pin = reclaim::pin();
             let deltas = deltas_of(&world.chunk.view.load_full());

@@ -52,6 +52,7 @@ struct Upkeep {
     last_round: Instant,
     last_munk_round: Instant,
     deletes_before: u64,
+    covered_before: u64,
     /// The counters in the last round; when they last changed or something was owed; and rounds since
     /// then.
     activity: u64,
@@ -128,6 +129,7 @@ impl Upkeep {
             last_round: now,
             last_munk_round: now,
             deletes_before: 0,
+            covered_before: 0,
             // A call may have come before this thread did.
             activity: 0,
             last_active: now,
@@ -144,6 +146,7 @@ impl Upkeep {
         let is_wanted =
             wanted.checkpoint || is_full || wanted.awaited > *engine.flow.completed.lock();
         let deletes = engine.core.metrics.deletes.get();
+        let covered = engine.core.metrics.bytes_covered.get();
         if !is_wanted
             && self
                 .checkpoint_due(engine)
@@ -151,7 +154,7 @@ impl Upkeep {
         {
             return;
         }
-        self.deletes_before = deletes;
+        (self.deletes_before, self.covered_before) = (deletes, covered);
         // A failure has latched. On a full disk it is tried again, after the threads that wait have been
         // told.
         if let Err(error) = checkpoint::checkpoint(engine)
@@ -174,7 +177,8 @@ impl Upkeep {
         }
         // The room of what was deleted comes back soon, before puts ask for a checkpoint.
         let deletes = engine.core.metrics.deletes.get() - self.deletes_before;
-        let interval = match space::worth_deleting(&engine.core, &engine.space, deletes) {
+        let covered = engine.core.metrics.bytes_covered.get() - self.covered_before;
+        let interval = match space::worth_deleting(&engine.core, &engine.space, deletes, covered) {
             true => self.interval.min(DELETION_INTERVAL),
             false => self.interval,
         };

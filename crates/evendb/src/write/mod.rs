@@ -7,9 +7,12 @@
 //! announcing and withdrawing the writer waits only for older announced operations and the ring
 //! latch (I9).
 //!
+//! A range deletion is linked into no delta, but into the views of the chunks that it overlaps ([`ranges`]).
+//!
 //! A transaction comes with what it has read ([`reads`]). The chunks of that are latched, too, and the write happens
 //! only if nothing of it has changed.
 
+mod ranges;
 pub(crate) mod reads;
 
 use crate::admission::Refused;
@@ -25,7 +28,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::full_disk::Need;
 use crate::manifest::KeyspaceId;
 use crate::metrics::sample;
-use crate::op::{COUNTED_BYTES, Op, Totals};
+use crate::op::{COUNTED_BYTES, Op, Totals, ranges_of};
 use crate::options::Durability;
 use crate::payload::{self, Encoded, Gathered};
 use crate::plant::planted;
@@ -43,11 +46,22 @@ struct Target {
     chunk: Arc<Chunk>,
     /// The places of its records among those of the write; none if it was only read.
     ops: Range<usize>,
+    /// The places of the range deletions that overlap it.
+    ranges: Range<usize>,
 }
 
 impl Target {
+    fn new(chunk: Arc<Chunk>, ops: Range<usize>) -> Target {
+        let ranges = 0..0;
+        Target { chunk, ops, ranges }
+    }
+
     fn place(&self) -> (KeyspaceId, &[u8]) {
         (self.chunk.keyspace, &self.chunk.range.low)
+    }
+
+    fn is_written(&self) -> bool {
+        !self.ops.is_empty() || !self.ranges.is_empty()
     }
 }
 
@@ -89,7 +103,8 @@ impl Drop for Reserved<'_> {
     }
 }
 
-/// Writes `ops` as one. They are sorted by (keyspace, key), each key once.
+/// Writes `ops` as one: first range deletions, by keyspace and least key, none of which overlaps another one; then
+/// records sorted by (keyspace, key), each key once, which no range deletion of the write hides.
 pub(crate) fn write(engine: &Engine, ops: &mut [Op<'_>], durability: Durability) -> Result<()> {
     write_if(engine, ops, durability, None).map(|_| ())
 }
@@ -191,9 +206,14 @@ fn count_written(core: &Core, totals: &Totals, ring_bytes: u64) {
     let metrics = &core.metrics;
     metrics.bytes_user.add(totals.data_bytes);
     metrics.bytes_commit_log.add(ring_bytes);
-    metrics.puts.add(totals.records - totals.deletes);
+    metrics
+        .puts
+        .add(totals.records - totals.deletes - totals.range_deletes);
     if totals.deletes > 0 {
         metrics.deletes.add(totals.deletes);
+    }
+    if totals.range_deletes > 0 {
+        metrics.range_deletes.add(totals.range_deletes);
     }
     if totals.records > 1 {
         metrics.batches.add(1);
@@ -267,7 +287,11 @@ fn write_admitted(
     }
     let reads = reads.filter(|_| !unlatched);
     loop {
-        let mut targets = find_targets(ops);
+        let ranges = ranges_of(ops);
+        let mut targets = find_targets(ops, ranges);
+        if ranges > 0 {
+            ranges::add_targets(&mut targets, &ops[..ranges]);
+        }
         if let Some(reads) = reads {
             add_read_chunks(&mut targets, reads.all);
         }
@@ -346,6 +370,12 @@ fn announce<'e>(
             return Err(read.keyspace.dropped_error());
         }
         let checkpoint = checkpoint_of(announcement.version());
+        let shares = planted!(engine.core.options, RangeSharesVersion);
+        if ranges::tie(targets, guards, announcement.version()) && !shares {
+            drop(announcement);
+            engine.core.clock.advance();
+            continue;
+        }
         if written(targets, guards).all(|(_, writer)| writer.active.checkpoint() == checkpoint)
             || planted!(engine.core.options, NoFreeze)
         {
@@ -369,7 +399,7 @@ fn written<'t, 'g>(
     guards: &'t mut Guards<'g>,
 ) -> impl Iterator<Item = (&'t Arc<Chunk>, &'t mut MutexGuard<'g, ChunkWriter>)> {
     let all = targets.iter().zip(guards.iter_mut());
-    all.filter(|(target, _)| !target.ops.is_empty())
+    all.filter(|(target, _)| target.is_written())
         .map(|(target, writer)| (&target.chunk, writer))
 }
 
@@ -384,7 +414,9 @@ fn write_latched(
     guards: &mut Guards<'_>,
 ) -> Result<(Lsn, Version)> {
     // Before the announcement: another batch that has a stamp may be younger, and be waited for.
-    let stamp = (ops.len() > 1).then(BatchStamp::claim);
+    let range_count = ranges_of(ops);
+    let is_batch = ops.len() > 1 || (range_count > 0 && targets.len() > 1);
+    let stamp = is_batch.then(BatchStamp::claim);
     let announcement = announce(engine, ops, reads, targets, guards)?;
     let version = announcement.version();
     let end = match &engine.log.commit_log {
@@ -399,7 +431,11 @@ fn write_latched(
     {
         stamp.commit();
     }
-    let (before, after) = link(ops, version, stamp.as_ref(), targets, guards);
+    let (ranges, ones) = ops.split_at_mut(range_count);
+    if !ranges.is_empty() {
+        ranges::link(engine, ranges, version, stamp.as_ref(), targets, guards);
+    }
+    let (before, after) = link(ones, range_count, version, stamp.as_ref(), targets, guards);
     if planted!(engine.core.options, EarlyUnlatch) {
         guards.clear();
     }
@@ -416,9 +452,11 @@ fn write_latched(
     Ok((end, version))
 }
 
-/// Links all records into their chunks' active deltas. What those took of memory, before and after.
+/// Links all records into their chunks' active deltas; `ranges` come before them in the write. What those took of
+/// memory, before and after.
 fn link(
     ops: &mut [Op<'_>],
+    ranges: usize,
     version: Version,
     stamp: Option<&BatchStamp>,
     targets: &[Target],
@@ -434,7 +472,7 @@ fn link(
         writer.changed_at = version;
         let delta = &writer.active;
         before += delta.bytes() as u64;
-        let own = &mut ops[target.ops.clone()];
+        let own = &mut ops[target.ops.start - ranges..target.ops.end - ranges];
         for Op { record, .. } in own {
             Heat::count(&target.chunk.heat.puts);
             match stamp {
@@ -516,22 +554,21 @@ fn wait_for_durability(
 }
 
 /// The chunks that take `ops`, ascending, each once.
-fn find_targets(ops: &[Op<'_>]) -> Targets {
+fn find_targets(ops: &[Op<'_>], ranges: usize) -> Targets {
     let pin = reclaim::pin();
     let mut targets = Targets::new();
-    for (place, op) in ops.iter().enumerate() {
+    for (place, op) in ops.iter().enumerate().skip(ranges) {
         let key = op.record.key();
         let end = place + 1;
         match targets.last_mut() {
-            Some(Target { chunk, ops: own })
-                if chunk.keyspace == op.keyspace.id && chunk.range.contains(key) =>
-            {
+            Some(Target {
+                chunk, ops: own, ..
+            }) if chunk.keyspace == op.keyspace.id && chunk.range.contains(key) => {
                 own.end = end;
             }
             _ => {
                 let chunk = op.keyspace.index.load(&pin).get().find(key).clone();
-                let ops = place..end;
-                targets.push(Target { chunk, ops });
+                targets.push(Target::new(chunk, place..end));
             }
         }
     }
@@ -546,12 +583,12 @@ fn add_read_chunks(targets: &mut Targets, reads: &[Read]) {
         let mut chunk = read.first_chunk(&pin);
         while read.goes_on_behind(&chunk) {
             let next = read.chunk_behind(&chunk, &pin);
-            targets.push(Target { chunk, ops: 0..0 });
+            targets.push(Target::new(chunk, 0..0));
             chunk = next;
         }
-        targets.push(Target { chunk, ops: 0..0 });
+        targets.push(Target::new(chunk, 0..0));
     }
-    // Those that take records come before those of the same place that were only read.
-    targets.sort_by(|a, b| (a.place(), a.ops.is_empty()).cmp(&(b.place(), b.ops.is_empty())));
+    // Those that are written come before those of the same place that were only read.
+    targets.sort_by(|a, b| (a.place(), !a.is_written()).cmp(&(b.place(), !b.is_written())));
     targets.dedup_by(|next, kept| Arc::ptr_eq(&next.chunk, &kept.chunk));
 }

@@ -19,6 +19,7 @@
 //! Thread safety: plain data; the caller holds the latches. Not here: what is to be done about a change.
 
 use crate::catalog::KeyspaceState;
+use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, ChunkWriter, View};
 use crate::delta::Delta;
 use crate::engine::core::Core;
@@ -114,6 +115,15 @@ impl ReadSpan {
         }
     }
 
+    /// Whether a range deletion newer than `since` has some of it. It is in the view as long as the reader's moment is
+    /// registered, whatever becomes durable: one may go only where all readers are behind it.
+    fn is_deleted_in(&self, covers: &Covers, since: Version) -> bool {
+        match self {
+            ReadSpan::Key(key) => covers.is_newer(key, since),
+            ReadSpan::Range(low, high) => covers.is_any_newer(low, high.as_deref(), since),
+        }
+    }
+
     /// What became of it in a chunk whose latch the caller holds.
     pub(crate) fn look(
         &self,
@@ -129,8 +139,16 @@ impl ReadSpan {
         let now = checkpoint_of(core.clock.now());
         let pin = reclaim::pin();
         let view = chunk.view.load(&pin);
-        let View { active, frozen, .. } = view.get();
+        let View {
+            active,
+            frozen,
+            covers,
+            ..
+        } = view.get();
         let changed = self.is_changed_in(active, &|_| true, since, &pin)
+            || covers
+                .as_ref()
+                .is_some_and(|covers| self.is_deleted_in(covers, since))
             || frozen.iter().any(|frozen| {
                 let limits = frozen.limits.as_ref();
                 let counts = |key: &[u8]| limits.is_none_or(|limits| limits.contains(key));

@@ -1,7 +1,7 @@
 //! Disks to damage: files of every kind, and what they hold.
 
 use super::oracle::{Map, Oracle};
-use super::workload::{Runner, Step, steps};
+use super::workload::{Runner, Step, What, steps};
 use super::{DIR, on_sim};
 use evendb::Durability;
 use evendb::inspect::{InspectOptions, VerifyReport, verify};
@@ -35,7 +35,7 @@ pub fn image(closed: bool) -> Image {
     let mut runner = Runner::new(&vfs, LEVEL);
     runner.open().expect("opens");
     let large = |key: &str| {
-        let value = Some(vec![b'v'; 9_000]);
+        let value = What::Put(vec![b'v'; 9_000]);
         Step::Write(vec![("default", key.into(), value)], None)
     };
     let mut all = steps(11, 220);
@@ -46,9 +46,11 @@ pub fn image(closed: bool) -> Image {
     for step in &all {
         runner.step(step).expect("nothing fails");
         if let Step::Write(writes, _) = step {
-            for (name, key, value) in writes {
+            for (name, key, what) in writes {
                 let values = history.entry((*name, key.clone())).or_default();
-                values.extend(value.clone());
+                if let What::Put(value) = what {
+                    values.insert(value.clone());
+                }
             }
         }
     }

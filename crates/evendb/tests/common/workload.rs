@@ -10,8 +10,17 @@ use std::path::Path;
 
 pub const NAMES: [&str; 3] = ["default", "other", "third"];
 
-/// Name of a keyspace, key, and value or deletion.
-pub type Write = (&'static str, Vec<u8>, Option<Vec<u8>>);
+/// What is done with a key.
+#[derive(Clone, Debug)]
+pub enum What {
+    Put(Vec<u8>),
+    Delete,
+    /// All keys from it to below this one are deleted, by one record.
+    DeleteTo(Vec<u8>),
+}
+
+/// Name of a keyspace, key, and what is done with it.
+pub type Write = (&'static str, Vec<u8>, What);
 
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -46,8 +55,13 @@ impl Maker {
             0 => format!("k{number:03}/long/{}", "x".repeat(60)),
             _ => format!("k{number:03}"),
         };
-        if self.random.random_range(0..5) == 0 {
-            return (name, key.into_bytes(), None);
+        match self.random.random_range(0..50) {
+            0 => {
+                let high = format!("k{:03}", number + self.random.random_range(1..20));
+                return (name, key.into_bytes(), What::DeleteTo(high.into_bytes()));
+            }
+            1..11 => return (name, key.into_bytes(), What::Delete),
+            _ => {}
         }
         let len = match self.random.random_range(0..self.large_of) {
             // Above an eighth of the commit log: goes through a value extent.
@@ -58,7 +72,7 @@ impl Maker {
         self.stamp += 1;
         let mut value = format!("{:06x}.", self.stamp).into_bytes();
         value.resize(value.len() + len, (self.stamp % 251) as u8);
-        (name, key.into_bytes(), Some(value))
+        (name, key.into_bytes(), What::Put(value))
     }
 
     fn step(&mut self) -> Step {
@@ -220,26 +234,42 @@ impl Runner {
 
     fn write(&mut self, writes: &[Write], level: Option<Durability>) -> Result<(), Error> {
         let mut batch = self.db().batch();
-        let mut changes = Vec::new();
-        for (name, key, value) in writes {
+        let mut changes: Vec<Change> = Vec::new();
+        for (name, key, what) in writes {
             let Some(generation) = self.oracle.generation(name) else {
                 continue;
             };
             let keyspace = self.db().keyspace(name)?;
-            match value {
-                Some(value) => batch.put(&keyspace, key, value),
-                None => batch.delete(&keyspace, key),
-            };
-            changes.push(Change {
+            let change = |key: &[u8], value: Option<&Vec<u8>>| Change {
                 generation,
-                key: key.clone(),
-                value: value.clone(),
-            });
+                key: key.to_vec(),
+                value: value.cloned(),
+            };
+            match what {
+                What::Put(value) => {
+                    batch.put(&keyspace, key, value);
+                    changes.push(change(key, Some(value)));
+                }
+                What::Delete => {
+                    batch.delete(&keyspace, key);
+                    changes.push(change(key, None));
+                }
+                What::DeleteTo(high) => {
+                    batch.delete_range(&keyspace, &key[..]..&high[..]);
+                    // Each key that is there, or that this batch has put.
+                    let map = self.oracle.map(name);
+                    let own = changes.iter().filter(|own| own.generation == generation);
+                    let own = own.map(|own| own.key.clone());
+                    let mut keys: Vec<Vec<u8>> = map.into_keys().chain(own).collect();
+                    keys.retain(|own| key <= own && own < high);
+                    changes.extend(keys.iter().map(|key| change(key, None)));
+                }
+            }
         }
         if let Some(level) = level {
             batch.durability(level);
         }
-        if changes.is_empty() {
+        if batch.is_empty() {
             return Ok(());
         }
         self.oracle.begin(changes);

@@ -204,7 +204,7 @@ fn deleting_gives_room_on_a_full_disk() {
                 assert!(all.len() > 100, "{place}");
                 // Everything but the last tenth.
                 let from = &all[all.len() * 9 / 10];
-                let deleted = db.delete_range(..&from[..]).unwrap_or_else(|error| {
+                db.delete_range(..&from[..]).unwrap_or_else(|error| {
                     let left = db.iter().take_while(Result::is_ok).count();
                     let files = (files_of(&vfs), db.stats());
                     panic!(
@@ -212,7 +212,6 @@ fn deleting_gives_room_on_a_full_disk() {
                         all.len()
                     )
                 });
-                assert_eq!(deleted as usize, all.len() * 9 / 10, "{place}");
                 db.put("z", "room again").unwrap_or_else(|error| {
                     let files = files_of(&vfs);
                     panic!("{place}: put: {error:?}; {files}")

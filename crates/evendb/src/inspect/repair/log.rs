@@ -1,15 +1,15 @@
 //! The commit log: its operations, over its holes too, and what was lost with it.
 
-use super::{Loss, Repairer, io};
+use super::{Loss, Operations, Repairer, io};
 use crate::commit_log::{self, LogRecord, Lsn, Proof, Surveyed};
 use crate::error::Result;
 use crate::files::COMMIT_LOG;
 use crate::manifest::epochs::segments;
+use crate::op::OpKind;
 use crate::payload::{self, Decoded, DecodedOp, ExtentName};
 use crate::sync::Arc;
 use crate::value_extents;
 use crate::version::clock::checkpoint_of;
-use evendb_storage::Kind;
 use evendb_storage::codec::checksum;
 use evendb_storage::vfs::{File, Mapping};
 use std::path::Path;
@@ -142,9 +142,15 @@ impl Repairer<'_, '_> {
                 continue;
             }
             self.report.log_operations += 1;
-            let value = (op.kind == Kind::Put).then(|| op.value.to_vec());
             let operations = self.log.entry(op.keyspace).or_default();
-            operations.insert(op.key.to_vec(), value);
+            match op.kind {
+                OpKind::Put => {
+                    let value = Some(op.value.to_vec());
+                    operations.ones.insert(op.key.to_vec(), value);
+                }
+                OpKind::Delete => drop(operations.ones.insert(op.key.to_vec(), None)),
+                OpKind::RangeDelete => operations.delete_range(op.key, op.value),
+            }
         }
     }
 
@@ -181,6 +187,19 @@ impl Repairer<'_, '_> {
             }
             self.report.losses.push(loss);
         }
+    }
+}
+
+impl Operations {
+    fn delete_range(&mut self, low: &[u8], high: &[u8]) {
+        let high = Some(high).filter(|high| !high.is_empty());
+        if high.is_some_and(|high| high <= low) {
+            return;
+        }
+        let mut gone = self.ones.split_off(low);
+        let behind = high.map(|high| gone.split_off(high));
+        self.ones.extend(behind.into_iter().flatten());
+        self.deleted.add(low, high);
     }
 }
 

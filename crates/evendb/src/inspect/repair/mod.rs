@@ -2,7 +2,8 @@
 //!
 //! 1. The commit log is read, over its holes too: what it has is newer than any table, in its order.
 //! 2. Chunk by chunk, in key order, the chunk's tables are read block by block and merged: the
-//!    greatest version of a key wins, of equal ones the newer table; deletes hide what is older.
+//!    greatest version of a key wins, of equal ones the newer table; deletes hide what is older, and
+//!    so do the range deletions that the manifest has.
 //! 3. Where edits of the manifest are lost, tables that no edit names are looked for in all files.
 //!    A table does not say which keyspace it is of: each goes to a keyspace of its own, or all
 //!    into the one there is, if the caller vouches that there was one.
@@ -24,11 +25,12 @@ use crate::files::COMMIT_LOG;
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::ChunkRecord;
 use crate::options::{Durability, Options};
+use crate::range_set::RangeSet;
 use crate::sync::Arc;
 use evendb_storage::TableId;
 use evendb_storage::vfs::File;
 use find::Found;
-use salvage::{Winners, overlay};
+use salvage::{Winners, hide, overlay};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -127,8 +129,13 @@ fn structure_losses(loaded: &Loaded, report: &mut RepairReport) {
     }
 }
 
-/// Operations of the commit log by key; `None` is a delete.
-type Operations = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+/// Operations of the commit log, in their order.
+#[derive(Default)]
+struct Operations {
+    /// By key; `None` is a delete. They came after what was deleted by range.
+    ones: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    deleted: RangeSet,
+}
 
 struct Repairer<'r, 'o> {
     directory: &'r LockedDirectory,
@@ -161,7 +168,8 @@ impl Repairer<'_, '_> {
         let parts = state.chunks.values().flat_map(|chunk| &chunk.parts);
         let greatest = parts.map(|part| part.meta.data_bytes).max().unwrap_or(0);
         let unplaced = self.unplaced.iter().map(|found| found.len).max();
-        let logged = self.log.values().flatten().map(|(key, value)| {
+        let logged = self.log.values().flat_map(|operations| &operations.ones);
+        let logged = logged.map(|(key, value)| {
             key.len() as u64 + value.as_ref().map_or(0, |value| value.len() as u64)
         });
         let greatest = greatest
@@ -204,6 +212,7 @@ impl Repairer<'_, '_> {
                 if merge_unplaced {
                     self.merge_unplaced(&chunk.low, high, &mut winners);
                 }
+                hide(&mut winners, chunk);
                 overlay(&mut winners, &operations, &chunk.low, high);
                 records += self.put(&keyspace, winners)?;
             }

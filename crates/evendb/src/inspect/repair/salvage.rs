@@ -2,7 +2,11 @@
 
 use super::find::Found;
 use super::{Loss, Operations, Repairer, chunk_name, tables};
+use crate::chunk::KeyRange;
+use crate::chunk::covers::Covers;
 use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
+use crate::memory::Ledger;
+use crate::version::clock::CHECKPOINT_MAX;
 use evendb_storage::table::{self, TableDamage, TableFacts, TableVisitor};
 use evendb_storage::{EntryRef, Kind, TableId, Version};
 use std::collections::BTreeMap;
@@ -170,6 +174,18 @@ fn whole(part: &Part, what: impl Into<String>) -> TableDamage {
     }
 }
 
+/// Takes out what range deletions hide.
+pub(super) fn hide(winners: &mut Winners, chunk: &ChunkRecord) {
+    let range = KeyRange {
+        low: chunk.low.clone().into(),
+        high: None,
+    };
+    let all = Covers::from_records(&chunk.covers, &range, CHECKPOINT_MAX, Ledger::SHARED);
+    if let Some(all) = all {
+        winners.retain(|key, (version, _, _)| !all.is_newer(key, *version));
+    }
+}
+
 /// What the log says of a key range, over what the tables say.
 pub(super) fn overlay(
     winners: &mut Winners,
@@ -177,7 +193,9 @@ pub(super) fn overlay(
     low: &[u8],
     high: Option<&[u8]>,
 ) {
-    let from = operations.range::<[u8], _>((Bound::Included(low), Bound::Unbounded));
+    winners.retain(|key, _| !operations.deleted.contains(key));
+    let ones = &operations.ones;
+    let from = ones.range::<[u8], _>((Bound::Included(low), Bound::Unbounded));
     let within = from.take_while(|(key, _)| high.is_none_or(|high| key.as_slice() < high));
     for (key, value) in within {
         winners.insert(

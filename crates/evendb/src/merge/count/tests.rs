@@ -55,6 +55,7 @@ fn merged(held: Held, written: u64, written_deletes: u64) -> Result<()> {
     let dropping = Dropping {
         horizon: &horizon,
         bottom: true,
+        zero_below: Version::MAX,
     };
     let mut merge = Merge::new(sources, dropping)?;
     let mut count = Count::default();
@@ -95,6 +96,7 @@ fn a_merge_that_goes_on_counts_each_record_once() {
     let dropping = Dropping {
         horizon: &horizon,
         bottom: false,
+        zero_below: Version::MAX,
     };
     let rest = |keys: &[&'static str]| -> Result<Merge<'static>> {
         let held = Held::exactly(keys.len() as u64);

@@ -11,7 +11,7 @@ use super::{Image, MunkInput, Page};
 use crate::memory::Ledger;
 use crate::version::horizon::Horizon;
 use crate::visibility::{Dropping, Fate, KeyVersions};
-use evendb_storage::{EntryRef, codec::hash_key};
+use evendb_storage::{EntryRef, Version, codec::hash_key};
 use std::ops::Range;
 
 impl Image {
@@ -32,7 +32,13 @@ impl Image {
         let mut out = DirectoryBuilder::with_capacity(pages.len() + pages.len() / 8 + 1);
         let ledger = directory.ledger();
         let bottom = drop_tombstones;
-        let mut merge = PageMerge::new(Dropping { horizon, bottom }, ledger);
+        let dropping = Dropping {
+            horizon,
+            bottom,
+            // Versions stay as they are.
+            zero_below: Version::ZERO,
+        };
+        let mut merge = PageMerge::new(dropping, ledger);
         let mut separator = Vec::new();
         let mut next = 0;
         while let Some(entry) = newer.current() {

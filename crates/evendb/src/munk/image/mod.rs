@@ -57,7 +57,6 @@ pub(crate) trait MunkInput {
 #[derive(Clone)]
 pub(crate) struct MunkHit<'a> {
     pub(crate) page: &'a PageArc,
-    #[cfg(test)]
     pub(crate) version: Version,
     pub(crate) kind: Kind,
     pub(crate) value: Range<usize>,
@@ -123,7 +122,6 @@ impl<'a> MunkHit<'a> {
     fn new(page: &'a PageArc, record: &page::RecordLayout) -> MunkHit<'a> {
         MunkHit {
             page,
-            #[cfg(test)]
             version: record.version,
             kind: record.kind,
             value: record.value.clone(),

@@ -1,0 +1,534 @@
+//! The range deletions that count in a chunk.
+//!
+//! ```text
+//!   keys       a . . . . f . . . . k . . . . p . . . .
+//!   pieces     |   5     |  8 5    |    8    |  none       from each low key on: range deletions, newest first
+//! ```
+//! A range deletion of version w hides every record of its keys with a version below w from every reader at w or above.
+//! Records of version w itself are not hidden: they were put after it, or by the same batch. It is in memory one record
+//! ([`RecordRef`]), whose key is the least key and whose value is the first key behind the range (empty: there is none).
+//! So it is pending while its batch is, as any record. Below the deltas it is nowhere but here: no table, run or munk
+//! has one. The commit log has it, and from the end of its checkpoint on the manifest, as part of the chunk.
+//!
+//! Invariants
+//! * The pieces cover all keys, each once. A piece lists every range deletion of its keys that a reader may need.
+//! * `durable_to`: those of this checkpoint and older ones are in the manifest, and everything older in the chunk is in
+//!   the funk. (A checkpoint takes the range deletions of a chunk in the same step as its deltas.)
+//! * One that the manifest has does not leave before one that makes up for it is there, too, or everything that it hides
+//!   is gone from the tables; see [`Covers::without`].
+//!
+//! Cost: a look is a binary search, about as long as that for a chunk. Adding one copies a leaf of the index and its
+//! root: microseconds for tens of thousands.
+//!
+//! Thread safety: immutable. The holder of the chunk's latch replaces it with the view. Not here: what is skipped by reads
+//! (`read/covered.rs`), and when tables and covers go (`rebalance/covered_tables.rs`).
+
+use super::KeyRange;
+use super::index::{Entry, Index};
+use crate::manifest::edit::CoverRecord;
+use crate::memory::{Charge, Ledger, Use};
+use crate::merge::Covering;
+use crate::record::{Record, RecordRef};
+use crate::sync::Arc;
+use crate::version::clock::{checkpoint_of, last_version_of};
+use crate::version::horizon::Horizon;
+use evendb_storage::{Kind, Version};
+use smallvec::SmallVec;
+
+/// About what a piece takes: its entry of the index and a record.
+const ENTRY_BYTES: usize = 192;
+
+/// The record of a range deletion; `high` is the first key behind it, if there is one.
+pub(crate) fn range_record(low: &[u8], high: Option<&[u8]>) -> RecordRef {
+    RecordRef::new(low, high.unwrap_or_default(), Kind::Delete, 0)
+}
+
+/// Where a range deletion ends, if not with the key space.
+pub(crate) fn high_of(record: &Record) -> Option<&[u8]> {
+    Some(record.value()).filter(|high| !high.is_empty())
+}
+
+/// The range deletions of a piece, newest first.
+#[derive(Clone, Default)]
+pub(crate) struct Piece(SmallVec<[RecordRef; 1]>);
+
+impl Piece {
+    fn is_same(&self, other: &Piece) -> bool {
+        let same = |(a, b): (&RecordRef, &RecordRef)| std::ptr::eq::<Record>(&**a, &**b);
+        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(same)
+    }
+
+    /// The newest that a reader at `at` sees.
+    #[inline]
+    fn newest_seen(&self, at: Version) -> Option<&Record> {
+        let mut all = self.0.iter().map(|record| &**record);
+        all.find(|record| record.is_seen_at(at))
+    }
+
+    /// The oldest that hides `version` and is in the manifest, if its checkpoint is `durable_to` or older.
+    fn oldest_above(&self, version: Version, durable_to: u64) -> Option<Version> {
+        let durable = last_version_of(durable_to);
+        let versions = self.0.iter().rev().map(|record| record.version());
+        let above = versions.skip_while(|&own| own <= version);
+        above.take(1).find(|&own| own <= durable)
+    }
+
+    /// This piece with one more, which is newer. What is of the same checkpoint and no reader can tell from the newer
+    /// one goes.
+    fn with_newest(&self, record: &RecordRef, horizon: &Horizon, durable_to: u64) -> Piece {
+        let mut all: SmallVec<[RecordRef; 1]> = SmallVec::new();
+        all.push(record.clone());
+        for older in &self.0 {
+            let newer = &all[all.len() - 1];
+            let (v, w) = (older.version(), newer.version());
+            let goes = newer.is_committed()
+                && checkpoint_of(v) == checkpoint_of(w)
+                && checkpoint_of(v) > durable_to
+                && horizon.may_drop(v, w);
+            if !goes {
+                all.push(older.clone());
+            }
+        }
+        Piece(all)
+    }
+
+    /// What is left where all of checkpoint `durable_to` and older ones are in the manifest.
+    fn pruned(&self, horizon: &Horizon, durable_to: u64) -> Piece {
+        let mut all: SmallVec<[RecordRef; 1]> = SmallVec::new();
+        let durable = |version| checkpoint_of(version) <= durable_to;
+        for older in &self.0 {
+            let goes = all.last().is_some_and(|newer| {
+                let (v, w) = (older.version(), newer.version());
+                durable(w) && horizon.may_drop(v, w)
+            });
+            if !goes {
+                all.push(older.clone());
+            }
+        }
+        Piece(all)
+    }
+}
+
+/// Keys of which the same range deletions count.
+pub(crate) struct Stretch<'c> {
+    /// Empty: from the chunk's first key on.
+    pub(crate) low: &'c [u8],
+    /// `None`: to the chunk's end.
+    pub(crate) high: Option<&'c [u8]>,
+    piece: &'c Piece,
+}
+
+impl<'c> Stretch<'c> {
+    fn of(entry: Entry<'c, Piece>) -> Stretch<'c> {
+        Stretch {
+            low: entry.low,
+            high: entry.high,
+            piece: entry.what,
+        }
+    }
+
+    /// Below which version records are hidden from a reader at `at`.
+    #[inline]
+    pub(crate) fn hidden_below(&self, at: Version) -> Version {
+        let seen = self.piece.newest_seen(at);
+        seen.map_or(Version::ZERO, Record::version)
+    }
+
+    /// The greatest version of a range deletion up to `limit`.
+    pub(crate) fn newest_up_to(&self, limit: Version) -> Option<Version> {
+        let mut versions = self.piece.0.iter().map(|record| record.version());
+        versions.find(|&version| version <= limit)
+    }
+}
+
+/// See the module.
+pub(crate) struct Covers {
+    pieces: Arc<Index<Piece>>,
+    /// None has a greater version, and none a smaller one.
+    newest: Version,
+    oldest: Version,
+    durable_to: u64,
+    /// Pieces that have any.
+    count: usize,
+    charge: Charge,
+}
+
+impl Covers {
+    fn new(pieces: Arc<Index<Piece>>, durable_to: u64, ledger: Ledger) -> Option<Covers> {
+        let (mut newest, mut oldest) = (Version::ZERO, Version::MAX);
+        let mut count = 0;
+        for (_, piece) in pieces.iter() {
+            if let (Some(first), Some(last)) = (piece.0.first(), piece.0.last()) {
+                count += 1;
+                newest = newest.max(first.version());
+                oldest = oldest.min(last.version());
+            }
+        }
+        (count > 0).then(|| Covers {
+            charge: Charge::new(ledger, Use::Metadata, ENTRY_BYTES * pieces.len()),
+            pieces,
+            newest,
+            oldest,
+            durable_to,
+            count,
+        })
+    }
+
+    /// Those of a chunk of `range` with one more, which is newer than everything in the chunk.
+    pub(crate) fn with(
+        old: Option<&Covers>,
+        range: &KeyRange,
+        record: &RecordRef,
+        horizon: &Horizon,
+        ledger: Ledger,
+    ) -> Covers {
+        let durable_to = old.map_or(0, |old| old.durable_to);
+        let none = Index::new(vec![(Box::default(), Arc::new(Piece::default()))]);
+        let pieces = old.map_or(&none, |old| &old.pieces);
+        let (low, high) = clipped(range, record);
+        let add = |piece: &Piece| piece.with_newest(record, horizon, durable_to);
+        let pieces = Arc::new(edited(pieces, low, high, &add));
+        let version = record.version();
+        match old {
+            // Counted anew only where some became one: it takes a look at all of them.
+            Some(old) if pieces.len() >= old.pieces.len() => Covers {
+                charge: Charge::new(ledger, Use::Metadata, ENTRY_BYTES * pieces.len()),
+                newest: version.max(old.newest),
+                oldest: version.min(old.oldest),
+                count: pieces.len().min(old.count + 1),
+                pieces,
+                durable_to,
+            },
+            _ => Covers::new(pieces, durable_to, ledger).expect("one was added"),
+        }
+    }
+
+    /// Those that the manifest has of a chunk of `range`, up to checkpoint `durable_to`.
+    pub(crate) fn from_records(
+        records: &[CoverRecord],
+        range: &KeyRange,
+        durable_to: u64,
+        ledger: Ledger,
+    ) -> Option<Covers> {
+        let mut records: Vec<&CoverRecord> = records.iter().collect();
+        records.sort_by_key(|record| record.version);
+        let mut pieces = Index::new(vec![(Box::default(), Arc::new(Piece::default()))]);
+        let horizon = Horizon::default();
+        for record in records {
+            let mut new = range_record(&record.low, record.high.as_deref());
+            new.set_version(record.version);
+            let (low, high) = clipped(range, &new);
+            if high.is_some_and(|high| *high <= *low) {
+                continue;
+            }
+            let add = |piece: &Piece| piece.with_newest(&new, &horizon, durable_to);
+            pieces = edited(&pieces, low, high, &add);
+        }
+        Covers::new(Arc::new(pieces), durable_to, ledger)
+    }
+
+    /// As the manifest has those of the checkpoints behind `after` up to `up_to`, of a chunk of `range`: of each key the
+    /// newest, for whoever opens the database has no older snapshot.
+    pub(crate) fn records(&self, range: &KeyRange, after: u64, up_to: u64) -> Vec<CoverRecord> {
+        let mut records: Vec<CoverRecord> = Vec::new();
+        // Whether the last record goes on up to here.
+        let mut open = false;
+        let limit = last_version_of(up_to);
+        for stretch in self.stretches() {
+            let newest = stretch.newest_up_to(limit);
+            let newest = newest.filter(|&version| checkpoint_of(version) > after);
+            let last = records.last_mut().filter(|_| open);
+            if last.as_ref().map(|last| last.version) == newest {
+                continue;
+            }
+            let low: &[u8] = stretch.low.max(&range.low);
+            if let Some(last) = last {
+                last.high = Some(low.to_vec());
+            }
+            open = newest.is_some();
+            records.extend(newest.map(|version| CoverRecord {
+                low: low.to_vec(),
+                high: None,
+                version,
+            }));
+        }
+        records
+    }
+
+    /// Whether a reader of today sees the same as by `other`.
+    pub(crate) fn hides_as(&self, other: &Covers) -> bool {
+        let newest = |covers: &Covers, low: &[u8]| covers.stretch(low).newest_up_to(Version::MAX);
+        let mut all = self.stretches().chain(other.stretches());
+        all.all(|stretch| newest(self, stretch.low) == newest(other, stretch.low))
+    }
+
+    /// What is in the manifest of a chunk of `range`.
+    pub(crate) fn durable_records(&self, range: &KeyRange) -> Vec<CoverRecord> {
+        self.records(range, 0, self.durable_to)
+    }
+
+    pub(crate) fn durable_to(&self) -> u64 {
+        self.durable_to
+    }
+
+    /// The checkpoints of those that are not in the manifest.
+    pub(crate) fn undurable_checkpoints(&self) -> Vec<u64> {
+        let pieces = self.pieces.iter().flat_map(|(_, piece)| &piece.0);
+        let mut all: Vec<u64> = pieces
+            .map(|record| checkpoint_of(record.version()))
+            .filter(|&checkpoint| checkpoint > self.durable_to)
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// No record that is covered has a version from this one on.
+    #[inline]
+    pub(crate) fn newest(&self) -> Version {
+        self.newest
+    }
+
+    /// None has a smaller version.
+    pub(crate) fn oldest(&self) -> Version {
+        self.oldest
+    }
+
+    /// The least version above `limit` of one, if there is one.
+    pub(crate) fn oldest_above(&self, limit: Version) -> Option<Version> {
+        let pieces = self.pieces.iter().flat_map(|(_, piece)| &piece.0);
+        let versions = pieces.map(|record| record.version());
+        versions.filter(|&version| version > limit).min()
+    }
+
+    /// Memory charged for it.
+    pub(crate) fn charged_bytes(&self) -> usize {
+        self.charge.bytes()
+    }
+
+    /// How many pieces have any.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The newest of a key that a reader at `at` sees.
+    #[inline]
+    pub(crate) fn newest_seen(&self, key: &[u8], at: Version) -> Option<&Record> {
+        self.pieces.find(key).newest_seen(at)
+    }
+
+    /// Whether `key` has one that is newer than `version`, pending ones counted.
+    pub(crate) fn is_newer(&self, key: &[u8], version: Version) -> bool {
+        let newest = self.pieces.find(key).0.first();
+        newest.is_some_and(|newest| newest.version() > version)
+    }
+
+    /// Whether any from `low` on, up to below `high`, is newer than `version`.
+    pub(crate) fn is_any_newer(&self, low: &[u8], high: Option<&[u8]>, version: Version) -> bool {
+        let mut entry = Some(self.pieces.entry(low));
+        while let Some(own) = entry {
+            if own
+                .what
+                .0
+                .first()
+                .is_some_and(|own| own.version() > version)
+            {
+                return true;
+            }
+            let behind = self.pieces.entry_behind(&own);
+            entry = behind.filter(|own| high.is_none_or(|high| *own.low < *high));
+        }
+        false
+    }
+
+    /// The stretch of `key`.
+    #[inline]
+    pub(crate) fn stretch(&self, key: &[u8]) -> Stretch<'_> {
+        Stretch::of(self.pieces.entry(key))
+    }
+
+    /// The stretch of the keys just below `key`, or the last one.
+    pub(crate) fn stretch_below(&self, key: Option<&[u8]>) -> Option<Stretch<'_>> {
+        self.pieces.entry_below(key).map(Stretch::of)
+    }
+
+    /// The stretch behind `stretch`.
+    pub(crate) fn stretch_behind(&self, stretch: &Stretch<'_>) -> Option<Stretch<'_>> {
+        Some(self.stretch(stretch.high?))
+    }
+
+    /// For a merge whose outcome is named when those of checkpoint `durable_to` and older ones are in the manifest.
+    pub(crate) fn covering(
+        covers: Option<&Arc<Covers>>,
+        durable_to: u64,
+    ) -> Option<Covering<'static>> {
+        let covers = covers?.clone();
+        Some(Box::new(move |key, version| {
+            covers.pieces.find(key).oldest_above(version, durable_to)
+        }))
+    }
+
+    /// The same for those that are in the manifest.
+    pub(crate) fn covering_now(covers: Option<&Arc<Covers>>) -> Option<Covering<'static>> {
+        Covers::covering(covers, covers?.durable_to)
+    }
+
+    /// Up to which version they may go once nothing is left of what they hide: they are in the manifest, and every
+    /// reader sees them.
+    pub(crate) fn spent_limit(&self, horizon: &Horizon) -> Version {
+        horizon.least_reader().min(last_version_of(self.durable_to))
+    }
+
+    /// All of them in order.
+    pub(crate) fn stretches(&self) -> impl Iterator<Item = Stretch<'_>> {
+        let mut entry = Some(self.pieces.entry(&[]));
+        std::iter::from_fn(move || {
+            let own = entry.take()?;
+            entry = self.pieces.entry_behind(&own);
+            Some(Stretch::of(own))
+        })
+    }
+
+    /// After checkpoint `number`, of which the manifest has the range deletions of this chunk.
+    pub(crate) fn durable_from(&self, number: u64, horizon: &Horizon, ledger: Ledger) -> Covers {
+        let durable_to = self.durable_to.max(number);
+        let pruned = |piece: &Arc<Piece>| match piece.0.len() {
+            0 | 1 => piece.clone(),
+            _ => Arc::new(piece.pruned(horizon, durable_to)),
+        };
+        let mut entries = Entries::default();
+        for (low, piece) in self.pieces.iter() {
+            entries.push(low, pruned(piece));
+        }
+        let pieces = Arc::new(Index::new(entries.0));
+        Covers::new(pieces, durable_to, ledger).expect("the newest of each piece stays")
+    }
+
+    /// Those that are left where all up to version `limit` go in the stretches of which `goes` says so. The caller
+    /// sees to it that what they hide is nowhere any more.
+    pub(crate) fn without(
+        &self,
+        limit: Version,
+        goes: &dyn Fn(&Stretch<'_>) -> bool,
+        ledger: Ledger,
+    ) -> Option<Covers> {
+        let mut entries = Entries::default();
+        for stretch in self.stretches() {
+            let mut piece = stretch.piece.clone();
+            if piece.0.iter().any(|own| own.version() <= limit) && goes(&stretch) {
+                piece.0.retain(|own| own.version() > limit);
+            }
+            entries.push(stretch.low, Arc::new(piece));
+        }
+        Covers::new(Arc::new(Index::new(entries.0)), self.durable_to, ledger)
+    }
+
+    /// Those of the part `range` of the chunk.
+    pub(crate) fn clip(&self, range: &KeyRange, ledger: Ledger) -> Option<Covers> {
+        let mut entries = Entries::default();
+        for stretch in self.stretches() {
+            let ends_before = stretch.high.is_some_and(|high| *high <= *range.low);
+            let begins_behind = range
+                .high
+                .as_ref()
+                .is_some_and(|high| *stretch.low >= **high);
+            if !ends_before && !begins_behind {
+                let low = match entries.0.is_empty() {
+                    true => &[][..],
+                    false => stretch.low,
+                };
+                entries.push(low, Arc::new(stretch.piece.clone()));
+            }
+        }
+        Covers::new(Arc::new(Index::new(entries.0)), self.durable_to, ledger)
+    }
+
+    /// Those of neighbours in order, each with its least key. Each list is within its chunk.
+    pub(crate) fn joined(all: &[(&[u8], Option<&Arc<Covers>>)], ledger: Ledger) -> Option<Covers> {
+        let mut entries = Entries::default();
+        for (border, covers) in all {
+            let Some(covers) = covers else {
+                entries.push(border, Arc::new(Piece::default()));
+                continue;
+            };
+            for (low, piece) in covers.pieces.iter() {
+                entries.push(low.max(border), piece.clone());
+            }
+        }
+        if let Some(first) = entries.0.first_mut() {
+            first.0 = Box::default();
+        }
+        // What one of them has in the manifest, the others have too: one checkpoint takes all chunks.
+        let durable_to = all.iter().filter_map(|(_, covers)| covers.as_ref());
+        let durable_to = durable_to.map(|covers| covers.durable_to).max()?;
+        Covers::new(Arc::new(Index::new(entries.0)), durable_to, ledger)
+    }
+}
+
+/// The limits of a range deletion within a chunk: nothing begins at its first key, and nothing ends at its end.
+fn clipped<'r>(range: &KeyRange, record: &'r Record) -> (&'r [u8], Option<&'r [u8]>) {
+    let low = match *record.key() <= *range.low {
+        true => &[][..],
+        false => record.key(),
+    };
+    let within = |high: &&[u8]| range.high.as_ref().is_none_or(|own| **high < **own);
+    (low, high_of(record).filter(within))
+}
+
+/// Pieces on their way into an index: neighbours that are the same become one.
+#[derive(Default)]
+struct Entries(Vec<(Box<[u8]>, Arc<Piece>)>);
+
+impl Entries {
+    fn push(&mut self, low: &[u8], piece: Arc<Piece>) {
+        let last = self.0.last();
+        if last.is_none_or(|(_, last)| !last.is_same(&piece)) {
+            self.0.push((low.into(), piece));
+        }
+    }
+}
+
+/// The pieces, with those from `low` to below `high` changed.
+fn edited(
+    pieces: &Index<Piece>,
+    low: &[u8],
+    high: Option<&[u8]>,
+    change: &dyn Fn(&Piece) -> Piece,
+) -> Index<Piece> {
+    let mut old: Vec<&[u8]> = Vec::new();
+    let mut new = Entries::default();
+    let mut next = Some(pieces.entry(low));
+    while let Some(entry) = next {
+        old.push(entry.low);
+        if *entry.low < *low {
+            new.push(entry.low, entry.what.clone());
+        }
+        new.push(entry.low.max(low), Arc::new(change(entry.what)));
+        if let Some(high) = high
+            && entry.high.is_none_or(|end| *high < *end)
+        {
+            new.push(high, entry.what.clone());
+        }
+        let behind = pieces.entry_behind(&entry);
+        next = behind.filter(|entry| high.is_none_or(|high| *entry.low < *high));
+    }
+    pieces.replace(&old, new.0)
+}
+
+impl std::fmt::Debug for Covers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut map = f.debug_map();
+        for (low, piece) in self.pieces.iter() {
+            let versions = piece.0.iter().map(|record| record.version());
+            map.entry(
+                &low.escape_ascii().to_string(),
+                &versions.collect::<Vec<_>>(),
+            );
+        }
+        map.finish()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;

@@ -1,0 +1,241 @@
+//! What range deletions hide from reads (`chunk/covers.rs`), and what need not be read because of them.
+//!
+//! ```text
+//!   range deletion     |---------- 9 ----------|                         a scan at 12
+//!   deltas               10        11                  12                read everywhere
+//!   munk, tables        4 5 6 3 2 1 7 3 2 4 5 6      8   9               not read where all of it is older than 9
+//! ```
+//! A record that decides is hidden if a range deletion of its key that the reader sees has a greater version. A scan that
+//! begins within a range deletion reads, up to its end, only what may have something newer: [`beneath`]. One that comes to a
+//! range deletion reads on, because most are short, and after some hidden records begins anew within it.
+//!
+//! Thread safety: under the caller's pin, or of a counted view. Not here: how a chunk comes to its range deletions.
+
+use super::get::{InRam, search_deltas};
+use super::tables::Direction;
+use crate::chunk::View;
+use crate::chunk::covers::{Covers, Stretch};
+use crate::metrics::Component;
+use crate::munk::Sought;
+use crate::record::Record;
+use crate::sync::reclaim::Guard;
+use crate::value::{Owner, Value};
+use crate::visibility::live;
+use evendb_storage::Version;
+
+/// So many hidden records in a row are read one by one.
+const HIDDEN_IN_A_ROW_MAX: u32 = 24;
+
+/// The rest of a search in RAM for a key that the range deletion `cover` has, which the reader sees. `record` is what the
+/// deltas had a moment before.
+///
+/// The range deletion may be of a batch that has put the key, too, and that was not to be seen when the deltas were
+/// searched. So they are searched once more: what the batch has put is seen by now.
+#[cold]
+pub(super) fn search<'g>(
+    view: &'g View,
+    cover: &Record,
+    record: Option<&'g Record>,
+    key: &[u8],
+    hash: u64,
+    at: Version,
+    guard: &'g Guard,
+) -> InRam {
+    let hidden_below = cover.version();
+    let record = match cover.is_of_batch() {
+        true => search_deltas(view, key, hash, at, guard),
+        false => record,
+    };
+    if let Some(record) = record {
+        // What lies below it is older still.
+        let record = live(record).filter(|record| record.version() >= hidden_below);
+        let value = record.map(|record| Value::of_record(record.to_ref()));
+        return InRam::Answer(Component::Delta, value);
+    }
+    if view.funk.max_version < hidden_below {
+        return InRam::Answer(Component::Absent, None);
+    }
+    let Some(munk) = &view.munk else {
+        return InRam::Unknown(hidden_below);
+    };
+    let hit = match munk.get(key, hash, at) {
+        Sought::Found(hit) => live(hit).filter(|hit| hit.version >= hidden_below),
+        Sought::Nothing => None,
+        Sought::Absent => return InRam::Unknown(hidden_below),
+    };
+    let value = hit.map(|hit| Value::new(Owner::Page(hit.page.clone()), hit.value));
+    InRam::Answer(Component::Munk, value)
+}
+
+/// What a refill reads below the deltas, where it begins within a range deletion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Below {
+    /// Nothing: all of it is older.
+    Nothing,
+    /// Tables that may have records of this version or newer ones.
+    TablesFrom(Version),
+}
+
+/// Where that is so no more, if not at the chunk's limit.
+#[derive(Clone, Copy)]
+pub(super) struct Beneath<'v> {
+    pub(super) below: Below,
+    pub(super) end: Option<&'v [u8]>,
+}
+
+/// What a refill at `from` reads below the deltas; `None`: everything, as if there were no range deletion. `in_ram`: the
+/// munk has these keys.
+pub(super) fn beneath<'v>(
+    view: &'v View,
+    direction: Direction,
+    from: Option<&[u8]>,
+    at: Version,
+    in_ram: bool,
+) -> Option<Beneath<'v>> {
+    let covers = view.covers.as_ref()?;
+    let mut stretch = match direction {
+        Direction::Forward => covers.stretch(from.unwrap_or_default()),
+        Direction::Backward => covers.stretch_below(from)?,
+    };
+    let mut below = below(view, &stretch, at, in_ram)?;
+    let mut end = end_of(&stretch, direction);
+    // Neighbours of which nothing is read either.
+    while below == Below::Nothing
+        && let Some(next) = behind(covers, &stretch, direction)
+        && next.hidden_below(at) > view.funk.max_version
+    {
+        end = end_of(&next, direction);
+        stretch = next;
+        below = Below::Nothing;
+    }
+    Some(Beneath { below, end })
+}
+
+fn end_of<'v>(stretch: &Stretch<'v>, direction: Direction) -> Option<&'v [u8]> {
+    match direction {
+        Direction::Forward => stretch.high,
+        Direction::Backward => Some(stretch.low).filter(|low| !low.is_empty()),
+    }
+}
+
+fn behind<'v>(
+    covers: &'v Covers,
+    stretch: &Stretch<'v>,
+    direction: Direction,
+) -> Option<Stretch<'v>> {
+    match direction {
+        Direction::Forward => covers.stretch_behind(stretch),
+        Direction::Backward if stretch.low.is_empty() => None,
+        Direction::Backward => covers.stretch_below(Some(stretch.low)),
+    }
+}
+
+fn below(view: &View, stretch: &Stretch<'_>, at: Version, in_ram: bool) -> Option<Below> {
+    let hidden_below = stretch.hidden_below(at);
+    if hidden_below == Version::ZERO {
+        return None;
+    }
+    let tables = || view.funk.tables().map(|table| &table.part.meta);
+    let is_newer_there = tables().any(|meta| {
+        meta.max_version >= hidden_below
+            && *meta.max_key >= *stretch.low
+            && stretch.high.is_none_or(|high| *meta.min_key < *high)
+    });
+    if !is_newer_there {
+        return Some(Below::Nothing);
+    }
+    let spares = !in_ram && tables().any(|meta| meta.max_version < hidden_below);
+    spares.then_some(Below::TablesFrom(hidden_below))
+}
+
+/// What a fill does with a record that decides.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    Shown,
+    Hidden,
+    /// Hidden, as many were before it: the fill had better begin anew behind it, because what comes need not be read.
+    Long,
+}
+
+/// Looks at the record of this version that decides for `key`.
+#[inline]
+pub(super) fn look_at(shade: &mut Option<Shade<'_>>, key: &[u8], version: Version) -> Look {
+    match shade {
+        None => Look::Shown,
+        Some(shade) => shade.look(key, version),
+    }
+}
+
+/// What range deletions hide from a fill, which goes through the keys in order.
+pub(crate) struct Shade<'v> {
+    view: &'v View,
+    covers: &'v Covers,
+    at: Version,
+    in_ram: bool,
+    /// Where it is.
+    stretch: Stretch<'v>,
+    hidden_below: Version,
+    /// Hidden records since one that was not.
+    in_a_row: u32,
+}
+
+impl<'v> Shade<'v> {
+    /// `None` where nothing is hidden.
+    #[inline]
+    pub(super) fn new(view: &'v View, at: Version, in_ram: bool) -> Option<Shade<'v>> {
+        let covers = view.covers.as_deref()?;
+        let stretch = covers.stretch(&[]);
+        Some(Shade {
+            hidden_below: stretch.hidden_below(at),
+            view,
+            covers,
+            at,
+            in_ram,
+            stretch,
+            in_a_row: 0,
+        })
+    }
+
+    /// Moves to `key`.
+    #[inline]
+    fn go_to(&mut self, key: &[u8]) {
+        let here = *key >= *self.stretch.low && self.stretch.high.is_none_or(|high| *key < *high);
+        if !here {
+            self.stretch = self.covers.stretch(key);
+            self.hidden_below = self.stretch.hidden_below(self.at);
+        }
+    }
+
+    #[inline]
+    fn look(&mut self, key: &[u8], version: Version) -> Look {
+        if version <= self.covers.newest() {
+            self.go_to(key);
+            if version < self.hidden_below {
+                return self.look_on();
+            }
+        }
+        self.in_a_row = 0;
+        Look::Shown
+    }
+
+    /// Behind a hidden record.
+    fn look_on(&mut self) -> Look {
+        self.in_a_row += 1;
+        if self.in_a_row < HIDDEN_IN_A_ROW_MAX {
+            return Look::Hidden;
+        }
+        self.in_a_row = 0;
+        match below(self.view, &self.stretch, self.at, self.in_ram) {
+            Some(_) => Look::Long,
+            None => Look::Hidden,
+        }
+    }
+
+    /// Whether nothing from `key` to below `end` is hidden.
+    #[inline]
+    pub(super) fn leaves_alone(&mut self, key: &[u8], end: &[u8]) -> bool {
+        self.go_to(key);
+        let is_within = self.stretch.high.is_none_or(|high| *end <= *high);
+        is_within && self.hidden_below == Version::ZERO
+    }
+}

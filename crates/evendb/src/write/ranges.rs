@@ -1,0 +1,122 @@
+//! Range deletions in a write.
+//!
+//! ```text
+//!   chunks      [ A      | B      | C      ]        all latched, as those of the records of the same write
+//!   deletion          [-----------)                 one record, listed in the views of A, B and C
+//! ```
+//! The caller pays for the chunks that the range overlaps, and for nothing that they hold: each gets a new view.
+//!
+//! **Its version.** A range deletion hides what has a smaller version, so everything that was put to its chunks before
+//! must have one ([`tie`]). [`ChunkWriter::changed_at`] tells: where a record has the version that was announced, the
+//! write withdraws, moves the global version by one, as a snapshot does, and announces again. The chunks are latched, so
+//! nothing comes between. What is put later has the same version or a greater one, and is not hidden.
+//!
+//! **At once.** One that overlaps several chunks is pending until all of them have it, as the records of a batch are.
+//!
+//! Thread safety: the caller holds the latches. Not here: the log, and the order of the steps ([`super`]).
+
+use super::{Guards, Target, Targets};
+use crate::chunk::View;
+use crate::chunk::covers::{Covers, high_of};
+use crate::engine::Engine;
+use crate::op::Op;
+use crate::plant::planted;
+use crate::sync::{Arc, reclaim};
+use crate::version::stamp::BatchStamp;
+use evendb_storage::Version;
+
+/// Adds the chunks that the range deletions overlap, and puts all in the order in which they are latched.
+pub(super) fn add_targets(targets: &mut Targets, ranges: &[Op<'_>]) {
+    let pin = reclaim::pin();
+    for (place, op) in ranges.iter().enumerate() {
+        let index = op.keyspace.index.load(&pin);
+        let record = &op.record;
+        for chunk in index.get().overlapping(record.key(), high_of(record)) {
+            targets.push(Target {
+                chunk: chunk.clone(),
+                ops: 0..0,
+                ranges: place..place + 1,
+            });
+        }
+    }
+    targets.sort_by(|a, b| (a.place(), a.ranges.start).cmp(&(b.place(), b.ranges.start)));
+    // Of one chunk: its records, and neighbouring range deletions.
+    targets.dedup_by(|next, kept| {
+        let same = Arc::ptr_eq(&next.chunk, &kept.chunk);
+        if same && !next.ops.is_empty() {
+            kept.ops = next.ops.clone();
+        }
+        if same && kept.ranges.is_empty() {
+            kept.ranges = next.ranges.clone();
+        } else if same && !next.ranges.is_empty() {
+            kept.ranges.end = next.ranges.end;
+        }
+        same
+    });
+}
+
+impl Target {
+    /// Whether one of the range deletions has all keys of the chunk.
+    fn is_emptied(&self, ranges: &[Op<'_>]) -> bool {
+        let own = &self.chunk.range;
+        let has_all = |op: &Op<'_>| {
+            let ends_behind = match (high_of(&op.record), &own.high) {
+                (None, _) => true,
+                (Some(_), None) => false,
+                (Some(high), Some(own)) => *high >= **own,
+            };
+            *op.record.key() <= *own.low && ends_behind
+        };
+        ranges[self.ranges.clone()].iter().any(has_all)
+    }
+}
+
+/// Whether a chunk that a range deletion overlaps has a record of `version`.
+#[inline]
+pub(super) fn tie(targets: &[Target], guards: &Guards<'_>, version: Version) -> bool {
+    let all = targets.iter().zip(guards);
+    let mut covered = all.filter(|(target, _)| !target.ranges.is_empty());
+    covered.any(|(_, writer)| writer.changed_at >= version)
+}
+
+/// Publishes views that have the range deletions.
+pub(super) fn link(
+    engine: &Engine,
+    ranges: &mut [Op<'_>],
+    version: Version,
+    stamp: Option<&BatchStamp>,
+    targets: &[Target],
+    guards: &mut Guards<'_>,
+) {
+    for Op { record, .. } in ranges.iter_mut() {
+        match stamp {
+            Some(stamp) => record.set_stamp(stamp, version),
+            None => record.set_version(version),
+        }
+    }
+    let core = &engine.core;
+    // After the announcement: no reader to come is below `version`.
+    let horizon = core.clock.horizon();
+    let row_tag = core.row_tags.fresh();
+    for (target, writer) in targets.iter().zip(guards) {
+        if target.ranges.is_empty() {
+            continue;
+        }
+        writer.changed_at = version;
+        let chunk = &target.chunk;
+        let mut view: View = (*chunk.view.load_full()).clone();
+        for Op { record, .. } in &ranges[target.ranges.clone()] {
+            let old = view.covers.as_deref();
+            let covers = Covers::with(old, &chunk.range, record, &horizon, core.ledger());
+            view.covers = Some(Arc::new(covers));
+        }
+        if target.is_emptied(ranges) {
+            let tables = view.funk.tables().map(|table| table.part.meta.data_bytes);
+            core.metrics.bytes_covered.add(tables.sum());
+        }
+        if !planted!(core.options, RowTagKept) {
+            view.row_tag = row_tag;
+        }
+        chunk.publish(view);
+    }
+}
