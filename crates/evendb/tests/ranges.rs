@@ -9,7 +9,7 @@ use evendb::inspect::{
 };
 use evendb::vfs::{CrashMode, SimVfs};
 use evendb::{Db, Durability, ErrorKind, Keyspace};
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 fn key(number: u32) -> Vec<u8> {
@@ -112,11 +112,8 @@ fn limits_longer_than_any_key_are_limits_all_the_same() {
     put();
     // An excluded low limit and an included high one are a byte longer than the key.
     let (low, high) = (longest(0), longest(1));
-    db.delete_range::<&[u8]>((
-        std::ops::Bound::Excluded(&low),
-        std::ops::Bound::Included(&high),
-    ))
-    .expect("deletes");
+    db.delete_range::<Vec<u8>>((Bound::Excluded(low), Bound::Included(high)))
+        .expect("deletes");
     assert_eq!(left(), 3);
     assert!(!db.contains_key(longest(1)).expect("gets"));
     let endless = vec![0xff; 70_000];
@@ -158,7 +155,8 @@ fn a_scan_over_what_is_covered_reads_nothing_of_it() {
     let read = vfs_bytes(&before, &after);
     assert!(read < all / 4, "{read} of {all}");
     assert_eq!(snapshot.iter(db.default_keyspace()).count(), 4_000);
-    assert!(after.space.range_tombstones > 0 || db.stats().space.range_tombstones > 0);
+    db.settle_debt().expect("settles");
+    assert!(db.stats().space.range_tombstones > 0);
     drop(snapshot);
     db.settle_debt().expect("settles");
     assert_eq!(numbers(db.default_keyspace()), expected);

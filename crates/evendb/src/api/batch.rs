@@ -138,6 +138,8 @@ impl Batch {
             Ok(()) => {
                 if let Some((low, high)) = range_limits(low, high) {
                     let keyspace = self.number_of(&keyspace.state);
+                    let bytes = low.len() + high.as_ref().map_or(0, Vec::len);
+                    self.counted_bytes += bytes as u64 + COUNTED_BYTES;
                     self.ranges.push(RangeWrite {
                         keyspace,
                         low,
@@ -227,17 +229,24 @@ impl Batch {
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Option<BatchWrite<'_>> {
         let key = key.as_ref();
         let head = key_head(key);
-        let is_it = |write: &&Write| {
-            write.key_head == head
-                && *write.record.key() == *key
-                && Arc::ptr_eq(self.keyspace_of(write), &keyspace.state)
+        let is_of = |number| Arc::ptr_eq(self.keyspace_of(number), &keyspace.state);
+        let is_it = |write: &Write| {
+            write.key_head == head && *write.record.key() == *key && is_of(write.keyspace)
         };
-        let last = self.writes.iter().rev().find(is_it)?;
-        Some(last.as_batch_write())
+        let last = self.writes.iter().rposition(is_it);
+        let is_later = |range: &&RangeWrite| last.is_none_or(|last| range.after > last);
+        let deletes = |range: &RangeWrite| {
+            let high = range.high.as_deref();
+            is_of(range.keyspace) && *range.low <= *key && high.is_none_or(|high| key < high)
+        };
+        match self.ranges.iter().rev().take_while(is_later).any(deletes) {
+            true => Some(BatchWrite::Delete),
+            false => Some(self.writes[last?].as_batch_write()),
+        }
     }
 
-    /// All writes in the order in which they were added: keyspace's name, key, and what is done to it. Writes that a
-    /// later one of the same key takes the place of are among them.
+    /// All puts and deletes of keys in the order in which they were added: keyspace's name, key, and what is done to it.
+    /// Writes that a later one of the same key takes the place of are among them; deletions of ranges are not.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -256,7 +265,7 @@ impl Batch {
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &[u8], BatchWrite<'_>)> {
         let each = self.writes.iter();
         each.map(|write| {
-            let name = &*self.keyspace_of(write).name;
+            let name = &*self.keyspace_of(write.keyspace).name;
             (name, write.record.key(), write.as_batch_write())
         })
     }
@@ -292,13 +301,14 @@ impl Batch {
             return;
         }
         self.writes.clear();
+        self.ranges.clear();
         self.others.clear();
         self.counted_bytes = 0;
         self.error = None;
     }
 
-    fn keyspace_of(&self, write: &Write) -> &Arc<KeyspaceState> {
-        keyspace(&self.handle, &self.others, write.keyspace)
+    fn keyspace_of(&self, number: u32) -> &Arc<KeyspaceState> {
+        keyspace(&self.handle, &self.others, number)
     }
 
     /// Writes everything, or nothing.
