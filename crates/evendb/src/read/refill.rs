@@ -14,6 +14,7 @@ use super::fill::{
     gather,
 };
 use super::tables::Direction;
+use crate::chunk::index::Index;
 use crate::chunk::{Chunk, Heat, View};
 use crate::engine::Engine;
 use crate::engine::core::Core;
@@ -54,12 +55,7 @@ impl Cursor {
         end.empty(direction, metrics);
         let guard = reclaim::pin();
         let index = self.keyspace.index.load(&guard);
-        let found = match (direction, &end.position) {
-            (Direction::Forward, key) => Some(index.find(key.as_deref().unwrap_or_default())),
-            (Direction::Backward, None) => Some(index.last()),
-            (Direction::Backward, Some(key)) => index.find_below(key),
-        };
-        let Some(chunk) = found else {
+        let Some(chunk) = chunk_at(index.get(), direction, end.position.as_deref()) else {
             end.exhaust();
             return Ok(true);
         };
@@ -122,6 +118,19 @@ impl Cursor {
         end.count(engine.core.ledger());
         end.plan_next();
         Ok(true)
+    }
+}
+
+/// The chunk in which a refill from `position` begins.
+fn chunk_at<'i>(
+    index: &'i Index<Chunk>,
+    direction: Direction,
+    position: Option<&[u8]>,
+) -> Option<&'i Arc<Chunk>> {
+    match (direction, position) {
+        (Direction::Forward, key) => Some(index.find(key.unwrap_or_default())),
+        (Direction::Backward, None) => Some(index.last()),
+        (Direction::Backward, Some(key)) => index.find_below(key),
     }
 }
 
