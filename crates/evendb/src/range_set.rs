@@ -35,9 +35,10 @@ impl RangeSet {
     }
 
     /// The last range that begins at `key` or before.
-    fn up_to(&self, key: &[u8]) -> Option<(&Box<[u8]>, &High)> {
+    fn up_to(&self, key: &[u8]) -> Option<(&[u8], &High)> {
         let up_to = (Bound::Unbounded, Bound::Included(key));
-        self.0.range::<[u8], _>(up_to).next_back()
+        let last = self.0.range::<[u8], _>(up_to).next_back();
+        last.map(|(low, high)| (&**low, high))
     }
 
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
@@ -50,7 +51,7 @@ impl RangeSet {
         let mut end: High = high.map(Box::from);
         let before = self.up_to(low);
         let before = before.filter(|(_, own)| !ends_before(own, low));
-        let first: Box<[u8]> = before.map_or(low.into(), |(own, _)| own.clone());
+        let first: Box<[u8]> = before.map_or(low, |(own, _)| own).into();
         let mut inside: Vec<Box<[u8]>> = Vec::new();
         for (own, own_high) in self
             .0

@@ -25,6 +25,9 @@ use evendb_storage::codec::hash_key;
 use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind, Kind, Version};
 use std::collections::BTreeMap;
 
+/// Chunks that wait for a checkpoint, and for which one.
+type Dirty = Vec<(Weak<Chunk>, u64)>;
+
 /// The commit log as recovery found it.
 pub(super) struct Replay {
     /// Where the valid records end.
@@ -217,7 +220,7 @@ impl Opening {
         catalog: &BTreeMap<KeyspaceId, Arc<KeyspaceState>>,
         admission: &Arc<Admission>,
         ledger: Ledger,
-    ) -> Result<(Vec<(Weak<Chunk>, u64)>, Version)> {
+    ) -> Result<(Dirty, Version)> {
         let mut onto = Onto {
             version,
             admission,
@@ -268,7 +271,7 @@ struct Onto<'a> {
     version: Version,
     admission: &'a Arc<Admission>,
     ledger: Ledger,
-    dirty: Vec<(Weak<Chunk>, u64)>,
+    dirty: Dirty,
 }
 
 impl Onto<'_> {

@@ -19,6 +19,7 @@
 use crate::catalog::KeyspaceState;
 use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, View};
+use crate::delta::key_head;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
@@ -192,13 +193,7 @@ fn share_within(meta: &TableMeta, low: &[u8], high: Option<&[u8]>) -> f64 {
     let shared = ends.0.iter().zip(ends.1).take_while(|(a, b)| a == b);
     let shared = shared.count();
     // Both limits are cut to the table's keys, so they begin with what these share.
-    let number = |key: &[u8]| {
-        let mut bytes = [0; 8];
-        let tail = &key[shared.min(key.len())..];
-        let len = tail.len().min(8);
-        bytes[..len].copy_from_slice(&tail[..len]);
-        u64::from_be_bytes(bytes) as f64
-    };
+    let number = |key: &[u8]| key_head(&key[shared.min(key.len())..]) as f64;
     let all = number(ends.1) - number(ends.0);
     let to = high.map_or(ends.1, |high| high.min(ends.1));
     let part = number(to) - number(low.max(ends.0));

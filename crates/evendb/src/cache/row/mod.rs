@@ -25,6 +25,9 @@
 //! `update_if_present` and `set_capacity` wait, and belong to workers. Shard locks are leaves;
 //! the check given to `insert_if` must not take one.
 //!
+//! The number by which rows of different keyspaces are told apart is not the keyspace's own: a range deletion changes it, and
+//! so puts rows out of reach (`chunk/row_tag.rs`). Those are evicted in their turn.
+//!
 //! Two keys of one hash exclude each other: the second is not inserted. The cache knows nothing
 //! of versions: scans and snapshots pass it over.
 
