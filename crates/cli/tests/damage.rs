@@ -43,7 +43,7 @@ const DUMPS: &[&str] = &["dump manifest", "dump commit-log"];
 const WITHOUT_RECORDS: &[&str] = &[
     "stats",
     "put",
-    "delete key00003",
+    "delete",
     "import",
     "dump manifest",
     "dump commit-log",

@@ -333,13 +333,12 @@ fn deleting_everything_takes_all() {
         .run("delete", &["a", "--all"])
         .complains(2, "cannot be used");
     place.run("scan", &["--count"]).expect(0, "2\n");
-    place
-        .run("delete", &["--all"])
-        .complains(0, "deleted 2 keys");
+    place.run("delete", &["--all"]).expect(0, "");
+    place.run("scan", &["--count"]).expect(0, "0\n");
     place.run("import", &["in.tsv"]).complains(0, "2 records");
     place
         .run("delete", &["--all", "--prefix", ""])
-        .complains(0, "deleted 2 keys");
+        .expect(0, "");
     place.run("scan", &["--count"]).expect(0, "0\n");
 }
 
@@ -386,9 +385,7 @@ fn verification_passes_and_finds_every_kind_of_difference() {
     verify().complains(1, "key `p200` has value `other`");
     place.run("delete", &["p200"]).expect(0, "");
     verify().complains(1, "where `p200` was expected");
-    place
-        .run("delete", &["--prefix", "p2"])
-        .complains(0, "deleted 99 keys");
+    place.run("delete", &["--prefix", "p2"]).expect(0, "");
     let without = place.run("verify-import", &["in.tsv", "--without-prefix", "p2"]);
     assert_eq!(without.code, Some(0), "{without:?}");
     place.run("put", &["q", "1"]).expect(0, "");
