@@ -5,6 +5,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::record::RecordRef;
 use evendb_storage::Kind;
 
+pub(crate) use evendb_keys::prefix_end;
+
 /// Longest key, in bytes.
 pub(crate) const KEY_BYTES_MAX: usize = 65_535;
 
@@ -133,12 +135,12 @@ pub(crate) fn range_limits(low: &[u8], high: Option<&[u8]>) -> Option<(Vec<u8>, 
     (!empty).then_some((low, high))
 }
 
-/// The least key above all keys that begin with `prefix`, if there is one.
-pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end)
+/// The least key above `key`.
+pub(crate) fn successor(key: &[u8]) -> Vec<u8> {
+    let mut next = Vec::with_capacity(key.len() + 1);
+    next.extend_from_slice(key);
+    next.push(0);
+    next
 }
 
 /// Rejects keys and values that are over the limits.

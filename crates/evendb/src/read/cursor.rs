@@ -23,7 +23,7 @@ use super::tables::Direction;
 use crate::catalog::KeyspaceState;
 use crate::error::{Error, Result};
 use crate::fork;
-pub(crate) use crate::op::prefix_end;
+pub(crate) use crate::op::{prefix_end, successor};
 use crate::read::moment::Moment;
 use crate::sync::Arc;
 use std::ops::{Bound, RangeBounds};
@@ -60,14 +60,6 @@ pub struct Cursor {
     /// How many records are wanted was said, so what is taken tells nothing of other scans.
     hinted: bool,
     error: Option<Error>,
-}
-
-/// The least key above `key`.
-pub(super) fn successor(key: &[u8]) -> Vec<u8> {
-    let mut next = Vec::with_capacity(key.len() + 1);
-    next.extend_from_slice(key);
-    next.push(0);
-    next
 }
 
 /// A range as its least key and its exclusive upper limit.

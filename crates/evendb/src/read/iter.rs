@@ -3,6 +3,7 @@
 //! Both end after an error, which is their last item, and after as many items as [`Iter::limit`] allows. Thread safety:
 //! one thread at a time has an iterator.
 
+use super::buffer::Buffer;
 use super::cursor::Cursor;
 use super::tables::Direction;
 use crate::error::Result;
@@ -25,18 +26,11 @@ use std::iter::FusedIterator;
 /// let keys: Vec<_> = db.iter().rev().map(|item| item.unwrap().0.to_vec()).collect();
 /// assert_eq!(keys, [b"b", b"a"]);
 /// ```
-pub struct Iter {
-    cursor: Cursor,
-    /// Items that may still be given: none after an error.
-    left: u64,
-}
+pub struct Iter(Limited);
 
 impl Iter {
     pub(crate) fn new(cursor: Cursor) -> Iter {
-        Iter {
-            cursor,
-            left: u64::MAX,
-        }
+        Iter(Limited::new(cursor))
     }
 
     /// Ends after `items` items from now on, those of both ends together. Where few are wanted, this costs less than
@@ -56,36 +50,22 @@ impl Iter {
     /// ```
     #[must_use = "the iterator with the limit is returned"]
     pub fn limit(mut self, items: u64) -> Iter {
-        self.left = self.left.min(items);
-        self.cursor = self.cursor.limit_hint(items);
+        self.0 = self.0.limit(items);
         self
     }
 
     /// Moves the front, as [`Cursor::seek`]. After an error, and at the limit, still nothing comes.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
-        self.cursor.seek(key);
+        self.0.cursor.seek(key);
     }
 
     /// Moves the back, as [`Cursor::seek_back`]. After an error, and at the limit, still nothing comes.
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
-        self.cursor.seek_back(key);
+        self.0.cursor.seek_back(key);
     }
 
     fn step(&mut self, direction: Direction) -> Option<Result<(Value, Value)>> {
-        if self.left == 0 {
-            return None;
-        }
-        match self.cursor.advance(direction) {
-            Err(error) => {
-                self.left = 0;
-                Some(Err(error))
-            }
-            Ok(false) => None,
-            Ok(true) => {
-                self.left -= 1;
-                Some(Ok(self.cursor.buffer(direction).current_values()))
-            }
-        }
+        self.0.step(direction, Buffer::current_values)
     }
 }
 
@@ -125,53 +105,32 @@ impl FusedIterator for Iter {}
 /// # Ok(())
 /// # }
 /// ```
-pub struct Keys {
-    cursor: KeyCursor,
-    /// Items that may still be given: none after an error.
-    left: u64,
-}
+pub struct Keys(Limited);
 
 impl Keys {
     pub(crate) fn new(cursor: Cursor) -> Keys {
-        Keys {
-            cursor: cursor.keys_only(),
-            left: u64::MAX,
-        }
+        Keys(Limited::new(cursor.keys_only().0))
     }
 
     /// Ends after `items` items, as [`Iter::limit`].
     #[must_use = "the iterator with the limit is returned"]
     pub fn limit(mut self, items: u64) -> Keys {
-        self.left = self.left.min(items);
-        self.cursor = self.cursor.limit_hint(items);
+        self.0 = self.0.limit(items);
         self
     }
 
     /// Moves the front, as [`Cursor::seek`].
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
-        self.cursor.seek(key);
+        self.0.cursor.seek(key);
     }
 
     /// Moves the back, as [`Cursor::seek_back`].
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
-        self.cursor.seek_back(key);
+        self.0.cursor.seek_back(key);
     }
 
     fn step(&mut self, direction: Direction) -> Option<Result<Value>> {
-        if self.left == 0 {
-            return None;
-        }
-        match self.cursor.0.advance(direction) {
-            Err(error) => {
-                self.left = 0;
-                Some(Err(error))
-            }
-            Ok(false) => None,
-            Ok(true) => {
-                self.left -= 1;
-                Some(Ok(self.cursor.0.buffer(direction).current_key_value()))
-            }
-        }
+        self.0.step(direction, Buffer::current_key_value)
     }
 }
 
@@ -241,6 +200,50 @@ impl KeyCursor {
     #[must_use = "the cursor with the hint is returned"]
     pub fn limit_hint(self, records: u64) -> KeyCursor {
         KeyCursor(self.0.limit_hint(records))
+    }
+}
+
+/// A cursor that gives no more than so many items, and none after an error.
+struct Limited {
+    cursor: Cursor,
+    left: u64,
+}
+
+impl Limited {
+    fn new(cursor: Cursor) -> Limited {
+        Limited {
+            cursor,
+            left: u64::MAX,
+        }
+    }
+
+    fn limit(self, items: u64) -> Limited {
+        Limited {
+            left: self.left.min(items),
+            cursor: self.cursor.limit_hint(items),
+        }
+    }
+
+    /// The next item at an end, made by `item` of the buffer that has it.
+    fn step<T>(
+        &mut self,
+        direction: Direction,
+        item: impl FnOnce(&Buffer) -> T,
+    ) -> Option<Result<T>> {
+        if self.left == 0 {
+            return None;
+        }
+        match self.cursor.advance(direction) {
+            Err(error) => {
+                self.left = 0;
+                Some(Err(error))
+            }
+            Ok(false) => None,
+            Ok(true) => {
+                self.left -= 1;
+                Some(Ok(item(self.cursor.buffer(direction))))
+            }
+        }
     }
 }
 

@@ -89,7 +89,7 @@ pub(crate) fn approximate_size(
 ) -> Result<RangeSize> {
     let mut size = Sums::default();
     let index = keyspace.index.load_full();
-    for (_, chunk) in index.iter() {
+    for chunk in index.overlapping(low, high) {
         let asked = Limits { low, high };
         let range = &chunk.range;
         if let Some(limits) = asked.with(&range.low, range.high.as_deref()) {

@@ -199,10 +199,8 @@ impl Drop for TransactionIter<'_> {
         if self.all_seen {
             return;
         }
-        let front = self.front_at.take().map(|key| {
-            let behind = [&*key, &[0]].concat();
-            ReadSpan::Range(self.low.clone(), Some(behind.into_boxed_slice()))
-        });
+        let front = self.front_at.as_deref();
+        let front = front.map(|key| ReadSpan::through(&self.low, key));
         let back = self.back_at.take();
         let back = back.map(|key| ReadSpan::Range(key, self.high.take()));
         let mut list = self.reads.borrow_mut();

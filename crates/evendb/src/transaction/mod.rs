@@ -131,7 +131,7 @@ impl Session {
         if self.locks_gets {
             return self.lock(keyspace, key);
         }
-        self.note_read(keyspace, key);
+        self.reads.borrow_mut().push(Read::of_key(keyspace, key));
         self.get_at(keyspace, key, self.version())
     }
 
@@ -145,13 +145,6 @@ impl Session {
             key,
             at,
         )
-    }
-
-    fn note_read(&self, keyspace: &Arc<KeyspaceState>, key: &[u8]) {
-        self.reads.borrow_mut().push(Read {
-            keyspace: keyspace.clone(),
-            span: ReadSpan::Key(key.into()),
-        });
     }
 
     pub(crate) fn range(
@@ -230,10 +223,7 @@ impl Session {
         if let Some(written) = self.writes.get(keyspace, key) {
             return Ok(written.map(Value::of_bytes));
         }
-        let read = Read {
-            keyspace: keyspace.clone(),
-            span: ReadSpan::Key(key.into()),
-        };
+        let read = Read::of_key(keyspace, key);
         let mut renewals = 0;
         while read.look(self.version(), &self.handle.engine.core) != Found::Same {
             // What a put brings now and again is not worth waiting for.

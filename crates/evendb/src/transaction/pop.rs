@@ -62,10 +62,7 @@ impl Session {
 fn span_up_to(key: Option<&[u8]>, (low, high): (&[u8], Option<&[u8]>), end: RangeEnd) -> ReadSpan {
     match (key, end) {
         (None, _) => ReadSpan::Range(low.into(), high.map(Box::from)),
-        (Some(key), RangeEnd::First) => {
-            let behind = [key, &[0]].concat();
-            ReadSpan::Range(low.into(), Some(behind.into_boxed_slice()))
-        }
+        (Some(key), RangeEnd::First) => ReadSpan::through(low, key),
         (Some(key), RangeEnd::Last) => ReadSpan::Range(key.into(), high.map(Box::from)),
     }
 }

@@ -295,6 +295,9 @@ fn write_admitted(
         if let Some(reads) = reads {
             add_read_chunks(&mut targets, reads.all);
         }
+        if ranges > 0 || reads.is_some() {
+            put_in_order(&mut targets);
+        }
         let mut guards: Guards<'_> = targets
             .iter()
             .map(|target| latch(&engine.core, &target.chunk))
@@ -575,20 +578,31 @@ fn find_targets(ops: &[Op<'_>], ranges: usize) -> Targets {
     targets
 }
 
-/// Adds the chunks of what was read, each once, and puts all in the order in which they are latched. Where the root
-/// changes meanwhile, one of them is retired, and the caller begins again.
+/// Adds the chunks of what was read.
 fn add_read_chunks(targets: &mut Targets, reads: &[Read]) {
     let pin = reclaim::pin();
     for read in reads {
-        let mut chunk = read.first_chunk(&pin);
-        while read.goes_on_behind(&chunk) {
-            let next = read.chunk_behind(&chunk, &pin);
-            targets.push(Target::new(chunk, 0..0));
-            chunk = next;
-        }
-        targets.push(Target::new(chunk, 0..0));
+        let index = read.keyspace.index.load(&pin);
+        let chunks = read.span.chunks(index.get());
+        targets.extend(chunks.map(|chunk| Target::new(chunk.clone(), 0..0)));
     }
-    // Those that are written come before those of the same place that were only read.
-    targets.sort_by(|a, b| (a.place(), !a.is_written()).cmp(&(b.place(), !b.is_written())));
-    targets.dedup_by(|next, kept| Arc::ptr_eq(&next.chunk, &kept.chunk));
+}
+
+/// Puts targets in the order in which they are latched, each chunk once. Where a root changed while they were gathered,
+/// one of them is retired, and the caller begins again.
+fn put_in_order(targets: &mut Targets) {
+    targets.sort_by(|a, b| (a.place(), a.ranges.start).cmp(&(b.place(), b.ranges.start)));
+    // Of one chunk: its records, and neighbouring range deletions.
+    targets.dedup_by(|next, kept| {
+        let same = Arc::ptr_eq(&next.chunk, &kept.chunk);
+        if same && !next.ops.is_empty() {
+            kept.ops = next.ops.clone();
+        }
+        if same && kept.ranges.is_empty() {
+            kept.ranges = next.ranges.clone();
+        } else if same && !next.ranges.is_empty() {
+            kept.ranges.end = next.ranges.end;
+        }
+        same
+    });
 }

@@ -25,7 +25,7 @@ use crate::sync::{Arc, reclaim};
 use crate::version::stamp::BatchStamp;
 use evendb_storage::Version;
 
-/// Adds the chunks that the range deletions overlap, and puts all in the order in which they are latched.
+/// Adds the chunks that the range deletions overlap.
 pub(super) fn add_targets(targets: &mut Targets, ranges: &[Op<'_>]) {
     let pin = reclaim::pin();
     for (place, op) in ranges.iter().enumerate() {
@@ -39,20 +39,6 @@ pub(super) fn add_targets(targets: &mut Targets, ranges: &[Op<'_>]) {
             });
         }
     }
-    targets.sort_by(|a, b| (a.place(), a.ranges.start).cmp(&(b.place(), b.ranges.start)));
-    // Of one chunk: its records, and neighbouring range deletions.
-    targets.dedup_by(|next, kept| {
-        let same = Arc::ptr_eq(&next.chunk, &kept.chunk);
-        if same && !next.ops.is_empty() {
-            kept.ops = next.ops.clone();
-        }
-        if same && kept.ranges.is_empty() {
-            kept.ranges = next.ranges.clone();
-        } else if same && !next.ranges.is_empty() {
-            kept.ranges.end = next.ranges.end;
-        }
-        same
-    });
 }
 
 impl Target {

@@ -20,9 +20,11 @@
 
 use crate::catalog::KeyspaceState;
 use crate::chunk::covers::Covers;
+use crate::chunk::index::Index;
 use crate::chunk::{Chunk, ChunkWriter, View};
 use crate::delta::Delta;
 use crate::engine::core::Core;
+use crate::op::successor;
 use crate::plant::planted;
 use crate::sync::Arc;
 use crate::sync::reclaim::{self, Guard};
@@ -72,6 +74,24 @@ impl ReadSpan {
             ReadSpan::Key(key) => key,
             ReadSpan::Range(low, _) => low,
         }
+    }
+
+    /// The chunks that have keys of it, in order.
+    pub(crate) fn chunks<'i>(
+        &'i self,
+        index: &'i Index<Chunk>,
+    ) -> impl Iterator<Item = &'i Arc<Chunk>> {
+        let high = match self {
+            // No chunk begins below it but its own and those before.
+            ReadSpan::Key(key) => Some(&**key),
+            ReadSpan::Range(_, high) => high.as_deref(),
+        };
+        index.overlapping(self.low(), high)
+    }
+
+    /// From `low` to `last`, and that, too.
+    pub(crate) fn through(low: &[u8], last: &[u8]) -> ReadSpan {
+        ReadSpan::Range(low.into(), Some(successor(last).into_boxed_slice()))
     }
 
     /// Whether some of it may lie at `key` or above.
@@ -165,17 +185,11 @@ impl ReadSpan {
 }
 
 impl Read {
-    /// The chunk that has the least key of it now.
-    pub(crate) fn first_chunk(&self, guard: &Guard) -> Arc<Chunk> {
-        let index = self.keyspace.index.load(guard);
-        index.get().find(self.span.low()).clone()
-    }
-
-    /// The chunk behind `chunk` now.
-    pub(crate) fn chunk_behind(&self, chunk: &Chunk, guard: &Guard) -> Arc<Chunk> {
-        let high = chunk.range.high.as_deref().unwrap_or_default();
-        let index = self.keyspace.index.load(guard);
-        index.get().find(high).clone()
+    pub(crate) fn of_key(keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Read {
+        Read {
+            keyspace: keyspace.clone(),
+            span: ReadSpan::Key(key.into()),
+        }
     }
 
     /// Whether the read reaches behind `chunk`.
