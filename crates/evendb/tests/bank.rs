@@ -11,26 +11,19 @@
 
 mod common;
 
+use common::killing::{Counts, DIR_VARIABLE, LEVEL_VARIABLE, THREADS, require, run_and_kill, say};
 use common::{count_from_env, scramble, tiny};
 use evendb::{Db, Durability, Error, ErrorKind, Keyspace, Transaction};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-const DIR_VARIABLE: &str = "EVENDB_BANK_DIR";
-const LEVEL_VARIABLE: &str = "EVENDB_BANK_LEVEL";
-const THREADS: usize = 4;
 /// Accounts of each keyspace, and what each has in the beginning.
 const ACCOUNTS: u64 = 12;
 const FIRST_BALANCE: u64 = 100;
 /// Every so many transfers of a thread is raised.
 const RAISED: u64 = 12;
-
-/// How many transfers of each thread had been acknowledged.
-type Counts = [u64; THREADS];
 
 /// The keyspaces of accounts.
 struct Bank {
@@ -275,11 +268,6 @@ impl Bank {
     }
 }
 
-/// One line to the parent; it may be gone.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "\n{line}");
-}
-
 /// Not a test of its own: the process that is killed.
 #[test]
 fn child_process() {
@@ -309,80 +297,6 @@ fn child_process() {
             }
         }
     });
-}
-
-/// What a process that was killed said before.
-#[derive(Default)]
-struct Told {
-    /// What it found when it opened.
-    found: Option<Counts>,
-    /// How many transfers of each thread it acknowledged, or found.
-    acknowledged: Counts,
-    acknowledgements: u64,
-}
-
-/// Starts the process, and kills it after so many acknowledgements and so much time more: with few of either, the kill
-/// hits the opening or what the opening began.
-fn run_and_kill(dir: &Path, level: &str, wanted: u64, pause: Duration) -> Told {
-    let mut child = Command::new(std::env::current_exe().expect("the test binary"))
-        .args(["child_process", "--exact", "--nocapture"])
-        .env(DIR_VARIABLE, dir)
-        .env(LEVEL_VARIABLE, level)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("starts");
-    let output = BufReader::new(child.stdout.take().expect("piped"));
-    let mut told = Told::default();
-    if wanted == 0 {
-        std::thread::sleep(pause);
-        child.kill().expect("it runs");
-    }
-    for line in output.lines() {
-        // The last line may be cut in the middle: it then shows too small a number, if any.
-        let Ok(line) = line else { break };
-        let mut words = line.split(' ');
-        let first = words.next();
-        let numbers: Vec<u64> = words.filter_map(|word| word.parse().ok()).collect();
-        match (first, &numbers[..]) {
-            (Some("found"), counts) if counts.len() == THREADS => {
-                let counts: Counts = counts.try_into().expect("as many as threads");
-                told.found = Some(counts);
-                told.acknowledged = counts;
-            }
-            (Some("ack"), &[thread, number]) => {
-                let count = &mut told.acknowledged[thread as usize];
-                *count = (*count).max(number + 1);
-                told.acknowledgements += 1;
-                if told.acknowledgements == wanted {
-                    std::thread::sleep(pause);
-                    child.kill().expect("it runs");
-                }
-            }
-            (Some("bad"), _) => {
-                // It would go on without this one.
-                child.kill().expect("it runs");
-                panic!("{level}: the running process says: {line}")
-            }
-            _ => {}
-        }
-    }
-    child.wait().expect("it was started");
-    assert!(
-        told.acknowledgements >= wanted,
-        "{level}: it ended by itself after {}",
-        told.acknowledgements
-    );
-    told
-}
-
-fn require(counts: &Counts, needed: &Counts, place: &str) {
-    for thread in 0..THREADS {
-        let (count, needed) = (counts[thread], needed[thread]);
-        assert!(
-            count >= needed,
-            "{place}: thread {thread} has {count} of {needed} acknowledged"
-        );
-    }
 }
 
 /// Each process checks what the one before left; now and then, and at the end, this one does.

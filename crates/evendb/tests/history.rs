@@ -9,6 +9,7 @@
 mod common;
 
 use common::count_from_env;
+use common::order::left_waiting;
 use evendb::vfs::SimVfs;
 use evendb::{Db, Durability, LogSearch, Options};
 use rand::rngs::StdRng;
@@ -126,41 +127,12 @@ impl<'h> Checker<'h> {
         Ok(())
     }
 
-    /// Takes nodes without predecessors away until none is left.
     fn check(&self) -> Result<(), String> {
         let nodes = self.ops.len() * 3;
-        let mut starts = vec![0u32; nodes + 1];
-        let mut waits = vec![0u32; nodes];
-        self.edges(|from, to| {
-            starts[from as usize + 1] += 1;
-            waits[to as usize] += 1;
-        })?;
-        for node in 0..nodes {
-            starts[node + 1] += starts[node];
-        }
-        let mut targets = vec![0u32; starts[nodes] as usize];
-        let mut filled = starts.clone();
-        self.edges(|from, to| {
-            targets[filled[from as usize] as usize] = to;
-            filled[from as usize] += 1;
-        })?;
-        let mut ready: Vec<u32> = (0..nodes as u32)
-            .filter(|&node| waits[node as usize] == 0)
-            .collect();
-        let mut taken = 0;
-        while let Some(node) = ready.pop() {
-            taken += 1;
-            let (from, to) = (starts[node as usize], starts[node as usize + 1]);
-            for &next in &targets[from as usize..to as usize] {
-                waits[next as usize] -= 1;
-                if waits[next as usize] == 0 {
-                    ready.push(next);
-                }
-            }
-        }
-        if taken == nodes {
+        let waiting = left_waiting(nodes, &|edge| self.edges(edge))?;
+        let Some(waits) = waiting else {
             return Ok(());
-        }
+        };
         let mut stuck: Vec<&Op> = (0..self.ops.len())
             .filter(|&node| waits[node] > 0)
             .map(|node| &self.ops[node])

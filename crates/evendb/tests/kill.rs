@@ -11,26 +11,20 @@
 
 mod common;
 
+use common::killing::{
+    Counts, DIR_VARIABLE, LEVEL_VARIABLE, THREADS as WRITERS, require, run_and_kill, say,
+};
 use common::{count_from_env, scramble, tiny};
 use evendb::{Db, Durability};
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-const DIR_VARIABLE: &str = "EVENDB_KILL_DIR";
-const LEVEL_VARIABLE: &str = "EVENDB_KILL_LEVEL";
-const WRITERS: usize = 4;
 /// Each thread writes its slots in turn.
 const SLOTS: u64 = 120;
 /// Every so many writes is a batch that also writes to the keyspace `mirror`.
 const BATCH: u64 = 8;
 /// And every so many of a raised one.
 const RAISED: u64 = 24;
-
-/// How many writes of each thread had been acknowledged.
-type Counts = [u64; WRITERS];
 
 fn slot_key(writer: usize, number: u64) -> String {
     format!("w{writer}/{:04}", number * 7 % SLOTS)
@@ -161,11 +155,6 @@ fn write_forever(db: &Db, writer: usize, done: &[AtomicU64; WRITERS]) -> evendb:
     Ok(())
 }
 
-/// One line to the parent; it may be gone.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "\n{line}");
-}
-
 fn level_named(name: &str) -> Durability {
     match name {
         "process" => Durability::Process,
@@ -208,81 +197,6 @@ fn child_process() {
             }
         }
     });
-}
-
-/// What a process that was killed said before.
-struct Told {
-    /// What it found when it opened.
-    found: Option<Counts>,
-    /// How many writes of each thread it acknowledged, or found.
-    acknowledged: Counts,
-    acknowledgements: u64,
-}
-
-/// Starts the process, and kills it after so many acknowledgements and so much time more: with few
-/// of either, the kill hits the opening or what the opening began.
-fn run_and_kill(dir: &Path, level: &str, wanted: u64, pause: Duration) -> Told {
-    let mut child = Command::new(std::env::current_exe().expect("the test binary"))
-        .args(["child_process", "--exact", "--nocapture"])
-        .env(DIR_VARIABLE, dir)
-        .env(LEVEL_VARIABLE, level)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("starts");
-    let output = BufReader::new(child.stdout.take().expect("piped"));
-    let mut told = Told {
-        found: None,
-        acknowledged: [0; WRITERS],
-        acknowledgements: 0,
-    };
-    if wanted == 0 {
-        std::thread::sleep(pause);
-        child.kill().expect("it runs");
-    }
-    for line in output.lines() {
-        // The last line may be cut in the middle: it then shows too small a number, if any.
-        let Ok(line) = line else { break };
-        let words: Vec<&str> = line.split(' ').collect();
-        let numbers: Vec<u64> = words[1..]
-            .iter()
-            .filter_map(|word| word.parse().ok())
-            .collect();
-        match (words[0], &numbers[..]) {
-            ("found", counts) if counts.len() == WRITERS => {
-                let counts: Counts = counts.try_into().expect("as many as writers");
-                told.found = Some(counts);
-                told.acknowledged = counts;
-            }
-            ("ack", &[writer, number]) => {
-                let count = &mut told.acknowledged[writer as usize];
-                *count = (*count).max(number + 1);
-                told.acknowledgements += 1;
-                if told.acknowledgements == wanted {
-                    std::thread::sleep(pause);
-                    child.kill().expect("it runs");
-                }
-            }
-            ("bad", _) => panic!("{level}: the running process says: {line}"),
-            _ => {}
-        }
-    }
-    child.wait().expect("it was started");
-    assert!(
-        told.acknowledgements >= wanted,
-        "{level}: it ended by itself after {}",
-        told.acknowledgements
-    );
-    told
-}
-
-fn require(counts: &Counts, needed: &Counts, place: &str) {
-    for writer in 0..WRITERS {
-        let (count, needed) = (counts[writer], needed[writer]);
-        assert!(
-            count >= needed,
-            "{place}: writer {writer} has {count} of {needed} acknowledged"
-        );
-    }
 }
 
 /// Each process checks what the one before left; now and then, and at the end, this one does.

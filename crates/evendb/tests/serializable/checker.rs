@@ -15,6 +15,7 @@
 //!
 //! Plain data, no database. Not here: how histories are made.
 
+use crate::common::order::left_waiting;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
@@ -198,46 +199,22 @@ impl Checker<'_> {
         }
     }
 
-    /// Takes nodes without predecessors away until none is left.
+    /// Whether there is an order.
     fn check_order(&self, what: &str, real_time: bool) -> Result<(), String> {
         let count = self.history.transactions.len();
         let nodes = if real_time { count * 3 } else { count };
-        let mut starts = vec![0u32; nodes + 1];
-        let mut waits = vec![0u32; nodes];
         // What a transaction sees of itself orders nothing.
-        self.edges(real_time, |from, to, _| {
-            if from != to {
-                starts[from as usize + 1] += 1;
-                waits[to as usize] += 1;
-            }
-        });
-        for node in 0..nodes {
-            starts[node + 1] += starts[node];
-        }
-        let mut targets = vec![0u32; starts[nodes] as usize];
-        let mut filled = starts.clone();
-        self.edges(real_time, |from, to, _| {
-            if from != to {
-                targets[filled[from as usize] as usize] = to;
-                filled[from as usize] += 1;
-            }
-        });
-        let free = (0..nodes as u32).filter(|&node| waits[node as usize] == 0);
-        let mut ready: Vec<u32> = free.collect();
-        let mut taken = 0;
-        while let Some(node) = ready.pop() {
-            taken += 1;
-            let (from, to) = (starts[node as usize], starts[node as usize + 1]);
-            for &next in &targets[from as usize..to as usize] {
-                waits[next as usize] -= 1;
-                if waits[next as usize] == 0 {
-                    ready.push(next);
+        let waiting = left_waiting(nodes, &|edge| {
+            self.edges(real_time, |from, to, _| {
+                if from != to {
+                    edge(from, to);
                 }
-            }
-        }
-        match taken == nodes {
-            true => Ok(()),
-            false => Err(format!("{what}: {}", self.cycle(real_time, &waits))),
+            });
+            Ok(())
+        })?;
+        match waiting {
+            None => Ok(()),
+            Some(waits) => Err(format!("{what}: {}", self.cycle(real_time, &waits))),
         }
     }
 
