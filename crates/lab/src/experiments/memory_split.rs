@@ -19,8 +19,8 @@ use evendb::Options;
 use serde_json::{Value, json};
 
 use super::table::{TextTable, median};
-use super::{Common, Failure, Measure, Measured, Turn};
-use crate::dataset::{Dataset, key_of};
+use super::{Common, Failure, Measure, Measured, Turn, put_all};
+use crate::dataset::Dataset;
 use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase};
 use crate::mix::{Mix, MixWorker, Population};
@@ -123,11 +123,7 @@ impl Arguments {
 
     fn load(&self, directory: &Path) -> Result<(), Failure> {
         let (store, dataset) = (self.open(directory, None)?, self.dataset());
-        let mut value = Vec::new();
-        for record in 0..dataset.records {
-            dataset.values.fill(record, 0, &mut value);
-            store.put(&key_of(record), &value)?;
-        }
+        put_all(&store, &dataset)?;
         store.settle_debt()?;
         Box::new(store).close()?;
         Ok(())

@@ -36,8 +36,9 @@ use clap::Subcommand;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
+use crate::dataset::{Dataset, key_of};
 use crate::opener::{Opener, Settings};
-use crate::store::Store;
+use crate::store::{Store, StoreResult};
 
 /// Why an experiment ended without a result.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -193,6 +194,34 @@ impl Turn<'_> {
         std::fs::remove_dir_all(&own)?;
         Ok(done)
     }
+}
+
+/// Puts every record of the data set, in order.
+fn put_all(store: &dyn Store, dataset: &Dataset) -> StoreResult<()> {
+    let mut value = Vec::new();
+    for record in 0..dataset.records {
+        dataset.values.fill(record, 0, &mut value);
+        store.put(&key_of(record), &value)?;
+    }
+    Ok(())
+}
+
+/// The median of a figure of one cell over the rounds of one store, or of all. `list` has the cells of a round.
+fn median_of_cell(
+    results: &[Measured],
+    store: Option<&str>,
+    list: &str,
+    is_cell: impl Fn(&Value) -> bool,
+    name: &str,
+) -> f64 {
+    let own = results
+        .iter()
+        .filter(|one| store.is_none_or(|store| one.store == store));
+    let figures = own.filter_map(|one| {
+        let all = one.figures[list].as_array()?;
+        all.iter().find(|figures| is_cell(figures))?[name].as_f64()
+    });
+    table::median(figures.collect())
 }
 
 /// The text that each round of each store left, in the order of stores: for experiments whose figures

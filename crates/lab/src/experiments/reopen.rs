@@ -12,7 +12,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::table::{TextTable, median};
-use super::{Common, Failure, Measure, Measured, Turn};
+use super::{Common, Failure, Measure, Measured, Turn, put_all};
 use crate::dataset::{Dataset, key_of, record_of};
 use crate::opener::{Durability, Settings};
 use crate::random::Random;
@@ -91,10 +91,7 @@ impl Measure for Arguments {
         let mut value = Vec::new();
         let mut figures = json!({});
         if turn.round == 0 {
-            for record in 0..dataset.records {
-                dataset.values.fill(record, 0, &mut value);
-                store.put(&key_of(record), &value)?;
-            }
+            put_all(&*store, &dataset)?;
             figures["load_seconds"] = started.elapsed().as_secs_f64().into();
         } else {
             let expected = self.expected(&dataset, turn.round);

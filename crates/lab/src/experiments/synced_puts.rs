@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::table::{TextTable, median};
-use super::{Common, Failure, Measure, Measured, Turn};
+use super::table::TextTable;
+use super::{Common, Failure, Measure, Measured, Turn, median_of_cell};
 use crate::calibrate::{SyncSettings, sync_rate};
 use crate::dataset::Dataset;
 use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
@@ -168,15 +168,8 @@ impl Measure for Arguments {
 
 /// The median of a figure over the rounds of one store, or of all.
 fn figure(results: &[Measured], store: Option<&str>, threads: usize, name: &str) -> f64 {
-    let own = results
-        .iter()
-        .filter(|one| store.is_none_or(|store| one.store == store));
-    let figures = own.filter_map(|one| {
-        let all = one.figures["by_threads"].as_array()?;
-        let of = |all: &Value| all["threads"].as_u64() == Some(threads as u64);
-        all.iter().find(|all| of(all))?[name].as_f64()
-    });
-    median(figures.collect())
+    let of_threads = |figures: &Value| figures["threads"].as_u64() == Some(threads as u64);
+    median_of_cell(results, store, "by_threads", of_threads, name)
 }
 
 #[cfg(test)]

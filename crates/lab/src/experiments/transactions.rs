@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::table::{TextTable, median};
-use super::{Common, Failure, Measure, Measured, Turn};
+use super::table::TextTable;
+use super::{Common, Failure, Measure, Measured, Turn, median_of_cell};
 use crate::dataset::Dataset;
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::mix::{LoadWorker, Population};
@@ -274,16 +274,11 @@ fn rows(results: &[Measured], stores: &[&str], cell: Cell) -> Vec<Vec<String>> {
 
 /// The median of a figure over the rounds of one store.
 fn figure(results: &[Measured], store: &str, cell: Cell, name: &str) -> f64 {
-    let own = results.iter().filter(|one| one.store == store);
     let is_cell = |figures: &Value| {
         figures["contention"] == cell.contention.name()
             && figures["threads"].as_u64() == Some(cell.threads as u64)
     };
-    let figures = own.filter_map(|one| {
-        let all = one.figures["cells"].as_array()?;
-        all.iter().find(|figures| is_cell(figures))?[name].as_f64()
-    });
-    median(figures.collect())
+    median_of_cell(results, Some(store), "cells", is_cell, name)
 }
 
 #[cfg(test)]

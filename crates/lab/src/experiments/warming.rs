@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 
 use super::processes::forget_files;
 use super::table::{TextTable, median};
-use super::{Common, Failure, Measure, Measured, Turn};
-use crate::dataset::{Dataset, key_of};
+use super::{Common, Failure, Measure, Measured, Turn, put_all};
+use crate::dataset::Dataset;
 use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::mix::{Mix, MixWorker, Population};
@@ -102,11 +102,7 @@ impl Arguments {
 
     fn load(&self, turn: &Turn<'_>) -> Result<(), Failure> {
         let (store, dataset) = (self.open(turn)?, self.dataset());
-        let mut value = Vec::new();
-        for record in 0..dataset.records {
-            dataset.values.fill(record, 0, &mut value);
-            store.put(&key_of(record), &value)?;
-        }
+        put_all(&*store, &dataset)?;
         store.settle_debt()?;
         Ok(store.close()?)
     }
