@@ -358,3 +358,36 @@ fn a_snapshot_has_keys_too() {
     drop((snapshot, db));
     assert_eq!(kept, "k000");
 }
+
+/// Bytes read by `read`, of a database whose tables are open already.
+fn bytes_read(db: &Db, read: impl Fn()) -> u64 {
+    read();
+    let before = db.stats().bytes_read;
+    read();
+    db.stats().bytes_read - before
+}
+
+#[test]
+fn a_scan_reads_what_its_limit_and_its_range_ask_for() {
+    let db = filled(4000, 800, false);
+    db.compact().unwrap();
+    let from = |number: u32| format!("k{number:03}");
+    let few = bytes_read(&db, || {
+        assert_eq!(db.range(from(500)..).limit(10).count(), 10);
+    });
+    // Ten records, a block at each end of them, and one more that tells what comes behind.
+    assert!(few <= 10 * 900 + 3 * 5000, "{few} bytes for ten records");
+    let narrow = bytes_read(&db, || {
+        assert_eq!(db.range(from(500)..from(503)).count(), 3);
+        assert_eq!(db.range(from(500)..from(503)).rev().count(), 3);
+    });
+    assert!(
+        narrow <= 2 * (3 * 900 + 2 * 5000),
+        "{narrow} bytes for twice three records"
+    );
+    let many = bytes_read(&db, || {
+        assert_eq!(db.range(from(100)..).limit(900).count(), 900);
+    });
+    assert!(many <= 900 * 1000, "{many} bytes for nine hundred records");
+    db.close().unwrap();
+}

@@ -197,7 +197,7 @@ impl Cursor {
     /// of this keyspace took so far, 16 to 512 records.
     #[must_use = "the cursor with the hint is returned"]
     pub fn limit_hint(mut self, records: u64) -> Cursor {
-        let records = records.clamp(1, RECORDS_MAX as u64) as usize;
+        let records = usize::try_from(records).unwrap_or(usize::MAX).max(1);
         self.hinted = true;
         self.front.expect(records);
         self.back.expect(records);

@@ -38,6 +38,8 @@ pub(super) struct End {
     /// Records to take by the next refill, and those that a scan takes as a rule.
     pub(super) records: usize,
     usual: usize,
+    /// `usual` was said, so that no more than what is left of it is wanted.
+    expected: bool,
     /// Records that were given out since the last seek, and before the buffer was last refilled.
     given: u64,
     /// Whether the buffer came from RAM.
@@ -59,6 +61,7 @@ impl End {
             exhausted: false,
             records,
             usual: records,
+            expected: false,
             given: 0,
             from_ram: false,
             scan: None,
@@ -69,7 +72,8 @@ impl End {
 
     /// From now on about so many records are wanted, until the end is sought.
     pub(super) fn expect(&mut self, records: usize) {
-        (self.records, self.usual) = (records, records);
+        (self.records, self.usual) = (records.min(RECORDS_MAX), records);
+        self.expected = true;
     }
 
     /// Whether this end, which moves in `direction`, has passed the key.
@@ -165,7 +169,10 @@ impl End {
     pub(super) fn plan_next(&mut self) {
         let seen = self.given as usize + self.buffer.gathered();
         let left = self.usual.saturating_sub(seen);
-        self.records = left.max(seen / 2).clamp(RECORDS_MIN, RECORDS_MAX);
+        self.records = match left {
+            1.. if self.expected => left.min(RECORDS_MAX),
+            _ => left.max(seen / 2).clamp(RECORDS_MIN, RECORDS_MAX),
+        };
     }
 
     /// Charges what the end holds now.
@@ -209,7 +216,7 @@ impl End {
         }
         self.scan = None;
         self.given = 0;
-        self.records = self.usual;
+        self.records = self.usual.min(RECORDS_MAX);
         self.exhausted = false;
         (self.from, self.position) = (Some(from.to_vec()), None);
     }

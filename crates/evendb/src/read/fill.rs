@@ -11,7 +11,7 @@
 
 use super::buffer::Buffer;
 use super::covered::{Look, Shade, look_at};
-use super::tables::{BaseKeys, Direction, TableHit, TableKeys, base_index};
+use super::tables::{BaseKeys, Direction, TableHit, TableKeys, base_index, read_until};
 use crate::chunk::{KeyRange, View};
 use crate::delta::DeltaCursor;
 use crate::error::Result;
@@ -392,7 +392,8 @@ const BLOCK_BYTES: usize = 4096;
 
 impl FunkScan {
     /// At the start of a span. Its records are taken to be spread over the tables as all records are:
-    /// each is read by one read, if that is right. Where there are several, all these reads are under way at once.
+    /// each is read by one read, if that is right, and no further than the span reaches. Where there are several, all these
+    /// reads are under way at once.
     pub(crate) fn seek(funk: &Arc<Funk>, span: &FillSpan<'_>) -> Result<FunkScan> {
         FunkScan::seek_from(funk, span, Version::ZERO)
     }
@@ -435,6 +436,7 @@ impl FunkScan {
             runs.push(TableKeys::seek(
                 table.open()?,
                 span.from,
+                span.to,
                 span.direction,
                 span.at,
                 readahead,
@@ -450,6 +452,7 @@ impl FunkScan {
         let base = BaseKeys::seek(
             base_of,
             span.from,
+            span.to,
             span.direction,
             span.at,
             ReadAhead {
@@ -520,9 +523,10 @@ fn ask_for_blocks<'f>(
     }
     for (table, readahead) in tables {
         let table = table.open()?;
+        let blocks = read_until(&table, span.from, span.to, span.direction, readahead).seek;
         match span.direction {
-            Direction::Forward => table.will_need_from(span.from, readahead.seek),
-            Direction::Backward => table.will_need_before(span.from, readahead.seek),
+            Direction::Forward => table.will_need_from(span.from, blocks),
+            Direction::Backward => table.will_need_before(span.from, blocks),
         }
     }
     Ok(())

@@ -44,16 +44,34 @@ pub(crate) struct TableKeys {
     hit: Option<Option<TableHit>>,
 }
 
+/// What a seek in a table reads at once, if nothing behind `until` is wanted.
+pub(crate) fn read_until(
+    table: &Table,
+    from: Option<&[u8]>,
+    until: Option<&[u8]>,
+    direction: Direction,
+    readahead: ReadAhead,
+) -> ReadAhead {
+    let (low, high) = match direction {
+        Direction::Forward => (from, until),
+        Direction::Backward => (until, from),
+    };
+    let seek = readahead.seek.min(table.blocks_between(low, high)).max(1);
+    ReadAhead { seek, ..readahead }
+}
+
 impl TableKeys {
     /// On the first key at or after `from` (forward), or the last key before `from` (backward);
-    /// with no `from` on the first or last key.
+    /// with no `from` on the first or last key. Nothing behind `until` is wanted for now, so it is not read ahead.
     pub(crate) fn seek(
         table: Arc<Table>,
         from: Option<&[u8]>,
+        until: Option<&[u8]>,
         direction: Direction,
         at: Version,
         readahead: ReadAhead,
     ) -> Result<TableKeys> {
+        let readahead = read_until(&table, from, until, direction, readahead);
         let mut cursor = TableCursor::new(table, readahead);
         match (direction, from) {
             (Direction::Forward, Some(key)) => cursor.seek(key)?,
@@ -151,9 +169,11 @@ pub(crate) struct BaseKeys {
 }
 
 impl BaseKeys {
+    /// As [`TableKeys::seek`].
     pub(crate) fn seek(
         funk: Arc<Funk>,
         from: Option<&[u8]>,
+        until: Option<&[u8]>,
         direction: Direction,
         at: Version,
         readahead: ReadAhead,
@@ -169,16 +189,17 @@ impl BaseKeys {
         };
         if let Some(index) = index {
             keys.index = index;
-            keys.open(from)?;
+            keys.open(from, until)?;
         }
         Ok(keys)
     }
 
-    fn open(&mut self, from: Option<&[u8]>) -> Result<()> {
+    fn open(&mut self, from: Option<&[u8]>, until: Option<&[u8]>) -> Result<()> {
         self.current = match self.funk.base.get(self.index) {
             Some(table) => Some(TableKeys::seek(
                 table.open()?,
                 from,
+                until,
                 self.direction,
                 self.at,
                 self.readahead,
@@ -205,6 +226,7 @@ impl BaseKeys {
             self.index = next.unwrap_or_default();
             self.current = Some(TableKeys::seek(
                 table.open()?,
+                None,
                 None,
                 self.direction,
                 self.at,

@@ -199,7 +199,7 @@ impl Store for EvenDbStore {
         limit: usize,
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> StoreResult<usize> {
-        let mut cursor = self.database.cursor(from..);
+        let mut cursor = self.database.cursor(from..).limit_hint(limit as u64);
         let mut lent = 0;
         while lent < limit {
             match cursor

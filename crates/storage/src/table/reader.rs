@@ -282,6 +282,13 @@ impl Table {
         self.index.find(key)
     }
 
+    /// How many blocks hold the keys from `low` to the first one that is not below `high`, all to the end without limits.
+    pub fn blocks_between(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> usize {
+        let first = low.map_or(0, |key| self.index.find(key));
+        let end = high.map_or(usize::MAX, |key| self.index.find(key).saturating_add(1));
+        end.min(self.index.len()).saturating_sub(first)
+    }
+
     /// Whether the versions of `key` go on from block `ordinal` into the next.
     pub(super) fn continues(&self, ordinal: usize, key: &[u8]) -> bool {
         self.index.continues(ordinal, key)
