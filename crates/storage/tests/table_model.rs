@@ -216,6 +216,38 @@ fn a_get_is_one_read_and_a_seek_too() {
     }
 }
 
+/// Of several records in one block none lies in two pages of the system's cache: a page's border costs one record a second page,
+/// not all that share its block.
+#[test]
+fn a_page_border_costs_one_record_a_second_page() {
+    const PAGE: u64 = 4096;
+    for value_bytes in [20, 100, 300, 800, 1500, 3000] {
+        let mut records = numbered(3000);
+        for record in &mut records {
+            record.value = vec![7; value_bytes];
+        }
+        let (bytes, _) = build(&records, options(PAGE as usize, Codec::None));
+        let (file, table) = open_within(&bytes, 0);
+        let table = table.unwrap();
+        file.take_parts();
+        let mut pages = 0;
+        for record in &records {
+            assert!(table.get(&record.key, Version::MAX).unwrap().is_some());
+            let (parts, _) = file.take_parts();
+            assert_eq!(parts.len(), 1);
+            pages += (parts[0].end - 1) / PAGE - parts[0].start / PAGE + 1;
+        }
+        let most = records.len() as u64 + bytes.len() as u64 / PAGE;
+        assert!(pages <= most, "{pages} pages, values of {value_bytes}");
+        // What is larger than a page's rest makes a block of its own, and nothing else does.
+        let blocks = table.block_count() as u64;
+        assert!(
+            blocks <= 2 * (1 + bytes.len() as u64 / PAGE),
+            "{blocks} blocks, values of {value_bytes}"
+        );
+    }
+}
+
 #[test]
 fn a_small_table_is_read_by_its_opening_alone() {
     let records = numbered(100);

@@ -25,9 +25,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Unit of allocation in bytes.
 pub(crate) const GRANULE: u64 = 512;
 
+/// A page of the system's cache. What is at least [`PAGED_LEAST`] bytes long begins at one, where there is such room: blocks
+/// of tables are cut so that few of them lie in two pages, from which the disk would read both.
+const PAGE: u64 = 4096;
+const PAGED_LEAST: u64 = 32 << 10;
+
 /// How many holes behind the last allocation are looked at before the smallest that fits is
 /// taken instead: bounds the work under the lock.
-const NEXT_FIT_HOLES: usize = 16;
+const NEXT_FIT_HOLES: usize = 64;
+/// How many of the smallest holes are tried for one with a page's beginning in the right place.
+const PAGED_HOLES: usize = 8;
 
 /// A contiguous piece of the container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,13 +89,21 @@ impl Extents {
     /// Takes an extent of at least `len` bytes; its length is rounded up. The end may grow.
     pub(crate) fn allocate(&mut self, len: u64) -> Extent {
         let len = round_up(len.max(1));
-        let hole = self.next_fit(len).or_else(|| self.best_fit(len));
+        let unit = match len {
+            PAGED_LEAST.. => PAGE,
+            _ => GRANULE,
+        };
+        let hole = self
+            .next_fit(len, unit)
+            .or_else(|| self.best_fit_at(len, unit))
+            .or_else(|| self.best_fit(len));
         let offset = match hole {
             Some(offset) => offset,
             None => {
                 let last = self.last_hole();
                 let offset = last.map_or(self.end, |hole| hole.offset);
-                self.reserve_end(len - (self.end - offset));
+                let offset = offset.next_multiple_of(unit);
+                self.reserve_end(offset + len - self.end);
                 offset
             }
         };
@@ -218,10 +233,19 @@ impl Extents {
         self.best_fit(round_up(len.max(1))).is_some()
     }
 
-    /// The hole at the cursor or one of the next few behind it, if one fits.
-    fn next_fit(&self, len: u64) -> Option<u64> {
+    /// Within the hole at the cursor or one of the next few behind it, if one fits.
+    fn next_fit(&self, len: u64, unit: u64) -> Option<u64> {
         let mut behind = self.holes.range(self.cursor..).take(NEXT_FIT_HOLES);
-        behind.find(|hole| *hole.1 >= len).map(|hole| *hole.0)
+        behind.find_map(|(&offset, &hole)| fit_at(offset, hole, len, unit))
+    }
+
+    /// Within one of the smallest holes that fit, at a multiple of `unit`.
+    fn best_fit_at(&self, len: u64, unit: u64) -> Option<u64> {
+        let at = |&(hole, offset): &(u64, u64)| fit_at(offset, hole, len, unit);
+        let smallest = self.by_len.range((len, 0)..).take(PAGED_HOLES);
+        // In these it fits wherever they begin.
+        let surely = self.by_len.range((len + unit - GRANULE, 0)..).take(1);
+        smallest.chain(surely).find_map(at)
     }
 
     fn best_fit(&self, len: u64) -> Option<u64> {
@@ -297,6 +321,12 @@ fn aligned(extent: Extent) -> Option<(u64, u64)> {
     (extent.offset.is_multiple_of(GRANULE) && len > 0).then_some((extent.offset, end))
 }
 
+/// Where `len` bytes fit into a hole, if they begin at a multiple of `unit`.
+fn fit_at(offset: u64, hole: u64, len: u64, unit: u64) -> Option<u64> {
+    let at = offset.next_multiple_of(unit);
+    (at + len <= offset + hole).then_some(at)
+}
+
 #[cfg(test)]
 #[cfg(not(evendb_loom))]
 mod tests {
@@ -358,6 +388,7 @@ mod tests {
     fn any_step() -> impl Strategy<Value = Step> {
         prop_oneof![
             5 => (0..20 * GRANULE).prop_map(Step::Allocate),
+            2 => (PAGED_LEAST..PAGED_LEAST + 20 * GRANULE).prop_map(Step::Allocate),
             4 => any::<prop::sample::Index>().prop_map(Step::Free),
             1 => any::<prop::sample::Index>().prop_map(Step::FreeTail),
             1 => (0..30 * GRANULE).prop_map(Step::Reserve),
@@ -380,6 +411,12 @@ mod tests {
                         prop_assert!(extent.len >= len && extent.len < len + GRANULE + 1);
                         prop_assert!(!fitting || extents.end() == end, "grew beside a hole that fits");
                         prop_assert!(fitting || extent.end() == extents.end());
+                        // Holes behind the cursor are tried first, but any hole with a page more is found.
+                        let roomy = |hole: &Extent| hole.len >= extent.len + PAGE;
+                        let found = !fitting || bitmap.holes().iter().any(roomy);
+                        if len >= PAGED_LEAST && found {
+                            prop_assert!(extent.offset.is_multiple_of(PAGE));
+                        }
                         bitmap.set(extent, true);
                         live.push(extent);
                     }

@@ -13,6 +13,9 @@ use crate::filter::BloomFilter;
 use crate::{EntryRef, Error, Kind, Result, TableId, Version, codec};
 use std::path::Path;
 
+/// A page of the system's cache, which is what the disk reads at least.
+const PAGE_BYTES: usize = 4096;
+
 /// Writes a table: records in order, then [`TableWriter::finish`].
 #[derive(Debug)]
 pub struct TableWriter<S> {
@@ -74,7 +77,8 @@ impl<S: TableSink> TableWriter<S> {
             };
             assert!(ordered, "table records out of order");
         }
-        let full = self.block.len_with(entry, shared) > self.options.block_bytes;
+        let len = self.block.len_with(entry, shared);
+        let full = len > self.options.block_bytes || self.ends_with_page(len);
         if !self.block.is_empty() && (full || self.block.is_full()) {
             self.cut_block(Some(entry.key))?;
         }
@@ -92,6 +96,17 @@ impl<S: TableSink> TableWriter<S> {
         }
         self.last_version = entry.version;
         Ok(())
+    }
+
+    /// Whether the block at hand, which would be `len` bytes long with another record, ends before that because of pages: no
+    /// block of several records lies in two pages, if none of them has to be larger than a page and the table begins with
+    /// one. A record that does not fit into the rest of a page is a block alone. Of what is compressed the place is not known.
+    fn ends_with_page(&self, len: usize) -> bool {
+        if self.options.codec != Codec::None || self.options.block_bytes > PAGE_BYTES {
+            return false;
+        }
+        let in_page = (self.out.offset % PAGE_BYTES as u64) as usize;
+        in_page + len + TRAILER_BYTES > PAGE_BYTES
     }
 
     /// Writes the block at hand; `next` is the key that follows it, if one does.
