@@ -17,11 +17,15 @@
 //! * One that the manifest has does not leave before one that makes up for it is there, too, or everything that it hides
 //!   is gone from the tables; see [`Covers::without`].
 //!
-//! Cost: a look is a binary search, about as long as that for a chunk. Adding one copies a leaf of the index and its
+//! Cost: a look at a key that has none is a search of its [`Outline`], which is made once as many looks came as pay for it.
+//! Else a look is a search of the index, about as long as that for a chunk. Adding one copies a leaf of the index and its
 //! root: microseconds for tens of thousands.
 //!
-//! Thread safety: immutable. The holder of the chunk's latch replaces it with the view. Not here: what is skipped by reads
+//! Thread safety: immutable but for the outline, which the one look that is due makes while others go on without it. The
+//! holder of the chunk's latch replaces all of it with the view. Not here: what is skipped by reads
 //! (`read/covered.rs`), and when tables and covers go (`rebalance/covered_tables.rs`).
+
+mod outline;
 
 use super::KeyRange;
 use super::index::{Entry, Index};
@@ -29,14 +33,18 @@ use crate::manifest::edit::CoverRecord;
 use crate::memory::{Charge, Ledger, Use};
 use crate::merge::Covering;
 use crate::record::{Record, RecordRef};
-use crate::sync::Arc;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Arc, OnceLock};
 use crate::version::clock::{checkpoint_of, last_version_of};
 use crate::version::horizon::Horizon;
 use evendb_storage::{Kind, Version};
+use outline::Outline;
 use smallvec::SmallVec;
 
-/// About what a piece takes: its entry of the index and a record.
-const ENTRY_BYTES: usize = 192;
+/// About what a piece takes: its entry of the index, a record, and its border of the outline.
+pub(crate) const ENTRY_BYTES: usize = 200;
+/// So many looks for this many pieces pay for an outline.
+const LOOKS_PER_OUTLINE: usize = 8;
 
 /// The record of a range deletion; `high` is the first key behind it, if there is one.
 pub(crate) fn range_record(low: &[u8], high: Option<&[u8]>) -> RecordRef {
@@ -53,6 +61,10 @@ pub(crate) fn high_of(record: &Record) -> Option<&[u8]> {
 pub(crate) struct Piece(SmallVec<[RecordRef; 1]>);
 
 impl Piece {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn is_same(&self, other: &Piece) -> bool {
         let same = |(a, b): (&RecordRef, &RecordRef)| std::ptr::eq::<Record>(&**a, &**b);
         self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(same)
@@ -151,6 +163,9 @@ pub(crate) struct Covers {
     /// Pieces that have any.
     count: usize,
     charge: Charge,
+    /// Looks until there is an outline.
+    looks: AtomicUsize,
+    outline: OnceLock<Outline>,
 }
 
 impl Covers {
@@ -171,6 +186,8 @@ impl Covers {
             oldest,
             durable_to,
             count,
+            looks: AtomicUsize::new(0),
+            outline: OnceLock::new(),
         })
     }
 
@@ -198,6 +215,8 @@ impl Covers {
                 count: pieces.len().min(old.count + 1),
                 pieces,
                 durable_to,
+                looks: AtomicUsize::new(0),
+                outline: OnceLock::new(),
             },
             _ => Covers::new(pieces, durable_to, ledger).expect("one was added"),
         }
@@ -311,14 +330,42 @@ impl Covers {
         self.count
     }
 
+    /// Whether it is certain, and soon found, that `key` has none.
+    #[inline]
+    pub(crate) fn leaves_out(&self, key: &[u8]) -> bool {
+        match self.outline.get() {
+            Some(outline) => outline.leaves_out(key),
+            None => self.count_look(),
+        }
+    }
+
+    /// A look without an outline. It never waits: the look with one certain number makes the outline, and no other one
+    /// writes to the cell, so none waits for that. False: nothing is certain.
+    #[cold]
+    fn count_look(&self) -> bool {
+        // Relaxed: that each look has a number of its own is all that counts.
+        let number = self.looks.fetch_add(1, Ordering::Relaxed);
+        if number == self.pieces.len() / LOOKS_PER_OUTLINE {
+            // It was empty, because no other look has this number.
+            let _ = self.outline.set(Outline::of(&self.pieces));
+        }
+        false
+    }
+
     /// The newest of a key that a reader at `at` sees.
     #[inline]
     pub(crate) fn newest_seen(&self, key: &[u8], at: Version) -> Option<&Record> {
+        if self.leaves_out(key) {
+            return None;
+        }
         self.pieces.find(key).newest_seen(at)
     }
 
     /// Whether `key` has one that is newer than `version`, pending ones counted.
     pub(crate) fn is_newer(&self, key: &[u8], version: Version) -> bool {
+        if self.leaves_out(key) {
+            return false;
+        }
         let newest = self.pieces.find(key).0.first();
         newest.is_some_and(|newest| newest.version() > version)
     }
@@ -337,6 +384,19 @@ impl Covers {
             }
             let behind = self.pieces.entry_behind(&own);
             entry = behind.filter(|own| high.is_none_or(|high| *own.low < *high));
+        }
+        false
+    }
+
+    /// Whether there is one up to version `limit` in keys from `low` to below `high`.
+    pub(crate) fn has_any_up_to(&self, limit: Version, low: &[u8], high: Option<&[u8]>) -> bool {
+        let mut next = Some(self.stretch(low));
+        while let Some(stretch) = next {
+            if stretch.newest_up_to(limit).is_some() {
+                return true;
+            }
+            let behind = self.stretch_behind(&stretch);
+            next = behind.filter(|stretch| high.is_none_or(|high| *stretch.low < *high));
         }
         false
     }
@@ -363,8 +423,9 @@ impl Covers {
         durable_to: u64,
     ) -> Option<Covering<'static>> {
         let covers = covers?.clone();
-        Some(Box::new(move |key, version| {
-            covers.pieces.find(key).oldest_above(version, durable_to)
+        Some(Box::new(move |key, version| match covers.leaves_out(key) {
+            true => None,
+            false => covers.pieces.find(key).oldest_above(version, durable_to),
         }))
     }
 

@@ -385,7 +385,7 @@ impl Keys {
 /// The first eight bytes, zeros behind a shorter key, as a number that orders as they do: a lower
 /// head means a lower key; equal heads decide nothing.
 #[inline]
-fn head(key: &[u8]) -> u64 {
+pub(super) fn head(key: &[u8]) -> u64 {
     let bytes = match key.first_chunk::<8>() {
         Some(bytes) => *bytes,
         None => {

@@ -95,6 +95,8 @@ pub(crate) struct Munk {
     presence: Presence,
     sizes: Sizes,
     totals: Totals,
+    /// Nothing is in it that range deletions of the chunk up to this version hide. Kept by what takes spans and cuts.
+    mended_to: Version,
     /// The memory of this list; images are charged by themselves.
     charge: Charge,
 }
@@ -153,6 +155,11 @@ impl Munk {
     /// Whether any span is there.
     pub(crate) fn holds_any(&self) -> bool {
         self.totals.absent < self.spans.len()
+    }
+
+    /// Up to which version range deletions hide nothing of it.
+    pub(crate) fn mended_to(&self) -> Version {
+        self.mended_to
     }
 
     /// How much the span of `key` is used.

@@ -1,14 +1,14 @@
 //! Making munks of spans: by building, absorbing, loading and evicting spans, cutting and joining.
 
 use super::heat::SpanHeat;
-use super::image::{Image, ImageBuilder};
+use super::image::{Image, ImageBuilder, Mended};
 use super::presence::Presence;
 use super::separators::SeparatorsBuilder;
 use super::{Munk, MunkInput, Sizes, Span, Totals};
 use crate::memory::{Charge, Ledger, Use, allocated_bytes};
 use crate::sync::Arc;
 use crate::version::horizon::Horizon;
-use evendb_storage::EntryRef;
+use evendb_storage::{EntryRef, Version};
 use std::ops::Range;
 
 /// Collects spans in order.
@@ -99,6 +99,7 @@ impl SpansBuilder {
             presence,
             sizes: self.sizes,
             totals,
+            mended_to: Version::ZERO,
             charge: Charge::new(self.ledger, Use::Munks, own),
         }
     }
@@ -287,7 +288,38 @@ impl Munk {
                 false => out.share(self, span..span + 1),
             }
         }
-        out.finish()
+        Munk {
+            mended_to: self.mended_to,
+            ..out.finish()
+        }
+    }
+
+    /// This munk without what range deletions up to version `to` hide: of the keys of spans that they touch, the records
+    /// with a smaller version than `hidden_below` says. Every reader of `horizon` reads at `to` or above.
+    pub(crate) fn mended(
+        &self,
+        to: Version,
+        mut is_touched: impl FnMut(usize) -> bool,
+        hidden_below: &mut dyn FnMut(&[u8]) -> Version,
+        horizon: &Horizon,
+    ) -> Munk {
+        let mut out = SpansBuilder::new(self.spans.len(), self.sizes, self.ledger());
+        for (span, own) in self.spans.iter().enumerate() {
+            let low = self.separators.get(span);
+            let mended = match &own.image {
+                Some(image) if is_touched(span) => image.mended(hidden_below, horizon),
+                _ => Mended::Same,
+            };
+            match mended {
+                Mended::Same => out.share(self, span..span + 1),
+                Mended::Without(image) => out.push_new(low, own.heat.share(1.0), image),
+                Mended::Mixed => out.push(low, own.heat.share(1.0), None),
+            }
+        }
+        Munk {
+            mended_to: to,
+            ..out.finish()
+        }
     }
 
     /// The parts below and from `key` on.
@@ -313,7 +345,11 @@ impl Munk {
             }
         }
         right.share(self, cut + 1..self.spans.len());
-        (left.finish(), right.finish())
+        let part = |out: SpansBuilder| Munk {
+            mended_to: self.mended_to,
+            ..out.finish()
+        };
+        (part(left), part(right))
     }
 
     /// One munk of two of neighbouring chunks, of which the upper one begins at `border`.
@@ -324,7 +360,10 @@ impl Munk {
         out.separators.push(border);
         out.spans.push(upper.spans[0].clone());
         out.share(upper, 1..upper.spans.len());
-        out.finish()
+        Munk {
+            mended_to: lower.mended_to.min(upper.mended_to),
+            ..out.finish()
+        }
     }
 
     /// A key near the middle of the data: some keys are below it, some at or above. `None` if

@@ -6,7 +6,7 @@ use super::image::tests::{
 use super::*;
 use crate::memory::Ledger;
 use crate::version::horizon::Horizon;
-use evendb_storage::codec::hash_key;
+use evendb_storage::{Kind, codec::hash_key};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 fn build(model: &Model, sizes: Sizes) -> Munk {
@@ -290,6 +290,65 @@ fn absorbing_changes_what_is_there_and_nothing_else() {
             check(&munk, &model, random);
         }
     }
+}
+
+#[test]
+fn mending_takes_what_is_hidden_and_nothing_else() {
+    let mut lost = 0;
+    for seed in 0..200 {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let mut model = random_records(random, [3, 40, 200][seed as usize % 3], 0);
+        let sizes = random_sizes(random);
+        let munk = without_some(&build(&model, sizes), random);
+        model = present(&munk, &model);
+        let mut limits = [random_key(random), random_key(random)];
+        limits.sort();
+        let [low, high] = limits;
+        let below = Version(random.random_range(5..40));
+        let horizon = Horizon {
+            floor: Version(60),
+            snapshots: Vec::new(),
+        };
+        let has = |key: &[u8]| *key >= *low && *key < *high;
+        let is_touched = |span: usize| {
+            let (first, end) = munk.limits(span);
+            *first < *high && end.is_none_or(|end| *end > *low)
+        };
+        let mut hidden_below = |key: &[u8]| if has(key) { below } else { Version::ZERO };
+        let mended = munk.mended(below, is_touched, &mut hidden_below, &horizon);
+        assert_eq!(mended.mended_to(), below);
+        for (key, versions) in &model {
+            let (newest, _, value) = newest(versions, u64::MAX).expect("one at least");
+            let is_put = versions
+                .values()
+                .next()
+                .is_some_and(|(kind, _)| *kind == Kind::Put);
+            let wanted = (is_put && !(has(key) && newest < below)).then_some(value);
+            let hit = match mended.get(key, hash_key(key), Version::MAX) {
+                Sought::Absent => continue,
+                Sought::Nothing => None,
+                Sought::Found(hit) => (hit.kind == Kind::Put).then(|| hit.value_bytes().to_vec()),
+            };
+            assert_eq!(hit, wanted, "{key:?}");
+        }
+        // A span leaves only for a key of which a part is hidden.
+        let mut keys = model
+            .iter()
+            .filter(|(key, _)| !is_present(&mended, key))
+            .peekable();
+        lost += usize::from(keys.peek().is_some());
+        let is_mixed = |(key, versions): (&Vec<u8>, &std::collections::BTreeMap<_, _>)| {
+            let versions: Vec<Version> = versions
+                .keys()
+                .map(|v: &std::cmp::Reverse<u64>| Version(v.0))
+                .collect();
+            has(key) && versions[0] >= below && versions.iter().any(|version| *version < below)
+        };
+        let is_any = keys.peek().is_some();
+        assert_eq!(keys.any(is_mixed), is_any);
+        check(&mended, &read(&mended), random);
+    }
+    assert!(lost > 0, "no span had a key of which a part is hidden");
 }
 
 /// All records that are there.

@@ -112,8 +112,8 @@ pub(crate) fn drop_covered(
     let Some(plan) = plan(core, chunk, &chunk.view.load_full()) else {
         return Ok(false);
     };
-    // Else the whole munk would leave.
-    munks::absorb(core, chunk);
+    // Else what it has of these keys would leave.
+    munks::mend(core, chunk, plan.limit);
     let spent = Spent {
         table: &|table| plan.tables.contains(&table.part.table),
         limit: plan.limit,

@@ -129,9 +129,9 @@ pub(crate) fn latch_beside<'c>(
 }
 
 /// Takes the range deletions up to version `limit` out of a view, in the stretches of which `goes` says so. What they
-/// hide is gone from the tables. So that it does not come back out of RAM, the images of these keys leave, too. A durable
-/// delta that may have some of it cannot be taken from the images beside it, so with one the whole munk leaves. Other
-/// deltas have nothing of it: what is not in a completed checkpoint is newer than what is.
+/// hide is gone from the tables. So that it does not come back out of RAM, the images of these keys leave, too, unless the munk
+/// was mended (`munks::mend`). A durable delta that may have some of it cannot be taken from the images beside it, so with one
+/// the whole munk leaves. Other deltas have nothing of it: what is not in a completed checkpoint is newer than what is.
 pub(crate) fn leave_covers(
     core: &Core,
     view: &mut View,
@@ -157,7 +157,10 @@ pub(crate) fn leave_covers(
             let next = gone.get(behind);
             next.is_some_and(|gone| high.is_none_or(|high| *gone.low < *high))
         };
-        view.munk = Some(Arc::new(munk.without(is_hidden)));
+        view.munk = Some(match munk.mended_to() >= limit {
+            true => munk,
+            false => Arc::new(munk.without(is_hidden)),
+        });
     }
     if !view.munk_holds_any() {
         view.frozen.retain(|frozen| !frozen.durable);

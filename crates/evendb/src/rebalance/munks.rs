@@ -11,6 +11,7 @@ use crate::cache::spans::REFILL_ACCESSES;
 use crate::cache::split::SpanSight;
 use crate::catalog::Catalog;
 use crate::checkpoint::delta_sources;
+use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, Counted, Frozen, Heat, View};
 use crate::engine::caches::Caches;
 use crate::engine::core::Core;
@@ -78,6 +79,42 @@ pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
         duration_micros = job.micros()
     );
     true
+}
+
+/// Takes what range deletions up to version `limit` hide out of the munk, so that its spans stay when these leave
+/// ([`super::layout::leave_covers`]). They are in the manifest, and every reader reads at `limit` or above. The caller holds the
+/// token.
+///
+/// None of that version is still to come: what is in the manifest is of a checkpoint that is complete. Nor does a durable
+/// delta come that has anything to hide: later checkpoints have what is newer.
+pub(crate) fn mend(core: &Core, chunk: &Arc<Chunk>, limit: Version) {
+    let has_any = |covers: &Arc<Covers>| covers.oldest() <= limit;
+    let view = chunk.view.load_full();
+    if !view.munk_holds_any() || !view.covers.as_ref().is_some_and(has_any) {
+        return;
+    }
+    absorb(core, chunk);
+    let view = chunk.view.load_full();
+    let (Some(munk), Some(covers)) = (&view.munk, &view.covers) else {
+        return;
+    };
+    let horizon = core.clock.horizon();
+    let mut yielder = pace::yielder(core);
+    let is_touched = |span: usize| {
+        yielder.yield_if_due();
+        let (low, high) = munk.limits(span);
+        covers.has_any_up_to(limit, low, high)
+    };
+    let mut hidden_below = |key: &[u8]| {
+        let own = covers.stretch(key).newest_up_to(limit);
+        own.unwrap_or(Version::ZERO)
+    };
+    let mended = munk.mended(limit, is_touched, &mut hidden_below, &horizon);
+    let writer = chunk.latch.lock();
+    let mut new_view: View = (*chunk.view.load_full()).clone();
+    new_view.munk = Some(Arc::new(mended));
+    chunk.publish(new_view);
+    drop(writer);
 }
 
 /// Takes the durable deltas into the munk. Drops the munk instead where three things hold: puts are about

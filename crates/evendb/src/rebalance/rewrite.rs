@@ -11,7 +11,7 @@
 
 use super::growth::{Growth, Stream};
 use super::layout::{Beside, Munks, NewChunk, Rewritten};
-use super::munks::is_mostly_written;
+use super::munks::{self, is_mostly_written};
 use super::pieces::Pieces;
 use crate::catalog::KeyspaceState;
 use crate::checkpoint::joining::stretch_bytes_min;
@@ -143,6 +143,9 @@ pub(crate) fn rewrite(
         }
     })?;
     let written_bytes: u64 = parts.iter().map(|part| part.meta.len).sum();
+    for chunk in chunks {
+        munks::mend(core, chunk, spent);
+    }
     if let [chunk] = chunks
         && parts.len() <= 1
     {

@@ -213,3 +213,64 @@ fn one_over_many_makes_them_one() {
     assert_eq!(covers_of(&many[..10], &all, &[]).expect("ten").count(), 10);
     assert_eq!(covers_of(&many, &all, &[]).expect("one").count(), 1);
 }
+
+/// Keys of two letters, so that heads are the same and shared beginnings are long.
+fn any_key() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(b'a'..=b'b', 0..12)
+}
+
+proptest! {
+    /// What an outline leaves out has no range deletion, and only keys whose heads are those of borders are left undecided.
+    #[test]
+    fn an_outline_leaves_out_what_no_range_deletion_has(
+        limits in prop::collection::btree_set(any_key(), 1..40),
+        prefix in prop::collection::vec(any::<u8>(), 0..3),
+        probes in prop::collection::vec(any_key(), 0..60),
+    ) {
+        let long = |key: &Vec<u8>| [&prefix[..], key].concat();
+        let limits: Vec<Vec<u8>> = limits.iter().map(long).collect();
+        let deletions: Vec<_> = limits.chunks(2).map(|pair| (&pair[0], pair.get(1))).collect();
+        let mut covers: Option<Covers> = None;
+        let all = range(0, KEYS);
+        for (number, (low, high)) in deletions.iter().enumerate() {
+            let mut record = range_record(low, high.map(|high| &high[..]));
+            record.set_version(Version((1 << 24) + number as u64));
+            let horizon = horizon(u64::MAX >> 1, &[]);
+            covers = Some(Covers::with(covers.as_ref(), &all, &record, &horizon, Ledger::SHARED));
+        }
+        let outline = Outline::of(&covers.expect("one at least").pieces);
+        for key in probes.iter().map(long).chain(limits.iter().cloned()) {
+            let mut own = deletions.iter().filter(|(low, high)| **low <= key && high.is_none_or(|high| key < *high));
+            let has_one = own.next().is_some();
+            let shared = outline.shared.len();
+            let is_alike = |limit: &Vec<u8>| {
+                let heads = [limit.get(shared..).unwrap_or_default(), key.get(shared..).unwrap_or_default()];
+                heads.map(|head| crate::chunk::index::head(head) >> 1).windows(2).all(|pair| pair[0] == pair[1])
+            };
+            match outline.leaves_out(&key) {
+                true => prop_assert!(!has_one, "{:?} is deleted", key),
+                false => prop_assert!(has_one || limits.iter().any(is_alike), "{:?} is not deleted", key),
+            }
+        }
+    }
+}
+
+#[test]
+fn an_outline_is_made_by_the_look_that_is_due() {
+    let all = range(0, KEYS);
+    let many: Vec<Deleted> = (0..10)
+        .map(|at| Deleted {
+            low: 2 * at,
+            high: Some(2 * at + 1),
+            version: 1 << 24,
+        })
+        .collect();
+    let covers = covers_of(&many, &all, &[]).expect("ten");
+    let mut looks = 0;
+    while !covers.leaves_out(&[1, 5]) {
+        looks += 1;
+        assert!(looks < 10, "no outline");
+    }
+    assert_eq!(looks, covers.pieces.len() / LOOKS_PER_OUTLINE + 1);
+    assert!(!covers.leaves_out(&[2]) && !covers.leaves_out(&[4, 5]) && covers.leaves_out(&[200]));
+}

@@ -25,6 +25,7 @@ mod absorb;
 mod build;
 mod cursor;
 mod directory;
+mod mend;
 mod page;
 mod reshape;
 
@@ -33,6 +34,7 @@ pub(super) mod tests;
 
 pub(crate) use build::ImageBuilder;
 pub(crate) use cursor::{ImageCursor, ImageEntries};
+pub(crate) use mend::Mended;
 pub(crate) use page::{Page, PageArc};
 
 use crate::visibility::Candidate;
