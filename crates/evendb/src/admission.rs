@@ -45,6 +45,8 @@ pub(crate) struct Admission {
     delta_peak: AtomicU64,
     /// Of the bytes of deltas, those of deltas that are durable already.
     carried: CachePadded<AtomicU64>,
+    /// Bytes of range deletions in views that no checkpoint has taken.
+    covers: AtomicU64,
     /// Requests in the queue.
     waiters: CachePadded<AtomicUsize>,
     cancelled: AtomicBool,
@@ -163,6 +165,7 @@ impl Admission {
             delta: Side::new(delta_bytes_max, true),
             delta_peak: AtomicU64::new(0),
             carried: CachePadded::new(AtomicU64::new(0)),
+            covers: AtomicU64::new(0),
             waiters: CachePadded::new(AtomicUsize::new(0)),
             cancelled: AtomicBool::new(false),
             debt_pressure: AtomicU64::new(0),
@@ -248,6 +251,23 @@ impl Admission {
         // Relaxed: a put sooner or later does no harm.
         self.metadata_nanos
             .store(nanos.max(0.0).to_bits(), Ordering::Relaxed);
+    }
+
+    /// A range deletion has come to views, where it takes this many bytes.
+    pub(crate) fn cover_added(&self, bytes: u64) {
+        // Relaxed: the sum decides when a checkpoint begins, and nothing else.
+        self.covers.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A checkpoint begins, which takes all range deletions of now.
+    pub(crate) fn covers_taken(&self) {
+        self.covers.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether range deletions that are not durable take so much that one more should wait for the next checkpoint: until then
+    /// nothing makes them fewer.
+    pub(crate) fn covers_are_full(&self) -> bool {
+        self.covers.load(Ordering::Relaxed) > self.delta.limit() / 2
     }
 
     fn metadata_nanos(&self) -> f64 {
@@ -406,13 +426,16 @@ impl Admission {
     }
 
     /// Whether it is time for a checkpoint, so that puts have room while it runs. It is time when the
-    /// ring is above half; or when deltas are, and enough of them is new. A checkpoint frees no delta
+    /// ring is above half; or when range deletions take a quarter of what deltas may; or when deltas take half, and enough of them is new. A checkpoint frees no delta
     /// that is durable already (it waits for a munk, for its readers, or for its grace period). The rest
     /// of the limit is room for new records: half of that must be used, or a quarter of the whole limit.
     pub(crate) fn half_full(&self) -> bool {
         let delta = self.delta.used();
         let limit = self.delta.limit();
         // Relaxed: a checkpoint more or less does no harm.
+        if self.covers.load(Ordering::Relaxed) > limit / 4 {
+            return true;
+        }
         let carried = self.carried.load(Ordering::Relaxed);
         let new_bytes = delta.saturating_sub(carried);
         let half_of_the_rest = limit.saturating_sub(carried) / 2;

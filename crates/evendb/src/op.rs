@@ -77,6 +77,10 @@ pub(crate) fn ranges_of(ops: &[Op<'_>]) -> usize {
 /// when they are linked.
 const INDEX_BYTES: u64 = 24;
 
+/// What is reserved for a range deletion beyond that: about what the copies of lists and views take until nobody reads the
+/// old ones. Where puts are slowed by the byte, it makes range deletions wait in proportion to what they leave.
+const RANGE_BYTES: u64 = 1024;
+
 /// What is reserved for a record: itself and its part of the delta's pages.
 pub(crate) fn memory_bytes(record: &RecordRef) -> u64 {
     record.memory_bytes() as u64 + INDEX_BYTES
@@ -103,7 +107,10 @@ impl Totals {
             match op.kind() {
                 OpKind::Put => {}
                 OpKind::Delete => totals.deletes += 1,
-                OpKind::RangeDelete => totals.range_deletes += 1,
+                OpKind::RangeDelete => {
+                    totals.range_deletes += 1;
+                    totals.memory_bytes += RANGE_BYTES;
+                }
             }
             totals.data_bytes += record.data_bytes() as u64;
             totals.memory_bytes += memory_bytes(record);

@@ -1,7 +1,8 @@
-//! Real threads, real schedules: gets, puts, deletes, batches, scans, multi-gets and snapshots of four
+//! Real threads, real schedules: gets, puts, deletes, range deletions, batches, scans, multi-gets and snapshots of four
 //! threads are recorded, and each history is checked to be linearizable, all kinds together.
 //!
-//! A key has one writing thread, so its versions are known and numbered. Then a history is
+//! A key has one writing thread, so its versions are known and numbered. Threads own blocks of neighbouring keys, longer than
+//! some chunks: a range deletion within a block writes the next version of each of its keys. Then a history is
 //! linearizable exactly if a graph has no cycle: version n comes before those who read it, they come
 //! before version n + 1, and who ended before another began comes before it. The last kind of edge
 //! goes through a chain of all beginnings and ends, so that the graph, and the check, is linear.
@@ -160,7 +161,9 @@ impl Watch {
 }
 
 const THREADS: u32 = 4;
-const KEYS: u32 = 12_000;
+/// Neighbouring keys that one thread writes.
+const BLOCK: u32 = 40;
+const KEYS: u32 = 75 * BLOCK * THREADS;
 
 fn key(number: u32) -> [u8; 6] {
     let digits = format!("{number:06}");
@@ -203,7 +206,8 @@ impl Client {
 
     fn own_key(&mut self) -> u32 {
         let key = self.any_key();
-        key - key % THREADS + self.own
+        let turn = BLOCK * THREADS;
+        key - key % turn + self.own * BLOCK + key % BLOCK
     }
 
     fn value(&mut self, version: u32) -> Vec<u8> {
@@ -246,6 +250,37 @@ impl Client {
             (Some((key, Some(value))), 1) => keyspace.put(key, value).expect("puts"),
             (Some((key, None)), 1) => keyspace.delete(key).expect("deletes"),
             _ => batch.commit().expect("commits"),
+        }
+        op.end = self.watch.now();
+        self.ops.push(op);
+    }
+
+    /// Deletes own keys by a range; in every third case by a batch, which puts one of them again.
+    fn delete_range(&mut self) {
+        let low = self.own_key();
+        let block_end = low - low % BLOCK + BLOCK;
+        let high = (low + self.random.random_range(1..=BLOCK)).min(block_end);
+        let again = (self.random.random_range(0..3) == 0)
+            .then(|| (self.random.random_range(low..high), self.value(0)));
+        let mut op = Op::default();
+        for key_number in low..high {
+            let version = self.versions.entry(key_number).or_insert(0);
+            *version += 1;
+            let deleted = again.as_ref().is_none_or(|(put, _)| *put != key_number);
+            op.writes.push((key_number, *version, deleted));
+        }
+        let keyspace = self.db.default_keyspace().clone();
+        let range = key(low)..key(high);
+        let mut batch = self.db.batch();
+        op.begin = self.watch.now();
+        match again {
+            None => keyspace.delete_range(range).expect("deletes"),
+            Some((put, mut value)) => {
+                value[..4].copy_from_slice(&self.versions[&put].to_le_bytes());
+                batch.delete_range(&keyspace, range);
+                batch.put(&keyspace, key(put), value);
+                batch.commit().expect("commits");
+            }
         }
         op.end = self.watch.now();
         self.ops.push(op);
@@ -348,7 +383,8 @@ impl Client {
         for _ in 0..count {
             match self.random.random_range(0..100) {
                 0..55 => self.get(),
-                55..94 => self.write(),
+                55..93 => self.write(),
+                93 => self.delete_range(),
                 94..97 => self.multi_get(),
                 _ => self.scan(),
             }
@@ -449,6 +485,7 @@ fn histories_are_linearizable() {
         ("rebalances", 20_000, sum(|stats| stats.rebalances)),
         ("checkpoints", 20_000, sum(|stats| stats.checkpoints)),
         ("rows", 20_000, sum(|stats| stats.gets.row_cache)),
+        ("range deletions", 20_000, sum(|stats| stats.range_deletes)),
         ("loads", 200_000, sum(|stats| stats.munk_loads)),
         ("absorbs", 200_000, sum(|stats| stats.munk_rebalances)),
         ("evictions", 200_000, sum(|stats| stats.munk_evictions)),

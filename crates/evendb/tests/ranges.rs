@@ -378,6 +378,95 @@ fn a_deleted_prefix_gives_its_room_back_while_nothing_is_put() {
     db.close().expect("closes");
 }
 
+/// Without the records that a range deletion hides what is in RAM stays there when it has been applied.
+#[test]
+fn what_is_in_ram_stays_there_when_a_range_deletion_leaves() {
+    const RECORDS: u32 = 4_000;
+    let vfs = SimVfs::new(1);
+    let db = on_sim(&vfs, Durability::Process, 0)
+        .memory_budget(16 << 20)
+        .advanced(|advanced| advanced.chunk_bytes(64 << 10).row_cache(false))
+        .open(DIR)
+        .expect("opens");
+    for number in 0..RECORDS {
+        db.put(key(number), [b'v'; 40]).expect("puts");
+    }
+    db.settle_debt().expect("settles");
+    let read_by_gets = || {
+        let before = db.stats();
+        let found = (0..RECORDS).filter(|&number| db.contains_key(key(number)).expect("gets"));
+        (found.count(), vfs_bytes(&before, &db.stats()))
+    };
+    let mut rounds = 0;
+    while read_by_gets().1 > 0 {
+        rounds += 1;
+        assert!(rounds < 30, "not all of it comes into RAM");
+    }
+    db.put(key(700), "new").expect("puts");
+    for start in (0..RECORDS).step_by(400) {
+        db.delete_range(key(start)..key(start + 20))
+            .expect("deletes");
+    }
+    db.put(key(810), "again").expect("puts");
+    db.idle_pass().expect("idles");
+    assert_eq!(
+        db.stats().space.range_tombstones,
+        0,
+        "they have been applied"
+    );
+    let left = (RECORDS - 10 * 20 + 1) as usize;
+    assert_eq!(read_by_gets(), (left, 0));
+    db.compact().expect("compacts");
+    assert_eq!(db.iter().count(), left);
+    db.close().expect("closes");
+}
+
+/// Hundreds of thousands of range deletions, more than the memory budget could hold: they are made durable, and
+/// applied, as fast as they come.
+#[test]
+fn range_deletions_without_end_take_a_part_of_the_memory() {
+    const DELETIONS: u32 = 120_000;
+    const BUDGET: u64 = 8 << 20;
+    for workers in [0, 2] {
+        let vfs = SimVfs::new(1);
+        let db = on_sim(&vfs, Durability::Process, workers)
+            .memory_budget(BUDGET)
+            .advanced(|advanced| advanced.chunk_bytes(64 << 10).commit_log_bytes(64 << 20))
+            .open(DIR)
+            .expect("opens");
+        let mut model = std::collections::BTreeSet::new();
+        let put = |number: u32| db.put(key(number), [b'v'; 40]).expect("puts");
+        for number in 0..20_000 {
+            put(number);
+            model.insert(number);
+        }
+        let mut most = 0;
+        for number in 0..DELETIONS {
+            let place = number.wrapping_mul(2_654_435_761) % 19_990;
+            db.delete_range(key(place)..key(place + 3))
+                .expect("deletes");
+            let gone: Vec<u32> = model.range(place..place + 3).copied().collect();
+            for number in gone {
+                model.remove(&number);
+            }
+            if number % 4 == 0 {
+                put(place + 1);
+                model.insert(place + 1);
+            }
+            if number % 512 == 0 {
+                most = most.max(db.stats().memory.metadata);
+            }
+        }
+        assert!(
+            most < BUDGET / 2,
+            "{workers} workers: {most} bytes of metadata"
+        );
+        let seen = numbers(db.default_keyspace());
+        assert!(seen.iter().eq(&model), "{workers} workers: other records");
+        db.close().expect("closes");
+    }
+}
+
 #[test]
 fn what_is_refused_changes_nothing() {
     let vfs = SimVfs::new(1);

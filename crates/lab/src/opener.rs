@@ -77,6 +77,11 @@ pub trait Opener: Sync {
         false
     }
 
+    /// Whether what it opens deletes ranges ([`Store::delete_range`]).
+    fn has_range_deletions(&self) -> bool {
+        false
+    }
+
     /// Opens, or creates, the store in `directory`, which exists.
     ///
     /// # Errors

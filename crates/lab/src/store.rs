@@ -112,6 +112,13 @@ pub trait Store: Send + Sync {
     /// Applies the writes in order; atomically where the store can.
     fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()>;
 
+    /// Removes the keys from `low` to below `high` by one write, which not every store has
+    /// ([`crate::opener::Opener::has_range_deletions`]).
+    fn delete_range(&self, _low: &[u8], _high: &[u8]) -> StoreResult<()> {
+        let message = format!("{} has no range deletions", self.name());
+        Err(StoreError::new("delete_range", message))
+    }
+
     /// Its transactions, if it was opened with them.
     fn transactions(&self) -> Option<&dyn TransactionalStore> {
         None

@@ -130,6 +130,10 @@ impl<K: RocksKind + 'static> Opener for Rocks<K> {
         K::WORD.is_some()
     }
 
+    fn has_range_deletions(&self) -> bool {
+        K::WORD.is_none()
+    }
+
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
         let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
         let store = RocksStore::<K>::open(directory, self.1, memory_bytes, durability)?;

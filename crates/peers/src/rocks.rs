@@ -28,7 +28,7 @@
 use std::path::Path;
 
 use evendb_lab::opener::Durability;
-use evendb_lab::store::{BatchWrite, Figure, Store, StoreResult};
+use evendb_lab::store::{BatchWrite, Figure, Store, StoreError, StoreResult};
 use evendb_lab::transactions::TransactionalStore;
 use rocksdb::{
     BlockBasedOptions, Cache, DB, DBAccess, DBCompactionStyle, DBCompressionType, DBPinnableSlice,
@@ -71,6 +71,16 @@ pub trait Kind: DBAccess + Send + Sync + Sized {
 
     /// Removes a key.
     fn delete(&self, key: &[u8], options: &WriteOptions) -> Result<(), Error>;
+
+    /// Removes the keys from `low` to below `high`, where the kind has that.
+    fn delete_range(
+        &self,
+        _low: &[u8],
+        _high: &[u8],
+        _options: &WriteOptions,
+    ) -> Option<Result<(), Error>> {
+        None
+    }
 
     /// Applies a batch.
     fn write(&self, writes: &[BatchWrite<'_>], options: &WriteOptions) -> Result<(), Error>;
@@ -141,6 +151,17 @@ impl Kind for DB {
 
     fn open(options: &Options, path: &Path) -> Result<Self, Error> {
         DB::open(options, path)
+    }
+
+    fn delete_range(
+        &self,
+        low: &[u8],
+        high: &[u8],
+        options: &WriteOptions,
+    ) -> Option<Result<(), Error>> {
+        let mut batch = WriteBatchWithTransaction::<false>::default();
+        batch.delete_range(low, high);
+        Some(self.write_opt(batch, options))
     }
 
     fn settle(&self) -> Result<(), Error> {
@@ -239,6 +260,16 @@ impl<K: Kind> Store for RocksStore<K> {
         self.database
             .delete(key, &self.write)
             .map_err(failed("delete"))
+    }
+
+    fn delete_range(&self, low: &[u8], high: &[u8]) -> StoreResult<()> {
+        match self.database.delete_range(low, high, &self.write) {
+            Some(done) => done.map_err(failed("delete_range")),
+            None => {
+                let message = format!("{} has no range deletions", self.name());
+                Err(StoreError::new("delete_range", message))
+            }
+        }
     }
 
     fn scan(

@@ -134,6 +134,9 @@ pub(crate) fn write_if(
         None => 0,
     };
     let delta_bytes = totals.memory_bytes;
+    if totals.range_deletes > 0 {
+        ranges::wait_for_room(engine);
+    }
     admit(engine, ring_bytes, delta_bytes, totals.deletes_only())
         .inspect_err(|_| discard(&engine.core, &engine.log, &encoded))?;
     let reserved = Reserved {

@@ -6,6 +6,10 @@
 //! ```
 //! The caller pays for the chunks that the range overlaps, and for nothing that they hold: each gets a new view.
 //!
+//! **Without end.** Range deletions take memory until rewrites have applied them. That takes a checkpoint, which they ask
+//! for once they take a quarter of what deltas may, and wait for at half. Those that are durable count as metadata, and
+//! much of that slows writes (`memory_shares.rs`).
+//!
 //! **Its version.** A range deletion hides what has a smaller version, so everything that was put to its chunks before
 //! must have one ([`tie`]). [`ChunkWriter::changed_at`] tells: where a record has the version that was announced, the
 //! write withdraws, moves the global version by one, as a snapshot does, and announces again. The chunks are latched, so
@@ -17,13 +21,24 @@
 
 use super::{Guards, Target, Targets};
 use crate::chunk::View;
-use crate::chunk::covers::{Covers, high_of};
+use crate::chunk::covers::{Covers, ENTRY_BYTES, high_of};
 use crate::engine::Engine;
 use crate::op::Op;
 use crate::plant::planted;
 use crate::sync::{Arc, reclaim};
+use crate::version::clock::checkpoint_of;
 use crate::version::stamp::BatchStamp;
+use crate::worker;
 use evendb_storage::Version;
+
+/// Waits, holding nothing, while range deletions that are not durable take too much: a checkpoint makes them part of the
+/// manifest, and then rewrites apply them. What is wrong with the checkpoint the write finds out itself.
+pub(super) fn wait_for_room(engine: &Engine) {
+    if engine.core.admission.covers_are_full() {
+        let number = checkpoint_of(engine.core.clock.now());
+        let _ = worker::wait_for_checkpoint(engine, number);
+    }
+}
 
 /// Adds the chunks that the range deletions overlap.
 pub(super) fn add_targets(targets: &mut Targets, ranges: &[Op<'_>]) {
@@ -94,6 +109,7 @@ pub(super) fn link(
         for Op { record, .. } in &ranges[target.ranges.clone()] {
             let old = view.covers.as_deref();
             let covers = Covers::with(old, &chunk.range, record, &horizon, core.ledger());
+            core.admission.cover_added(2 * ENTRY_BYTES as u64);
             view.covers = Some(Arc::new(covers));
         }
         if target.is_emptied(ranges) {

@@ -25,6 +25,7 @@ pub mod paper;
 pub mod pauses;
 pub mod processes;
 mod processor_stalls;
+pub mod range_tombstones;
 pub mod reopen;
 pub mod synced_puts;
 pub mod table;
@@ -134,6 +135,8 @@ pub enum Experiment {
     Batches(batches::Arguments),
     /// Transactions of four reads and two writes, over all records or over a few, and how many are aborted
     Transactions(transactions::Arguments),
+    /// What many live range deletions cost gets and scans, and how soon the space of a deleted prefix is back
+    RangeTombstones(range_tombstones::Arguments),
     /// The evaluation of the EvenDB paper: every figure and table, at any scale; writes results.jsonl
     /// and report.md
     Paper(paper::Arguments),
@@ -159,6 +162,7 @@ impl Experiment {
             Experiment::Relaxed(arguments) => arguments,
             Experiment::Batches(arguments) => arguments,
             Experiment::Transactions(arguments) => arguments,
+            Experiment::RangeTombstones(arguments) => arguments,
             Experiment::Paper(arguments) => return arguments.run(openers),
             // These two start no process by `processes`.
             Experiment::Report(arguments) => return arguments.run(),

@@ -61,6 +61,10 @@ impl Opener for EvenDbOpener {
         true
     }
 
+    fn has_range_deletions(&self) -> bool {
+        true
+    }
+
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
         let store = EvenDbStore::open(directory, options(settings), "")?;
         Ok(Box::new(store))
@@ -230,6 +234,12 @@ impl Store for EvenDbStore {
         batch
             .commit()
             .map_err(|error| StoreError::new("batch", error))
+    }
+
+    fn delete_range(&self, low: &[u8], high: &[u8]) -> StoreResult<()> {
+        self.database
+            .delete_range(low..high)
+            .map_err(|error| StoreError::new("delete_range", error))
     }
 
     fn transactions(&self) -> Option<&dyn TransactionalStore> {

@@ -25,6 +25,10 @@ pub enum Fault {
     WrongRecord,
     /// Scans leave out their second record.
     ScanGap,
+    /// The last record of a range that is deleted stays.
+    ShortRange,
+    /// So does none behind it.
+    LongRange,
     /// Between the reads and the writes of a transaction others have their turn.
     LoseUpdate,
 }
@@ -144,6 +148,24 @@ impl Store for MemoryStore {
                 BatchWrite::Put(key, value) => records.insert(key.to_vec(), value.to_vec()),
                 BatchWrite::Delete(key) => records.remove(*key),
             };
+        }
+        Ok(())
+    }
+
+    fn delete_range(&self, low: &[u8], high: &[u8]) -> StoreResult<()> {
+        let mut records = self.records.write();
+        let range = records.range(low.to_vec()..high.to_vec());
+        let mut keys: Vec<Vec<u8>> = range.map(|(key, _)| key.clone()).collect();
+        match self.fault {
+            Fault::ShortRange => drop(keys.pop()),
+            Fault::LongRange => {
+                let mut behind = records.range(high.to_vec()..);
+                keys.extend(behind.next().map(|(key, _)| key.clone()));
+            }
+            _ => {}
+        }
+        for key in keys {
+            records.remove(&key);
         }
         Ok(())
     }
