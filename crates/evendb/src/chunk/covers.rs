@@ -40,9 +40,16 @@ use crate::version::horizon::Horizon;
 use evendb_storage::{Kind, Version};
 use outline::Outline;
 use smallvec::SmallVec;
+use std::collections::HashSet;
 
-/// About what a piece takes: its entry of the index, a record, and its border of the outline.
-pub(crate) const ENTRY_BYTES: usize = 200;
+/// About what a piece with range deletions takes: two entries of the index, a record, borders of the outline, and its
+/// place in the manifest's state.
+pub(crate) const PIECE_BYTES: usize = 400;
+/// About what a list takes that shares its pieces and most leaves with others: itself, and what was copied of the index.
+fn own_bytes(pieces: &Index<Piece>) -> usize {
+    256 + 24 * pieces.len().min(256)
+}
+
 /// So many looks for this many pieces pay for an outline.
 const LOOKS_PER_OUTLINE: usize = 8;
 
@@ -56,11 +63,16 @@ pub(crate) fn high_of(record: &Record) -> Option<&[u8]> {
     Some(record.value()).filter(|high| !high.is_empty())
 }
 
-/// The range deletions of a piece, newest first.
+/// The range deletions of a piece, newest first. Lists share pieces, so each is charged by itself.
 #[derive(Clone, Default)]
-pub(crate) struct Piece(SmallVec<[RecordRef; 1]>);
+pub(crate) struct Piece(SmallVec<[RecordRef; 1]>, Option<Charge>);
 
 impl Piece {
+    fn of(all: SmallVec<[RecordRef; 1]>, ledger: Ledger) -> Piece {
+        let charge = (!all.is_empty()).then(|| Charge::new(ledger, Use::Metadata, PIECE_BYTES));
+        Piece(all, charge)
+    }
+
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -87,7 +99,13 @@ impl Piece {
 
     /// This piece with one more, which is newer. What is of the same checkpoint and no reader can tell from the newer
     /// one goes.
-    fn with_newest(&self, record: &RecordRef, horizon: &Horizon, durable_to: u64) -> Piece {
+    fn with_newest(
+        &self,
+        record: &RecordRef,
+        horizon: &Horizon,
+        durable_to: u64,
+        ledger: Ledger,
+    ) -> Piece {
         let mut all: SmallVec<[RecordRef; 1]> = SmallVec::new();
         all.push(record.clone());
         for older in &self.0 {
@@ -101,11 +119,11 @@ impl Piece {
                 all.push(older.clone());
             }
         }
-        Piece(all)
+        Piece::of(all, ledger)
     }
 
     /// What is left where all of checkpoint `durable_to` and older ones are in the manifest.
-    fn pruned(&self, horizon: &Horizon, durable_to: u64) -> Piece {
+    fn pruned(&self, horizon: &Horizon, durable_to: u64, ledger: Ledger) -> Piece {
         let mut all: SmallVec<[RecordRef; 1]> = SmallVec::new();
         let durable = |version| checkpoint_of(version) <= durable_to;
         for older in &self.0 {
@@ -117,7 +135,7 @@ impl Piece {
                 all.push(older.clone());
             }
         }
-        Piece(all)
+        Piece::of(all, ledger)
     }
 }
 
@@ -180,7 +198,7 @@ impl Covers {
             }
         }
         (count > 0).then(|| Covers {
-            charge: Charge::new(ledger, Use::Metadata, ENTRY_BYTES * pieces.len()),
+            charge: Charge::new(ledger, Use::Metadata, own_bytes(&pieces)),
             pieces,
             newest,
             oldest,
@@ -203,13 +221,13 @@ impl Covers {
         let none = Index::new(vec![(Box::default(), Arc::new(Piece::default()))]);
         let pieces = old.map_or(&none, |old| &old.pieces);
         let (low, high) = clipped(range, record);
-        let add = |piece: &Piece| piece.with_newest(record, horizon, durable_to);
+        let add = |piece: &Piece| piece.with_newest(record, horizon, durable_to, ledger);
         let pieces = Arc::new(edited(pieces, low, high, &add));
         let version = record.version();
         match old {
             // Counted anew only where some became one: it takes a look at all of them.
             Some(old) if pieces.len() >= old.pieces.len() => Covers {
-                charge: Charge::new(ledger, Use::Metadata, ENTRY_BYTES * pieces.len()),
+                charge: Charge::new(ledger, Use::Metadata, own_bytes(&pieces)),
                 newest: version.max(old.newest),
                 oldest: version.min(old.oldest),
                 count: pieces.len().min(old.count + 1),
@@ -240,7 +258,7 @@ impl Covers {
             if high.is_some_and(|high| *high <= *low) {
                 continue;
             }
-            let add = |piece: &Piece| piece.with_newest(&new, &horizon, durable_to);
+            let add = |piece: &Piece| piece.with_newest(&new, &horizon, durable_to, ledger);
             pieces = edited(&pieces, low, high, &add);
         }
         Covers::new(Arc::new(pieces), durable_to, ledger)
@@ -320,9 +338,11 @@ impl Covers {
         versions.filter(|&version| version > limit).min()
     }
 
-    /// Memory charged for it.
+    /// Memory charged for it and its pieces. Some entries share one.
     pub(crate) fn charged_bytes(&self) -> usize {
-        self.charge.bytes()
+        let charged = self.pieces.iter().filter(|(_, piece)| piece.1.is_some());
+        let different: HashSet<_> = charged.map(|(_, piece)| Arc::as_ptr(piece)).collect();
+        self.charge.bytes() + PIECE_BYTES * different.len()
     }
 
     /// How many pieces have any.
@@ -455,7 +475,7 @@ impl Covers {
         let durable_to = self.durable_to.max(number);
         let pruned = |piece: &Arc<Piece>| match piece.0.len() {
             0 | 1 => piece.clone(),
-            _ => Arc::new(piece.pruned(horizon, durable_to)),
+            _ => Arc::new(piece.pruned(horizon, durable_to, ledger)),
         };
         let mut entries = Entries::default();
         for (low, piece) in self.pieces.iter() {
@@ -475,11 +495,11 @@ impl Covers {
     ) -> Option<Covers> {
         let mut entries = Entries::default();
         for stretch in self.stretches() {
-            let mut piece = stretch.piece.clone();
-            if piece.0.iter().any(|own| own.version() <= limit) && goes(&stretch) {
-                piece.0.retain(|own| own.version() > limit);
+            let mut all = stretch.piece.0.clone();
+            if all.iter().any(|own| own.version() <= limit) && goes(&stretch) {
+                all.retain(|own| own.version() > limit);
             }
-            entries.push(stretch.low, Arc::new(piece));
+            entries.push(stretch.low, Arc::new(Piece::of(all, ledger)));
         }
         Covers::new(Arc::new(Index::new(entries.0)), self.durable_to, ledger)
     }

@@ -21,7 +21,7 @@
 
 use super::{Guards, Target, Targets};
 use crate::chunk::View;
-use crate::chunk::covers::{Covers, ENTRY_BYTES, high_of};
+use crate::chunk::covers::{Covers, PIECE_BYTES, high_of};
 use crate::engine::Engine;
 use crate::op::Op;
 use crate::plant::planted;
@@ -31,9 +31,17 @@ use crate::version::stamp::BatchStamp;
 use crate::worker;
 use evendb_storage::Version;
 
+/// Each range deletion leaves views and lists that nobody reads any more, some ten KiB. They are not left to lie until the next
+/// round of upkeep.
+const RANGES_PER_COLLECTION: u64 = 64;
+
 /// Waits, holding nothing, while range deletions that are not durable take too much: a checkpoint makes them part of the
 /// manifest, and then rewrites apply them. What is wrong with the checkpoint the write finds out itself.
 pub(super) fn wait_for_room(engine: &Engine) {
+    let written = engine.core.metrics.range_deletes.get();
+    if written.is_multiple_of(RANGES_PER_COLLECTION) {
+        reclaim::collect();
+    }
     if engine.core.admission.covers_are_full() {
         let number = checkpoint_of(engine.core.clock.now());
         let _ = worker::wait_for_checkpoint(engine, number);
@@ -109,7 +117,7 @@ pub(super) fn link(
         for Op { record, .. } in &ranges[target.ranges.clone()] {
             let old = view.covers.as_deref();
             let covers = Covers::with(old, &chunk.range, record, &horizon, core.ledger());
-            core.admission.cover_added(2 * ENTRY_BYTES as u64);
+            core.admission.cover_added(PIECE_BYTES as u64);
             view.covers = Some(Arc::new(covers));
         }
         if target.is_emptied(ranges) {
