@@ -8,7 +8,7 @@
 //!
 //! **Without end.** Range deletions take memory until rewrites have applied them. That takes a checkpoint, which they ask
 //! for once they take a quarter of what deltas may, and wait for at half. Those that are durable count as metadata, and
-//! much of that slows writes (`memory_shares.rs`).
+//! much of that slows writes (`memory_shares.rs`). Where they take a quarter of the budget, each waits some milliseconds.
 //!
 //! **Its version.** A range deletion hides what has a smaller version, so everything that was put to its chunks before
 //! must have one ([`tie`]). [`ChunkWriter::changed_at`] tells: where a record has the version that was announced, the
@@ -25,18 +25,23 @@ use crate::chunk::covers::{Covers, PIECE_BYTES, high_of};
 use crate::engine::Engine;
 use crate::op::Op;
 use crate::plant::planted;
-use crate::sync::{Arc, reclaim};
+use crate::sync::{Arc, reclaim, thread};
 use crate::version::clock::checkpoint_of;
 use crate::version::stamp::BatchStamp;
 use crate::worker;
 use evendb_storage::Version;
+use std::time::Duration;
 
 /// Each range deletion leaves views and lists that nobody reads any more, some ten KiB. They are not left to lie until the next
 /// round of upkeep.
 const RANGES_PER_COLLECTION: u64 = 64;
 
+/// Waits for rewrites at most, a millisecond each time.
+const WAITS_MAX: u32 = 10;
+
 /// Waits, holding nothing, while range deletions that are not durable take too much: a checkpoint makes them part of the
-/// manifest, and then rewrites apply them. What is wrong with the checkpoint the write finds out itself.
+/// manifest, and then rewrites apply them. What is wrong with the checkpoint the write finds out itself. Where all together
+/// take much, it waits for rewrites, too, but not for long: a snapshot may need all of them.
 pub(super) fn wait_for_room(engine: &Engine) {
     let written = engine.core.metrics.range_deletes.get();
     if written.is_multiple_of(RANGES_PER_COLLECTION) {
@@ -45,6 +50,16 @@ pub(super) fn wait_for_room(engine: &Engine) {
     if engine.core.admission.covers_are_full() {
         let number = checkpoint_of(engine.core.clock.now());
         let _ = worker::wait_for_checkpoint(engine, number);
+    }
+    let most = engine.core.options.memory_budget / 4;
+    let are_many = || {
+        let stats = engine.space.stats.lock();
+        stats.range_tombstones * PIECE_BYTES as u64 > most
+    };
+    let mut waits = 0;
+    while waits < WAITS_MAX && !engine.core.manual() && are_many() {
+        thread::sleep(Duration::from_millis(1));
+        waits += 1;
     }
 }
 
