@@ -28,7 +28,7 @@
 mod outline;
 
 use super::KeyRange;
-use super::index::{Entry, Index};
+use super::index::{Entry, EntryPlace, Index};
 use crate::manifest::edit::CoverRecord;
 use crate::memory::{Charge, Ledger, Use};
 use crate::merge::Covering;
@@ -146,6 +146,7 @@ pub(crate) struct Stretch<'c> {
     /// `None`: to the chunk's end.
     pub(crate) high: Option<&'c [u8]>,
     piece: &'c Piece,
+    place: EntryPlace,
 }
 
 impl<'c> Stretch<'c> {
@@ -154,6 +155,7 @@ impl<'c> Stretch<'c> {
             low: entry.low,
             high: entry.high,
             piece: entry.what,
+            place: entry.place(),
         }
     }
 
@@ -359,6 +361,13 @@ impl Covers {
         }
     }
 
+    /// Whether it is certain, and soon found, that no key from `key` to below `end` has one.
+    #[inline]
+    pub(crate) fn leaves_out_between(&self, key: &[u8], end: &[u8]) -> bool {
+        let outline = self.outline.get();
+        outline.is_some_and(|outline| outline.leaves_out_between(key, end))
+    }
+
     /// A look without an outline. It never waits: the look with one certain number makes the outline, and no other one
     /// writes to the cell, so none waits for that. False: nothing is certain.
     #[cold]
@@ -432,9 +441,17 @@ impl Covers {
         self.pieces.entry_below(key).map(Stretch::of)
     }
 
-    /// The stretch behind `stretch`.
+    /// The first stretch.
+    #[inline]
+    pub(crate) fn first_stretch(&self) -> Stretch<'_> {
+        Stretch::of(self.pieces.first_entry())
+    }
+
+    /// The stretch behind `stretch`, which is one of this list. It is found without a search.
+    #[inline]
     pub(crate) fn stretch_behind(&self, stretch: &Stretch<'_>) -> Option<Stretch<'_>> {
-        Some(self.stretch(stretch.high?))
+        let behind = self.pieces.entry_behind_place(stretch.place);
+        behind.map(Stretch::of)
     }
 
     /// For a merge whose outcome is named when those of checkpoint `durable_to` and older ones are in the manifest.
@@ -462,7 +479,7 @@ impl Covers {
 
     /// All of them in order.
     pub(crate) fn stretches(&self) -> impl Iterator<Item = Stretch<'_>> {
-        let mut entry = Some(self.pieces.entry(&[]));
+        let mut entry = Some(self.pieces.first_entry());
         std::iter::from_fn(move || {
             let own = entry.take()?;
             entry = self.pieces.entry_behind(&own);

@@ -48,13 +48,20 @@ pub(crate) struct Entry<'a, C> {
     pub(crate) low: &'a [u8],
     pub(crate) what: &'a Arc<C>,
     pub(crate) high: Option<&'a [u8]>,
+    place: EntryPlace,
 }
 
 /// Where an entry is: leaf, and place in the leaf.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct EntryPlace {
+pub(crate) struct EntryPlace {
     leaf: usize,
     entry: usize,
+}
+
+impl<C> Entry<'_, C> {
+    pub(crate) fn place(&self) -> EntryPlace {
+        self.place
+    }
 }
 
 impl<C> Index<C> {
@@ -136,9 +143,29 @@ impl<C> Index<C> {
         Some(self.entry(low))
     }
 
-    /// The entry that `after` comes before.
+    /// The first entry.
+    pub(crate) fn first_entry(&self) -> Entry<'_, C> {
+        self.entry_at(EntryPlace { leaf: 0, entry: 0 })
+    }
+
+    /// The entry that `after` comes before. It is found without a search.
     pub(crate) fn entry_behind(&self, after: &Entry<'_, C>) -> Option<Entry<'_, C>> {
-        Some(self.entry(after.high?))
+        self.entry_behind_place(after.place)
+    }
+
+    /// The entry behind that at `place`, which is one of this index.
+    #[inline]
+    pub(crate) fn entry_behind_place(&self, place: EntryPlace) -> Option<Entry<'_, C>> {
+        let EntryPlace { leaf, entry } = place;
+        if entry + 1 < self.leaves[leaf].chunks.len() {
+            let entry = entry + 1;
+            return Some(self.entry_at(EntryPlace { leaf, entry }));
+        }
+        let next = EntryPlace {
+            leaf: leaf + 1,
+            entry: 0,
+        };
+        (next.leaf < self.leaves.len()).then(|| self.entry_at(next))
     }
 
     /// What has keys from `low` to below `high`, in order.
@@ -163,7 +190,12 @@ impl<C> Index<C> {
             true => Some(leaf.keys.get(place.entry + 1)),
             false => self.leaves.get(place.leaf + 1).map(|leaf| leaf.keys.get(0)),
         };
-        Entry { low, what, high }
+        Entry {
+            low,
+            what,
+            high,
+            place,
+        }
     }
 
     /// This index with the chunks whose low keys are `old` (adjacent, ascending) replaced by

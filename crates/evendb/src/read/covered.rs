@@ -94,6 +94,7 @@ pub(super) fn beneath<'v>(
 ) -> Option<Beneath<'v>> {
     let covers = view.covers.as_ref()?;
     let mut stretch = match direction {
+        Direction::Forward if covers.leaves_out(from.unwrap_or_default()) => return None,
         Direction::Forward => covers.stretch(from.unwrap_or_default()),
         Direction::Backward => covers.stretch_below(from)?,
     };
@@ -184,7 +185,7 @@ impl<'v> Shade<'v> {
     #[inline]
     pub(super) fn new(view: &'v View, at: Version, in_ram: bool) -> Option<Shade<'v>> {
         let covers = view.covers.as_deref()?;
-        let stretch = covers.stretch(&[]);
+        let stretch = covers.first_stretch();
         Some(Shade {
             hidden_below: stretch.hidden_below(at),
             view,
@@ -196,14 +197,26 @@ impl<'v> Shade<'v> {
         })
     }
 
+    #[inline]
+    fn is_in_stretch(&self, key: &[u8]) -> bool {
+        *key >= *self.stretch.low && self.stretch.high.is_none_or(|high| *key < *high)
+    }
+
     /// Moves to `key`.
     #[inline]
     fn go_to(&mut self, key: &[u8]) {
-        let here = *key >= *self.stretch.low && self.stretch.high.is_none_or(|high| *key < *high);
-        if !here {
-            self.stretch = self.covers.stretch(key);
-            self.hidden_below = self.stretch.hidden_below(self.at);
+        if !self.is_in_stretch(key) {
+            self.leave_for(key);
         }
+    }
+
+    /// A scan forward mostly comes to the next stretch.
+    fn leave_for(&mut self, key: &[u8]) {
+        let is_behind = self.stretch.high.is_some_and(|high| *key >= *high);
+        let next = self.covers.stretch_behind(&self.stretch);
+        let next = next.filter(|next| is_behind && next.high.is_none_or(|high| *key < *high));
+        self.stretch = next.unwrap_or_else(|| self.covers.stretch(key));
+        self.hidden_below = self.stretch.hidden_below(self.at);
     }
 
     #[inline]
@@ -234,6 +247,9 @@ impl<'v> Shade<'v> {
     /// Whether nothing from `key` to below `end` is hidden.
     #[inline]
     pub(super) fn leaves_alone(&mut self, key: &[u8], end: &[u8]) -> bool {
+        if !self.is_in_stretch(key) && self.covers.leaves_out_between(key, end) {
+            return true;
+        }
         self.go_to(key);
         let is_within = self.stretch.high.is_none_or(|high| *end <= *high);
         is_within && self.hidden_below == Version::ZERO

@@ -59,26 +59,56 @@ impl Outline {
         }
     }
 
-    /// Whether it is certain that `key` has no range deletion.
+    /// How many borders are below `key` or at it; `None` if its head is that of a border.
     #[inline]
-    pub(super) fn leaves_out(&self, key: &[u8]) -> bool {
+    fn borders_below(&self, key: &[u8]) -> Option<usize> {
         let shared = &*self.shared;
-        let below = match key[..shared.len().min(key.len())].cmp(shared) {
-            Ordering::Less => 0,
-            Ordering::Greater => self.borders.len(),
+        match key[..shared.len().min(key.len())].cmp(shared) {
+            Ordering::Less => Some(0),
+            Ordering::Greater => Some(self.borders.len()),
             Ordering::Equal => {
                 let wanted = head(&key[shared.len()..]) & !ANY;
                 let below = self.borders.partition_point(|&border| border < wanted);
                 let next = self.borders.get(below);
-                if next.is_some_and(|&border| border & !ANY == wanted) {
-                    return false;
-                }
-                below
+                let is_border = next.is_some_and(|&border| border & !ANY == wanted);
+                (!is_border).then_some(below)
             }
-        };
-        match below.checked_sub(1) {
+        }
+    }
+
+    /// Whether keys behind so many borders have none, up to the next one.
+    #[inline]
+    fn has_none_behind(&self, borders: usize) -> bool {
+        match borders.checked_sub(1) {
             Some(last) => self.borders[last] & ANY == 0,
             None => !self.first,
+        }
+    }
+
+    /// Whether it is certain that `key` has no range deletion.
+    #[inline]
+    pub(super) fn leaves_out(&self, key: &[u8]) -> bool {
+        let below = self.borders_below(key);
+        below.is_some_and(|below| self.has_none_behind(below))
+    }
+
+    /// Whether it is certain that no key from `key` to below `end` has one.
+    #[inline]
+    pub(super) fn leaves_out_between(&self, key: &[u8], end: &[u8]) -> bool {
+        let Some(below) = self
+            .borders_below(key)
+            .filter(|&own| self.has_none_behind(own))
+        else {
+            return false;
+        };
+        let Some(next) = self.borders.get(below) else {
+            return true;
+        };
+        let shared = &*self.shared;
+        match end[..shared.len().min(end.len())].cmp(shared) {
+            Ordering::Less => true,
+            Ordering::Equal => head(&end[shared.len()..]) & !ANY < next & !ANY,
+            Ordering::Greater => false,
         }
     }
 }

@@ -239,6 +239,15 @@ proptest! {
             covers = Some(Covers::with(covers.as_ref(), &all, &record, &horizon, Ledger::SHARED));
         }
         let outline = Outline::of(&covers.expect("one at least").pieces);
+        let mut sorted: Vec<_> = probes.iter().map(long).collect();
+        sorted.sort();
+        for pair in sorted.windows(2) {
+            let (low, high) = (&pair[0], &pair[1]);
+            if outline.leaves_out_between(low, high) {
+                let overlaps = |own: &(&Vec<u8>, Option<&Vec<u8>>)| own.0 < high && own.1.is_none_or(|end| end > low);
+                prop_assert!(low == high || !deletions.iter().any(overlaps), "{:?} to {:?}", low, high);
+            }
+        }
         for key in probes.iter().map(long).chain(limits.iter().cloned()) {
             let mut own = deletions.iter().filter(|(low, high)| **low <= key && high.is_none_or(|high| key < *high));
             let has_one = own.next().is_some();
