@@ -53,6 +53,8 @@ pub enum ErrorKind {
     /// The position lies behind changes that this database does not have: a crash took them back, or it is of another
     /// database.
     ChangesLost,
+    /// Keys that were to be ingested do not ascend. The message names the key and the one before it.
+    Unsorted,
     /// An argument makes no sense; the message says which.
     InvalidArgument,
     /// This process was forked from one that had a database open. Its copies of handles cannot be

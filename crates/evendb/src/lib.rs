@@ -23,6 +23,7 @@ mod full_disk;
 mod funk;
 #[cfg(all(test, not(any(evendb_loom, evendb_shuttle))))]
 mod golden_text;
+mod ingest;
 pub mod inspect;
 mod kept_changes;
 mod key_locks;
@@ -60,6 +61,7 @@ mod write;
 
 pub use api::batch::{Batch, BatchWrite};
 pub use api::db::Db;
+pub use api::ingest::Ingest;
 pub use api::keyspace::Keyspace;
 pub use api::snapshot::Snapshot;
 pub use api::transaction::Transaction;
@@ -69,6 +71,7 @@ pub use copy::CopySummary;
 pub use error::{Error, ErrorKind, Result};
 pub use figures::live::LiveStats;
 pub use figures::names::{Figure, FigureKind, FigureUnit};
+pub use ingest::IngestSummary;
 pub use metrics::{GetStats, MemoryStats, PauseStats, SpaceStats, Stats, WaitStats, WrittenStats};
 pub use options::{Advanced, Compression, Durability, KeyspaceOptions, LogSearch, Options};
 pub use read::cursor::Cursor;

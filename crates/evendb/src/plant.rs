@@ -51,6 +51,12 @@ pub(crate) enum Plant {
     RowTagKept,
     /// P28: the upper parts of a chunk that is split are without its range deletions.
     SplitLosesCovers,
+    /// P29: tables are ingested without being synced.
+    IngestNotSynced,
+    /// P30: what is ingested is shown before the edit of the manifest is durable.
+    IngestShownEarly,
+    /// P31: what is ingested counts as older than everything.
+    IngestWithoutVersion,
 }
 
 /// Whether the engine has a fault planted.

@@ -201,7 +201,8 @@ impl Run {
             960..970 => self.db.settle_debt().expect("settles"),
             970..973 => drop(self.db.idle_pass().expect("nothing fails")),
             973..985 => check_all(&self.db, &self.maps, what),
-            985..991 => self.delete_range(which, &keyspace),
+            985..988 => self.delete_range(which, &keyspace),
+            988..991 => self.ingest(which, &keyspace),
             _ => {
                 self.snapshots.clear();
                 drop(keyspace);
@@ -250,6 +251,35 @@ impl Run {
         .expect("deletes a range");
         let map = &mut self.maps[which];
         map.retain(|key, _| !(low <= &key[..] && &key[..] < high));
+    }
+
+    /// Ingests records among the others or beside them, or finds out that they do not ascend.
+    fn ingest(&mut self, which: usize, keyspace: &Keyspace) {
+        let prefix = *["k", "k0", "kz", "p", "z"]
+            .choose(&mut self.random)
+            .expect("not empty");
+        let first: u32 = self.random.random_range(0..400);
+        let step = self.random.random_range(1..5);
+        let numbers = (first..).step_by(step);
+        let mut records: Vec<(Vec<u8>, Vec<u8>)> = numbers
+            .take(self.random.random_range(0..300))
+            .map(|n| {
+                let key = format!("{prefix}{n:04}").into_bytes();
+                (key, value(&mut self.random))
+            })
+            .collect();
+        let all = |records: &[(Vec<u8>, Vec<u8>)]| {
+            keyspace.ingest(records.iter().map(|(key, value)| (key, value)))
+        };
+        if records.len() > 1 && self.random.random_bool(0.2) {
+            records.swap(0, 1);
+            let error = all(&records).expect_err("not sorted");
+            assert_eq!(error.kind(), evendb::ErrorKind::Unsorted, "{error}");
+            return;
+        }
+        let summary = all(&records).expect("ingests");
+        assert_eq!(summary.records, records.len() as u64);
+        self.maps[which].extend(records);
     }
 
     fn batch(&mut self) {

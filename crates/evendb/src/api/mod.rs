@@ -4,6 +4,7 @@ pub(crate) mod batch;
 pub(crate) mod changes;
 pub(crate) mod db;
 mod ends;
+pub(crate) mod ingest;
 pub(crate) mod keyspace;
 mod keyspace_options;
 mod property;

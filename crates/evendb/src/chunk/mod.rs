@@ -178,6 +178,8 @@ pub(crate) struct ChunkWriter {
     pub(crate) queued: bool,
     /// Successors have taken over; puts go to them.
     pub(crate) retired: bool,
+    /// Puts wait: an ingest is about to take over.
+    pub(crate) held: bool,
     /// What a checkpoint is doing with a run of this chunk.
     pub(crate) run: RunStage,
     /// The base is being rewritten: no run may join it.
@@ -317,6 +319,7 @@ impl Chunk {
             active: view.active.clone(),
             queued: false,
             retired: false,
+            held: false,
             run: RunStage::None,
             rebalancing: false,
             loading: false,

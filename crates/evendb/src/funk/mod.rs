@@ -152,7 +152,7 @@ impl Search {
 impl Funk {
     pub(crate) fn new(base: Vec<Arc<TableHandle>>, runs: Vec<Run>, run_end: u32) -> Funk {
         let tables = base.iter().chain(runs.iter().map(|run| &run.table));
-        let max_version = tables.map(|table| table.part.meta.max_version).max();
+        let max_version = tables.map(|table| table.max_version()).max();
         Funk {
             max_version: max_version.unwrap_or(Version::ZERO),
             base,

@@ -21,7 +21,7 @@ use crate::sync::lazy::LazyArc;
 use crate::sync::{Arc, Mutex, Weak, reclaim};
 use evendb_storage::table::Table;
 use evendb_storage::vfs::{BLOCK_BYTES, File, Vfs};
-use evendb_storage::{Error, TableId};
+use evendb_storage::{Error, TableId, Version};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -69,6 +69,8 @@ pub(crate) struct TableHandle {
     touched: AtomicBool,
     /// The manifest no longer names it.
     released: AtomicBool,
+    /// See [`TableHandle::max_version`].
+    max_version: AtomicU64,
     shared: Arc<SharedByTables>,
     charge: Charge,
 }
@@ -141,6 +143,18 @@ impl TableHandle {
     /// Bytes on disk.
     pub(crate) fn part_len(&self) -> u64 {
         self.part.meta.len
+    }
+
+    /// No record has a greater version. All records of an ingested table have this one: in the life in which it was
+    /// ingested the version at which it was shown, later that of the manifest. Its rows have none.
+    pub(crate) fn max_version(&self) -> Version {
+        // Relaxed: set before the table is in any view.
+        Version(self.max_version.load(Ordering::Relaxed))
+    }
+
+    /// The records of an ingested table are shown at `version`. No view has it yet.
+    pub(crate) fn show_at(&self, version: Version) {
+        self.max_version.store(version.0, Ordering::Relaxed);
     }
 
     /// The table with its block index, loaded on use.
@@ -229,6 +243,10 @@ impl TableHandle {
                 Error::corruption(&path, offset, "not the table the manifest names").into(),
             );
         }
+        let table = match self.part.version_of_rows(table.meta()) {
+            Some(_) => table.with_version(self.max_version()),
+            None => table,
+        };
         let bytes = table.resident_bytes() + allocated_bytes(size_of::<Charge>());
         let charge = Charge::new(self.shared.ledger, Use::Tables, bytes);
         Ok(table.with_companion(Box::new(charge)))
@@ -396,6 +414,7 @@ impl Tables {
             opened: LazyArc::new(),
             touched: AtomicBool::new(false),
             released: AtomicBool::new(false),
+            max_version: AtomicU64::new(part.meta.max_version.0),
             shared: self.shared.clone(),
         });
         entry.0 = Arc::downgrade(&handle);

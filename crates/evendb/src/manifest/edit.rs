@@ -47,6 +47,24 @@ pub(crate) struct Part {
     pub(crate) meta: Arc<TableMeta>,
 }
 
+impl Part {
+    /// The version of all records, where the rows have none: the table was ingested. `meta` is what it says of itself.
+    pub(crate) fn version_of_rows(&self, meta: &TableMeta) -> Option<Version> {
+        let own = self.meta.max_version;
+        (meta.max_version == Version::ZERO && own > Version::ZERO).then_some(own)
+    }
+
+    /// Whether this names a table that says this of itself.
+    pub(crate) fn is_of(&self, meta: &TableMeta) -> bool {
+        let max_version = self.version_of_rows(meta).unwrap_or(meta.max_version);
+        let meta = TableMeta {
+            max_version,
+            ..meta.clone()
+        };
+        meta == *self.meta
+    }
+}
+
 /// A range deletion of a completed checkpoint, as far as it counts in one chunk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CoverRecord {
@@ -138,12 +156,16 @@ fn put_meta(out: &mut Vec<u8>, meta: &TableMeta) {
 }
 
 fn get_meta(input: &mut &[u8]) -> Option<TableMeta> {
+    let version = |input: &mut &[u8]| {
+        let version = Version(get_varint(input)?);
+        (checkpoint_of(version) <= CHECKPOINT_MAX).then_some(version)
+    };
     Some(TableMeta {
         len: get_varint(input)?,
         entries: get_varint(input)?,
         deletes: get_varint(input)?,
         data_bytes: get_varint(input)?,
-        max_version: Version(get_varint(input)?),
+        max_version: version(input)?,
         min_key: get_slice(input)?.to_vec(),
         max_key: get_slice(input)?.to_vec(),
         checksum: u32::try_from(get_varint(input)?).ok()?,

@@ -89,7 +89,10 @@ impl Opening {
 
     /// Step 2: finds the end of the valid records, changing nothing.
     pub(super) fn scan_commit_log(&self) -> Result<Replay> {
-        let mut checkpoint_max = self.state.completed;
+        // What was ingested, and rewritten while a snapshot was open, may be of the checkpoint that was under way.
+        let parts = self.state.chunks.values().flat_map(|chunk| &chunk.parts);
+        let in_tables = parts.map(|part| checkpoint_of(part.meta.max_version)).max();
+        let mut checkpoint_max = self.state.completed.max(in_tables.unwrap_or(0));
         let mut extents = Vec::new();
         // A record that does not begin where the one before ended has a filler before it.
         let (mut last_end, mut filler) = (self.state.replay_from, None);

@@ -392,19 +392,26 @@ fn queue_undurable(flow: &Flow, chunks: &[Arc<Chunk>]) {
 
 /// From here on the index leads to `new` in the place of `old`.
 fn publish_chunks(keyspace: &KeyspaceState, old: &[Arc<Chunk>], new: &[Arc<Chunk>]) {
-    let published = new
-        .iter()
-        .map(|chunk| (chunk.range.low.clone(), chunk.clone()));
+    publish_groups(keyspace, &[(old, new)]);
+}
+
+/// The same for several groups of neighbours, all at one moment.
+pub(crate) fn publish_groups<C: AsRef<[Arc<Chunk>]>>(keyspace: &KeyspaceState, groups: &[(C, C)]) {
     let _root = keyspace.root_lock.lock();
-    let root = keyspace.index.load_full();
-    let old_lows: Vec<&[u8]> = old.iter().map(|chunk| &*chunk.range.low).collect();
-    let replaced = root.replace(&old_lows, published.collect());
-    assert_covers(&replaced, "published");
-    keyspace.index.replace(Arc::new(replaced));
+    let mut root = keyspace.index.load_full();
+    for (old, new) in groups {
+        let new = new.as_ref().iter();
+        let published = new.map(|chunk| (chunk.range.low.clone(), chunk.clone()));
+        let old = old.as_ref().iter();
+        let old_lows: Vec<&[u8]> = old.map(|chunk| &*chunk.range.low).collect();
+        root = Arc::new(root.replace(&old_lows, published.collect()));
+    }
+    assert_covers(&root, "published");
+    keyspace.index.replace(root);
 }
 
 /// What decides about the new chunks goes on from what was counted of an old one.
-fn inherit(old: &Chunk, new: &[Arc<Chunk>]) {
+pub(crate) fn inherit(old: &Chunk, new: &[Arc<Chunk>]) {
     for chunk in new {
         chunk.heat.inherit(&old.heat, new.len());
         // Relaxed: for deciding only.
@@ -548,12 +555,16 @@ fn joined_munk(
             Some(lower) => Munk::concat(&lower, &chunk.range.low, munk),
         });
     }
-    let mut munk = whole?;
+    Some(Arc::new(part_of_munk(whole?, range)))
+}
+
+/// What a munk has of `range`.
+pub(crate) fn part_of_munk(mut munk: Munk, range: &KeyRange) -> Munk {
     if !range.low.is_empty() {
         munk = munk.split_at(&range.low).1;
     }
     if let Some(high) = &range.high {
         munk = munk.split_at(high).0;
     }
-    Some(Arc::new(munk))
+    munk
 }

@@ -308,6 +308,11 @@ fn write_admitted(
         if guards.iter().any(|writer| writer.retired) {
             continue;
         }
+        if written(&targets, &mut guards).any(|(_, writer)| writer.held) {
+            drop(guards);
+            wait_for_ingest(engine)?;
+            continue;
+        }
         let found = reads.map_or(Found::Same, |reads| {
             find_changes(&engine.core, reads, &targets, &guards)
         });
@@ -348,6 +353,20 @@ fn latch<'c>(core: &Core, chunk: &'c Chunk) -> MutexGuard<'c, ChunkWriter> {
         Some(guard) => guard,
         None => core.metrics.pauses.chunk.time(|| chunk.latch.lock()),
     }
+}
+
+/// Waits, holding no latch, while an ingest is about to show its records in a chunk of the write, which comes after it.
+#[cold]
+fn wait_for_ingest(engine: &Engine) -> Result<()> {
+    engine.core.health.check_writable()?;
+    let wait = || {
+        let mut wait = engine.flow.run_mutex.lock();
+        // A missed signal costs a moment only: the wait is bounded.
+        let moment = std::time::Duration::from_millis(5);
+        engine.flow.run_cleared.wait_for(&mut wait, moment);
+    };
+    engine.core.metrics.pauses.chunk.time(wait);
+    Ok(())
 }
 
 /// Announces a write at a version that belongs to the same checkpoint as the active deltas of its chunks.

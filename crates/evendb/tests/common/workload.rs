@@ -34,6 +34,8 @@ pub enum Step {
     Look,
     /// A copy in another directory, compared and removed.
     Copy,
+    /// Sorted records into a keyspace, all at once.
+    Ingest(&'static str, Vec<(Vec<u8>, Vec<u8>)>),
     Reopen,
     Create(&'static str),
     Drop(&'static str),
@@ -75,6 +77,24 @@ impl Maker {
         (name, key.into_bytes(), What::Put(value))
     }
 
+    /// Records among the others, or behind them; of one table or of some.
+    fn ingest(&mut self) -> Step {
+        let name = NAMES[[0, 0, 1, 2][self.random.random_range(0..4)]];
+        let first = self.random.random_range(0..self.keys + 20);
+        let step = self.random.random_range(1..4);
+        let count = self.random.random_range(1..60);
+        let len = self.random.random_range(0..150);
+        self.stamp += 1;
+        let value = |number: u32| {
+            let mut value = format!("{:06x}.{number}.", self.stamp).into_bytes();
+            value.resize(value.len() + len, (self.stamp % 251) as u8);
+            value
+        };
+        let numbers = (first..).step_by(step).take(count);
+        let records = numbers.map(|number| (format!("k{number:03}").into_bytes(), value(number)));
+        Step::Ingest(name, records.collect())
+    }
+
     fn step(&mut self) -> Step {
         match self.random.random_range(0..1000) {
             0..700 => Step::Write(vec![self.write(true)], None),
@@ -95,7 +115,8 @@ impl Maker {
             905..920 => Step::Snapshot,
             920..930 => Step::ForgetSnapshot,
             930..942 => Step::Look,
-            942..950 => Step::Copy,
+            942..946 => Step::Copy,
+            946..950 => self.ingest(),
             950..970 => Step::Reopen,
             970..988 => Step::Create("third"),
             _ => Step::Drop("third"),
@@ -197,6 +218,22 @@ impl Runner {
             }
             Step::Look => return self.look(),
             Step::Copy => self.copy()?,
+            Step::Ingest(name, records) => {
+                let Some(generation) = self.oracle.generation(name) else {
+                    return Ok(());
+                };
+                let change = |(key, value): &(Vec<u8>, Vec<u8>)| Change {
+                    generation,
+                    key: key.clone(),
+                    value: Some(value.clone()),
+                };
+                self.oracle.begin(records.iter().map(change).collect());
+                let all = records.iter().map(|(key, value)| (key, value));
+                self.db().keyspace(name)?.ingest(all)?;
+                if !self.vfs.crashed() {
+                    self.oracle.acknowledge(None);
+                }
+            }
             Step::Reopen => {
                 self.snapshot = None;
                 self.db.take().expect("it is open").close()?;

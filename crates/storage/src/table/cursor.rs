@@ -151,10 +151,15 @@ impl TableCursor {
     /// The record it is on. Panics if not valid.
     #[inline]
     pub fn entry(&self) -> EntryRef<'_> {
-        self.block
+        let entry = self
+            .block
             .as_ref()
             .and_then(|block| self.walk.entry(block))
-            .expect("entry of a cursor that is on no record")
+            .expect("entry of a cursor that is on no record");
+        match self.table.assigned() {
+            Some(version) => EntryRef { version, ..entry },
+            None => entry,
+        }
     }
 
     /// The block that holds the record's value, and the value's range within its bytes. Panics if

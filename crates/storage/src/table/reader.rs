@@ -43,6 +43,8 @@ pub struct Table {
     filter: Option<BloomFilter>,
     /// All stored blocks, of a small table that is not compressed.
     whole: Option<Arc<[u8]>>,
+    /// The version of all records, whatever the rows say.
+    assigned: Option<Version>,
     /// Dropped with the table.
     companion: Option<Box<dyn std::any::Any + Send + Sync>>,
 }
@@ -164,6 +166,7 @@ impl Table {
             index,
             filter,
             whole: whole.map(Arc::from),
+            assigned: None,
             companion: None,
         })
     }
@@ -187,6 +190,19 @@ impl Table {
     pub fn with_companion(mut self, companion: Box<dyn std::any::Any + Send + Sync>) -> Table {
         self.companion = Some(companion);
         self
+    }
+
+    /// The table with this version for each of its records, in the place of what its rows say. For a table that was
+    /// written before its version was known; it has each key once.
+    pub fn with_version(mut self, version: Version) -> Table {
+        self.assigned = Some(version);
+        self
+    }
+
+    /// The version of all records, if one was assigned.
+    #[inline]
+    pub(super) fn assigned(&self) -> Option<Version> {
+        self.assigned
     }
 
     /// What the table holds.
@@ -410,12 +426,18 @@ impl Table {
         key: &[u8],
         at: Version,
     ) -> Result<Option<Found>> {
+        let at = match self.assigned {
+            Some(assigned) if !assigned.is_seen_at(at) => return Ok(None),
+            Some(_) => Version::MAX,
+            None => at,
+        };
         loop {
             let block = self.read_block(ordinal)?;
             let found = block.search(key, at);
             match found.map_err(|malformed| self.corrupt_block(ordinal, malformed))? {
                 Search::Found(row) => {
-                    let (version, kind, value) = (row.version, row.kind, row.value);
+                    let version = self.assigned.unwrap_or(row.version);
+                    let (kind, value) = (row.kind, row.value);
                     return Ok(Some(Found {
                         version,
                         kind,

@@ -43,7 +43,8 @@ impl Repairer<'_, '_> {
             low: &chunk.low,
             high,
             table: part.table,
-            expected: Some(&part.meta),
+            expected: Some(part),
+            version: None,
             refused: false,
             by_version: true,
             winners,
@@ -140,6 +141,7 @@ impl Repairer<'_, '_> {
             high,
             table: found.id,
             expected: None,
+            version: None,
             refused: false,
             by_version,
             winners,
@@ -210,7 +212,9 @@ struct Salvage<'s> {
     low: &'s [u8],
     high: Option<&'s [u8]>,
     table: TableId,
-    expected: Option<&'s table::TableMeta>,
+    expected: Option<&'s Part>,
+    /// Of all records, if the table was ingested.
+    version: Option<Version>,
     refused: bool,
     /// Versions decide, and of equal ones the later call. Else versions count only where neither is
     /// zero, which stands for any: tables come in the order of their ids then.
@@ -221,8 +225,10 @@ struct Salvage<'s> {
 
 impl TableVisitor for Salvage<'_> {
     fn facts(&mut self, facts: &TableFacts) {
-        let other = |meta| self.expected.is_some_and(|expected| expected != meta);
-        self.refused = facts.meta.as_ref().is_some_and(other);
+        if let (Some(expected), Some(meta)) = (self.expected, &facts.meta) {
+            self.refused = !expected.is_of(meta);
+            self.version = expected.version_of_rows(meta);
+        }
     }
 
     fn entry(&mut self, _ordinal: usize, entry: EntryRef<'_>) -> ControlFlow<()> {
@@ -237,19 +243,19 @@ impl TableVisitor for Salvage<'_> {
             return ControlFlow::Continue(());
         }
         let value = || (entry.kind == Kind::Put).then(|| entry.value.to_vec());
+        let own = self.version.unwrap_or(entry.version);
         match self.winners.entry(entry.key.to_vec()) {
             Entry::Vacant(place) => {
-                place.insert((entry.version, self.table, value()));
+                place.insert((own, self.table, value()));
             }
             Entry::Occupied(mut place) => {
                 let (version, table, _) = place.get();
                 let unknown = !self.by_version
                     && *table != self.table
-                    && (*version == Version::ZERO || entry.version == Version::ZERO);
-                let newer =
-                    entry.version > *version || (entry.version == *version && *table != self.table);
+                    && (*version == Version::ZERO || own == Version::ZERO);
+                let newer = own > *version || (own == *version && *table != self.table);
                 if newer || unknown {
-                    place.insert((entry.version, self.table, value()));
+                    place.insert((own, self.table, value()));
                 }
             }
         }

@@ -1,0 +1,98 @@
+//! Sorted records that come all at once: [`Keyspace::ingest`], and [`Ingest`] for those that come one by one.
+
+use crate::api::db::Db;
+use crate::api::keyspace::Keyspace;
+use crate::error::Result;
+use crate::ingest::{IngestSummary, IngestWriter};
+
+impl Keyspace {
+    /// Ingests records in ascending order of their keys, each key once: as if all were put by one batch, whatever their
+    /// size. They are written once, as sorted tables; neither the commit log nor memory has to hold them.
+    ///
+    /// Nothing is seen before the call returns well, and then everything: by gets, by scans and by snapshots taken later. The
+    /// records are newer than everything that was put to their keys before; range deletions that were made before do not
+    /// hide them. Reads and writes go on meanwhile. At the end, puts between the least and the greatest key of each table wait
+    /// for a checkpoint. On return the records survive power loss, at each level of durability, and so does
+    /// everything that was put before the call.
+    ///
+    /// Where the range is empty of older data, the tables are never written again. Where they lie among older data, they
+    /// are merged with it soon, as everything that is put is.
+    ///
+    /// [`Changes`](crate::Changes) do not have the records: they are read from the commit log.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb::Db::open(dir.path())?;
+    /// let words = (0..1000u32).map(|number| (number.to_be_bytes(), format!("word {number}")));
+    /// let summary = db.default_keyspace().ingest(words)?;
+    /// assert_eq!(summary.records, 1000);
+    /// assert_eq!(db.get(7u32.to_be_bytes())?.unwrap(), "word 7");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Unsorted` with the key and the one before it, and as [`put`](Self::put). Nothing was ingested then.
+    #[doc(alias = "bulk load")]
+    pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        sorted: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<IngestSummary> {
+        let mut ingest = self.begin_ingest()?;
+        for (key, value) in sorted {
+            ingest.put(key, value)?;
+        }
+        ingest.finish()
+    }
+
+    /// Begins an ingest whose records come one by one, as from a file that may turn out to be damaged. See
+    /// [`ingest`](Self::ingest).
+    ///
+    /// # Errors
+    /// `Latched`, `ReadOnly`, `Closed`, `KeyspaceDropped`.
+    pub fn begin_ingest(&self) -> Result<Ingest> {
+        Ok(Ingest(IngestWriter::new(&self.handle, &self.state)?))
+    }
+}
+
+impl Db {
+    /// [`Keyspace::ingest`] into the default keyspace.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        sorted: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<IngestSummary> {
+        self.default_keyspace().ingest(sorted)
+    }
+}
+
+/// An ingest that has begun ([`Keyspace::begin_ingest`]). Nothing is seen of it before [`finish`](Self::finish); dropped
+/// before that, it leaves nothing.
+pub struct Ingest(IngestWriter);
+
+impl Ingest {
+    /// Takes the next record, whose key must be greater than all before. After an error nothing is left of the ingest.
+    ///
+    /// # Errors
+    /// As [`Keyspace::ingest`].
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.0.put(key.as_ref(), value.as_ref())
+    }
+
+    /// Shows all records at once, durably.
+    ///
+    /// # Errors
+    /// As [`Keyspace::ingest`].
+    pub fn finish(self) -> Result<IngestSummary> {
+        self.0.finish()
+    }
+}
+
+impl std::fmt::Debug for Ingest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ingest").finish_non_exhaustive()
+    }
+}

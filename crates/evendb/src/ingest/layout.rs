@@ -1,0 +1,127 @@
+//! What chunks become when tables are ingested into them. A pure function of key ranges and sizes.
+//!
+//! ```text
+//! chunk    |   B1      B2        B3      |   its base          T1 lies between tables: it joins the base
+//! its log  |        r1                   |                     T2 overlaps B3: it becomes the newest run
+//! ingested |      T1          T2         |
+//! after    |   B1    | T1   | B2   B3+T2 |   cut where no table is cut through, at about the size of a chunk
+//! ```
+//! Invariants: the base stays disjoint. No key is in the base while an older record of it is in the log, which is read
+//! first: so a table joins only if neither base nor log reach into it. What an ingested table overlaps has older
+//! records, and is below it: it is in the base, or a run of a lower ordinal. No table is cut through within a chunk; one
+//! that lies across the border of two chunks is named by both, and each reads it within its own limits.
+//!
+//! Not here: views, versions, files.
+
+use crate::chunk::KeyRange;
+use crate::funk::Funk;
+use crate::manifest::edit::{Part, Role};
+use evendb_storage::table::TableMeta;
+
+/// A chunk that takes the place of an old one, or of a part of it.
+pub(super) struct NewChunk {
+    pub(super) range: KeyRange,
+    /// Base and runs, with their roles; the base in order, then the runs.
+    pub(super) parts: Vec<Part>,
+    pub(super) run_end: u32,
+    /// Its log is that of the old chunk.
+    pub(super) same_log: bool,
+}
+
+/// The chunks that take the place of an old one of `range` and `funk` which takes the `ingested` tables that overlap it
+/// (ascending). `overlapping` is given those that become runs.
+pub(super) fn chunks_of(
+    range: &KeyRange,
+    funk: &Funk,
+    ingested: &[&Part],
+    bytes_max: u64,
+    overlapping: &mut dyn FnMut(&Part),
+) -> Vec<NewChunk> {
+    let mut parts: Vec<Part> = Vec::new();
+    parts.extend(funk.base.iter().map(|table| Part {
+        role: Role::Base,
+        ..table.part.clone()
+    }));
+    parts.extend(funk.runs.iter().map(|run| Part {
+        role: Role::Run {
+            ordinal: run.ordinal,
+        },
+        ..run.table.part.clone()
+    }));
+    let mut run_end = funk.run_end;
+    for part in ingested {
+        let meets = |table: &TableMeta| {
+            table.min_key <= part.meta.max_key && part.meta.min_key <= table.max_key
+        };
+        let role = match funk.tables().any(|table| meets(&table.part.meta)) {
+            false => Role::Base,
+            true => {
+                overlapping(part);
+                let ordinal = run_end;
+                run_end += 1;
+                Role::Run { ordinal }
+            }
+        };
+        let part: Part = (*part).clone();
+        parts.push(Part { role, ..part });
+    }
+    parts.sort_by(|a, b| a.meta.min_key.cmp(&b.meta.min_key));
+    let lows = cuts(range, &parts, bytes_max);
+    let mut new = Vec::with_capacity(lows.len());
+    for (index, low) in lows.iter().enumerate() {
+        let high = lows.get(index + 1).cloned().or_else(|| range.high.clone());
+        let range = KeyRange {
+            low: low.clone(),
+            high,
+        };
+        let mut own: Vec<Part> = parts
+            .iter()
+            .filter(|part| range.overlaps(&part.meta))
+            .cloned()
+            .collect();
+        // Stable: the base stays in the order of its keys.
+        own.sort_by_key(|part| match part.role {
+            Role::Base => 0,
+            Role::Run { ordinal } => u64::from(ordinal) + 1,
+        });
+        let runs = own.iter().filter(|part| part.role != Role::Base).count();
+        new.push(NewChunk {
+            range,
+            parts: own,
+            run_end,
+            same_log: run_end == funk.run_end && runs == funk.runs.len(),
+        });
+    }
+    new
+}
+
+/// The low keys of the new chunks: about `bytes_max` each, and no table (ascending by least key) is cut through.
+fn cuts(range: &KeyRange, parts: &[Part], bytes_max: u64) -> Vec<Box<[u8]>> {
+    // A little less, as where a chunk is split between its tables.
+    let group_max = bytes_max * 8 / 10;
+    let mut lows = vec![range.low.clone()];
+    let mut bytes = 0;
+    let mut rest = parts;
+    while let Some(first) = rest.first() {
+        // Tables that overlap each other, directly or by others between them, stay together.
+        let mut max_key = &first.meta.max_key;
+        let mut group = 0;
+        let mut count = 0;
+        for part in rest {
+            if count > 0 && part.meta.min_key > *max_key {
+                break;
+            }
+            max_key = max_key.max(&part.meta.max_key);
+            group += part.meta.data_bytes;
+            count += 1;
+        }
+        let low = &first.meta.min_key[..];
+        if bytes > 0 && bytes + group > group_max && *low > *range.low && range.contains(low) {
+            lows.push(low.into());
+            bytes = 0;
+        }
+        bytes += group;
+        rest = &rest[count..];
+    }
+    lows
+}

@@ -1,0 +1,375 @@
+//! What a call of `ingest` promises, one by one, and that faults are noticed.
+
+use crate::plant::Plant;
+use crate::{Db, Durability, ErrorKind, Options};
+use evendb_storage::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
+use std::path::Path;
+use std::sync::Arc;
+
+const DIR: &str = "/db";
+
+fn options(vfs: &SimVfs, plant: Plant) -> Options {
+    let mut options = Options::new()
+        .memory_budget(1 << 20)
+        .advanced(|advanced| advanced.commit_log_bytes(64 << 10).chunk_bytes(4096))
+        .durability(Durability::Process)
+        .workers(0)
+        .vfs(Arc::new(vfs.clone()));
+    options.plant = plant;
+    options
+}
+
+fn open(vfs: &SimVfs, plant: Plant) -> Db {
+    options(vfs, plant).open(DIR).expect("opens")
+}
+
+fn key(number: usize) -> String {
+    format!("k{number:05}")
+}
+
+fn records(range: std::ops::Range<usize>, value: u8) -> impl Iterator<Item = (String, Vec<u8>)> {
+    range.map(move |number| (key(number), vec![value; 50]))
+}
+
+fn value(db: &Db, number: usize) -> Option<u8> {
+    let value = db.get(key(number)).expect("gets")?;
+    Some(value[0])
+}
+
+fn tables(vfs: &SimVfs) -> usize {
+    let names = vfs.file_names(Path::new(DIR));
+    names.iter().filter(|name| name.ends_with(".sst")).count()
+}
+
+#[test]
+fn into_an_empty_keyspace_each_table_is_a_chunk_that_is_never_written_again() {
+    let vfs = SimVfs::new(1);
+    let db = open(&vfs, Plant::Nothing);
+    let summary = db.ingest(records(0..2000, 1)).unwrap();
+    assert_eq!((summary.records, summary.data_bytes), (2000, 2000 * 56));
+    assert_eq!(summary.tables_overlapping, 0);
+    assert!(summary.tables > 20, "{summary:?}");
+    assert_eq!(db.stats().chunks, summary.tables);
+    let before = db.stats().bytes_written.sstable;
+    db.settle_debt().unwrap();
+    assert_eq!(db.stats().bytes_written.sstable, before, "written again");
+    assert_eq!(tables(&vfs) as u64, summary.tables);
+    assert_eq!(db.iter().count(), 2000);
+    assert_eq!(db.iter().rev().count(), 2000);
+    assert_eq!(value(&db, 1234), Some(1));
+    // Behind it, too, and between two chunks of it.
+    let more = db.ingest(records(3000..5000, 2)).unwrap();
+    let between = db.ingest([("k00000a", "x"), ("k00000b", "y")]).unwrap();
+    assert_eq!(more.tables_overlapping, 0);
+    assert_eq!(between.tables_overlapping, 1, "a table lies there");
+    assert_eq!(db.iter().count(), 4002);
+    db.close().unwrap();
+    assert_eq!(open(&vfs, Plant::Nothing).iter().count(), 4002);
+}
+
+#[test]
+fn it_is_newer_than_all_that_was_put_and_deleted_before() {
+    let vfs = SimVfs::new(2);
+    let db = open(&vfs, Plant::Nothing);
+    for (key, value) in records(0..300, 1) {
+        db.put(key, value).unwrap();
+    }
+    db.settle_debt().unwrap();
+    // Some in memory, some deleted one by one or by ranges, in the manifest or not.
+    db.delete_range(key(100)..key(150)).unwrap();
+    db.flush().unwrap();
+    db.delete_range(key(140)..key(200)).unwrap();
+    db.put(key(7), [3; 9]).unwrap();
+    db.delete(key(8)).unwrap();
+    let summary = db.ingest(records(0..250, 2)).unwrap();
+    assert!(summary.tables_overlapping > 0);
+    let check = |db: &Db| {
+        for number in 0..300 {
+            let expected = if number < 250 { 2 } else { 1 };
+            assert_eq!(value(db, number), Some(expected), "{number}");
+        }
+        assert_eq!(db.iter().count(), 300);
+    };
+    check(&db);
+    let left = vfs.fork_state().crash(CrashMode::PowerLossNothing);
+    check(&open(&left, Plant::Nothing));
+    db.settle_debt().unwrap();
+    check(&db);
+    // What comes later is newer.
+    db.put(key(9), [4; 9]).unwrap();
+    db.delete_range(key(20)..key(30)).unwrap();
+    let check = |db: &Db| {
+        assert_eq!(value(db, 9), Some(4));
+        assert_eq!(value(db, 25), None);
+        assert_eq!(db.iter().count(), 290);
+    };
+    check(&db);
+    db.settle_debt().unwrap();
+    check(&db);
+    db.close().unwrap();
+    check(&open(&vfs, Plant::Nothing));
+}
+
+#[test]
+fn unsorted_input_is_an_error_that_names_both_keys_and_leaves_nothing() {
+    let vfs = SimVfs::new(3);
+    let db = open(&vfs, Plant::Nothing);
+    let input = records(0..500, 1).chain(records(499..500, 1));
+    let error = db.ingest(input).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsorted);
+    assert!(
+        error.to_string().contains("\"k00499\" comes twice"),
+        "{error}"
+    );
+    let input = records(0..500, 1).chain(records(17..18, 1));
+    let error = db.ingest(input).unwrap_err().to_string();
+    assert!(
+        error.contains("\"k00017\" comes after \"k00499\""),
+        "{error}"
+    );
+    assert_eq!((db.iter().count(), tables(&vfs)), (0, 0));
+    let mut begun = db.default_keyspace().begin_ingest().unwrap();
+    for (key, value) in records(0..500, 1) {
+        begun.put(key, value).unwrap();
+    }
+    assert!(tables(&vfs) > 1, "they are written on the way");
+    assert!(begun.put("a", "b").is_err());
+    let error = begun.put("z", "b").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "it is over");
+    assert_eq!(tables(&vfs), 0);
+    assert!(begun.finish().is_err());
+    let mut begun = db.default_keyspace().begin_ingest().unwrap();
+    for (key, value) in records(0..500, 1) {
+        begun.put(key, value).unwrap();
+    }
+    drop(begun);
+    assert_eq!(tables(&vfs), 0, "of one that was dropped");
+    let none: [(&str, &str); 0] = [];
+    assert_eq!(db.ingest(none).unwrap().records, 0);
+    assert!(
+        db.ingest(records(0..500, 1)).is_ok(),
+        "nothing is left behind"
+    );
+}
+
+/// What a snapshot and an iterator see that were there before.
+fn older_moments_stay(plant: Plant) -> Result<(), String> {
+    let vfs = SimVfs::new(4);
+    let db = open(&vfs, plant);
+    for (key, value) in records(0..100, 1) {
+        db.put(key, value).unwrap();
+    }
+    db.settle_debt().unwrap();
+    let snapshot = db.snapshot().unwrap();
+    let mut iter = db.iter();
+    iter.next().unwrap().unwrap();
+    db.ingest(records(50..400, 2)).unwrap();
+    for _ in 0..2 {
+        let seen = snapshot.iter(db.default_keyspace());
+        let seen: Vec<u8> = seen.map(|item| item.unwrap().1[0]).collect();
+        if seen != [1; 100] {
+            return Err(format!("a snapshot sees {} records", seen.len()));
+        }
+        if snapshot
+            .get(db.default_keyspace(), key(60))
+            .unwrap()
+            .unwrap()[0]
+            != 1
+        {
+            return Err("a snapshot gets what came later".into());
+        }
+        if db
+            .iter()
+            .filter(|item| item.as_ref().unwrap().1[0] == 2)
+            .count()
+            != 350
+        {
+            return Err("a scan does not see all".into());
+        }
+        // Rewritten beside the snapshot.
+        db.settle_debt().unwrap();
+        db.compact().unwrap();
+    }
+    let rest: Vec<u8> = iter.map(|item| item.unwrap().1[0]).collect();
+    if rest != [1; 99] {
+        return Err(format!("an iterator goes on with {} records", rest.len()));
+    }
+    // The rewrites kept versions of a checkpoint that is not complete. The next life begins above them.
+    for life in 0..2 {
+        let left = vfs.crash(CrashMode::Process);
+        let db = open(&left, Plant::Nothing);
+        db.put(key(60), [5]).unwrap();
+        db.delete(key(61)).unwrap();
+        db.settle_debt().unwrap();
+        db.compact().unwrap();
+        if (value(&db, 60), value(&db, 61)) != (Some(5), None) {
+            return Err(format!("life {life}: a put is lost"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn snapshots_and_iterators_of_before_do_not_see_it() {
+    older_moments_stay(Plant::Nothing).unwrap();
+}
+
+#[test]
+fn p31_records_without_a_version_are_noticed() {
+    older_moments_stay(Plant::IngestWithoutVersion).unwrap_err();
+}
+
+/// What is ingested, and returned well, is there after each kind of crash.
+fn survives(plant: Plant) -> Result<(), String> {
+    for mode in [CrashMode::Process, CrashMode::PowerLossNothing] {
+        let vfs = SimVfs::new(5);
+        let db = open(&vfs, plant);
+        db.put(key(3), [9]).unwrap();
+        db.ingest(records(10..400, 2)).unwrap();
+        let left = vfs.crash(mode);
+        let db = options(&left, Plant::Nothing).open(DIR);
+        let db = db.map_err(|error| format!("{mode:?}: {error}"))?;
+        let count = db.iter().take_while(|item| item.is_ok()).count();
+        if count != 391 {
+            return Err(format!("{mode:?}: {count} records"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn it_survives_power_loss_on_return() {
+    survives(Plant::Nothing).unwrap();
+}
+
+#[test]
+fn p29_tables_that_are_not_synced_are_noticed() {
+    survives(Plant::IngestNotSynced).unwrap_err();
+}
+
+/// Nothing is seen of an ingest whose edit could not be written.
+fn fails_unseen(plant: Plant) -> Result<(), String> {
+    let mut failed = 0;
+    for at in 0..12 {
+        let vfs = SimVfs::new(6);
+        let db = open(&vfs, plant);
+        db.flush().unwrap();
+        vfs.inject(Fault {
+            at,
+            on: FaultOn::Change,
+            kind: FaultKind::Eio,
+            sticky: true,
+            path_contains: Some("MANIFEST".to_owned()),
+        });
+        let Err(error) = db.ingest(records(10..40, 2)) else {
+            continue;
+        };
+        failed += 1;
+        assert!(matches!(error.kind(), ErrorKind::Io | ErrorKind::Latched));
+        let seen = db.iter().count();
+        if seen > 0 {
+            return Err(format!("{seen} records of a failed ingest"));
+        }
+    }
+    assert!(failed > 0, "no fault met the manifest");
+    Ok(())
+}
+
+#[test]
+fn an_ingest_whose_edit_fails_is_not_seen() {
+    fails_unseen(Plant::Nothing).unwrap();
+}
+
+#[test]
+fn p30_shown_before_the_edit_is_durable_is_noticed() {
+    fails_unseen(Plant::IngestShownEarly).unwrap_err();
+}
+
+/// A full disk, or a write error, in the middle: typed, nothing seen, the files are gone, and it goes on.
+#[test]
+fn a_failed_write_leaves_nothing_and_does_not_latch() {
+    let mut gone_on = 0;
+    for (kind, expected) in [
+        (FaultKind::Eio, ErrorKind::Io),
+        (FaultKind::NoSpace, ErrorKind::NoSpace),
+    ] {
+        for at in 0..30 {
+            let vfs = SimVfs::new(7);
+            let db = open(&vfs, Plant::Nothing);
+            db.put(key(0), [1]).unwrap();
+            db.flush().unwrap();
+            let mut begun = db.default_keyspace().begin_ingest().unwrap();
+            vfs.inject(Fault {
+                at,
+                on: FaultOn::Change,
+                kind,
+                sticky: false,
+                path_contains: Some(".sst".to_owned()),
+            });
+            let failed = records(1..3000, 2).find_map(|(key, value)| begun.put(key, value).err());
+            let error = failed.expect("a fault");
+            assert_eq!(error.kind(), expected, "{error}");
+            assert_eq!(db.iter().count(), 1);
+            if db.put(key(0), [1]).is_err() {
+                // A sync failed.
+                continue;
+            }
+            assert_eq!(tables(&vfs), 0);
+            vfs.clear_faults();
+            db.ingest(records(1..300, 2)).expect("goes on");
+            assert_eq!(db.iter().count(), 300);
+            gone_on += 1;
+        }
+    }
+    assert!(gone_on > 30, "{gone_on}");
+}
+
+#[test]
+fn transactions_that_read_the_range_conflict() {
+    let vfs = SimVfs::new(8);
+    let db = open(&vfs, Plant::Nothing);
+    for (key, value) in records(0..40, 1) {
+        db.put(key, value).unwrap();
+    }
+    let keyspace = db.default_keyspace();
+    for reads_range in [false, true] {
+        let mut transaction = db.transaction().unwrap();
+        match reads_range {
+            false => drop(transaction.get(keyspace, key(5)).unwrap()),
+            true => drop(transaction.range(keyspace, key(2)..key(9)).unwrap().count()),
+        }
+        transaction.put(keyspace, "elsewhere", "1").unwrap();
+        let mut other = db.transaction().unwrap();
+        other.get(keyspace, key(30)).unwrap();
+        other.put(keyspace, "other", "1").unwrap();
+        let value = if reads_range { 3 } else { 2 };
+        db.ingest(records(4..8, value)).unwrap();
+        let error = transaction.commit().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        other.commit().expect("what it read is the same");
+    }
+}
+
+#[test]
+fn rows_and_munks_of_the_range_are_right() {
+    let vfs = SimVfs::new(9);
+    let db = open(&vfs, Plant::Nothing);
+    for (key, value) in records(0..200, 1) {
+        db.put(key, value).unwrap();
+    }
+    db.settle_debt().unwrap();
+    for round in 2..6 {
+        // Rows and spans come to RAM.
+        for _ in 0..40 {
+            for number in 0..200 {
+                db.get(key(number)).unwrap();
+            }
+            db.settle_debt().unwrap();
+        }
+        db.ingest(records(round as usize * 10..150, round)).unwrap();
+        for number in 0..200 {
+            let own = (2..=round).filter(|own| (*own as usize * 10..150).contains(&number));
+            assert_eq!(value(&db, number), own.max().or(Some(1)), "{number}");
+        }
+    }
+}
