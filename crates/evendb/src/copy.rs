@@ -23,6 +23,9 @@
 //! level makes one. Both databases go on from the same epoch; ids of new tables cannot meet,
 //! because they are in different directories, and nobody writes into a table that exists.
 //!
+//! A backup ([`crate::backup`]) is made in the same way, but shares tables with the backup before it, and not with the
+//! source.
+//!
 //! A failure is this call's alone: it never latches the source, and the target is removed, its
 //! `CURRENT` first and durably.
 
@@ -34,7 +37,7 @@ use crate::engine::disk::Disk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{CONTAINER, CURRENT, LOCK, UNFINISHED_COPY, is_own_name};
 use crate::funk::tables::{TableHandle, table_path};
-use crate::manifest::edit::Place;
+use crate::manifest::edit::{Part, Place};
 use crate::manifest::state::ManifestState;
 use crate::manifest::writer::Manifest;
 use crate::sync::Arc;
@@ -47,7 +50,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Files are copied in pieces of this size.
-const PIECE_BYTES: u64 = 1 << 20;
+pub(crate) const PIECE_BYTES: u64 = 1 << 20;
 
 /// What [`Db::copy_to`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,9 +86,14 @@ impl Db {
     #[doc(alias = "backup")]
     #[doc(alias = "checkpoint")]
     pub fn copy_to(&self, dir: impl AsRef<Path>) -> Result<CopySummary> {
-        copy_to(self.engine(), dir.as_ref())
+        copy_to(self.engine(), dir.as_ref(), &|engine, part| {
+            Some(table_path(&engine.disk.dir, part.table))
+        })
     }
 }
+
+/// The file with which a copy may share a table, if there is one: it has the same bytes, and nobody writes to it.
+pub(crate) type SharesWith<'s> = dyn Fn(&Engine, &Part) -> Option<PathBuf> + 's;
 
 /// What is copied: the structure at one moment, and what keeps its tables from being deleted.
 struct CopyMoment {
@@ -94,28 +102,31 @@ struct CopyMoment {
 }
 
 /// A directory that is becoming a database.
-struct Target<'v> {
+pub(crate) struct Target<'v> {
     vfs: &'v dyn Vfs,
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// The directory was not there before.
     made: bool,
     /// Nobody opens or fills it meanwhile.
     _lock: Box<dyn LockGuard>,
 }
 
-fn failed(path: &Path, what: &str) -> impl FnOnce(io::Error) -> Error {
+pub(crate) fn failed(path: &Path, what: &str) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     let what = what.to_owned();
     move |source| StorageError::io(&path, &what, source).into()
 }
 
-fn copy_to(engine: &Engine, dir: &Path) -> Result<CopySummary> {
+pub(crate) fn copy_to(
+    engine: &Engine,
+    dir: &Path,
+    shares_with: &SharesWith<'_>,
+) -> Result<CopySummary> {
     engine.core.health.check_writable()?;
     let started = Instant::now();
     let dir = std::path::absolute(dir).map_err(failed(dir, "resolve the path"))?;
     let target = Target::make(&*engine.disk.vfs, &dir)?;
-    let copied =
-        take_moment(engine).and_then(|moment| fill(&engine.core, &engine.disk, &target, moment));
+    let copied = take_moment(engine).and_then(|moment| fill(engine, &target, moment, shares_with));
     // What was dropped from the source meanwhile waited for the copy.
     engine.disk.collect(&engine.core.health);
     match copied {
@@ -153,7 +164,13 @@ fn take_moment(engine: &Engine) -> Result<CopyMoment> {
 }
 
 /// Steps 3 and 4.
-fn fill(core: &Core, disk: &Disk, target: &Target<'_>, moment: CopyMoment) -> Result<CopySummary> {
+fn fill(
+    engine: &Engine,
+    target: &Target<'_>,
+    moment: CopyMoment,
+    shares_with: &SharesWith<'_>,
+) -> Result<CopySummary> {
+    let Engine { core, disk, .. } = engine;
     let CopyMoment { mut state, tables } = moment;
     let mut summary = CopySummary::default();
     let mut may_link = true;
@@ -161,13 +178,18 @@ fn fill(core: &Core, disk: &Disk, target: &Target<'_>, moment: CopyMoment) -> Re
         if table.part.place == Place::File {
             core.health.check_readable()?;
             let id = table.part.table;
-            let (from, to) = (table_path(&disk.dir, id), table_path(&target.dir, id));
+            let to = table_path(&target.dir, id);
             let bytes = table.part_len();
-            if may_link && target.link(&from, &to, &mut may_link)? {
+            let shared = shares_with(engine, &table.part).filter(|_| may_link);
+            let is_linked = match shared {
+                Some(from) => target.link(&from, &to, &mut may_link)?,
+                None => false,
+            };
+            if is_linked {
                 summary.tables_linked += 1;
                 summary.bytes_linked += bytes;
             } else {
-                target.copy_table(&from, &to, bytes)?;
+                target.copy_file(&table_path(&disk.dir, id), &to, bytes, &mut |_| {})?;
                 summary.tables_copied += 1;
                 summary.bytes_copied += bytes;
             }
@@ -231,7 +253,8 @@ fn copy_runs(
             end = offset + len;
             count += 1;
         }
-        copy_bytes(&*source, start, (&*file, &mut behind), at, end - start)?;
+        let to = (&*file, &mut behind);
+        copy_bytes(&*source, start, to, at, end - start, &mut |_| {})?;
         summary.runs_copied += count as u64;
         summary.bytes_copied += end - start;
         at += sectors(end - start);
@@ -246,13 +269,14 @@ fn sectors(len: u64) -> u64 {
     len.next_multiple_of(512)
 }
 
-/// `behind` is of the target's writes.
+/// `behind` is of the target's writes; `note` is given the bytes, in pieces of [`PIECE_BYTES`].
 fn copy_bytes(
     from: &dyn File,
     start: u64,
     (to, behind): (&dyn File, &mut WriteBehind),
     at: u64,
     len: u64,
+    note: &mut dyn FnMut(&[u8]),
 ) -> Result<()> {
     let mut buffer = vec![0; PIECE_BYTES.min(len) as usize];
     let mut done = 0;
@@ -262,6 +286,7 @@ fn copy_bytes(
         behind
             .write_at(to, piece, at + done)
             .map_err(failed(to.path(), "write a copy"))?;
+        note(piece);
         done += piece.len() as u64;
     }
     Ok(())
@@ -269,13 +294,13 @@ fn copy_bytes(
 
 impl Target<'_> {
     /// Step 1.
-    fn make<'v>(vfs: &'v dyn Vfs, dir: &Path) -> Result<Target<'v>> {
+    pub(crate) fn make<'v>(vfs: &'v dyn Vfs, dir: &Path) -> Result<Target<'v>> {
         let made = !vfs
             .exists(dir)
             .map_err(failed(dir, "look for the target"))?;
         let refuse = |what: &str| {
             let message = format!(
-                "cannot make a checkpoint in {}: {what}; give a directory that does not exist or \
+                "cannot make a database in {}: {what}; give a directory that does not exist or \
                  is empty",
                 dir.display()
             );
@@ -331,7 +356,7 @@ impl Target<'_> {
             .map_err(failed(&path, "create a file of the copy"))
     }
 
-    fn sync_names(&self) -> Result<()> {
+    pub(crate) fn sync_names(&self) -> Result<()> {
         self.vfs
             .sync_dir(&self.dir)
             .map_err(failed(&self.dir, "sync the copy's directory"))
@@ -354,31 +379,38 @@ impl Target<'_> {
         }
     }
 
-    fn copy_table(&self, from: &Path, to: &Path, bytes: u64) -> Result<()> {
+    /// Copies a file and syncs the copy; `note` is given the bytes in pieces.
+    pub(crate) fn copy_file(
+        &self,
+        from: &Path,
+        to: &Path,
+        bytes: u64,
+        note: &mut dyn FnMut(&[u8]),
+    ) -> Result<()> {
         let source = self
             .vfs
             .open(from, false)
-            .map_err(failed(from, "open an SSTable to copy"))?;
+            .map_err(failed(from, "open a file to copy"))?;
         let file = self
             .vfs
             .create(to)
-            .map_err(failed(to, "create the copy of an SSTable"))?;
+            .map_err(failed(to, "create the copy of a file"))?;
         let behind = &mut WriteBehind::default();
-        copy_bytes(&*source, 0, (&*file, behind), 0, bytes)?;
+        copy_bytes(&*source, 0, (&*file, behind), 0, bytes, note)?;
         file.sync_data()
-            .map_err(failed(to, "sync the copy of an SSTable"))
+            .map_err(failed(to, "sync the copy of a file"))
     }
 
     /// The copy is a database, durably: the mark goes. If it does not, the next opening for
     /// writing removes it.
-    fn finish(&self) -> Result<()> {
+    pub(crate) fn finish(&self) -> Result<()> {
         let _ = self.vfs.remove(&self.dir.join(UNFINISHED_COPY));
         self.sync_names()
     }
 
     /// Removes what was made. As long as `CURRENT` may come back after a power loss, all it needs
     /// stays; as long as anything is there, so does the mark.
-    fn discard(&self) {
+    pub(crate) fn discard(&self) {
         let Ok(names) = self.vfs.list(&self.dir) else {
             return;
         };

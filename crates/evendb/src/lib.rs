@@ -5,6 +5,7 @@ mod api;
 #[cfg(feature = "bench-parts")]
 #[doc(hidden)]
 pub mod bench_parts;
+mod backup;
 mod cache;
 mod catalog;
 mod changes;
@@ -65,6 +66,7 @@ pub use api::ingest::Ingest;
 pub use api::keyspace::Keyspace;
 pub use api::snapshot::Snapshot;
 pub use api::transaction::Transaction;
+pub use backup::{BackupInfo, BackupSummary, Backups};
 pub use changes::{Change, Changes, Position, Write, Writes};
 pub use compact::CompactionSummary;
 pub use copy::CopySummary;

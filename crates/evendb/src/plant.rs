@@ -57,6 +57,8 @@ pub(crate) enum Plant {
     IngestShownEarly,
     /// P31: what is ingested counts as older than everything.
     IngestWithoutVersion,
+    /// P32: the list of a backup is not synced.
+    BackupNotSynced,
 }
 
 /// Whether the engine has a fault planted.

@@ -1,0 +1,150 @@
+//! What a backup is made of: the file `BACKUP-LIST` of a generation (bytes in docs/format.md).
+//!
+//! It is written last, and appears by a rename after it was synced: a generation with a list is whole. Decoding never
+//! panics.
+
+use crate::error::Result;
+use evendb_storage::Error as StorageError;
+use evendb_storage::codec::{checksum, get_slice, get_u32, get_varint, put_slice, put_varint};
+use std::path::Path;
+
+const MAGIC: &[u8; 8] = b"EVENBAK1";
+
+/// A file of a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ListedFile {
+    pub(super) name: String,
+    pub(super) len: u64,
+    /// Of its bytes ([`FileSum`]).
+    pub(super) checksum: u32,
+    /// Of an SSTable: what names it. Two tables of one id may come from lives that have parted.
+    pub(super) table: Option<u32>,
+    /// The generation before has the same file.
+    pub(super) shared: bool,
+}
+
+/// The list of a generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BackupList {
+    /// Seconds since 1970 at which it was begun.
+    pub(super) seconds: u64,
+    pub(super) files: Vec<ListedFile>,
+}
+
+/// The checksum of a file: of its pieces of 1 MiB, each started from that of those before.
+#[derive(Default)]
+pub(super) struct FileSum(pub(super) u32);
+
+impl FileSum {
+    pub(super) fn add(&mut self, piece: &[u8]) {
+        self.0 = checksum(u64::from(self.0), &[piece]);
+    }
+}
+
+impl BackupList {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        put_varint(&mut out, self.seconds);
+        put_varint(&mut out, self.files.len() as u64);
+        for file in &self.files {
+            put_slice(&mut out, file.name.as_bytes());
+            put_varint(&mut out, file.len);
+            put_varint(&mut out, u64::from(file.checksum));
+            put_varint(&mut out, file.table.map_or(0, |table| u64::from(table) + 1));
+            put_varint(&mut out, u64::from(file.shared));
+        }
+        let crc = checksum(0, &[&out]);
+        out.extend_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<BackupList> {
+        let corrupt = |what: &str| StorageError::corruption(path, 0, what);
+        let (front, crc) = bytes
+            .split_last_chunk::<4>()
+            .ok_or_else(|| corrupt("a list of a backup that is too short"))?;
+        if get_u32(&mut &crc[..]) != Some(checksum(0, &[front])) {
+            return Err(corrupt("the list of the backup does not verify").into());
+        }
+        let Some(input) = front.strip_prefix(MAGIC) else {
+            let what = "the list of the backup is of another format version";
+            return Err(StorageError::unsupported(path, what).into());
+        };
+        let list = BackupList::of(input);
+        Ok(list.ok_or_else(|| corrupt("the list of the backup makes no sense"))?)
+    }
+
+    fn of(mut input: &[u8]) -> Option<BackupList> {
+        let input = &mut input;
+        let seconds = get_varint(input)?;
+        let count = get_varint(input)?;
+        // Not reserved: a hostile count ends at the first file that is not there.
+        let mut files = Vec::new();
+        for _ in 0..count {
+            let name = String::from_utf8(get_slice(input)?.to_vec()).ok()?;
+            if name.is_empty() || name.contains(['/', '\\']) || name == ".." {
+                return None;
+            }
+            files.push(ListedFile {
+                name,
+                len: get_varint(input)?,
+                checksum: u32::try_from(get_varint(input)?).ok()?,
+                table: match get_varint(input)? {
+                    0 => None,
+                    table => Some(u32::try_from(table - 1).ok()?),
+                },
+                shared: get_varint(input)? != 0,
+            });
+        }
+        input.is_empty().then_some(BackupList { seconds, files })
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    fn sample() -> BackupList {
+        let file = |name: &str, table, shared| ListedFile {
+            name: name.to_owned(),
+            len: 4711,
+            checksum: 0xdead_beef,
+            table,
+            shared,
+        };
+        BackupList {
+            seconds: 1_700_000_000,
+            files: vec![
+                file("CHUNK-LOGS", None, false),
+                file("0000000100000002.sst", Some(u32::MAX), true),
+            ],
+        }
+    }
+
+    #[test]
+    fn lists_round_trip_and_damage_is_told() {
+        let path = Path::new("/b/BACKUP-LIST");
+        let bytes = sample().encode();
+        assert_eq!(BackupList::decode(path, &bytes).unwrap(), sample());
+        for end in 0..bytes.len() {
+            let error = BackupList::decode(path, &bytes[..end]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{end}");
+        }
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(BackupList::decode(path, &flipped).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_leads_elsewhere_is_refused() {
+        for name in ["../x", "/etc/passwd", "..", ""] {
+            let mut list = sample();
+            list.files[0].name = name.to_owned();
+            assert!(BackupList::decode(Path::new("/b"), &list.encode()).is_err());
+        }
+    }
+}

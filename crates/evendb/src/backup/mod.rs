@@ -1,0 +1,573 @@
+//! Backups: a directory of generations, each a whole database without a commit log, made while writers go on.
+//!
+//! ```text
+//! backups/
+//!   LOCK                  one backup or pruning at a time; restoring and verifying share it
+//!   000001/               a generation: what Db::copy_to makes
+//!     a.sst b.sst CHUNK-LOGS MANIFEST-000001 CURRENT
+//!     BACKUP-LIST         names, lengths, checksums; written last: with it the generation counts
+//!   000002/
+//!     a.sst               a hard link to 000001/a.sst: a table that both need is there once
+//!     c.sst ...
+//! ```
+//! A generation shares tables with the one before it, never with the source: damage of a file of the source, or a write
+//! to it, is not in the backup. Where the file system has no links, each generation is a copy of its own. The container's
+//! runs are copied each time.
+//!
+//! Durability, each step needing the one before: the generation is a database, durably ([`crate::copy`]); its files are
+//! read back for their checksums; the list is written, synced, renamed, and the names are synced, those of the generation
+//! and that of its directory. Only then does the call return. A backup that is killed leaves a directory without a list.
+//! It counts for nothing, and the next backup or pruning removes it; no generation before it is touched. Pruning removes
+//! the list first, durably, and then the rest, so what it leaves when it is killed does not count either.
+//!
+//! Restoring checks every byte against the list, and makes a database in an empty directory, with `CURRENT` last.
+//!
+//! Thread safety: any; the lock keeps processes apart. Not here: a schedule, and other machines.
+
+mod list;
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;
+
+use crate::api::db::Db;
+use crate::copy::{self, PIECE_BYTES, Target, failed};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::{CURRENT, CURRENT_UNFINISHED, LOCK, UNFINISHED_COPY};
+use crate::funk::tables::table_path;
+use crate::manifest::edit::Part;
+use crate::plant::planted;
+use crate::sync::Arc;
+use evendb_storage::Error as StorageError;
+use evendb_storage::vfs::{LockGuard, OsVfs, Vfs, read_exact_at};
+use list::{BackupList, FileSum, ListedFile};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The list of a generation, and one that is not written yet.
+const LIST: &str = "BACKUP-LIST";
+const LIST_UNFINISHED: &str = "BACKUP-LIST.tmp";
+/// No list is longer.
+const LIST_BYTES_MAX: u64 = 1 << 30;
+
+/// What [`Db::backup`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackupSummary {
+    /// The number of the backup.
+    pub number: u64,
+    /// Bytes of all its files.
+    pub bytes: u64,
+    /// Bytes of those that the backup before has, too.
+    pub bytes_shared: u64,
+    /// From the call to the end.
+    pub elapsed: Duration,
+}
+
+/// A backup, as [`Backups::list`] tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackupInfo {
+    /// Its number: a later one is greater.
+    pub number: u64,
+    /// When it was begun, in seconds since 1970 by the clock of that machine.
+    pub seconds: u64,
+    /// Files that belong to it.
+    pub files: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Bytes of those that the backup before had, too.
+    pub bytes_shared: u64,
+    /// Why its list cannot be read, if it cannot. The figures are 0 then.
+    pub damage: Option<String>,
+}
+
+impl Db {
+    /// Makes a backup in directory `dir`, beside those that are there. It holds everything that was acknowledged before
+    /// the call. Writers go on. Tables that the backup before has are shared with it by hard links, so only what is new is
+    /// copied. On return the backup survives power loss.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let (path, backups, restored) = (dir.path().join("db"), dir.path().join("backups"), dir.path().join("new"));
+    /// let db = evendb::Db::open(path)?;
+    /// db.put("key", "value")?;
+    /// db.backup(&backups)?;
+    /// db.delete("key")?;
+    ///
+    /// let backups = evendb::Backups::at(backups);
+    /// backups.verify(None)?;
+    /// backups.restore(None, &restored)?;
+    /// let restored = evendb::Db::open(restored)?;
+    /// assert_eq!(restored.get("key")?.unwrap(), "value");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Locked` if another backup or pruning is under way there; `NoSpace` and `Io` for failures here or there, after which
+    /// the backups that were there are as they were; as for [`flush`](Self::flush).
+    pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupSummary> {
+        backup(self.engine(), dir.as_ref())
+    }
+}
+
+fn backup(engine: &Engine, dir: &Path) -> Result<BackupSummary> {
+    engine.core.health.check_writable()?;
+    let started = Instant::now();
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = seconds.map_or(0, |since| since.as_secs());
+    let backups = Backups {
+        vfs: engine.disk.vfs.clone(),
+        dir: std::path::absolute(dir).map_err(failed(dir, "resolve the path"))?,
+    };
+    let vfs = &backups.vfs;
+    let created = vfs.create_dir_all(&backups.dir);
+    created.map_err(failed(&backups.dir, "create a directory of backups"))?;
+    let _lock = backups.lock(false)?;
+    let found = backups.find()?;
+    backups.remove_unfinished(&found)?;
+    let before = found.iter().rev().find_map(|found| {
+        let list = backups.read_list(found.number).ok()?;
+        Some((found.number, list))
+    });
+    let number = found.last().map_or(1, |last| last.number + 1);
+    let shared = match &before {
+        Some((number, list)) => Shared::with(backups.path_of(*number), list),
+        None => Shared::default(),
+    };
+    let target = backups.path_of(number);
+    let copied = copy::copy_to(engine, &target, &|_, part| shared.path_of(part))?;
+    let shared = match copied.tables_linked {
+        // The file system has no links.
+        0 => Shared::default(),
+        _ => shared,
+    };
+    let syncs = !planted!(engine.core.options, BackupNotSynced);
+    let listed = backups.files_of(&target, &shared).and_then(|files| {
+        let list = BackupList { seconds, files };
+        backups.write_list(number, &list, syncs).map(|()| list)
+    });
+    let list = listed.inspect_err(|_| backups.discard(number))?;
+    Ok(BackupSummary {
+        number,
+        bytes: list.files.iter().map(|file| file.len).sum(),
+        bytes_shared: bytes_shared(&list),
+        elapsed: started.elapsed(),
+    })
+}
+
+fn bytes_shared(list: &BackupList) -> u64 {
+    let shared = list.files.iter().filter(|file| file.shared);
+    shared.map(|file| file.len).sum()
+}
+
+/// The tables of the generation before.
+#[derive(Default)]
+struct Shared {
+    dir: PathBuf,
+    files: BTreeMap<String, ListedFile>,
+}
+
+impl Shared {
+    fn with(dir: PathBuf, list: &BackupList) -> Shared {
+        let tables = list.files.iter().filter(|file| file.table.is_some());
+        let files = tables.map(|file| (file.name.clone(), file.clone()));
+        Shared {
+            dir,
+            files: files.collect(),
+        }
+    }
+
+    /// Where it has the table: the same id, length and checksum.
+    fn path_of(&self, part: &Part) -> Option<PathBuf> {
+        let path = table_path(&self.dir, part.table);
+        let own = self.files.get(path.file_name()?.to_str()?)?;
+        let is_same = own.len == part.meta.len && own.table == Some(part.meta.checksum);
+        is_same.then_some(path)
+    }
+}
+
+/// A generation's directory.
+struct Generation {
+    number: u64,
+    has_list: bool,
+}
+
+/// The backups in a directory, which [`Db::backup`] made. No database has to be open.
+#[derive(Clone)]
+pub struct Backups {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+}
+
+impl std::fmt::Debug for Backups {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Backups({})", self.dir.display())
+    }
+}
+
+impl Backups {
+    /// Those in directory `dir`.
+    pub fn at(dir: impl AsRef<Path>) -> Backups {
+        Backups {
+            vfs: Arc::new(OsVfs),
+            dir: dir.as_ref().to_owned(),
+        }
+    }
+
+    /// The same on other files, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn vfs(self, vfs: Arc<dyn Vfs>) -> Backups {
+        Backups { vfs, ..self }
+    }
+
+    /// All of them, the oldest first. What a backup that was killed has left is not among them.
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    pub fn list(&self) -> Result<Vec<BackupInfo>> {
+        let found = self.find()?.into_iter().filter(|found| found.has_list);
+        let info = |found: Generation| {
+            let number = found.number;
+            match self.read_list(number) {
+                Ok(list) => BackupInfo {
+                    number,
+                    seconds: list.seconds,
+                    files: list.files.len() as u64,
+                    bytes: list.files.iter().map(|file| file.len).sum(),
+                    bytes_shared: bytes_shared(&list),
+                    damage: None,
+                },
+                Err(error) => BackupInfo {
+                    number,
+                    seconds: 0,
+                    files: 0,
+                    bytes: 0,
+                    bytes_shared: 0,
+                    damage: Some(error.to_string()),
+                },
+            }
+        };
+        Ok(found.map(info).collect())
+    }
+
+    /// Reads all of backup `number`, or of the newest one, and compares it with its list. Returns its number.
+    ///
+    /// # Errors
+    /// `Corruption` with the file that is missing or differs, `NotFound`, `Io`, `Locked` while a backup is made.
+    pub fn verify(&self, number: Option<u64>) -> Result<u64> {
+        let _lock = self.lock(true)?;
+        let number = self.number(number)?;
+        let dir = self.path_of(number);
+        for file in self.read_list(number)?.files {
+            let path = dir.join(&file.name);
+            let (len, sum) = self.sum_of(&path)?;
+            check(&path, &file, len, sum)?;
+        }
+        Ok(number)
+    }
+
+    /// Removes all but the `keep` newest. Returns how many were removed. What others share with them stays.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if `keep` is 0, `NotFound`, `Io`, `Locked`.
+    pub fn prune(&self, keep: usize) -> Result<u64> {
+        if keep == 0 {
+            let message = "pruning keeps one backup at least; to remove all, remove the directory";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let _lock = self.lock(false)?;
+        let found = self.find()?;
+        self.remove_unfinished(&found)?;
+        let whole: Vec<&Generation> = found.iter().filter(|found| found.has_list).collect();
+        let old = &whole[..whole.len().saturating_sub(keep)];
+        for generation in old {
+            self.remove(generation.number)?;
+        }
+        Ok(old.len() as u64)
+    }
+
+    /// Makes a database of backup `number`, or of the newest one, in directory `into`, which is empty or does not exist.
+    /// Each byte is compared with the list of the backup. Returns its number. On return the database survives power loss.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if `into` holds something; `Corruption` if the backup is damaged; `NotFound`, `NoSpace`, `Io`. `into`
+    /// is then as it was.
+    pub fn restore(&self, number: Option<u64>, into: impl AsRef<Path>) -> Result<u64> {
+        let into = into.as_ref();
+        let into = std::path::absolute(into).map_err(failed(into, "resolve the path"))?;
+        let _lock = self.lock(true)?;
+        let number = self.number(number)?;
+        let list = self.read_list(number)?;
+        let target = Target::make(&*self.vfs, &into)?;
+        match self.fill(&target, &self.path_of(number), &list) {
+            Ok(()) => Ok(number),
+            Err(error) => {
+                target.discard();
+                Err(error)
+            }
+        }
+    }
+
+    /// All but `CURRENT` is copied and synced, with its names, before `CURRENT` appears.
+    fn fill(&self, target: &Target<'_>, from: &Path, list: &BackupList) -> Result<()> {
+        let (current, others): (Vec<_>, Vec<_>) =
+            list.files.iter().partition(|file| file.name == CURRENT);
+        let [current] = current[..] else {
+            let what = "the backup has no CURRENT";
+            return Err(StorageError::corruption(&from.join(LIST), 0, what).into());
+        };
+        for file in others {
+            self.restore_file(target, from, file, &file.name)?;
+        }
+        target.sync_names()?;
+        self.restore_file(target, from, current, CURRENT_UNFINISHED)?;
+        let (temporary, path) = (target.dir.join(CURRENT_UNFINISHED), target.dir.join(CURRENT));
+        let renamed = self.vfs.rename(&temporary, &path);
+        renamed.map_err(failed(&path, "rename CURRENT"))?;
+        target.sync_names()?;
+        target.finish()
+    }
+
+    fn restore_file(
+        &self,
+        target: &Target<'_>,
+        from: &Path,
+        file: &ListedFile,
+        name: &str,
+    ) -> Result<()> {
+        let path = from.join(&file.name);
+        let opened = self.vfs.open(&path, false);
+        let opened = opened.map_err(|source| StorageError::open(&path, "open a backup", source))?;
+        let len = opened.len().map_err(failed(&path, "ask for the length of"))?;
+        if len != file.len {
+            return check(&path, file, len, file.checksum);
+        }
+        let mut sum = FileSum::default();
+        let to = target.dir.join(name);
+        target.copy_file(&path, &to, len, &mut |piece| sum.add(piece))?;
+        check(&path, file, len, sum.0)
+    }
+
+    fn path_of(&self, number: u64) -> PathBuf {
+        self.dir.join(format!("{number:06}"))
+    }
+
+    fn lock(&self, shared: bool) -> Result<Option<Box<dyn LockGuard>>> {
+        let path = self.dir.join(LOCK);
+        match self.vfs.lock(&path, shared) {
+            Ok(lock) => Ok(Some(lock)),
+            // Who only reads needs no permission to write, and no lock file.
+            Err(error)
+                if shared
+                    && matches!(
+                        error.kind(),
+                        io::ErrorKind::NotFound
+                            | io::ErrorKind::PermissionDenied
+                            | io::ErrorKind::ReadOnlyFilesystem
+                    ) =>
+            {
+                Ok(None)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let message = format!(
+                    "another backup, pruning or restoring is under way in {}",
+                    self.dir.display()
+                );
+                Err(Error::new(ErrorKind::Locked, message))
+            }
+            Err(error) => Err(failed(&path, "lock the backups")(error)),
+        }
+    }
+
+    /// All directories of generations, ascending.
+    fn find(&self) -> Result<Vec<Generation>> {
+        let names = self.vfs.list(&self.dir).map_err(|source| {
+            let message = format!("there is no directory {}", self.dir.display());
+            match source.kind() {
+                io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, message),
+                _ => failed(&self.dir, "list the backups")(source),
+            }
+        })?;
+        let mut found = Vec::new();
+        for name in names.iter().filter_map(|name| name.to_str()) {
+            let is_number = name.len() >= 6 && name.bytes().all(|byte| byte.is_ascii_digit());
+            let Some(number) = name.parse().ok().filter(|_| is_number) else {
+                continue;
+            };
+            let list = self.path_of(number).join(LIST);
+            let has_list = self.vfs.exists(&list);
+            let has_list = has_list.map_err(failed(&list, "look for the list of a backup"))?;
+            found.push(Generation { number, has_list });
+        }
+        found.sort_by_key(|found| found.number);
+        Ok(found)
+    }
+
+    /// The number asked for, or that of the newest backup.
+    fn number(&self, asked: Option<u64>) -> Result<u64> {
+        let found = self.find()?;
+        let mut whole = found.iter().filter(|found| found.has_list);
+        let found = match asked {
+            Some(number) => whole.find(|found| found.number == number),
+            None => whole.next_back(),
+        };
+        found.map(|found| found.number).ok_or_else(|| {
+            let which = asked.map_or("no backup".to_owned(), |own| format!("no backup {own}"));
+            let message = format!("there is {which} in {}", self.dir.display());
+            Error::new(ErrorKind::NotFound, message)
+        })
+    }
+
+    fn read_list(&self, number: u64) -> Result<BackupList> {
+        let path = self.path_of(number).join(LIST);
+        let file = self.vfs.open(&path, false);
+        let file = file.map_err(failed(&path, "open the list of a backup"))?;
+        let len = file.len().map_err(failed(&path, "ask for the length of"))?;
+        if len > LIST_BYTES_MAX {
+            let what = "the list of the backup is too long";
+            return Err(StorageError::corruption(&path, 0, what).into());
+        }
+        let mut bytes = vec![0; len as usize];
+        read_exact_at(&*file, &mut bytes, 0).map_err(failed(&path, "read the list of a backup"))?;
+        BackupList::decode(&path, &bytes)
+    }
+
+    /// The files of a generation are durable; from here on it counts, durably.
+    fn write_list(&self, number: u64, list: &BackupList, syncs: bool) -> Result<()> {
+        let dir = self.path_of(number);
+        let (temporary, path) = (dir.join(LIST_UNFINISHED), dir.join(LIST));
+        let file = self.vfs.create(&temporary);
+        let file = file.map_err(failed(&temporary, "create the list of a backup"))?;
+        let written = file.write_at(&list.encode(), 0);
+        written.map_err(failed(&temporary, "write the list of a backup"))?;
+        // Before the rename: a list of that name is whole.
+        if syncs {
+            let synced = file.sync_data();
+            synced.map_err(failed(&temporary, "sync the list of a backup"))?;
+        }
+        let renamed = self.vfs.rename(&temporary, &path);
+        renamed.map_err(failed(&path, "rename the list of a backup"))?;
+        for dir in [&dir, &self.dir].into_iter().filter(|_| syncs) {
+            let synced = self.vfs.sync_dir(dir);
+            synced.map_err(failed(dir, "sync the directory of a backup"))?;
+        }
+        Ok(())
+    }
+
+    /// Length and checksum of a file.
+    fn sum_of(&self, path: &Path) -> Result<(u64, u32)> {
+        let file = self.vfs.open(path, false);
+        let file = file.map_err(|source| StorageError::open(path, "open a backup", source))?;
+        let len = file.len().map_err(failed(path, "ask for the length of"))?;
+        let mut buffer = vec![0; PIECE_BYTES.min(len) as usize];
+        let mut sum = FileSum::default();
+        let mut at = 0;
+        while at < len {
+            let piece = &mut buffer[..PIECE_BYTES.min(len - at) as usize];
+            read_exact_at(&*file, piece, at).map_err(failed(path, "read a backup"))?;
+            sum.add(piece);
+            at += piece.len() as u64;
+        }
+        Ok((len, sum.0))
+    }
+
+    /// What was copied to `dir`: the checksums of shared tables are known, all else is read back.
+    fn files_of(&self, dir: &Path, shared: &Shared) -> Result<Vec<ListedFile>> {
+        let names = self.vfs.list(dir).map_err(failed(dir, "list a backup"))?;
+        let mut files = Vec::new();
+        for name in names.iter().filter_map(|name| name.to_str()) {
+            if [LOCK, UNFINISHED_COPY, LIST, LIST_UNFINISHED].contains(&name) {
+                continue;
+            }
+            let path = dir.join(name);
+            let table = match name.ends_with(".sst") {
+                true => Some(self.table_checksum(&path)?),
+                false => None,
+            };
+            let known = shared.files.get(name).filter(|own| own.table == table);
+            files.push(match known {
+                Some(known) => ListedFile {
+                    shared: true,
+                    ..known.clone()
+                },
+                None => {
+                    let (len, checksum) = self.sum_of(&path)?;
+                    ListedFile {
+                        name: name.to_owned(),
+                        len,
+                        checksum,
+                        table,
+                        shared: false,
+                    }
+                }
+            });
+        }
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(files)
+    }
+
+    /// What names an SSTable, by its end, which is verified.
+    fn table_checksum(&self, path: &Path) -> Result<u32> {
+        let file = self.vfs.open(path, false);
+        let file = file.map_err(failed(path, "open a backup"))?;
+        let len = file.len().map_err(failed(path, "ask for the length of"))?;
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        let id = stem.and_then(|stem| u64::from_str_radix(stem, 16).ok());
+        let id = evendb_storage::TableId(id.unwrap_or(0));
+        let table = evendb_storage::table::Table::open(file, 0, len, id)?;
+        Ok(table.meta().checksum)
+    }
+
+    /// Removes what backups and prunings that were killed have left.
+    fn remove_unfinished(&self, found: &[Generation]) -> Result<()> {
+        for generation in found.iter().filter(|found| !found.has_list) {
+            self.remove(generation.number)?;
+        }
+        Ok(())
+    }
+
+    /// Removes a generation: first, durably, what makes it count.
+    fn remove(&self, number: u64) -> Result<()> {
+        let dir = self.path_of(number);
+        let names = self.vfs.list(&dir).map_err(failed(&dir, "list a backup"))?;
+        let remove = |name: &Path| {
+            let path = dir.join(name);
+            self.vfs
+                .remove(&path)
+                .map_err(failed(&path, "remove a file of a backup"))
+        };
+        if names.iter().any(|name| name == LIST) {
+            remove(Path::new(LIST))?;
+            let synced = self.vfs.sync_dir(&dir);
+            synced.map_err(failed(&dir, "sync the directory of a backup"))?;
+        }
+        for name in names.iter().filter(|name| *name != LIST) {
+            remove(Path::new(name))?;
+        }
+        let removed = self.vfs.remove_dir(&dir);
+        removed.map_err(failed(&dir, "remove the directory of a backup"))
+    }
+
+    /// As [`remove`](Self::remove), after a failure: what cannot be removed now is removed by the next backup.
+    fn discard(&self, number: u64) {
+        let _ = self.remove(number);
+    }
+}
+
+/// Compares a file with what the list says of it.
+fn check(path: &Path, file: &ListedFile, len: u64, sum: u32) -> Result<()> {
+    if len == file.len && sum == file.checksum {
+        return Ok(());
+    }
+    let what = match len == file.len {
+        false => format!("the backup has {} bytes of it, and the file {len}", file.len),
+        true => "its bytes are not those that were backed up".to_owned(),
+    };
+    Err(StorageError::corruption(path, 0, what).into())
+}
