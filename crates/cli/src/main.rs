@@ -24,8 +24,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, calibrate, changes, compact, delete, dump, experiment, get, import, keyspaces, pop, put,
-    repair, scan, size as range_size, stats, verify, verify_import,
+    backup, backups, bench, calibrate, changes, compact, delete, dump, experiment, export, get,
+    import, ingest, keyspaces, pop, put, repair, restore, scan, size as range_size, stats, verify,
+    verify_import,
 };
 
 /// EvenDB: an embedded ordered key-value store for keys with spatial locality.
@@ -44,12 +45,14 @@ Exit codes:
   3    some input lines were bad (the good ones were imported)
   4    key not found, or nothing to pop
   5    corruption found, by whichever subcommand; of repair: not everything could be saved
-  130  interrupted: import, scan, changes, verify-import, stats --watch, bench and calibrate say what was done
+  130  interrupted: import, ingest, scan, changes, verify-import, stats --watch, bench and calibrate say what was done
        and close the database; the others end at once, and the next opening finds what they wrote";
 
 #[derive(Subcommand)]
 enum Command {
     Import(import::Arguments),
+    Ingest(ingest::Arguments),
+    Export(export::Arguments),
     Get(get::Arguments),
     Put(put::Arguments),
     Delete(delete::Arguments),
@@ -63,6 +66,9 @@ enum Command {
     Verify(verify::Arguments),
     Dump(dump::Arguments),
     Repair(repair::Arguments),
+    Backup(backup::Arguments),
+    Backups(backups::Arguments),
+    Restore(restore::Arguments),
     Bench(bench::Arguments),
     Calibrate(calibrate::Arguments),
     Experiment(experiment::Arguments),
@@ -72,6 +78,8 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Import(arguments) => import::run(&arguments),
+        Command::Ingest(arguments) => ingest::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
         Command::Get(arguments) => get::run(&arguments),
         Command::Put(arguments) => put::run(&arguments),
         Command::Delete(arguments) => delete::run(&arguments),
@@ -85,6 +93,9 @@ fn main() -> ExitCode {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Repair(arguments) => repair::run(&arguments),
+        Command::Backup(arguments) => backup::run(&arguments),
+        Command::Backups(arguments) => backups::run(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Experiment(arguments) => experiment::run(&arguments),

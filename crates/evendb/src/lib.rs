@@ -2,10 +2,10 @@
 
 mod admission;
 mod api;
+mod backup;
 #[cfg(feature = "bench-parts")]
 #[doc(hidden)]
 pub mod bench_parts;
-mod backup;
 mod cache;
 mod catalog;
 mod changes;
@@ -66,6 +66,7 @@ pub use api::ingest::Ingest;
 pub use api::keyspace::Keyspace;
 pub use api::snapshot::Snapshot;
 pub use api::transaction::Transaction;
+pub use backup::export::ExportSummary;
 pub use backup::{BackupInfo, BackupSummary, Backups};
 pub use changes::{Change, Changes, Position, Write, Writes};
 pub use compact::CompactionSummary;

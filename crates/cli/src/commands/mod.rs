@@ -1,6 +1,8 @@
 //! The subcommands, one file each: its arguments (a clap struct whose first line is the help's) and
 //! a `run` that carries them out.
 
+pub mod backup;
+pub mod backups;
 pub mod bench;
 mod bench_event_log;
 mod bench_text;
@@ -10,8 +12,10 @@ pub mod compact;
 pub mod delete;
 pub mod dump;
 pub mod experiment;
+pub mod export;
 pub mod get;
 pub mod import;
+pub mod ingest;
 mod input_stream;
 mod key_arguments;
 mod key_range;
@@ -19,6 +23,7 @@ pub mod keyspaces;
 pub mod pop;
 pub mod put;
 pub mod repair;
+pub mod restore;
 pub mod scan;
 pub mod size;
 pub mod stats;

@@ -24,6 +24,12 @@
 //!
 //! Thread safety: any; the lock keeps processes apart. Not here: a schedule, and other machines.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "a list says when its backup was begun; nothing depends on it"
+)]
+
+pub(crate) mod export;
 mod list;
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
@@ -118,8 +124,7 @@ impl Db {
 fn backup(engine: &Engine, dir: &Path) -> Result<BackupSummary> {
     engine.core.health.check_writable()?;
     let started = Instant::now();
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH);
-    let seconds = seconds.map_or(0, |since| since.as_secs());
+    let seconds = seconds_now();
     let backups = Backups {
         vfs: engine.disk.vfs.clone(),
         dir: std::path::absolute(dir).map_err(failed(dir, "resolve the path"))?,
@@ -158,6 +163,12 @@ fn backup(engine: &Engine, dir: &Path) -> Result<BackupSummary> {
         bytes_shared: bytes_shared(&list),
         elapsed: started.elapsed(),
     })
+}
+
+/// Seconds since 1970 by the system's clock.
+fn seconds_now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 fn bytes_shared(list: &BackupList) -> u64 {
@@ -327,7 +338,10 @@ impl Backups {
         }
         target.sync_names()?;
         self.restore_file(target, from, current, CURRENT_UNFINISHED)?;
-        let (temporary, path) = (target.dir.join(CURRENT_UNFINISHED), target.dir.join(CURRENT));
+        let (temporary, path) = (
+            target.dir.join(CURRENT_UNFINISHED),
+            target.dir.join(CURRENT),
+        );
         let renamed = self.vfs.rename(&temporary, &path);
         renamed.map_err(failed(&path, "rename CURRENT"))?;
         target.sync_names()?;
@@ -344,7 +358,9 @@ impl Backups {
         let path = from.join(&file.name);
         let opened = self.vfs.open(&path, false);
         let opened = opened.map_err(|source| StorageError::open(&path, "open a backup", source))?;
-        let len = opened.len().map_err(failed(&path, "ask for the length of"))?;
+        let len = opened
+            .len()
+            .map_err(failed(&path, "ask for the length of"))?;
         if len != file.len {
             return check(&path, file, len, file.checksum);
         }
@@ -566,7 +582,10 @@ fn check(path: &Path, file: &ListedFile, len: u64, sum: u32) -> Result<()> {
         return Ok(());
     }
     let what = match len == file.len {
-        false => format!("the backup has {} bytes of it, and the file {len}", file.len),
+        false => format!(
+            "the backup has {} bytes of it, and the file {len}",
+            file.len
+        ),
         true => "its bytes are not those that were backed up".to_owned(),
     };
     Err(StorageError::corruption(path, 0, what).into())

@@ -31,7 +31,9 @@ fn backups(vfs: &SimVfs) -> Backups {
 
 fn contents(db: &Db) -> Map {
     let items = db.iter().map(|item| item.expect("reads"));
-    items.map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
+    items
+        .map(|(key, value)| (key.to_vec(), value.to_vec()))
+        .collect()
 }
 
 fn put(db: &Db, range: std::ops::Range<usize>, value: u8) {
@@ -239,7 +241,9 @@ fn crash_everywhere(plant: Plant) -> std::result::Result<(u64, u64), String> {
                 // It goes on: what was left is removed.
                 let db = open(&machine, DIR);
                 put(&db, 0..5, 7);
-                let number = db.backup(BACKUPS).map_err(|error| format!("{place}: {error}"))?;
+                let number = db
+                    .backup(BACKUPS)
+                    .map_err(|error| format!("{place}: {error}"))?;
                 let map = restored(&machine, Some(number.number)).unwrap();
                 if map != contents(&db) {
                     return Err(format!("{place}: the next backup is another state"));
@@ -256,7 +260,10 @@ fn crash_everywhere(plant: Plant) -> std::result::Result<(u64, u64), String> {
 #[test]
 fn a_backup_that_is_cut_off_leaves_those_before_whole() {
     let (states, there) = crash_everywhere(Plant::Nothing).unwrap();
-    assert!(states > 100 && there >= 4 && there < states / 2, "{states} {there}");
+    assert!(
+        states > 100 && there >= 4 && there < states / 2,
+        "{states} {there}"
+    );
 }
 
 #[test]
@@ -281,7 +288,10 @@ fn a_fault_is_typed_and_leaves_those_before_whole() {
         let place = format!("operation {at}");
         if let Err(error) = &result {
             let kind = error.kind();
-            assert!(matches!(kind, ErrorKind::Io | ErrorKind::NoSpace), "{error}");
+            assert!(
+                matches!(kind, ErrorKind::Io | ErrorKind::NoSpace),
+                "{error}"
+            );
         }
         let is_there = look(&vfs, &first, &second, &place).unwrap();
         assert!(is_there || result.is_err(), "{place}");
@@ -317,4 +327,61 @@ fn prunings_that_are_cut_off_are_ended_later() {
             return;
         }
     }
+}
+
+#[test]
+fn an_export_is_imported_by_another_database() {
+    let vfs = SimVfs::new(8);
+    let db = open(&vfs, DIR);
+    let many = db.keyspace("many").unwrap();
+    for number in 0..3000 {
+        many.put(format!("k{number:05}"), vec![number as u8; 40])
+            .unwrap();
+    }
+    let exported = many.export("/files").unwrap();
+    assert_eq!(exported.records, 3000);
+    assert_eq!(
+        many.export("/files").unwrap_err().kind(),
+        ErrorKind::AlreadyExists
+    );
+    let other = open(&vfs, "/other");
+    let keyspace = other.keyspace("copy").unwrap();
+    keyspace.put("k00001", "older").unwrap();
+    keyspace.put("a", "stays").unwrap();
+    assert_eq!(keyspace.import("/files").unwrap().records, 3000);
+    assert_eq!(keyspace.iter().count(), 3001);
+    assert_eq!(keyspace.get("k00001").unwrap().unwrap()[..], [1; 40]);
+    assert_eq!(
+        keyspace.import(DIR).unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
+    // Damage of any file is told, and nothing of it is imported.
+    let empty = other.keyspace("empty").unwrap();
+    assert_eq!(empty.export("/nothing").unwrap().tables, 0);
+    assert_eq!(empty.import("/nothing").unwrap().records, 0);
+    for name in vfs.file_names(Path::new("/files")) {
+        let path = Path::new("/files").join(&name);
+        let bytes = vfs.read_file(&path);
+        for at in [0, bytes.len() / 2, bytes.len() - 1] {
+            let file = vfs.open(&path, true).unwrap();
+            file.write_at(&[bytes[at] ^ 4], at as u64).unwrap();
+            let error = empty.import("/files").unwrap_err();
+            assert!(error.to_string().contains(&name), "{name} {at}: {error}");
+            assert_eq!(empty.iter().count(), 0);
+            file.write_at(&bytes[at..=at], at as u64).unwrap();
+        }
+    }
+    // A disk that fails leaves no half of an export.
+    vfs.inject(Fault {
+        at: 2,
+        on: FaultOn::Change,
+        kind: FaultKind::NoSpace,
+        sticky: false,
+        path_contains: Some("/again".to_owned()),
+    });
+    assert_eq!(
+        many.export("/again").unwrap_err().kind(),
+        ErrorKind::NoSpace
+    );
+    assert!(vfs.file_names(Path::new("/again")).is_empty());
 }

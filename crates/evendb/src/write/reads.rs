@@ -11,8 +11,8 @@
 //!
 //! Where a newer record lies. A record newer than `since` belongs to the checkpoint of `since` or to a later one. Its
 //! delta leaves the chunk only when the checkpoint after that is complete. While the clock is still in the checkpoint of
-//! `since`, all such records are therefore in deltas, and no table is read under a latch. Else the answer may be
-//! [`Found::Unknown`]: the caller then moves `since` forward and compares what it read, holding no latch.
+//! `since`, all such records are therefore in deltas, unless they were ingested ([`crate::ingest`]), and no table is read
+//! under a latch. Else the answer may be [`Found::Unknown`]: the caller then moves `since` forward and compares what it read, holding no latch.
 //!
 //! Most chunks answer without a look at deltas: [`ChunkWriter::changed_at`] is the version of their newest record.
 //!
@@ -163,6 +163,7 @@ impl ReadSpan {
             active,
             frozen,
             covers,
+            funk,
             ..
         } = view.get();
         let changed = self.is_changed_in(active, &|_| true, since, &pin)
@@ -174,9 +175,11 @@ impl ReadSpan {
                 let counts = |key: &[u8]| limits.is_none_or(|limits| limits.contains(key));
                 self.is_changed_in(&frozen.delta, &counts, since, &pin)
             });
+        // What was ingested is in tables at once.
+        let all_in_deltas = now == checkpoint_of(since) && funk.max_version <= since;
         match changed {
             true => Found::Changed,
-            false if now == checkpoint_of(since) || planted!(core.options, LooksAtDeltasAlone) => {
+            false if all_in_deltas || planted!(core.options, LooksAtDeltasAlone) => {
                 Found::Same
             }
             false => Found::Unknown,

@@ -1,0 +1,107 @@
+//! `evendb ingest`: sorted records, written once and shown at one moment.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use evendb::{IngestSummary, Keyspace};
+use evendb_lab::readable::{bytes, grouped};
+
+use crate::commands::import::progress_bar;
+use crate::commands::input_stream;
+use crate::failure::{Failure, Success};
+use crate::input::{InputArguments, PairReader, Step};
+use crate::interrupt::Interrupt;
+use crate::key_types;
+use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::output;
+
+/// Ingest sorted records, all at once; creates the database if there is none
+///
+/// Reads what `evendb import` reads, and must find the keys in ascending order, each once; or a directory that `evendb
+/// export` wrote. The records are written once, as tables, and are seen and durable all together at the end. A bad line, a
+/// key out of order and an interruption end the ingest, and nothing of it is seen.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  LC_ALL=C sort paths.tsv | evendb ingest files.db -
+  evendb scan events.db --output tsv | evendb ingest copy.db - --format scan-tsv --key-types str,u64
+  evendb export files.db exported && evendb ingest other.db exported")]
+pub struct Arguments {
+    #[command(flatten)]
+    database: DatabaseArguments,
+    /// The file, or a directory of exported files; `-` is standard input
+    file: PathBuf,
+    #[command(flatten)]
+    input: InputArguments,
+}
+
+/// Carries the command out.
+pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    let interrupt = Interrupt::install()?;
+    let start = Instant::now();
+    let open = || {
+        arguments
+            .database
+            .open(Access::Create, DurabilityArgument::Process)
+    };
+    let (database, done) = match arguments.file.is_dir() {
+        true => {
+            let (database, keyspace) = open()?;
+            (database, keyspace.import(&arguments.file)?)
+        }
+        false => {
+            let (file, size) = input_stream::open(&arguments.file, &interrupt)?;
+            let mut reader = PairReader::new(file, &arguments.input)?;
+            let (database, keyspace) = open()?;
+            let types = key_types::of_import(&keyspace, reader.wanted())?;
+            reader.set_types(types);
+            let done = read_all(&mut reader, &keyspace, &interrupt, size)?;
+            (database, done)
+        }
+    };
+    database.close()?;
+    let seconds = start.elapsed().as_secs_f64();
+    output::complain(&format!(
+        "ingested {} records, {} in {} tables, in {seconds:.2} s; {} tables lie among older data",
+        grouped(done.records),
+        bytes(done.table_bytes),
+        grouped(done.tables),
+        grouped(done.tables_overlapping)
+    ));
+    Ok(Success::Done)
+}
+
+fn read_all(
+    reader: &mut PairReader,
+    keyspace: &Keyspace,
+    interrupt: &Interrupt,
+    size: Option<u64>,
+) -> Result<IngestSummary, Failure> {
+    let bar = progress_bar(size);
+    let mut ingest = keyspace.begin_ingest()?;
+    let mut steps = 0u64;
+    loop {
+        if interrupt.raised() {
+            bar.finish_and_clear();
+            output::complain("interrupted: nothing was ingested");
+            return Err(Failure::Interrupted);
+        }
+        let next = reader.step();
+        let line = |reader: &PairReader| format!("line {}", reader.line());
+        match next.map_err(|error| Failure::new(line(reader), error))? {
+            Step::Pair => ingest
+                .put(&reader.key, &reader.value)
+                .map_err(|error| Failure::new(line(reader), error))?,
+            Step::Bad(why) => {
+                let message = format!("{}: {why}; nothing was ingested", line(reader));
+                return Err(Failure::Message(message));
+            }
+            Step::End => break,
+        }
+        steps += 1;
+        if steps.is_multiple_of(1024) {
+            bar.set_position(reader.bytes());
+        }
+    }
+    bar.finish_and_clear();
+    Ok(ingest.finish()?)
+}

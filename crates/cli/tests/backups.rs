@@ -1,0 +1,59 @@
+//! `evendb backup`, `backups`, `restore`, `export` and `ingest`.
+#![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
+
+mod common;
+
+use common::{Outcome, Place, evendb};
+use std::fs;
+
+fn run(place: &Place, arguments: &[&str]) -> Outcome {
+    let mut command = evendb();
+    command.args(arguments).current_dir(place.0.path());
+    Outcome::of(command.output().unwrap())
+}
+
+#[test]
+fn backups_are_made_listed_pruned_and_restored() {
+    let place = Place::new();
+    for value in ["1", "2", "3"] {
+        place.run("put", &["a", value]).expect(0, "");
+        run(&place, &["backup", "db", "backups"]).expect_code(0);
+    }
+    let listed = run(&place, &["backups", "backups", "--verify"]).text(0);
+    assert_eq!(listed.lines().count(), 3, "{listed}");
+    run(&place, &["restore", "backups", "old", "--number", "2"]).expect(0, "");
+    run(&place, &["restore", "backups", "new"]).expect(0, "");
+    run(&place, &["get", "old", "a"]).expect(0, "2\n");
+    run(&place, &["get", "new", "a"]).expect(0, "3\n");
+    run(&place, &["restore", "backups", "new"]).complains(1, "not empty");
+    run(&place, &["restore", "backups", "x", "--number", "9"]).complains(1, "no backup 9");
+    let listed = run(&place, &["backups", "backups", "--keep", "1"]).text(0);
+    assert!(listed.starts_with("3\t"), "{listed}");
+    assert_eq!(listed.lines().count(), 1);
+    let manifest = place.path("backups/000003/MANIFEST-000001");
+    let mut bytes = fs::read(&manifest).unwrap();
+    bytes[40] ^= 1;
+    fs::write(&manifest, bytes).unwrap();
+    let listed = run(&place, &["backups", "backups", "--verify", "--json"]).text(5);
+    assert!(listed.contains("MANIFEST-000001"), "{listed}");
+    run(&place, &["restore", "backups", "y"]).complains(5, "MANIFEST-000001");
+    assert!(!place.path("y").exists());
+}
+
+#[test]
+fn sorted_text_is_ingested_and_unsorted_text_is_not() {
+    let place = Place::new();
+    place.file("sorted.tsv", "a\t1\nb\t2\nc\t3\n");
+    run(&place, &["ingest", "db", "sorted.tsv"]).expect(0, "");
+    place.run("scan", &[]).expect(0, "a\t1\nb\t2\nc\t3\n");
+    place.file("unsorted.tsv", "d\t1\nf\t2\ne\t3\n");
+    run(&place, &["ingest", "db", "unsorted.tsv"]).complains(1, "line 3: the key \"e\"");
+    place.file("bad.tsv", "d\t1\nlonely\n");
+    run(&place, &["ingest", "db", "bad.tsv"]).complains(1, "nothing was ingested");
+    place.run("scan", &["--keys-only"]).expect(0, "a\nb\nc\n");
+    run(&place, &["export", "db", "files"]).expect(0, "");
+    run(&place, &["export", "db", "files"]).complains(1, "not empty");
+    run(&place, &["ingest", "other", "files", "--keyspace", "k"]).expect(0, "");
+    let scanned = run(&place, &["scan", "other", "--keyspace", "k"]);
+    scanned.expect(0, "a\t1\nb\t2\nc\t3\n");
+}

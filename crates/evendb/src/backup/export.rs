@@ -1,0 +1,251 @@
+//! A keyspace as files, for another database: sorted tables, and a list of them that is written last.
+//!
+//! ```text
+//! export/
+//!   000001.table 000002.table ...    each key once, ascending over all of them; table formats of docs/format.md, ids 1, 2, ...
+//!   EXPORT-LIST                      names, lengths, checksums; with it the export is whole
+//! ```
+//! The records are those of one moment. Importing is an ingest ([`crate::Keyspace::ingest`]): the tables are written again,
+//! once, because a table's id is part of the checksums of its blocks, and ids belong to one database. Properties and
+//! options of the keyspace are not part of it.
+//!
+//! Thread safety: any number at once. Not here: how a table is shown ([`crate::ingest`]).
+
+use super::list::{BackupList, FileSum, ListedFile};
+use super::{LIST_BYTES_MAX, seconds_now};
+use crate::api::keyspace::Keyspace;
+use crate::copy::{PIECE_BYTES, failed};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ingest::IngestSummary;
+use crate::sync::Arc;
+use evendb_storage::table::{Table, TableCursor, TableWriter};
+use evendb_storage::vfs::{Vfs, WriteBehind, read_exact_at};
+use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Version};
+use std::io;
+use std::path::{Path, PathBuf};
+
+const LIST: &str = "EXPORT-LIST";
+const LIST_UNFINISHED: &str = "EXPORT-LIST.tmp";
+/// A table has about so many bytes of keys and values.
+const TABLE_DATA_BYTES: u64 = 8 << 20;
+/// Blocks that an import reads at a time.
+const READ_AHEAD_BLOCKS: usize = 64;
+
+/// What [`Keyspace::export`] wrote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExportSummary {
+    /// Records.
+    pub records: u64,
+    /// Bytes of their keys and values.
+    pub data_bytes: u64,
+    /// Tables.
+    pub tables: u64,
+    /// Bytes of those.
+    pub table_bytes: u64,
+}
+
+impl Keyspace {
+    /// Writes the records of this moment to files in directory `dir`, which is empty or does not exist, for
+    /// [`import`](Self::import) by another database. On return they survive power loss.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let one = evendb::Db::open(dir.path().join("one"))?;
+    /// one.put("key", "value")?;
+    /// one.default_keyspace().export(dir.path().join("files"))?;
+    ///
+    /// let other = evendb::Db::open(dir.path().join("other"))?;
+    /// other.keyspace("imported")?.import(dir.path().join("files"))?;
+    /// assert_eq!(other.keyspace("imported")?.get("key")?.unwrap(), "value");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `AlreadyExists` if `dir` holds something; `NoSpace` and `Io`, after which what was written is removed; as for
+    /// [`get`](Self::get).
+    pub fn export(&self, dir: impl AsRef<Path>) -> Result<ExportSummary> {
+        let dir = dir.as_ref();
+        let dir = std::path::absolute(dir).map_err(failed(dir, "resolve the path"))?;
+        let export = Export {
+            vfs: self.handle.engine.disk.vfs.clone(),
+            dir,
+        };
+        export.make_directory()?;
+        let written = export.write(self);
+        written.inspect_err(|_| export.discard())
+    }
+
+    /// Ingests what [`export`](Self::export) has written: all at once, newer than what the keyspace has.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no export, `Corruption` with the file if it is damaged; as for [`ingest`](Self::ingest).
+    /// Nothing was ingested then.
+    pub fn import(&self, dir: impl AsRef<Path>) -> Result<IngestSummary> {
+        let export = Export {
+            vfs: self.handle.engine.disk.vfs.clone(),
+            dir: dir.as_ref().to_owned(),
+        };
+        let list = export.read_list()?;
+        let mut ingest = self.begin_ingest()?;
+        for (index, file) in list.files.iter().enumerate() {
+            let mut cursor = TableCursor::new(export.open(index, file)?, READ_AHEAD_BLOCKS);
+            cursor.seek_first()?;
+            while cursor.valid() {
+                let entry = cursor.entry();
+                ingest.put(entry.key, entry.value)?;
+                cursor.next()?;
+            }
+        }
+        ingest.finish()
+    }
+}
+
+/// A directory with exported files.
+struct Export {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+}
+
+impl Export {
+    fn make_directory(&self) -> Result<()> {
+        let (vfs, dir) = (&self.vfs, &self.dir);
+        let names = match vfs.list(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            listed => listed.map_err(failed(dir, "list the target"))?,
+        };
+        if !names.is_empty() {
+            let message = format!(
+                "cannot export to {}: it is not empty; give a directory that does not exist or is empty",
+                dir.display()
+            );
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        }
+        let created = vfs.create_dir_all(dir);
+        created.map_err(failed(dir, "create a directory"))
+    }
+
+    /// Each table is synced, then the list; then it appears, and all names are synced.
+    fn write(&self, keyspace: &Keyspace) -> Result<ExportSummary> {
+        let core = &keyspace.handle.engine.core;
+        let options = core.table_options(keyspace.state.id);
+        let mut summary = ExportSummary::default();
+        let mut files = Vec::new();
+        let mut cursor = keyspace.cursor::<&[u8]>(..);
+        let mut open: Option<TableWriter<Vec<u8>>> = None;
+        let mut bytes = 0;
+        loop {
+            let next = cursor.next()?;
+            if (next.is_none() || bytes >= TABLE_DATA_BYTES)
+                && let Some(writer) = open.take()
+            {
+                let (table, meta) = writer.finish()?;
+                summary.data_bytes += bytes;
+                summary.table_bytes += meta.len;
+                let number = files.len() as u64 + 1;
+                files.push(self.write_table(number, &table, meta.checksum)?);
+                bytes = 0;
+            }
+            let Some((key, value)) = next else { break };
+            let id = TableId(files.len() as u64 + 1);
+            let writer = open.get_or_insert_with(|| TableWriter::new(Vec::new(), id, options));
+            writer.add(EntryRef {
+                key,
+                version: Version::ZERO,
+                kind: Kind::Put,
+                value,
+            })?;
+            bytes += (key.len() + value.len()) as u64;
+            summary.records += 1;
+        }
+        summary.tables = files.len() as u64;
+        let seconds = seconds_now();
+        self.write_list(&BackupList { seconds, files })?;
+        Ok(summary)
+    }
+
+    fn write_table(&self, number: u64, bytes: &[u8], checksum: u32) -> Result<ListedFile> {
+        let name = format!("{number:06}.table");
+        let path = self.dir.join(&name);
+        let file = self.vfs.create(&path);
+        let file = file.map_err(failed(&path, "create an exported table"))?;
+        let mut behind = WriteBehind::default();
+        let mut sum = FileSum::default();
+        let mut at = 0;
+        for piece in bytes.chunks(PIECE_BYTES as usize) {
+            let written = behind.write_at(&*file, piece, at);
+            written.map_err(failed(&path, "write an exported table"))?;
+            sum.add(piece);
+            at += piece.len() as u64;
+        }
+        let synced = file.sync_data();
+        synced.map_err(failed(&path, "sync an exported table"))?;
+        Ok(ListedFile {
+            name,
+            len: bytes.len() as u64,
+            checksum: sum.0,
+            table: Some(checksum),
+            shared: false,
+        })
+    }
+
+    fn write_list(&self, list: &BackupList) -> Result<()> {
+        let (temporary, path) = (self.dir.join(LIST_UNFINISHED), self.dir.join(LIST));
+        let file = self.vfs.create(&temporary);
+        let file = file.map_err(failed(&temporary, "create the list of an export"))?;
+        let written = file.write_at(&list.encode(), 0);
+        written.map_err(failed(&temporary, "write the list of an export"))?;
+        let synced = file.sync_data();
+        synced.map_err(failed(&temporary, "sync the list of an export"))?;
+        let renamed = self.vfs.rename(&temporary, &path);
+        renamed.map_err(failed(&path, "rename the list of an export"))?;
+        let synced = self.vfs.sync_dir(&self.dir);
+        synced.map_err(failed(&self.dir, "sync the directory of an export"))
+    }
+
+    fn read_list(&self) -> Result<BackupList> {
+        let path = self.dir.join(LIST);
+        let file = self.vfs.open(&path, false).map_err(|source| {
+            let message = format!("{} holds no export: {source}", self.dir.display());
+            match source.kind() {
+                io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, message),
+                _ => failed(&path, "open the list of an export")(source),
+            }
+        })?;
+        let len = file.len().map_err(failed(&path, "ask for the length of"))?;
+        if len > LIST_BYTES_MAX {
+            return Err(StorageError::corruption(&path, 0, "the list is too long").into());
+        }
+        let mut bytes = vec![0; len as usize];
+        read_exact_at(&*file, &mut bytes, 0).map_err(failed(&path, "read the list"))?;
+        BackupList::decode(&path, &bytes)
+    }
+
+    /// A table that is the one of the list; its blocks are verified when they are read.
+    fn open(&self, index: usize, file: &ListedFile) -> Result<Arc<Table>> {
+        let path = self.dir.join(&file.name);
+        let opened = self.vfs.open(&path, false);
+        let opened = opened.map_err(|source| StorageError::open(&path, "open", source))?;
+        let len = opened
+            .len()
+            .map_err(failed(&path, "ask for the length of"))?;
+        let table = Table::open(opened, 0, len, TableId(index as u64 + 1))?;
+        if Some(table.meta().checksum) != file.table {
+            let what = "not the table that the list of the export names";
+            return Err(StorageError::corruption(&path, 0, what).into());
+        }
+        Ok(Arc::new(table))
+    }
+
+    /// Removes what was written: the directory was empty before.
+    fn discard(&self) {
+        let Ok(names) = self.vfs.list(&self.dir) else {
+            return;
+        };
+        for name in names {
+            let _ = self.vfs.remove(&self.dir.join(name));
+        }
+    }
+}
