@@ -16,7 +16,8 @@
 //!
 //! Locks, in the order in which they may be taken: making room, checkpoint mutex, catalog mutex,
 //! chunk token, chunk latch, PO slot, ring latch, root mutex; then the leaves (dirty queue, manifest
-//! queue, snapshot registry, row shards, admission queue, extent space, work queue, key locks).
+//! queue, snapshot registry, row shards, admission queue, extent space, work queue, key locks). A token is tried, and not waited
+//! for; only an ingest waits for some, in the order of keys and before it takes any lock.
 
 pub(crate) mod caches;
 pub(crate) mod choices;

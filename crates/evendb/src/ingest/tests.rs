@@ -1,5 +1,6 @@
 //! What a call of `ingest` promises, one by one, and that faults are noticed.
 
+use crate::inspect::{self, InspectOptions, RepairOptions};
 use crate::plant::Plant;
 use crate::{Db, Durability, ErrorKind, Options};
 use evendb_storage::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
@@ -21,6 +22,10 @@ fn options(vfs: &SimVfs, plant: Plant) -> Options {
 
 fn open(vfs: &SimVfs, plant: Plant) -> Db {
     options(vfs, plant).open(DIR).expect("opens")
+}
+
+fn open_at(dir: &str, vfs: &SimVfs) -> Db {
+    options(vfs, Plant::Nothing).open(dir).expect("opens")
 }
 
 fn key(number: usize) -> String {
@@ -371,5 +376,30 @@ fn rows_and_munks_of_the_range_are_right() {
             let own = (2..=round).filter(|own| (*own as usize * 10..150).contains(&number));
             assert_eq!(value(&db, number), own.max().or(Some(1)), "{number}");
         }
+    }
+}
+
+#[test]
+fn verify_finds_it_sound_and_repair_saves_it() {
+    let vfs = SimVfs::new(10);
+    let db = open(&vfs, Plant::Nothing);
+    for (key, value) in records(0..100, 1) {
+        db.put(key, value).unwrap();
+    }
+    db.settle_debt().unwrap();
+    db.delete_range(key(20)..key(40)).unwrap();
+    db.flush().unwrap();
+    // As a run over older records and a range deletion; not merged before the end of the process.
+    db.ingest(records(10..200, 2)).unwrap();
+    let files = vfs.crash(CrashMode::Process);
+    let options = || InspectOptions::new().vfs(Arc::new(files.clone()));
+    let report = inspect::verify(DIR, options()).unwrap();
+    assert!(report.is_sound(), "{:?}", report.findings);
+    inspect::repair(DIR, "/saved", RepairOptions::default(), options()).unwrap();
+    let saved = open_at("/saved", &files);
+    assert_eq!(saved.iter().count(), 200);
+    for number in 0..200 {
+        let expected = if number < 10 { 1 } else { 2 };
+        assert_eq!(value(&saved, number), Some(expected), "{number}");
     }
 }

@@ -179,9 +179,7 @@ impl ReadSpan {
         let all_in_deltas = now == checkpoint_of(since) && funk.max_version <= since;
         match changed {
             true => Found::Changed,
-            false if all_in_deltas || planted!(core.options, LooksAtDeltasAlone) => {
-                Found::Same
-            }
+            false if all_in_deltas || planted!(core.options, LooksAtDeltasAlone) => Found::Same,
             false => Found::Unknown,
         }
     }
