@@ -62,7 +62,8 @@ impl World {
             let summary = self.db.ingest(records(round)).expect("ingests");
             assert!(summary.records >= KEYS);
             self.done.store(round, Ordering::SeqCst);
-            self.check_moment(&mut round.clone());
+            let mut least = round;
+            self.check_moment(&mut least);
         }
         self.is_over.store(true, Ordering::SeqCst);
     }
@@ -194,7 +195,8 @@ fn every_moment_has_an_ingest_whole_or_not_at_all() {
                 }
             });
         });
-        world.check_moment(&mut { ROUNDS });
+        let mut least = ROUNDS;
+        world.check_moment(&mut least);
         let then: Vec<_> = world.db.iter().map(|item| item.expect("reads")).collect();
         world.db.close().expect("closes");
         let db = on_sim(&vfs, level, 0).open(DIR).expect("opens again");
