@@ -48,8 +48,13 @@ fn sorted_text_is_ingested_and_unsorted_text_is_not() {
     place.run("scan", &[]).expect(0, "a\t1\nb\t2\nc\t3\n");
     place.file("unsorted.tsv", "d\t1\nf\t2\ne\t3\n");
     run(&place, &["ingest", "db", "unsorted.tsv"]).complains(1, "line 3: the key \"e\"");
-    place.file("bad.tsv", "d\t1\nlonely\n");
-    run(&place, &["ingest", "db", "bad.tsv"]).complains(1, "nothing was ingested");
+    place.file("bad.jsonl", "{\"k\":\"d\"}\nno JSON\n");
+    let lines = ["--format", "jsonl", "--key-columns", "k"];
+    let bad = run(
+        &place,
+        &[&["ingest", "db", "bad.jsonl"][..], &lines[..]].concat(),
+    );
+    bad.complains(1, "nothing was ingested");
     place.run("scan", &["--keys-only"]).expect(0, "a\nb\nc\n");
     run(&place, &["export", "db", "files"]).expect(0, "");
     run(&place, &["export", "db", "files"]).complains(1, "not empty");
