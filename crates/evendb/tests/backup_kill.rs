@@ -40,7 +40,8 @@ fn value(number: u64, before: &Counts) -> Vec<u8> {
 }
 
 fn parse(bytes: &[u8]) -> (u64, Counts) {
-    let number = |at: usize| u64::from_le_bytes(bytes[8 * at..8 * at + 8].try_into().unwrap());
+    let number =
+        |at: usize| u64::from_le_bytes(bytes[8 * at..8 * at + 8].try_into().expect("eight bytes"));
     let before = std::array::from_fn(|writer| number(writer + 1));
     assert!(bytes == value(number(0), &before), "a value is damaged");
     (number(0), before)

@@ -31,7 +31,7 @@ fn value(kind: u64, number: u64) -> Vec<u8> {
 }
 
 fn parse(bytes: &[u8]) -> (u64, u64) {
-    let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     let (kind, number) = (number(0), number(8));
     assert!(bytes == value(kind, number), "a value is damaged");
     (kind, number)
