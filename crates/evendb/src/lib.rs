@@ -80,7 +80,7 @@ pub use options::{Advanced, Compression, Durability, KeyspaceOptions, LogSearch,
 pub use read::cursor::Cursor;
 pub use read::iter::{Iter, KeyCursor, Keys};
 pub use read::size::RangeSize;
-pub use transaction::{Savepoint, TransactionIter};
+pub use transaction::{Savepoint, TransactionIter, TransactionKeys};
 pub use value::Value;
 
 /// Keys of typed columns, as bytes that sort as the columns do; prefixes and ranges of them.

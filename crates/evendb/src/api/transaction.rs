@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::Durability;
 use crate::read::cursor::{limits, prefix_end};
 use crate::sync::Arc;
-use crate::transaction::{RangeEnd, Retry, Savepoint, Session, TransactionIter};
+use crate::transaction::{RangeEnd, Retry, Savepoint, Session, TransactionIter, TransactionKeys};
 use crate::value::Value;
 use std::ops::RangeBounds;
 use std::time::Duration;
@@ -147,6 +147,38 @@ impl Transaction {
     /// As there.
     pub fn iter(&self, keyspace: &Keyspace) -> Result<TransactionIter<'_>> {
         self.range::<&[u8]>(keyspace, ..)
+    }
+
+    /// The keys of a range, own writes included, without their values: see [`Keys`](crate::Keys). What of the range it
+    /// passes over counts as read, as of [`range`](Self::range).
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb::Db::open(dir.path())?;
+    /// let keyspace = db.default_keyspace();
+    /// for key in ["a", "c", "e"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// let mut transaction = db.transaction()?;
+    /// transaction.put(keyspace, "d", "")?;
+    /// let mut keys = transaction.keys::<&str>(keyspace, ..)?.limit(2);
+    /// keys.seek("b");
+    /// assert_eq!(keys.collect::<evendb::Result<Vec<_>>>()?, ["c", "d"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`range`](Self::range).
+    pub fn keys<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        range: impl RangeBounds<K>,
+    ) -> Result<TransactionKeys<'_>> {
+        self.check_own(keyspace)?;
+        let (low, high) = limits(&range);
+        Ok(self.session.keys(&keyspace.state, low, high))
     }
 
     /// Sets the value of `key` at the commit. This transaction sees it at once.

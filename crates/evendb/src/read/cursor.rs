@@ -197,11 +197,32 @@ impl Cursor {
     /// of this keyspace took so far, 16 to 512 records.
     #[must_use = "the cursor with the hint is returned"]
     pub fn limit_hint(mut self, records: u64) -> Cursor {
+        self.expect(records);
+        self
+    }
+
+    /// See [`limit_hint`](Self::limit_hint).
+    pub(crate) fn expect(&mut self, records: u64) {
         let records = usize::try_from(records).unwrap_or(usize::MAX).max(1);
         self.hinted = true;
         self.front.expect(records);
         self.back.expect(records);
-        self
+    }
+
+    /// Becomes a new cursor over another range, at the same moment and with the same hints.
+    pub(crate) fn begin_anew(&mut self, low: Vec<u8>, high: Option<Vec<u8>>) {
+        let Some(moment) = self.moment.clone().filter(|_| !fork::is_child()) else {
+            // Every call fails anyway.
+            return;
+        };
+        let mut anew = Cursor::new(Ok(moment), self.keyspace.clone(), low, high);
+        if self.front.keys_only {
+            anew = anew.keys_only().into_cursor();
+        }
+        if self.hinted {
+            anew.expect(self.front.usual() as u64);
+        }
+        *self = anew;
     }
 
     /// The same cursor, which leaves values alone: see [`KeyCursor`].

@@ -76,6 +76,11 @@ impl End {
         self.expected = true;
     }
 
+    /// How many records are wanted, as a rule.
+    pub(super) fn usual(&self) -> usize {
+        self.usual
+    }
+
     /// Whether this end, which moves in `direction`, has passed the key.
     #[inline]
     pub(super) fn has_passed(&self, direction: Direction, key: &[u8]) -> bool {

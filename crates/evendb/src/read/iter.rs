@@ -33,6 +33,10 @@ impl Iter {
         Iter(Limited::new(cursor))
     }
 
+    pub(crate) fn cursor_mut(&mut self) -> &mut Cursor {
+        &mut self.0.cursor
+    }
+
     /// Ends after `items` items from now on, those of both ends together. Where few are wanted, this costs less than
     /// leaving the iterator early, because no more is read ahead.
     ///
@@ -112,6 +116,10 @@ impl Keys {
         Keys(Limited::new(cursor.keys_only().0))
     }
 
+    pub(crate) fn cursor_mut(&mut self) -> &mut Cursor {
+        &mut self.0.cursor
+    }
+
     /// Ends after `items` items, as [`Iter::limit`].
     #[must_use = "the iterator with the limit is returned"]
     pub fn limit(mut self, items: u64) -> Keys {
@@ -157,6 +165,10 @@ pub struct KeyCursor(Cursor);
 impl KeyCursor {
     pub(super) fn new(cursor: Cursor) -> KeyCursor {
         KeyCursor(cursor)
+    }
+
+    pub(super) fn into_cursor(self) -> Cursor {
+        self.0
     }
 
     /// The next key, valid until the cursor moves again.

@@ -1,69 +1,72 @@
 //! The records that a transaction sees in a key range: those of its moment, and over them its own writes.
 //!
 //! ```text
-//!   moment        a   c       f          each end of a source is looked at one item ahead;
+//!   moment        a   c       f          each end of it is looked at one item ahead;
 //!   own writes      b   c(x)     g       of equal keys the own write decides
 //!   seen          a b         f  g       x: a delete
+//!
+//!   front_from >>>> front ........ back <<<< back_from      what is left lies between front and back; what each
+//!      passed by the front        passed by the back        end has passed since it was sought counts as read
 //! ```
 //! What an iterator has seen is a read of the transaction. Its whole range counts as read when it is made; when it is
-//! dropped, the part in the middle that neither end has reached no longer does. One that is never dropped leaves the
-//! whole.
+//! dropped, only what its ends have passed still does: up to the last record that each gave, and all that was left where it
+//! found no more. One that is never dropped leaves the whole. A seek reads nothing.
 //!
 //! Thread safety: of the transaction's thread. Not here: whether what was read has changed.
 
 use super::ReadList;
-use super::writes::Written;
+use super::writes::{Writes, Written};
 use crate::catalog::KeyspaceState;
 use crate::error::Result;
 use crate::range_set::RangeSet;
-use crate::read::cursor::Iter;
+use crate::read::cursor::{Cursor, Iter, Keys, successor};
 use crate::sync::Arc;
 use crate::value::Value;
 use crate::write::reads::{Read, ReadSpan};
 use std::cell::RefCell;
 use std::cmp::Ordering;
-use std::collections::btree_map;
 use std::iter::FusedIterator;
+use std::ops::Bound;
 
-/// A source that is looked at one item ahead at both ends.
-struct Ends<I: Iterator> {
-    source: I,
-    front: Option<I::Item>,
-    back: Option<I::Item>,
+/// What is merged: records of the moment, whole or their keys alone.
+pub(super) trait Records: DoubleEndedIterator<Item = Result<Self::Record>> {
+    type Record;
+
+    fn key(record: &Self::Record) -> &[u8];
+    fn of_own(key: &[u8], value: &Arc<[u8]>) -> Self::Record;
+    fn cursor(&mut self) -> &mut Cursor;
 }
 
-impl<I: DoubleEndedIterator> Ends<I> {
-    fn new(source: I) -> Self {
-        Ends {
-            source,
-            front: None,
-            back: None,
-        }
+impl Records for Iter {
+    type Record = (Value, Value);
+
+    fn key(record: &Self::Record) -> &[u8] {
+        &record.0
     }
 
-    /// The next item at an end: the last one of all may be at the other.
-    fn peek(&mut self, end: End) -> Option<&I::Item> {
-        match end {
-            End::Front => {
-                if self.front.is_none() {
-                    self.front = self.source.next().or_else(|| self.back.take());
-                }
-                self.front.as_ref()
-            }
-            End::Back => {
-                if self.back.is_none() {
-                    self.back = self.source.next_back().or_else(|| self.front.take());
-                }
-                self.back.as_ref()
-            }
-        }
+    fn of_own(key: &[u8], value: &Arc<[u8]>) -> Self::Record {
+        let key = Value::of_bytes(Arc::from(key));
+        (key, Value::of_bytes(value.clone()))
     }
 
-    fn take(&mut self, end: End) -> Option<I::Item> {
-        match end {
-            End::Front => self.front.take(),
-            End::Back => self.back.take(),
-        }
+    fn cursor(&mut self) -> &mut Cursor {
+        self.cursor_mut()
+    }
+}
+
+impl Records for Keys {
+    type Record = Value;
+
+    fn key(record: &Self::Record) -> &[u8] {
+        record
+    }
+
+    fn of_own(key: &[u8], _value: &Arc<[u8]>) -> Self::Record {
+        Value::of_bytes(Arc::from(key))
+    }
+
+    fn cursor(&mut self) -> &mut Cursor {
+        self.cursor_mut()
     }
 }
 
@@ -73,26 +76,39 @@ enum End {
     Back,
 }
 
-/// The own writes of a range.
-type Own<'t> = btree_map::Range<'t, Box<[u8]>, Written>;
+/// A place before a key, or the end of the keyspace.
+type Place = Option<Box<[u8]>>;
 
-/// An iterator over a key range as a transaction sees it, from both ends: the moment at which the transaction began, and
-/// its own writes over that.
-///
-/// Made by [`Transaction::range`](crate::Transaction::range) and its like. What it gives counts as read by the
-/// transaction, and so does that nothing lies between.
-pub struct TransactionIter<'t> {
-    moment: Ends<Iter>,
-    own: Option<Ends<Own<'t>>>,
-    /// What of the moment the transaction has deleted.
-    deleted: Option<&'t RangeSet>,
+fn is_before(a: &Place, b: &Place) -> bool {
+    match (a, b) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(a), Some(b)) => a < b,
+    }
+}
+
+/// What a transaction has written to a keyspace: by key, and the ranges that it deleted before.
+pub(super) type Own<'t> = (Option<&'t Writes>, Option<&'t RangeSet>);
+
+/// See the module.
+struct Seen<'t, R: Records> {
+    moment: R,
+    /// Of each end: whether the moment's was used, and what it gave and is still to be given.
+    used: [bool; 2],
+    ahead: [Option<R::Record>; 2],
+    own: Own<'t>,
     low: Box<[u8]>,
-    high: Option<Box<[u8]>>,
-    /// The last keys given or passed over.
-    front_at: Option<Box<[u8]>>,
-    back_at: Option<Box<[u8]>>,
-    /// An end found nothing more, so all of the range was seen.
-    all_seen: bool,
+    high: Place,
+    /// What is left lies from `front` to below `back`.
+    front: Place,
+    back: Place,
+    /// Where each end began, or was sought last.
+    front_from: Place,
+    back_from: Place,
+    /// What was passed before the last seeks.
+    passed: Vec<ReadSpan>,
+    /// So many items may still be given.
+    left: u64,
     failed: bool,
     reads: &'t RefCell<ReadList>,
     /// Its place in there.
@@ -100,12 +116,12 @@ pub struct TransactionIter<'t> {
     keyspace: Arc<KeyspaceState>,
 }
 
-impl<'t> TransactionIter<'t> {
-    pub(super) fn new(
+impl<'t, R: Records> Seen<'t, R> {
+    fn new(
         keyspace: &Arc<KeyspaceState>,
         (low, high): (Vec<u8>, Option<Vec<u8>>),
-        moment: Iter,
-        (own, deleted): (Option<Own<'t>>, Option<&'t RangeSet>),
+        moment: R,
+        own: Own<'t>,
         reads: &'t RefCell<ReadList>,
     ) -> Self {
         let (low, high) = (low.into_boxed_slice(), high.map(Vec::into_boxed_slice));
@@ -116,15 +132,19 @@ impl<'t> TransactionIter<'t> {
             span: ReadSpan::Range(low.clone(), high.clone()),
         });
         drop(list);
-        TransactionIter {
-            moment: Ends::new(moment),
-            own: own.map(Ends::new),
-            deleted,
+        Seen {
+            moment,
+            used: [false; 2],
+            ahead: [None, None],
+            own,
+            front: Some(low.clone()),
+            back: high.clone(),
+            front_from: Some(low.clone()),
+            back_from: high.clone(),
             low,
             high,
-            front_at: None,
-            back_at: None,
-            all_seen: false,
+            passed: Vec::new(),
+            left: u64::MAX,
             failed: false,
             reads,
             read,
@@ -132,108 +152,242 @@ impl<'t> TransactionIter<'t> {
         }
     }
 
-    fn step(&mut self, end: End) -> Option<Result<(Value, Value)>> {
-        if self.failed {
+    fn limit(&mut self, items: u64) {
+        self.left = self.left.min(items);
+        self.moment.cursor().expect(items);
+    }
+
+    fn step(&mut self, end: End) -> Option<Result<R::Record>> {
+        if self.failed || self.left == 0 {
             return None;
         }
-        loop {
-            let own = self.own.as_mut().and_then(|own| own.peek(end)).copied();
-            let first = match (self.moment.peek(end), own) {
+        while is_before(&self.front, &self.back) {
+            let own = self.next_own(end);
+            if let Err(error) = self.look_ahead(end) {
+                self.failed = true;
+                return Some(Err(error));
+            }
+            let first = match (&self.ahead[end as usize], own) {
                 (None, None) => {
-                    self.all_seen = true;
+                    // Nothing is left, so all that was left is passed.
+                    match end {
+                        End::Front => self.front.clone_from(&self.back),
+                        End::Back => self.back.clone_from(&self.front),
+                    }
                     return None;
                 }
-                (Some(Err(_)), _) => {
-                    self.failed = true;
-                    return self.moment.take(end);
-                }
-                (Some(Ok(_)), None) => Ordering::Less,
+                (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
-                (Some(Ok((key, _))), Some((own, _))) => match end {
-                    End::Front => (**key).cmp(own),
-                    End::Back => (**own).cmp(key),
+                (Some(record), Some((own, _))) => match end {
+                    End::Front => R::key(record).cmp(own),
+                    End::Back => own.cmp(R::key(record)),
                 },
             };
-            if first != Ordering::Less {
-                self.own.as_mut().and_then(|own| own.take(end));
-            }
-            let item = match first {
+            let record = match first {
                 Ordering::Greater => None,
-                Ordering::Less | Ordering::Equal => self.moment.take(end),
+                Ordering::Less | Ordering::Equal => self.ahead[end as usize].take(),
             };
-            let given = match own.filter(|_| first != Ordering::Less) {
-                Some((key, written)) => {
-                    self.reach(end, key);
-                    let value = written.as_ref();
-                    value.map(|value| {
-                        let key = Value::of_bytes(Arc::from(&**key));
-                        Ok((key, Value::of_bytes(value.clone())))
-                    })
+            let given = match (own.filter(|_| first != Ordering::Less), record) {
+                (Some((key, written)), _) => {
+                    self.pass(end, key);
+                    written.as_ref().map(|value| R::of_own(key, value))
                 }
-                None => {
-                    let mut is_deleted = false;
-                    if let Some(Ok((key, _))) = &item {
-                        self.reach(end, key);
-                        is_deleted = self.deleted.is_some_and(|deleted| deleted.contains(key));
-                    }
-                    item.filter(|_| !is_deleted)
+                (None, record) => {
+                    let key = R::key(record.as_ref()?);
+                    self.pass(end, key);
+                    let is_deleted = self.own.1.is_some_and(|deleted| deleted.contains(key));
+                    record.filter(|_| !is_deleted)
                 }
             };
-            if given.is_some() {
-                return given;
+            if let Some(given) = given {
+                self.left -= 1;
+                return Some(Ok(given));
+            }
+        }
+        None
+    }
+
+    /// The own write that is next at an end, of those that are left.
+    fn next_own(&self, end: End) -> Option<(&'t [u8], &'t Written)> {
+        let writes = self.own.0?;
+        let front = Bound::Included(self.front.as_deref()?);
+        let back = self.back.as_deref();
+        let back = back.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut left = writes.range::<[u8], _>((front, back));
+        let next = match end {
+            End::Front => left.next(),
+            End::Back => left.next_back(),
+        };
+        next.map(|(key, written)| (&**key, written))
+    }
+
+    /// Has the moment's next record at an end, if there is one: the last one of all may be at the other.
+    fn look_ahead(&mut self, end: End) -> Result<()> {
+        let (own, other) = match end {
+            End::Front => (0, 1),
+            End::Back => (1, 0),
+        };
+        if self.ahead[own].is_none() {
+            self.used[own] = true;
+            let next = match end {
+                End::Front => self.moment.next(),
+                End::Back => self.moment.next_back(),
+            };
+            self.ahead[own] = match next {
+                Some(record) => Some(record?),
+                None => self.ahead[other].take(),
+            };
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, end: End, key: &[u8]) {
+        match end {
+            End::Front => self.front = Some(successor(key).into()),
+            End::Back => self.back = Some(key.into()),
+        }
+    }
+
+    fn seek(&mut self, key: &[u8]) {
+        self.note_passed(End::Front);
+        self.front = Some(key.max(&self.low).into());
+        self.front_from.clone_from(&self.front);
+        self.ahead[0] = None;
+        match self.used[1] {
+            true => self.begin_anew(),
+            false => self.moment.cursor().seek(key),
+        }
+    }
+
+    fn seek_back(&mut self, key: &[u8]) {
+        let to = Some(successor(key).into_boxed_slice());
+        self.note_passed(End::Back);
+        self.back = match is_before(&self.high, &to) {
+            true => self.high.clone(),
+            false => to,
+        };
+        self.back_from.clone_from(&self.back);
+        self.ahead[1] = None;
+        match self.used[0] {
+            true => self.begin_anew(),
+            false => {
+                self.used[1] = true;
+                self.moment.cursor().seek_back(key);
             }
         }
     }
 
-    fn reach(&mut self, end: End, key: &[u8]) {
-        let at = match end {
-            End::Front => &mut self.front_at,
-            End::Back => &mut self.back_at,
+    /// Reads the moment anew between the ends. An end may have passed what the other one, or a place ahead, had; no seek
+    /// of the moment's own ends would bring that back.
+    fn begin_anew(&mut self) {
+        self.ahead = [None, None];
+        self.used = [false; 2];
+        if let Some(front) = &self.front {
+            let back = self.back.as_deref().map(<[u8]>::to_vec);
+            self.moment.cursor().begin_anew(front.to_vec(), back);
+        }
+    }
+
+    /// Takes down what an end has passed since it was sought last.
+    fn note_passed(&mut self, end: End) {
+        let (from, to) = match end {
+            End::Front => (&self.front_from, &self.front),
+            End::Back => (&self.back, &self.back_from),
         };
-        *at = Some(key.into());
+        if let Some(low) = from.as_ref().filter(|_| is_before(from, to)) {
+            self.passed.push(ReadSpan::Range(low.clone(), to.clone()));
+        }
     }
 }
 
-impl Drop for TransactionIter<'_> {
+impl<R: Records> Drop for Seen<'_, R> {
     fn drop(&mut self) {
-        if self.all_seen {
-            return;
-        }
-        let front = self.front_at.as_deref();
-        let front = front.map(|key| ReadSpan::through(&self.low, key));
-        let back = self.back_at.take();
-        let back = back.map(|key| ReadSpan::Range(key, self.high.take()));
+        self.note_passed(End::Front);
+        self.note_passed(End::Back);
         let mut list = self.reads.borrow_mut();
-        let mut seen = [front, back].into_iter().flatten();
+        let mut passed = self.passed.drain(..);
         // Nothing at all: a range that is empty.
         let nothing = || ReadSpan::Range(self.low.clone(), Some(self.low.clone()));
-        list[self.read].span = seen.next().unwrap_or_else(nothing);
-        if let Some(span) = seen.next() {
-            let keyspace = self.keyspace.clone();
-            list.push(Read { keyspace, span });
+        list[self.read].span = passed.next().unwrap_or_else(nothing);
+        let keyspace = &self.keyspace;
+        list.extend(passed.map(|span| Read {
+            keyspace: keyspace.clone(),
+            span,
+        }));
+    }
+}
+
+/// An iterator over a key range as a transaction sees it, from both ends: the moment at which the transaction began, and
+/// its own writes over that.
+///
+/// Made by [`Transaction::range`](crate::Transaction::range) and its like. What it gives counts as read by the
+/// transaction, and so does that nothing lies between. What a seek leaves out was not read.
+pub struct TransactionIter<'t>(Seen<'t, Iter>);
+
+/// An iterator over the keys of a range as a transaction sees it, without their values: see [`Keys`], and
+/// [`TransactionIter`] for what counts as read.
+///
+/// Made by [`Transaction::keys`](crate::Transaction::keys).
+pub struct TransactionKeys<'t>(Seen<'t, Keys>);
+
+/// The two iterators differ in what they give.
+macro_rules! seen_iterator {
+    ($name:ident, $records:ident, $item:ty) => {
+        impl<'t> $name<'t> {
+            pub(super) fn new(
+                keyspace: &Arc<KeyspaceState>,
+                range: (Vec<u8>, Option<Vec<u8>>),
+                moment: $records,
+                own: Own<'t>,
+                reads: &'t RefCell<ReadList>,
+            ) -> Self {
+                $name(Seen::new(keyspace, range, moment, own, reads))
+            }
+
+            /// Ends after `items` items from now on, those of both ends together: see [`Iter::limit`]. What lies behind the
+            /// last one was not read.
+            #[must_use = "the iterator with the limit is returned"]
+            pub fn limit(mut self, items: u64) -> Self {
+                self.0.limit(items);
+                self
+            }
+
+            /// Moves the front, as [`Cursor::seek`](crate::Cursor::seek). After an error, and at the limit, still nothing comes.
+            pub fn seek(&mut self, key: impl AsRef<[u8]>) {
+                self.0.seek(key.as_ref());
+            }
+
+            /// Moves the back, as [`Cursor::seek_back`](crate::Cursor::seek_back). After an error, and at the limit, still
+            /// nothing comes.
+            pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
+                self.0.seek_back(key.as_ref());
+            }
         }
-    }
+
+        impl Iterator for $name<'_> {
+            type Item = Result<$item>;
+
+            fn next(&mut self) -> Option<Self::Item> {
+                self.0.step(End::Front)
+            }
+        }
+
+        impl DoubleEndedIterator for $name<'_> {
+            fn next_back(&mut self) -> Option<Self::Item> {
+                self.0.step(End::Back)
+            }
+        }
+
+        // Unless it is sought again: ends that have met, a failure and the limit stay so.
+        impl FusedIterator for $name<'_> {}
+
+        impl std::fmt::Debug for $name<'_> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(stringify!($name))
+            }
+        }
+    };
 }
 
-impl Iterator for TransactionIter<'_> {
-    type Item = Result<(Value, Value)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.step(End::Front)
-    }
-}
-
-impl DoubleEndedIterator for TransactionIter<'_> {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        self.step(End::Back)
-    }
-}
-
-// Both sources stay at their end, and so does what failed.
-impl FusedIterator for TransactionIter<'_> {}
-
-impl std::fmt::Debug for TransactionIter<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("TransactionIter")
-    }
-}
+seen_iterator!(TransactionIter, Iter, (Value, Value));
+seen_iterator!(TransactionKeys, Keys, Value);

@@ -26,7 +26,7 @@ mod pop;
 mod retry;
 mod writes;
 
-pub use iter::TransactionIter;
+pub use iter::{TransactionIter, TransactionKeys};
 pub(crate) use pop::RangeEnd;
 pub(crate) use retry::Retry;
 
@@ -36,7 +36,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::key_locks::{LockOwner, LockedKey, NotLocked};
 use crate::op::{check_limits, range_limits};
 use crate::options::Durability;
-use crate::read::cursor::{Cursor, Iter};
+use crate::read::cursor::{Cursor, Iter, Keys};
 use crate::read::get;
 use crate::read::moment::Moment;
 use crate::sync::Arc;
@@ -153,10 +153,20 @@ impl Session {
         low: Vec<u8>,
         high: Option<Vec<u8>>,
     ) -> TransactionIter<'_> {
-        let own = self.writes.range(keyspace, &low, high.as_deref());
         let moment = Iter::new(self.cursor(keyspace, low.clone(), high.clone()));
-        let deleted = self.writes.deleted(keyspace);
-        TransactionIter::new(keyspace, (low, high), moment, (own, deleted), &self.reads)
+        let own = self.writes.of(keyspace);
+        TransactionIter::new(keyspace, (low, high), moment, own, &self.reads)
+    }
+
+    pub(crate) fn keys(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        low: Vec<u8>,
+        high: Option<Vec<u8>>,
+    ) -> TransactionKeys<'_> {
+        let moment = Keys::new(self.cursor(keyspace, low.clone(), high.clone()));
+        let own = self.writes.of(keyspace);
+        TransactionKeys::new(keyspace, (low, high), moment, own, &self.reads)
     }
 
     fn cursor(&self, keyspace: &Arc<KeyspaceState>, low: Vec<u8>, high: Option<Vec<u8>>) -> Cursor {

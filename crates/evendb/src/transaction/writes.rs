@@ -20,14 +20,12 @@ use crate::sync::Arc;
 use evendb_storage::codec::hash_key;
 use evendb_storage::{Kind, Version};
 use std::collections::BTreeMap;
-use std::collections::btree_map::Range;
-use std::ops::Bound;
 
 /// A value, or nothing where the key was deleted.
 pub(super) type Written = Option<Arc<[u8]>>;
 
 /// The writes to one keyspace, by key.
-type Writes = BTreeMap<Box<[u8]>, Written>;
+pub(super) type Writes = BTreeMap<Box<[u8]>, Written>;
 
 /// See the module.
 pub(super) struct OwnWrites {
@@ -145,27 +143,15 @@ impl OwnWrites {
         written.or_else(|| own.deleted.contains(key).then_some(None))
     }
 
-    /// The ranges that were deleted, if any.
-    pub(super) fn deleted(&self, keyspace: &KeyspaceState) -> Option<&RangeSet> {
-        let own = self.own(keyspace)?;
-        (!own.deleted.is_empty()).then_some(&own.deleted)
-    }
-
-    /// The writes to keys from `low` to below `high`.
-    pub(super) fn range(
-        &self,
-        keyspace: &KeyspaceState,
-        low: &[u8],
-        high: Option<&[u8]>,
-    ) -> Option<Range<'_, Box<[u8]>, Written>> {
-        let own = self.own(keyspace)?;
-        let end = match high {
-            // A map would panic.
-            Some(high) if high <= low => return None,
-            Some(high) => Bound::Excluded(high),
-            None => Bound::Unbounded,
-        };
-        Some(own.writes.range::<[u8], _>((Bound::Included(low), end)))
+    /// The writes to a keyspace by key, and the ranges that were deleted before them, if any.
+    pub(super) fn of(&self, keyspace: &KeyspaceState) -> (Option<&Writes>, Option<&RangeSet>) {
+        let own = self.own(keyspace);
+        let writes = own.map(|own| &own.writes);
+        let deleted = own.map(|own| &own.deleted);
+        (
+            writes.filter(|writes| !writes.is_empty()),
+            deleted.filter(|deleted| !deleted.is_empty()),
+        )
     }
 
     /// All writes as one write has them: first the ranges that were deleted, then all others; each in the order of

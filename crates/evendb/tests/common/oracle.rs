@@ -105,6 +105,11 @@ impl Oracle {
         self.names.get(name).copied()
     }
 
+    /// The generation that the next keyspace will have.
+    pub fn next_generation(&self) -> u32 {
+        self.next_generation
+    }
+
     pub fn names(&self) -> Vec<String> {
         self.names.keys().cloned().collect()
     }
@@ -113,6 +118,17 @@ impl Oracle {
     pub fn map(&self, name: &str) -> Map {
         let generation = self.names[name];
         self.current.get(&generation).cloned().unwrap_or_default()
+    }
+
+    /// What an acknowledged keyspace of this generation holds now.
+    pub fn holds(&self, generation: u32) -> &Map {
+        static NOTHING: Map = Map::new();
+        self.current.get(&generation).unwrap_or(&NOTHING)
+    }
+
+    /// What all acknowledged keyspaces hold now, also those that are gone.
+    pub fn state(&self) -> &BTreeMap<u32, Map> {
+        &self.current
     }
 
     /// A write begins.

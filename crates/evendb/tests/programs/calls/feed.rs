@@ -1,0 +1,295 @@
+//! Changes: consumers that keep a copy of the database by them, over reopenings and crashes.
+
+use super::{Call, call};
+use crate::common::oracle::Oracle;
+use crate::model::{Span, State, holds};
+use crate::world::{Outcome, World};
+use evendb::{Change, Changes, Db, Durability, Error, ErrorKind, Position};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::time::Duration;
+
+pub const CALLS: &[Call] = &[
+    call("follow changes", 14, begin),
+    call("catch up", 50, catch_up_one),
+    call("positions", 10, positions),
+    call("wait for changes", 8, wait),
+];
+
+const CONSUMERS_MAX: usize = 2;
+
+/// One that follows all changes: what it has taken in, up to its position.
+pub struct Consumer {
+    position: Position,
+    state: State,
+    /// Generations of keyspaces by their numbers, as far as seen.
+    ids: BTreeMap<u32, u32>,
+    feed: Option<Changes>,
+    /// Power has failed since the position.
+    power_failed: bool,
+}
+
+impl World {
+    /// Whether there is a log to follow.
+    pub fn follows(&self) -> bool {
+        self.level != Durability::Relaxed
+    }
+}
+
+impl Consumer {
+    fn new(position: Position, state: State) -> Consumer {
+        Consumer {
+            position,
+            state,
+            ids: BTreeMap::new(),
+            feed: None,
+            power_failed: false,
+        }
+    }
+
+    fn copied(&self) -> Consumer {
+        Consumer {
+            position: self.position,
+            state: self.state.clone(),
+            ids: self.ids.clone(),
+            feed: None,
+            power_failed: self.power_failed,
+        }
+    }
+
+    /// The database is closed.
+    pub fn close(&mut self) {
+        self.feed = None;
+    }
+
+    pub fn crashed(&mut self, power: bool) {
+        self.power_failed |= power;
+    }
+
+    fn take(&mut self, change: &Change, oracle: &Oracle) {
+        let position = change.position();
+        assert!(position > self.position, "positions go backwards");
+        // As bytes and as text, as one that keeps them would.
+        let kept = Position::from_bytes(&position.to_bytes()).expect("its own bytes");
+        assert_eq!(
+            kept.to_string().parse::<Position>().expect("its own text"),
+            position
+        );
+        self.position = kept;
+        assert!(change.durability() >= Durability::Process);
+        assert_eq!(change.len(), change.writes().count());
+        for write in change {
+            let generation = *self.ids.entry(write.keyspace_id).or_insert_with(|| {
+                let generation = oracle.generation(write.keyspace);
+                generation.expect("a change is of a keyspace that is there")
+            });
+            let map = self.state.entry(generation).or_default();
+            let key = write.key.to_vec();
+            match (write.value, write.deleted_to) {
+                (Some(value), _) => drop(map.insert(key, value.to_vec())),
+                (None, None) => drop(map.remove(&key)),
+                (None, Some(to)) => {
+                    let to = to.map(<[u8]>::to_vec);
+                    let span = Span::of(generation, &(Bound::Included(key), to));
+                    map.retain(|key, _| !span.has(key));
+                }
+            }
+        }
+    }
+
+    fn compare(&self, oracle: &Oracle, what: &str) {
+        for name in oracle.names() {
+            let generation = oracle.generation(&name).expect("its own");
+            let (own, there) = (holds(&self.state, generation), oracle.holds(generation));
+            if own != there {
+                let differs = own
+                    .keys()
+                    .chain(there.keys())
+                    .find(|key| own.get(*key) != there.get(*key));
+                let key = differs.map(|key| key.escape_ascii().to_string());
+                panic!("{what}: who followed has another {name}, at {key:?}");
+            }
+        }
+    }
+
+    /// Takes in what there is, or some of it. Whether it came to the end.
+    fn catch_up(&mut self, db: &Db, oracle: &Oracle, most: usize) -> evendb::Result<bool> {
+        let mut feed = match self.feed.take() {
+            Some(feed) => feed,
+            None => db.changes_since(&self.position)?,
+        };
+        for _ in 0..most {
+            match feed.next() {
+                Some(change) => self.take(&change?, oracle),
+                None => {
+                    self.position = self.position.max(feed.position());
+                    self.feed = Some(feed);
+                    return Ok(true);
+                }
+            }
+        }
+        self.feed = Some(feed);
+        Ok(false)
+    }
+
+    /// A copy goes on from this position as the source would, or says that it cannot.
+    pub fn follow_in_a_copy(&self, copy: &Db, oracle: &Oracle) {
+        let mut other = self.copied();
+        match other.catch_up(copy, oracle, usize::MAX) {
+            Ok(_) => {
+                let only = other.state.entry(0).or_default().remove(&b"only"[..]);
+                assert!(only.is_some(), "what was put into a copy did not come");
+                other.compare(oracle, "in a copy");
+            }
+            Err(error) => assert!(
+                matches!(
+                    error.kind(),
+                    ErrorKind::ChangesGone | ErrorKind::ChangesLost | ErrorKind::Unsupported
+                ),
+                "in a copy: {error:?}"
+            ),
+        }
+    }
+}
+
+fn begin(world: &mut World) -> Outcome {
+    if !world.follows() {
+        let refused = world.db().position().expect_err("there is no log");
+        assert!(world.vfs.crashed() || refused.kind() == ErrorKind::Unsupported);
+        return Ok(());
+    }
+    let at_snapshot = world.snapshots.iter().rev().find_map(|held| {
+        let position = held.position?;
+        Some((position, (*held.state).clone()))
+    });
+    let (position, state) = match at_snapshot.filter(|_| world.dice.one_in(2)) {
+        Some(from) => from,
+        None => {
+            world.did("Db::position");
+            (world.db().position()?, world.oracle.state().clone())
+        }
+    };
+    if world.consumers.len() >= CONSUMERS_MAX {
+        let at = world.dice.below(CONSUMERS_MAX as u64);
+        world.consumers.remove(at as usize);
+    }
+    if !world.vfs.crashed() {
+        world.consumers.push(Consumer::new(position, state));
+    }
+    Ok(())
+}
+
+fn catch_up_one(world: &mut World) -> Outcome {
+    if world.consumers.is_empty() {
+        return Ok(());
+    }
+    let at = world.dice.below(world.consumers.len() as u64) as usize;
+    let most = match world.dice.one_in(3) {
+        true => world.dice.below(8) as usize,
+        false => usize::MAX,
+    };
+    for call in [
+        "Db::changes_since",
+        "Change::position",
+        "Change::durability",
+        "Change::len",
+        "Change::writes",
+        "Changes::position",
+        "Position::to_bytes",
+        "Position::from_bytes",
+    ] {
+        world.did(call);
+    }
+    let mut consumer = world.consumers.swap_remove(at);
+    // What is seen of a machine that stops meanwhile was not seen.
+    let before = consumer.copied();
+    let db = world.db().clone();
+    let caught = consumer.catch_up(&db, &world.oracle, most);
+    if world.vfs.crashed() {
+        world.consumers.push(before);
+        return Ok(());
+    }
+    match caught {
+        Ok(whole) => {
+            world.tell(|| format!("came to the end: {whole}"));
+            if whole {
+                consumer.power_failed = false;
+                consumer.compare(&world.oracle, "caught up");
+            }
+            if world.dice.one_in(2) {
+                consumer.feed = None;
+            }
+            world.consumers.push(consumer);
+        }
+        Err(error) => refused(world, consumer, error)?,
+    }
+    Ok(())
+}
+
+/// A feed ends by an error: right where the log may have gone, or a crash may have taken back what was seen.
+fn refused(world: &mut World, mut consumer: Consumer, error: Error) -> Outcome {
+    world.tell(|| format!("refused: {error}"));
+    match error.kind() {
+        ErrorKind::Unsupported if !world.follows() => {
+            consumer.feed = None;
+            world.consumers.push(consumer);
+            return Ok(());
+        }
+        ErrorKind::ChangesGone => world.did("ChangesGone"),
+        ErrorKind::ChangesLost => {
+            assert!(consumer.power_failed, "lost and no power failed: {error}");
+            world.did("ChangesLost");
+        }
+        _ => return Err(error),
+    }
+    let position = world.db().position()?;
+    let again = Consumer::new(position, world.oracle.state().clone());
+    world.consumers.push(again);
+    Ok(())
+}
+
+/// From the oldest position on everything comes, and the order of positions is that of the log.
+fn positions(world: &mut World) -> Outcome {
+    if !world.follows() {
+        return Ok(());
+    }
+    world.did("Db::oldest_position");
+    let db = world.db().clone();
+    let (oldest, now) = (db.oldest_position()?, db.position()?);
+    let mut at = oldest;
+    for change in db.changes_since(&oldest)? {
+        let change = change?;
+        assert!(change.position() > at, "positions go backwards");
+        at = change.position();
+    }
+    assert!(
+        db.changes_since(&now)?.next().is_none(),
+        "a change after all"
+    );
+    Ok(())
+}
+
+fn wait(world: &mut World) -> Outcome {
+    if !world.follows() {
+        return Ok(());
+    }
+    let db = world.db().clone();
+    let mut feed = db.changes_since(&db.position()?)?;
+    world.did("Changes::wait");
+    assert!(!feed.wait(Duration::ZERO)?, "something to wait for");
+    let (key, value) = (world.dice.key(), world.dice.value());
+    let effects = crate::world::Effects::put((0, &key), Some(&value));
+    world.write(effects, None, || db.put(&key, &value))?;
+    if world.vfs.crashed() {
+        return Ok(());
+    }
+    assert!(feed.wait(Duration::ZERO)?, "nothing to wait for");
+    world.did("Changes::next_blocking");
+    let change = feed.next_blocking()?;
+    let write = change.writes().next().expect("one");
+    assert!(
+        write.key == key && write.value == Some(&value),
+        "another write"
+    );
+    Ok(())
+}

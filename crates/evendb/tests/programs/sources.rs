@@ -1,0 +1,83 @@
+//! Which public calls there are, by the sources.
+
+use super::Counts;
+use std::fs;
+use std::path::Path;
+
+const FILES: [&str; 16] = [
+    "api/batch.rs",
+    "api/changes.rs",
+    "api/db.rs",
+    "api/ends.rs",
+    "api/keyspace.rs",
+    "api/keyspace_options.rs",
+    "api/property.rs",
+    "api/size.rs",
+    "api/snapshot.rs",
+    "api/transaction.rs",
+    "changes/change.rs",
+    "changes/feed.rs",
+    "changes/position.rs",
+    "copy.rs",
+    "read/cursor.rs",
+    "read/iter.rs",
+];
+
+/// What programs leave out, and why.
+const LEFT_OUT: [(&str, &str); 4] = [
+    (
+        "Db::open",
+        "programs open by Options::open, on a simulated disk",
+    ),
+    (
+        "Db::publish_metrics",
+        "it only tells figures, with a feature",
+    ),
+    (
+        "Transaction::lock_timeout",
+        "set for every transaction that locks",
+    ),
+    ("Changes::is_empty", "there is none"),
+];
+
+/// The public calls of a file: `Type::name`.
+fn calls_of(source: &str) -> Vec<String> {
+    let mut of = String::new();
+    let mut calls = Vec::new();
+    for line in source.lines() {
+        if line.starts_with("mod tests") {
+            break;
+        }
+        if let Some(rest) = line.strip_prefix("impl") {
+            let is_plain = !rest.contains(" for ");
+            let rest = rest.trim_start_matches(|c| c != ' ').trim_start();
+            let name = rest.split(|c: char| !c.is_alphanumeric()).next();
+            of = name.filter(|_| is_plain).unwrap_or_default().to_owned();
+        }
+        let name = line.strip_prefix("    pub fn ");
+        let name = name.and_then(|rest| rest.split(['(', '<']).next());
+        if let Some(name) = name.filter(|_| !of.is_empty()) {
+            calls.push(format!("{of}::{name}"));
+        }
+    }
+    calls
+}
+
+/// Every public call of the sources was made, but for those that are left out for a reason.
+pub fn every_call_is_there(counts: &Counts) {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut missing = Vec::new();
+    for file in FILES {
+        let source = fs::read_to_string(sources.join(file)).expect("a file of the sources");
+        let calls = calls_of(&source);
+        assert!(!calls.is_empty(), "no call in {file}");
+        missing.extend(calls.into_iter().filter(|call| {
+            let is_left_out = LEFT_OUT.iter().any(|(name, _)| name == call);
+            !is_left_out && !counts.contains_key(&**call)
+        }));
+    }
+    assert!(
+        missing.is_empty(),
+        "no program makes these calls; add them to a table in tests/programs/calls: {missing:?}"
+    );
+}
