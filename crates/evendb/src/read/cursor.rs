@@ -209,18 +209,24 @@ impl Cursor {
         self.back.expect(records);
     }
 
-    /// Becomes a new cursor over another range, at the same moment and with the same hints.
-    pub(crate) fn begin_anew(&mut self, low: Vec<u8>, high: Option<Vec<u8>>) {
+    /// Becomes a new cursor over its range, at the same moment and with the same hints, of which so much is left as lies
+    /// from `front` to below `back`.
+    pub(crate) fn begin_anew(&mut self, front: Vec<u8>, back: Option<Vec<u8>>) {
         let Some(moment) = self.moment.clone().filter(|_| !fork::is_child()) else {
             // Every call fails anyway.
             return;
         };
+        let (low, high) = (self.low.clone(), self.high.clone());
         let mut anew = Cursor::new(Ok(moment), self.keyspace.clone(), low, high);
         if self.front.keys_only {
             anew = anew.keys_only().into_cursor();
         }
         if self.hinted {
             anew.expect(self.front.usual() as u64);
+        }
+        anew.move_end(Direction::Forward, front);
+        if let Some(back) = back {
+            anew.move_end(Direction::Backward, back);
         }
         *self = anew;
     }

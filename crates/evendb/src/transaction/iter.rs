@@ -282,10 +282,11 @@ impl<'t, R: Records> Seen<'t, R> {
     fn begin_anew(&mut self) {
         self.ahead = [None, None];
         self.used = [false; 2];
-        if let Some(front) = &self.front {
-            let back = self.back.as_deref().map(<[u8]>::to_vec);
-            self.moment.cursor().begin_anew(front.to_vec(), back);
-        }
+        let place = |place: &Place| place.as_deref().map(<[u8]>::to_vec);
+        let (front, back) = (place(&self.front), place(&self.back));
+        // If nothing is left but the end of the keyspace, a seek brings the front back.
+        let front = front.or(place(&self.high)).unwrap_or_default();
+        self.moment.cursor().begin_anew(front, back);
     }
 
     /// Takes down what an end has passed since it was sought last.

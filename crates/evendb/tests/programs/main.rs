@@ -8,7 +8,7 @@
 //! world                                the database, the simulated disk, the oracle, and what is held over steps
 //! ```
 //! A program that fails is cut down (`shrink.rs`) and printed with the variables that replay it. `EVENDB_PROGRAM_OPERATIONS`
-//! sets how many public calls there are (default 80,000), `EVENDB_PROGRAM_SEED` the first seed; with `EVENDB_PROGRAM_STEPS`
+//! sets how many public calls there are (default 100,000), `EVENDB_PROGRAM_SEED` the first seed; with `EVENDB_PROGRAM_STEPS`
 //! (numbers with commas) the steps of that one seed alone are run, and told.
 //!
 //! A new call needs an entry in a table of `calls` and `did` with its name; [`every_call_is_there`] says which calls
@@ -43,7 +43,7 @@ fn steps_from_env() -> Option<Vec<u64>> {
 
 #[test]
 fn programs_over_all_calls() {
-    let wanted = count_from_env("EVENDB_PROGRAM_OPERATIONS", 80_000);
+    let wanted = count_from_env("EVENDB_PROGRAM_OPERATIONS", 100_000);
     let first = number_from_env("EVENDB_PROGRAM_SEED", 1);
     if let Some(steps) = steps_from_env() {
         Program::of(first, steps).replay();

@@ -37,7 +37,7 @@ const LEFT_OUT: [(&str, &str); 4] = [
         "Transaction::lock_timeout",
         "set for every transaction that locks",
     ),
-    ("Changes::is_empty", "there is none"),
+    ("Change::is_empty", "never true"),
 ];
 
 /// The public calls of a file: `Type::name`.

@@ -111,7 +111,7 @@ impl World {
     }
 
     pub fn options(&self) -> Options {
-        let keep = [0, 16 << 10, 64 << 10, 1 << 20][(self.variant / 64 % 4) as usize];
+        let keep = [0, 64 << 10, 256 << 10, 1 << 20][(self.variant / 64 % 4) as usize];
         varied(&self.vfs, self.level, self.variant)
             .workers(self.threads)
             .advanced(|advanced| advanced.keep_changes_bytes(keep))
