@@ -510,6 +510,56 @@ fn a_dropped_keyspace_has_no_changes() {
     assert!(after[1][0].1 != before[0][0].1);
 }
 
+/// What `Db::changes_since` says of replicas: by numbers they find out what was dropped, and made anew.
+#[test]
+fn a_replica_follows_drops_by_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut db = Db::open(dir.path()).unwrap();
+    let position = db.position().unwrap();
+    db.keyspace("stays").unwrap().put("a", "1").unwrap();
+    db.keyspace("goes").unwrap().put("a", "1").unwrap();
+    db.keyspace("again").unwrap().put("a", "old").unwrap();
+    let stays = db.keyspace("stays").unwrap().id();
+    let mut copied: BTreeMap<u32, (String, BTreeMap<Vec<u8>, Vec<u8>>)> = BTreeMap::new();
+    let mut follow = |db: &Db, position: &Position| {
+        let mut feed = db.changes_since(position).unwrap();
+        for change in feed.by_ref() {
+            for write in &change.unwrap() {
+                let name = write.keyspace.to_owned();
+                let own = copied.entry(write.keyspace_id);
+                let (_, map) = own.or_insert_with(|| (name, BTreeMap::new()));
+                map.insert(write.key.to_vec(), write.value.unwrap().to_vec());
+            }
+        }
+        let names = db.keyspace_names();
+        let there: BTreeMap<u32, String> = names
+            .into_iter()
+            .map(|name| (db.keyspace(&name).unwrap().id(), name))
+            .collect();
+        copied.retain(|id, _| there.contains_key(id));
+        for (id, name) in there {
+            copied.entry(id).or_insert((name, BTreeMap::new()));
+        }
+        let mut records: Vec<String> = copied
+            .values()
+            .map(|(name, map)| format!("{name} {}", map.len()))
+            .collect();
+        records.sort();
+        (feed.position(), records)
+    };
+    let (position, records) = follow(&db, &position);
+    assert_eq!(records, ["again 1", "default 0", "goes 1", "stays 1"]);
+    db.drop_keyspace("goes").unwrap();
+    db.drop_keyspace("again").unwrap();
+    db.keyspace("again").unwrap();
+    // The numbers are the same after a reopening.
+    db.close().unwrap();
+    db = Db::open(dir.path()).unwrap();
+    assert_eq!(db.keyspace("stays").unwrap().id(), stays);
+    let (_, records) = follow(&db, &position);
+    assert_eq!(records, ["again 0", "default 0", "stays 1"]);
+}
+
 #[test]
 fn without_a_log_there_is_no_feed() {
     let dir = tempfile::tempdir().unwrap();

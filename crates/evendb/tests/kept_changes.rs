@@ -273,3 +273,87 @@ fn a_full_disk_costs_what_is_kept() {
         1
     );
 }
+
+/// `dump` prints every kept change, and `verify` looks at what each says.
+#[test]
+fn kept_changes_are_printed_and_verified() {
+    use evendb_storage::framed_log::{FRAME_HEADER_BYTES, FramedLogWriter, survey_frames};
+    let vfs = SimVfs::new(1);
+    let db = keeping(on_sim(&vfs, Durability::Process, 0), 1 << 20)
+        .open(DIR)
+        .unwrap();
+    let mut writes = 0;
+    for seed in 0..400 {
+        writes += write_some(&db, seed).len();
+    }
+    db.delete_range("k1".."k2").unwrap();
+    db.flush().unwrap();
+    let oldest = db.oldest_position().unwrap();
+    let changes = drain(&mut db.changes_since(&oldest).unwrap()).unwrap();
+    db.close().unwrap();
+    assert!(changes.len() == 401 && !names(&vfs).is_empty());
+    let files = || inspect::InspectOptions::new().vfs(std::sync::Arc::new(vfs.clone()));
+    let dump = || {
+        let mut items = Vec::new();
+        let what = inspect::Dump::KeptChanges;
+        inspect::dump(DIR, &what, &Default::default(), files(), &mut |item| {
+            items.push(item);
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+        items
+    };
+    let items = dump();
+    let count = |kind: &str| items.iter().filter(|item| item.kind == kind).count();
+    let of_laps = |item: &&inspect::DumpItem| {
+        item.kind == "kept-change" && item.fields.iter().any(|(name, _)| *name == "note")
+    };
+    assert_eq!(
+        count("kept-change") - items.iter().filter(of_laps).count(),
+        401
+    );
+    assert_eq!(count("operation"), writes + 1);
+    assert_eq!(count("begin"), names(&vfs).len());
+    assert_eq!(count("damage"), 0);
+    let findings = || {
+        let report = inspect::verify(DIR, files()).unwrap();
+        let mut found = report.findings;
+        found.retain(|finding| finding.kind == inspect::FindingKind::KeptChanges);
+        found
+    };
+    assert!(findings().is_empty());
+    // A change that verifies and comes in the wrong place: the last frame of the first file once more in its middle.
+    let name = &names(&vfs)[0];
+    let path = Path::new(DIR).join(name);
+    let (bytes, id) = (vfs.read_file(&path), name[8..].parse().unwrap());
+    let mut frames: Vec<Vec<u8>> = Vec::new();
+    survey_frames(&bytes, id, &mut |found| {
+        if let evendb_storage::framed_log::Surveyed::Frame { payload, .. } = found {
+            frames.push(payload.to_vec());
+        }
+    });
+    let last = frames.last().unwrap().clone();
+    frames.insert(2, last);
+    vfs.remove_file(&path);
+    let mut log = FramedLogWriter::create(vfs.create(&path).unwrap(), id).unwrap();
+    frames
+        .iter()
+        .for_each(|frame| drop(log.append(frame).unwrap()));
+    log.sync().unwrap();
+    let found = findings();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].what.contains("makes no sense"), "{found:?}");
+    // And one that is no change at all is named by both.
+    frames[2] = vec![77; FRAME_HEADER_BYTES];
+    vfs.remove_file(&path);
+    let mut log = FramedLogWriter::create(vfs.create(&path).unwrap(), id).unwrap();
+    frames
+        .iter()
+        .for_each(|frame| drop(log.append(frame).unwrap()));
+    log.sync().unwrap();
+    assert_eq!(findings().len(), 1);
+    assert_eq!(
+        dump().iter().filter(|item| item.kind == "damage").count(),
+        1
+    );
+}

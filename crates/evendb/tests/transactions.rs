@@ -1,11 +1,13 @@
 //! What a transaction promises, one promise a test: what makes it fail, and what does not, whatever the database does
 //! between (checkpoints, splits, rewrites).
 //!
-//! Locks are in `transactions/locks.rs`, errors and `transact` in `transactions/errors.rs`, own reads against an ordered
+//! Iterators that are sought are in `transactions/cursors.rs`, locks in `transactions/locks.rs`, errors and `transact` in `transactions/errors.rs`, own reads against an ordered
 //! map in `transactions/model.rs`.
 
 mod common;
 
+#[path = "transactions/cursors.rs"]
+mod cursors;
 #[path = "transactions/errors.rs"]
 mod errors;
 #[path = "transactions/locks.rs"]

@@ -23,6 +23,7 @@ use crate::output;
   evendb dump files.db sstable 0000000100000007.sst --keys-only --limit 100
   evendb dump files.db log 4294967298
   evendb dump files.db commit-log --json
+  evendb dump files.db kept-changes --keys-only
 
 A table in the chunks' logs is given by its id, in hexadecimal digits, as `chunk` and `manifest`
 print it.
@@ -67,6 +68,8 @@ enum What {
     },
     /// The commit log from the replay position on
     CommitLog,
+    /// The changes that are kept beyond the commit log (`keep_changes_bytes`)
+    KeptChanges,
 }
 
 /// Carries the command out.
@@ -78,6 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         What::Sstable { file } => Dump::Table(file.clone()),
         What::Log { chunk } => Dump::Log(*chunk),
         What::CommitLog => Dump::CommitLog,
+        What::KeptChanges => Dump::KeptChanges,
     };
     let options = DumpOptions {
         limit: arguments.limit,

@@ -13,7 +13,13 @@ impl Db {
     ///
     /// The log keeps changes until it has gone round, at least those since the last checkpoint; a large write's at
     /// least until the next checkpoint. A feed holds up no write. One that falls behind too far is told so: then begin again
-    /// from a snapshot and its [position](Snapshot::position). Changes of keyspaces that were dropped are left out.
+    /// from a snapshot and its [position](Snapshot::position).
+    ///
+    /// Making and dropping a keyspace are no changes. Changes of keyspaces that were dropped are left out. So a replica,
+    /// each time it has come to the end of the feed, looks at the keyspaces that there are
+    /// ([`keyspace_names`](Self::keyspace_names), and [`Keyspace::id`](crate::Keyspace::id) of each): it drops its own that are
+    /// not there, or are there with another number, and makes those that it lacks, with the same
+    /// [options](crate::Keyspace::options) and properties.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

@@ -38,6 +38,23 @@ impl Keyspace {
         &self.state.name
     }
 
+    /// Its number, as [`Write::keyspace_id`](crate::Write) of a change has it. A keyspace that is dropped and made again under
+    /// the same name has another one; it stays the same over reopenings.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = evendb::Db::open(dir.path())?;
+    /// let before = db.keyspace("edges")?.id();
+    /// db.drop_keyspace("edges")?;
+    /// assert_ne!(db.keyspace("edges")?.id(), before);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn id(&self) -> u32 {
+        self.state.id.0
+    }
+
     /// Sets the value of `key`.
     ///
     /// Key: at most 65,535 bytes. Value: at most 4 GiB - 1; and with its key a quarter of the memory budget

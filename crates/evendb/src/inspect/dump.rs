@@ -9,6 +9,7 @@ use crate::commit_log::{self, Surveyed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{COMMIT_LOG, CURRENT};
 use crate::funk::tables::table_path;
+use crate::kept_changes::{self, KeptItem};
 use crate::manifest::ChunkId;
 use crate::manifest::edit::{self, Change, ChunkRecord, CoverRecord, Part, Role};
 use crate::manifest::epochs::segments;
@@ -42,6 +43,8 @@ pub enum Dump {
     Log(u64),
     /// The commit log from the replay position on.
     CommitLog,
+    /// The changes that are kept beyond the commit log, file by file.
+    KeptChanges,
 }
 
 /// How to dump.
@@ -142,6 +145,7 @@ pub fn dump(
         Dump::Table(name) => dumper.table_named(name)?,
         Dump::Log(id) => dumper.log(*id)?,
         Dump::CommitLog => dumper.commit_log()?,
+        Dump::KeptChanges => dumper.kept_changes()?,
     };
     Ok(())
 }
@@ -540,6 +544,69 @@ impl Dumper<'_> {
                         ops.iter().try_for_each(|op| self.operation(op))
                     }
                 }
+            }
+        }
+    }
+
+    fn kept_changes(&mut self) -> Result<ControlFlow<()>> {
+        let directory = self.directory;
+        let of = |name: &String| Some((kept_changes::file_id(name)?, name.clone()));
+        let mut files: Vec<(u64, String)> = directory.names.iter().filter_map(of).collect();
+        files.sort();
+        if files.is_empty() {
+            let item = DumpItem::new("kept-changes", 0).text("what", "there are none");
+            return Ok(self.give(item));
+        }
+        for (id, name) in files {
+            let bytes = directory.read(&directory.dir.join(&name));
+            let bytes = bytes.map_err(not_found)?;
+            let mut flow = self.give(DumpItem::new("kept-changes", 0).text("file", name));
+            survey_frames(&bytes, id, &mut |found| {
+                if flow.is_continue() {
+                    flow = self.kept_stretch(found, bytes.len() as u64);
+                }
+            });
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn kept_stretch(&mut self, found: framed_log::Surveyed<'_>, file_len: u64) -> ControlFlow<()> {
+        let (offset, payload) = match found {
+            // A crash leaves bytes behind the last change, and they are none.
+            framed_log::Surveyed::Hole { offset, len, .. } if offset + len >= file_len => {
+                return self.give(DumpItem::new("room", 1).at(offset, len));
+            }
+            framed_log::Surveyed::Hole { offset, len, .. } => {
+                return self.give(damage(1, offset, len, "no kept change verifies here"));
+            }
+            framed_log::Surveyed::Frame { offset, payload } => (offset, payload),
+        };
+        let len = (payload.len() + framed_log::FRAME_HEADER_BYTES) as u64;
+        let frame = match kept_changes::item_of(payload) {
+            Some(KeptItem::First(lsn, previous)) => {
+                let item = DumpItem::new("begin", 1).at(offset, len);
+                let item = item.number("lsn", lsn.0);
+                return self.give(item.number("file-before", previous));
+            }
+            Some(KeptItem::Record(frame)) => frame,
+            None => return self.give(damage(1, offset, len, "the kept change makes no sense")),
+        };
+        let item = DumpItem::new("kept-change", 1)
+            .at(offset, len)
+            .number("lsn", frame.lsn.0)
+            .number("epoch", frame.epoch)
+            .text("version", shown_version(frame.version));
+        if frame.operations.is_empty() {
+            return self.give_counted(item.text("note", "the rest of a lap of the commit log"));
+        }
+        match payload::decode_ops(&frame.operations) {
+            None => self.give(damage(1, offset, len, "the kept change makes no sense")),
+            Some(ops) => {
+                self.give_counted(item.number("operations", ops.len() as u64))?;
+                ops.iter().try_for_each(|op| self.operation(op))
             }
         }
     }

@@ -12,7 +12,7 @@ use super::{
 use crate::commit_log::{self, LogRecord, Lsn, Proof, Surveyed};
 use crate::error::Result;
 use crate::files::{COMMIT_LOG, CONTAINER, CURRENT, DAMAGED_LOG, LOCK, is_own_name};
-use crate::kept_changes;
+use crate::kept_changes::{self, KeptItem};
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
 use crate::manifest::epochs::segments;
@@ -522,13 +522,25 @@ impl Verifier<'_, '_> {
     fn kept_changes(&mut self, name: &str, id: u64) {
         let path = self.directory.dir.join(name);
         let opened = self.directory.vfs.open(&path, false);
+        // Up to where changes were found so far, and the first that cannot come there.
+        let (mut reached, mut senseless) = (None, None);
         let looked = match opened {
-            Ok(file) => read_frames(&*file, id, 0, &mut |_, _| Ok(()))
-                .and_then(|end| find_frame(&*file, id, end)),
+            Ok(file) => read_frames(&*file, id, 0, &mut |offset, payload| {
+                let next = follow_kept(reached, payload);
+                if next.is_none() && senseless.is_none() {
+                    senseless = Some(offset);
+                }
+                reached = next.or(reached);
+                Ok(())
+            })
+            .and_then(|end| find_frame(&*file, id, end)),
             Err(error) => Err(evendb_storage::Error::io(&path, "open kept changes", error)),
         };
         let what = match looked {
-            Ok(None) => return,
+            Ok(None) => match senseless {
+                None => return,
+                Some(offset) => format!("the change at {offset} makes no sense"),
+            },
             Ok(Some(next)) => {
                 format!("a change does not verify, though the one at {next} behind it does")
             }
@@ -583,6 +595,19 @@ impl Verifier<'_, '_> {
                 self.find(Severity::Warning, FindingKind::Orphan, name, None, what);
             }
         }
+    }
+}
+
+/// Up to where a file of kept changes has them behind this frame; none if it cannot follow what has come up to `reached`.
+fn follow_kept(reached: Option<Lsn>, payload: &[u8]) -> Option<Lsn> {
+    match (kept_changes::item_of(payload)?, reached) {
+        (KeptItem::First(lsn, _), None) => Some(lsn),
+        (KeptItem::Record(frame), Some(reached)) => {
+            let of_nothing = frame.operations.is_empty();
+            let is_sound = of_nothing || payload::decode_ops(&frame.operations).is_some();
+            (is_sound && reached <= frame.lsn && frame.lsn <= frame.end).then_some(frame.end)
+        }
+        _ => None,
     }
 }
 

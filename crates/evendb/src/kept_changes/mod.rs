@@ -53,6 +53,19 @@ pub(crate) fn file_id(name: &str) -> Option<u64> {
     is_whole.then(|| digits.parse().ok()).flatten()
 }
 
+/// A frame of a file, as it is looked at from outside of a database.
+pub(crate) enum KeptItem {
+    /// The first: where the file begins, and the number of the file before, 0 for none.
+    First(Lsn, u64),
+    Record(Frame),
+}
+
+/// What a frame says; none if it makes no sense.
+pub(crate) fn item_of(payload: &[u8]) -> Option<KeptItem> {
+    let first = First::decode(payload).map(|first| KeptItem::First(first.lsn, first.previous));
+    first.or_else(|| Frame::decode(payload).map(KeptItem::Record))
+}
+
 /// A file, as far as it may be read.
 #[derive(Clone, Debug)]
 struct KeptFile {

@@ -277,7 +277,15 @@ pub fn read_by(span: &Span, how: &Use<'_>, items: &[Option<Item>]) -> (Vec<Span>
         count += u64::from(item.is_some());
         match (step, item) {
             (Move::Seek(key), _) => front = key.clone().max(span.low.clone()),
-            (Move::SeekBack(key), _) => back = Some(successor(key)),
+            (Move::SeekBack(key), _) => {
+                let to = successor(key);
+                let is_beyond = span.high.as_ref().is_some_and(|high| *high < to);
+                back = if is_beyond {
+                    span.high.clone()
+                } else {
+                    Some(to)
+                };
+            }
             (Move::Next, Some((key, _))) => {
                 let passed = between(&front, Some(successor(key)));
                 certain.push(passed.clone());

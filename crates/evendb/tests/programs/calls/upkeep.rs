@@ -98,7 +98,7 @@ fn copy(world: &mut World) -> Outcome {
     world.compare(&other, "a copy")?;
     other.put("only", "in the copy")?;
     for consumer in &world.consumers {
-        consumer.follow_in_a_copy(&other, &world.oracle);
+        consumer.follow_in_a_copy(&other, &world.oracle)?;
     }
     drop(other);
     for name in world.vfs.file_names(Path::new(&dir)) {
