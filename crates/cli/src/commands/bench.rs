@@ -3,7 +3,8 @@
 //! The phases share one store: load in key order, then for each distribution and each mix a warm-up
 //! (`Mix::warmed_by`) of a quarter of the phase, and the measured phase. After a phase that writes, the
 //! store's debt is settled and charged to it. A phase of puts alone begins on a freshly opened store. D
-//! always runs with the `latest` distribution, and once. Instead of load and mixes, an event log can be made or replayed from a file (`bench_event_log.rs`).
+//! always runs with the `latest` distribution, and once. Instead of load and mixes, an event log can be made or replayed from a file (`bench_event_log.rs`); and
+//! instead of the mixes, transactions can be run (`bench_transactions.rs`).
 //!
 //! With a rate the measured phases are open loops; load and warm-up stay closed ones.
 
@@ -34,6 +35,7 @@ use serde_json::{Value, json};
 
 use super::bench_event_log::LogArguments;
 use super::bench_text;
+use super::bench_transactions::{self, TransactionArguments};
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
 use crate::open::DurabilityArgument;
@@ -65,6 +67,7 @@ const SECONDS_QUICK: f64 = 6.0;
   evendb bench --mixes P --distributions uniform,zipf-simple --durability sync --threads 4
   evendb bench --mixes A --rate 20000 --arrivals poisson
   evendb bench --event-log --size 2GiB
+  evendb bench --transactions low,high --threads 16 --size 1GiB
   evendb bench --replay events.txt --threads 4")]
 pub struct Arguments {
     /// Where to make the store; must be missing or empty, and is kept. Without it, a temporary
@@ -132,6 +135,8 @@ pub struct Arguments {
     pub seed: u64,
     #[command(flatten, next_help_heading = "Event logs")]
     log: LogArguments,
+    #[command(flatten, next_help_heading = "Transactions")]
+    transactions: TransactionArguments,
 }
 
 /// How operations are spread in time.
@@ -184,31 +189,33 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         results: Vec::new(),
         planned: 0,
         replayed: None,
+        refused: Vec::new(),
     };
     let memory_bytes = bench.memory_bytes();
-    let outcome = match arguments.log.given() {
-        true => arguments.log.run(&mut bench),
-        false => bench.all_phases(),
+    let outcome = match (arguments.log.given(), arguments.transactions.given()) {
+        (true, _) => arguments.log.run(&mut bench),
+        (false, true) => arguments.transactions.run(&mut bench),
+        (false, false) => bench.all_phases(),
     };
     let Bench {
         store,
         results,
         dataset,
         replayed,
+        refused,
         ..
     } = bench;
     let closed = store.close();
     if let Some(path) = &arguments.json {
-        let text = format!(
-            "{:#}\n",
-            report(
-                arguments,
-                memory_bytes,
-                &dataset,
-                &results,
-                replayed.as_ref()
-            )
+        let mut report = report(
+            arguments,
+            memory_bytes,
+            &dataset,
+            &results,
+            replayed.as_ref(),
         );
+        report["transactions"] = bench_transactions::refused(refused).into();
+        let text = format!("{report:#}\n");
         fs::write(path, text)
             .map_err(|error| Failure::new(format!("cannot write {}", path.display()), error))?;
     }
@@ -236,7 +243,7 @@ pub struct Bench<'a> {
     pub store: Box<dyn Store>,
     /// Opens the store.
     open: Box<dyn Fn() -> StoreResult<Box<dyn Store>> + 'a>,
-    dataset: Dataset,
+    pub dataset: Dataset,
     pub interrupt: &'a Interrupt,
     disk: DiskReads<'a>,
     results: Vec<PhaseResult>,
@@ -244,6 +251,8 @@ pub struct Bench<'a> {
     pub planned: usize,
     /// What a replay found in its file.
     pub replayed: Option<ReplayedLog>,
+    /// Of each phase of transactions, how many attempts were refused.
+    pub refused: Vec<Value>,
 }
 
 impl Bench<'_> {
@@ -297,7 +306,7 @@ impl Bench<'_> {
         budget.map_or(0, |figure| figure.value)
     }
 
-    fn load(&mut self) -> Result<(), Failure> {
+    pub fn load(&mut self) -> Result<(), Failure> {
         let (order, seed) = (self.arguments.load_order, self.arguments.seed);
         let mut phase = self.phase("load", order.name(), Limit::default(), true);
         phase.expected_operations = Some(self.dataset.records);
@@ -378,7 +387,7 @@ impl Bench<'_> {
         self.run_paced(phase, arrivals, worker_of)
     }
 
-    fn run(
+    pub fn run(
         &self,
         phase: &Phase,
         worker_of: &dyn Fn(usize) -> Box<dyn driver::Worker>,
@@ -507,7 +516,7 @@ pub fn limit(arguments: &Arguments, seconds: f64) -> Limit {
 }
 
 /// How long a phase of this limit is warmed.
-fn warm_limit(limit: Limit) -> Limit {
+pub fn warm_limit(limit: Limit) -> Limit {
     let part = |operations: u64| (operations as f64 / WARMING_PART).ceil() as u64;
     Limit {
         operations: limit.operations.map(part),

@@ -6,6 +6,7 @@ pub mod backups;
 pub mod bench;
 mod bench_event_log;
 mod bench_text;
+mod bench_transactions;
 pub mod calibrate;
 pub mod changes;
 pub mod compact;

@@ -219,6 +219,33 @@ fn bench_ingests_and_queries_an_event_log() {
 }
 
 #[test]
+fn bench_runs_transactions() {
+    let place = Place::new();
+    let json = place.path("result.json");
+    let more = [
+        "--transactions",
+        "low,high",
+        "--json",
+        json.to_str().unwrap(),
+    ];
+    let outcome = bench(&place.path("bench"), &more);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let result = json_of(&json);
+    let phases = result["phases"].as_array().unwrap();
+    let names: Vec<_> = phases.iter().map(|phase| &phase["phase"]).collect();
+    assert_eq!(names, ["load", "transactions", "transactions"]);
+    assert_eq!(phases[1]["operations"], 300);
+    let refused = result["transactions"].as_array().unwrap();
+    assert_eq!(
+        (&refused[0]["contention"], &refused[1]["contention"]),
+        (&"low".into(), &"high".into())
+    );
+    assert!(refused[1]["aborts_per_commit"].as_f64() >= Some(0.0));
+    let both = ["--transactions", "low", "--mixes", "A"];
+    assert_eq!(bench(&place.path("wrong"), &both).code, Some(2));
+}
+
+#[test]
 fn bench_replays_a_log_and_tells_bad_lines() {
     let place = Place::new();
     let json = place.path("result.json");
