@@ -36,8 +36,14 @@ impl Dice {
         &of[self.below(of.len() as u64) as usize]
     }
 
+    /// The number of a key: half of the time one of few, so that calls meet.
+    fn number(&mut self) -> u64 {
+        let of = *self.pick(&[12, KEYS]);
+        self.below(of)
+    }
+
     pub fn key(&mut self) -> Vec<u8> {
-        let number = self.below(KEYS);
+        let number = self.number();
         match self.below(40) {
             0 => Vec::new(),
             1 => vec![0xff, 0xff],
@@ -53,7 +59,7 @@ impl Dice {
             2 => vec![0xff],
             3 => b"none".to_vec(),
             4..7 => format!("k0{}", self.below(10)).into_bytes(),
-            _ => format!("k{:03}", self.below(KEYS)).into_bytes(),
+            _ => format!("k{:03}", self.number()).into_bytes(),
         }
     }
 
@@ -78,7 +84,7 @@ impl Dice {
         let b = match self.below(3) {
             0 => self.key(),
             _ => {
-                let from = self.below(KEYS);
+                let from = self.number();
                 let to = from + self.below(12);
                 return self.between(
                     format!("k{from:03}").into_bytes(),
