@@ -332,25 +332,23 @@ fn kept_changes_are_printed_and_verified() {
             frames.push(payload.to_vec());
         }
     });
+    let write = |frames: &[Vec<u8>]| {
+        vfs.remove_file(&path);
+        let mut log = FramedLogWriter::create(vfs.create(&path).unwrap(), id).unwrap();
+        for frame in frames {
+            log.append(frame).unwrap();
+        }
+        log.sync().unwrap();
+    };
     let last = frames.last().unwrap().clone();
     frames.insert(2, last);
-    vfs.remove_file(&path);
-    let mut log = FramedLogWriter::create(vfs.create(&path).unwrap(), id).unwrap();
-    frames
-        .iter()
-        .for_each(|frame| drop(log.append(frame).unwrap()));
-    log.sync().unwrap();
+    write(&frames);
     let found = findings();
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].what.contains("makes no sense"), "{found:?}");
     // And one that is no change at all is named by both.
     frames[2] = vec![77; FRAME_HEADER_BYTES];
-    vfs.remove_file(&path);
-    let mut log = FramedLogWriter::create(vfs.create(&path).unwrap(), id).unwrap();
-    frames
-        .iter()
-        .for_each(|frame| drop(log.append(frame).unwrap()));
-    log.sync().unwrap();
+    write(&frames);
     assert_eq!(findings().len(), 1);
     assert_eq!(
         dump().iter().filter(|item| item.kind == "damage").count(),

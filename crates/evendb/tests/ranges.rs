@@ -502,3 +502,38 @@ fn what_is_refused_changes_nothing() {
         ErrorKind::ReadOnly
     );
 }
+
+/// Found by `programs`: a batch that deleted ranges of two keyspaces filed the rows of both under one tag, so that a get
+/// of one was answered from a row of the other.
+#[test]
+fn rows_of_two_keyspaces_stay_apart_after_one_batch_deletes_ranges_of_both() {
+    let vfs = SimVfs::new(1);
+    let options = on_sim(&vfs, Durability::Process, 0);
+    let options = options.advanced(|advanced| advanced.munks(false));
+    let db = options.open(DIR).expect("opens");
+    let other = db.keyspace("other").expect("a keyspace");
+    db.put("k", "of the default keyspace").expect("puts");
+    other.put("l", "").expect("puts");
+    db.settle_debt().expect("settles");
+    let mut batch = db.batch();
+    batch.delete_range(db.default_keyspace(), "x".."y");
+    batch.delete_range(&other, "x".."y");
+    batch.commit().expect("commits");
+    db.settle_debt().expect("settles");
+    for _ in 0..2 {
+        assert!(db.get("k").expect("gets").is_some());
+    }
+    assert!(db.stats().gets.row_cache > 0, "no row was made");
+    assert!(other.get("k").expect("gets").is_none());
+    let mut transaction = db.transaction().expect("begins");
+    for keyspace in [db.default_keyspace(), &other] {
+        let deleted = transaction.delete_prefix(keyspace, "x");
+        deleted.expect("deletes");
+    }
+    transaction.commit().expect("commits");
+    db.settle_debt().expect("settles");
+    for _ in 0..2 {
+        assert!(db.get("k").expect("gets").is_some());
+    }
+    assert!(other.get("k").expect("gets").is_none());
+}

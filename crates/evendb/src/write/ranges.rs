@@ -22,7 +22,9 @@
 use super::{Guards, Target, Targets};
 use crate::chunk::View;
 use crate::chunk::covers::{Covers, PIECE_BYTES, high_of};
+use crate::chunk::row_tag::RowTag;
 use crate::engine::Engine;
+use crate::manifest::KeyspaceId;
 use crate::op::Op;
 use crate::plant::planted;
 use crate::sync::{Arc, reclaim, thread};
@@ -121,7 +123,8 @@ pub(super) fn link(
     let core = &engine.core;
     // After the announcement: no reader to come is below `version`.
     let horizon = core.clock.horizon();
-    let row_tag = core.row_tags.fresh();
+    // Rows are filed under the tag alone, so each keyspace has one of its own. Targets are in the order of keyspaces.
+    let mut last: Option<(KeyspaceId, RowTag)> = None;
     for (target, writer) in targets.iter().zip(guards) {
         if target.ranges.is_empty() {
             continue;
@@ -140,7 +143,9 @@ pub(super) fn link(
             core.metrics.bytes_covered.add(tables.sum());
         }
         if !planted!(core.options, RowTagKept) {
-            view.row_tag = row_tag;
+            let same = last.filter(|(keyspace, _)| *keyspace == chunk.keyspace);
+            view.row_tag = same.map_or_else(|| core.row_tags.fresh(), |(_, tag)| tag);
+            last = Some((chunk.keyspace, view.row_tag));
         }
         chunk.publish(view);
     }

@@ -35,10 +35,18 @@ fn get(world: &mut World) -> Outcome {
         false => keyspace.get(&key)?,
     };
     let expected = world.map(generation).get(&key).cloned();
+    let got = bytes(got);
+    let shown = |value: &Option<Vec<u8>>| {
+        let value = value.as_ref();
+        value.map(|value| value[..value.len().min(20)].escape_ascii().to_string())
+    };
     assert!(
-        bytes(got) == expected,
-        "got another value of {}",
-        key.escape_ascii()
+        got == expected,
+        "{}: {:?} instead of {:?}; gets were served {:?}",
+        key.escape_ascii(),
+        shown(&got),
+        shown(&expected),
+        world.db().stats().gets
     );
     if world.dice.one_in(3) {
         world.did("Db::contains_key");
