@@ -140,6 +140,8 @@ impl ReadSpan {
     fn is_deleted_in(&self, covers: &Covers, since: Version) -> bool {
         match self {
             ReadSpan::Key(key) => covers.is_newer(key, since),
+            // An iterator that gave nothing has read nothing, which no range deletion meets.
+            ReadSpan::Range(low, Some(high)) if high <= low => false,
             ReadSpan::Range(low, high) => covers.is_any_newer(low, high.as_deref(), since),
         }
     }

@@ -208,3 +208,21 @@ fn what_lies_behind_a_limit_was_not_read() {
     let found = ["a", "b", "d", "e", "f", "g"].map(|other| is_refused(work, other));
     assert_eq!(found, [false, true, true, true, false, false]);
 }
+
+/// Found by `programs`: an iterator that was dropped before it gave anything, and a range the wrong way round, met range
+/// deletions around their beginning.
+#[test]
+fn what_read_nothing_meets_no_range_deletion() {
+    let db = open();
+    let keyspace = db.default_keyspace().clone();
+    let mut transaction = begin(&db);
+    drop(transaction.range(&keyspace, "k".."m").expect("own"));
+    let mut nothing = transaction.range(&keyspace, "k".."k").expect("own");
+    assert!(nothing.next_back().is_none());
+    drop(nothing);
+    transaction.put(&keyspace, "own", "").expect("puts");
+    db.delete_range("a".."z").expect("deletes");
+    transaction
+        .commit()
+        .expect("nothing that was read has changed");
+}
