@@ -279,7 +279,12 @@ impl World {
             if end_of(mode) == End::Power {
                 end = End::Power;
             }
-            let machine = self.vfs.crash(mode);
+            // Threads of the database would meet a machine that stops under them, which is what `crash_threads` is for: they
+            // go on with theirs, and the crash is of a copy of its disk.
+            let machine = match self.threads {
+                0 => self.vfs.crash(mode),
+                _ => self.vfs.fork_state().crash(mode),
+            };
             self.let_go();
             self.db = None;
             self.vfs = machine;
