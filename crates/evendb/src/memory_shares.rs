@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! fixed at opening  ring, deltas, reserve                                 MemoryLimits
-//!                   deltas that puts do not use are lent to the caches    MemoryLimits::lent
+//!                   what puts do not use of deltas and ring is lent       MemoryLimits::lent
+//!                   to the caches
 //! as counted        metadata, buffers           whatever they take now
 //! up to a share     open tables, log searches   a third of what is left   indexes, tend_memory
 //!                                               (an eighth of all at least)
@@ -23,6 +24,7 @@
 //! and rows go ([`crate::cache`]), which tables are closed ([`crate::funk::tables`]).
 
 use crate::catalog::Catalog;
+use crate::commit_log::CommitLog;
 use crate::engine::Engine;
 use crate::engine::caches::Caches;
 use crate::engine::core::Core;
@@ -61,12 +63,9 @@ impl MemoryLimits {
         self.budget.saturating_sub(fixed + others)
     }
 
-    /// What the caches may have of the deltas' memory, of which puts have used `peak` bytes lately: the rest, but for
-    /// a part that puts may take at once. Puts never wait for it. While they take it, spans are evicted, which needs
-    /// no I/O; until that is done, the reserve bears it.
-    fn lent(&self, peak: u64) -> u64 {
-        let needed = peak + peak / 2 + self.deltas / DELTAS_AHEAD;
-        self.deltas.saturating_sub(needed)
+    /// What the caches may have of the memory of deltas and ring, of which puts have used so much lately.
+    fn lent(&self, lately: &UsedLately) -> u64 {
+        lendable(self.deltas, lately.deltas) + lendable(self.ring, lately.ring)
     }
 
     /// What open tables and log searches may take together, beside this much metadata: a cold get
@@ -76,8 +75,24 @@ impl MemoryLimits {
     }
 }
 
-/// The part of the deltas' memory that is free for puts at any time.
-const DELTAS_AHEAD: u64 = 8;
+/// What puts have used of their memory lately.
+struct UsedLately {
+    /// The most bytes of deltas.
+    deltas: u64,
+    /// Bytes of the ring since its memory was last given back.
+    ring: u64,
+}
+
+/// What the caches may have of the `all` bytes of a kind, of which puts have `used` some lately: the rest, but for
+/// a part that puts may take at once. Puts never wait for it. While they take it, spans are evicted, which needs
+/// no I/O; until that is done, the reserve bears it.
+fn lendable(all: u64, used: u64) -> u64 {
+    let needed = used + used / 2 + all / AHEAD_PART;
+    all.saturating_sub(needed)
+}
+
+/// The part of the puts' memory that is free for them at any time.
+const AHEAD_PART: u64 = 8;
 
 /// Runs of a chunk's log, whatever the memory.
 const RUNS_MAX: u32 = 64;
@@ -124,7 +139,15 @@ pub(crate) fn cache_bytes(core: &Core, log: &Log) -> u64 {
     let limits = limits(core, log);
     // Large batches may take the deltas above their limit.
     let deltas_above = core.admission.delta_used().saturating_sub(limits.deltas);
-    limits.left(others + deltas_above) + limits.lent(core.admission.delta_peak())
+    limits.left(others + deltas_above) + limits.lent(&used_lately(core, log))
+}
+
+fn used_lately(core: &Core, log: &Log) -> UsedLately {
+    let ring = log.commit_log.as_ref();
+    UsedLately {
+        deltas: core.admission.delta_peak(),
+        ring: ring.map_or(0, CommitLog::bytes_used_lately),
+    }
 }
 
 /// `most` while metadata is below a tenth of the budget, `least` above a fifth, evenly between.
@@ -186,14 +209,21 @@ fn slack_left(core: &Core, log: &Log) -> u64 {
 
 fn delta_room(core: &Core, log: &Log) -> u64 {
     let limits = limits(core, log);
-    let taken = core.admission.delta_used() + limits.lent(core.admission.delta_peak());
+    let lent = lendable(limits.deltas, core.admission.delta_peak());
+    let taken = core.admission.delta_used() + lent;
     limits.deltas.saturating_sub(taken)
 }
 
-/// Keeps open tables and log searches within their share, and gives back what slabs hold for
+/// Keeps open tables and log searches within their share, and gives back what slabs and the ring hold for
 /// nothing. Called by upkeep.
 pub(crate) fn tend_memory(engine: &Engine) {
     engine.core.admission.let_delta_peak_sink();
+    // A model has no time.
+    if !cfg!(evendb_shuttle)
+        && let Some(ring) = &engine.log.commit_log
+    {
+        ring.give_memory_back(std::time::Instant::now());
+    }
     slab::trim(slack_left(&engine.core, &engine.log));
     let ledger = engine.core.ledger();
     let indexes = limits(&engine.core, &engine.log).indexes(ledger.bytes(Use::Metadata));
@@ -265,8 +295,12 @@ mod tests {
             assert_eq!(mib(limits.reserve), reserve);
             assert_eq!(mib(limits.indexes(0)), indexes);
             // Puts have an eighth at once. When they have used six tenths, nothing is lent.
-            assert_eq!(limits.lent(0), limits.deltas / 8 * 7);
-            assert_eq!(limits.lent(limits.deltas / 10 * 6), 0);
+            let lent = |deltas, ring| limits.lent(&UsedLately { deltas, ring });
+            let parts = (limits.deltas, limits.ring);
+            assert_eq!(lent(0, parts.1), parts.0 / 8 * 7);
+            assert_eq!(lent(parts.0, 0), parts.1 / 8 * 7);
+            assert_eq!(lent(0, 0), (parts.0 + parts.1) / 8 * 7);
+            assert_eq!(lent(parts.0 / 10 * 6, parts.1 / 10 * 6), 0);
             // Everything but the reserve fits beside what the indexes take at most.
             assert!(limits.left(limits.indexes(0)) >= limits.indexes(0));
         }

@@ -346,6 +346,57 @@ fn what_a_seek_reads_is_what_was_announced() {
     assert_eq!(hints[0].start, 5);
 }
 
+/// Stretches of a table follow on one another, and what is announced for them is each block once.
+#[test]
+fn stretches_cover_a_table() {
+    let (bytes, _) = build(&numbered(2000), options(512, Codec::None));
+    let (file, table) = open_within(&bytes, 5);
+    let table = table.unwrap();
+    table.will_need_between(None, None);
+    let all = file.take_parts().1;
+    let data_bytes = all[0].end - all[0].start;
+    for stretch_bytes in [1, 5000, 1 << 30] {
+        for forward in [true, false] {
+            let mut at: Option<Vec<u8>> = None;
+            let mut asked = 0;
+            loop {
+                let next = match forward {
+                    true => table.stretch_end(at.as_deref(), stretch_bytes),
+                    false => table.stretch_begin(at.as_deref(), stretch_bytes),
+                };
+                let (low, high) = match forward {
+                    true => (at.as_deref(), next.as_deref()),
+                    false => (next.as_deref(), at.as_deref()),
+                };
+                assert!(low.zip(high).is_none_or(|(low, high)| low < high));
+                let bytes = table.will_need_between(low, high);
+                assert!(bytes >= stretch_bytes || next.is_none());
+                assert!(bytes < stretch_bytes.saturating_add(1024));
+                asked += bytes;
+                at = next;
+                if at.is_none() {
+                    break;
+                }
+            }
+            let hints = file.take_parts().1;
+            assert_eq!(asked, data_bytes);
+            assert_eq!(hints.len() == 1, stretch_bytes == 1 << 30);
+            let mut starts: Vec<u64> = hints.iter().map(|hint| hint.start).collect();
+            starts.sort_unstable();
+            starts.dedup();
+            assert_eq!(starts.len(), hints.len(), "each once");
+        }
+    }
+    // A key within a block: the block is there from both sides.
+    let within = b"user00001000x".as_slice();
+    table.will_need_between(Some(within), None);
+    table.will_need_between(None, Some(within));
+    let hints = file.take_parts().1;
+    assert!(hints[0].start < hints[1].end);
+    assert_eq!(table.will_need_between(Some(b"zzz"), None), 0);
+    assert_eq!(table.stretch_end(Some(b"zzz"), 1), None);
+}
+
 #[test]
 fn a_long_scan_announces_each_window_before_it_reads_it() {
     let (bytes, _) = build(&numbered(2000), options(512, Codec::None));

@@ -2,6 +2,7 @@
 
 use super::flush::{SyncedFirst, Syncing};
 use super::follow::Followers;
+use super::idle_pages::IdlePages;
 use super::mapped_pages::Tending;
 use super::record::{ALIGN, HEADER_BYTES, Header, HeaderKind, payload_checksum, record_bytes};
 use super::room::record_bytes_max_of;
@@ -57,6 +58,8 @@ pub(crate) struct CommitLog {
     pub(super) followers: Followers,
     /// What is remembered of the mapped pages while no thread looks after them.
     pub(super) tended: Mutex<Option<Tending>>,
+    /// What was given back of their memory.
+    pub(super) idle_pages: IdlePages,
     #[cfg(test)]
     pub(super) plant: LogPlant,
 }
@@ -190,6 +193,7 @@ impl CommitLog {
             grower: Mutex::new(None),
             followers: Followers::new(start),
             tended: Mutex::new(None),
+            idle_pages: IdlePages::new(start.0),
             #[cfg(test)]
             plant: LogPlant::Nothing,
         })

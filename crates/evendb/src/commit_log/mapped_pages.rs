@@ -5,7 +5,8 @@
 //!   ---------------------+-------------+---->
 //!                      head              (LSNs)
 //! ```
-//! Pages ahead of the head are touched, so that no appender takes a page fault under the ring latch.
+//! Pages ahead of the head are touched, so that no appender takes a page fault under the ring latch. After the ring's
+//! memory was given back ([`super::idle_pages`]) it is more of them for a lap, since they are read in.
 //!
 //! A byte that is copied or touched may make the kernel write a huge page. So while the log is slow
 //! its records are written by system calls ([`CommitLog::write_from`]), as they are after a sync.
@@ -24,9 +25,9 @@ use std::time::{Duration, Instant};
 /// Bytes ahead of the head that are touched.
 const AHEAD_BYTES: u64 = 4 << 20;
 /// A log that grows by fewer bytes a second than this is slow.
-const SLOW_RATE: u64 = 320 << 10;
+pub(super) const SLOW_RATE: u64 = 320 << 10;
 /// The caller looks at the log about this often.
-const TICK: Duration = Duration::from_millis(50);
+pub(super) const TICK: Duration = Duration::from_millis(50);
 
 /// What the thread that looks after the ring remembers.
 #[derive(Clone, Copy)]
@@ -100,14 +101,36 @@ impl CommitLog {
         if appended * 1_000 <= SLOW_RATE * time.as_millis() as u64 {
             self.write_from(head);
         }
+        let is_cold = self.idle_pages.is_cold(head);
         if self.written_below.load(Ordering::Relaxed) <= head {
-            self.touch_ahead(mapping, tending);
+            self.touch_ahead(mapping, tending, is_cold);
+        } else if is_cold {
+            self.ask_ahead(tending);
         }
     }
 
-    /// Touches what lies ahead of the head.
-    fn touch_ahead(&self, mapping: &dyn Mapping, tending: &mut Tending) {
-        let mut end = tending.head + AHEAD_BYTES.min(self.capacity);
+    /// Touches what lies ahead of the head: as much as stays in memory where the rest was given back.
+    fn touch_ahead(&self, mapping: &dyn Mapping, tending: &mut Tending, is_cold: bool) {
+        let ahead = match is_cold {
+            true => self.bytes_kept().max(AHEAD_BYTES),
+            false => AHEAD_BYTES,
+        };
+        self.go_ahead(tending, ahead, &|offset, len| {
+            mapping.prefault(offset as usize, len as usize);
+        });
+    }
+
+    /// Asks for what was given back ahead of a slow log, of which a written record needs the page's rest.
+    fn ask_ahead(&self, tending: &mut Tending) {
+        let ahead = AHEAD_BYTES.min(self.bytes_kept());
+        self.go_ahead(tending, ahead, &|offset, len| {
+            self.file.will_need(offset, len)
+        });
+    }
+
+    /// Does something with the places up to so far ahead of the head with which it was not done yet.
+    fn go_ahead(&self, tending: &mut Tending, ahead: u64, act: &dyn Fn(u64, u64)) {
+        let mut end = tending.head + ahead.min(self.capacity);
         let room = self.room();
         if room < self.capacity {
             // There are no blocks beyond it; the pages after the wrap were touched a lap ago.
@@ -118,7 +141,7 @@ impl CommitLog {
         while at < end {
             let offset = at % self.capacity;
             let len = (end - at).min(self.capacity - offset);
-            mapping.prefault(offset as usize, len as usize);
+            act(offset, len);
             at += len;
         }
         tending.touched = at;

@@ -19,7 +19,7 @@
 //! (I12). After an error no write or sync begins, and nothing more becomes durable (I16).
 //!
 //! Thread safety: any number of appenders and waiters; [`flush`] says which of them syncs,
-//! [`mapped_pages`] what one more thread does for a mapped ring, [`room`] how the ring grows. Locks: the
+//! [`mapped_pages`] what one more thread does for a mapped ring, [`idle_pages`] how its memory is lent, [`room`] how the ring grows. Locks: the
 //! leader's mutex (held over the sync), the ring latch (it parks), the sync mutex (a leaf, memory only).
 //! [`read_back`] reads what was appended, also below the tail, and [`follow`] waits for more.
 //! Not here: when the tail may move, what a payload means, and what of it lies in other files
@@ -29,6 +29,7 @@ mod append;
 mod blocks;
 mod flush;
 mod follow;
+mod idle_pages;
 mod mapped_pages;
 mod read_back;
 mod record;

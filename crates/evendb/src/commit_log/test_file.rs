@@ -28,6 +28,11 @@ pub(super) struct FileState {
     pub(super) copies: usize,
     /// How often pages were touched.
     pub(super) touched: usize,
+    /// What was given back of the mapping's memory, unless the system keeps it.
+    pub(super) given_back: Vec<std::ops::Range<usize>>,
+    pub(super) keeps_pages: bool,
+    /// What was asked to be read.
+    pub(super) asked: Vec<std::ops::Range<u64>>,
 }
 
 #[derive(Clone, Debug)]
@@ -78,6 +83,10 @@ impl File for TestFile {
     fn past_cache(&self) -> Option<Arc<dyn File>> {
         let there = !self.0.lock().cache_only;
         there.then(|| Arc::new(TestFile(self.0.clone(), self.1.clone(), true)) as Arc<dyn File>)
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        self.0.lock().asked.push(offset..offset + len);
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
@@ -160,5 +169,14 @@ impl Mapping for TestFile {
         let mut state = self.0.lock();
         assert!(offset + len <= state.bytes.len());
         state.touched += 1;
+    }
+
+    fn give_back(&self, offset: usize, len: usize) -> bool {
+        let mut state = self.0.lock();
+        assert!(offset + len <= state.bytes.len());
+        if !state.keeps_pages {
+            state.given_back.push(offset..offset + len);
+        }
+        !state.keeps_pages
     }
 }

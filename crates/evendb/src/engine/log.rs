@@ -74,12 +74,4 @@ impl Log {
             None => Lsn(self.epoch_start.0 + u64::from(self.history.file.is_some()) * 8),
         }
     }
-
-    /// Bytes of the commit log's file that have blocks.
-    pub(crate) fn ring_room(&self) -> u64 {
-        match &self.commit_log {
-            Some(log) => log.room(),
-            None => self.ring_bytes,
-        }
-    }
 }

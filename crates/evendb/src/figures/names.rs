@@ -334,7 +334,11 @@ impl Stats {
                 memory.metadata,
                 "chunks, and tables that are not open",
             ),
-            held("memory.commit_log", memory.commit_log, "the mapped ring"),
+            held(
+                "memory.commit_log",
+                memory.commit_log,
+                "what is used of the mapped ring",
+            ),
             held(
                 "memory.buffers",
                 memory.buffers,

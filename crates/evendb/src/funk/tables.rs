@@ -61,6 +61,9 @@ pub(crate) fn file_blocks(len: u64) -> u64 {
     len.next_multiple_of(BLOCK_BYTES as u64)
 }
 
+/// Index, filter and footer of a long table take about so much of it.
+const END_PART: u64 = 64;
+
 /// One table on disk.
 pub(crate) struct TableHandle {
     pub(crate) part: Part,
@@ -191,6 +194,17 @@ impl TableHandle {
         if matches!(self.part.place, Place::Extent { .. }) && self.opened.get().is_none() {
             self.will_need_of_file(Table::tail_of(self.part.meta.len));
         }
+    }
+
+    /// The same for a scan that comes to the table later. That of a file too, which then is opened twice.
+    pub(crate) fn will_open_for_scan(&self) {
+        let len = self.part.meta.len;
+        self.will_need_of_file(Table::tail_of(len).min(len - len / END_PART));
+    }
+
+    /// Whether the table is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.opened.is_set()
     }
 
     /// The same of what lies from `relative` within the table on, which need not be open.

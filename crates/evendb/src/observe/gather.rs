@@ -6,7 +6,6 @@ use crate::manifest::edit::Place;
 use crate::memory::Use;
 use crate::metrics::Stats;
 use crate::metrics::pauses::Waits;
-use crate::options::Writing;
 use crate::rebalance::{jobs, space};
 use evendb_storage::TableId;
 use std::collections::HashMap;
@@ -21,11 +20,8 @@ pub(crate) fn stats(engine: &Engine) -> Stats {
     memory.deltas = engine.core.admission.delta_used();
     memory.row_cache = engine.caches.row_bytes();
     stats.spans_to_warm = engine.caches.spans_to_warm();
-    memory.commit_log = match (
-        &engine.log.commit_log,
-        engine.core.options.commit_log_writing(),
-    ) {
-        (Some(_), Writing::Mapped) => engine.log.ring_room(),
+    memory.commit_log = match &engine.log.commit_log {
+        Some(log) if log.is_mapped() => log.bytes_in_memory(),
         _ => 0,
     };
     let ledger = engine.core.ledger();

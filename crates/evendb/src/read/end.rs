@@ -13,6 +13,7 @@
 //!
 //! Thread safety: belongs to one cursor. Not here: refilling ([`super::cursor`]).
 
+use super::ahead::Ahead;
 use super::buffer::{Buffer, SMALL_BYTES};
 use super::cursor::successor;
 use super::fill::{Filled, FunkScan};
@@ -46,6 +47,10 @@ pub(super) struct End {
     pub(super) from_ram: bool,
     /// Where the last fill left a funk.
     pub(super) scan: Option<FunkScan>,
+    /// Bytes that came from disk since the last seek.
+    pub(super) from_disk: u64,
+    /// What the disk was asked for ahead, of a long scan.
+    pub(super) ahead: Option<Ahead>,
     charge: Option<Charge>,
     /// Nobody will ask for values.
     pub(super) keys_only: bool,
@@ -65,6 +70,8 @@ impl End {
             given: 0,
             from_ram: false,
             scan: None,
+            from_disk: 0,
+            ahead: None,
             charge: None,
             keys_only: false,
         }
@@ -132,6 +139,21 @@ impl End {
     /// Records that were given out since the last seek.
     pub(super) fn given(&self) -> u64 {
         self.given + self.buffer.taken_count() as u64
+    }
+
+    /// Counts what the buffer was filled from.
+    pub(super) fn note_read(&mut self) {
+        if !self.from_ram {
+            self.from_disk += self.buffer.block_bytes() as u64;
+        }
+    }
+
+    /// Bytes that will yet be read from disk, if the scan takes as many records as is usual, or else half of what it has
+    /// taken.
+    pub(super) fn bytes_expected(&self, usual: usize) -> u64 {
+        let seen = self.given as usize + self.buffer.gathered();
+        let left = usual.max(self.usual).saturating_sub(seen).max(seen / 2);
+        self.from_disk.saturating_mul(left as u64) / seen.max(1) as u64
     }
 
     /// The buffer was filled from there on, without a limit from the end of all keys.
@@ -220,6 +242,7 @@ impl End {
             self.empty(direction, metrics);
         }
         self.scan = None;
+        (self.from_disk, self.ahead) = (0, None);
         self.given = 0;
         self.records = self.usual.min(RECORDS_MAX);
         self.exhausted = false;

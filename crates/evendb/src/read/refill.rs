@@ -5,6 +5,7 @@
 //!
 //! Not here: what merges the sources ([`super::fill`]); which record is given next ([`super::cursor`]).
 
+use super::ahead::{self, ScanRange};
 use super::counting;
 use super::covered::{self, Below, Shade};
 use super::cursor::Cursor;
@@ -80,6 +81,7 @@ impl Cursor {
                 counting::wanted_by_scan(caches, view.get(), direction, from.as_deref())
         {
             *may_load = false;
+            end.from_disk += wanted.0.span_bytes() as u64;
             counting::runs_read(&engine.core, &engine.work, chunk, view.get());
             let chunk = chunk.clone();
             drop(guard);
@@ -113,16 +115,24 @@ impl Cursor {
             drop(guard);
             fill_unpinned(engine, end, &chunk, &view, below, &gathered, &span)?
         };
+        end.note_read();
         end.take_in(from);
         end.move_on(direction, filled, to, last);
         end.count(engine.core.ledger());
         end.plan_next();
+        let range = ScanRange {
+            direction,
+            low: &self.low,
+            high: self.high.as_deref(),
+            at,
+        };
+        ahead::look_ahead(&engine.core, &self.keyspace, end, &range);
         Ok(true)
     }
 }
 
 /// The chunk in which a refill from `position` begins.
-fn chunk_at<'i>(
+pub(super) fn chunk_at<'i>(
     index: &'i Index<Chunk>,
     direction: Direction,
     position: Option<&[u8]>,
@@ -151,18 +161,18 @@ struct RefillSegment<'a> {
 }
 
 /// What a refill reads below the deltas, and up to where.
-struct RefillPlan<'v> {
+pub(super) struct RefillPlan<'v> {
     /// The munk, if it has these keys.
-    munk: Option<&'v Munk>,
+    pub(super) munk: Option<&'v Munk>,
     /// What range deletions leave of it.
-    below: Option<Below>,
-    to: Option<Vec<u8>>,
+    pub(super) below: Option<Below>,
+    pub(super) to: Option<Vec<u8>>,
     /// Nothing wanted lies behind that.
-    last: bool,
+    pub(super) last: bool,
 }
 
 /// A refill at `from`, which may go as far as `to`, ends where it would have to read something else.
-fn plan_refill<'v>(
+pub(super) fn plan_refill<'v>(
     view: &'v View,
     direction: Direction,
     from: Option<&[u8]>,
@@ -247,7 +257,7 @@ fn fill_unpinned(
 }
 
 /// Where a refill from `chunk` has to stop, and whether nothing wanted lies beyond the chunk.
-fn chunk_limit(
+pub(super) fn chunk_limit(
     chunk: &Chunk,
     direction: Direction,
     low: &[u8],

@@ -88,6 +88,57 @@ impl Table {
         self.will_need_blocks(end.saturating_sub(count)..end);
     }
 
+    /// The same of all blocks that may have keys from `low` to below `high`; how many bytes that is.
+    pub fn will_need_between(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> u64 {
+        let first = low.map_or(0, |low| self.index.find(low));
+        let end = self.last_block_below(high).map_or(0, |last| last + 1);
+        if first >= end || self.whole.is_some() {
+            return 0;
+        }
+        self.will_need_blocks(first..end);
+        self.place(end - 1).end - self.place(first).start
+    }
+
+    /// Where a stretch of about `bytes` ends that begins with the key `low`: a key that is the least of a block. `None` if
+    /// the table ends before.
+    pub fn stretch_end(&self, low: Option<&[u8]>, bytes: u64) -> Option<Vec<u8>> {
+        let first = low.map_or(0, |low| self.index.find(low));
+        let mut behind = first + 1..self.index.len();
+        let cut = behind.find(|&next| self.place(next).start - self.place(first).start >= bytes)?;
+        Some(self.cut_before(cut))
+    }
+
+    /// Where a stretch of about `bytes` begins that ends below the key `high`. `None` if the table begins behind that.
+    pub fn stretch_begin(&self, high: Option<&[u8]>, bytes: u64) -> Option<Vec<u8>> {
+        let last = self.last_block_below(high)?;
+        let end = self.place(last).end;
+        let mut before = (1..=last).rev();
+        let cut = before.find(|&first| end - self.place(first).start >= bytes)?;
+        Some(self.cut_before(cut))
+    }
+
+    /// The last block that may have keys below `high`.
+    fn last_block_below(&self, high: Option<&[u8]>) -> Option<usize> {
+        let last = self.index.len().checked_sub(1)?;
+        let Some(high) = high else {
+            return Some(last);
+        };
+        let found = self.index.find(high);
+        match found > last {
+            true => Some(last),
+            // Where a stretch was cut the block behind has no key below.
+            false if found > 0 && *self.cut_before(found) == *high => Some(found - 1),
+            false => Some(found),
+        }
+    }
+
+    /// The least key above the block before: all versions of that block's last key are below.
+    fn cut_before(&self, ordinal: usize) -> Vec<u8> {
+        let mut cut = self.index.separator(ordinal - 1);
+        cut.push(0);
+        cut
+    }
+
     /// The same of some blocks.
     pub(super) fn will_need_blocks(&self, blocks: Range<usize>) {
         if self.whole.is_some() || blocks.is_empty() {
@@ -252,9 +303,7 @@ impl Table {
             if place.start - begin < bytes {
                 continue;
             }
-            // The least key above the block before: all versions of that block's last key are below.
-            let mut cut = self.index.separator(ordinal - 1);
-            cut.push(0);
+            let cut = self.cut_before(ordinal);
             if cuts.last().is_none_or(|last| *last < cut) {
                 cuts.push(cut);
                 begin = place.start;

@@ -21,7 +21,9 @@ mod tests;
 pub use append::Appender;
 pub use behind::WriteBehind;
 pub use os::OsVfs;
-pub use sim::{CrashMode, Fault, FaultKind, FaultOn, SimEvent, SimEventKind, SimVfs};
+pub use sim::{
+    CrashMode, Fault, FaultKind, FaultOn, ReadAheadCounts, SimEvent, SimEventKind, SimVfs,
+};
 
 use std::ffi::OsString;
 use std::fmt::Debug;
@@ -184,6 +186,14 @@ pub trait Mapping: Send + Sync + Debug {
     /// Touches the pages of `[offset, offset + len)` so that a later write does not fault. Changes
     /// no byte.
     fn prefault(&self, offset: usize, len: usize);
+    /// Gives the memory of the whole pages in `[offset, offset + len)` back, whether or not the device has their bytes:
+    /// pages that it does not have stay in the system's cache, where no lock holds them any more. Changes no byte: what
+    /// was written is in the file, and a later write or read finds it, but may have to wait for the device. Whether the
+    /// system can.
+    fn give_back(&self, offset: usize, len: usize) -> bool {
+        let _ = (offset, len);
+        false
+    }
 }
 
 /// Reads exactly `buf.len()` bytes at `offset`; `UnexpectedEof` if the file ends before.

@@ -460,10 +460,11 @@ impl File for OsFile {
         // once for two MiB, where it has such pages. A hint.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
-        stay_in_memory(&map, len);
+        let is_locked = stay_in_memory(&map, 0, len);
         Ok(Box::new(OsMapping {
             map,
-            _file: Arc::clone(&self.file),
+            is_locked,
+            file: Arc::clone(&self.file),
         }))
     }
 }
@@ -511,18 +512,19 @@ fn sync_range(file: &fs::File, offset: u64, len: u64, flags: libc::c_uint) -> io
 
 /// Locks the pages of a mapping that are there, and each other one when it comes, if the system lets
 /// this process: under pressure it would otherwise write to the disk what is about to be overwritten.
-fn stay_in_memory(map: &MmapRaw, len: usize) {
+/// Whether it does.
+fn stay_in_memory(map: &MmapRaw, offset: usize, len: usize) -> bool {
     #[cfg(target_os = "linux")]
-    // SAFETY: the range is the mapping's own, and its end unlocks it.
-    let _ = unsafe {
-        rustix::mm::mlock_with(
-            map.as_mut_ptr().cast(),
-            len,
-            rustix::mm::MlockFlags::ONFAULT,
-        )
+    // SAFETY: the range is the mapping's own, as the callers see to, and the mapping's end unlocks it.
+    return unsafe {
+        let start = map.as_mut_ptr().add(offset).cast();
+        rustix::mm::mlock_with(start, len, rustix::mm::MlockFlags::ONFAULT).is_ok()
     };
     #[cfg(not(target_os = "linux"))]
-    let _ = (map, len);
+    {
+        let _ = (map, offset, len);
+        false
+    }
 }
 
 /// A shared mapping. It is only written through, never read or lent out as a slice, so other
@@ -530,8 +532,10 @@ fn stay_in_memory(map: &MmapRaw, len: usize) {
 #[derive(Debug)]
 struct OsMapping {
     map: MmapRaw,
-    /// Keeps the file open as long as it is mapped.
-    _file: Arc<fs::File>,
+    /// Its pages are locked when they come.
+    is_locked: bool,
+    /// Open as long as it is mapped.
+    file: Arc<fs::File>,
 }
 
 impl OsMapping {
@@ -582,6 +586,34 @@ impl Mapping for OsMapping {
             position = (position / page_bytes + 1) * page_bytes;
         }
     }
+
+    #[cfg(target_os = "linux")]
+    fn give_back(&self, offset: usize, len: usize) -> bool {
+        self.check_bounds(offset, len);
+        let page_bytes = rustix::param::page_size();
+        let start = offset.next_multiple_of(page_bytes);
+        let end = (offset + len) / page_bytes * page_bytes;
+        if start >= end {
+            return true;
+        }
+        let bytes = end - start;
+        // SAFETY: the range lies inside the mapping and on its pages. The mapping is shared, so its bytes are the
+        // file's, and a thread that writes there at this moment finds its page again: the system keeps what the
+        // device does not have yet. Nobody holds a reference to the bytes. A lock would forbid it, so it goes first;
+        // that there was none is no failure.
+        let gone = unsafe {
+            let at = self.map.as_mut_ptr().add(start).cast();
+            let _ = rustix::mm::munlock(at, bytes);
+            rustix::mm::madvise(at, bytes, rustix::mm::Advice::LinuxDontNeed).is_ok()
+        };
+        if self.is_locked {
+            stay_in_memory(&self.map, start, bytes);
+        }
+        // A hint: where it is not taken, the system takes these pages when it needs others.
+        let len = std::num::NonZeroU64::new(bytes as u64);
+        let _ = rustix::fs::fadvise(&*self.file, start as u64, len, rustix::fs::Advice::DontNeed);
+        gone
+    }
 }
 
 #[cfg(test)]
@@ -607,6 +639,49 @@ mod tests {
         let mut read = vec![0; data.len()];
         assert_eq!(file.read_at(&mut read, 0).unwrap(), data.len());
         assert_eq!(read, data);
+    }
+
+    /// KiB of a file that this process has mapped in memory.
+    #[cfg(target_os = "linux")]
+    fn resident_kib(path: &Path) -> u64 {
+        let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+        let name = path.to_str().unwrap();
+        let mut lines = maps.lines();
+        let mut kib = 0;
+        // The lock ends a part of the mapping where only that part is locked.
+        while lines.by_ref().any(|line| line.ends_with(name)) {
+            let rss = lines.by_ref().find_map(|line| line.strip_prefix("Rss:"));
+            let number = rss.and_then(|rss| rss.trim().strip_suffix(" kB"));
+            kib += number.unwrap().trim().parse::<u64>().unwrap();
+        }
+        kib
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_mapping_gives_its_memory_back() {
+        const LEN: usize = 8 << 20;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ring");
+        let file = OsVfs.create(&path).unwrap();
+        file.write_at(&vec![1; LEN], 0).unwrap();
+        let mapping = file.map(LEN).unwrap();
+        mapping.write(0, &vec![2; LEN]);
+        assert_eq!(resident_kib(&path), LEN as u64 >> 10);
+        // None of it was synced.
+        assert!(mapping.give_back(4096, LEN - 4096));
+        // A huge page leaves the page table as a whole.
+        assert!(resident_kib(&path) <= 4);
+        let mut read = vec![0; LEN];
+        assert_eq!(file.read_at(&mut read, 0).unwrap(), LEN);
+        assert!(read.iter().all(|&byte| byte == 2));
+        mapping.write(LEN - 1, &[3]);
+        file.sync_data().unwrap();
+        assert!(mapping.give_back(0, LEN));
+        assert_eq!(resident_kib(&path), 0);
+        assert_eq!(file.read_at(&mut read, 0).unwrap(), LEN);
+        assert!(read[..LEN - 1].iter().all(|&byte| byte == 2));
+        assert_eq!(read[LEN - 1], 3);
     }
 
     /// The system tells a handle of a failure once: told to a wait, it must not be lost.

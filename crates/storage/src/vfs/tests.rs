@@ -306,6 +306,14 @@ fn maps(vfs: &dyn Vfs, dir: &Path) {
     expected[4_090..4_110].fill(2);
     assert_eq!(contents(&*vfs.open(&path, false).unwrap()), expected);
 
+    assert!(mapping.give_back(0, 9_000) || !cfg!(target_os = "linux"));
+    assert_eq!(contents(&*file), expected, "what was written stays");
+    mapping.write(100, &[4; 5_000]);
+    expected[100..5_100].fill(4);
+    mapping.give_back(0, 4_096);
+    mapping.prefault(0, 9_000);
+    assert_eq!(contents(&*file), expected);
+
     file.write_at(&[3; 4], 8_996).unwrap();
     expected[8_996..9_000].fill(3);
     mapping.write(0, &[4]);

@@ -22,6 +22,7 @@
 //! at once, with the removal of what was in it.
 
 mod fault;
+mod hints;
 mod inode;
 mod names;
 mod rng;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 
 pub use fault::{CrashMode, Fault, FaultKind, FaultOn, SimEvent, SimEventKind};
+pub use hints::ReadAheadCounts;
 
 use super::{BLOCK_BYTES, BootId, File, LockGuard, LockHolder, Mapping, Vfs};
 use inode::PAGE_BYTES;
@@ -101,6 +103,11 @@ impl SimVfs {
     /// How many reads of file contents were asked for.
     pub fn read_count(&self) -> u64 {
         self.state().read_count
+    }
+
+    /// Bytes that were read; of these, bytes that [`File::will_need`] asked for before; and bytes that it asked for.
+    pub fn read_ahead(&self) -> ReadAheadCounts {
+        self.state().read_ahead.counts
     }
 
     /// Stops the machine when operation number `op` is reached, so that exactly `op` operations
@@ -426,7 +433,13 @@ impl File for SimFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut state = self.state();
         state.observe(FaultOn::Read, &self.handle.path)?;
+        state.note_read(self.handle.id, offset, buf.len() as u64);
         Ok(state.inode(self.handle.id).read(buf, offset))
+    }
+
+    /// Noted only: what is read is there at once.
+    fn will_need(&self, offset: u64, len: u64) {
+        self.state().note_asked(self.handle.id, offset, len);
     }
 
     fn past_cache(&self) -> Option<Arc<dyn File>> {
@@ -549,5 +562,11 @@ impl Mapping for SimMapping {
         self.check_bounds(offset, len);
         let state = self.handle.vfs.state();
         state.assert_backed(self.handle.id, offset as u64, len as u64);
+    }
+
+    /// What is visible is the file's, in memory or not.
+    fn give_back(&self, offset: usize, len: usize) -> bool {
+        self.check_bounds(offset, len);
+        true
     }
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fault::{CrashMode, FaultKind, FaultOn, Faults, SimEvent, SimEventKind};
+use super::hints::Hints;
 use super::inode::{Inode, PAGE_BYTES, PowerLoss, SECTOR_BYTES};
 use super::names::{InodeId, Names};
 use super::rng::Rng;
@@ -30,6 +31,7 @@ pub(super) struct State {
     rng: Rng,
     pub(super) op_count: u64,
     pub(super) read_count: u64,
+    pub(super) read_ahead: Hints,
     pub(super) crash_at: Option<u64>,
     pub(super) halted: bool,
     pub(super) faults: Faults,
@@ -69,6 +71,7 @@ impl State {
             rng: Rng::new(seed),
             op_count: 0,
             read_count: 0,
+            read_ahead: Hints::default(),
             crash_at: None,
             halted: false,
             faults: Faults::default(),
@@ -175,6 +178,14 @@ impl State {
             Some(kind) => Err(kind.error()),
             None => Ok(()),
         }
+    }
+
+    pub(super) fn note_read(&mut self, id: InodeId, offset: u64, len: u64) {
+        self.read_ahead.note_read(id, offset, len);
+    }
+
+    pub(super) fn note_asked(&mut self, id: InodeId, offset: u64, len: u64) {
+        self.read_ahead.note_asked(id, offset, len);
     }
 
     pub(super) fn inode(&self, id: InodeId) -> &Inode {

@@ -1,0 +1,60 @@
+//! What was asked for before it was read, and what was read.
+
+use super::names::InodeId;
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Counts of [`SimVfs::read_ahead`](super::SimVfs::read_ahead).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReadAheadCounts {
+    /// Bytes that reads asked for.
+    pub read: u64,
+    /// Those of them that were asked for ahead.
+    pub read_as_asked: u64,
+    /// Bytes that were asked for ahead, those asked for twice counted twice.
+    pub asked: u64,
+}
+
+/// The hints of one boot. What was read is asked for no more.
+#[derive(Debug, Default)]
+pub(super) struct Hints {
+    asked: HashMap<InodeId, Vec<Range<u64>>>,
+    pub(super) counts: ReadAheadCounts,
+}
+
+impl Hints {
+    pub(super) fn note_asked(&mut self, id: InodeId, offset: u64, len: u64) {
+        self.counts.asked += len;
+        let asked = self.asked.entry(id).or_default();
+        let new = offset..offset.saturating_add(len);
+        // What overlaps becomes one.
+        let (near, mut ranges): (Vec<_>, Vec<_>) = std::mem::take(asked)
+            .into_iter()
+            .partition(|range| range.start <= new.end && new.start <= range.end);
+        let joined = near.into_iter().fold(new, |all, range| {
+            all.start.min(range.start)..all.end.max(range.end)
+        });
+        ranges.push(joined);
+        *asked = ranges;
+    }
+
+    pub(super) fn note_read(&mut self, id: InodeId, offset: u64, len: u64) {
+        self.counts.read += len;
+        let Some(asked) = self.asked.get_mut(&id) else {
+            return;
+        };
+        let read = offset..offset.saturating_add(len);
+        let mut left = Vec::with_capacity(asked.len());
+        for range in asked.drain(..) {
+            let (start, end) = (range.start.max(read.start), range.end.min(read.end));
+            if start >= end {
+                left.push(range);
+                continue;
+            }
+            self.counts.read_as_asked += end - start;
+            let rest = [range.start..start, end..range.end];
+            left.extend(rest.into_iter().filter(|rest| !rest.is_empty()));
+        }
+        *asked = left;
+    }
+}
