@@ -164,7 +164,7 @@ impl Options {
     /// On disk the commit log begins with 16 to 256 KiB, and grows to what the table says only as it is
     /// needed.
     ///
-    /// Of the commit log and the deltas, what puts have not used lately belongs to munks and rows, but for an eighth.
+    /// Of the commit log and the deltas, what puts have not used lately belongs to munks and rows, but for a part that puts may take at once.
     ///
     /// Chunks, closed tables and buffers take their memory from the last two columns. A batch that is
     /// larger than a quarter of the deltas' memory may take the deltas above it, up to twice as much. A chunk's log may have 35 % of a chunk's size, and twice a chunk's if all of the chunk is in RAM.

@@ -3,7 +3,7 @@
 //! ```text
 //!   given back            kept                 given back                            (places in the file)
 //!   |.....................|head ------------>|......................|
-//!                          an eighth of the ring
+//!                          an eighth of the ring, with the pieces at its ends
 //!
 //!   puts rest for [`IDLE`] --> a pass: one piece a round, written back some rounds before
 //!   puts come again        --> what they use counts as in memory again; pages ahead of them are read in by the thread
@@ -32,8 +32,10 @@ use std::time::{Duration, Instant};
 /// Puts rest for so long before the ring's memory is given back. A shorter rest would have the same pages written back,
 /// given back and read in again and again.
 const IDLE: Duration = Duration::from_secs(5);
-/// The part of a ring that is kept.
+/// The part of a ring that is kept, with the pieces that it begins and ends in.
 const KEPT_PART: u64 = 8;
+/// The part of a ring that is a piece, if that is no larger than a page can be.
+const PIECE_PART: u64 = 32;
 /// Less than this part of a ring is not worth a pass.
 const WORTH_PART: u64 = 16;
 /// Pieces that are being written back ahead of the one that is given back.
@@ -88,12 +90,12 @@ impl CommitLog {
 
     /// Bytes of a mapped ring that count as being in memory.
     pub(crate) fn bytes_in_memory(&self) -> u64 {
-        (self.bytes_used_lately() + self.bytes_kept()).min(self.room())
+        (self.bytes_used_lately() + self.capacity / KEPT_PART).min(self.room())
     }
 
     /// Bytes ahead of the head that stay in memory.
     pub(super) fn bytes_kept(&self) -> u64 {
-        self.capacity / KEPT_PART
+        self.capacity / KEPT_PART - 2 * self.piece_bytes()
     }
 
     /// A look at `now`: gives a piece back if puts rest. One thread calls it, again and again.
@@ -144,7 +146,7 @@ impl CommitLog {
 
     /// As large as a page can be, but for small rings.
     fn piece_bytes(&self) -> u64 {
-        let part = self.capacity / WORTH_PART;
+        let part = self.capacity / PIECE_PART;
         HUGE_PAGE_BYTES
             .min(part - part % CAPACITY_UNIT)
             .max(CAPACITY_UNIT)
@@ -232,15 +234,18 @@ mod tests {
         run.rounds(Duration::from_secs(10));
         assert_eq!(run.file.0.lock().bytes, bytes, "no byte has changed");
         let head = run.log.head().0 % CAPACITY;
-        let kept = head as usize..(head + CAPACITY / 8) as usize;
+        let kept = head as usize..(head + CAPACITY / 16) as usize;
         let gone = run.given_back();
         assert!(
             gone.iter()
                 .all(|piece| piece.end <= kept.start || piece.start >= kept.end)
         );
         let bytes: usize = gone.iter().map(ExactSizeIterator::len).sum();
-        let most = (CAPACITY - CAPACITY / 8) as usize;
-        assert!((most - (4 << 20)..=most).contains(&bytes), "{bytes} bytes");
+        let least = (CAPACITY - CAPACITY / 8) as usize;
+        assert!(
+            (least..=least + (2 << 20)).contains(&bytes),
+            "{bytes} bytes"
+        );
         assert_eq!(run.log.bytes_in_memory(), CAPACITY / 8);
         // Once is enough.
         run.rounds(Duration::from_secs(10));
@@ -252,7 +257,7 @@ mod tests {
         let mut run = TimedLog::new();
         run.append(2 * CAPACITY - (1 << 20));
         run.rounds(Duration::from_secs(10));
-        let kept = (CAPACITY / 8 - (2 << 20)) as usize;
+        let kept = (CAPACITY / 16 - (1 << 20)) as usize;
         let gone = run.given_back();
         assert!(!gone.is_empty());
         assert!(gone.iter().all(|piece| piece.start >= kept), "{gone:?}");
