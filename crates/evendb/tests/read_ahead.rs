@@ -136,6 +136,24 @@ fn a_scan_that_stops_has_asked_for_a_bounded_window() {
     }
 }
 
+/// What was said of the number of records ends what a scan asks for.
+#[test]
+fn a_hint_limits_what_is_asked_for() {
+    let vfs = disk(0);
+    let db = open(&vfs, false);
+    let counts = counted(&vfs, || {
+        let mut cursor = db.cursor::<&str>(..).limit_hint(2000);
+        for _ in 0..2000 {
+            assert!(cursor.next().expect("reads").is_some());
+        }
+    });
+    let data = 2000 * (VALUE_BYTES as u64 + 40);
+    assert!(counts.read_as_asked > data / 2, "{counts:?}");
+    assert!(counts.read < data + (256 << 10), "{counts:?}");
+    let waste = counts.asked.saturating_sub(counts.read_as_asked);
+    assert!(waste < 640 << 10, "{waste} in vain; {counts:?}");
+}
+
 /// The range of a scan ends what it asks for.
 #[test]
 fn nothing_behind_the_range_is_asked_for() {

@@ -148,11 +148,14 @@ impl End {
         }
     }
 
-    /// Bytes that will yet be read from disk, if the scan takes as many records as is usual, or else half of what it has
-    /// taken.
+    /// Bytes that will yet be read from disk, if the scan takes as many records as was said, or else as is usual, or else
+    /// half of what it has taken.
     pub(super) fn bytes_expected(&self, usual: usize) -> u64 {
         let seen = self.given as usize + self.buffer.gathered();
-        let left = usual.max(self.usual).saturating_sub(seen).max(seen / 2);
+        let left = match self.expected && seen <= self.usual {
+            true => self.usual - seen,
+            false => usual.max(self.usual).saturating_sub(seen).max(seen / 2),
+        };
         self.from_disk.saturating_mul(left as u64) / seen.max(1) as u64
     }
 
