@@ -11,7 +11,7 @@ pub struct ReadAheadCounts {
     pub read: u64,
     /// Those of them that were asked for ahead.
     pub read_as_asked: u64,
-    /// Bytes that were asked for ahead, those asked for twice counted twice.
+    /// Bytes that were asked for ahead. What was asked for already, and not read since, does not count again.
     pub asked: u64,
 }
 
@@ -24,13 +24,17 @@ pub(super) struct Hints {
 
 impl Hints {
     pub(super) fn note_asked(&mut self, id: InodeId, offset: u64, len: u64) {
-        self.counts.asked += len;
         let asked = self.asked.entry(id).or_default();
         let new = offset..offset.saturating_add(len);
         // What overlaps becomes one.
         let (near, mut ranges): (Vec<_>, Vec<_>) = std::mem::take(asked)
             .into_iter()
             .partition(|range| range.start <= new.end && new.start <= range.end);
+        let known = |range: &Range<u64>| {
+            let (start, end) = (range.start.max(new.start), range.end.min(new.end));
+            end.saturating_sub(start)
+        };
+        self.counts.asked += len - near.iter().map(known).sum::<u64>();
         let joined = near.into_iter().fold(new, |all, range| {
             all.start.min(range.start)..all.end.max(range.end)
         });

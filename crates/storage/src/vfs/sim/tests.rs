@@ -765,3 +765,24 @@ fn only_a_power_loss_ends_a_boot() {
     assert_eq!(vfs.boot_id(), None);
     assert_eq!(vfs.crash(CrashMode::PowerLossAll).boot_id(), None);
 }
+
+#[test]
+fn what_was_asked_for_counts_once_until_it_is_read() {
+    let vfs = SimVfs::new(1);
+    let file = vfs.create(Path::new("/a")).unwrap();
+    file.write_at(&[1; 10_000], 0).unwrap();
+    file.will_need(1000, 2000);
+    file.will_need(2000, 2000);
+    file.will_need(8000, 1000);
+    assert_eq!(vfs.read_ahead().asked, 4000);
+    let mut buffer = [0; 3000];
+    assert_eq!(file.read_at(&mut buffer, 500).unwrap(), 3000);
+    let counts = vfs.read_ahead();
+    assert_eq!((counts.read, counts.read_as_asked), (3000, 2500));
+    // Those are read; 500 bytes behind them are not yet.
+    file.read_at(&mut buffer, 1000).unwrap();
+    let counts = vfs.read_ahead();
+    assert_eq!((counts.read, counts.read_as_asked), (6000, 3000));
+    file.will_need(1000, 3000);
+    assert_eq!(vfs.read_ahead().asked, 7000);
+}
