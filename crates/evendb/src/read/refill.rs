@@ -36,7 +36,26 @@ impl Cursor {
     pub(super) fn refill(&mut self, direction: Direction) -> Result<()> {
         let mut may_load = true;
         while !self.refill_unless_loaded(direction, &mut may_load)? {}
+        self.look_ahead(direction);
         Ok(())
+    }
+
+    /// Has the disk read what the next refills need, of a long scan.
+    fn look_ahead(&mut self, direction: Direction) {
+        let Some(moment) = &self.moment else {
+            return;
+        };
+        let range = ScanRange {
+            direction,
+            low: &self.low,
+            high: self.high.as_deref(),
+            at: moment.version(),
+        };
+        let end = match direction {
+            Direction::Forward => &mut self.front,
+            Direction::Backward => &mut self.back,
+        };
+        ahead::look_ahead(&moment.engine().core, &self.keyspace, end, &range);
     }
 
     /// Refills one end. Where the span that it needs is absent and worth having, it loads that instead, once (then
@@ -120,13 +139,6 @@ impl Cursor {
         end.move_on(direction, filled, to, last);
         end.count(engine.core.ledger());
         end.plan_next();
-        let range = ScanRange {
-            direction,
-            low: &self.low,
-            high: self.high.as_deref(),
-            at,
-        };
-        ahead::look_ahead(&engine.core, &self.keyspace, end, &range);
         Ok(true)
     }
 }
