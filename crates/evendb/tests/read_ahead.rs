@@ -103,8 +103,8 @@ fn short_scans_ask_for_nothing() {
     let db = open(&vfs, false);
     let counts = counted(&vfs, || {
         for _ in 0..20 {
-            let mut cursor = db.cursor::<&str>(..).limit_hint(50);
-            for _ in 0..50 {
+            let mut cursor = db.cursor::<&str>(..).limit_hint(30);
+            for _ in 0..30 {
                 assert!(cursor.next().expect("reads").is_some());
                 assert!(cursor.next_back().expect("reads").is_some());
             }

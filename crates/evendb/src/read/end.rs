@@ -141,13 +141,6 @@ impl End {
         self.given + self.buffer.taken_count() as u64
     }
 
-    /// Counts what the buffer was filled from.
-    pub(super) fn note_read(&mut self) {
-        if !self.from_ram {
-            self.from_disk += self.buffer.block_bytes() as u64;
-        }
-    }
-
     /// Bytes that will yet be read from disk, if the scan takes as many records as was said, or else as is usual, or else
     /// half of what it has taken.
     pub(super) fn bytes_expected(&self, usual: usize) -> u64 {
@@ -161,6 +154,9 @@ impl End {
 
     /// The buffer was filled from there on, without a limit from the end of all keys.
     pub(super) fn take_in(&mut self, from: Option<Vec<u8>>) {
+        if !self.from_ram {
+            self.from_disk += self.buffer.block_bytes() as u64;
+        }
         self.from = from;
         if self.keys_only {
             self.buffer.forget_blocks();

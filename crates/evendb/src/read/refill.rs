@@ -134,7 +134,6 @@ impl Cursor {
             drop(guard);
             fill_unpinned(engine, end, &chunk, &view, below, &gathered, &span)?
         };
-        end.note_read();
         end.take_in(from);
         end.move_on(direction, filled, to, last);
         end.count(engine.core.ledger());
