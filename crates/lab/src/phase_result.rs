@@ -22,7 +22,7 @@
 //! * **RAM hit rate**: gets served by RAM components by gets that found their key;
 //! * **reads from RAM**: the RAM hit rate, or of scans the share of records for which no file was read;
 //! * **misses by the ideal's**: reads that were not from RAM by those of the ideal static cache
-//!   ([`crate::ideal_cache`]) of all the memory that the store may use;
+//!   ([`crate::ideal_cache`]) of the memory that the store was told to use;
 //! * **disk's limit**: operations a second if each miss of the ideal cache were one read and nothing else took time;
 //! * **CPU per operation**: user and system time of the whole process, workload included.
 

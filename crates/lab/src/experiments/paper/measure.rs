@@ -185,7 +185,8 @@ impl Measurement<'_> {
                 Box::new(MixWorker::new(mix, &distribution, set, all, stream, thread))
             };
             let (warmed, mut result) = self.mix(cell, mix, &*opened.store, &worker_of)?;
-            let ideal = IdealCache::of(mix, &distribution, &dataset, method.memory_bytes);
+            let told = method.settings.memory_bytes;
+            let ideal = IdealCache::of(mix, &distribution, &dataset, told);
             result.ideal = ideal.map(|ideal| ideal.with_disk(&mut disk));
             let more = json!({
                 "freshly_opened": fresh,

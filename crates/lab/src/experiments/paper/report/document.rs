@@ -19,7 +19,7 @@ const WORKLOADS: &str = "Workloads: P puts only; A half puts, half gets; B 5 % p
      operations; zipf-composite: a few first parts of keys do, so that neighbours are hot together; \
      latest: the newest keys are the hot ones; uniform: all keys alike.";
 
-const DEFINITIONS: [&str; 8] = [
+const DEFINITIONS: [&str; 9] = [
     "Figures are medians of the rounds, with their range in brackets; the best store of a row is bold.",
     "kop/s: thousands of finished operations by wall time, that of paying what the phase owed included; \
      without debt: by the wall time until the last operation, shown where it differs.",
@@ -30,6 +30,9 @@ const DEFINITIONS: [&str; 8] = [
      and sent to it. These are of the phase without its settling.",
     "CPU us/op: user and system time of the whole process, the driver included, by operation. Fetched a \
      read: bytes fetched from storage by gets and scans, with those of reorganisation beside them.",
+    "Ideal cache: the reads that the ideal static cache would answer, of the memory that the store was told \
+     to use, which stands beside it. EvenDB is told a budget below the limit; what the page cache serves for \
+     other stores is within the limit, so theirs is all of it.",
     "Write amplification: bytes the process sent to storage by bytes of keys and values handed in; what \
      a store owes after the run is paid and charged.",
     "Read amplification: bytes of read calls by bytes handed back; reads of mapped files are not calls.",

@@ -43,8 +43,10 @@ pub enum Quantity {
     HitRate,
     /// Records of scans, or gets, that were served from RAM by all of them.
     ReadHitRate,
-    /// What the ideal static cache of all memory would answer.
+    /// What the ideal static cache of the memory that the store was told of would answer.
     IdealHitRate,
+    /// That memory.
+    IdealBytes,
     /// Misses by those of the ideal cache.
     MissesByIdeal,
     /// Operations a second with the ideal cache's misses at one read each.
@@ -97,6 +99,7 @@ impl Quantity {
             Self::HitRate => phase["ram_hit_rate"].as_f64(),
             Self::ReadHitRate => phase["cache"]["read_hit_rate"].as_f64(),
             Self::IdealHitRate => phase["cache"]["ideal"]["hit_rate"].as_f64(),
+            Self::IdealBytes => phase["cache"]["ideal"]["cache_bytes"].as_f64(),
             Self::MissesByIdeal => phase["cache"]["misses_by_ideal"].as_f64(),
             Self::DiskLimit => phase["cache"]["ideal"]["disk_limit_operations_per_second"].as_f64(),
             Self::Space => {
@@ -141,6 +144,7 @@ impl Quantity {
             Self::HitRate => "gets from RAM",
             Self::ReadHitRate => "reads from RAM",
             Self::IdealHitRate => "ideal cache",
+            Self::IdealBytes => "ideal cache of",
             Self::MissesByIdeal => "misses by the ideal's",
             Self::DiskLimit => "disk's limit, kop/s",
             Self::Space => "space, times the data",
@@ -166,9 +170,11 @@ impl Quantity {
             Self::HitRate | Self::ReadHitRate | Self::IdealHitRate => {
                 format!("{:.1} %", value * 100.0)
             }
-            Self::Resident | Self::ReadBytes | Self::WrittenBytes | Self::FetchedPerRead => {
-                bytes(value.round() as u64)
-            }
+            Self::Resident
+            | Self::IdealBytes
+            | Self::ReadBytes
+            | Self::WrittenBytes
+            | Self::FetchedPerRead => bytes(value.round() as u64),
             _ => figure(value),
         }
     }

@@ -132,10 +132,11 @@ fn by_store(
 
 /// What operations waited for, and how much of the machine was in use.
 pub fn machine_use(cells: &[&CellResults]) -> Table {
-    use Quantity::{CpuShare, DiskLimit, FetchedPerRead, IdealHitRate, MissesByIdeal};
-    use Quantity::{RateWithDebt, RateWithoutDebt, ReadHitRate, ReadRate, WriteRate};
+    use Quantity::WriteRate;
+    use Quantity::{CpuShare, DiskLimit, FetchedPerRead, IdealBytes, IdealHitRate};
+    use Quantity::{MissesByIdeal, RateWithDebt, RateWithoutDebt, ReadHitRate, ReadRate};
     let mut all = vec![RateWithDebt, RateWithoutDebt, DiskLimit];
-    all.extend([ReadHitRate, IdealHitRate, MissesByIdeal]);
+    all.extend([ReadHitRate, IdealBytes, IdealHitRate, MissesByIdeal]);
     all.extend(CAUSES.map(Quantity::Waited));
     all.extend([CpuShare, ReadRate, WriteRate, FetchedPerRead]);
     let caption = "What these operations waited for, and what of the machine was in use";
