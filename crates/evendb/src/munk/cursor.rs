@@ -143,7 +143,7 @@ impl<'m> MunkCursor<'m> {
         self.inner = None;
         let mut seek = Some(seek);
         for (span, own) in self.munk.spans.iter().enumerate().skip(span) {
-            let Some(image) = &own.image else { return };
+            let Some(image) = own.image() else { return };
             let mut cursor = image.cursor();
             match seek.take() {
                 Some(seek) => seek(&mut cursor),
@@ -162,7 +162,7 @@ impl<'m> MunkCursor<'m> {
         self.inner = None;
         let mut seek = Some(seek);
         for (span, own) in self.munk.spans[..=span].iter().enumerate().rev() {
-            let Some(image) = &own.image else { return };
+            let Some(image) = own.image() else { return };
             let mut cursor = image.cursor();
             match seek.take() {
                 Some(seek) => seek(&mut cursor),
@@ -201,7 +201,7 @@ impl<'m> MunkEntries<'m> {
     fn enter(&mut self, span: usize) {
         self.inner = None;
         for (span, own) in self.munk.spans.iter().enumerate().skip(span) {
-            let entries = own.image.as_ref().map(|image| image.entries_from(None));
+            let entries = own.image().map(|image| image.entries_from(None));
             if let Some(entries) = entries.filter(|entries| entries.entry().is_some()) {
                 self.span = span;
                 self.inner = Some(entries);

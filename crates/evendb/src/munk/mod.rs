@@ -91,7 +91,7 @@ pub(crate) struct Segment<'m> {
 pub(crate) struct Munk {
     separators: Separators,
     /// One at least.
-    spans: Box<[Arc<Span>]>,
+    spans: Box<[Span]>,
     presence: Presence,
     sizes: Sizes,
     totals: Totals,
@@ -101,10 +101,51 @@ pub(crate) struct Munk {
     charge: Charge,
 }
 
-/// A span: what it is worth in RAM, and its records if it is there.
-struct Span {
+/// A span: what it is worth in RAM, and its records if it is there. An absent one takes nothing beside its place in the list:
+/// where data outgrows memory most are absent.
+enum Span {
+    Absent(SpanHeat),
+    Present(Arc<PresentSpan>),
+}
+
+struct PresentSpan {
     heat: SpanHeat,
-    image: Option<Image>,
+    image: Image,
+}
+
+impl Span {
+    fn new(heat: SpanHeat, image: Option<Image>) -> Span {
+        match image {
+            Some(image) => Span::Present(Arc::new(PresentSpan { heat, image })),
+            None => Span::Absent(heat),
+        }
+    }
+
+    #[inline]
+    fn heat(&self) -> &SpanHeat {
+        match self {
+            Span::Absent(heat) => heat,
+            Span::Present(span) => &span.heat,
+        }
+    }
+
+    #[inline]
+    fn image(&self) -> Option<&Image> {
+        match self {
+            Span::Absent(_) => None,
+            Span::Present(span) => Some(&span.image),
+        }
+    }
+}
+
+impl Clone for Span {
+    /// It shares the image. What is counted in the copied list of an absent one while its successor is made may be lost.
+    fn clone(&self) -> Span {
+        match self {
+            Span::Absent(heat) => Span::Absent(heat.share(1.0)),
+            Span::Present(span) => Span::Present(span.clone()),
+        }
+    }
 }
 
 /// Of what size parts are made.
@@ -138,7 +179,7 @@ impl Munk {
     /// The newest record of `key` (whose hash is `hash`) with a version `<= at`.
     #[inline]
     pub(crate) fn get(&self, key: &[u8], hash: u64, at: Version) -> Sought<'_> {
-        match &self.spans[self.separators.find(key)].image {
+        match self.spans[self.separators.find(key)].image() {
             Some(image) => image
                 .get(key, hash, at)
                 .map_or(Sought::Nothing, Sought::Found),
@@ -165,20 +206,20 @@ impl Munk {
     /// How much the span of `key` is used.
     #[inline]
     pub(crate) fn heat_of(&self, key: &[u8]) -> &SpanHeat {
-        &self.spans[self.separators.find(key)].heat
+        self.spans[self.separators.find(key)].heat()
     }
 
     /// Counts a scan of the keys from `first` to `last`, which spares `reads` in each span that is there.
     pub(crate) fn count_scan(&self, first: &[u8], last: &[u8], reads: f32, tick: u16) {
         let (first, last) = (self.separators.find(first), self.separators.find(last));
         for span in &self.spans[first.min(last)..=last.max(first)] {
-            span.heat.touch(reads, None, tick);
+            span.heat().touch(reads, None, tick);
         }
     }
 
     /// Counts a scan of span `index`, which spares `reads` if it is there. What the span is worth now.
     pub(crate) fn count_span(&self, index: usize, reads: f32, tick: u16) -> f32 {
-        let heat = &self.spans[index].heat;
+        let heat = self.spans[index].heat();
         heat.touch(reads, None, tick);
         heat.worth(tick).heat
     }
@@ -186,25 +227,28 @@ impl Munk {
     /// The spans that are absent and that `wants` them, by what they are worth.
     pub(crate) fn wanted(&self, tick: u16, wants: impl Fn(Worth) -> bool) -> Vec<usize> {
         let spans = self.spans.iter().enumerate();
-        let wanted = spans.filter(|(_, span)| span.image.is_none() && wants(span.heat.worth(tick)));
+        let wanted = spans.filter(|(_, span)| match span {
+            Span::Absent(heat) => wants(heat.worth(tick)),
+            Span::Present(_) => false,
+        });
         wanted.map(|(span, _)| span).collect()
     }
 
     /// The spans that are there: where each begins, and what it is worth.
     pub(crate) fn present(&self, tick: u16) -> impl Iterator<Item = (&[u8], Worth)> {
         let spans = self.spans.iter().enumerate();
-        let present = spans.filter(|(_, span)| span.image.is_some());
-        present.map(move |(index, span)| (self.separators.get(index), span.heat.worth(tick)))
+        let present = spans.filter(|(_, span)| span.image().is_some());
+        present.map(move |(index, span)| (self.separators.get(index), span.heat().worth(tick)))
     }
 
     /// Some span that is there, by a random number: its index, what it is worth, and its bytes.
     pub(crate) fn any_span(&self, random: u64, tick: u16) -> Option<(usize, Worth, usize)> {
         let first = (random % self.spans.len() as u64) as usize;
         let mut indexes = (first..self.spans.len()).chain(0..first);
-        let index = indexes.find(|&index| self.spans[index].image.is_some())?;
+        let index = indexes.find(|&index| self.spans[index].image().is_some())?;
         let span = &self.spans[index];
-        let bytes = span.image.as_ref().map_or(0, Image::bytes);
-        Some((index, span.heat.worth(tick), bytes))
+        let bytes = span.image().map_or(0, Image::bytes);
+        Some((index, span.heat().worth(tick), bytes))
     }
 
     /// Where span `index` begins, and where it ends if not with the chunk.
@@ -221,7 +265,7 @@ impl Munk {
     /// Whether there is a span `index`, with its records.
     pub(crate) fn has_span(&self, index: usize) -> bool {
         let span = self.spans.get(index);
-        span.is_some_and(|span| span.image.is_some())
+        span.is_some_and(|span| span.image().is_some())
     }
 
     /// About how many bytes of records a span has.
@@ -315,7 +359,7 @@ impl Munk {
         let share = 1.0 / self.spans.len() as f64;
         let mut after_absent = false;
         for (index, span) in self.spans.iter().enumerate() {
-            let absent = span.image.is_none();
+            let absent = span.image().is_none();
             if absent && after_absent {
                 let (segment, sum) = segments.last_mut().expect("the one before is absent");
                 segment.high = self.separators.upper(index);
@@ -345,7 +389,7 @@ impl Munk {
 
     /// The images that are there, in order.
     fn images(&self) -> impl DoubleEndedIterator<Item = &Image> {
-        self.spans.iter().filter_map(|span| span.image.as_ref())
+        self.spans.iter().filter_map(Span::image)
     }
 
     fn ledger(&self) -> Ledger {

@@ -4,9 +4,8 @@ use super::heat::SpanHeat;
 use super::image::{Image, ImageBuilder, Mended};
 use super::presence::Presence;
 use super::separators::SeparatorsBuilder;
-use super::{Munk, MunkInput, Sizes, Span, Totals};
+use super::{Munk, MunkInput, PresentSpan, Sizes, Span, Totals};
 use crate::memory::{Charge, Ledger, Use, allocated_bytes};
-use crate::sync::Arc;
 use crate::version::horizon::Horizon;
 use evendb_storage::{EntryRef, Version};
 use std::ops::Range;
@@ -14,7 +13,7 @@ use std::ops::Range;
 /// Collects spans in order.
 struct SpansBuilder {
     separators: SeparatorsBuilder,
-    spans: Vec<Arc<Span>>,
+    spans: Vec<Span>,
     sizes: Sizes,
     ledger: Ledger,
 }
@@ -32,7 +31,7 @@ impl SpansBuilder {
     /// Appends a span from `low` on.
     fn push(&mut self, low: &[u8], heat: SpanHeat, image: Option<Image>) {
         self.separators.push(low);
-        self.spans.push(Arc::new(Span { heat, image }));
+        self.spans.push(Span::new(heat, image));
     }
 
     /// Appends a span whose image is new: in parts if it is large, with the span before if both are small.
@@ -48,13 +47,11 @@ impl SpansBuilder {
             return self.push_new(&middle, heat.share(1.0 - part), right);
         }
         if let Some(last) = self.spans.last_mut()
-            && let Some(before) = &last.image
+            && let Some(before) = last.image()
             && before.bytes() + image.bytes() < span_bytes
         {
-            *last = Arc::new(Span {
-                heat: last.heat.joined(&heat),
-                image: Some(Image::concat(before, &image)),
-            });
+            let both = Image::concat(before, &image);
+            *last = Span::new(last.heat().joined(&heat), Some(both));
             return;
         }
         self.push(low, heat, Some(image));
@@ -75,7 +72,7 @@ impl SpansBuilder {
         }
         let mut totals = Totals::default();
         for span in &self.spans {
-            match &span.image {
+            match span.image() {
                 None => totals.absent += 1,
                 Some(image) => {
                     totals.entries += image.entries();
@@ -87,10 +84,11 @@ impl SpansBuilder {
         }
         let separators = self.separators.finish();
         let spans = self.spans.into_boxed_slice();
-        let presence = Presence::new(spans.iter().map(|span| span.image.is_some()));
+        let presence = Presence::new(spans.iter().map(|span| span.image().is_some()));
+        let present = spans.len() - totals.absent;
         let own = allocated_bytes(size_of_val(&*spans))
             + allocated_bytes(presence.word_bytes())
-            + spans.len() * allocated_bytes(size_of::<Span>() + 16)
+            + present * allocated_bytes(size_of::<PresentSpan>() + 16)
             + separators.memory_bytes()
             + allocated_bytes(size_of::<Munk>() + 16);
         Munk {
@@ -235,10 +233,10 @@ impl Munk {
                 high: self.separators.upper(span),
             };
             let own = &self.spans[span];
-            match &own.image {
+            match own.image() {
                 Some(image) => {
                     let image = image.absorb(&mut within, horizon, drop_tombstones);
-                    out.push_new(low, own.heat.share(1.0), image);
+                    out.push_new(low, own.heat().share(1.0), image);
                 }
                 None => {
                     while within.current().is_some() {
@@ -271,8 +269,8 @@ impl Munk {
             next = first + images.len();
             for (span, image) in (first..).zip(images) {
                 let own = &self.spans[span];
-                debug_assert!(own.image.is_none(), "loaded twice");
-                out.push_new(self.separators.get(span), own.heat.share(1.0), image);
+                debug_assert!(own.image().is_none(), "loaded twice");
+                out.push_new(self.separators.get(span), own.heat().share(1.0), image);
             }
         }
         out.share(self, next..self.spans.len());
@@ -283,8 +281,8 @@ impl Munk {
     pub(crate) fn without(&self, which: impl Fn(usize) -> bool) -> Munk {
         let mut out = SpansBuilder::new(self.spans.len(), self.sizes, self.ledger());
         for (span, own) in self.spans.iter().enumerate() {
-            match own.image.is_some() && which(span) {
-                true => out.push(self.separators.get(span), own.heat.share(1.0), None),
+            match own.image().is_some() && which(span) {
+                true => out.push(self.separators.get(span), own.heat().share(1.0), None),
                 false => out.share(self, span..span + 1),
             }
         }
@@ -330,18 +328,18 @@ impl Munk {
         left.share(self, 0..cut);
         let low = self.separators.get(cut);
         let own = &self.spans[cut];
-        match &own.image {
+        match own.image() {
             // A span that begins at the key goes to the right as a whole.
             _ if cut > 0 && *low == *key => right.share(self, cut..cut + 1),
             None => {
-                left.push(low, own.heat.share(0.5), None);
-                right.push(key, own.heat.share(0.5), None);
+                left.push(low, own.heat().share(0.5), None);
+                right.push(key, own.heat().share(0.5), None);
             }
             Some(image) => {
                 let (below, above) = image.split_at(key);
                 let part = below.bytes() as f32 / (below.bytes() + above.bytes()) as f32;
-                left.push_new(low, own.heat.share(part), below);
-                right.push(key, own.heat.share(1.0 - part), Some(above));
+                left.push_new(low, own.heat().share(part), below);
+                right.push(key, own.heat().share(1.0 - part), Some(above));
             }
         }
         right.share(self, cut + 1..self.spans.len());
