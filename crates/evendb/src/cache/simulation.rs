@@ -20,6 +20,8 @@ use crate::options::RowPolicy;
 use crate::record::RecordRef;
 use std::collections::VecDeque;
 
+mod courses;
+
 /// Records of all spans, a power of two.
 const RECORDS: u64 = 1 << 16;
 const SPAN_RECORDS: u64 = 64;
@@ -153,6 +155,8 @@ struct World {
     random: Random,
     value: Vec<u8>,
     now: u64,
+    /// Accesses of one round of the policy.
+    round: u64,
     span_hits: u64,
     /// Since the last round.
     gets_outside: u64,
@@ -181,6 +185,7 @@ impl World {
             random: Random(7),
             value: vec![0; scale.value_bytes as usize],
             now: 0,
+            round: ROUND,
             span_hits: 0,
             gets_outside: 0,
             accesses: 0.0,
@@ -202,7 +207,7 @@ impl World {
             Access::Get(record) => self.get(record),
             Access::Scan(record) => self.scan(record),
         }
-        if self.now.is_multiple_of(ROUND) {
+        if self.now.is_multiple_of(self.round) {
             self.round();
         }
     }
