@@ -304,14 +304,14 @@ impl Munk {
         let mut out = SpansBuilder::new(self.spans.len(), self.sizes, self.ledger());
         for (span, own) in self.spans.iter().enumerate() {
             let low = self.separators.get(span);
-            let mended = match &own.image {
+            let mended = match own.image() {
                 Some(image) if is_touched(span) => image.mended(hidden_below, horizon),
                 _ => Mended::Same,
             };
             match mended {
                 Mended::Same => out.share(self, span..span + 1),
-                Mended::Without(image) => out.push_new(low, own.heat.share(1.0), image),
-                Mended::Mixed => out.push(low, own.heat.share(1.0), None),
+                Mended::Without(image) => out.push_new(low, own.heat().share(1.0), image),
+                Mended::Mixed => out.push(low, own.heat().share(1.0), None),
             }
         }
         Munk {
