@@ -25,8 +25,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     backup, backups, bench, calibrate, changes, compact, delete, dump, experiment, export, get,
-    import, ingest, keyspaces, pop, put, repair, restore, scan, size as range_size, stats, verify,
-    verify_import,
+    import, ingest, keyspaces, merge, pop, put, repair, restore, scan, size as range_size, stats,
+    verify, verify_import,
 };
 
 /// EvenDB: an embedded ordered key-value store for keys with spatial locality.
@@ -55,6 +55,7 @@ enum Command {
     Export(export::Arguments),
     Get(get::Arguments),
     Put(put::Arguments),
+    Merge(merge::Arguments),
     Delete(delete::Arguments),
     Pop(pop::Arguments),
     Scan(scan::Arguments),
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
         Command::Export(arguments) => export::run(&arguments),
         Command::Get(arguments) => get::run(&arguments),
         Command::Put(arguments) => put::run(&arguments),
+        Command::Merge(arguments) => merge::run(&arguments),
         Command::Delete(arguments) => delete::run(&arguments),
         Command::Pop(arguments) => pop::run(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),

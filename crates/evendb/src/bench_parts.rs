@@ -11,6 +11,7 @@ use crate::Db;
 use crate::chunk::index::Index;
 use crate::delta::Delta;
 use crate::error::Result;
+use crate::folding::Folding;
 use crate::memory::Ledger;
 use crate::munk::{Munk, MunkBuilder, Sizes, Sought};
 use crate::rebalance::spans;
@@ -137,7 +138,7 @@ impl MunkSet {
             let pin = reclaim::pin();
             let mut cursor = newer.index.find(low).cursor(&pin);
             cursor.seek_first();
-            let absorbed = munk.absorb(&mut DeltaInput(cursor), &horizon, true);
+            let absorbed = munk.absorb(&mut DeltaInput(cursor), &horizon, true, Folding::NONE);
             (Box::from(low), Arc::new(absorbed))
         });
         Self {

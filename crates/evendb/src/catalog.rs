@@ -10,11 +10,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fork;
 use crate::manifest::KeyspaceId;
 use crate::manifest::state::Properties;
+use crate::merge_operator::Operator;
+use crate::options::KeyspaceOptions;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::reclaim::ArcCell;
 use crate::sync::{Arc, Mutex, MutexGuard};
 use evendb_storage::Version;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// Name of the keyspace that is always there.
 pub(crate) const DEFAULT_KEYSPACE: &str = "default";
@@ -82,6 +85,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) root_lock: Mutex<()>,
     /// As the manifest has them; replaced under the catalog mutex, once the edit is durable.
     pub(crate) properties: Mutex<Properties>,
+    /// What merges operands, once it is known: given, or told by its name.
+    pub(crate) merge_operator: OnceLock<Operator>,
     /// No write begins any more, unless the edit that drops it cannot be written.
     dropped: AtomicBool,
     /// The last version that may be read here: that of a snapshot taken before the keyspace was
@@ -102,7 +107,10 @@ impl KeyspaceState {
         properties: Properties,
         index: Index<Chunk>,
     ) -> KeyspaceState {
+        let options = KeyspaceOptions::of_properties(&properties).unwrap_or_default();
+        let named = options.merge_operator.and_then(|named| named.operator);
         KeyspaceState {
+            merge_operator: named.map_or_else(OnceLock::new, OnceLock::from),
             id,
             name,
             index: ArcCell::new(Arc::new(index)),

@@ -57,7 +57,7 @@ use crate::version::horizon::Horizon;
 use crate::visibility::{Dropping, live};
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::{TableMeta, TableWriter};
-use evendb_storage::{TableId, Version};
+use evendb_storage::{Kind, TableId, Version};
 use gather::Gatherer;
 use joining::Joining;
 use std::time::Instant;
@@ -479,7 +479,8 @@ fn next_table(
     // Those of this checkpoint are named by the same edit.
     let view = run.chunk.view.load_full();
     let covering = Covers::covering(view.covers.as_ref(), of.number);
-    let mut merge = Merge::under(sources, dropping, covering)?.yielding_by(yielder);
+    let operator = core.choices.operator(run.chunk.keyspace);
+    let mut merge = Merge::folding(sources, dropping, covering, operator)?.yielding_by(yielder);
     let mut count = progress.count.clone();
     count.begin(&merge);
     let Some(entry) = merge.current() else {
@@ -688,7 +689,9 @@ fn update_rows(caches: &Caches, run: &PendingRun) {
             if (run.deltas.len() == 1 || !seen.contains(&key))
                 && let Some(record) = cursor.versions().next()
             {
-                let value = live(record).map(Record::value);
+                // A row whose key was merged goes: it is the value of before.
+                let is_value = record.kind() != Kind::Merge;
+                let value = live(record).filter(|_| is_value).map(Record::value);
                 rows.update_if_present(tag, key, hash_key(key), value);
                 if run.deltas.len() > 1 {
                     seen.push(key);

@@ -211,8 +211,9 @@ fn can_shrink(core: &Core, chunk: &Chunk, view: &View) -> Result<bool> {
         zero_below: Version::ZERO,
     };
     let covering = || Covers::covering_now(view.covers.as_ref());
+    let operator = || core.choices.operator(chunk.keyspace);
     let counted = sources_of(chunk, view).and_then(|sources| {
-        let mut merge = Merge::under(sources, dropping, covering())?;
+        let mut merge = Merge::folding(sources, dropping, covering(), operator())?;
         let mut records = 0;
         while merge.current().is_some() {
             records += 1;

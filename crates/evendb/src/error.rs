@@ -42,6 +42,8 @@ pub enum ErrorKind {
     Latched,
     /// The keyspace has been dropped.
     KeyspaceDropped,
+    /// The merge operator of a keyspace failed for a key, panicked, or was not given. Nothing is lost: the operands stay.
+    MergeFailed,
     /// Another write has changed what a transaction read. It has written nothing; tried again, it may succeed.
     Conflict,
     /// Another transaction kept a key locked for longer than this one waits. It has written nothing.

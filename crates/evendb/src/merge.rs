@@ -5,12 +5,17 @@
 //! [`visibility`]: versions that no reader can need go (I14). A tombstone goes only where the caller says that everything older of
 //! the chunk is among the sources (I15), and only if every reader reads at or above it.
 //!
+//! Operands of a key meet here, and what they lie on ([`folding`]). From the first record on that lists operands the rest of
+//! the key is gathered at once; no other key pays for it.
+//!
 //! All long work of the background steps through one of these, which gives way, if told to, to whoever
 //! waits for the processor: [`Yielder`].
 
 pub(crate) mod count;
 
 use crate::error::Result;
+use crate::folding::{self, OwnedRecord};
+use crate::merge_operator::Operator;
 use crate::munk::{Munk, MunkEntries, MunkInput};
 use crate::record::Record;
 use crate::sync::Arc;
@@ -20,6 +25,7 @@ use crate::visibility::{self, Dropping, Fate, KeyVersions};
 use count::{Fates, Held};
 use evendb_storage::table::{Table, TableCursor};
 use evendb_storage::{EntryRef, Kind, Version};
+use std::collections::VecDeque;
 
 /// Records in order: key ascending, version descending.
 pub(crate) trait Source {
@@ -150,6 +156,10 @@ pub(crate) struct Merge<'s> {
     /// The key of the last record looked at, and what became of its versions.
     key: Vec<u8>,
     versions: KeyVersions,
+    /// What folds operands; without it they stay operands.
+    operator: Option<Operator>,
+    /// What became of the key's records from one that lists operands on: the first is the current record.
+    folded: VecDeque<OwnedRecord>,
     yielder: Yielder,
     /// For the caller to check: see [`count`].
     held: Held,
@@ -159,6 +169,7 @@ pub(crate) struct Merge<'s> {
 }
 
 impl<'s> Merge<'s> {
+    #[cfg(test)]
     pub(crate) fn new(
         sources: Vec<Box<dyn Source + 's>>,
         dropping: Dropping<'_>,
@@ -171,6 +182,17 @@ impl<'s> Merge<'s> {
         sources: Vec<Box<dyn Source + 's>>,
         dropping: Dropping<'_>,
         covers: Option<Covering<'s>>,
+    ) -> Result<Merge<'s>> {
+        Merge::folding(sources, dropping, covers, None)
+    }
+
+    /// A merge that also folds operands by `operator`, if there is one. `covers` must be all range deletions that may lie
+    /// between records of the sources.
+    pub(crate) fn folding(
+        sources: Vec<Box<dyn Source + 's>>,
+        dropping: Dropping<'_>,
+        covers: Option<Covering<'s>>,
+        operator: Option<Operator>,
     ) -> Result<Merge<'s>> {
         let heap = (0..sources.len())
             .filter(|&source| sources[source].current().is_some())
@@ -186,6 +208,8 @@ impl<'s> Merge<'s> {
             covers,
             key: Vec::new(),
             versions: KeyVersions::default(),
+            operator,
+            folded: VecDeque::new(),
             yielder: Yielder::new(false),
             held,
             fates: Fates::default(),
@@ -214,8 +238,19 @@ impl<'s> Merge<'s> {
 
     /// The current record; at the bottom its version is zero where no reader can tell the difference.
     pub(crate) fn current(&self) -> Option<EntryRef<'_>> {
-        let mut entry = self.sources[*self.heap.first()?].current()?;
-        entry.version = self.dropping().written_version(entry.version);
+        let mut entry = match self.folded.front() {
+            None => self.sources[*self.heap.first()?].current()?,
+            Some(record) => EntryRef {
+                key: &self.key,
+                version: record.version,
+                kind: record.kind,
+                value: &record.value,
+            },
+        };
+        // Of operands and what they lie on only the last can be zero: no two records of a key have one version.
+        if self.folded.len() <= 1 {
+            entry.version = self.dropping().written_version(entry.version);
+        }
         Some(entry)
     }
 
@@ -237,13 +272,21 @@ impl<'s> Merge<'s> {
     /// What became of all records, at the end; else of those up to the last key that was kept: another merge of the same
     /// sources that begins behind that key takes the others.
     pub(crate) fn fates_of_kept_keys(&self) -> Fates {
-        match self.heap.is_empty() {
+        match self.heap.is_empty() && self.folded.is_empty() {
             true => self.fates,
             false => self.settled,
         }
     }
 
     pub(crate) fn advance(&mut self) -> Result<()> {
+        if !self.folded.is_empty() {
+            self.yielder.yield_if_due();
+            self.folded.pop_front();
+            return match self.note_folded() {
+                true => Ok(()),
+                false => self.find(),
+            };
+        }
         if !self.heap.is_empty() {
             self.yielder.yield_if_due();
             self.advance_least()?;
@@ -313,6 +356,7 @@ impl<'s> Merge<'s> {
                 bottom: self.bottom,
                 zero_below: self.zero_below,
             };
+            let before = self.versions;
             let mut fate = self.versions.fate(entry.version, entry.kind, dropping);
             if fate == Fate::Kept
                 && let Some(covers) = &self.covers
@@ -321,12 +365,55 @@ impl<'s> Merge<'s> {
             {
                 fate = Fate::Covered;
             }
+            if fate == Fate::Kept && entry.kind == Kind::Merge {
+                self.fold(before)?;
+                if self.note_folded() {
+                    return Ok(());
+                }
+                continue;
+            }
             self.fates.note(fate, entry.kind);
             if fate == Fate::Kept {
                 return Ok(());
             }
             self.advance_least()?;
         }
+    }
+
+    /// Takes all that is left of the key, whose next record lists operands and is kept.
+    #[cold]
+    fn fold(&mut self, before: KeyVersions) -> Result<()> {
+        let mut records = Vec::new();
+        while let Some(&least) = self.heap.first()
+            && let Some(entry) = self.sources[least].current()
+            && *self.key == *entry.key
+        {
+            records.push(OwnedRecord::of(&entry));
+            self.advance_least()?;
+        }
+        let taken = records.len();
+        let cover_above = |version| self.covers.as_ref()?(&self.key, version);
+        let operator = self.operator.as_ref();
+        let kept = folding::rewritten(
+            &self.key,
+            records,
+            before,
+            self.dropping(),
+            &cover_above,
+            operator,
+        );
+        self.fates.folded += (taken - kept.len()) as u64;
+        self.folded = kept.into();
+        Ok(())
+    }
+
+    /// Notes what became of the next of the folded records; whether there is one.
+    fn note_folded(&mut self) -> bool {
+        let next = self.folded.front();
+        if let Some(record) = next {
+            self.fates.note(Fate::Kept, record.kind);
+        }
+        next.is_some()
     }
 }
 

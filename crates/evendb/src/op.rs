@@ -17,26 +17,18 @@ pub(crate) const COUNTED_BYTES: u64 = 64;
 /// What a write does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OpKind {
-    Delete,
-    Put,
+    /// A record of one key.
+    One(Kind),
     /// The record is a range deletion (`chunk/covers.rs`), of key and value the limits.
     RangeDelete,
-}
-
-impl OpKind {
-    /// What is done with one key.
-    pub(crate) fn of(kind: Kind) -> OpKind {
-        match kind {
-            Kind::Delete => OpKind::Delete,
-            Kind::Put => OpKind::Put,
-        }
-    }
 }
 
 /// One record to write.
 pub(crate) struct Op<'a> {
     pub(crate) keyspace: &'a KeyspaceState,
     pub(crate) record: RecordRef,
+    /// Of a merge, what is linked instead: the record folded with those that it meets.
+    pub(crate) folded: Option<RecordRef>,
     is_range: bool,
 }
 
@@ -46,6 +38,7 @@ impl<'a> Op<'a> {
         Op {
             keyspace,
             record,
+            folded: None,
             is_range: false,
         }
     }
@@ -55,14 +48,20 @@ impl<'a> Op<'a> {
         Op {
             keyspace,
             record,
+            folded: None,
             is_range: true,
         }
+    }
+
+    /// The record that readers come to see.
+    pub(crate) fn linked(&self) -> &RecordRef {
+        self.folded.as_ref().unwrap_or(&self.record)
     }
 
     pub(crate) fn kind(&self) -> OpKind {
         match self.is_range {
             true => OpKind::RangeDelete,
-            false => OpKind::of(self.record.kind()),
+            false => OpKind::One(self.record.kind()),
         }
     }
 }
@@ -92,6 +91,7 @@ pub(crate) struct Totals {
     pub(crate) records: u64,
     pub(crate) deletes: u64,
     pub(crate) range_deletes: u64,
+    pub(crate) merges: u64,
     /// Bytes of keys and values.
     pub(crate) data_bytes: u64,
     /// What is reserved of the deltas' memory.
@@ -105,8 +105,9 @@ impl Totals {
             let record = &op.record;
             totals.records += 1;
             match op.kind() {
-                OpKind::Put => {}
-                OpKind::Delete => totals.deletes += 1,
+                OpKind::One(Kind::Delete) => totals.deletes += 1,
+                OpKind::One(Kind::Merge) => totals.merges += 1,
+                OpKind::One(_) => {}
                 OpKind::RangeDelete => {
                     totals.range_deletes += 1;
                     totals.memory_bytes += RANGE_BYTES;

@@ -7,7 +7,7 @@ mod keyspace;
 
 pub use self::advanced::{Advanced, LogSearch, RowPolicy};
 pub use self::keyspace::KeyspaceOptions;
-pub(crate) use self::keyspace::OPTION_PREFIX;
+pub(crate) use self::keyspace::{NamedOperator, OPTION_PREFIX};
 use crate::error::{Error, ErrorKind, Result};
 use evendb_storage::table::TableOptions;
 use evendb_storage::vfs::{OsVfs, Vfs};

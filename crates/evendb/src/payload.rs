@@ -3,13 +3,15 @@
 //!
 //! ```text
 //! operation: kind u8 | keyspace u32 | key length u32 | value length u32 | key | value
-//!            kind 0 delete, 1 put, 2 range deletion: the value is the first key behind it, empty if there is none
+//!            kind 2 range deletion: the value is the first key behind it, empty if there is none; else that of a
+//!            record, as tables have it
 //! extent:    0xff u8 | file id u64 | length u64 | checksum u32       synced before this was written
 //!            0xfe u8 | ...                                           the same, of one that was not
 //! ```
 
 use crate::manifest::KeyspaceId;
 use crate::op::{KEY_BYTES_MAX, Op, OpKind, Totals};
+use evendb_storage::Kind;
 use evendb_storage::codec::{get_u32, get_u64};
 use smallvec::SmallVec;
 
@@ -23,17 +25,21 @@ pub(crate) fn bytes(totals: &Totals) -> u64 {
     totals.data_bytes + OP_HEADER_BYTES as u64 * totals.records
 }
 
+/// The byte of a range deletion. No kind of record has it.
+const RANGE_DELETE: u8 = 2;
+
 fn kind_byte(kind: OpKind) -> u8 {
     match kind {
-        OpKind::Delete => 0,
-        OpKind::Put => 1,
-        OpKind::RangeDelete => 2,
+        OpKind::One(kind) => kind as u8,
+        OpKind::RangeDelete => RANGE_DELETE,
     }
 }
 
 fn kind_of(byte: u8) -> Option<OpKind> {
-    let mut kinds = [OpKind::Delete, OpKind::Put, OpKind::RangeDelete].into_iter();
-    kinds.find(|&kind| kind_byte(kind) == byte)
+    match byte {
+        RANGE_DELETE => Some(OpKind::RangeDelete),
+        _ => Kind::from_byte(byte).map(OpKind::One),
+    }
 }
 
 fn op_header(op: &Op<'_>) -> [u8; OP_HEADER_BYTES] {
@@ -187,19 +193,17 @@ pub(crate) struct ExtentName {
 /// Operations of an inline payload or of a value extent's contents; `None` if they make no sense.
 pub(crate) fn decode_ops(mut input: &[u8]) -> Option<Vec<DecodedOp<'_>>> {
     let mut ops = Vec::new();
-    while let Some((&kind, rest)) = input.split_first() {
-        input = rest;
+    while !input.is_empty() {
+        let (kind, keyspace, key, value) = decode_op(&mut input)?;
         let kind = kind_of(kind)?;
-        let keyspace = KeyspaceId(get_u32(&mut input)?);
-        let key_len = get_u32(&mut input)? as usize;
-        let value_len = get_u32(&mut input)? as usize;
-        let (key, rest) = input.split_at_checked(key_len)?;
-        let (value, rest) = rest.split_at_checked(value_len)?;
-        let too_long = kind == OpKind::RangeDelete && value_len > KEY_BYTES_MAX;
-        if key_len > KEY_BYTES_MAX || too_long {
+        let makes_sense = match kind {
+            OpKind::One(Kind::Put | Kind::Delete) => true,
+            OpKind::One(kind) => kind.takes(value),
+            OpKind::RangeDelete => value.len() <= KEY_BYTES_MAX,
+        };
+        if !makes_sense {
             return None;
         }
-        input = rest;
         ops.push(DecodedOp {
             kind,
             keyspace,
@@ -208,6 +212,34 @@ pub(crate) fn decode_ops(mut input: &[u8]) -> Option<Vec<DecodedOp<'_>>> {
         });
     }
     Some(ops)
+}
+
+/// The next operation, whatever its kind: the kind's byte, keyspace, key and value.
+fn decode_op<'a>(input: &mut &'a [u8]) -> Option<(u8, KeyspaceId, &'a [u8], &'a [u8])> {
+    let (&kind, mut rest) = input.split_first()?;
+    let keyspace = KeyspaceId(get_u32(&mut rest)?);
+    let key_len = get_u32(&mut rest)? as usize;
+    let value_len = get_u32(&mut rest)? as usize;
+    let (key, rest) = rest.split_at_checked(key_len)?;
+    let (value, rest) = rest.split_at_checked(value_len)?;
+    if key_len > KEY_BYTES_MAX {
+        return None;
+    }
+    *input = rest;
+    Some((kind, keyspace, key, value))
+}
+
+/// Of operations that make no sense: whether all are whole, and some are of a kind that this build does not know. Then a
+/// later version wrote them.
+pub(crate) fn has_later_kind(mut input: &[u8]) -> bool {
+    let mut later = false;
+    while !input.is_empty() {
+        match decode_op(&mut input) {
+            Some((kind, ..)) => later |= kind_of(kind).is_none(),
+            None => return false,
+        }
+    }
+    later
 }
 
 /// A commit-log record's payload; `None` if it makes no sense.

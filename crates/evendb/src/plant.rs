@@ -49,6 +49,14 @@ pub(crate) enum Plant {
     RangeSharesVersion,
     /// P27: cached rows stay within reach of a range deletion.
     RowTagKept,
+    /// P33: reads of operands ask durable deltas although the funk has their records.
+    DurableOperandsTwice,
+    /// P34: a merge's operand takes the place of one of the same version.
+    OperandReplaces,
+    /// P35: operands that a read gathers are merged newest first.
+    OperandsSwapped,
+    /// P36: an absorb folds operands that a snapshot needs apart.
+    FoldsUnderSnapshots,
     /// P28: the upper parts of a chunk that is split are without its range deletions.
     SplitLosesCovers,
     /// P29: tables are ingested without being synced.

@@ -35,11 +35,12 @@ pub(crate) trait Candidate {
     fn kind(&self) -> Kind;
 }
 
-/// The record for a reader, unless it is a tombstone, which hides what is older.
+/// The record for a reader, unless it is a tombstone, which hides what is older. One that lists operands says only a part
+/// of the value: whoever gets it asks `read/folded.rs`.
 #[inline]
 pub(crate) fn live<R: Candidate>(decides: R) -> Option<R> {
     match decides.kind() {
-        Kind::Put => Some(decides),
+        Kind::Put | Kind::PutUntil | Kind::Merge => Some(decides),
         Kind::Delete => None,
     }
 }
@@ -164,6 +165,11 @@ pub(crate) struct KeyVersions {
 }
 
 impl KeyVersions {
+    /// Whether none has been kept yet.
+    pub(crate) fn is_first(&self) -> bool {
+        self.newer.is_none()
+    }
+
     /// What becomes of the next record of the key.
     #[inline]
     pub(crate) fn fate(&mut self, version: Version, kind: Kind, dropping: Dropping<'_>) -> Fate {

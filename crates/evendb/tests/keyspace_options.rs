@@ -60,7 +60,11 @@ fn options_are_recorded_and_what_contradicts_them_is_refused() {
     let none = new().compression(Compression::None);
     refused("own", none, ["own", "compression lz4", "none was asked"]);
     let bits = new().filter_bits_per_key(8);
-    refused("own", bits, ["filter_bits_per_key 10", "8", "set_options"]);
+    refused(
+        "own",
+        bits.clone(),
+        ["filter_bits_per_key 10", "8", "set_options"],
+    );
     let rows = new().row_cache(true);
     refused("own", rows, ["row_cache off", "on was asked", "own"]);
     refused(
@@ -80,7 +84,9 @@ fn options_are_changed_and_go_with_their_keyspace() {
     let vfs = SimVfs::new(2);
     let lz4 = KeyspaceOptions::new().compression(Compression::Lz4);
     let db = open(&vfs);
-    let keyspace = db.keyspace_with("own", &lz4.row_cache(false)).unwrap();
+    let keyspace = db
+        .keyspace_with("own", &lz4.clone().row_cache(false))
+        .unwrap();
     keyspace.set_options(&lz4).unwrap();
     db.default_keyspace().set_options(&lz4).unwrap();
     // They are properties, which nothing else may set.

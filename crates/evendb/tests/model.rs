@@ -3,6 +3,7 @@
 
 #[path = "../../storage/tests/knobs/mod.rs"]
 mod knobs;
+mod merging;
 
 use evendb::vfs::SimVfs;
 use evendb::{Compression, Db, Durability, Keyspace, LogSearch, Options, Snapshot};
@@ -90,10 +91,42 @@ fn pairs(iter: evendb::Iter) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 /// The keyspaces of a database, in the order of their maps.
 fn keyspaces(db: &Db) -> [Keyspace; 2] {
-    [
-        db.default_keyspace().clone(),
-        db.keyspace("second").expect("a keyspace"),
-    ]
+    ["default", "second"].map(|name| db.keyspace(name).expect("a keyspace"))
+}
+
+/// Opens the database, and its keyspaces with their operator.
+fn open(vfs: &SimVfs, seed: u64, durability: Durability, workers: usize) -> Db {
+    let db = options(vfs, seed, durability, workers)
+        .open("/db")
+        .expect("opens");
+    let merging = merging::options(seed.is_multiple_of(2));
+    if !db.keyspace_exists("second") {
+        let default = db.default_keyspace();
+        default.set_options(&merging).expect("sets the operator");
+    }
+    for name in ["default", "second"] {
+        db.keyspace_with(name, &merging).expect("a keyspace");
+    }
+    db
+}
+
+fn operand(random: &mut StdRng) -> Vec<u8> {
+    match random.random_range(0..30) {
+        0 => merging::CLEAR.to_vec(),
+        1 => vec![b'z'; random.random_range(0..300)],
+        _ => {
+            let number: u16 = random.random();
+            format!("+{number}").into_bytes()
+        }
+    }
+}
+
+/// Does in a map what a merge does.
+fn merge(map: &mut Map, key: &[u8], operand: &[u8]) {
+    match merging::merged(map.get(key).map(Vec::as_slice), operand) {
+        Some(value) => drop(map.insert(key.to_vec(), value)),
+        None => drop(map.remove(key)),
+    }
 }
 
 fn check_all(db: &Db, maps: &[Map; 2], what: &str) {
@@ -127,9 +160,7 @@ struct Run {
 impl Run {
     fn new(seed: u64, durability: Durability, workers: usize) -> Run {
         let vfs = SimVfs::new(seed);
-        let db = options(&vfs, seed, durability, workers)
-            .open("/db")
-            .expect("opens");
+        let db = open(&vfs, seed, durability, workers);
         Run {
             seed,
             durability,
@@ -146,7 +177,17 @@ impl Run {
         let which = self.random.random_range(0..2);
         let keyspace = keyspaces(&self.db)[which].clone();
         match self.random.random_range(0..1000) {
-            0..500 => {
+            0..200 => {
+                // Half of them to few keys, so that many operands meet.
+                let mut key = key(&mut self.random);
+                if self.random.random_bool(0.5) {
+                    key.truncate(2);
+                }
+                let operand = operand(&mut self.random);
+                keyspace.merge(&key, &operand).expect("merges");
+                merge(&mut self.maps[which], &key, &operand);
+            }
+            200..500 => {
                 let (key, value) = (key(&mut self.random), value(&mut self.random));
                 keyspace.put(&key, &value).expect("puts");
                 self.maps[which].insert(key, value);
@@ -207,9 +248,7 @@ impl Run {
                 self.snapshots.clear();
                 drop(keyspace);
                 self.db.clone().close().expect("closes");
-                self.db = options(&self.vfs, self.seed, self.durability, self.workers)
-                    .open("/db")
-                    .expect("reopens");
+                self.db = open(&self.vfs, self.seed, self.durability, self.workers);
                 check_all(&self.db, &self.maps, &format!("{what}: reopened"));
             }
         }
@@ -295,6 +334,10 @@ impl Run {
             } else if self.random.random_range(0..3) == 0 {
                 batch.delete(&spaces[which], &key);
                 self.maps[which].remove(&key);
+            } else if self.random.random_range(0..2) == 0 {
+                let operand = operand(&mut self.random);
+                batch.merge(&spaces[which], &key, &operand);
+                merge(&mut self.maps[which], &key, &operand);
             } else {
                 let value = value(&mut self.random);
                 batch.put(&spaces[which], &key, &value);

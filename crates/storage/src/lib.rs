@@ -16,4 +16,4 @@ mod types;
 pub mod vfs;
 
 pub use error::{Error, ErrorKind, Result};
-pub use types::{EntryRef, Kind, TableId, Version};
+pub use types::{EXPIRY_BYTES, EntryRef, Kind, TableId, Version, expiry, operands, push_operand};

@@ -1,5 +1,6 @@
 //! The few words that every part of a store shares: version, kind of record, table id, entry.
 
+use crate::codec;
 use std::fmt;
 
 /// A point in the order of all writes. Only grows, over restarts too.
@@ -32,7 +33,10 @@ impl fmt::Debug for Version {
     }
 }
 
-/// What a record says about its key.
+/// What a record says about its key. The number is its byte in tables and in the commit log.
+///
+/// Of the numbers between and behind, 2 is a range deletion, which tables do not have; 5 to 7 are laid down in
+/// docs/format.md, and this build refuses them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -40,17 +44,64 @@ pub enum Kind {
     Delete = 0,
     /// The key has this value from this version on.
     Put = 1,
+    /// What the key has before this version is to be merged with the operands that the record's value lists
+    /// ([`operands`]).
+    Merge = 3,
+    /// The key has a value from this version on, until a time: the record's value is 8 bytes, that time, and the
+    /// value ([`expiry`]).
+    PutUntil = 4,
 }
 
 impl Kind {
-    /// The kind a stored byte stands for, if it stands for one.
+    /// The kind a stored byte stands for, if it stands for one that this build knows.
     pub fn from_byte(byte: u8) -> Option<Kind> {
         match byte {
             0 => Some(Kind::Delete),
             1 => Some(Kind::Put),
+            3 => Some(Kind::Merge),
+            4 => Some(Kind::PutUntil),
             _ => None,
         }
     }
+
+    /// Whether a record of this kind may have these bytes as its value.
+    pub fn takes(self, value: &[u8]) -> bool {
+        match self {
+            Kind::Delete => value.is_empty(),
+            Kind::Put => true,
+            Kind::Merge => !value.is_empty() && operands(value).all(|operand| operand.is_some()),
+            Kind::PutUntil => value.len() >= EXPIRY_BYTES,
+        }
+    }
+}
+
+/// What a value of kind [`Kind::PutUntil`] begins with: the time in milliseconds since 1970, little-endian.
+pub const EXPIRY_BYTES: usize = 8;
+
+/// The time and the value that a record of kind [`Kind::PutUntil`] has in its value.
+pub fn expiry(value: &[u8]) -> Option<(u64, &[u8])> {
+    let (time, value) = value.split_first_chunk()?;
+    Some((u64::from_le_bytes(*time), value))
+}
+
+/// Appends an operand to the value of a record of kind [`Kind::Merge`]: later ones come behind.
+pub fn push_operand(value: &mut Vec<u8>, operand: &[u8]) {
+    codec::put_slice(value, operand);
+}
+
+/// The operands in the value of a record of kind [`Kind::Merge`], oldest first. Ends with `None` behind what makes no
+/// sense.
+pub fn operands(mut value: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
+    std::iter::from_fn(move || {
+        if value.is_empty() {
+            return None;
+        }
+        let operand = codec::get_slice(&mut value);
+        if operand.is_none() {
+            value = &[];
+        }
+        Some(operand)
+    })
 }
 
 /// Identity of one sorted table, never reused; it seeds the checksums of the table's blocks, so
@@ -65,8 +116,49 @@ pub struct EntryRef<'a> {
     pub key: &'a [u8],
     /// Version of the write.
     pub version: Version,
-    /// Put or delete.
+    /// What it says.
     pub kind: Kind,
-    /// Value; empty for a delete.
+    /// Value, as the kind has it; empty for a delete.
     pub value: &'a [u8],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_its_byte_and_others_are_none() {
+        let known: Vec<u8> = (0..=u8::MAX)
+            .filter(|&byte| Kind::from_byte(byte).is_some())
+            .collect();
+        assert_eq!(known, [0, 1, 3, 4]);
+        assert!(
+            known
+                .iter()
+                .all(|&byte| Kind::from_byte(byte).is_some_and(|kind| kind as u8 == byte))
+        );
+    }
+
+    #[test]
+    fn operands_are_listed_oldest_first_and_nonsense_is_told() {
+        let mut value = Vec::new();
+        for operand in [&b"one"[..], b"", &[7; 300]] {
+            push_operand(&mut value, operand);
+        }
+        let listed: Option<Vec<&[u8]>> = operands(&value).collect();
+        assert_eq!(listed, Some(vec![&b"one"[..], b"", &[7; 300]]));
+        assert!(Kind::Merge.takes(&value) && Kind::Merge.takes(&[0]));
+        value.pop();
+        assert!(!Kind::Merge.takes(&value) && !Kind::Merge.takes(b""));
+        assert_eq!(operands(&value).last(), Some(None));
+    }
+
+    #[test]
+    fn a_value_with_an_expiry_begins_with_the_time() {
+        let value = [&9u64.to_le_bytes()[..], b"value"].concat();
+        assert_eq!(expiry(&value), Some((9, &b"value"[..])));
+        assert!(Kind::PutUntil.takes(&value) && Kind::PutUntil.takes(&value[..8]));
+        assert!(!Kind::PutUntil.takes(&value[..7]));
+        assert_eq!(expiry(&value[..7]), None);
+    }
 }

@@ -10,11 +10,11 @@
 mod knobs;
 mod table_support;
 
-use evendb_storage::Version;
 use evendb_storage::codec::{get_varint, hash_key};
 use evendb_storage::filter::BloomFilter;
 use evendb_storage::framed_log::{FramedLogWriter, read_frames};
 use evendb_storage::table::{Codec, Table, TableOptions};
+use evendb_storage::{Kind, Version};
 use knobs::flag_from_env;
 use std::fmt::Write;
 use std::path::Path;
@@ -84,7 +84,12 @@ impl<'a> Annotator<'a> {
             unshared as usize,
             &format!("  key behind its first {shared} bytes"),
         );
-        self.bytes((value_and_kind >> 1) as usize, "  value");
+        let mut len = (value_and_kind >> 1) as usize;
+        if value_and_kind & 1 == 0 && len > 0 {
+            self.fixed(1, "  kind");
+            len -= 1;
+        }
+        self.bytes(len, "  value");
     }
 
     fn block(&mut self, stored_len: usize) {
@@ -264,30 +269,67 @@ fn records() -> Vec<Record> {
     ]
 }
 
+/// Of the kinds that are neither put nor delete.
+fn records_of_other_kinds() -> Vec<Record> {
+    let of = |key: &[u8], version, kind, value: &[u8]| Record {
+        kind,
+        ..Record::put(key, version, value)
+    };
+    let until = [&1_700_000_000_000u64.to_le_bytes()[..], b"till then"].concat();
+    vec![
+        of(b"counter", 12, Kind::Merge, b"\x02+1\x02+2"),
+        of(b"counter", 9, Kind::Merge, b"\0"),
+        Record::put(b"counter", 0, b"40"),
+        of(b"session", 7, Kind::PutUntil, &until),
+    ]
+}
+
 fn check_table(name: &str, codec: Codec) {
+    check_table_of(
+        &records(),
+        name,
+        codec,
+        "versions of \"apple\" span two blocks",
+    );
+}
+
+fn check_table_of(records: &[Record], name: &str, codec: Codec, what: &str) {
     let options = TableOptions {
         block_bytes: 80,
         restart_interval: 3,
         codec,
         filter_bits_per_key: 10,
     };
-    let (bytes, meta) = build(&records(), options);
-    let title = "A table: versions of \"apple\" span two blocks; see docs/format.md.";
-    let kept = golden(name, &annotate_table(&bytes, title), &bytes);
+    let (bytes, meta) = build(records, options);
+    let title = format!("A table: {what}; see docs/format.md.");
+    let kept = golden(name, &annotate_table(&bytes, &title), &bytes);
     let table = Table::open(MemFile::new(kept), 0, bytes.len() as u64, ID).unwrap();
     assert_eq!(table.meta(), &meta);
     table.verify().unwrap();
-    for record in records() {
+    for record in records {
         let found = table.get(&record.key, record.version).unwrap().unwrap();
+        assert_eq!(found.kind, record.kind);
         assert_eq!(&found.block.bytes()[found.value], &record.value[..]);
     }
-    assert!(table.get(b"apple", Version::MAX).unwrap().is_some());
+    let first = &records[0].key;
+    assert!(table.get(first, Version::MAX).unwrap().is_some());
     assert!(table.get(b"b", Version::MAX).unwrap().is_none());
 }
 
 #[test]
 fn table_without_compression() {
     check_table("table-none.hex", Codec::None);
+}
+
+#[test]
+fn table_of_other_kinds() {
+    let what = "operands of a merge over a put, and a put until a time";
+    check_table_of(
+        &records_of_other_kinds(),
+        "table-kinds.hex",
+        Codec::None,
+        what,
+    );
 }
 
 #[test]

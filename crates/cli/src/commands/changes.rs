@@ -136,6 +136,13 @@ fn write_lines(target: &mut impl Write, change: &Change, only: Option<&str>) -> 
             continue;
         }
         let (keyspace, key) = (escaped(write.keyspace.as_bytes()), escaped(write.key));
+        if let Some(operands) = write.operands {
+            for operand in operands.iter() {
+                let operand = escaped(operand);
+                writeln!(target, "{position}\t{keyspace}\tmerge\t{key}\t{operand}")?;
+            }
+            continue;
+        }
         let (what, rest) = match (write.value, write.deleted_to) {
             (Some(value), _) => ("put", Some(escaped(value))),
             (None, None) => ("delete", None),
@@ -154,9 +161,12 @@ fn write_object(target: &mut impl Write, change: &Change, only: Option<&str>) ->
     let writes: Vec<Value> = writes
         .map(|write| {
             let mut object = json!({ "keyspace": write.keyspace, "key": text_or_hex(write.key) });
-            match write.value {
-                Some(value) => object["value"] = text_or_hex(value),
-                None => object["deleted"] = json!(true),
+            match (write.value, write.operands) {
+                (Some(value), _) => object["value"] = text_or_hex(value),
+                (None, Some(operands)) => {
+                    object["operands"] = operands.iter().map(text_or_hex).collect();
+                }
+                (None, None) => object["deleted"] = json!(true),
             }
             match write.deleted_to {
                 Some(Bound::Excluded(behind)) => object["deleted_to"] = text_or_hex(behind),

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use clap::ValueEnum;
-use evendb::{Compression, Db, KeyspaceOptions};
+use evendb::{Compression, Db, KeyspaceOptions, Merges};
 use serde_json::json;
 
 use crate::commands::size;
@@ -21,7 +21,8 @@ use crate::size::parse_size;
 #[command(after_help = "Examples:
   evendb keyspaces files.db
   evendb keyspaces files.db --keyspace texts --compression lz4 --block-bytes 16KiB
-  evendb keyspaces files.db --keyspace texts --compression none --change")]
+  evendb keyspaces files.db --keyspace texts --compression none --change
+  evendb keyspaces files.db --keyspace hits --merge add-u64")]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
@@ -50,6 +51,39 @@ struct OptionArguments {
     /// Whether its rows may take room in the row cache
     #[arg(long, value_name = "YES", requires = "keyspace")]
     row_cache: Option<bool>,
+    /// What `evendb merge` merges with
+    #[arg(long, value_enum, value_name = "OPERATOR", requires = "keyspace")]
+    merge: Option<OperatorArgument>,
+}
+
+/// A merge operator, as it is written on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum OperatorArgument {
+    /// Adds unsigned numbers
+    AddU64,
+    /// Adds signed numbers
+    AddI64,
+    /// Keeps the greatest value
+    Max,
+    /// Keeps the least value
+    Min,
+    /// Appends
+    Append,
+    /// Unites sets of texts
+    Union,
+}
+
+impl From<OperatorArgument> for Merges {
+    fn from(operator: OperatorArgument) -> Merges {
+        match operator {
+            OperatorArgument::AddU64 => Merges::AddU64,
+            OperatorArgument::AddI64 => Merges::AddI64,
+            OperatorArgument::Max => Merges::Max,
+            OperatorArgument::Min => Merges::Min,
+            OperatorArgument::Append => Merges::Append,
+            OperatorArgument::Union => Merges::Union,
+        }
+    }
 }
 
 /// Compression, as it is written on the command line.
@@ -78,6 +112,9 @@ impl OptionArguments {
         }
         if let Some(yes) = self.row_cache {
             options = options.row_cache(yes);
+        }
+        if let Some(operator) = self.merge {
+            options = options.merge_operator(Merges::from(operator));
         }
         options
     }

@@ -21,6 +21,7 @@ mod input_stream;
 mod key_arguments;
 mod key_range;
 pub mod keyspaces;
+pub mod merge;
 pub mod pop;
 pub mod put;
 pub mod repair;

@@ -4,6 +4,7 @@
 mod bench;
 #[path = "../common/mod.rs"]
 mod common;
+mod merges;
 mod ranges;
 
 use common::{Outcome, Place, evendb};

@@ -6,22 +6,24 @@ use crate::chunk::covers::range_record;
 use crate::delta::key_head;
 use crate::engine::handle::Handle;
 use crate::error::{Error, Result};
+use crate::folding::operands_of;
 use crate::op::{COUNTED_BYTES, Op, check_limits, range_limits};
 use crate::options::Durability;
 use crate::range_set::RangeSet;
 use crate::read::cursor::{limits, prefix_end};
+use crate::read::folded;
 use crate::record::RecordRef;
 use crate::sync::Arc;
 use crate::{fork, write};
-use evendb_storage::Kind;
 use evendb_storage::codec::hash_key;
+use evendb_storage::{Kind, push_operand};
 use smallvec::SmallVec;
 use std::ops::RangeBounds;
 
 /// Writes to any keys of any keyspaces that take effect together, at [`commit`](Self::commit).
 ///
 /// Gets, scans, snapshots and recovery see all of them or none. Of several writes to one key the
-/// last counts. A batch may count a quarter of the memory budget at most: of each key that it writes the
+/// last counts; a merge counts with what it merges into. A batch may count a quarter of the memory budget at most: of each key that it writes the
 /// key, the last value, and 64 bytes. That is about what it takes in memory: 32 bytes of header with key and
 /// value, rounded up, and 11 to 24 in the index; until it is written 40 more a record, and its bytes once
 /// more for the commit log.
@@ -50,11 +52,14 @@ pub struct Batch {
 
 /// What a [`Batch`] will do to a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum BatchWrite<'a> {
     /// It sets this value.
     Put(&'a [u8]),
     /// It removes the key.
     Delete,
+    /// It merges this operand.
+    Merge(&'a [u8]),
 }
 
 /// So many writes need no memory of their own on the way: the smallest batches are not to cost more than
@@ -72,8 +77,13 @@ struct Write {
 impl Write {
     fn as_batch_write(&self) -> BatchWrite<'_> {
         match self.record.kind() {
-            Kind::Put => BatchWrite::Put(self.record.value()),
             Kind::Delete => BatchWrite::Delete,
+            Kind::Put | Kind::PutUntil => BatchWrite::Put(self.record.value()),
+            Kind::Merge => {
+                // One of each write, until the commit.
+                let mut operands = operands_of(self.record.value());
+                BatchWrite::Merge(operands.next().unwrap_or_default())
+            }
         }
     }
 }
@@ -113,6 +123,27 @@ impl Batch {
     /// Adds a delete.
     pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Self {
         self.add(keyspace, key.as_ref(), &[], Kind::Delete)
+    }
+
+    /// Adds a merge, as [`Keyspace::merge`]. Over a put or delete of the batch itself the operand is folded at the
+    /// commit, which fails with `MergeFailed` if the operator does.
+    pub fn merge(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> &mut Self {
+        match folded::check_has_operator(&keyspace.state) {
+            Ok(()) => {
+                let mut value = Vec::with_capacity(operand.as_ref().len() + 2);
+                push_operand(&mut value, operand.as_ref());
+                self.add(keyspace, key.as_ref(), &value, Kind::Merge)
+            }
+            Err(error) => {
+                self.error = self.error.take().or(Some(error));
+                self
+            }
+        }
     }
 
     /// Adds the deletion of all keys of a range, as one record: those that were there before, and those that the batch
@@ -330,7 +361,7 @@ impl Batch {
             let mut ops = [Op::one(keyspace, write.record)];
             return write::write(&self.handle.engine, &mut ops, self.durability);
         }
-        self.sort();
+        self.sort()?;
         let of = |number| keyspace(&self.handle, &self.others, number);
         let mut ops: SmallVec<[Op<'_>; INLINE]> = SmallVec::new();
         for (number, set) in &ranges {
@@ -378,8 +409,8 @@ impl Batch {
         sets
     }
 
-    /// Puts the writes in order, of several of one key the last.
-    fn sort(&mut self) {
+    /// Puts the writes in order, of several of one key the last; with what it merges folded into it.
+    fn sort(&mut self) -> Result<()> {
         let (handle, others) = (&self.handle, &self.others);
         let id = |write: &Write| keyspace(handle, others, write.keyspace).id;
         let compare = |a: &Write, b: &Write| {
@@ -388,15 +419,25 @@ impl Batch {
                 .then_with(|| a.record.key().cmp(b.record.key()))
         };
         if self.writes.is_sorted_by(|a, b| compare(a, b).is_lt()) {
-            return;
+            return Ok(());
         }
         // A stable sort keeps the writes of one key in order; the last of each key stays.
         self.writes.sort_by(compare);
-        self.writes.reverse();
-        self.writes.dedup_by(|a, b| {
+        let is_same = |a: &Write, b: &Write| {
             a.key_head == b.key_head && a.keyspace == b.keyspace && a.record.key() == b.record.key()
-        });
+        };
+        for at in 1..self.writes.len() {
+            let (front, back) = self.writes.split_at_mut(at);
+            let (before, write) = (&front[at - 1], &mut back[0]);
+            if write.record.kind() == Kind::Merge && is_same(before, write) {
+                let keyspace = keyspace(handle, others, write.keyspace);
+                write.record = folded::after(keyspace, &before.record, &write.record)?;
+            }
+        }
         self.writes.reverse();
+        self.writes.dedup_by(|a, b| is_same(a, b));
+        self.writes.reverse();
+        Ok(())
     }
 }
 

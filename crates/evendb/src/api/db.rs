@@ -107,11 +107,14 @@ impl Db {
     /// Opens the keyspace `name`, creating it if need be. Creation is durable on return.
     ///
     /// # Errors
-    /// `InvalidArgument` for a name of 0 or more than 255 bytes, `ReadOnly` if it would have to be
-    /// created, and as for writes.
+    /// `InvalidArgument` for a name of 0 or more than 255 bytes, and for a keyspace with a merge operator that was not
+    /// given ([`keyspace_with`](Self::keyspace_with)); `ReadOnly` if it would have to be created, and as for writes.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         let options = KeyspaceOptions::new();
-        self.open_keyspace(name, |engine| create_keyspace(engine, name, &options))
+        let keyspace =
+            self.open_keyspace(name, |engine| create_keyspace(engine, name, &options))?;
+        keyspace.check_provided()?;
+        Ok(keyspace)
     }
 
     /// The keyspace `name`, which `create` creates if it is not there.
@@ -199,6 +202,14 @@ impl Db {
     /// As there.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.default.get(key)
+    }
+
+    /// See [`Keyspace::merge`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.default.merge(key, operand)
     }
 
     /// See [`Keyspace::delete`].
@@ -497,7 +508,7 @@ pub(crate) fn create_keyspace(
         .flush(changes)
         .map_err(|error| engine.core.health.latch_unless_full(error))?;
     engine.core.metrics.bytes_manifest.add(bytes);
-    core.choices.set(keyspace.id, *options);
+    core.choices.set(keyspace.id, options.clone());
     catalog.insert(name.to_owned(), keyspace.clone());
     Ok(keyspace)
 }

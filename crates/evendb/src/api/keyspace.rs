@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::op::{Op, check_limits, range_limits};
 use crate::options::Durability;
 use crate::read::cursor::{Cursor, Iter, Keys, limits, prefix_end};
+use crate::read::folded;
 use crate::read::get;
 use crate::read::moment::Moment;
 use crate::record::RecordRef;
@@ -17,7 +18,7 @@ use crate::sync::Arc;
 use crate::value::Value;
 use crate::{fork, write};
 use evendb_storage::codec::hash_key;
-use evendb_storage::{Kind, Version};
+use evendb_storage::{Kind, Version, push_operand};
 use std::ops::RangeBounds;
 
 /// A handle to a keyspace (what others call a column family): an ordered map of its own that
@@ -74,6 +75,38 @@ impl Keyspace {
     /// As [`put`](Self::put).
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.write(key.as_ref(), &[], Kind::Delete)
+    }
+
+    /// Merges `operand` into the value of `key`, by the keyspace's merge operator
+    /// ([`KeyspaceOptions::merge_operator`](crate::KeyspaceOptions::merge_operator)). It reads nothing: the operand is kept
+    /// beside the value, and folded with it later. Costs what a put does, and is as durable as one.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use evendb::{Db, KeyspaceOptions, Merges};
+    /// let db = Db::open(dir.path())?;
+    /// let hits = db.keyspace_with("hits", &KeyspaceOptions::new().merge_operator(Merges::AddU64))?;
+    /// hits.merge("page/1", 1u64.to_le_bytes())?;
+    /// hits.merge("page/1", 1u64.to_le_bytes())?;
+    /// assert_eq!(hits.get("page/1")?.unwrap(), 2u64.to_le_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the keyspace has no operator, `MergeFailed` if it was not given, and as [`put`](Self::put). An
+    /// operand that the operator cannot merge is an error of reads, not of this call.
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        folded::check_has_operator(&self.state)?;
+        let mut value = Vec::with_capacity(operand.as_ref().len() + 2);
+        push_operand(&mut value, operand.as_ref());
+        self.write(key.as_ref(), &value, Kind::Merge)
+    }
+
+    /// Merges operands that are listed as a record has them, whether or not the operator is known.
+    pub(crate) fn merge_listed(&self, key: &[u8], operands: &[u8]) -> Result<()> {
+        self.write(key, operands, Kind::Merge)
     }
 
     fn write(&self, key: &[u8], value: &[u8], kind: Kind) -> Result<()> {

@@ -4,7 +4,7 @@ use crate::api::db::{Db, create_keyspace};
 use crate::api::keyspace::Keyspace;
 use crate::api::property::change_properties;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::KeyspaceOptions;
+use crate::options::{KeyspaceOptions, NamedOperator};
 use evendb_storage::Version;
 
 impl Db {
@@ -19,16 +19,17 @@ impl Db {
     /// message names the option and both values; and as [`keyspace`](Self::keyspace).
     pub fn keyspace_with(&self, name: &str, options: &KeyspaceOptions) -> Result<Keyspace> {
         options.check()?;
-        let keyspace = match self.keyspace_exists(name) {
-            true => self.keyspace(name)?,
-            false => self.open_keyspace(name, |engine| create_keyspace(engine, name, options))?,
-        };
+        let keyspace = self.open_keyspace(name, |engine| create_keyspace(engine, name, options))?;
         // Another thread may have made it meanwhile.
         let recorded = keyspace.options()?;
-        match options.contradiction(&recorded) {
-            None => Ok(keyspace),
-            Some((option, there, asked)) => Err(contradicts(name, option, there, &asked)),
+        if let Some((option, there, asked)) = options.contradiction(&recorded) {
+            return Err(contradicts(name, option, there, &asked));
         }
+        match &options.merge_operator {
+            Some(named) => keyspace.provide(named)?,
+            None => keyspace.check_provided()?,
+        }
+        Ok(keyspace)
     }
 }
 
@@ -54,7 +55,8 @@ impl Keyspace {
         Ok(self.handle.engine.core.choices.of(self.state.id))
     }
 
-    /// Sets all its options: what is not chosen in `options` follows the database from now on. They survive power loss on
+    /// Sets all its options: what is not chosen in `options` follows the database from now on, but for a merge operator,
+    /// which stays, and which no other one can replace. They survive power loss on
     /// return, and hold for tables that are written from then on.
     ///
     /// ```
@@ -74,6 +76,60 @@ impl Keyspace {
     pub fn set_options(&self, options: &KeyspaceOptions) -> Result<()> {
         options.check()?;
         let engine = &self.handle.engine;
-        change_properties(engine, &self.state, options.to_properties().collect())
+        let mut options = options.clone();
+        if let Some(there) = self.options()?.merge_operator {
+            let asked = options.merge_operator.get_or_insert_with(|| there.clone());
+            if *asked != there {
+                let message = format!(
+                    "the keyspace {:?} has the merge operator {:?}, and {:?} was asked for: what is stored was made \
+                     for the one it has",
+                    self.state.name, there.name, asked.name
+                );
+                return Err(Error::new(ErrorKind::InvalidArgument, message));
+            }
+        }
+        change_properties(engine, &self.state, options.to_properties().collect())?;
+        options
+            .merge_operator
+            .map_or(Ok(()), |named| self.provide(&named))
+    }
+
+    /// The merge operator itself is known from now on.
+    fn provide(&self, named: &NamedOperator) -> Result<()> {
+        let Some(operator) = &named.operator else {
+            return self.check_provided();
+        };
+        let choices = &self.handle.engine.core.choices;
+        let mut options = choices.of(self.state.id);
+        if let Some(known) = &mut options.merge_operator
+            && known.operator.is_none()
+        {
+            known.operator = Some(operator.clone());
+            choices.set(self.state.id, options);
+        }
+        // The first one given counts; it has the same name.
+        let _ = self.state.merge_operator.set(operator.clone());
+        Ok(())
+    }
+
+    /// Refuses a keyspace whose merge operator was not given.
+    pub(super) fn check_provided(&self) -> Result<()> {
+        let named = self
+            .handle
+            .engine
+            .core
+            .choices
+            .merge_operator(self.state.id);
+        match named {
+            Some(named) if named.operator.is_none() => {
+                let message = format!(
+                    "the keyspace {:?} has the merge operator {:?}, and none was given: open it by keyspace_with, \
+                     with that operator",
+                    self.state.name, named.name
+                );
+                Err(Error::new(ErrorKind::InvalidArgument, message))
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -195,6 +195,23 @@ impl Transaction {
         self.set(keyspace, key.as_ref(), Some(value.as_ref()))
     }
 
+    /// Merges `operand` into the value of `key` at the commit, as [`Keyspace::merge`](crate::Keyspace::merge). This
+    /// transaction sees it at once. It does not count as a read: of two transactions that merge into one key both commit.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put), `InvalidArgument` if the keyspace has no merge operator, and `MergeFailed` if that fails over
+    /// what this transaction itself has put.
+    pub fn merge(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.check_own(keyspace)?;
+        self.session
+            .merge(&keyspace.state, key.as_ref(), operand.as_ref())
+    }
+
     /// Removes `key` at the commit, if it is there then.
     ///
     /// # Errors

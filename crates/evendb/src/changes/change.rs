@@ -3,6 +3,7 @@
 //! A change owns the record's payload; its writes point into it.
 
 use super::position::Position;
+use crate::folding::operands_of;
 use crate::options::Durability;
 use crate::sync::Arc;
 use std::fmt;
@@ -13,10 +14,12 @@ pub(super) struct Place {
     pub(super) keyspace: Arc<str>,
     pub(super) keyspace_id: u32,
     pub(super) key: Range<usize>,
-    /// None if the key was deleted.
+    /// None if the key was deleted, or merged.
     pub(super) value: Option<Range<usize>>,
     /// Of a range deletion, the first key behind it; empty for the end of the keyspace.
     pub(super) behind: Option<Range<usize>>,
+    /// Of a merge, the list of its operands.
+    pub(super) operands: Option<Range<usize>>,
 }
 
 /// What one put, delete, batch or transaction wrote, whole.
@@ -37,10 +40,29 @@ pub struct Write<'a> {
     pub keyspace_id: u32,
     /// The key; of a range deletion the least one.
     pub key: &'a [u8],
-    /// The value that was put, or `None` if the key was deleted, or a range.
+    /// The value that was put, or `None` if the key was deleted, or a range, or merged.
     pub value: Option<&'a [u8]>,
+    /// The operands, if this is a merge. To merge them in their order gives what the database has.
+    pub operands: Option<Operands<'a>>,
     /// Up to where keys were deleted, if this is the deletion of a range: below a key, or to the end of the keyspace.
     pub deleted_to: Option<Bound<&'a [u8]>>,
+}
+
+/// The operands of a merge, oldest first, at least one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Operands<'a>(&'a [u8]);
+
+impl<'a> Operands<'a> {
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        operands_of(self.0)
+    }
+}
+
+impl fmt::Debug for Operands<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
 }
 
 /// The writes of a [`Change`].
@@ -102,6 +124,7 @@ impl<'a> Iterator for Writes<'a> {
             keyspace_id: place.keyspace_id,
             key: bytes(&place.key),
             value: place.value.as_ref().map(bytes),
+            operands: place.operands.as_ref().map(bytes).map(Operands),
             deleted_to: place.behind.as_ref().map(bytes).map(|behind| match behind {
                 [] => Bound::Unbounded,
                 behind => Bound::Excluded(behind),

@@ -19,7 +19,7 @@ use crate::options::Durability;
 use crate::payload::{self, DecodedOp, ExtentName};
 use crate::sync::Arc;
 use crate::value_extents;
-use evendb_storage::{Error as StorageError, Version};
+use evendb_storage::{Error as StorageError, Kind, Version};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -330,7 +330,8 @@ fn place(payload: &[u8], op: &DecodedOp<'_>, keyspace: &Arc<str>) -> Place {
         keyspace: keyspace.clone(),
         keyspace_id: op.keyspace.0,
         key: range(op.key),
-        value: (op.kind == OpKind::Put).then(|| range(op.value)),
+        value: (op.kind == OpKind::One(Kind::Put)).then(|| range(op.value)),
+        operands: (op.kind == OpKind::One(Kind::Merge)).then(|| range(op.value)),
         behind: (op.kind == OpKind::RangeDelete).then(|| range(op.value)),
     }
 }

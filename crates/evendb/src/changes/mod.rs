@@ -44,7 +44,7 @@ mod oldest;
 mod position;
 mod resume;
 
-pub use change::{Change, Write, Writes};
+pub use change::{Change, Operands, Write, Writes};
 pub use feed::Changes;
 pub(crate) use oldest::oldest_position;
 pub use position::Position;

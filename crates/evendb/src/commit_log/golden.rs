@@ -9,11 +9,11 @@ use crate::golden_text::{bytes_of, kept_file};
 use crate::manifest::KeyspaceId;
 use crate::op::OpKind;
 use crate::options::Writing;
-use crate::payload::{Decoded, DecodedOp, Encoded, ExtentName, decode};
+use crate::payload::{Decoded, DecodedOp, Encoded, ExtentName, decode, has_later_kind};
 use crate::sync::Arc;
 use crate::value_extents;
 use evendb_storage::vfs::File;
-use evendb_storage::{Version, codec};
+use evendb_storage::{Kind, Version, codec};
 
 const SEED: u64 = 0x0123_4567_89ab_cdef;
 
@@ -78,10 +78,61 @@ fn a_payload() {
         value,
     };
     let ops = vec![
-        op(OpKind::Put, 2, &b"key"[..], &b"value"[..]),
-        op(OpKind::Delete, 1, b"x", b""),
+        op(OpKind::One(Kind::Put), 2, &b"key"[..], &b"value"[..]),
+        op(OpKind::One(Kind::Delete), 1, b"x", b""),
     ];
     assert_eq!(decode(&bytes), Some(Decoded::Inline(ops)));
+}
+
+const OTHER_KINDS: &str = "
+03                          # u8 kind: merge
+02 00 00 00                 # u32 keyspace 2
+01 00 00 00                 # u32 length of the key
+04 00 00 00                 # u32 length of the operands
+61                          # key
+02 2b 31                    # v length of the first operand, and it
+00                          # v length of the second operand
+04                          # u8 kind: put until a time
+02 00 00 00                 # u32 keyspace 2
+01 00 00 00                 # u32 length of the key
+0a 00 00 00                 # u32 length of time and value
+62                          # key
+00 68 e5 cf 8b 01 00 00     # u64 milliseconds since 1970
+76 31                       # value
+";
+
+#[test]
+fn records_of_other_kinds() {
+    let bytes = bytes_of(OTHER_KINDS);
+    let op = |kind, key, value| DecodedOp {
+        kind: OpKind::One(kind),
+        keyspace: KeyspaceId(2),
+        key,
+        value,
+    };
+    let until = [&1_700_000_000_000u64.to_le_bytes()[..], b"v1"].concat();
+    let ops = vec![
+        op(Kind::Merge, &b"a"[..], &b"\x02+1\0"[..]),
+        op(Kind::PutUntil, b"b", &until),
+    ];
+    assert_eq!(decode(&bytes), Some(Decoded::Inline(ops)));
+    assert!(!has_later_kind(&bytes));
+    // Operands that are longer than their list, and a time that is cut short.
+    let mut bad = bytes.clone();
+    bad[14] = 4;
+    assert_eq!(decode(&bad), None);
+    assert_eq!(
+        decode(&bytes_of("04 02 00 00 00 00 00 00 00 02 00 00 00 01 02")),
+        None
+    );
+    // Kinds that later versions will write.
+    for kind in [5, 6, 7, 0xf0] {
+        let mut later = bytes.clone();
+        later[0] = kind;
+        assert_eq!(decode(&later), None);
+        assert!(has_later_kind(&later));
+        assert!(!has_later_kind(&later[..later.len() - 1]), "cut short");
+    }
 }
 
 const RANGE_DELETION: &str = "

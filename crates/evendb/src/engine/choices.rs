@@ -5,7 +5,8 @@
 //! Thread safety: any. The mutex is a leaf. Where no keyspace has options, nothing but a flag is read.
 
 use crate::manifest::KeyspaceId;
-use crate::options::KeyspaceOptions;
+use crate::merge_operator::Operator;
+use crate::options::{KeyspaceOptions, NamedOperator};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use std::collections::HashMap;
@@ -25,14 +26,38 @@ impl KeyspaceChoices {
                 .options
                 .lock()
                 .get(&keyspace)
-                .copied()
+                .cloned()
                 .unwrap_or_default(),
             false => KeyspaceOptions::new(),
         }
     }
 
-    pub(crate) fn set(&self, keyspace: KeyspaceId, options: KeyspaceOptions) {
+    /// The merge operator of a keyspace, by its name, if it has one.
+    pub(crate) fn merge_operator(&self, keyspace: KeyspaceId) -> Option<NamedOperator> {
+        if !self.any.load(Ordering::Relaxed) {
+            return None;
+        }
+        let all = self.options.lock();
+        all.get(&keyspace)?.merge_operator.clone()
+    }
+
+    /// What folds operands of a keyspace, if that is known.
+    pub(crate) fn operator(&self, keyspace: KeyspaceId) -> Option<Operator> {
+        self.merge_operator(keyspace)?.operator
+    }
+
+    /// An operator that was given stays with its name.
+    pub(crate) fn set(&self, keyspace: KeyspaceId, mut options: KeyspaceOptions) {
         let mut all = self.options.lock();
+        if let Some(named) = &mut options.merge_operator
+            && named.operator.is_none()
+            && let Some(before) = all
+                .get(&keyspace)
+                .and_then(|old| old.merge_operator.as_ref())
+            && before.name == named.name
+        {
+            named.operator.clone_from(&before.operator);
+        }
         match options == KeyspaceOptions::new() {
             true => all.remove(&keyspace),
             false => all.insert(keyspace, options),

@@ -22,7 +22,7 @@ use evendb_storage::table::{
     self, BlockFacts, Codec, TableDamage, TableFacts, TableMeta, TableVisitor,
 };
 use evendb_storage::vfs::File;
-use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Version};
+use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Version, expiry, operands};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -170,6 +170,8 @@ fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Put => "put",
         Kind::Delete => "delete",
+        Kind::Merge => "merge",
+        Kind::PutUntil => "put-until",
     }
 }
 
@@ -613,8 +615,7 @@ impl Dumper<'_> {
 
     fn operation(&mut self, op: &DecodedOp<'_>) -> ControlFlow<()> {
         let kind = match op.kind {
-            OpKind::Put => kind_name(Kind::Put),
-            OpKind::Delete => kind_name(Kind::Delete),
+            OpKind::One(kind) => kind_name(kind),
             OpKind::RangeDelete => "delete-range",
         };
         let item = DumpItem::new("operation", 1).text("kind", kind);
@@ -627,8 +628,7 @@ impl Dumper<'_> {
                 item.bytes("low", op.key).text("high", "end")
             }
             OpKind::RangeDelete => item.bytes("low", op.key).bytes("high", op.value),
-            OpKind::Delete => item.bytes("key", op.key),
-            OpKind::Put => self.with_value(item.bytes("key", op.key), Kind::Put, op.value),
+            OpKind::One(kind) => self.with_value(item.bytes("key", op.key), kind, op.value),
         };
         self.give(item)
     }
@@ -637,6 +637,14 @@ impl Dumper<'_> {
         match (self.keys_only, kind) {
             (true, _) | (_, Kind::Delete) => item,
             (false, Kind::Put) => item.bytes("value", value),
+            (false, Kind::Merge) => {
+                let known = operands(value).flatten();
+                known.fold(item, |item, operand| item.bytes("operand", operand))
+            }
+            (false, Kind::PutUntil) => match expiry(value) {
+                Some((time, value)) => item.number("until-millis", time).bytes("value", value),
+                None => item,
+            },
         }
     }
 }

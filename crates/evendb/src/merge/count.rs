@@ -2,7 +2,7 @@
 //! what its sources hold, but for what the merge dropped.
 //!
 //! ```text
-//! held by the sources  =  taken by the merge  =  kept + twins + hidden + spent tombstones + covered
+//! held by the sources  =  taken by the merge  =  kept + twins + hidden + spent tombstones + covered + folded into kept ones
 //!                                                 kept  =  records in the tables that were written
 //! ```
 //!
@@ -57,6 +57,8 @@ pub(crate) struct Fates {
     pub(crate) hidden: u64,
     pub(crate) spent: u64,
     pub(crate) covered: u64,
+    /// Of keys with operands: what went into records that were kept.
+    pub(crate) folded: u64,
 }
 
 impl Fates {
@@ -75,7 +77,7 @@ impl Fates {
     }
 
     pub(crate) fn taken(&self) -> u64 {
-        self.kept + self.twins + self.hidden + self.spent + self.covered
+        self.kept + self.twins + self.hidden + self.spent + self.covered + self.folded
     }
 }
 
@@ -123,6 +125,7 @@ impl Count {
         sum.hidden += fates.hidden;
         sum.spent += fates.spent;
         sum.covered += fates.covered;
+        sum.folded += fates.folded;
     }
 
     /// Compares, at the end of the job. `job` names it and its files.

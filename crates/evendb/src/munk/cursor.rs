@@ -101,6 +101,12 @@ impl<'m> MunkCursor<'m> {
         }
     }
 
+    /// As [`Munk::has_others`].
+    #[inline]
+    pub(crate) fn has_others(&self) -> bool {
+        self.munk.has_others()
+    }
+
     /// Whether it is on a key.
     #[inline]
     pub(crate) fn valid(&self) -> bool {

@@ -170,6 +170,8 @@ impl Sizes {
 struct Totals {
     entries: usize,
     deletes: usize,
+    /// Some record is neither a put nor a tombstone.
+    others: bool,
     data_bytes: usize,
     memory_bytes: usize,
     absent: usize,
@@ -286,6 +288,12 @@ impl Munk {
     /// Memory held, directories and allocation headers included.
     pub(crate) fn bytes(&self) -> usize {
         self.totals.memory_bytes + self.charge.bytes()
+    }
+
+    /// Whether some record is neither a put nor a tombstone: what such a one says is not told by its page alone.
+    #[inline]
+    pub(crate) fn has_others(&self) -> bool {
+        self.totals.others
     }
 
     /// Bytes of keys and values that are there; a key counts once however many versions it has.

@@ -5,6 +5,7 @@ use super::image::{Image, ImageBuilder, Mended};
 use super::presence::Presence;
 use super::separators::SeparatorsBuilder;
 use super::{Munk, MunkInput, PresentSpan, Sizes, Span, Totals};
+use crate::folding::Folding;
 use crate::memory::{Charge, Ledger, Use, allocated_bytes};
 use crate::version::horizon::Horizon;
 use evendb_storage::{EntryRef, Version};
@@ -77,6 +78,7 @@ impl SpansBuilder {
                 Some(image) => {
                     totals.entries += image.entries();
                     totals.deletes += image.deletes();
+                    totals.others |= image.has_others();
                     totals.data_bytes += image.data_bytes();
                     totals.memory_bytes += image.bytes();
                 }
@@ -219,6 +221,7 @@ impl Munk {
         newer: &mut dyn MunkInput,
         horizon: &Horizon,
         drop_tombstones: bool,
+        folding: Folding<'_>,
     ) -> Munk {
         let mut out = SpansBuilder::new(self.spans.len() + 1, self.sizes, self.ledger());
         let mut next = 0;
@@ -235,7 +238,7 @@ impl Munk {
             let own = &self.spans[span];
             match own.image() {
                 Some(image) => {
-                    let image = image.absorb(&mut within, horizon, drop_tombstones);
+                    let image = image.absorb(&mut within, horizon, drop_tombstones, folding);
                     out.push_new(low, own.heat().share(1.0), image);
                 }
                 None => {

@@ -4,6 +4,7 @@ use super::image::tests::{
     Model, Records, absorb_model, newest, numbered, owned, probes, random_key, random_records,
 };
 use super::*;
+use crate::folding::Folding;
 use crate::memory::Ledger;
 use crate::version::horizon::Horizon;
 use evendb_storage::{Kind, codec::hash_key};
@@ -291,7 +292,7 @@ fn absorbing_changes_what_is_there_and_nothing_else() {
                 snapshots: Vec::new(),
             };
             let wanted = present(&munk, &newer);
-            munk = munk.absorb(&mut Records::of(&newer), &horizon, false);
+            munk = munk.absorb(&mut Records::of(&newer), &horizon, false, Folding::NONE);
             let mut all = model.clone();
             all.extend(absorb_model(&Model::new(), &wanted, &horizon, false));
             for key in newer.keys() {
@@ -451,7 +452,7 @@ fn spans_keep_their_size() {
     // In order, one by one, and then between what is there.
     for number in (0..2_000).step_by(2).chain((1..2_000).step_by(2)) {
         let newer = numbered(number..number + 1, 1);
-        munk = munk.absorb(&mut Records::of(&newer), &horizon, true);
+        munk = munk.absorb(&mut Records::of(&newer), &horizon, true, Folding::NONE);
     }
     check(&munk, &numbered(0..2_000, 1), random);
     let sizes: Vec<_> = munk.images().map(|image| image.bytes()).collect();
@@ -460,7 +461,7 @@ fn spans_keep_their_size() {
     assert!(mean > 2_000, "{mean}");
     // Untouched spans are shared.
     let newer = numbered(1_000..1_001, 2);
-    let absorbed = munk.absorb(&mut Records::of(&newer), &horizon, true);
+    let absorbed = munk.absorb(&mut Records::of(&newer), &horizon, true, Folding::NONE);
     let pairs = munk.spans.iter().zip(&absorbed.spans);
     let shared = pairs.filter(|(old, new)| shares_image(old, new)).count();
     assert_eq!(shared, munk.spans.len() - 1);
@@ -471,7 +472,7 @@ fn spans_keep_their_size() {
             .values_mut()
             .for_each(|record| *record = (evendb_storage::Kind::Delete, Vec::new()));
     }
-    let few = absorbed.absorb(&mut Records::of(&deletes), &horizon, true);
+    let few = absorbed.absorb(&mut Records::of(&deletes), &horizon, true, Folding::NONE);
     assert_eq!(few.entries(), 20);
     assert!(few.spans.len() <= 2, "{few:?}");
 }

@@ -9,6 +9,7 @@ use crate::chunk::{Chunk, ChunkWriter, View};
 use crate::commit_log::{self, CommitLog, LivePart, LogRecord, Lsn, Segment};
 use crate::error::{Error, Result};
 use crate::files::COMMIT_LOG;
+use crate::folding;
 use crate::full_disk::{Ballast, Need};
 use crate::manifest::edit::EpochRecord;
 use crate::manifest::{KeyspaceId, epochs};
@@ -147,7 +148,17 @@ impl Opening {
     fn bad_record(&self, record: &LogRecord<'_>) -> Error {
         let path = self.dir.join(COMMIT_LOG);
         let offset = record.lsn.0 % self.state.ring_bytes.max(1);
-        StorageError::corruption(&path, offset, "a commit-log record makes no sense").into()
+        match payload::has_later_kind(record.payload) {
+            true => {
+                let detail =
+                    format!("a record at {offset} has a kind that this build does not know");
+                StorageError::unsupported(&path, detail).into()
+            }
+            false => {
+                let detail = "a commit-log record makes no sense";
+                StorageError::corruption(&path, offset, detail).into()
+            }
+        }
     }
 
     /// The contents of a value extent, if they verify.
@@ -236,6 +247,10 @@ impl Opening {
                     Some(keyspace) if op.kind == OpKind::RangeDelete => {
                         onto.delete_range(keyspace, op);
                     }
+                    Some(keyspace) if op.kind == OpKind::One(Kind::Merge) => {
+                        onto.merge(keyspace, op)
+                            .ok_or_else(|| self.bad_record(record))?;
+                    }
                     Some(keyspace) => onto.put(keyspace, op),
                     // Dropped since; an id never given out is another matter.
                     None if op.keyspace.0 >= self.state.next_keyspace => {
@@ -268,6 +283,9 @@ impl Opening {
     }
 }
 
+/// Operands of one key and version are gathered in one record up to this length.
+const OPERANDS_BYTES_MAX: usize = 4096;
+
 /// What replayed records are applied to.
 struct Onto<'a> {
     /// That of the last record.
@@ -281,14 +299,45 @@ impl Onto<'_> {
     fn put(&mut self, keyspace: &KeyspaceState, op: &DecodedOp<'_>) {
         let chunk = keyspace.index.load_full().find(op.key).clone();
         let kind = match op.kind {
-            OpKind::Put => Kind::Put,
-            OpKind::Delete | OpKind::RangeDelete => Kind::Delete,
+            OpKind::One(kind) => kind,
+            OpKind::RangeDelete => Kind::Delete,
         };
         let mut new = RecordRef::new(op.key, op.value, kind, hash_key(op.key));
         new.set_version(self.version);
         let mut writer = chunk.latch.lock();
         self.touch(&chunk, &mut writer);
         self.insert(&writer, new);
+    }
+
+    /// A merge, which becomes one record with the operands that its key has of this version. Over another record of this
+    /// version it has the next one. None if there is no next version: after sixteen million such.
+    fn merge(&mut self, keyspace: &KeyspaceState, op: &DecodedOp<'_>) -> Option<()> {
+        let chunk = keyspace.index.load_full().find(op.key).clone();
+        let hash = hash_key(op.key);
+        let mut writer = chunk.latch.lock();
+        let mut value = op.value.to_vec();
+        {
+            let pin = reclaim::pin();
+            let newest = writer.active.get(op.key, hash, Version::MAX, &pin);
+            if let Some(newest) = newest.filter(|newest| newest.version() == self.version) {
+                let is_long = newest.value().len() > OPERANDS_BYTES_MAX;
+                let next = Version(self.version.0 + 1);
+                let is_last = checkpoint_of(next) != checkpoint_of(self.version);
+                match newest.kind() {
+                    Kind::Merge if !is_long || is_last => {
+                        let operator = keyspace.merge_operator.get();
+                        value = folding::joined(operator, op.key, &[newest.value(), op.value]);
+                    }
+                    _ if is_last => return None,
+                    _ => self.version = next,
+                }
+            }
+        }
+        let mut new = RecordRef::new(op.key, &value, Kind::Merge, hash);
+        new.set_version(self.version);
+        self.touch(&chunk, &mut writer);
+        self.insert(&writer, new);
+        Some(())
     }
 
     fn insert(&self, writer: &ChunkWriter, record: RecordRef) {
@@ -353,7 +402,7 @@ impl Onto<'_> {
         cursor.seek(low);
         while cursor.valid() && high.is_none_or(|high| *cursor.key() < *high) {
             let newest = cursor.versions().next();
-            if newest.is_some_and(|newest| newest.kind() == Kind::Put) {
+            if newest.is_some_and(|newest| newest.kind() != Kind::Delete) {
                 live.push(cursor.key().to_vec());
             }
             cursor.next();

@@ -6,6 +6,7 @@
 //! evendb.option.filter_bits_per_key   decimal
 //! evendb.option.block_bytes           decimal
 //! evendb.option.row_cache             on | off
+//! evendb.option.merge_operator        the operator's name
 //! ```
 //! A value that is not one of these is refused when the database is opened. An option of another name is that of a later
 //! version, and passed over: it stays as it is.
@@ -13,9 +14,13 @@
 //! Thread safety: plain data. Not here: when properties are written and read.
 
 use super::{Compression, Options, within};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::merge_operator::ready::Merges;
+use crate::merge_operator::{MergeOperator, Operator};
 use evendb_storage::table::{Codec, TableOptions};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
 /// What the names of these properties begin with.
 pub(crate) const OPTION_PREFIX: &str = "evendb.option.";
@@ -46,12 +51,44 @@ pub(crate) const OPTION_PREFIX: &str = "evendb.option.";
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct KeyspaceOptions {
     pub(crate) compression: Option<Compression>,
     pub(crate) filter_bits_per_key: Option<u32>,
     pub(crate) block_bytes: Option<usize>,
     pub(crate) row_cache: Option<bool>,
+    pub(crate) merge_operator: Option<NamedOperator>,
+}
+
+/// A merge operator by its name, which the keyspace remembers, and itself, if it was given or its name says all.
+#[derive(Clone)]
+pub(crate) struct NamedOperator {
+    pub(crate) name: Arc<str>,
+    pub(crate) operator: Option<Operator>,
+}
+
+impl PartialEq for NamedOperator {
+    fn eq(&self, other: &NamedOperator) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for NamedOperator {}
+
+impl fmt::Debug for NamedOperator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.name.fmt(f)
+    }
+}
+
+impl NamedOperator {
+    /// The operator of this name, as far as the name tells.
+    fn named(name: &str) -> NamedOperator {
+        NamedOperator {
+            name: name.into(),
+            operator: Merges::named(name).map(Merges::operator),
+        }
+    }
 }
 
 impl KeyspaceOptions {
@@ -87,6 +124,17 @@ impl KeyspaceOptions {
         self
     }
 
+    /// What [`Keyspace::merge`](crate::Keyspace::merge) merges with: an operator of one's own, or one of
+    /// [`Merges`]. The keyspace remembers its name. One that is not of [`Merges`] must be given at every opening of the
+    /// database, before the keyspace is used; another one, or none, is refused with both names.
+    pub fn merge_operator(mut self, operator: impl MergeOperator) -> Self {
+        self.merge_operator = Some(NamedOperator {
+            name: operator.name().into(),
+            operator: Some(Arc::new(operator)),
+        });
+        self
+    }
+
     /// The options that are chosen, by name, with their values as they are recorded.
     pub fn chosen(&self) -> impl Iterator<Item = (&'static str, String)> {
         let each = self.values().into_iter();
@@ -101,11 +149,23 @@ impl KeyspaceOptions {
         if let Some(bits) = self.filter_bits_per_key {
             within("filter_bits_per_key", u64::from(bits), FILTER_BITS_LIMITS)?;
         }
+        if let Some(NamedOperator { name, operator }) = &self.merge_operator {
+            within(
+                "length of a merge operator's name",
+                name.len() as u64,
+                (1, 255),
+            )?;
+            if operator.is_some() && name.starts_with("evendb.") && Merges::named(name).is_none() {
+                let message =
+                    format!("a merge operator of one's own cannot have the name {name:?}");
+                return Err(Error::new(ErrorKind::InvalidArgument, message));
+            }
+        }
         Ok(())
     }
 
     /// Every option by its name, with its value if it is chosen.
-    fn values(&self) -> [(&'static str, Option<String>); 4] {
+    fn values(&self) -> [(&'static str, Option<String>); 5] {
         let compression = self.compression.map(|compression| match compression {
             Compression::None => "none".to_owned(),
             Compression::Lz4 => "lz4".to_owned(),
@@ -122,11 +182,17 @@ impl KeyspaceOptions {
                 self.block_bytes.map(|bytes| bytes.to_string()),
             ),
             ("row_cache", self.row_cache.map(on_or_off)),
+            (
+                MERGE_OPERATOR,
+                self.merge_operator
+                    .as_ref()
+                    .map(|named| named.name.to_string()),
+            ),
         ]
     }
 
     /// The properties that say so: name and value, none where the option is not chosen.
-    pub(crate) fn to_properties(self) -> impl Iterator<Item = (String, Option<Vec<u8>>)> {
+    pub(crate) fn to_properties(&self) -> impl Iterator<Item = (String, Option<Vec<u8>>)> {
         let each = self.values().into_iter();
         each.map(|(name, value)| {
             let name = format!("{OPTION_PREFIX}{name}");
@@ -171,6 +237,7 @@ impl KeyspaceOptions {
                     _ => return None,
                 });
             }
+            MERGE_OPERATOR => self.merge_operator = Some(NamedOperator::named(text)),
             _ => {}
         }
         Some(())
@@ -215,12 +282,14 @@ impl From<Compression> for Codec {
 pub(super) const BLOCK_BYTES_LIMITS: (u64, u64) = (64, 1 << 20);
 pub(super) const FILTER_BITS_LIMITS: (u64, u64) = (0, 64);
 
+const MERGE_OPERATOR: &str = "merge_operator";
+
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests {
     use super::*;
 
-    fn properties(options: KeyspaceOptions) -> BTreeMap<String, Vec<u8>> {
+    fn properties(options: &KeyspaceOptions) -> BTreeMap<String, Vec<u8>> {
         let each = options.to_properties();
         each.filter_map(|(name, value)| Some((name, value?)))
             .collect()
@@ -232,13 +301,18 @@ mod tests {
             .compression(Compression::Lz4)
             .filter_bits_per_key(10)
             .block_bytes(8192)
-            .row_cache(false);
-        for options in [all, KeyspaceOptions::new(), all.row_cache(true)] {
-            let back = KeyspaceOptions::of_properties(&properties(options));
+            .row_cache(false)
+            .merge_operator(Merges::Max);
+        for options in [
+            all.clone(),
+            KeyspaceOptions::new(),
+            all.clone().row_cache(true),
+        ] {
+            let back = KeyspaceOptions::of_properties(&properties(&options));
             assert_eq!(back, Ok(options));
         }
-        assert_eq!(properties(all).len(), 4);
-        let text = &properties(all)["evendb.option.compression"];
+        assert_eq!(properties(&all).len(), 5);
+        let text = &properties(&all)["evendb.option.compression"];
         assert_eq!(text, b"lz4");
     }
 
@@ -261,7 +335,7 @@ mod tests {
         let none = KeyspaceOptions::new().compression(Compression::None);
         let nothing = KeyspaceOptions::new();
         assert_eq!(nothing.contradiction(&lz4), None);
-        assert_eq!(lz4.contradiction(&lz4.row_cache(false)), None);
+        assert_eq!(lz4.contradiction(&lz4.clone().row_cache(false)), None);
         let there = Some("lz4".to_owned());
         let asked = "none".to_owned();
         assert_eq!(

@@ -317,6 +317,19 @@ impl Buffer {
         });
     }
 
+    /// A record whose bytes are nowhere else.
+    pub(super) fn push_bytes(&mut self, key: &[u8], value: &[u8]) {
+        let owner = self.owners.len() as u32;
+        let bytes = [key, value].concat();
+        self.push(RecordSlot {
+            key_owner: owner,
+            value_owner: owner,
+            key: 0..key.len(),
+            value: key.len()..bytes.len(),
+        });
+        self.owners.push(Owner::Bytes(Arc::from(bytes)));
+    }
+
     fn own_page(&mut self, page: &PageArc) -> u32 {
         let same =
             matches!(self.owners.last(), Some(Owner::Page(last)) if PageArc::ptr_eq(last, page));

@@ -11,7 +11,7 @@
 //!
 //! Thread safety: under the caller's pin, or of a counted view. Not here: how a chunk comes to its range deletions.
 
-use super::get::{InRam, search_deltas};
+use super::get::{InRam, of_delta, of_munk, search_deltas};
 use super::tables::Direction;
 use crate::chunk::View;
 use crate::chunk::covers::{Covers, Stretch};
@@ -19,8 +19,6 @@ use crate::metrics::Component;
 use crate::munk::Sought;
 use crate::record::Record;
 use crate::sync::reclaim::Guard;
-use crate::value::{Owner, Value};
-use crate::visibility::live;
 use evendb_storage::Version;
 
 /// So many hidden records in a row are read one by one.
@@ -48,9 +46,10 @@ pub(super) fn search<'g>(
     };
     if let Some(record) = record {
         // What lies below it is older still.
-        let record = live(record).filter(|record| record.version() >= hidden_below);
-        let value = record.map(|record| Value::of_record(record.to_ref()));
-        return InRam::Answer(Component::Delta, value);
+        return match record.version() >= hidden_below {
+            true => of_delta(record),
+            false => InRam::Answer(Component::Delta, None),
+        };
     }
     if view.funk.max_version < hidden_below {
         return InRam::Answer(Component::Absent, None);
@@ -58,13 +57,11 @@ pub(super) fn search<'g>(
     let Some(munk) = &view.munk else {
         return InRam::Unknown(hidden_below);
     };
-    let hit = match munk.get(key, hash, at) {
-        Sought::Found(hit) => live(hit).filter(|hit| hit.version >= hidden_below),
-        Sought::Nothing => None,
-        Sought::Absent => return InRam::Unknown(hidden_below),
-    };
-    let value = hit.map(|hit| Value::new(Owner::Page(hit.page.clone()), hit.value));
-    InRam::Answer(Component::Munk, value)
+    match munk.get(key, hash, at) {
+        Sought::Found(hit) if hit.version >= hidden_below => of_munk(hit),
+        Sought::Found(_) | Sought::Nothing => InRam::Answer(Component::Munk, None),
+        Sought::Absent => InRam::Unknown(hidden_below),
+    }
 }
 
 /// What a refill reads below the deltas, where it begins within a range deletion.

@@ -24,8 +24,10 @@ use crate::catalog::KeyspaceState;
 use crate::error::{Error, Result};
 use crate::fork;
 pub(crate) use crate::op::{prefix_end, successor};
+use crate::read::get::get_at;
 use crate::read::moment::Moment;
 use crate::sync::Arc;
+use crate::value::Value;
 use std::ops::{Bound, RangeBounds};
 
 /// The first refill takes as many records as a scan does as a rule, so many while that is not known;
@@ -265,6 +267,25 @@ impl Cursor {
         if !in_buffer && before > 0 && !self.hinted {
             self.keyspace.note_scan(before);
         }
+    }
+
+    /// What a key has at the cursor's moment, wherever the cursor is.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        if let Some(error) = &self.error {
+            return Err(error.clone());
+        }
+        let Some(moment) = &self.moment else {
+            return Ok(None);
+        };
+        let (engine, at) = (moment.engine(), moment.version());
+        get_at(
+            &engine.core,
+            &engine.caches,
+            &engine.work,
+            &self.keyspace,
+            key,
+            at,
+        )
     }
 
     /// What an end has gathered.

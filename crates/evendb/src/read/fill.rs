@@ -20,6 +20,7 @@ use crate::funk::tables::TableHandle;
 use crate::munk::{Munk, MunkCursor};
 use crate::record::{Record, RecordRef};
 use crate::sync::reclaim::Guard;
+use crate::value::Value;
 use crate::visibility::{Candidate, RecordSearch, live};
 use evendb_storage::table::{ReadAhead, TableMeta};
 use evendb_storage::{Kind, Version};
@@ -38,7 +39,11 @@ pub(crate) struct FillSpan<'a> {
     pub(crate) records_max: usize,
     /// Bytes of blocks after which a fill from tables ends.
     pub(crate) block_bytes_max: usize,
+    pub(crate) fold: Fold<'a>,
 }
+
+/// The value of a key whose record lists operands, in the view that is read.
+pub(crate) type Fold<'a> = &'a dyn Fn(&View, &[u8]) -> Result<Option<Value>>;
 
 impl FillSpan<'_> {
     fn wants(&self, key: &[u8]) -> bool {
@@ -203,7 +208,7 @@ pub(crate) fn fill_from_munk(
     munk: &Munk,
     span: &FillSpan<'_>,
     guard: &Guard,
-) -> Filled {
+) -> Result<Filled> {
     let mut overlay = Overlay::new(view, span, guard);
     let mut shade = Shade::new(view, span.at, true);
     let mut munk = munk.cursor();
@@ -229,7 +234,7 @@ pub(crate) fn fill_from_munk(
             .then(|| munk.key())
             .filter(|key| span.wants(key));
         let order = match (upper, lower) {
-            (None, None) => return Filled::Exhausted,
+            (None, None) => return Ok(Filled::Exhausted),
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
             (Some(a), Some(b)) => span.before(a, b),
@@ -252,10 +257,13 @@ pub(crate) fn fill_from_munk(
             Seen::Below(hit) => look_at(&mut shade, munk.key(), hit.version),
         });
         match seen.filter(|_| look == Some(Look::Shown)) {
+            Some(seen) if seen.kind() == Kind::Merge => {
+                push_folded(buffer, view, at.unwrap_or_default(), span)?;
+            }
             Some(Seen::Record(record)) => buffer.push_record(record),
             Some(Seen::Below(hit)) => buffer.push_page(&munk, hit.value),
             None if look == Some(Look::Long) => {
-                return Filled::UpTo(at.unwrap_or_default().to_vec());
+                return Ok(Filled::UpTo(at.unwrap_or_default().to_vec()));
             }
             None => {}
         }
@@ -267,10 +275,19 @@ pub(crate) fn fill_from_munk(
             }
         }
     }
-    match below {
+    Ok(match below {
         Some(end) => Filled::Below(end.to_vec()),
         None => up_to_last(buffer),
+    })
+}
+
+/// Gathers the value of a key whose record lists operands, if it has one.
+#[cold]
+fn push_folded(buffer: &mut Buffer, view: &View, key: &[u8], span: &FillSpan<'_>) -> Result<()> {
+    if let Some(value) = (span.fold)(view, key)? {
+        buffer.push_bytes(key, &value);
     }
+    Ok(())
 }
 
 /// Gathers the rest of the cursor's page, and the pages after it, as long as nothing overlays them. They cost nothing until they
@@ -313,7 +330,7 @@ fn end_if_alone<'m>(
     upper: Option<&[u8]>,
     span: &FillSpan<'_>,
 ) -> Option<&'m [u8]> {
-    if !munk.valid() || span.direction == Direction::Backward {
+    if !munk.valid() || span.direction == Direction::Backward || munk.has_others() {
         return None;
     }
     // Of the last page none is known, so that one is read record by record.
@@ -328,21 +345,24 @@ pub(crate) fn fill_from_deltas(
     view: &View,
     span: &FillSpan<'_>,
     guard: &Guard,
-) -> Filled {
+) -> Result<Filled> {
     let mut overlay = Overlay::new(view, span, guard);
     let mut shade = Shade::new(view, span.at, false);
     while buffer.gathered() < span.records_max {
         let Some(key) = overlay.key(span) else {
-            return Filled::Exhausted;
+            return Ok(Filled::Exhausted);
         };
         let record = overlay.take(key, span).and_then(live);
         if let Some(record) = record
             && look_at(&mut shade, key, record.version()) == Look::Shown
         {
-            buffer.push_record(record);
+            match record.kind() {
+                Kind::Merge => push_folded(buffer, view, key, span)?,
+                _ => buffer.push_record(record),
+            }
         }
     }
-    up_to_last(buffer)
+    Ok(up_to_last(buffer))
 }
 
 /// What the deltas hold of a span, counted so that it outlives the pin.
@@ -538,8 +558,9 @@ pub(crate) fn fill_from_funk(
     funk: &mut FunkScan,
     gathered: &GatheredDeltas,
     span: &FillSpan<'_>,
-    mut shade: Option<Shade<'_>>,
+    view: &View,
 ) -> Result<Filled> {
+    let mut shade = Shade::new(view, span.at, false);
     let mut upper = gathered.records.iter().peekable();
     let mut key = Vec::new();
     let mut lower = funk.next_key(span, &mut key);
@@ -579,6 +600,7 @@ pub(crate) fn fill_from_funk(
             Seen::Below(hit) => look_at(&mut shade, at, hit.version),
         });
         match seen.filter(|_| look == Some(Look::Shown)) {
+            Some(seen) if seen.kind() == Kind::Merge => push_folded(buffer, view, at, span)?,
             Some(Seen::Record(record)) => buffer.push_record(record),
             Some(Seen::Below(hit)) => buffer.push_block(&key, &hit),
             None if look == Some(Look::Long) => break Some(Filled::UpTo(at.to_vec())),

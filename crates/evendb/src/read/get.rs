@@ -4,32 +4,35 @@
 //! searched under a pin, the row cache by a try-lock. Before the first read that may enter the
 //! kernel it takes a counted reference to the view and unpins (I17).
 
-use super::{counting, covered};
+use super::{counting, covered, folded};
 use crate::cache::sample::Served;
 use crate::catalog::KeyspaceState;
 use crate::chunk::{Chunk, Heat, View};
 use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::engine::work::Work;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::funk::value_of;
 use crate::metrics::{Component, sample};
-use crate::munk::Sought;
+use crate::munk::{MunkHit, Sought};
 use crate::plant::planted;
 use crate::record::Record;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::sync::reclaim::{self, Guard};
 use crate::value::{Owner, Value};
-use crate::visibility::{decide, live};
-use evendb_storage::Version;
+use crate::visibility::decide;
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::Found;
+use evendb_storage::{Kind, Version};
+use std::time::Instant;
 
 /// What the components in RAM say of a key.
 pub(crate) enum InRam {
     /// The newest record, or its absence.
     Answer(Component, Option<Value>),
+    /// The newest record lists operands of a merge: [`super::folded`] has the value.
+    Operands,
     /// They do not know: the funk decides. What it has with a smaller version than this is deleted.
     Unknown(Version),
 }
@@ -45,22 +48,43 @@ pub(crate) fn search_ram(view: &View, key: &[u8], hash: u64, at: Version, guard:
         return covered::search(view, cover, record, key, hash, at, guard);
     }
     if let Some(record) = record {
-        let value = live(record).map(|record| Value::of_record(record.to_ref()));
-        return InRam::Answer(Component::Delta, value);
+        return of_delta(record);
     }
     let Some(munk) = &view.munk else {
         return InRam::Unknown(Version::ZERO);
     };
     // The oldest source of the spans that it has: what is not there does not exist.
-    let hit = match munk.get(key, hash, at) {
-        Sought::Found(hit) => live(hit),
-        Sought::Nothing => None,
-        Sought::Absent => return InRam::Unknown(Version::ZERO),
-    };
-    InRam::Answer(
-        Component::Munk,
-        hit.map(|hit| Value::new(Owner::Page(hit.page.clone()), hit.value)),
-    )
+    match munk.get(key, hash, at) {
+        Sought::Found(hit) => of_munk(hit),
+        Sought::Nothing => InRam::Answer(Component::Munk, None),
+        Sought::Absent => InRam::Unknown(Version::ZERO),
+    }
+}
+
+/// The answer of a delta's record that decides.
+#[inline]
+pub(super) fn of_delta(record: &Record) -> InRam {
+    match record.kind() {
+        Kind::Put | Kind::PutUntil => {
+            let value = Value::of_record(record.to_ref());
+            InRam::Answer(Component::Delta, Some(value))
+        }
+        Kind::Delete => InRam::Answer(Component::Delta, None),
+        Kind::Merge => InRam::Operands,
+    }
+}
+
+/// The answer of a munk's record that decides.
+#[inline]
+pub(super) fn of_munk(hit: MunkHit<'_>) -> InRam {
+    match hit.kind {
+        Kind::Put | Kind::PutUntil => {
+            let value = Value::new(Owner::Page(hit.page.clone()), hit.value);
+            InRam::Answer(Component::Munk, Some(value))
+        }
+        Kind::Delete => InRam::Answer(Component::Munk, None),
+        Kind::Merge => InRam::Operands,
+    }
 }
 
 /// The record of a view's deltas that decides.
@@ -116,20 +140,22 @@ pub(crate) fn get_at(
     let view = chunk.view.load(&guard);
     let hidden_below = match search_ram(view.get(), key, hash, at, &guard) {
         InRam::Unknown(hidden_below) => hidden_below,
+        InRam::Operands => {
+            let (chunk, view) = (chunk.clone(), view.counted());
+            drop(guard);
+            let place = (keyspace, &chunk, &view);
+            return get_folded(core, caches, work, place, (key, hash), at, started);
+        }
         InRam::Answer(component, value) => {
             if component == Component::Munk {
                 counting::hit(caches, chunk, view.get(), key, hash);
             }
-            let component = match value {
-                Some(_) => component,
-                None => Component::Absent,
-            };
             // Relaxed: a hint.
             let value = match caches.copies_values.load(Ordering::Relaxed) {
                 true => value.map(Value::detached),
                 false => value,
             };
-            core.metrics.served(component, started);
+            core.metrics.served(served_by(component, &value), started);
             return Ok(value);
         }
     };
@@ -153,9 +179,13 @@ pub(crate) fn get_at(
     let search = || search_funk(core, caches, &chunk, &view, key, hash, at);
     let found = core.metrics.pauses.read.time(search)?;
     let found = found.filter(|(_, found)| found.version >= hidden_below);
-    let version = found
-        .as_ref()
-        .map_or(Version::ZERO, |(_, found)| found.version);
+    let (version, kind) = found.as_ref().map_or((Version::ZERO, None), |(_, found)| {
+        (found.version, Some(found.kind))
+    });
+    if kind == Some(Kind::Merge) {
+        let place = (keyspace, &chunk, &view);
+        return get_folded(core, caches, work, place, (key, hash), at, started);
+    }
     let found = found.and_then(|(component, found)| Some((component, value_of(found)?)));
     let Some((component, value)) = found else {
         core.metrics.served(Component::Absent, started);
@@ -164,13 +194,65 @@ pub(crate) fn get_at(
     core.metrics.served(component, started);
     if newest {
         caches.sampler.see(keyspace.id.0, hash, Served::Table);
-        // A range deletion that is still pending hides it soon, from rows too.
-        let covers = view.covers.as_ref();
-        if covers.is_none_or(|covers| !covers.is_newer(key, version)) {
+        if !is_deleted_soon(&view, key, version) {
             fill_row(core, caches, keyspace, key, hash, (&chunk, &view), &value);
         }
     }
     Ok(Some(value))
+}
+
+/// Whether a range deletion that may still be pending is newer than the record of this version: it hides that from rows, too.
+#[inline]
+fn is_deleted_soon(view: &View, key: &[u8], version: Version) -> bool {
+    let covers = view.covers.as_ref();
+    covers.is_some_and(|covers| covers.is_newer(key, version))
+}
+
+/// The value of a key whose newest record lists operands.
+#[cold]
+fn get_folded(
+    core: &Core,
+    caches: &Caches,
+    work: &Work,
+    (keyspace, chunk, view): (&KeyspaceState, &Arc<Chunk>, &Arc<View>),
+    (key, hash): (&[u8], u64),
+    at: Version,
+    started: Option<Instant>,
+) -> Result<Option<Value>> {
+    let folded = folded::get(core, caches, keyspace, view, (key, hash), at);
+    let folded = folded.inspect_err(|error| {
+        if error.kind() != ErrorKind::MergeFailed {
+            chunk.note_damage();
+        }
+    })?;
+    match folded.component {
+        Component::Munk => counting::hit(caches, chunk, view, key, hash),
+        Component::Delta => {}
+        _ => counting::miss(core, caches, work, chunk, view, key, hash),
+    }
+    // Where deltas have operands, what the funk has is not the newest value.
+    if let Some(value) = &folded.value
+        && at == Version::MAX
+        && folded.of_funk_alone
+        && view.covers.is_none()
+    {
+        fill_row(core, caches, keyspace, key, hash, (chunk, view), value);
+    }
+    if let (Some(newest), Some(value)) = (&folded.long, &folded.value) {
+        folded::fold_back(core, chunk, key, newest, value);
+    }
+    let component = served_by(folded.component, &folded.value);
+    core.metrics.served(component, started);
+    Ok(folded.value)
+}
+
+/// What counts as having served a get.
+#[inline]
+fn served_by(component: Component, value: &Option<Value>) -> Component {
+    match value {
+        Some(_) => component,
+        None => Component::Absent,
+    }
 }
 
 fn search_funk(

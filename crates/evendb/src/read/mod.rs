@@ -10,6 +10,7 @@ mod covered;
 pub(crate) mod cursor;
 mod end;
 pub(crate) mod fill;
+pub(crate) mod folded;
 pub(crate) mod get;
 pub(crate) mod iter;
 pub(crate) mod moment;

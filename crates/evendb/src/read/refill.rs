@@ -7,24 +7,28 @@
 
 use super::ahead::{self, ScanRange};
 use super::counting;
-use super::covered::{self, Below, Shade};
+use super::covered::{self, Below};
 use super::cursor::Cursor;
 use super::end::End;
 use super::fill::{
     FillSpan, Filled, FunkScan, GatheredDeltas, fill_from_deltas, fill_from_funk, fill_from_munk,
     gather,
 };
+use super::folded;
 use super::tables::Direction;
+use crate::catalog::KeyspaceState;
 use crate::chunk::index::Index;
 use crate::chunk::{Chunk, Heat, View};
 use crate::engine::Engine;
 use crate::engine::core::Core;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory_shares;
 use crate::munk::Munk;
 use crate::rebalance::spans;
 use crate::sync::{Arc, reclaim};
+use crate::value::Value;
 use evendb_storage::Version;
+use evendb_storage::codec::hash_key;
 
 /// A refill from tables takes about so many bytes of blocks at most, and so many while the buffers of
 /// all cursors take more than a 32nd of the budget.
@@ -116,15 +120,16 @@ impl Cursor {
             at,
             records_max: end.records,
             block_bytes_max: block_bytes_max(&engine.core),
+            fold: &folding(engine, &self.keyspace, at),
         };
         let nothing_below = below == Some(Below::Nothing);
         end.from_ram = munk.is_some() || nothing_below;
         let filled = if nothing_below {
             end.scan = None;
-            fill_from_deltas(&mut end.buffer, view.get(), &span, &guard)
+            fill_from_deltas(&mut end.buffer, view.get(), &span, &guard)?
         } else if let Some(munk) = munk {
             end.scan = None; // The munk moves on without it.
-            let filled = fill_from_munk(&mut end.buffer, view.get(), munk, &span, &guard);
+            let filled = fill_from_munk(&mut end.buffer, view.get(), munk, &span, &guard)?;
             counting::refill_hit(caches, chunk, view.get(), || end.buffer.ends());
             filled
         } else {
@@ -243,12 +248,11 @@ fn fill_unpinned(
     gathered: &GatheredDeltas,
     span: &FillSpan<'_>,
 ) -> Result<Filled> {
-    let shade = Shade::new(view, span.at, false);
     if let Some(Below::TablesFrom(least)) = below {
         end.scan = None;
         let filled = FunkScan::seek_from(&view.funk, span, least)
-            .and_then(|mut scan| fill_from_funk(&mut end.buffer, &mut scan, gathered, span, shade));
-        return filled.inspect_err(|_| chunk.note_damage());
+            .and_then(|mut scan| fill_from_funk(&mut end.buffer, &mut scan, gathered, span, view));
+        return filled.inspect_err(|error| note_damage(chunk, error));
     }
     let left = end.scan.take().filter(|scan| scan.is_of(&view.funk));
     let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
@@ -258,13 +262,33 @@ fn fill_unpinned(
         None => FunkScan::seek(&view.funk, span),
     };
     let filled = scan.and_then(|mut scan| {
-        let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span, shade)?;
+        let filled = fill_from_funk(&mut end.buffer, &mut scan, gathered, span, view)?;
         if matches!(filled, Filled::UpTo(_)) {
             end.scan = Some(scan);
         }
         Ok(filled)
     });
-    filled.inspect_err(|_| chunk.note_damage())
+    filled.inspect_err(|error| note_damage(chunk, error))
+}
+
+/// What a fill folds operands by.
+fn folding<'a>(
+    engine: &'a Engine,
+    keyspace: &'a KeyspaceState,
+    at: Version,
+) -> impl Fn(&View, &[u8]) -> Result<Option<Value>> + 'a {
+    move |view, key| {
+        let (core, key) = (&engine.core, (key, hash_key(key)));
+        let folded = folded::get(core, &engine.caches, keyspace, view, key, at);
+        folded.map(|folded| folded.value)
+    }
+}
+
+/// A merge operator that fails is no damage.
+fn note_damage(chunk: &Chunk, error: &Error) {
+    if error.kind() != ErrorKind::MergeFailed {
+        chunk.note_damage();
+    }
 }
 
 /// Where a refill from `chunk` has to stop, and whether nothing wanted lies beyond the chunk.

@@ -241,7 +241,8 @@ fn write_run_of(
         zero_below: Version::ZERO,
     };
     let covering = Covers::covering_now(covers);
-    let merge = Merge::under(sources, dropping, covering)?;
+    let operator = core.choices.operator(chunk.keyspace);
+    let merge = Merge::folding(sources, dropping, covering, operator)?;
     let mut merge = merge.yielding_by(pace::yielder(core));
     if merge.current().is_none() {
         return Ok((None, Vec::new()));

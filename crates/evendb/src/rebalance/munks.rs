@@ -18,11 +18,13 @@ use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::log::Log;
 use crate::engine::work::Work;
+use crate::folding::Folding;
 use crate::memory::{Use, slab};
 use crate::merge::{Merge, RamMerge};
 use crate::munk::Sizes;
 use crate::munk::heat::left_after;
 use crate::pace;
+use crate::plant::planted;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, reclaim};
 use crate::visibility::Dropping;
@@ -45,7 +47,10 @@ pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
         return false;
     }
     let job = trace::job!("absorb", chunk = chunk.id.0);
-    let horizon = core.clock.horizon();
+    let mut horizon = core.clock.horizon();
+    if planted!(core.options, FoldsUnderSnapshots) {
+        horizon.snapshots.clear();
+    }
     let absorbed = {
         let mut yielder = pace::yielder(core);
         let pin = reclaim::pin();
@@ -55,10 +60,25 @@ pub(crate) fn absorb(core: &Core, chunk: &Arc<Chunk>) -> bool {
             bottom: false,
             zero_below: Version::ZERO,
         };
-        let merge = Merge::new(sources, dropping)
+        // Only where operands may lie on what they hide.
+        let named = core.choices.merge_operator(chunk.keyspace);
+        let covers = view.covers.as_ref().filter(|_| named.is_some());
+        let operator = named.and_then(|named| named.operator);
+        let merge = Merge::folding(
+            sources,
+            dropping,
+            Covers::covering_now(covers),
+            operator.clone(),
+        );
+        let merge = merge
             .expect("sources in RAM do not fail")
             .yielding_by(yielder);
-        Arc::new(munk.absorb(&mut RamMerge(merge), &horizon, true))
+        let covering = Covers::covering_now(covers);
+        let folding = Folding {
+            operator: operator.as_ref(),
+            cover_above: &|key, version| covering.as_ref()?(key, version),
+        };
+        Arc::new(munk.absorb(&mut RamMerge(merge), &horizon, true, folding))
     };
     let writer = chunk.latch.lock();
     let mut new_view: View = (*chunk.view.load_full()).clone();

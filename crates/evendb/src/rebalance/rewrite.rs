@@ -284,7 +284,7 @@ pub(crate) fn growth(core: &Core, chunk: &Chunk, view: &View) -> Result<Growth> 
         if last_key.as_deref() == Some(entry.key) {
             growth.add_older(bytes);
         } else {
-            if entry.kind == Kind::Put {
+            if entry.kind != Kind::Delete {
                 growth.add(entry.key, bytes, checkpoint_of(entry.version));
             }
             let last = last_key.get_or_insert_default();
@@ -352,7 +352,9 @@ fn write_tables(
         bottom: true,
         zero_below: stays.unwrap_or(Version::MAX),
     };
-    let result = Merge::under(sources, dropping, Covers::covering_now(covers.as_ref()))
+    let covering = Covers::covering_now(covers.as_ref());
+    let operator = core.choices.operator(keyspace.id);
+    let result = Merge::folding(sources, dropping, covering, operator)
         .map(|merge| merge.yielding_by(pace::yielder(core)))
         .and_then(|mut merge| {
             let mut count = Count::default();

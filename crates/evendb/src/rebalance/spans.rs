@@ -16,6 +16,7 @@
 //! Thread safety: any thread that has the chunk's token, or tries for it. Not here: when ([`crate::cache::spans`]
 //! decides), absorbing ([`super::munks`]).
 
+use super::munks;
 use super::rewrite::{funk_sources, sources_within};
 use crate::cache::spans::SAMPLED;
 use crate::chunk::covers::Covers;
@@ -59,6 +60,10 @@ pub(crate) fn load_spans(
     chunk: &Arc<Chunk>,
     choose: &dyn Fn(&Munk) -> Vec<usize>,
 ) -> Result<()> {
+    // What comes from the funk has the operands of durable deltas: no munk may take them in a second time.
+    if core.choices.merge_operator(chunk.keyspace).is_some() {
+        munks::absorb(core, chunk);
+    }
     let view = {
         let mut writer = chunk.latch.lock();
         let view = chunk.view.load_full();
@@ -215,7 +220,8 @@ fn images_of(
     };
     // It neither yields nor rests: it is short, and spares the readers of these spans more than it takes.
     let covering = Covers::covering_now(view.covers.as_ref());
-    let mut merge = Merge::under(sources, dropping, covering)?;
+    let operator = core.choices.operator(chunk.keyspace);
+    let mut merge = Merge::folding(sources, dropping, covering, operator)?;
     let mut count = Count::default();
     count.begin(&merge);
     let mut images = SpanImages::new(munk, spans);

@@ -20,6 +20,7 @@ use crate::catalog::KeyspaceState;
 use crate::error::Result;
 use crate::range_set::RangeSet;
 use crate::read::cursor::{Cursor, Iter, Keys, successor};
+use crate::read::folded;
 use crate::sync::Arc;
 use crate::value::Value;
 use crate::write::reads::{Read, ReadSpan};
@@ -33,7 +34,7 @@ pub(super) trait Records: DoubleEndedIterator<Item = Result<Self::Record>> {
     type Record;
 
     fn key(record: &Self::Record) -> &[u8];
-    fn of_own(key: &[u8], value: &Arc<[u8]>) -> Self::Record;
+    fn of_own(key: &[u8], value: Value) -> Self::Record;
     fn cursor(&mut self) -> &mut Cursor;
 }
 
@@ -44,9 +45,8 @@ impl Records for Iter {
         &record.0
     }
 
-    fn of_own(key: &[u8], value: &Arc<[u8]>) -> Self::Record {
-        let key = Value::of_bytes(Arc::from(key));
-        (key, Value::of_bytes(value.clone()))
+    fn of_own(key: &[u8], value: Value) -> Self::Record {
+        (Value::of_bytes(Arc::from(key)), value)
     }
 
     fn cursor(&mut self) -> &mut Cursor {
@@ -61,7 +61,7 @@ impl Records for Keys {
         record
     }
 
-    fn of_own(key: &[u8], _value: &Arc<[u8]>) -> Self::Record {
+    fn of_own(key: &[u8], _value: Value) -> Self::Record {
         Value::of_bytes(Arc::from(key))
     }
 
@@ -190,7 +190,13 @@ impl<'t, R: Records> Seen<'t, R> {
             let given = match (own.filter(|_| first != Ordering::Less), record) {
                 (Some((key, written)), _) => {
                     self.pass(end, key);
-                    written.as_ref().map(|value| R::of_own(key, value))
+                    match self.value_of_own(key, written) {
+                        Ok(value) => value.map(|value| R::of_own(key, value)),
+                        Err(error) => {
+                            self.failed = true;
+                            return Some(Err(error));
+                        }
+                    }
                 }
                 (None, record) => {
                     let key = R::key(record.as_ref()?);
@@ -205,6 +211,21 @@ impl<'t, R: Records> Seen<'t, R> {
             }
         }
         None
+    }
+
+    /// What an own write makes of its key; operands count over what the moment has there.
+    fn value_of_own(&mut self, key: &[u8], written: &Written) -> Result<Option<Value>> {
+        match written {
+            Written::Value(value) => Ok(Some(Value::of_bytes(value.clone()))),
+            Written::Deleted => Ok(None),
+            Written::Operands(operands) => {
+                let below = match self.own.1.is_some_and(|deleted| deleted.contains(key)) {
+                    true => None,
+                    false => self.moment.cursor().get(key)?,
+                };
+                folded::over(&self.keyspace, key, below.as_deref(), operands)
+            }
+        }
     }
 
     /// The own write that is next at an end, of those that are left.

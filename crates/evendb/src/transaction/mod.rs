@@ -33,20 +33,22 @@ pub(crate) use retry::Retry;
 use crate::catalog::KeyspaceState;
 use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
+use crate::folding;
 use crate::key_locks::{LockOwner, LockedKey, NotLocked};
 use crate::op::{check_limits, range_limits};
 use crate::options::Durability;
 use crate::read::cursor::{Cursor, Iter, Keys};
+use crate::read::folded;
 use crate::read::get;
 use crate::read::moment::Moment;
 use crate::sync::Arc;
 use crate::value::Value;
 use crate::write::reads::{Found, Read, ReadSpan, Reads};
 use crate::{fork, write};
-use evendb_storage::Version;
+use evendb_storage::{Version, push_operand};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
-use writes::{Mark, OwnWrites};
+use writes::{Mark, OwnWrites, Written};
 
 /// What a transaction has read.
 pub(crate) type ReadList = Vec<Read>;
@@ -125,11 +127,22 @@ impl Session {
 
     pub(crate) fn get(&self, keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Result<Option<Value>> {
         fork::check()?;
-        if let Some(written) = self.writes.get(keyspace, key) {
-            return Ok(written.map(Value::of_bytes));
+        match self.writes.get(keyspace, key) {
+            Some(Written::Value(value)) => return Ok(Some(Value::of_bytes(value))),
+            Some(Written::Deleted) => return Ok(None),
+            Some(Written::Operands(operands)) => {
+                let below = self.get_below(keyspace, key)?;
+                return folded::over(keyspace, key, below.as_deref(), &operands);
+            }
+            None => {}
         }
+        self.get_below(keyspace, key)
+    }
+
+    /// What lies below the own writes.
+    fn get_below(&self, keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Result<Option<Value>> {
         if self.locks_gets {
-            return self.lock(keyspace, key);
+            return self.lock_below(keyspace, key);
         }
         self.reads.borrow_mut().push(Read::of_key(keyspace, key));
         self.get_at(keyspace, key, self.version())
@@ -187,7 +200,40 @@ impl Session {
         let bytes = value.unwrap_or_default();
         check_limits(key, bytes)?;
         write::check_value_size(core, key.len(), bytes.len())?;
-        self.writes.set(keyspace, key, value.map(Arc::from));
+        self.writes.set(keyspace, key, Written::of(value));
+        Ok(())
+    }
+
+    /// Notes a merge, which reads nothing: over an own write of the key it is folded now.
+    pub(crate) fn merge(
+        &mut self,
+        keyspace: &Arc<KeyspaceState>,
+        key: &[u8],
+        operand: &[u8],
+    ) -> Result<()> {
+        fork::check()?;
+        let core = &self.handle.engine.core;
+        core.health.check_writable()?;
+        folded::check_has_operator(keyspace)?;
+        check_limits(key, operand)?;
+        let mut operands = Vec::with_capacity(operand.len() + 2);
+        push_operand(&mut operands, operand);
+        let over = |existing| folded::over(keyspace, key, existing, &operands);
+        let written = match self.writes.get(keyspace, key) {
+            None => Written::Operands(Arc::from(operands)),
+            Some(Written::Operands(before)) => {
+                let operator = keyspace.merge_operator.get();
+                let all = folding::joined(operator, key, &[&before, &operands]);
+                Written::Operands(Arc::from(all))
+            }
+            Some(Written::Value(value)) => Written::of_value(over(Some(&value))?),
+            Some(Written::Deleted) => Written::of_value(over(None)?),
+        };
+        if let Written::Value(bytes) | Written::Operands(bytes) = &written {
+            check_limits(key, bytes)?;
+            write::check_value_size(core, key.len(), bytes.len())?;
+        }
+        self.writes.set(keyspace, key, written);
         Ok(())
     }
 
@@ -227,12 +273,31 @@ impl Session {
     /// among the reads that are compared when the moment moves, so it goes on as it would have from the new one.
     pub(crate) fn lock(&self, keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Result<Option<Value>> {
         fork::check()?;
+        match self.writes.get(keyspace, key) {
+            Some(Written::Operands(operands)) => {
+                let below = self.lock_below(keyspace, key)?;
+                folded::over(keyspace, key, below.as_deref(), &operands)
+            }
+            Some(written) => {
+                self.lock_alone(keyspace, key)?;
+                Ok(match written {
+                    Written::Value(value) => Some(Value::of_bytes(value)),
+                    _ => None,
+                })
+            }
+            None => self.lock_below(keyspace, key),
+        }
+    }
+
+    fn lock_alone(&self, keyspace: &KeyspaceState, key: &[u8]) -> Result<()> {
         check_limits(key, &[])?;
         self.lock_key((keyspace.id, key.into()))
-            .map_err(|why| self.not_locked(keyspace, key, why))?;
-        if let Some(written) = self.writes.get(keyspace, key) {
-            return Ok(written.map(Value::of_bytes));
-        }
+            .map_err(|why| self.not_locked(keyspace, key, why))
+    }
+
+    /// Locks the key, and reads what lies below the own writes.
+    fn lock_below(&self, keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Result<Option<Value>> {
+        self.lock_alone(keyspace, key)?;
         let read = Read::of_key(keyspace, key);
         let mut renewals = 0;
         while read.look(self.version(), &self.handle.engine.core) != Found::Same {

@@ -17,12 +17,30 @@ use crate::op::Op;
 use crate::range_set::{Added, RangeSet};
 use crate::record::RecordRef;
 use crate::sync::Arc;
+use crate::value::Value;
 use evendb_storage::codec::hash_key;
 use evendb_storage::{Kind, Version};
 use std::collections::BTreeMap;
 
-/// A value, or nothing where the key was deleted.
-pub(super) type Written = Option<Arc<[u8]>>;
+/// What was written to a key.
+#[derive(Clone)]
+pub(super) enum Written {
+    Value(Arc<[u8]>),
+    Deleted,
+    /// Operands, as a record lists them, over what lies below the transaction's writes.
+    Operands(Arc<[u8]>),
+}
+
+impl Written {
+    /// A put, or a delete where there is no value.
+    pub(super) fn of(value: Option<&[u8]>) -> Written {
+        value.map_or(Written::Deleted, |value| Written::Value(Arc::from(value)))
+    }
+
+    pub(super) fn of_value(value: Option<Value>) -> Written {
+        Written::of(value.as_deref())
+    }
+}
 
 /// The writes to one keyspace, by key.
 pub(super) type Writes = BTreeMap<Box<[u8]>, Written>;
@@ -140,7 +158,7 @@ impl OwnWrites {
     pub(super) fn get(&self, keyspace: &KeyspaceState, key: &[u8]) -> Option<Written> {
         let own = self.own(keyspace)?;
         let written = own.writes.get(key).cloned();
-        written.or_else(|| own.deleted.contains(key).then_some(None))
+        written.or_else(|| own.deleted.contains(key).then_some(Written::Deleted))
     }
 
     /// The writes to a keyspace by key, and the ranges that were deleted before them, if any.
@@ -165,7 +183,7 @@ impl OwnWrites {
         });
         let ones = keyspaces.iter().flat_map(|own| {
             let each = own.writes.iter();
-            each.map(|(key, written)| Op::one(&own.state, record_of(key, written.as_deref())))
+            each.map(|(key, written)| Op::one(&own.state, record_of(key, written)))
         });
         ranges.chain(ones).collect()
     }
@@ -206,10 +224,11 @@ impl OwnWrites {
     }
 }
 
-fn record_of(key: &[u8], value: Option<&[u8]>) -> RecordRef {
-    let kind = match value {
-        Some(_) => Kind::Put,
-        None => Kind::Delete,
+fn record_of(key: &[u8], written: &Written) -> RecordRef {
+    let (kind, value) = match written {
+        Written::Value(value) => (Kind::Put, &**value),
+        Written::Deleted => (Kind::Delete, &[][..]),
+        Written::Operands(operands) => (Kind::Merge, &**operands),
     };
-    RecordRef::new(key, value.unwrap_or_default(), kind, hash_key(key))
+    RecordRef::new(key, value, kind, hash_key(key))
 }

@@ -6,6 +6,7 @@ use crate::admission::Admission;
 use crate::checkpoint::delta_sources;
 use crate::chunk::row_tag::RowTag;
 use crate::chunk::{ChargedDelta, Chunk, Frozen, KeyRange, View};
+use crate::folding::Folding;
 use crate::funk::container::Container;
 use crate::funk::extents::Extents;
 use crate::funk::tables::{Tables, table_path};
@@ -354,6 +355,7 @@ impl World {
         let pin = reclaim::pin();
         let value = match search_ram(view, key, hash, at, &pin) {
             InRam::Answer(_, value) => value,
+            InRam::Operands => unreachable!("there are no operands"),
             InRam::Unknown(_) => {
                 let found = view.funk.get(key, hash, at, &self.settings, &self.metrics);
                 let (_, found) = found.expect("the tables are whole")?;
@@ -371,16 +373,19 @@ impl World {
             at,
             records_max: 1000,
             block_bytes_max: 1 << 20,
+            fold: &|_, _| unreachable!("there are no operands"),
         };
         let pin = reclaim::pin();
         let mut buffer = Buffer::default();
         match &view.munk {
-            Some(munk) => drop(fill_from_munk(&mut buffer, view, munk, &span, &pin)),
+            Some(munk) => {
+                drop(fill_from_munk(&mut buffer, view, munk, &span, &pin).expect("no operands"))
+            }
             None => {
                 let gathered = gather(view, &span, &pin);
                 let funk = FunkScan::seek(&view.funk, &span);
                 let mut funk = funk.expect("the tables are whole");
-                let filled = fill_from_funk(&mut buffer, &mut funk, &gathered, &span, None);
+                let filled = fill_from_funk(&mut buffer, &mut funk, &gathered, &span, view);
                 filled.expect("the tables are whole");
             }
         }
@@ -480,7 +485,7 @@ proptest! {
             let sources =
                 delta_sources(&deltas, &world.chunk, None, &pin, &mut Yielder::new(false));
             let merge = Merge::new(sources, dropping).expect("no I/O");
-            world.munk.absorb(&mut RamMerge(merge), &horizon, bottom)
+            world.munk.absorb(&mut RamMerge(merge), &horizon, bottom, Folding::NONE)
         };
         let merged = rewritten(&world.chunk, Sources::Everything, &horizon, bottom);
         let over_munk = rewritten(&world.chunk, Sources::DeltasAnd(&world.munk), &horizon, bottom);

@@ -12,6 +12,7 @@
 //! A transaction comes with what it has read ([`reads`]). The chunks of that are latched, too, and the write happens
 //! only if nothing of it has changed.
 
+mod merges;
 mod ranges;
 pub(crate) mod reads;
 
@@ -36,7 +37,7 @@ use crate::sync::{Arc, MutexGuard, reclaim};
 use crate::version::clock::{Announcement, checkpoint_of};
 use crate::version::stamp::BatchStamp;
 use crate::{checkpoint, log_room, making_room, trace, worker};
-use evendb_storage::Version;
+use evendb_storage::{Kind, Version};
 use reads::{Found, Read, Reads};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -374,11 +375,12 @@ fn wait_for_ingest(engine: &Engine) -> Result<()> {
 #[inline]
 fn announce<'e>(
     engine: &'e Engine,
-    ops: &[Op<'_>],
+    ops: &mut [Op<'_>],
     reads: Option<Reads<'_>>,
     targets: &[Target],
     guards: &mut Guards<'_>,
 ) -> Result<Announcement<'e>> {
+    let merges = ops.iter().any(|op| op.record.kind() == Kind::Merge);
     loop {
         for (chunk, writer) in written(targets, guards) {
             chunk.assert_writer(writer);
@@ -404,7 +406,16 @@ fn announce<'e>(
         if written(targets, guards).all(|(_, writer)| writer.active.checkpoint() == checkpoint)
             || planted!(engine.core.options, NoFreeze)
         {
-            return Ok(announcement);
+            let version = announcement.version();
+            if !merges
+                || planted!(engine.core.options, OperandReplaces)
+                || prepare_merges(ops, version, targets, guards)
+            {
+                return Ok(announcement);
+            }
+            drop(announcement);
+            engine.core.clock.advance();
+            continue;
         }
         // A checkpoint began: its delta is complete. Freezing under an announcement would hold
         // the checkpoint up, so withdraw first.
@@ -416,6 +427,22 @@ fn announce<'e>(
             }
         }
     }
+}
+
+/// Folds merges with what they meet. False if one cannot have this version.
+#[cold]
+fn prepare_merges(
+    ops: &mut [Op<'_>],
+    version: Version,
+    targets: &[Target],
+    guards: &Guards<'_>,
+) -> bool {
+    let mut written = targets.iter().zip(guards);
+    written.all(|(target, writer)| {
+        let own = &mut ops[target.ops.clone()];
+        let own = (own, !target.ranges.is_empty());
+        merges::prepare(&target.chunk, writer, own, version)
+    })
 }
 
 /// The chunks that take records, without those that were only read.
@@ -470,7 +497,7 @@ fn write_latched(
     drop(announcement);
     if let Some(stamp) = stamp {
         for op in ops.iter() {
-            op.record.leave_stamp(&stamp);
+            op.linked().leave_stamp(&stamp);
         }
     }
     reserved.used(before, after);
@@ -498,7 +525,8 @@ fn link(
         let delta = &writer.active;
         before += delta.bytes() as u64;
         let own = &mut ops[target.ops.start - ranges..target.ops.end - ranges];
-        for Op { record, .. } in own {
+        for op in own {
+            let record = op.folded.as_mut().unwrap_or(&mut op.record);
             Heat::count(&target.chunk.heat.puts);
             match stamp {
                 Some(stamp) => record.set_stamp(stamp, version),

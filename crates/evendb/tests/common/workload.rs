@@ -3,7 +3,7 @@
 use super::oracle::{Change, End, Map, Oracle, contents};
 use super::{DIR, on_sim, varied};
 use evendb::vfs::SimVfs;
-use evendb::{Db, Durability, Error, Options, Snapshot};
+use evendb::{Db, Durability, Error, KeyspaceOptions, Merges, Options, Snapshot};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::path::Path;
@@ -15,6 +15,8 @@ pub const NAMES: [&str; 3] = ["default", "other", "third"];
 pub enum What {
     Put(Vec<u8>),
     Delete,
+    /// Appended to the value, by the merge operator of all keyspaces but the default one.
+    Merge(Vec<u8>),
     /// All keys from it to below this one are deleted, by one record.
     DeleteTo(Vec<u8>),
 }
@@ -73,6 +75,10 @@ impl Maker {
         };
         self.stamp += 1;
         let mut value = format!("{:06x}.", self.stamp).into_bytes();
+        if name != "default" && self.random.random_bool(0.4) {
+            value.resize(value.len() + len.min(50), b'+');
+            return (name, key.into_bytes(), What::Merge(value));
+        }
         value.resize(value.len() + len, (self.stamp % 251) as u8);
         (name, key.into_bytes(), What::Put(value))
     }
@@ -245,7 +251,8 @@ impl Runner {
             Step::Create(name) => {
                 if self.oracle.generation(name).is_none() {
                     self.oracle.begin_create(name);
-                    self.db().keyspace(name)?;
+                    let merging = KeyspaceOptions::new().merge_operator(Merges::Append);
+                    self.db().keyspace_with(name, &merging)?;
                     if !self.vfs.crashed() {
                         self.oracle.names_done();
                     }
@@ -286,6 +293,17 @@ impl Runner {
                 What::Put(value) => {
                     batch.put(&keyspace, key, value);
                     changes.push(change(key, Some(value)));
+                }
+                What::Merge(operand) => {
+                    let own = changes.iter().rev();
+                    let mut own = own.filter(|own| own.generation == generation && own.key == *key);
+                    let before = match own.next() {
+                        Some(own) => own.value.clone(),
+                        None => self.oracle.map(name).remove(key),
+                    };
+                    let value = [before.unwrap_or_default(), operand.clone()].concat();
+                    batch.merge(&keyspace, key, operand);
+                    changes.push(change(key, Some(&value)));
                 }
                 What::Delete => {
                     batch.delete(&keyspace, key);

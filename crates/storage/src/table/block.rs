@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! block   = | row | row | ... | restart u32 * n | n u32 |        (before compression)
-//! row     = | shared v | unshared v | value_len << 1 | kind v | version v | key tail | value |
+//! row     = | shared v | unshared v | len << 1 | is_put v | version v | key tail | len bytes |
+//!           the bytes: of a put its value; of a delete none; of others the kind u8 and the value
 //! restart = offset of a row whose shared is 0; the first is 0       (v: varint)
 //! ```
 //!
@@ -13,7 +14,7 @@
 //! Bytes come from disk: whatever they are, decoding ends in an answer or in [`Malformed`], and
 //! allocates nothing. A [`Block`] is immutable and shared freely between threads. No I/O here.
 
-use super::stored::{Decoded, Malformed};
+use super::stored::{Decoded, Malformed, UNKNOWN_KIND};
 use crate::{EntryRef, Kind, Version, codec};
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -231,24 +232,25 @@ pub(super) fn row_at(rows: &[u8], offset: usize) -> Decoded<Row> {
     let value_and_kind = varint_at(rows, &mut at)?;
     let version = Version(varint_at(rows, &mut at)?);
     let left = (rows.len() - at) as u64;
-    let value_len = value_and_kind >> 1;
+    let (value_len, is_put) = (value_and_kind >> 1, value_and_kind & 1 == 1);
     if unshared > left || value_len > left - unshared {
         return Err(LONG);
     }
     if shared > KEY_BYTES_MAX as u64 || shared + unshared > KEY_BYTES_MAX as u64 {
         return Err(Malformed("key longer than a key may be"));
     }
-    let kind = if value_and_kind & 1 == 0 {
-        Kind::Delete
-    } else {
-        Kind::Put
-    };
-    if kind == Kind::Delete && value_len != 0 {
-        return Err(Malformed("delete with a value"));
-    }
     let tail = at..at + unshared as usize;
-    let value = tail.end..tail.end + value_len as usize;
+    let mut value = tail.end..tail.end + value_len as usize;
     let end = value.end;
+    let kind = match (is_put, value_len) {
+        (true, _) => Kind::Put,
+        (false, 0) => Kind::Delete,
+        (false, _) => {
+            let kind = other_kind(&rows[value.clone()])?;
+            value.start += 1;
+            kind
+        }
+    };
     Ok(Row {
         shared: shared as usize,
         tail,
@@ -257,6 +259,31 @@ pub(super) fn row_at(rows: &[u8], offset: usize) -> Decoded<Row> {
         kind,
         end,
     })
+}
+
+/// The kind of a row that is neither a put nor a delete, whose value these bytes hold.
+#[cold]
+fn other_kind(bytes: &[u8]) -> Decoded<Kind> {
+    let (&byte, value) = bytes
+        .split_first()
+        .ok_or(Malformed("row without the byte of its kind"))?;
+    match Kind::from_byte(byte) {
+        Some(Kind::Delete | Kind::Put) => Err(Malformed("put or delete in the form of others")),
+        Some(kind) if kind.takes(value) => Ok(kind),
+        Some(_) => Err(Malformed("row whose value its kind cannot have")),
+        None => Err(UNKNOWN_KIND),
+    }
+}
+
+/// The number with which a row tells the length of its value and whether it is a put, and the byte that comes first
+/// there if it is neither put nor delete.
+fn length_and_kind(entry: EntryRef<'_>) -> (u64, Option<u8>) {
+    let len = entry.value.len() as u64;
+    match entry.kind {
+        Kind::Put => (len << 1 | 1, None),
+        Kind::Delete => (0, None),
+        other => ((len + 1) << 1, Some(other as u8)),
+    }
 }
 
 /// Bytes that a varint of `value` takes.
@@ -308,10 +335,10 @@ impl BlockBuilder {
             (shared, 0)
         };
         let tail = entry.key.len() - shared;
-        let value = (entry.value.len() as u64) << 1;
+        let (value, kind) = length_and_kind(entry);
         let numbers = [shared as u64, tail as u64, value, entry.version.0];
         let numbers: usize = numbers.into_iter().map(varint_len).sum();
-        self.len() + restart + numbers + tail + entry.value.len()
+        self.len() + restart + numbers + tail + usize::from(kind.is_some()) + entry.value.len()
     }
 
     /// Whether another record can be named by the restart array's 32-bit offsets.
@@ -339,9 +366,11 @@ impl BlockBuilder {
         let tail = &entry.key[shared..];
         codec::put_varint(buffer, shared as u64);
         codec::put_varint(buffer, tail.len() as u64);
-        codec::put_varint(buffer, (entry.value.len() as u64) << 1 | entry.kind as u64);
+        let (value, kind) = length_and_kind(entry);
+        codec::put_varint(buffer, value);
         codec::put_varint(buffer, entry.version.0);
         buffer.extend_from_slice(tail);
+        buffer.extend(kind);
         buffer.extend_from_slice(entry.value);
         self.rows_len = buffer.len() - self.start;
     }

@@ -111,7 +111,7 @@ impl TableSink for Vec<u8> {
 pub struct Found {
     /// Version of the record.
     pub version: Version,
-    /// Put or delete.
+    /// What it says.
     pub kind: Kind,
     /// The block that holds the value.
     pub block: Block,

@@ -10,7 +10,7 @@
 use super::block::{Block, Search};
 use super::footer::{FOOTER_BYTES, Footer, FooterError, Properties};
 use super::index::{BlockIndex, share_below};
-use super::stored::{self, Decoded, Malformed};
+use super::stored::{self, Decoded, Malformed, UNKNOWN_KIND};
 use super::{Codec, Found, TableMeta};
 use crate::filter::BloomFilter;
 use crate::vfs::{File, read_exact_at};
@@ -450,7 +450,10 @@ impl Table {
     }
 
     pub(super) fn corrupt_at(&self, relative: u64, malformed: Malformed) -> Error {
-        Error::corruption(self.file.path(), self.offset + relative, malformed.0)
+        match malformed == UNKNOWN_KIND {
+            true => Error::unsupported(self.file.path(), malformed.0),
+            false => Error::corruption(self.file.path(), self.offset + relative, malformed.0),
+        }
     }
 
     /// The error for a block whose rows make no sense.

@@ -25,6 +25,10 @@ const LZ4_INPUT_BYTES_MAX: usize = 1 << 30;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed(pub(super) &'static str);
 
+/// A record of a later version's kind: no damage.
+pub(super) const UNKNOWN_KIND: Malformed =
+    Malformed("a record of a kind that this build does not know");
+
 /// Result of decoding without I/O.
 pub(super) type Decoded<T> = std::result::Result<T, Malformed>;
 

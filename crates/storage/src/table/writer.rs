@@ -56,7 +56,7 @@ impl<S: TableSink> TableWriter<S> {
 
     /// Appends a record: keys ascending, versions of one key descending.
     ///
-    /// Panics on records out of order, a key above 65535 bytes, or a delete with a value.
+    /// Panics on records out of order, a key above 65535 bytes, or a value that the kind cannot have.
     pub fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
         assert!(
             entry.key.len() <= KEY_BYTES_MAX,
@@ -64,8 +64,8 @@ impl<S: TableSink> TableWriter<S> {
             entry.key.len()
         );
         assert!(
-            entry.kind == Kind::Put || entry.value.is_empty(),
-            "delete with a value"
+            entry.kind == Kind::Put || entry.kind.takes(entry.value),
+            "a value that the kind cannot have"
         );
         let shared = common_prefix(&self.last_key, entry.key);
         let first = self.properties.meta.entries == 0;

@@ -1,5 +1,6 @@
 //! The commit log: its operations, over its holes too, and what was lost with it.
 
+use super::salvage::Operated;
 use super::{Loss, Operations, Repairer, io};
 use crate::commit_log::{self, LogRecord, Lsn, Proof, Surveyed};
 use crate::error::Result;
@@ -10,6 +11,7 @@ use crate::payload::{self, Decoded, DecodedOp, ExtentName};
 use crate::sync::Arc;
 use crate::value_extents;
 use crate::version::clock::checkpoint_of;
+use evendb_storage::Kind;
 use evendb_storage::codec::checksum;
 use evendb_storage::vfs::{File, Mapping};
 use std::path::Path;
@@ -144,11 +146,17 @@ impl Repairer<'_, '_> {
             self.report.log_operations += 1;
             let operations = self.log.entry(op.keyspace).or_default();
             match op.kind {
-                OpKind::Put => {
-                    let value = Some(op.value.to_vec());
-                    operations.ones.insert(op.key.to_vec(), value);
+                OpKind::One(Kind::Merge) => {
+                    let operated = operations.ones.entry(op.key.to_vec()).or_default();
+                    operated.operands.extend_from_slice(op.value);
                 }
-                OpKind::Delete => drop(operations.ones.insert(op.key.to_vec(), None)),
+                OpKind::One(kind) => {
+                    let operated = Operated {
+                        written: Some((kind != Kind::Delete).then(|| op.value.to_vec())),
+                        operands: Vec::new(),
+                    };
+                    operations.ones.insert(op.key.to_vec(), operated);
+                }
                 OpKind::RangeDelete => operations.delete_range(op.key, op.value),
             }
         }

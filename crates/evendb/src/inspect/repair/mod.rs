@@ -24,13 +24,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::COMMIT_LOG;
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::ChunkRecord;
-use crate::options::{Durability, Options};
+use crate::options::{Durability, KeyspaceOptions, Options};
 use crate::range_set::RangeSet;
 use crate::sync::Arc;
 use evendb_storage::TableId;
 use evendb_storage::vfs::File;
 use find::Found;
-use salvage::{Winners, hide, overlay};
+use salvage::{Operated, Winners, hide, overlay};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -132,8 +132,8 @@ fn structure_losses(loaded: &Loaded, report: &mut RepairReport) {
 /// Operations of the commit log, in their order.
 #[derive(Default)]
 struct Operations {
-    /// By key; `None` is a delete. They came after what was deleted by range.
-    ones: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// By key. They came after what was deleted by range.
+    ones: BTreeMap<Vec<u8>, Operated>,
     deleted: RangeSet,
 }
 
@@ -169,9 +169,7 @@ impl Repairer<'_, '_> {
         let greatest = parts.map(|part| part.meta.data_bytes).max().unwrap_or(0);
         let unplaced = self.unplaced.iter().map(|found| found.len).max();
         let logged = self.log.values().flat_map(|operations| &operations.ones);
-        let logged = logged.map(|(key, value)| {
-            key.len() as u64 + value.as_ref().map_or(0, |value| value.len() as u64)
-        });
+        let logged = logged.map(|(key, operated)| key.len() as u64 + operated.bytes());
         let greatest = greatest
             .max(unplaced.unwrap_or(0))
             .max(logged.max().unwrap_or(0));
@@ -194,7 +192,15 @@ impl Repairer<'_, '_> {
                 Err(error) if error.kind() == ErrorKind::InvalidArgument => continue,
                 Err(error) => return Err(error),
             };
-            for (name, value) in loaded.state.properties.get(id).into_iter().flatten() {
+            let properties = loaded.state.properties.get(id);
+            let options = properties.map(KeyspaceOptions::of_properties);
+            if let Some(Ok(options)) = options
+                && let Err(error) = keyspace.set_options(&options)
+                && error.kind() != ErrorKind::InvalidArgument
+            {
+                return Err(error);
+            }
+            for (name, value) in properties.into_iter().flatten() {
                 match keyspace.set_property(name, value) {
                     Err(error) if error.kind() != ErrorKind::InvalidArgument => return Err(error),
                     _ => {}
@@ -227,11 +233,16 @@ impl Repairer<'_, '_> {
 
     fn put(&mut self, keyspace: &Keyspace, winners: Winners) -> Result<u64> {
         let mut records = 0;
-        for (key, (_, _, value)) in winners {
-            if let Some(value) = value {
-                keyspace.put(&key, &value)?;
-                records += 1;
+        for (key, (version, _, saved)) in winners {
+            let (value, operands) = saved.put_over(version);
+            if let Some(value) = &value {
+                keyspace.put(&key, value)?;
             }
+            // The operator need not be known.
+            if !operands.is_empty() {
+                keyspace.merge_listed(&key, &operands)?;
+            }
+            records += u64::from(value.is_some() || !operands.is_empty());
         }
         Ok(records)
     }

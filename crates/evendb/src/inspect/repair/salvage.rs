@@ -13,8 +13,52 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::{Bound, ControlFlow};
 
-/// The winners of a key range so far: version, table, and the value if it is no delete.
-pub(super) type Winners = BTreeMap<Vec<u8>, (Version, TableId, Option<Vec<u8>>)>;
+/// The winners of a key range so far: version, table, and what they say.
+pub(super) type Winners = BTreeMap<Vec<u8>, (Version, TableId, Saved)>;
+
+/// What is saved of a key.
+#[derive(Clone, Default)]
+pub(super) struct Saved {
+    /// A put or delete was seen; the version is that of the winner.
+    seen: bool,
+    /// None if it is a delete.
+    value: Option<Vec<u8>>,
+    /// Records of merges: operands, as such a record lists them. Those above the winner's version count.
+    operands: BTreeMap<Version, Vec<u8>>,
+    /// Operands of the log.
+    later: Vec<u8>,
+}
+
+impl Saved {
+    /// The value, and the operands over it, as a record lists them.
+    pub(super) fn put_over(self, version: Version) -> (Option<Vec<u8>>, Vec<u8>) {
+        let behind = |(own, list): (Version, Vec<u8>)| (own > version).then_some(list);
+        let mut operands: Vec<u8> = self
+            .operands
+            .into_iter()
+            .filter_map(behind)
+            .flatten()
+            .collect();
+        operands.extend(self.later);
+        (self.value, operands)
+    }
+}
+
+/// What the log does to a key.
+#[derive(Clone, Default)]
+pub(super) struct Operated {
+    /// The value that was put, or a delete; none where there were only merges.
+    pub(super) written: Option<Option<Vec<u8>>>,
+    /// Operands after that, as a record of a merge lists them.
+    pub(super) operands: Vec<u8>,
+}
+
+impl Operated {
+    pub(super) fn bytes(&self) -> u64 {
+        let value = self.written.iter().flatten().map(Vec::len).sum::<usize>();
+        (value + self.operands.len()) as u64
+    }
+}
 
 impl Repairer<'_, '_> {
     /// What the tables of a chunk hold.
@@ -184,7 +228,12 @@ pub(super) fn hide(winners: &mut Winners, chunk: &ChunkRecord) {
     };
     let all = Covers::from_records(&chunk.covers, &range, CHECKPOINT_MAX, Ledger::SHARED);
     if let Some(all) = all {
-        winners.retain(|key, (version, _, _)| !all.is_newer(key, *version));
+        for (key, (version, _, saved)) in winners.iter_mut() {
+            if all.is_newer(key, *version) {
+                saved.value = None;
+            }
+            saved.operands.retain(|own, _| !all.is_newer(key, *own));
+        }
     }
 }
 
@@ -199,11 +248,15 @@ pub(super) fn overlay(
     let ones = &operations.ones;
     let from = ones.range::<[u8], _>((Bound::Included(low), Bound::Unbounded));
     let within = from.take_while(|(key, _)| high.is_none_or(|high| key.as_slice() < high));
-    for (key, value) in within {
-        winners.insert(
-            key.clone(),
-            (Version::MAX, TableId(u64::MAX), value.clone()),
-        );
+    for (key, operated) in within {
+        let (version, _, saved) = winners
+            .entry(key.clone())
+            .or_insert_with(|| (Version::ZERO, TableId(u64::MAX), Saved::default()));
+        if let Some(value) = &operated.written {
+            *version = Version::MAX;
+            saved.value.clone_from(value);
+        }
+        saved.later.clone_from(&operated.operands);
     }
 }
 
@@ -242,20 +295,33 @@ impl TableVisitor for Salvage<'_> {
             // Damage further on is of the chunks that are told of it anyway.
             return ControlFlow::Continue(());
         }
+        let place = self.winners.entry(entry.key.to_vec());
+        if entry.kind == Kind::Merge {
+            let new = || (Version::ZERO, self.table, Saved::default());
+            let (_, _, saved) = place.or_insert_with(new);
+            saved.operands.insert(entry.version, entry.value.to_vec());
+            return ControlFlow::Continue(());
+        }
         let value = || (entry.kind == Kind::Put).then(|| entry.value.to_vec());
         let own = self.version.unwrap_or(entry.version);
-        match self.winners.entry(entry.key.to_vec()) {
+        match place {
             Entry::Vacant(place) => {
-                place.insert((own, self.table, value()));
+                let saved = Saved {
+                    seen: true,
+                    value: value(),
+                    ..Saved::default()
+                };
+                place.insert((own, self.table, saved));
             }
             Entry::Occupied(mut place) => {
-                let (version, table, _) = place.get();
+                let (version, table, saved) = place.get_mut();
                 let unknown = !self.by_version
                     && *table != self.table
                     && (*version == Version::ZERO || own == Version::ZERO);
                 let newer = own > *version || (own == *version && *table != self.table);
-                if newer || unknown {
-                    place.insert((own, self.table, value()));
+                if newer || unknown || !saved.seen {
+                    (*version, *table) = (own, self.table);
+                    (saved.seen, saved.value) = (true, value());
                 }
             }
         }

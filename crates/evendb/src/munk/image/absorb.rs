@@ -8,10 +8,11 @@ use super::build::EntryBuffer;
 use super::directory::DirectoryBuilder;
 use super::page::{OLDER, PUT, tag_of};
 use super::{Image, MunkInput, Page};
+use crate::folding::{self, Folding, OwnedRecord};
 use crate::memory::Ledger;
 use crate::version::horizon::Horizon;
 use crate::visibility::{Dropping, Fate, KeyVersions};
-use evendb_storage::{EntryRef, Version, codec::hash_key};
+use evendb_storage::{EntryRef, Kind, Version, codec::hash_key};
 use std::ops::Range;
 
 impl Image {
@@ -21,11 +22,14 @@ impl Image {
     /// A version goes when `horizon` lets it go beneath the next newer one kept. With
     /// `drop_tombstones` a tombstone goes too if nothing older of its key is kept and every
     /// reader reads at or above it: the image is the whole truth of its chunk below the deltas.
+    ///
+    /// Operands are folded with what they lie on, as `folding` says.
     pub(crate) fn absorb(
         &self,
         newer: &mut dyn MunkInput,
         horizon: &Horizon,
         drop_tombstones: bool,
+        folding: Folding<'_>,
     ) -> Image {
         let directory = &self.directory;
         let pages = directory.pages();
@@ -38,7 +42,7 @@ impl Image {
             // Versions stay as they are.
             zero_below: Version::ZERO,
         };
-        let mut merge = PageMerge::new(dropping, ledger);
+        let mut merge = PageMerge::new(dropping, folding, ledger);
         let mut separator = Vec::new();
         let mut next = 0;
         while let Some(entry) = newer.current() {
@@ -97,6 +101,7 @@ struct Target<'a> {
 /// Merges pages with newer records into a buffer.
 struct PageMerge<'h> {
     dropping: Dropping<'h>,
+    folding: Folding<'h>,
     buffer: EntryBuffer,
     key: Vec<u8>,
     /// Newer records that were taken, and records of both that went.
@@ -109,12 +114,16 @@ struct KeyMerge {
     begin: usize,
     versions: KeyVersions,
     tag: u8,
+    /// What there was from the first record on that lists operands, and what was kept before.
+    operands: Vec<OwnedRecord>,
+    before: KeyVersions,
 }
 
 impl<'h> PageMerge<'h> {
-    fn new(dropping: Dropping<'h>, ledger: Ledger) -> PageMerge<'h> {
+    fn new(dropping: Dropping<'h>, folding: Folding<'h>, ledger: Ledger) -> PageMerge<'h> {
         PageMerge {
             dropping,
+            folding,
             buffer: EntryBuffer::new(ledger),
             key: Vec::new(),
             taken: 0,
@@ -166,6 +175,7 @@ impl<'h> PageMerge<'h> {
                 self.offer_all(&mut key_merge, page, old..after);
                 old = after;
             }
+            self.end_key(key_merge);
         }
         if let Some(page) = page {
             self.copy(page, old..page.count());
@@ -188,6 +198,7 @@ impl<'h> PageMerge<'h> {
             self.key.clear();
             self.key.extend_from_slice(page.key(index));
             self.offer_all(&mut key_merge, page, index..after);
+            self.end_key(key_merge);
             index = after;
             run = after;
         }
@@ -199,6 +210,8 @@ impl<'h> PageMerge<'h> {
             begin: self.buffer.len(),
             versions: KeyVersions::default(),
             tag,
+            operands: Vec::new(),
+            before: KeyVersions::default(),
         }
     }
 
@@ -218,11 +231,25 @@ impl<'h> PageMerge<'h> {
 
     /// Takes the next version of the key, if it is to stay.
     fn offer(&mut self, key_merge: &mut KeyMerge, entry: &EntryRef<'_>) {
+        if !key_merge.operands.is_empty() {
+            key_merge.operands.push(OwnedRecord::of(entry));
+            return;
+        }
         let versions = &mut key_merge.versions;
+        let before = *versions;
         if versions.fate(entry.version, entry.kind, self.dropping) != Fate::Kept {
             self.dropped += 1;
             return;
         }
+        if entry.kind == Kind::Merge {
+            key_merge.operands.push(OwnedRecord::of(entry));
+            key_merge.before = before;
+            return;
+        }
+        self.push(key_merge, entry);
+    }
+
+    fn push(&mut self, key_merge: &KeyMerge, entry: &EntryRef<'_>) {
         let entry = EntryRef {
             key: &self.key,
             version: entry.version,
@@ -231,5 +258,38 @@ impl<'h> PageMerge<'h> {
         };
         let older = self.buffer.len() > key_merge.begin;
         self.buffer.push(&entry, key_merge.tag, older);
+    }
+
+    /// All versions of the key were offered.
+    #[inline]
+    fn end_key(&mut self, key_merge: KeyMerge) {
+        if !key_merge.operands.is_empty() {
+            self.fold(key_merge);
+        }
+    }
+
+    #[cold]
+    fn fold(&mut self, mut key_merge: KeyMerge) {
+        let records = std::mem::take(&mut key_merge.operands);
+        let taken = records.len();
+        let cover_above = |version| (self.folding.cover_above)(&self.key, version);
+        let kept = folding::rewritten(
+            &self.key,
+            records,
+            key_merge.before,
+            self.dropping,
+            &cover_above,
+            self.folding.operator,
+        );
+        self.dropped += taken - kept.len();
+        for record in &kept {
+            let entry = EntryRef {
+                key: &[],
+                version: record.version,
+                kind: record.kind,
+                value: &record.value,
+            };
+            self.push(&key_merge, &entry);
+        }
     }
 }

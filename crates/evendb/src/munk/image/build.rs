@@ -3,7 +3,7 @@
 use super::super::separators::shortest_separator;
 use super::Image;
 use super::directory::DirectoryBuilder;
-use super::page::{OLDER, PUT, Page, PageArc, VERSIONED, tag_of};
+use super::page::{OLDER, Page, PageArc, VERSIONED, flags_of, kind_of, tag_of};
 use crate::memory::Ledger;
 use evendb_storage::{EntryRef, Kind, Version, codec::hash_key};
 use std::ops::Range;
@@ -58,9 +58,7 @@ impl EntryBuffer {
         let key = if older { &[][..] } else { entry.key };
         let key_len = u16::try_from(key.len()).expect("keys have at most 65,535 bytes");
         let mut flags = if older { OLDER } else { 0 };
-        if entry.kind == Kind::Put {
-            flags |= PUT;
-        }
+        flags |= flags_of(entry.kind);
         if entry.version != Version::ZERO {
             flags |= VERSIONED;
         }
@@ -121,11 +119,15 @@ impl EntryBuffer {
 
     /// A page of records `range`.
     fn page(&mut self, range: Range<usize>) -> PageArc {
-        let (mut deletes, mut data_bytes) = (0, 0);
+        let (mut deletes, mut others, mut data_bytes) = (0, false, 0);
         for index in range.clone() {
             let start = self.starts[index];
             let flags = self.records[start];
-            deletes += usize::from(flags & PUT == 0);
+            match kind_of(flags) {
+                Kind::Put => {}
+                Kind::Delete => deletes += 1,
+                Kind::Merge | Kind::PutUntil => others = true,
+            }
             data_bytes += self.start(index + 1) - start - head_bytes(flags);
         }
         let records = self.start(range.start)..self.start(range.end);
@@ -133,7 +135,7 @@ impl EntryBuffer {
             &self.tags[range.clone()],
             &self.starts[range],
             &self.records[records],
-            (deletes, data_bytes),
+            (deletes, others, data_bytes),
             self.ledger,
             &mut self.scratch,
         );

@@ -92,6 +92,7 @@ impl DirectoryBuilder {
         let totals = page.totals();
         self.totals.entries += totals.entries;
         self.totals.deletes += totals.deletes;
+        self.totals.others |= totals.others;
         self.totals.data_bytes += totals.data_bytes;
         self.totals.memory_bytes += totals.memory_bytes;
     }

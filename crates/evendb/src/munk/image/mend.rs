@@ -6,6 +6,7 @@
 //! Thread safety: as the image.
 
 use super::{Image, MunkInput};
+use crate::folding::Folding;
 use crate::version::horizon::Horizon;
 use evendb_storage::{EntryRef, Kind, Version};
 
@@ -47,7 +48,11 @@ impl Image {
         }
         match hidden.is_empty() {
             true => Mended::Same,
-            false => Mended::Without(self.absorb(&mut Tombstones(&hidden), horizon, true)),
+            false => {
+                let mut tombstones = Tombstones(&hidden);
+                let image = self.absorb(&mut tombstones, horizon, true, Folding::NONE);
+                Mended::Without(image)
+            }
         }
     }
 }

@@ -104,6 +104,11 @@ impl Image {
         self.directory.totals().entries
     }
 
+    /// Whether some record is neither a put nor a tombstone.
+    pub(crate) fn has_others(&self) -> bool {
+        self.directory.totals().others
+    }
+
     /// Tombstones among the records.
     pub(crate) fn deletes(&self) -> usize {
         self.directory.totals().deletes

@@ -1,12 +1,12 @@
 //! A page of an image: sorted records with hash tags, immutable, one allocation.
 //!
 //! ```text
-//!   0  records u32 | tombstones u32 | bytes of keys and values u48 | ledger u16
+//!   0  records u32 | tombstones u31, others u1 | bytes of keys and values u48 | ledger u16
 //!  16  groups of eight records: 8 tags of 1 byte | 8 positions of W bytes
 //!      records: flags u8 | key length u16 | version u64, unless zero | key | value
 //! ```
 //!
-//! W is 2, 4 or 8, the least that holds the page's length; a record ends where the next begins.
+//! `others`: some record is neither a put nor a tombstone. W is 2, 4 or 8, the least that holds the page's length; a record ends where the next begins.
 //! Positions lie beside their tags so that a tag that matches costs no further cache miss before
 //! the record itself. Only the newest version of a key stores the key; older ones follow with
 //! [`OLDER`] set and an empty key. Integers are little-endian; the bytes never leave RAM.
@@ -30,6 +30,8 @@ use std::{
 };
 
 const HEADER_BYTES: usize = 16;
+/// Beside the number of tombstones: there are records that are neither puts nor tombstones.
+const OTHERS: u32 = 1 << 31;
 /// Where the header names the ledger.
 const LEDGER_AT: usize = 14;
 /// The count in front of the bytes, padded.
@@ -41,6 +43,27 @@ pub(super) const PUT: u8 = 1;
 pub(super) const VERSIONED: u8 = 2;
 /// Flag: an older version of the key of the record before.
 pub(super) const OLDER: u8 = 4;
+/// The kind, unless it is a put, lies above the flags.
+const KIND_SHIFT: u32 = 4;
+
+/// The flags that say a record's kind.
+#[inline]
+pub(super) fn flags_of(kind: Kind) -> u8 {
+    match kind {
+        Kind::Put => PUT,
+        other => (other as u8) << KIND_SHIFT,
+    }
+}
+
+/// The kind that a record's flags say.
+#[inline]
+pub(super) fn kind_of(flags: u8) -> Kind {
+    match flags & PUT != 0 {
+        true => Kind::Put,
+        // What is no kind was never written.
+        false => Kind::from_byte(flags >> KIND_SHIFT).unwrap_or(Kind::Delete),
+    }
+}
 
 /// The part of a key's hash that pages keep.
 #[inline]
@@ -86,6 +109,8 @@ fn fetch_ahead(bytes: &[u8]) {
 pub(super) struct Totals {
     pub(super) entries: usize,
     pub(super) deletes: usize,
+    /// There are records that are neither puts nor tombstones.
+    pub(super) others: bool,
     pub(super) data_bytes: usize,
     pub(super) memory_bytes: usize,
 }
@@ -130,17 +155,17 @@ impl Page {
         tags: &[u8],
         starts: &[usize],
         records: &[u8],
-        totals: (usize, usize),
+        (deletes, others, data_bytes): (usize, bool, usize),
         ledger: Ledger,
         scratch: &mut Vec<u8>,
     ) -> PageArc {
         let base = starts.first().copied().unwrap_or(0);
         let (width, front) = Page::front_bytes(tags.len(), records.len());
-        let (deletes, data_bytes) = totals;
         scratch.clear();
         scratch.reserve(front);
         scratch.extend_from_slice(&count_u32(tags.len()).to_le_bytes());
-        scratch.extend_from_slice(&count_u32(deletes).to_le_bytes());
+        let others = if others { OTHERS } else { 0 };
+        scratch.extend_from_slice(&(count_u32(deletes) | others).to_le_bytes());
         scratch.extend_from_slice(&(data_bytes as u64).to_le_bytes()[..6]);
         scratch.extend_from_slice(&ledger.number().to_le_bytes());
         for (tags, starts) in tags.chunks(8).zip(starts.chunks(8)) {
@@ -190,7 +215,8 @@ impl Page {
     pub(super) fn totals(&self) -> Totals {
         Totals {
             entries: self.count(),
-            deletes: u32::from_le_bytes(load(&self.0, 4)) as usize,
+            deletes: (u32::from_le_bytes(load(&self.0, 4)) & !OTHERS) as usize,
+            others: u32::from_le_bytes(load(&self.0, 4)) & OTHERS != 0,
             data_bytes: (u64::from_le_bytes(load(&self.0, 8)) & 0xffff_ffff_ffff) as usize,
             memory_bytes: self.memory_bytes(),
         }
@@ -248,11 +274,7 @@ impl Page {
         let (key, version) = self.key_at(start);
         RecordLayout {
             version,
-            kind: if flags & PUT != 0 {
-                Kind::Put
-            } else {
-                Kind::Delete
-            },
+            kind: kind_of(flags),
             value: key.end..end,
             key,
         }

@@ -1,6 +1,7 @@
 //! Model tests: an image against an ordered map from key to its versions.
 
 use super::*;
+use crate::folding::Folding;
 use crate::version::horizon::Horizon;
 use evendb_storage::codec::hash_key;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -350,7 +351,12 @@ fn an_empty_image_answers() {
     assert_eq!(Image::concat(&left, &right).entries(), 0);
     let horizon = Horizon::default();
     let mut nothing = Records::of(&Model::new());
-    assert_eq!(image.absorb(&mut nothing, &horizon, true).entries(), 0);
+    assert_eq!(
+        image
+            .absorb(&mut nothing, &horizon, true, Folding::NONE)
+            .entries(),
+        0
+    );
 }
 
 #[test]
@@ -367,7 +373,12 @@ fn absorbing_again_and_again_equals_the_definition() {
             let drop_tombstones = random.random();
             let strict = absorb_model(&model, &newer, &horizon, drop_tombstones);
             model = lenient(&image, &model, strict, &newer);
-            image = image.absorb(&mut Records::of(&newer), &horizon, drop_tombstones);
+            image = image.absorb(
+                &mut Records::of(&newer),
+                &horizon,
+                drop_tombstones,
+                Folding::NONE,
+            );
             check(&image, &model, random);
         }
     }
@@ -382,7 +393,12 @@ fn of_equal_versions_the_absorbed_one_wins() {
     let image = build(&record(b"old"), 100);
     // The floor is below: the horizon by itself would keep both.
     let horizon = Horizon::default();
-    let image = image.absorb(&mut Records::of(&record(b"new")), &horizon, false);
+    let image = image.absorb(
+        &mut Records::of(&record(b"new")),
+        &horizon,
+        false,
+        Folding::NONE,
+    );
     check(&image, &record(b"new"), &mut StdRng::seed_from_u64(1));
 }
 
@@ -399,9 +415,9 @@ fn absorbing_deletes_of_everything_leaves_nothing() {
         floor: Version(60),
         snapshots: Vec::new(),
     };
-    let kept = image.absorb(&mut Records::of(&newer), &horizon, false);
+    let kept = image.absorb(&mut Records::of(&newer), &horizon, false, Folding::NONE);
     check(&kept, &newer, random);
-    let empty = image.absorb(&mut Records::of(&newer), &horizon, true);
+    let empty = image.absorb(&mut Records::of(&newer), &horizon, true, Folding::NONE);
     check(&empty, &Model::new(), random);
     assert!(empty.bytes() < 512);
     // Small neighbours went together.
@@ -435,7 +451,7 @@ fn untouched_pages_are_shared() {
         snapshots: Vec::new(),
     };
     let newer = numbered([10, 500, 501, 990].into_iter(), 2);
-    let absorbed = image.absorb(&mut Records::of(&newer), &horizon, false);
+    let absorbed = image.absorb(&mut Records::of(&newer), &horizon, false, Folding::NONE);
     let touched: std::collections::BTreeSet<_> =
         newer.keys().map(|key| image.directory.find(key)).collect();
     assert_eq!(shared_pages(&image, &absorbed), pages - touched.len());
@@ -458,7 +474,7 @@ fn records_absorbed_in_key_order_do_not_leave_tiny_pages() {
     };
     for number in 0..1_000 {
         let newer = numbered(number..number + 1, 1);
-        image = image.absorb(&mut Records::of(&newer), &horizon, false);
+        image = image.absorb(&mut Records::of(&newer), &horizon, false, Folding::NONE);
     }
     check(
         &image,
@@ -515,7 +531,7 @@ fn a_key_keeps_its_versions_in_one_page_whatever_they_weigh() {
         snapshots: vec![Version(5), Version(700)],
     };
     let newer = numbered(10..11, 3_000);
-    let slim = image.absorb(&mut Records::of(&newer), &horizon, true);
+    let slim = image.absorb(&mut Records::of(&newer), &horizon, true, Folding::NONE);
     let hash = hash_key(b"app/00000010");
     let version = |at| owned(slim.get(b"app/00000010", hash, Version(at))).map(|hit| hit.0.0);
     assert_eq!(

@@ -41,16 +41,16 @@ fn make(world: &mut World) -> Outcome {
     let db = world.db().clone();
     if let Some(generation) = world.oracle.generation(name) {
         // It is there: what it was made with is no contradiction.
-        let own = world.metas[&generation].options;
+        let own = &world.metas[&generation].options;
         let keyspace = db.keyspace_with(name, &own)?;
         world.did("Keyspace::options");
-        assert_eq!(keyspace.options()?, own);
+        assert_eq!(keyspace.options()?, *own);
         return Ok(());
     }
     world.oracle.begin_create(name);
     let generation = world.oracle.next_generation() - 1;
     let meta = Meta {
-        options: wanted,
+        options: wanted.clone(),
         ..Meta::default()
     };
     world.pending_meta = Some((generation, meta.clone()));
@@ -113,7 +113,7 @@ fn set_options(world: &mut World) -> Outcome {
     change_meta(
         world,
         generation,
-        |meta| meta.options = wanted,
+        |meta| meta.options = wanted.clone(),
         || keyspace.set_options(&wanted),
     )
 }

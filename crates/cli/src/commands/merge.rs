@@ -1,0 +1,84 @@
+//! `evendb merge`: merges an operand into one key.
+
+use std::io::{self, Read};
+
+use evendb::{Keyspace, Merges};
+
+use crate::commands::key_arguments::KeyForm;
+use crate::failure::{Failure, Success};
+use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+
+/// Merge an operand into the value of a key, by the keyspace's operator
+///
+/// `evendb keyspaces --merge` makes a keyspace with an operator. What the operand is depends on it: a number to add, a text
+/// to append, to compare with, or to unite with a set.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  evendb keyspaces site.db --keyspace hits --merge add-u64
+  evendb merge site.db /index.html 1 --keyspace hits
+  evendb merge site.db greeting ', world' --keyspace texts")]
+pub struct Arguments {
+    #[command(flatten)]
+    database: DatabaseArguments,
+    /// The key
+    key: String,
+    /// The operand; `-` reads it from standard input
+    #[arg(allow_hyphen_values = true)]
+    operand: String,
+    #[command(flatten)]
+    form: KeyForm,
+    /// What the write survives when the command returns
+    #[arg(long, value_enum, default_value = "process")]
+    durability: DurabilityArgument,
+}
+
+/// Carries the command out.
+pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    arguments.form.check(&arguments.key)?;
+    let mut operand = arguments.operand.clone().into_bytes();
+    if arguments.operand == "-" {
+        operand.clear();
+        io::stdin()
+            .lock()
+            .read_to_end(&mut operand)
+            .map_err(|error| Failure::new("cannot read standard input", error))?;
+    }
+    let (database, keyspace) = arguments
+        .database
+        .open(Access::Existing, arguments.durability)?;
+    let operand = encoded(&keyspace, operand)?;
+    let key = arguments
+        .form
+        .agreed_for_put(&keyspace)?
+        .key(&arguments.key)?;
+    keyspace.merge(&key, &operand)?;
+    drop(keyspace);
+    database.close()?;
+    Ok(Success::Done)
+}
+
+/// The operand as the keyspace's operator has it.
+fn encoded(keyspace: &Keyspace, text: Vec<u8>) -> Result<Vec<u8>, Failure> {
+    let options = keyspace.options()?;
+    let mut chosen = options.chosen();
+    let name = chosen.find_map(|(option, name)| (option == "merge_operator").then_some(name));
+    let not_a_number = || {
+        let shown = text.escape_ascii();
+        Failure::Usage(format!(
+            "\"{shown}\" is no number of 64 bits, which the operator of the keyspace adds"
+        ))
+    };
+    let number = || std::str::from_utf8(&text).ok().map(str::trim);
+    match name.as_deref().and_then(Merges::named) {
+        Some(Merges::AddU64) => {
+            let number: Option<u64> = number().and_then(|text| text.parse().ok());
+            Ok(number.ok_or_else(not_a_number)?.to_le_bytes().to_vec())
+        }
+        Some(Merges::AddI64) => {
+            let number: Option<i64> = number().and_then(|text| text.parse().ok());
+            Ok(number.ok_or_else(not_a_number)?.to_le_bytes().to_vec())
+        }
+        Some(Merges::Union) => Ok(Merges::set([text])),
+        _ => Ok(text),
+    }
+}

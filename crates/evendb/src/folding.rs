@@ -1,0 +1,214 @@
+//! Folding: what becomes of a key's operands where its records are rewritten.
+//!
+//! ```text
+//! versions of a key, newest first     snapshot at 15        no snapshot       no snapshot, all that is older is here
+//!   30 merge +3                       30 merge +2 +3        30 put 43         30 put 5
+//!   20 merge +2
+//!   10 put 38 (right: none)           10 put 38             (one record)      (one record)
+//! ```
+//! Records between which no reader falls are one **group**: what may be dropped beneath the newest of them, its head. In a
+//! group operands meet, and what they lie on: a put or delete of the group; nothing, where a range deletion lies between or
+//! nothing older is left. Operands with something beneath become a value, of the head's version; operands alone become
+//! one record that lists them, shorter if the operator can say them in one. Groups stay apart, for their readers.
+//!
+//! Invariants
+//! * A reader sees the same before and after, whatever the operator does: where it fails or panics, operands stay operands and
+//!   what they lie on stays beneath them.
+//! * Never more records come out than went in.
+//!
+//! Thread safety: pure functions. Not here: gathering the records ([`crate::merge`], `munk/image/absorb.rs`), and reads
+//! (`read/folded.rs`).
+
+use crate::merge_operator::{self, Operator};
+use crate::visibility::{Dropping, KeyVersions};
+use evendb_storage::{EntryRef, Kind, Version, operands, push_operand};
+
+/// A record of a key that is known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct OwnedRecord {
+    pub(crate) version: Version,
+    pub(crate) kind: Kind,
+    pub(crate) value: Vec<u8>,
+}
+
+impl OwnedRecord {
+    pub(crate) fn of(entry: &EntryRef<'_>) -> OwnedRecord {
+        OwnedRecord {
+            version: entry.version,
+            kind: entry.kind,
+            value: entry.value.to_vec(),
+        }
+    }
+}
+
+/// The operands in the value of a record, oldest first. One that makes no sense ends them, which decoding has refused.
+pub(crate) fn operands_of(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    operands(value).map_while(|operand| operand)
+}
+
+/// How a munk folds what it absorbs.
+#[derive(Clone, Copy)]
+pub(crate) struct Folding<'f> {
+    pub(crate) operator: Option<&'f Operator>,
+    /// The least version above that of a record of a key, of a range deletion that is in the manifest.
+    pub(crate) cover_above: &'f dyn Fn(&[u8], Version) -> Option<Version>,
+}
+
+impl Folding<'_> {
+    /// Operands stay operands.
+    pub(crate) const NONE: Folding<'static> = Folding {
+        operator: None,
+        cover_above: &|_, _| None,
+    };
+}
+
+/// The least version above that of a record, of a range deletion of its key that is in the manifest.
+pub(crate) type CoverAbove<'c> = &'c dyn Fn(Version) -> Option<Version>;
+
+/// The value of one record that lists the operands of `lists`, oldest first. The operator makes one of all if it can.
+pub(crate) fn joined(operator: Option<&Operator>, key: &[u8], lists: &[&[u8]]) -> Vec<u8> {
+    let all: Vec<&[u8]> = lists.iter().flat_map(|list| operands_of(list)).collect();
+    let one = operator
+        .filter(|_| all.len() > 1)
+        .and_then(|operator| merge_operator::partial(&**operator, key, &all));
+    match one {
+        Some(one) => {
+            let mut value = Vec::with_capacity(one.len() + 2);
+            push_operand(&mut value, &one);
+            value
+        }
+        None => lists.concat(),
+    }
+}
+
+/// What operands lie on.
+enum Beneath {
+    /// A put or delete of the same group.
+    Record(OwnedRecord),
+    /// Nothing: a range deletion hides what is older. The version is that of a record of the group which it hides.
+    Deleted(Version),
+    /// Nothing, and no record of the group.
+    Nothing,
+    /// What other sources have, or what readers of another group see.
+    Unknown,
+}
+
+/// What becomes of `records`, newest first, of which the first is kept and lists operands. `versions` is what the
+/// rewrite has seen of the key before.
+pub(crate) fn rewritten(
+    key: &[u8],
+    records: Vec<OwnedRecord>,
+    versions: KeyVersions,
+    dropping: Dropping<'_>,
+    cover_above: CoverAbove<'_>,
+    operator: Option<&Operator>,
+) -> Vec<OwnedRecord> {
+    let mut out: Vec<OwnedRecord> = Vec::new();
+    let mut rest = records.into_iter().peekable();
+    let mut is_first = versions.is_first();
+    while let Some(head) = rest.next() {
+        let version = head.version;
+        // Its whole group goes if no reader falls between it and a range deletion, which may go, too, then.
+        let is_covered =
+            cover_above(version).is_some_and(|cover| dropping.horizon.may_drop(version, cover));
+        // The rest of the head's group, up to what the operands lie on.
+        let mut lists = vec![head];
+        let mut beneath = None;
+        while let Some(next) = rest.next_if(|next| dropping.horizon.may_drop(next.version, version))
+        {
+            let newer = lists.last().expect("the head is there");
+            let is_known = newer.kind != Kind::Merge || beneath.is_some();
+            if is_known || next.version == newer.version {
+                continue;
+            }
+            let is_hidden = cover_above(next.version).is_some_and(|cover| cover <= newer.version);
+            match next.kind {
+                _ if is_hidden => beneath = Some(Beneath::Deleted(next.version)),
+                Kind::Merge => lists.push(next),
+                _ => beneath = Some(Beneath::Record(next)),
+            }
+        }
+        if is_covered {
+            is_first = false;
+            continue;
+        }
+        if lists[0].kind != Kind::Merge {
+            out.push(lists.swap_remove(0));
+            is_first = false;
+            continue;
+        }
+        let beneath = beneath.unwrap_or_else(|| {
+            let last = lists.last().expect("the head is there").version;
+            let is_hidden =
+                |next: &OwnedRecord| cover_above(next.version).is_some_and(|cover| cover <= last);
+            match rest.peek().map_or(dropping.bottom, is_hidden) {
+                true => Beneath::Nothing,
+                false => Beneath::Unknown,
+            }
+        });
+        let group = fold_group(key, version, &lists, beneath, operator);
+        for record in group {
+            // As any tombstone that hides nothing.
+            let spent = record.kind == Kind::Delete
+                && is_first
+                && dropping.bottom
+                && dropping.horizon.below_all(record.version);
+            is_first = false;
+            if !spent {
+                out.push(record);
+            }
+        }
+    }
+    out
+}
+
+/// One group: the records of `lists` list operands, newest first.
+fn fold_group(
+    key: &[u8],
+    version: Version,
+    lists: &[OwnedRecord],
+    beneath: Beneath,
+    operator: Option<&Operator>,
+) -> Vec<OwnedRecord> {
+    let oldest_first: Vec<&[u8]> = lists.iter().rev().map(|record| &record.value[..]).collect();
+    let merged = |kind, value| OwnedRecord {
+        version,
+        kind,
+        value,
+    };
+    let folded = operator.and_then(|operator| {
+        let existing = match &beneath {
+            Beneath::Record(record) if record.kind == Kind::Put => Some(&record.value[..]),
+            Beneath::Record(record) if record.kind == Kind::Delete => None,
+            Beneath::Deleted(_) | Beneath::Nothing => None,
+            Beneath::Record(_) | Beneath::Unknown => return None,
+        };
+        let all: Vec<&[u8]> = oldest_first
+            .iter()
+            .flat_map(|list| operands_of(list))
+            .collect();
+        merge_operator::full(&**operator, key, existing, &all).ok()
+    });
+    match folded {
+        Some(Some(value)) => vec![merged(Kind::Put, value)],
+        Some(None) => vec![merged(Kind::Delete, Vec::new())],
+        None => {
+            let mut kept = vec![merged(Kind::Merge, joined(operator, key, &oldest_first))];
+            match beneath {
+                Beneath::Record(record) => kept.push(record),
+                // In the place of the record that is hidden: the range deletion itself may go.
+                Beneath::Deleted(version) => kept.push(OwnedRecord {
+                    version,
+                    kind: Kind::Delete,
+                    value: Vec::new(),
+                }),
+                Beneath::Nothing | Beneath::Unknown => {}
+            }
+            kept
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;

@@ -1,0 +1,140 @@
+//! Merge operators: how the operands of `Keyspace::merge` become a value.
+//!
+//! ```text
+//! put 40   merge +1   merge +2   get          an operator of a keyspace, by its name in the manifest
+//!                                 full_merge(40, [+1, +2]) = 43
+//!             partial_merge([+1, +2]) = +3    where operands meet without what lies below them
+//! ```
+//! Here are the trait, the operators that come with the crate ([`ready`]), and the two calls by which all others call an
+//! operator: [`full`], [`partial`]. These turn an error and a panic of the operator into an [`Error`] of the key.
+//!
+//! Thread safety: an operator is called by any thread, by several at a time, and by some while they hold a chunk's latch.
+//! Not here: which operands belong together ([`crate::folding`]).
+
+pub(crate) mod ready;
+
+use crate::error::{Error, ErrorKind, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Why an operator cannot merge: any error, also a message (`"not a number".into()`).
+pub type MergeError = Box<dyn std::error::Error + Send + Sync>;
+
+/// How operands become a value: given to a keyspace by
+/// [`KeyspaceOptions::merge_operator`](crate::KeyspaceOptions::merge_operator). docs/merges.md has all about it.
+///
+/// An operator must say the same of the same arguments, always: it is called again whenever an operand is read, and it
+/// is left open when operands are folded for good. It must not call the database.
+///
+/// ```
+/// use evendb::{Db, KeyspaceOptions, MergeError, MergeOperator};
+///
+/// /// Keeps the longest operand.
+/// struct Longest;
+///
+/// impl MergeOperator for Longest {
+///     fn name(&self) -> &str {
+///         "longest"
+///     }
+///     fn full_merge(
+///         &self,
+///         _key: &[u8],
+///         existing: Option<&[u8]>,
+///         operands: &[&[u8]],
+///     ) -> Result<Option<Vec<u8>>, MergeError> {
+///         let all = existing.into_iter().chain(operands.iter().copied());
+///         Ok(all.max_by_key(|value| value.len()).map(<[u8]>::to_vec))
+///     }
+/// }
+/// # fn main() -> evendb::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = Db::open(dir.path())?;
+/// let words = db.keyspace_with("words", &KeyspaceOptions::new().merge_operator(Longest))?;
+/// words.merge("a", "ant")?;
+/// words.merge("a", "albatross")?;
+/// assert_eq!(words.get("a")?.unwrap(), "albatross");
+/// # Ok(())
+/// # }
+/// ```
+pub trait MergeOperator: Send + Sync + 'static {
+    /// Its name, which the keyspace remembers: 1 to 255 bytes. An operator that says something else of stored operands
+    /// must have another name. Names that begin with `evendb.` are those of [`Merges`](crate::Merges).
+    fn name(&self) -> &str;
+
+    /// The value of `key` after `operands`, oldest first and at least one, over `existing`: the value before them, or
+    /// `None` if there was none. `Ok(None)`: the key has no value then.
+    ///
+    /// # Errors
+    /// Reads of the key fail with `MergeFailed` then. Nothing is lost: the operands stay, and a later put or delete of
+    /// the key goes over them. A panic counts as an error.
+    fn full_merge(
+        &self,
+        key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> std::result::Result<Option<Vec<u8>>, MergeError>;
+
+    /// One operand that stands for `operands`, oldest first and at least two, over whatever lies below them. `None`: they
+    /// have to be kept apart, which costs memory and time where many come to one key.
+    fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let _ = (key, operands);
+        None
+    }
+}
+
+/// A shared operator.
+pub(crate) type Operator = Arc<dyn MergeOperator>;
+
+/// The longest value that an operator may make.
+const VALUE_BYTES_MAX: usize = u32::MAX as usize;
+
+fn failed(operator: &dyn MergeOperator, key: &[u8], what: &str) -> Error {
+    let message = format!(
+        "the merge operator {:?} failed for the key b\"{}\": {what}",
+        operator.name(),
+        key.escape_ascii()
+    );
+    Error::new(ErrorKind::MergeFailed, message)
+}
+
+/// The value after `operands`, oldest first, over `existing`.
+pub(crate) fn full(
+    operator: &dyn MergeOperator,
+    key: &[u8],
+    existing: Option<&[u8]>,
+    operands: &[&[u8]],
+) -> Result<Option<Vec<u8>>> {
+    let call = AssertUnwindSafe(|| operator.full_merge(key, existing, operands));
+    match catch_unwind(call) {
+        Ok(Ok(Some(value))) if value.len() > VALUE_BYTES_MAX => {
+            let what = format!("it made a value of {} bytes", value.len());
+            Err(failed(operator, key, &what))
+        }
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(failed(operator, key, &error.to_string())),
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            let what = format!("it panicked: {}", text.unwrap_or("without a message"));
+            Err(failed(operator, key, &what))
+        }
+    }
+}
+
+/// One operand for `operands`, oldest first; `None` where they are to be kept apart, also because the operator panicked.
+pub(crate) fn partial(
+    operator: &dyn MergeOperator,
+    key: &[u8],
+    operands: &[&[u8]],
+) -> Option<Vec<u8>> {
+    if let [one] = operands {
+        return Some(one.to_vec());
+    }
+    let call = AssertUnwindSafe(|| operator.partial_merge(key, operands));
+    let merged = catch_unwind(call).ok()??;
+    (merged.len() <= VALUE_BYTES_MAX).then_some(merged)
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;

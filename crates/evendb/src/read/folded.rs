@@ -1,0 +1,315 @@
+//! Reads of keys whose newest record lists operands of a merge: what all sources have of the key, folded.
+//!
+//! ```text
+//! active delta     40 merge +3                      each source is asked for its newest record up to the reader's version,
+//! frozen deltas    31 merge +2   20 put 30          then for the one before, until one says what lies beneath
+//! munk, or funk    not asked                        30, +2, +3: 35
+//! ```
+//! Deltas that are durable count only over the munk: what the funk has of their keys is those records, and perhaps folded by
+//! now. So each operand is met once. A range deletion that the reader sees ends the search where it lies between records.
+//!
+//! Thread safety: any; no pin is held across I/O. Not here: reads of other keys ([`super::get`], [`super::fill`]), which come
+//! here when they have met an operand.
+
+use crate::catalog::KeyspaceState;
+use crate::chunk::{Chunk, View};
+use crate::engine::caches::Caches;
+use crate::engine::core::Core;
+use crate::error::{Error, ErrorKind, Result};
+use crate::folding::{self, operands_of};
+use crate::merge_operator::{self, Operator};
+use crate::metrics::Component;
+use crate::munk::{Munk, MunkHit, Sought};
+use crate::options::{KeyspaceOptions, NamedOperator};
+use crate::plant::planted;
+use crate::record::{Record, RecordRef};
+use crate::sync::reclaim;
+use crate::value::Value;
+use evendb_storage::codec::hash_key;
+use evendb_storage::table::Found;
+use evendb_storage::{Kind, Version, expiry};
+use std::sync::Arc;
+
+/// The value of a key with operands.
+pub(crate) struct Folded {
+    pub(crate) value: Option<Value>,
+    /// The oldest source that was asked.
+    pub(crate) component: Component,
+    /// The funk alone had something of the key.
+    pub(crate) of_funk_alone: bool,
+    /// The newest record, if the active delta has it and many operands were merged: the value may take its place.
+    pub(crate) long: Option<RecordRef>,
+}
+
+/// From so many operands on it pays to put their value in their place.
+const MANY_OPERANDS: usize = 16;
+/// A longer value is not copied for that.
+const FOLDED_BACK_BYTES_MAX: usize = 4096;
+
+/// A version, and what a record of it says.
+type Seen = (Version, Kind, Vec<u8>);
+
+/// What was found of a key, newest first.
+struct Search {
+    /// What has a smaller version is deleted.
+    hidden_below: Version,
+    /// The record of the active delta.
+    newest: Option<RecordRef>,
+    /// Values of records that list operands.
+    lists: Vec<Vec<u8>>,
+    /// What they lie on, once that is known.
+    beneath: Option<Option<Vec<u8>>>,
+}
+
+impl Search {
+    /// Asks a source, for its newest record up to a version, until it has no more or what lies beneath is known. Whether
+    /// it is.
+    fn ask(
+        &mut self,
+        at: Version,
+        mut newest: impl FnMut(Version) -> Result<Option<Seen>>,
+    ) -> Result<bool> {
+        let mut at = at;
+        while let Some((version, kind, value)) = newest(at)? {
+            if version < self.hidden_below {
+                self.beneath = Some(None);
+                break;
+            }
+            match kind {
+                Kind::Merge => self.lists.push(value),
+                Kind::Put => self.beneath = Some(Some(value)),
+                Kind::PutUntil => self.beneath = Some(expiry(&value).map(|(_, own)| own.to_vec())),
+                Kind::Delete => self.beneath = Some(None),
+            }
+            if self.beneath.is_some() || version == Version::ZERO {
+                break;
+            }
+            at = Version(version.0 - 1);
+        }
+        Ok(self.beneath.is_some())
+    }
+}
+
+/// The value of `key` as a reader at `at` sees it in `view`. The caller has no pin, unless the view has a munk
+/// with the key's span or range deletions hide all that lies below the deltas.
+#[cold]
+pub(crate) fn get(
+    core: &Core,
+    caches: &Caches,
+    keyspace: &KeyspaceState,
+    view: &View,
+    (key, hash): (&[u8], u64),
+    at: Version,
+) -> Result<Folded> {
+    let hidden_below = || {
+        let covers = view.covers.as_ref();
+        let newest = covers.and_then(|covers| covers.newest_seen(key, at));
+        newest.map_or(Version::ZERO, Record::version)
+    };
+    loop {
+        let hidden = hidden_below();
+        let (search, component, of_funk_alone) =
+            search(core, caches, view, (key, hash), at, hidden)?;
+        // A range deletion may have come to be seen meanwhile, with what its batch has put.
+        if hidden_below() != hidden {
+            continue;
+        }
+        let existing = search.beneath.flatten();
+        let mut count = 0;
+        let value = match search.lists.is_empty() {
+            true => existing,
+            false => {
+                let operator = operator_of(keyspace)?;
+                let lists = search.lists.iter().rev();
+                let mut operands: Vec<&[u8]> = lists.flat_map(|list| operands_of(list)).collect();
+                if planted!(core.options, OperandsSwapped) {
+                    operands.reverse();
+                }
+                count = operands.len();
+                merge_operator::full(&*operator, key, existing.as_deref(), &operands)?
+            }
+        };
+        let may_go_back = count >= MANY_OPERANDS && at == Version::MAX && view.covers.is_none();
+        return Ok(Folded {
+            value: value.map(|value| Value::of_bytes(Arc::from(value))),
+            component,
+            of_funk_alone,
+            long: search.newest.filter(|_| may_go_back),
+        });
+    }
+}
+
+/// Gathers what the sources have of a key.
+fn search(
+    core: &Core,
+    caches: &Caches,
+    view: &View,
+    (key, hash): (&[u8], u64),
+    at: Version,
+    hidden_below: Version,
+) -> Result<(Search, Component, bool)> {
+    let mut search = Search {
+        hidden_below,
+        newest: None,
+        lists: Vec::new(),
+        beneath: None,
+    };
+    let sought = |munk: &Munk, at| match munk.get(key, hash, at) {
+        Sought::Found(hit) => Some(Some(of_hit(&hit))),
+        Sought::Nothing => Some(None),
+        Sought::Absent => None,
+    };
+    let munk = view.munk.as_ref().filter(|munk| sought(munk, at).is_some());
+    {
+        let pin = reclaim::pin();
+        let newest = view.active.get(key, hash, at, &pin);
+        search.newest = newest.map(Record::to_ref);
+        let twice = planted!(core.options, DurableOperandsTwice);
+        let frozen = view.frozen.iter().filter(|frozen| {
+            let limits = frozen.limits.as_ref();
+            limits.is_none_or(|limits| limits.contains(key))
+                && (munk.is_some() || !frozen.durable || twice)
+        });
+        let deltas = [&view.active]
+            .into_iter()
+            .chain(frozen.map(|frozen| &frozen.delta));
+        for delta in deltas {
+            let newest = |at| {
+                let record = delta.get(key, hash, at, &pin);
+                Ok(record.map(|record| (record.version(), record.kind(), record.value().to_vec())))
+            };
+            if search.ask(at, newest)? {
+                return Ok((search, Component::Delta, false));
+            }
+        }
+    }
+    let of_funk_alone = search.lists.is_empty();
+    if view.funk.max_version < hidden_below {
+        return Ok((search, Component::Delta, false));
+    }
+    if let Some(munk) = munk {
+        search.ask(at, |at| Ok(sought(munk, at).flatten()))?;
+        return Ok((search, Component::Munk, false));
+    }
+    let (settings, metrics) = (&caches.search_settings, &core.metrics);
+    search.ask(at, |at| {
+        let found = view.funk.get(key, hash, at, settings, metrics)?;
+        Ok(found.map(|(_, found)| of_found(&found)))
+    })?;
+    Ok((search, Component::Sstable, of_funk_alone))
+}
+
+/// Puts the value that was made of many operands in the place of the newest of their records, so that the next read is short.
+/// It says the same to every reader that sees that record, so nothing is logged, and nobody is waited for.
+pub(crate) fn fold_back(core: &Core, chunk: &Chunk, key: &[u8], newest: &RecordRef, value: &[u8]) {
+    if value.len() > FOLDED_BACK_BYTES_MAX || core.options.read_only {
+        return;
+    }
+    let Some(writer) = chunk.latch.try_lock() else {
+        return;
+    };
+    if writer.retired || chunk.view.load_full().covers.is_some() {
+        return;
+    }
+    let hash = u64::from(newest.hash()) << 32;
+    let delta = &writer.active;
+    {
+        let pin = reclaim::pin();
+        let now = delta.get(key, hash, Version::MAX, &pin);
+        // The record is kept, so another one does not lie where it does.
+        if !now.is_some_and(|now| std::ptr::eq(now, &**newest)) {
+            return;
+        }
+    }
+    let mut record = RecordRef::new(key, value, Kind::Put, hash);
+    record.set_version(newest.version());
+    let before = delta.bytes() as u64;
+    delta.insert(record);
+    let after = delta.bytes() as u64;
+    match after > before {
+        true => core.admission.adopt(0, after - before),
+        false => core.admission.return_unused(0, before - after),
+    }
+}
+
+fn of_hit(hit: &MunkHit<'_>) -> Seen {
+    let value = hit.page.bytes()[hit.value.clone()].to_vec();
+    (hit.version, hit.kind, value)
+}
+
+fn of_found(found: &Found) -> Seen {
+    let value = found.block.bytes()[found.value.clone()].to_vec();
+    (found.version, found.kind, value)
+}
+
+/// What `operands`, the value of a record that lists them, make of `existing`.
+pub(crate) fn over(
+    keyspace: &KeyspaceState,
+    key: &[u8],
+    existing: Option<&[u8]>,
+    operands: &[u8],
+) -> Result<Option<Value>> {
+    let operands: Vec<&[u8]> = operands_of(operands).collect();
+    let value = merge_operator::full(&*operator_of(keyspace)?, key, existing, &operands)?;
+    Ok(value.map(|value| Value::of_bytes(Arc::from(value))))
+}
+
+/// Whether operands may be put to a keyspace: it has an operator, by its name at least.
+pub(crate) fn check_has_operator(keyspace: &KeyspaceState) -> Result<()> {
+    match keyspace.merge_operator.get() {
+        Some(_) => Ok(()),
+        None => operator_of(keyspace).map(|_| ()),
+    }
+}
+
+/// The operator of a keyspace; an error if it has none, or if only its name is known.
+pub(crate) fn operator_of(keyspace: &KeyspaceState) -> Result<Operator> {
+    if let Some(operator) = keyspace.merge_operator.get() {
+        return Ok(operator.clone());
+    }
+    let name = &keyspace.name;
+    let options = KeyspaceOptions::of_properties(&keyspace.properties.lock());
+    let named = options.ok().and_then(|options| options.merge_operator);
+    Err(match named {
+        Some(NamedOperator { name: operator, .. }) => {
+            let message = format!(
+                "the keyspace {name:?} has the merge operator {operator:?}, and none was given since the database was \
+                 opened: open the keyspace by keyspace_with, with that operator"
+            );
+            Error::new(ErrorKind::MergeFailed, message)
+        }
+        None => {
+            let message = format!(
+                "the keyspace {name:?} has no merge operator: make it with one, by keyspace_with"
+            );
+            Error::new(ErrorKind::InvalidArgument, message)
+        }
+    })
+}
+
+/// The record of a merge that follows the record `before` of its key in the same write.
+pub(crate) fn after(
+    keyspace: &KeyspaceState,
+    before: &Record,
+    merge: &Record,
+) -> Result<RecordRef> {
+    let (key, operands) = (merge.key(), merge.value());
+    let existing = match before.kind() {
+        Kind::Put => Some(before.value()),
+        Kind::PutUntil => expiry(before.value()).map(|(_, value)| value),
+        Kind::Delete => None,
+        Kind::Merge => {
+            let operator = keyspace.merge_operator.get();
+            let value = folding::joined(operator, key, &[before.value(), operands]);
+            return Ok(RecordRef::new(key, &value, Kind::Merge, hash_key(key)));
+        }
+    };
+    Ok(match over(keyspace, key, existing, operands)? {
+        Some(value) => RecordRef::new(key, &value, Kind::Put, hash_key(key)),
+        None => RecordRef::new(key, &[], Kind::Delete, hash_key(key)),
+    })
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;

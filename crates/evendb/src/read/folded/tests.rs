@@ -1,0 +1,124 @@
+//! A small model of merges, which planted faults must not get through.
+
+use crate::munk::Munk;
+use crate::options::{Durability, KeyspaceOptions, Options};
+use crate::plant::Plant;
+use crate::{Db, Merges, Snapshot, rebalance};
+use evendb_storage::vfs::SimVfs;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Random merges, puts and deletes beside checkpoints, absorbs, loads of some spans and snapshots; what reads differently from a
+/// map.
+fn run(seed: u64, plant: Plant) -> Result<(), String> {
+    let mut options = Options::new()
+        .memory_budget(1 << 20)
+        .advanced(|advanced| advanced.chunk_bytes(64 << 10).block_bytes(256))
+        .vfs(Arc::new(SimVfs::new(seed)))
+        .durability(Durability::Process)
+        .workers(0);
+    options.plant = plant;
+    let db = options.open("/db").expect("opens");
+    let merging = KeyspaceOptions::new().merge_operator(Merges::Append);
+    let keyspace = db.keyspace_with("merged", &merging).expect("makes it");
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut map = Map::new();
+    let mut snapshots: Vec<(Snapshot, Map)> = Vec::new();
+    for step in 0..1500u32 {
+        let key = format!("key{:02}", random.random_range(0..40)).into_bytes();
+        match random.random_range(0..100) {
+            0..60 => {
+                let operand = format!("+{step}");
+                keyspace.merge(&key, &operand).expect("merges");
+                map.entry(key)
+                    .or_default()
+                    .extend_from_slice(operand.as_bytes());
+            }
+            60..75 => {
+                let value = vec![b'v'; random.random_range(0..600)];
+                keyspace.put(&key, &value).expect("puts");
+                map.insert(key, value);
+            }
+            75..80 => {
+                keyspace.delete(&key).expect("deletes");
+                map.remove(&key);
+            }
+            80..84 => db.flush().expect("a checkpoint"),
+            84..86 => db.settle_debt().expect("settles"),
+            86..90 => load_some(&db, &mut random),
+            90..92 if snapshots.len() < 3 => {
+                snapshots.push((db.snapshot().expect("a snapshot"), map.clone()));
+            }
+            92 => snapshots.clear(),
+            _ => {
+                for (key, value) in &map {
+                    let got = keyspace.get(key).expect("gets");
+                    if got.as_deref() != Some(&value[..]) {
+                        return Err(format!("step {step}: a get"));
+                    }
+                }
+                for (snapshot, map) in &snapshots {
+                    let all = snapshot.iter(&keyspace);
+                    let all = all.map(|item| item.expect("reads"));
+                    let all: Map = all.map(|(k, v)| (k.to_vec(), v.to_vec())).collect();
+                    if all != *map {
+                        return Err(format!("step {step}: a snapshot"));
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Loads some spans of the chunks, and leaves others absent.
+fn load_some(db: &Db, random: &mut StdRng) {
+    let engine = db.engine();
+    let choose = |munk: &Munk| {
+        let all = 0..munk.span_count();
+        all.filter(|span| span.is_multiple_of(2)).collect()
+    };
+    for (_, chunk) in engine.catalog.chunks() {
+        let Some(_token) = chunk.try_token() else {
+            continue;
+        };
+        if random.random_bool(0.3) {
+            rebalance::spans::evict_spans(&engine.core, &chunk, |_| true);
+        }
+        rebalance::spans::load_spans(&engine.core, &chunk, &choose).expect("loads");
+    }
+}
+
+fn seeds_that_notice(plant: Plant) -> usize {
+    (0..6).filter(|&seed| run(seed, plant).is_err()).count()
+}
+
+#[test]
+fn merges_read_as_a_map_says() {
+    for seed in 0..6 {
+        run(seed, Plant::Nothing).expect("the same as the map");
+    }
+}
+
+#[test]
+fn p33_operands_of_durable_deltas_that_count_twice_are_caught() {
+    assert!(seeds_that_notice(Plant::DurableOperandsTwice) > 0);
+}
+
+#[test]
+fn p34_an_operand_that_replaces_another_is_caught() {
+    assert!(seeds_that_notice(Plant::OperandReplaces) > 0);
+}
+
+#[test]
+fn p35_operands_out_of_order_are_caught() {
+    assert!(seeds_that_notice(Plant::OperandsSwapped) > 0);
+}
+
+#[test]
+fn p36_operands_folded_under_a_snapshot_are_caught() {
+    assert!(seeds_that_notice(Plant::FoldsUnderSnapshots) > 0);
+}
