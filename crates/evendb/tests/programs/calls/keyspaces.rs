@@ -41,10 +41,10 @@ fn make(world: &mut World) -> Outcome {
     let db = world.db().clone();
     if let Some(generation) = world.oracle.generation(name) {
         // It is there: what it was made with is no contradiction.
-        let own = &world.metas[&generation].options;
+        let own = world.metas[&generation].options.clone();
         let keyspace = db.keyspace_with(name, &own)?;
         world.did("Keyspace::options");
-        assert_eq!(keyspace.options()?, *own);
+        assert_eq!(keyspace.options()?, own);
         return Ok(());
     }
     world.oracle.begin_create(name);
