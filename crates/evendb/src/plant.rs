@@ -67,6 +67,8 @@ pub(crate) enum Plant {
     IngestWithoutVersion,
     /// P32: the list of a backup is not synced.
     BackupNotSynced,
+    /// P33: a write to a dropped keyspace queues its chunks before it is refused.
+    QueuesDropped,
 }
 
 /// Whether the engine has a fault planted.

@@ -537,3 +537,26 @@ fn rows_of_two_keyspaces_stay_apart_after_one_batch_deletes_ranges_of_both() {
     }
     assert!(other.get("k").expect("gets").is_none());
 }
+
+/// Found by `programs`: a write to a dropped keyspace was refused only after it had queued the chunk, and the next
+/// checkpoint named range deletions of a chunk that the manifest did not have any more.
+#[test]
+fn a_write_to_a_dropped_keyspace_leaves_nothing_for_a_checkpoint() {
+    let vfs = SimVfs::new(1);
+    let open = || on_sim(&vfs, Durability::Process, 0).open(DIR);
+    let db = open().expect("opens");
+    let gone = db.keyspace("gone").expect("creates");
+    gone.put("k", "v").expect("puts");
+    db.flush().expect("flushes");
+    gone.delete_prefix("k").expect("deletes");
+    db.drop_keyspace("gone").expect("drops");
+    db.flush().expect("flushes");
+    let refused = gone.put("k", "v").expect_err("refused");
+    assert_eq!(refused.kind(), ErrorKind::KeyspaceDropped);
+    db.put("other", "v").expect("puts");
+    db.flush().expect("flushes");
+    drop(gone);
+    db.close().expect("closes");
+    let db = open().expect("opens");
+    assert!(db.get("other").expect("gets").is_some());
+}

@@ -382,15 +382,20 @@ fn announce<'e>(
 ) -> Result<Announcement<'e>> {
     let merges = ops.iter().any(|op| op.record.kind() == Kind::Merge);
     loop {
+        // Under the latches, before a chunk is queued: a drop takes each latch once after it has set its mark, and only
+        // then empties the queue. So no chunk of a dropped keyspace comes into the queue behind that, and no checkpoint
+        // names one that the manifest does not have any more.
+        if !planted!(engine.core.options, QueuesDropped) {
+            refuse_dropped(ops)?;
+        }
         for (chunk, writer) in written(targets, guards) {
             chunk.assert_writer(writer);
             make_dirty(&engine.core, &engine.flow, &engine.work, chunk, writer);
         }
         let announcement = engine.core.clock.announce();
         engine.core.health.check_writable()?;
-        if let Some(op) = ops.iter().find(|op| op.keyspace.is_dropped()) {
-            return Err(op.keyspace.dropped_error());
-        }
+        // Again: the drop waits for those that were announced before its mark.
+        refuse_dropped(ops)?;
         // Else a commit could follow one that followed the drop, and yet have read what was dropped.
         let mut read = reads.iter().flat_map(|reads| reads.all);
         if let Some(read) = read.find(|read| read.keyspace.is_dropped()) {
@@ -443,6 +448,13 @@ fn prepare_merges(
         let own = (own, !target.ranges.is_empty());
         merges::prepare(&target.chunk, writer, own, version)
     })
+}
+
+fn refuse_dropped(ops: &[Op<'_>]) -> Result<()> {
+    match ops.iter().find(|op| op.keyspace.is_dropped()) {
+        Some(op) => Err(op.keyspace.dropped_error()),
+        None => Ok(()),
+    }
 }
 
 /// The chunks that take records, without those that were only read.
