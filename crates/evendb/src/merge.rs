@@ -23,7 +23,7 @@ use crate::sync::yielding::Yielder;
 use crate::version::horizon::Horizon;
 use crate::visibility::{self, Dropping, Fate, KeyVersions};
 use count::{Fates, Held};
-use evendb_storage::table::{Table, TableCursor};
+use evendb_storage::table::{ReadAhead, Table, TableCursor};
 use evendb_storage::{EntryRef, Kind, Version};
 use std::collections::VecDeque;
 
@@ -64,12 +64,12 @@ pub(crate) struct TableSource {
 }
 
 impl TableSource {
-    /// `readahead_blocks` are read at a time: a rewrite reads everything once.
+    /// `readahead_bytes` are read at a time: a rewrite reads everything once.
     pub(crate) fn new(
         table: Arc<Table>,
         low: &[u8],
         high: Option<&[u8]>,
-        readahead_blocks: usize,
+        readahead_bytes: usize,
     ) -> Result<TableSource> {
         let meta = table.meta();
         let whole = *meta.min_key >= *low && high.is_none_or(|high| *meta.max_key < *high);
@@ -77,7 +77,13 @@ impl TableSource {
             true => Held::exactly(meta.entries),
             false => Held::at_most(meta.entries),
         };
-        let mut cursor = TableCursor::new(table, readahead_blocks);
+        let blocks = table.blocks_in(readahead_bytes);
+        let readahead = ReadAhead {
+            seek: blocks.min(table.blocks_between(Some(low), high)).max(1),
+            next: blocks,
+            max: blocks,
+        };
+        let mut cursor = TableCursor::new(table, readahead);
         cursor.seek(low)?;
         Ok(TableSource {
             cursor,

@@ -11,7 +11,7 @@
 
 use super::buffer::Buffer;
 use super::covered::{Look, Shade, look_at};
-use super::tables::{BaseKeys, Direction, TableHit, TableKeys, base_index, read_until};
+use super::tables::{BaseKeys, Direction, PAGE_BYTES, TableHit, TableKeys, base_index, read_until};
 use crate::chunk::{KeyRange, View};
 use crate::delta::DeltaCursor;
 use crate::error::Result;
@@ -404,11 +404,9 @@ pub(crate) struct FunkScan {
     block_bytes: usize,
 }
 
-/// Blocks that are read at once when a scan moves on; twice as many each time, up to the most.
-const READAHEAD_BLOCKS: usize = 8;
-const READAHEAD_BLOCKS_MAX: usize = 32;
-/// What a block takes as a rule.
-const BLOCK_BYTES: usize = 4096;
+/// Pages that are read at once when a scan moves on; twice as many each time, up to the most.
+const READAHEAD_PAGES: usize = 8;
+const READAHEAD_PAGES_MAX: usize = 32;
 
 impl FunkScan {
     /// At the start of a span. Its records are taken to be spread over the tables as all records are:
@@ -425,10 +423,10 @@ impl FunkScan {
         least: Version,
     ) -> Result<FunkScan> {
         let entries: u64 = funk.tables().map(|table| table.part.meta.entries).sum();
-        let max = (span.block_bytes_max / BLOCK_BYTES).clamp(1, READAHEAD_BLOCKS_MAX);
+        let max = (span.block_bytes_max / PAGE_BYTES).clamp(1, READAHEAD_PAGES_MAX);
         let readahead = |bytes: u64| {
             let wanted = span.records_max as u64 * bytes / entries.max(1);
-            let seek = (1 + wanted as usize / BLOCK_BYTES).min(max);
+            let seek = (1 + wanted as usize / PAGE_BYTES).min(max);
             ReadAhead {
                 seek,
                 next: (seek / 2).clamp(1, max),
@@ -449,10 +447,10 @@ impl FunkScan {
             let base = base.map(|table| (table, of_base));
             ask_for_blocks(tables.iter().copied().chain(base), span)?;
         }
-        let mut block_bytes = (of_base.seek + max) * BLOCK_BYTES;
+        let mut block_bytes = (of_base.seek + max) * PAGE_BYTES;
         let mut runs = Vec::with_capacity(tables.len());
         for (table, readahead) in tables {
-            block_bytes += readahead.seek * BLOCK_BYTES;
+            block_bytes += readahead.seek * PAGE_BYTES;
             runs.push(TableKeys::seek(
                 table.open()?,
                 span.from,
@@ -476,7 +474,7 @@ impl FunkScan {
             span.direction,
             span.at,
             ReadAhead {
-                next: of_base.next.max(READAHEAD_BLOCKS).min(max),
+                next: of_base.next.max(READAHEAD_PAGES).min(max),
                 ..of_base
             },
         )?;

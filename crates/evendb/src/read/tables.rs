@@ -44,7 +44,10 @@ pub(crate) struct TableKeys {
     hit: Option<Option<TableHit>>,
 }
 
-/// What a seek in a table reads at once, if nothing behind `until` is wanted.
+/// What reading ahead is counted in.
+pub(super) const PAGE_BYTES: usize = 4096;
+
+/// What a seek in a table reads at once, if nothing behind `until` is wanted: of `readahead` in pages, in blocks.
 pub(crate) fn read_until(
     table: &Table,
     from: Option<&[u8]>,
@@ -56,8 +59,13 @@ pub(crate) fn read_until(
         Direction::Forward => (from, until),
         Direction::Backward => (until, from),
     };
-    let seek = readahead.seek.min(table.blocks_between(low, high)).max(1);
-    ReadAhead { seek, ..readahead }
+    let blocks = |pages: usize| table.blocks_in(pages.saturating_mul(PAGE_BYTES));
+    let wanted = table.blocks_between(low, high).max(1);
+    ReadAhead {
+        seek: blocks(readahead.seek).min(wanted),
+        next: blocks(readahead.next),
+        max: blocks(readahead.max),
+    }
 }
 
 impl TableKeys {

@@ -632,16 +632,16 @@ const ABSENT_SEGMENTS_MAX: usize = 12;
 
 /// The durable content of a chunk from its funk alone, newest source first, within its range.
 pub(crate) fn funk_sources<'v>(chunk: &Chunk, view: &'v View) -> Result<Vec<Box<dyn Source + 'v>>> {
-    // 64 blocks of 4 KiB for a few sources; of many, the buffers together take 4 MiB.
+    // 256 KiB for a few sources; of many, the buffers together take 4 MiB.
     let sources = view.funk.runs.len() + view.funk.base.len();
-    let readahead_blocks = (1024 / sources.max(1)).clamp(4, 64);
+    let readahead_bytes = ((4 << 20) / sources.max(1)).clamp(16 << 10, 256 << 10);
     ask_for_tables(chunk, view);
     let runs = view.funk.runs.iter().rev().map(|run| &run.table);
     let mut sources: Vec<Box<dyn Source + 'v>> = Vec::new();
     for table in runs.chain(&view.funk.base) {
         let range = &chunk.range;
         let opened = table.open()?;
-        let source = TableSource::new(opened, &range.low, range.high.as_deref(), readahead_blocks)?;
+        let source = TableSource::new(opened, &range.low, range.high.as_deref(), readahead_bytes)?;
         sources.push(Box::new(source));
     }
     Ok(sources)
@@ -657,8 +657,10 @@ pub(super) fn sources_within<'v>(
     let runs = view.funk.runs.iter().rev().map(|run| &run.table);
     let tables = runs.chain(&view.funk.base).filter_map(|table| {
         let meta = &table.part.meta;
-        let blocks = 1 + (meta.data_bytes as f64 * share / 4096.0) as usize;
-        range.overlaps(meta).then_some((table, blocks.min(64)))
+        let bytes = (4 << 10) + (meta.data_bytes as f64 * share) as usize;
+        range
+            .overlaps(meta)
+            .then_some((table, bytes.min(256 << 10)))
     });
     // All reads are under way before the first is waited for.
     let several = tables.clone().nth(1).is_some();
@@ -666,13 +668,14 @@ pub(super) fn sources_within<'v>(
         .clone()
         .filter(|_| several)
         .for_each(|(table, _)| table.will_open());
-    for (table, blocks) in tables.clone().filter(|_| several) {
-        table.open()?.will_need_from(Some(&range.low), blocks);
+    for (table, bytes) in tables.clone().filter(|_| several) {
+        let table = table.open()?;
+        table.will_need_from(Some(&range.low), table.blocks_in(bytes));
     }
     let mut sources: Vec<Box<dyn Source + 'v>> = Vec::new();
-    for (table, blocks) in tables {
+    for (table, bytes) in tables {
         let high = range.high.as_deref();
-        let source = TableSource::new(table.open()?, &range.low, high, blocks)?;
+        let source = TableSource::new(table.open()?, &range.low, high, bytes)?;
         sources.push(Box::new(source));
     }
     Ok(sources)

@@ -276,6 +276,13 @@ impl Table {
         self.index.len()
     }
 
+    /// About how many data blocks have so many bytes together, one at least: blocks may be much smaller than they were wanted.
+    pub fn blocks_in(&self, bytes: usize) -> usize {
+        let count = self.index.len() as u64;
+        let blocks = (bytes as u64).saturating_mul(count) / self.index.data_bytes().max(1);
+        blocks.clamp(1, count.max(1)) as usize
+    }
+
     /// `false` if the filter shows that no record has a key of this hash; `true` without a filter.
     #[inline]
     pub fn may_contain(&self, hash: u64) -> bool {
