@@ -106,6 +106,58 @@ impl ManifestState {
         Ok(())
     }
 
+    /// Whether all of these, one after the other, can be applied. The message says what contradicts the state.
+    pub(crate) fn check_changes<'c>(
+        &self,
+        changes: impl Iterator<Item = &'c Change> + Clone,
+    ) -> Result<(), String> {
+        let mut outline = self.outline(changes.clone());
+        for change in changes {
+            let applied = outline.apply(change);
+            applied.map_err(|what| format!("{what}: {change:?}"))?;
+        }
+        Ok(())
+    }
+
+    /// As much of the state as tells whether these changes can be applied: keyspaces and chunks that they name, without the
+    /// tables and range deletions of those.
+    fn outline<'c>(&self, changes: impl Iterator<Item = &'c Change>) -> ManifestState {
+        let mut outline = ManifestState {
+            epochs: self.epochs.last().cloned().into_iter().collect(),
+            completed: self.completed,
+            ..ManifestState::default()
+        };
+        for change in changes {
+            match change {
+                Change::CreateKeyspace { id, .. }
+                | Change::DropKeyspace { id }
+                | Change::SetProperty { keyspace: id, .. }
+                | Change::SetChunk(ChunkRecord { keyspace: id, .. }) => {
+                    let name = self.keyspaces.get(id).map(|_| (*id, String::new()));
+                    outline.keyspaces.extend(name);
+                    let properties = self.properties.get(id).cloned();
+                    let properties =
+                        properties.filter(|_| matches!(change, Change::SetProperty { .. }));
+                    outline.properties.extend(properties.map(|own| (*id, own)));
+                }
+                Change::RemoveChunk { id }
+                | Change::AddParts { id, .. }
+                | Change::AddCovers { id, .. } => {
+                    let bare = self.chunks.get(id).map(|chunk| ChunkRecord {
+                        id: *id,
+                        keyspace: chunk.keyspace,
+                        low: Vec::new(),
+                        parts: Vec::new(),
+                        covers: Vec::new(),
+                    });
+                    outline.chunks.extend(bare.map(|chunk| (*id, chunk)));
+                }
+                Change::Format { .. } | Change::Epoch(_) | Change::Checkpoint { .. } => {}
+            }
+        }
+        outline
+    }
+
     fn set_property(
         &mut self,
         keyspace: KeyspaceId,
@@ -234,6 +286,31 @@ mod tests {
             }
             assert_eq!(copy, state);
         }
+    }
+
+    /// Each run of some of the samples in any order: the check says what applying says.
+    #[test]
+    fn a_check_of_changes_says_what_applying_them_says() {
+        let all = samples();
+        let mut states = vec![ManifestState::default()];
+        for change in &all {
+            let mut next = states.last().expect("the first").clone();
+            next.apply(change).expect("samples are consistent");
+            states.push(next);
+        }
+        let (mut applied, mut refused) = (0, 0);
+        for state in &states {
+            for seed in 0..5_000_usize {
+                let picks = [seed, seed / 13, seed / 169].map(|pick| &all[pick % all.len()]);
+                let mut whole = state.clone();
+                let outcome = picks.iter().try_for_each(|change| whole.apply(change));
+                let checked = state.check_changes(picks.into_iter());
+                assert_eq!(outcome.is_ok(), checked.is_ok(), "{picks:?}: {checked:?}");
+                applied += usize::from(outcome.is_ok());
+                refused += usize::from(outcome.is_err());
+            }
+        }
+        assert!(applied > 1_000 && refused > 1_000, "{applied}, {refused}");
     }
 
     #[test]

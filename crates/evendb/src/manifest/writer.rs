@@ -7,8 +7,9 @@
 //! extent) is handed in with it and run after the sync.
 //!
 //! A failed append or sync is terminal for this writer: the caller latches the database and
-//! nothing is appended again. A full disk is not: room is preallocated before an append, and when
-//! that fails nothing has been written.
+//! nothing is appended again. So is an edit that contradicts the state, of which nothing is written.
+//! A full disk is not: room is preallocated before an append, and when that fails nothing has been
+//! written.
 //!
 //! What gives room back on a full disk needs edits first, and those a page now and then. So there are
 //! blocks behind the last edit, in the order in which they are used up:
@@ -395,6 +396,14 @@ impl Manifest {
             }
         }
         let edits = || pending.iter().map(|edit| &edit.changes).chain([&last]);
+        // Before anything is written: no opening would read an edit that contradicts the state. Such an edit is a fault of
+        // the engine. The caller latches; what is on the disk, the commit log with it, is whole.
+        if let Err(what) = writer.state.check_changes(edits().flatten()) {
+            writer.failed = true;
+            let refused = std::io::Error::other(format!("manifest edit refused: {what}"));
+            let path = writer.file.path();
+            return Err(Error::io(path, "append to the manifest", refused));
+        }
         let ahead = !self.sparing.load(Ordering::Relaxed);
         let appended = writer.append(
             keep_bytes,
@@ -404,10 +413,8 @@ impl Manifest {
         match appended {
             Ok(bytes) => {
                 for change in edits().flatten() {
-                    // An edit that contradicts the state is a bug, not an input.
-                    if let Err(what) = writer.state.apply(change) {
-                        panic!("manifest edit refused: {what}: {change:?}");
-                    }
+                    let applied = writer.state.apply(change);
+                    applied.expect("the same changes were checked");
                 }
                 let rotated = writer.rotate_if_large(&*self.vfs, &self.dir);
                 writer.measure();
@@ -651,5 +658,38 @@ impl Writer {
                 Err(error)
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::super::ChunkId;
+    use super::*;
+    use evendb_storage::vfs::SimVfs;
+
+    #[test]
+    fn of_an_edit_that_contradicts_the_state_nothing_is_written() {
+        let vfs: Arc<dyn Vfs> = Arc::new(SimVfs::new(1));
+        let dir = Path::new("/db");
+        vfs.create_dir_all(dir).unwrap();
+        let manifest = Manifest::create(vfs.clone(), dir, 1, ManifestState::default()).unwrap();
+        let change = |number| Change::Checkpoint {
+            number,
+            replay_from: crate::commit_log::Lsn(0),
+        };
+        manifest.flush(vec![change(1)]).unwrap();
+        manifest.enqueue(vec![change(2)], false, None);
+        let of_nothing = Change::AddParts {
+            id: ChunkId(7),
+            parts: Vec::new(),
+        };
+        let refused = manifest.flush(vec![of_nothing]).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Io);
+        assert!(refused.to_string().contains("ChunkId(7)"), "{refused}");
+        // What comes later may rest on it.
+        assert!(manifest.flush(vec![change(3)]).is_err());
+        assert_eq!(manifest.with_state(|state| state.completed), 1);
+        assert_eq!(load(&*vfs, dir).unwrap().state.completed, 1);
     }
 }
