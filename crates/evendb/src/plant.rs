@@ -67,7 +67,7 @@ pub(crate) enum Plant {
     IngestWithoutVersion,
     /// P32: the list of a backup is not synced.
     BackupNotSynced,
-    /// P33: a write to a dropped keyspace queues its chunks before it is refused.
+    /// P37: a write to a dropped keyspace queues its chunks before it is refused.
     QueuesDropped,
 }
 

@@ -82,6 +82,35 @@ fn drop_among_everything() {
     world.finish();
 }
 
+/// S7: writes to a keyspace that goes, and a split of it, leave nothing that a checkpoint would name.
+pub(super) fn writes_beside_a_drop(plant: Plant) {
+    let world = World::filled(1, plant);
+    let keyspace = doomed(&world);
+    keyspace.delete_range("b".."c").expect("deletes");
+    let writer = world.spawn({
+        let keyspace = keyspace.clone();
+        move |_| {
+            for _ in 0..3 {
+                is_gone(keyspace.put("b", "2"));
+            }
+        }
+    });
+    let job = world.spawn({
+        let keyspace = keyspace.clone();
+        move |world| world.split_of(&keyspace.state, b"b")
+    });
+    let dropper = world.spawn(|world| {
+        world.db().drop_keyspace("doomed").expect("drops");
+    });
+    let checkpoint = world.spawn(World::checkpoint);
+    join([writer, job, dropper, checkpoint]);
+    oracle!(is_gone(keyspace.put("b", "3")), "a put after the drop");
+    drop(keyspace);
+    world.checkpoint();
+    check_dropped(&world);
+    world.finish();
+}
+
 /// S7: a snapshot is taken just when its keyspace goes.
 pub(super) fn snapshot_beside_a_drop(plant: Plant) {
     let world = World::filled(1, plant);
@@ -409,6 +438,11 @@ fn shuttle_s8_own_threads() {
 #[test]
 fn shuttle_s7_drop_among_everything() {
     explore(2000, drop_among_everything);
+}
+
+#[test]
+fn shuttle_s7_writes_beside_a_drop() {
+    explore(1000, || writes_beside_a_drop(Plant::Nothing));
 }
 
 #[test]

@@ -143,3 +143,10 @@ fn shuttle_p28_a_split_loses_range_deletions() {
         Plant::SplitLosesCovers
     )));
 }
+
+#[test]
+fn shuttle_p37_a_write_to_a_dropped_keyspace_is_queued() {
+    assert!(notices(1_000, Some("manifest edit refused"), || {
+        lifecycle::writes_beside_a_drop(Plant::QueuesDropped)
+    }));
+}

@@ -321,14 +321,19 @@ impl World {
 
     /// Cuts the key's chunk before the key; its halves share the tables.
     pub(super) fn split(&self, index: usize) {
-        let chunk = self.chunk(index);
+        self.split_of(self.state(), &key(index));
+    }
+
+    /// The same of another keyspace.
+    pub(super) fn split_of(&self, keyspace: &KeyspaceState, key: &[u8]) {
+        let chunk = keyspace.index.load_full().find(key).clone();
         let Some(_token) = chunk.try_token() else {
             return;
         };
-        if chunk.latch.lock().retired || *chunk.range.low == key(index) {
+        if chunk.latch.lock().retired || *chunk.range.low == *key {
             return;
         }
-        let lows = [chunk.range.low.to_vec(), key(index).to_vec()];
+        let lows = [chunk.range.low.to_vec(), key.to_vec()];
         let new = lows.into_iter().map(|low| NewChunk {
             low,
             base: Vec::new(),
@@ -336,7 +341,7 @@ impl World {
         let old = std::slice::from_ref(&chunk);
         let split = layout::replace_chunks(
             &self.engine().jobs(),
-            self.state(),
+            keyspace,
             old,
             new.collect(),
             None,

@@ -343,7 +343,8 @@ impl<R: Records> Drop for Seen<'_, R> {
 /// its own writes over that.
 ///
 /// Made by [`Transaction::range`](crate::Transaction::range) and its like. What it gives counts as read by the
-/// transaction, and so does that nothing lies between. What a seek leaves out was not read.
+/// transaction, and so does that nothing lies between. What a seek leaves out was not read. The keyspace counts as read in any
+/// case: if it is dropped, the transaction cannot commit any more.
 pub struct TransactionIter<'t>(Seen<'t, Iter>);
 
 /// An iterator over the keys of a range as a transaction sees it, without their values: see [`Keys`], and

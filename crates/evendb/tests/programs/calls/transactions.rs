@@ -38,6 +38,8 @@ pub struct OpenTransaction {
     /// What it has read for certain, and at most.
     certain: Vec<Span>,
     possible: Vec<Span>,
+    /// Keyspaces of which it had an iterator, whether that was asked for anything or not: they must be there at the commit.
+    scanned: BTreeSet<u32>,
     /// How much of what was touched came before.
     since: usize,
     locks: BTreeSet<(u32, Vec<u8>)>,
@@ -139,9 +141,9 @@ impl OpenTransaction {
     }
 
     fn has_read_what_is_dropped(&self, world: &World) -> bool {
-        self.possible
-            .iter()
-            .any(|span| !world.is_there(span.generation))
+        let read = self.possible.iter().map(|span| span.generation);
+        let mut all = read.chain(self.scanned.iter().copied());
+        all.any(|generation| !world.is_there(generation))
     }
 
     fn has_written_what_is_dropped(&self, world: &World) -> bool {
@@ -169,6 +171,7 @@ fn begin(world: &mut World) -> Outcome {
         gone: Vec::new(),
         certain: Vec::new(),
         possible: Vec::new(),
+        scanned: BTreeSet::new(),
         since: world.touched.len(),
         locks: BTreeSet::new(),
     });
@@ -291,6 +294,7 @@ fn scan(world: &mut World, open: &mut OpenTransaction) -> Outcome {
         },
     );
     let (certain, possible) = read_by(&span, &how, &found);
+    open.scanned.insert(generation);
     open.certain.extend(certain);
     open.possible.extend(possible);
     Ok(())
