@@ -119,7 +119,7 @@ fn moves_are_those_of_an_ordered_map() {
                 let dice = scramble(seed * 7_000 + number * 300 + step);
                 let backwards = dice.is_multiple_of(3);
                 let to = key(dice / 9);
-                if dice / 3 % 3 == 0 {
+                if (dice / 3).is_multiple_of(3) {
                     seen.seek(&to, backwards);
                     match backwards {
                         true => back = inside.partition_point(|key| **key <= to),
