@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 type Map = BTreeMap<(String, Vec<u8>), Vec<u8>>;
 /// Keyspace, key, value or deletion.
 type Write = (String, Vec<u8>, Option<Vec<u8>>);
+/// Keyspaces by number: their names, and what they hold.
+type Keyspaces = BTreeMap<u32, (String, BTreeMap<Vec<u8>, Vec<u8>>)>;
 
 const WITH_LOG: [Durability; 2] = [Durability::Process, Durability::Sync];
 
@@ -520,7 +522,7 @@ fn a_replica_follows_drops_by_numbers() {
     db.keyspace("goes").unwrap().put("a", "1").unwrap();
     db.keyspace("again").unwrap().put("a", "old").unwrap();
     let stays = db.keyspace("stays").unwrap().id();
-    let mut copied: BTreeMap<u32, (String, BTreeMap<Vec<u8>, Vec<u8>>)> = BTreeMap::new();
+    let mut copied = Keyspaces::new();
     let mut follow = |db: &Db, position: &Position| {
         let mut feed = db.changes_since(position).unwrap();
         for change in feed.by_ref() {
