@@ -523,9 +523,12 @@ mod tests {
             [4, 7, 7, 35]
         );
         assert!(
-            tiny(&["--tombstones=1000000"])
-                .spread(&tiny(&[]).dataset())
-                .is_err()
+            Arguments {
+                tombstones: 1_000_000,
+                ..tiny(&[])
+            }
+            .spread(&tiny(&[]).dataset())
+            .is_err()
         );
     }
 }
