@@ -55,7 +55,8 @@ pub(crate) struct Folding<'f> {
 }
 
 impl Folding<'_> {
-    /// Operands stay operands.
+    /// Operands stay operands, and there are no range deletions.
+    #[cfg(any(test, feature = "bench-parts"))]
     pub(crate) const NONE: Folding<'static> = Folding {
         operator: None,
         cover_above: &|_, _| None,
@@ -211,4 +212,4 @@ fn fold_group(
 
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
-mod tests;
+pub(crate) mod tests;

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use std::sync::Arc;
 
 /// Appends, and can be told to fail or to merge nothing partially. An empty result is no value.
-struct Append {
-    partial: bool,
-    fails: bool,
+pub(crate) struct Append {
+    pub(crate) partial: bool,
+    pub(crate) fails: bool,
 }
 
 impl MergeOperator for Append {
@@ -83,7 +83,7 @@ fn records(history: &[Says]) -> Vec<OwnedRecord> {
 }
 
 /// What a reader at `at` sees of records, newest first, under range deletions; below them is `below`.
-fn read(
+pub(crate) fn read(
     records: &[OwnedRecord],
     covers: &[Version],
     below: Option<&[u8]>,

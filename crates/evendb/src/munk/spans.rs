@@ -303,12 +303,13 @@ impl Munk {
         mut is_touched: impl FnMut(usize) -> bool,
         hidden_below: &mut dyn FnMut(&[u8]) -> Version,
         horizon: &Horizon,
+        folding: Folding<'_>,
     ) -> Munk {
         let mut out = SpansBuilder::new(self.spans.len(), self.sizes, self.ledger());
         for (span, own) in self.spans.iter().enumerate() {
             let low = self.separators.get(span);
             let mended = match own.image() {
-                Some(image) if is_touched(span) => image.mended(hidden_below, horizon),
+                Some(image) if is_touched(span) => image.mended(hidden_below, horizon, folding),
                 _ => Mended::Same,
             };
             match mended {

@@ -337,7 +337,13 @@ fn mending_takes_what_is_hidden_and_nothing_else() {
             *first < *high && end.is_none_or(|end| *end > *low)
         };
         let mut hidden_below = |key: &[u8]| if has(key) { below } else { Version::ZERO };
-        let mended = munk.mended(below, is_touched, &mut hidden_below, &horizon);
+        let mended = munk.mended(
+            below,
+            is_touched,
+            &mut hidden_below,
+            &horizon,
+            Folding::NONE,
+        );
         assert_eq!(mended.mended_to(), below);
         for (key, versions) in &model {
             let (newest, _, value) = newest(versions, u64::MAX).expect("one at least");

@@ -129,7 +129,13 @@ pub(crate) fn mend(core: &Core, chunk: &Arc<Chunk>, limit: Version) {
         let own = covers.stretch(key).newest_up_to(limit);
         own.unwrap_or(Version::ZERO)
     };
-    let mended = munk.mended(limit, is_touched, &mut hidden_below, &horizon);
+    let operator = core.choices.operator(chunk.keyspace);
+    let covering = Covers::covering_now(Some(covers));
+    let folding = Folding {
+        operator: operator.as_ref(),
+        cover_above: &|key, version| covering.as_ref()?(key, version),
+    };
+    let mended = munk.mended(limit, is_touched, &mut hidden_below, &horizon, folding);
     let writer = chunk.latch.lock();
     let mut new_view: View = (*chunk.view.load_full()).clone();
     new_view.munk = Some(Arc::new(mended));

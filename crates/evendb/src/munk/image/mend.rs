@@ -21,11 +21,13 @@ pub(crate) enum Mended {
 
 impl Image {
     /// Without the records that have a smaller version than `hidden_below` says of their keys (zero: none is hidden), at or
-    /// above which every reader of `horizon` reads.
+    /// above which every reader of `horizon` reads. `folding` knows all range deletions that are in the manifest: newer ones than
+    /// these may lie between operands of keys of the same pages.
     pub(crate) fn mended(
         &self,
         hidden_below: &mut dyn FnMut(&[u8]) -> Version,
         horizon: &Horizon,
+        folding: Folding<'_>,
     ) -> Mended {
         let mut hidden: Vec<EntryRef<'_>> = Vec::new();
         let mut entries = self.entries_from(None);
@@ -50,7 +52,7 @@ impl Image {
             true => Mended::Same,
             false => {
                 let mut tombstones = Tombstones(&hidden);
-                let image = self.absorb(&mut tombstones, horizon, true, Folding::NONE);
+                let image = self.absorb(&mut tombstones, horizon, true, folding);
                 Mended::Without(image)
             }
         }
@@ -68,3 +70,7 @@ impl MunkInput for Tombstones<'_> {
         self.0 = self.0.get(1..).unwrap_or_default();
     }
 }
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;

@@ -43,7 +43,7 @@ impl MunkInput for Records {
     }
 }
 
-fn build(model: &Model, page_bytes: usize) -> Image {
+pub(in crate::munk) fn build(model: &Model, page_bytes: usize) -> Image {
     let mut builder = ImageBuilder::new(page_bytes, crate::memory::Ledger::SHARED);
     let mut records = Records::of(model);
     while let Some(entry) = records.current() {
