@@ -2,7 +2,7 @@
 //! between (checkpoints, splits, rewrites).
 //!
 //! Iterators that are sought are in `transactions/cursors.rs`, locks in `transactions/locks.rs`, errors and `transact` in `transactions/errors.rs`, own reads against an ordered
-//! map in `transactions/model.rs`.
+//! map in `transactions/model.rs`, iterators over own merges in `transactions/operands.rs`.
 
 mod common;
 
@@ -12,8 +12,11 @@ mod cursors;
 mod errors;
 #[path = "transactions/locks.rs"]
 mod locks;
+mod merging;
 #[path = "transactions/model.rs"]
 mod model;
+#[path = "transactions/operands.rs"]
+mod operands;
 
 use common::{DIR, on_sim};
 use evendb::vfs::{CrashMode, SimVfs};
