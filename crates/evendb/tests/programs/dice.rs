@@ -78,6 +78,15 @@ impl Dice {
         value
     }
 
+    /// An operand that no other merge of the program has.
+    pub fn operand(&mut self) -> Vec<u8> {
+        self.values += 1;
+        let len = self.below(40) as usize;
+        let mut operand = format!("+{}.{}.", self.step, self.values).into_bytes();
+        operand.resize(operand.len() + len, self.step as u8);
+        operand
+    }
+
     /// Mostly a short range, now and then all, or nothing.
     pub fn bounds(&mut self) -> Bounds {
         let a = self.key();

@@ -4,17 +4,20 @@ use super::Counts;
 use std::fs;
 use std::path::Path;
 
-const FILES: [&str; 16] = [
+const FILES: [&str; 19] = [
     "api/batch.rs",
     "api/changes.rs",
     "api/db.rs",
     "api/ends.rs",
+    "api/ingest.rs",
     "api/keyspace.rs",
     "api/keyspace_options.rs",
     "api/property.rs",
     "api/size.rs",
     "api/snapshot.rs",
     "api/transaction.rs",
+    "backup/export.rs",
+    "backup/mod.rs",
     "changes/change.rs",
     "changes/feed.rs",
     "changes/position.rs",
@@ -45,7 +48,7 @@ fn calls_of(source: &str) -> Vec<String> {
     let mut of = String::new();
     let mut calls = Vec::new();
     for line in source.lines() {
-        if line.starts_with("mod tests") {
+        if line.starts_with("mod tests {") {
             break;
         }
         if let Some(rest) = line.strip_prefix("impl") {

@@ -8,7 +8,9 @@ use super::model::{Span, State};
 use crate::common::oracle::{Change, End, Map, Oracle};
 use crate::common::{DIR, LEVELS, varied};
 use evendb::vfs::{CrashMode, SimVfs};
-use evendb::{Db, Durability, Keyspace, KeyspaceOptions, Options, Position, Snapshot, inspect};
+use evendb::{
+    Db, Durability, Keyspace, KeyspaceOptions, Merges, Options, Position, Snapshot, inspect,
+};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,6 +27,13 @@ const RECOVERIES: u32 = 3;
 pub struct Meta {
     pub options: KeyspaceOptions,
     pub properties: BTreeMap<String, Vec<u8>>,
+}
+
+impl Meta {
+    /// Whether the keyspace has a merge operator; there is one, which appends.
+    pub fn merges(&self) -> bool {
+        self.options == self.options.clone().merge_operator(Merges::Append)
+    }
 }
 
 /// A snapshot, what it should see, and handles of the keyspaces that there were.
@@ -430,6 +439,17 @@ impl Effects {
             key: key.to_vec(),
             value: value.map(<[u8]>::to_vec),
         });
+    }
+
+    /// Appends to what a map has, or to what was put before.
+    pub fn merge(&mut self, (generation, key): (u32, &[u8]), operand: &[u8], map: &Map) {
+        let own = |own: &&Change| own.generation == generation && own.key == key;
+        let before = match self.changes.iter().rev().find(own) {
+            Some(change) => change.value.clone(),
+            None => map.get(key).cloned(),
+        };
+        let value = [&before.unwrap_or_default(), operand].concat();
+        self.set((generation, key), Some(&value));
     }
 
     /// Deletes what a map has of a span, and what was put into it before.

@@ -8,7 +8,13 @@ use evendb::{BatchWrite, Durability};
 pub const CALLS: &[Call] = &[call("batch", 70, batch)];
 
 /// A write as the batch has it: generation, keyspace's name, key, value.
-type Own = (u32, String, Vec<u8>, Option<Vec<u8>>);
+type Own = (u32, String, Vec<u8>, Wrote);
+
+enum Wrote {
+    Put(Vec<u8>),
+    Delete,
+    Merge(Vec<u8>),
+}
 
 fn batch(world: &mut World) -> Outcome {
     let keyspaces = world.keyspaces()?;
@@ -53,7 +59,21 @@ fn batch(world: &mut World) -> Outcome {
                 batch.delete(&keyspace, &key);
                 effects.set((generation, &key), None);
                 counted += key.len() + 64;
-                own.push((generation, keyspace.name().to_owned(), key, None));
+                own.push((generation, keyspace.name().to_owned(), key, Wrote::Delete));
+            }
+            12..20 if world.merges(generation) => {
+                world.did("Batch::merge");
+                let operand = world.dice.operand();
+                batch.merge(&keyspace, &key, &operand);
+                effects.merge((generation, &key), &operand, world.map(generation));
+                // An operand has a byte for its length.
+                counted += key.len() + 1 + operand.len() + 64;
+                own.push((
+                    generation,
+                    keyspace.name().to_owned(),
+                    key,
+                    Wrote::Merge(operand),
+                ));
             }
             _ => {
                 world.did("Batch::put");
@@ -61,7 +81,12 @@ fn batch(world: &mut World) -> Outcome {
                 batch.put(&keyspace, &key, &value);
                 effects.set((generation, &key), Some(&value));
                 counted += key.len() + value.len() + 64;
-                own.push((generation, keyspace.name().to_owned(), key, Some(value)));
+                own.push((
+                    generation,
+                    keyspace.name().to_owned(),
+                    key,
+                    Wrote::Put(value),
+                ));
             }
         }
     }
@@ -115,10 +140,11 @@ fn batch(world: &mut World) -> Outcome {
     world.write(effects, level, || batch.commit())
 }
 
-fn as_write(value: &Option<Vec<u8>>) -> BatchWrite<'_> {
-    match value {
-        Some(value) => BatchWrite::Put(value),
-        None => BatchWrite::Delete,
+fn as_write(wrote: &Wrote) -> BatchWrite<'_> {
+    match wrote {
+        Wrote::Put(value) => BatchWrite::Put(value),
+        Wrote::Delete => BatchWrite::Delete,
+        Wrote::Merge(operand) => BatchWrite::Merge(operand),
     }
 }
 

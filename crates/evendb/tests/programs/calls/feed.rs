@@ -95,6 +95,11 @@ impl Consumer {
             let (name, map) = of.or_insert_with(|| (write.keyspace.to_owned(), Map::new()));
             assert_eq!(name, write.keyspace);
             let key = write.key.to_vec();
+            if let Some(operands) = write.operands {
+                let value = map.entry(key).or_default();
+                operands.iter().for_each(|operand| value.extend(operand));
+                continue;
+            }
             match (write.value, write.deleted_to) {
                 (Some(value), _) => drop(map.insert(key, value.to_vec())),
                 (None, None) => drop(map.remove(&key)),
@@ -215,6 +220,7 @@ fn catch_up_one(world: &mut World) -> Outcome {
         "Change::durability",
         "Change::len",
         "Change::writes",
+        "Operands::iter",
         "Changes::position",
         "Position::to_bytes",
         "Position::from_bytes",

@@ -2,7 +2,7 @@
 
 use super::{Call, call};
 use crate::world::{Meta, NAMES, Outcome, PROPERTIES, World};
-use evendb::{Compression, ErrorKind, KeyspaceOptions};
+use evendb::{Compression, ErrorKind, KeyspaceOptions, Merges};
 
 pub const CALLS: &[Call] = &[
     call("make a keyspace", 18, make),
@@ -26,6 +26,9 @@ fn options(world: &mut World) -> KeyspaceOptions {
     }
     if world.dice.one_in(3) {
         options = options.row_cache(world.dice.one_in(2));
+    }
+    if world.dice.one_in(2) {
+        options = options.merge_operator(Merges::Append);
     }
     options
 }
@@ -113,7 +116,13 @@ fn set_options(world: &mut World) -> Outcome {
     change_meta(
         world,
         generation,
-        |meta| meta.options = wanted.clone(),
+        |meta| {
+            // An operator stays.
+            meta.options = match meta.merges() {
+                true => wanted.clone().merge_operator(Merges::Append),
+                false => wanted.clone(),
+            };
+        },
         || keyspace.set_options(&wanted),
     )
 }

@@ -4,8 +4,10 @@
 //! that it did not expect it returns: the machine may have stopped.
 
 mod batches;
+mod bulk;
 pub mod feed;
 mod keyspaces;
+mod merges;
 mod reads;
 mod snapshots;
 pub mod transactions;
@@ -23,10 +25,12 @@ pub struct Call {
     pub run: fn(&mut World) -> Outcome,
 }
 
-const TABLES: [&[Call]; 8] = [
+const TABLES: [&[Call]; 10] = [
     batches::CALLS,
+    bulk::CALLS,
     feed::CALLS,
     keyspaces::CALLS,
+    merges::CALLS,
     reads::CALLS,
     snapshots::CALLS,
     transactions::CALLS,

@@ -25,6 +25,8 @@ const OPEN_MAX: usize = 2;
 #[derive(Clone, Debug)]
 enum Own {
     Set(u32, Vec<u8>, Option<Vec<u8>>),
+    /// Over what lies below the own writes: what else it lies on is known, and so its value.
+    Merge(u32, Vec<u8>, Vec<u8>),
     Delete(Span),
 }
 
@@ -59,13 +61,23 @@ impl World {
 }
 
 impl OpenTransaction {
-    /// What it wrote to a key itself, if anything.
+    /// What its own writes alone make of a key, if they do.
     fn own_of(&self, generation: u32, key: &[u8]) -> Option<Option<Vec<u8>>> {
-        self.own.iter().rev().find_map(|own| match own {
-            Own::Set(of, own, value) if *of == generation && own == key => Some(value.clone()),
-            Own::Delete(span) if span.generation == generation && span.has(key) => Some(None),
+        let last = self.own.iter().rev().find_map(|own| match own {
+            Own::Set(of, own, value) if *of == generation && own == key => {
+                Some(Some(value.clone()))
+            }
+            Own::Merge(of, own, _) if *of == generation && own == key => Some(None),
+            Own::Delete(span) if span.generation == generation && span.has(key) => Some(Some(None)),
             _ => None,
-        })
+        });
+        last.flatten()
+    }
+
+    /// What it sees of a key at a moment.
+    fn seen_of(&self, moment: &State, generation: u32, key: &[u8]) -> Option<Vec<u8>> {
+        let mut map = self.seen(moment, &Span::of_key(generation, key));
+        map.remove(key)
     }
 
     /// What it sees of a span at a moment.
@@ -81,6 +93,9 @@ impl OpenTransaction {
                         Some(value) => drop(map.insert(key.clone(), value.clone())),
                         None => drop(map.remove(key)),
                     }
+                }
+                Own::Merge(of, key, operand) if *of == span.generation && span.has(key) => {
+                    map.entry(key.clone()).or_default().extend(operand);
                 }
                 Own::Delete(deleted) if deleted.generation == span.generation => {
                     map.retain(|key, _| !deleted.has(key));
@@ -113,6 +128,9 @@ impl OpenTransaction {
             match own {
                 Own::Set(generation, key, value) => {
                     effects.set((*generation, key), value.as_deref())
+                }
+                Own::Merge(generation, key, operand) => {
+                    effects.merge((*generation, key), operand, world.map(*generation));
                 }
                 Own::Delete(span) => effects.delete_span(span, world.map(span.generation)),
             }
@@ -148,7 +166,7 @@ impl OpenTransaction {
 
     fn has_written_what_is_dropped(&self, world: &World) -> bool {
         self.own.iter().any(|own| match own {
-            Own::Set(generation, ..) => !world.is_there(*generation),
+            Own::Set(generation, ..) | Own::Merge(generation, ..) => !world.is_there(*generation),
             Own::Delete(span) => !world.is_there(span.generation),
         })
     }
@@ -189,7 +207,8 @@ fn go_on(world: &mut World) -> Outcome {
         match world.dice.below(20) {
             0..5 => get(world, &mut open)?,
             5..9 => scan(world, &mut open)?,
-            9..14 => set(world, &mut open)?,
+            9..12 => set(world, &mut open)?,
+            12..14 => merge(world, &mut open)?,
             14 => delete_range(world, &mut open)?,
             15..17 => savepoint(world, &mut open)?,
             _ => lock(world, &mut open)?,
@@ -225,8 +244,8 @@ fn get(world: &mut World, open: &mut OpenTransaction) -> Outcome {
         match open.own_of(generation, key) {
             Some(own) => assert!(got == own, "another own value"),
             None => {
-                open.fit("get", |_, moment| {
-                    holds(moment, generation).get(key) == got.as_ref()
+                open.fit("get", |open, moment| {
+                    open.seen_of(moment, generation, key) == got
                 });
                 open.read_key(generation, key);
             }
@@ -317,7 +336,9 @@ fn check_len(open: &OpenTransaction) {
     let mut keys = BTreeSet::new();
     for own in &open.own {
         match own {
-            Own::Set(generation, key, _) => keys.insert((*generation, key)),
+            Own::Set(generation, key, _) | Own::Merge(generation, key, _) => {
+                keys.insert((*generation, key))
+            }
             // Ranges that meet are counted as one.
             Own::Delete(_) => return assert!(!open.transaction.is_empty()),
         };
@@ -341,6 +362,26 @@ fn set(world: &mut World, open: &mut OpenTransaction) -> Outcome {
     open.own.push(Own::Set(generation, key, value));
     world.did("Transaction::len");
     world.did("Transaction::is_empty");
+    check_len(open);
+    Ok(())
+}
+
+fn merge(world: &mut World, open: &mut OpenTransaction) -> Outcome {
+    let (keyspace, generation) = world.keyspace()?;
+    let (key, operand) = (world.dice.key(), world.dice.operand());
+    world.did("Transaction::merge");
+    let merged = open.transaction.merge(&keyspace, &key, &operand);
+    if !world.merges(generation) {
+        return world.refuses_merge(merged);
+    }
+    merged?;
+    open.own.push(match open.own_of(generation, &key) {
+        Some(before) => {
+            let value = [before.unwrap_or_default(), operand].concat();
+            Own::Set(generation, key, Some(value))
+        }
+        None => Own::Merge(generation, key, operand),
+    });
     check_len(open);
     Ok(())
 }
@@ -415,12 +456,12 @@ fn lock(world: &mut World, open: &mut OpenTransaction) -> Outcome {
             }
             let now = Rc::new(world.oracle.state().clone());
             assert!(
-                holds(&now, generation).get(&key) == got.as_ref(),
+                open.seen_of(&now, generation, &key) == got,
                 "not the newest, locked"
             );
             open.moments.push(now);
-            open.fit("lock", |_, moment| {
-                holds(moment, generation).get(&key) == got.as_ref()
+            open.fit("lock", |open, moment| {
+                open.seen_of(moment, generation, &key) == got
             });
             open.read_key(generation, &key);
         }
