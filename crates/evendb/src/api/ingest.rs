@@ -13,7 +13,7 @@ impl Keyspace {
     /// records are newer than everything that was put to their keys before; range deletions that were made before do not
     /// hide them. Reads and writes go on meanwhile. At the end, puts between the least and the greatest key of each table wait
     /// for a checkpoint. On return the records survive power loss, at each level of durability, and so does
-    /// everything that was put before the call.
+    /// everything that was put before the call. An ingest of nothing does nothing.
     ///
     /// Where the range is empty of older data, the tables are never written again. Where they lie among older data, they
     /// are merged with it soon, as everything that is put is.

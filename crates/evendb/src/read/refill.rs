@@ -75,8 +75,7 @@ impl Cursor {
             Direction::Forward => &mut self.front,
             Direction::Backward => &mut self.back,
         };
-        let metrics = &engine.core.metrics;
-        end.empty(direction, metrics);
+        end.empty(direction, &engine.core.metrics);
         let guard = reclaim::pin();
         let index = self.keyspace.index.load(&guard);
         let Some(chunk) = chunk_at(index.get(), direction, end.position.as_deref()) else {
