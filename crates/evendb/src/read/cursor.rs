@@ -277,14 +277,14 @@ impl Cursor {
         let Some(moment) = &self.moment else {
             return Ok(None);
         };
-        let (engine, at) = (moment.engine(), moment.version());
+        let (engine, point) = (moment.engine(), moment.point());
         get_at(
             &engine.core,
             &engine.caches,
             &engine.work,
             &self.keyspace,
             key,
-            at,
+            point,
         )
     }
 

@@ -15,6 +15,7 @@
 mod merges;
 mod ranges;
 pub(crate) mod reads;
+mod singles;
 
 use crate::admission::Refused;
 use crate::chunk::{Chunk, ChunkWriter, Heat};
@@ -128,6 +129,9 @@ pub(crate) fn write_if(
     let started = sample();
     let totals = Totals::of(ops);
     check_batch_size(&engine.core, &totals)?;
+    if totals.expiring > 0 {
+        engine.core.clock.expiry.note_use();
+    }
     let mut body = Gathered::new();
     let encoded = encode(engine, ops, &totals, durability, &mut body)?;
     let ring_bytes = match &engine.log.commit_log {
@@ -403,7 +407,10 @@ fn announce<'e>(
         }
         let checkpoint = checkpoint_of(announcement.version());
         let shares = planted!(engine.core.options, RangeSharesVersion);
-        if ranges::tie(targets, guards, announcement.version()) && !shares {
+        let tied = ranges::tie(targets, guards, announcement.version()) && !shares
+            || singles::tie(ops, targets, guards, announcement.version())
+                && !planted!(engine.core.options, SingleSharesVersion);
+        if tied {
             drop(announcement);
             engine.core.clock.advance();
             continue;
@@ -534,6 +541,11 @@ fn link(
             continue;
         }
         writer.changed_at = version;
+        singles::note(
+            &ops[target.ops.start - ranges..target.ops.end - ranges],
+            writer,
+            version,
+        );
         let delta = &writer.active;
         before += delta.bytes() as u64;
         let own = &mut ops[target.ops.start - ranges..target.ops.end - ranges];
