@@ -172,7 +172,7 @@ fn moves_over_own_operands_are_those_of_an_ordered_map() {
                 let dice = scramble(seed * 7_000 + number * 300 + step);
                 let backwards = dice.is_multiple_of(3);
                 let to = key(dice / 9);
-                if step >= seeks_from && dice / 3 % 4 == 0 {
+                if step >= seeks_from && (dice / 3).is_multiple_of(4) {
                     seen.seek(&to, backwards);
                     match backwards {
                         true => back = inside.partition_point(|(key, _)| **key <= to),
