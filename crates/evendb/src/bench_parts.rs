@@ -133,7 +133,6 @@ impl MunkSet {
         let horizon = Horizon {
             floor: Version(u64::MAX - 1),
             snapshots: Vec::new(),
-            ..Horizon::default()
         };
         let munks = self.index.iter().map(|(low, munk)| {
             let pin = reclaim::pin();

@@ -21,7 +21,7 @@ pub enum ErrorKind {
     Unsupported,
     /// A key is longer than 65,535 bytes.
     KeyTooLarge,
-    /// A value is longer than 4 GiB - 9, or with its key than a quarter of the memory budget less 64
+    /// A value is longer than 4 GiB - 1, or with its key than a quarter of the memory budget less 64
     /// bytes. The message has the number.
     ValueTooLarge,
     /// A batch counts more than a quarter of the memory budget: of each record key, value and 64 bytes.

@@ -69,10 +69,6 @@ pub(crate) enum Plant {
     BackupNotSynced,
     /// P37: a write to a dropped keyspace queues its chunks before it is refused.
     QueuesDropped,
-    /// P41: the time by which records expire goes back with the clock.
-    TimeGoesBack,
-    /// P42: a single delete has the version of what was put before or after it.
-    SingleSharesVersion,
 }
 
 /// Whether the engine has a fault planted.

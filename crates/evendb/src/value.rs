@@ -66,7 +66,8 @@ impl Value {
 
     /// The value of a record of a delta.
     pub(crate) fn of_record(record: RecordRef) -> Value {
-        let range = record.shown();
+        let start = record.key().len();
+        let range = start..start + record.value().len();
         if range.is_empty() {
             return Value::new(Owner::Bytes(Arc::from(&[][..])), 0..0);
         }

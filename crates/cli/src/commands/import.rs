@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use evendb::{Db, Durability, Error, ErrorKind, Keyspace};
 use evendb_lab::readable::{bytes, grouped};
@@ -46,7 +46,6 @@ const PROGRESS_RECORDS: u64 = 1024;
   evendb import files.db paths.tsv
   evendb import events.db events.csv --format csv --key-columns app,time:u64 --value-column payload
   zcat log.jsonl.gz | evendb import events.db - --format jsonl --key-columns app,time:i64
-  evendb import sessions.db sessions.csv --format csv --key-columns user --expires-column until
   evendb scan events.db --output tsv | evendb import copy.db - --format scan-tsv --key-types str,u64
 
 Exit codes: 0 all lines imported, 3 some lines were bad, 5 the database is damaged, 130 interrupted,
@@ -263,7 +262,6 @@ struct PendingRecord {
     line: u64,
     key: Range<usize>,
     value: Range<usize>,
-    expires: Option<SystemTime>,
     /// Empty unless bad lines are kept.
     raw: Range<usize>,
 }
@@ -279,7 +277,6 @@ impl Pending {
             line: reader.line(),
             key: append(&reader.key),
             value: append(&reader.value),
-            expires: reader.expires,
             raw: append(if self.keep_raw { reader.raw() } else { b"" }),
         };
         self.records.push(record);
@@ -303,10 +300,7 @@ impl Pending {
                 &self.arena[record.key.clone()],
                 &self.arena[record.value.clone()],
             );
-            match record.expires {
-                Some(at) => batch.put_expiring_at(keyspace, key, value, at),
-                None => batch.put(keyspace, key, value),
-            };
+            batch.put(keyspace, key, value);
         }
         let written = match batch.commit() {
             Ok(()) => self.records.len() as u64,
@@ -326,11 +320,7 @@ impl Pending {
                 &self.arena[record.key.clone()],
                 &self.arena[record.value.clone()],
             );
-            let put = match record.expires {
-                Some(at) => keyspace.put_expiring_at(key, value, at),
-                None => keyspace.put(key, value),
-            };
-            match put {
+            match keyspace.put(key, value) {
                 Ok(()) => written += 1,
                 Err(error) if is_about_a_record(&error) => {
                     bad.tell(

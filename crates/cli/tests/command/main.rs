@@ -4,7 +4,6 @@
 mod bench;
 #[path = "../common/mod.rs"]
 mod common;
-mod expiry;
 mod merges;
 mod ranges;
 

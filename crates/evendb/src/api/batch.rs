@@ -6,7 +6,6 @@ use crate::chunk::covers::range_record;
 use crate::delta::key_head;
 use crate::engine::handle::Handle;
 use crate::error::{Error, Result};
-use crate::expiry::{ExpiryClock, expiry_at};
 use crate::folding::operands_of;
 use crate::op::{COUNTED_BYTES, Op, check_limits, range_limits};
 use crate::options::Durability;
@@ -17,10 +16,9 @@ use crate::record::RecordRef;
 use crate::sync::Arc;
 use crate::{fork, write};
 use evendb_storage::codec::hash_key;
-use evendb_storage::{EXPIRY_BYTES, Kind, Time, push_operand};
+use evendb_storage::{Kind, push_operand};
 use smallvec::SmallVec;
 use std::ops::RangeBounds;
-use std::time::{Duration, SystemTime};
 
 /// Writes to any keys of any keyspaces that take effect together, at [`commit`](Self::commit).
 ///
@@ -79,10 +77,8 @@ struct Write {
 impl Write {
     fn as_batch_write(&self) -> BatchWrite<'_> {
         match self.record.kind() {
-            Kind::Delete | Kind::SingleDelete => BatchWrite::Delete,
-            kind @ (Kind::Put | Kind::PutUntil) => {
-                BatchWrite::Put(&self.record.value()[kind.prefix_bytes()..])
-            }
+            Kind::Delete => BatchWrite::Delete,
+            Kind::Put | Kind::PutUntil => BatchWrite::Put(self.record.value()),
             Kind::Merge => {
                 // One of each write, until the commit.
                 let mut operands = operands_of(self.record.value());
@@ -121,69 +117,16 @@ impl Batch {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> &mut Self {
-        let expires = keyspace.state.expiry_of_put(self.expiry());
-        self.put_until(keyspace, key.as_ref(), value.as_ref(), expires)
-    }
-
-    /// Adds a put of a value that stays for as long as `ttl` from now on: see [`Keyspace::put_with_ttl`].
-    pub fn put_with_ttl(
-        &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        ttl: Duration,
-    ) -> &mut Self {
-        let expires = self.expiry().expiry_after(ttl);
-        self.put_until(keyspace, key.as_ref(), value.as_ref(), Some(expires))
-    }
-
-    /// Adds a put of a value that stays until a time of day: see [`Keyspace::put_with_ttl`].
-    pub fn put_expiring_at(
-        &mut self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        at: SystemTime,
-    ) -> &mut Self {
-        self.put_until(keyspace, key.as_ref(), value.as_ref(), Some(expiry_at(at)))
-    }
-
-    fn expiry(&self) -> &ExpiryClock {
-        &self.handle.engine.core.clock.expiry
-    }
-
-    fn put_until(
-        &mut self,
-        keyspace: &Keyspace,
-        key: &[u8],
-        value: &[u8],
-        expires: Option<Time>,
-    ) -> &mut Self {
-        let prefix_bytes = expires.map_or(0, |_| EXPIRY_BYTES);
-        self.add(keyspace, key, (value, prefix_bytes), |hash| {
-            RecordRef::put(key, value, expires, hash)
-        })
+        self.add(keyspace, key.as_ref(), value.as_ref(), Kind::Put)
     }
 
     /// Adds a delete.
     pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Self {
-        self.add_delete(keyspace, key.as_ref(), Kind::Delete)
-    }
-
-    /// Adds a delete of a key that was put once: see [`Keyspace::single_delete`].
-    pub fn single_delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Self {
-        let kind = keyspace.state.kind_of_single_delete();
-        self.add_delete(keyspace, key.as_ref(), kind)
-    }
-
-    fn add_delete(&mut self, keyspace: &Keyspace, key: &[u8], kind: Kind) -> &mut Self {
-        self.add(keyspace, key, (&[], 0), |hash| {
-            RecordRef::new(key, &[], kind, hash)
-        })
+        self.add(keyspace, key.as_ref(), &[], Kind::Delete)
     }
 
     /// Adds a merge, as [`Keyspace::merge`]. Over a put or delete of the batch itself the operand is folded at the
-    /// commit, which fails with `MergeFailed` if the operator does; it expires with that put.
+    /// commit, which fails with `MergeFailed` if the operator does.
     pub fn merge(
         &mut self,
         keyspace: &Keyspace,
@@ -194,10 +137,7 @@ impl Batch {
             Ok(()) => {
                 let mut value = Vec::with_capacity(operand.as_ref().len() + 2);
                 push_operand(&mut value, operand.as_ref());
-                let key = key.as_ref();
-                self.add(keyspace, key, (&value, 0), |hash| {
-                    RecordRef::new(key, &value, Kind::Merge, hash)
-                })
+                self.add(keyspace, key.as_ref(), &value, Kind::Merge)
             }
             Err(error) => {
                 self.error = self.error.take().or(Some(error));
@@ -249,27 +189,22 @@ impl Batch {
         self.handle.check_own(engine, keyspace.name(), "batch")
     }
 
-    fn add(
-        &mut self,
-        keyspace: &Keyspace,
-        key: &[u8],
-        (value, prefix_bytes): (&[u8], usize),
-        record: impl FnOnce(u64) -> RecordRef,
-    ) -> &mut Self {
-        let value_len = value.len() + prefix_bytes;
+    fn add(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8], kind: Kind) -> &mut Self {
         // Before the record takes memory, which takes a lock.
         let checked = fork::check()
             .and_then(|()| self.check_own(keyspace))
             .and_then(|()| check_limits(key, value))
-            .and_then(|()| write::check_value_size(&self.handle.engine.core, key.len(), value_len));
+            .and_then(|()| {
+                write::check_value_size(&self.handle.engine.core, key.len(), value.len())
+            });
         match checked {
             Ok(()) => {
                 let keyspace = self.number_of(&keyspace.state);
-                self.counted_bytes += (key.len() + value_len) as u64 + COUNTED_BYTES;
+                self.counted_bytes += (key.len() + value.len()) as u64 + COUNTED_BYTES;
                 self.writes.push(Write {
                     key_head: key_head(key),
                     keyspace,
-                    record: record(hash_key(key)),
+                    record: RecordRef::new(key, value, kind, hash_key(key)),
                 });
             }
             Err(error) => self.error = self.error.take().or(Some(error)),

@@ -18,8 +18,7 @@ impl Keyspace {
     /// Where the range is empty of older data, the tables are never written again. Where they lie among older data, they
     /// are merged with it soon, as everything that is put is.
     ///
-    /// [`Changes`](crate::Changes) do not have the records: they are read from the commit log. The records do not expire, in a
-    /// keyspace with a time to live neither.
+    /// [`Changes`](crate::Changes) do not have the records: they are read from the commit log.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {

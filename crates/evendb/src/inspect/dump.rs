@@ -172,7 +172,6 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Delete => "delete",
         Kind::Merge => "merge",
         Kind::PutUntil => "put-until",
-        Kind::SingleDelete => "single-delete",
     }
 }
 
@@ -636,7 +635,7 @@ impl Dumper<'_> {
 
     fn with_value(&self, item: DumpItem, kind: Kind, value: &[u8]) -> DumpItem {
         match (self.keys_only, kind) {
-            (true, _) | (_, Kind::Delete | Kind::SingleDelete) => item,
+            (true, _) | (_, Kind::Delete) => item,
             (false, Kind::Put) => item.bytes("value", value),
             (false, Kind::Merge) => {
                 let known = operands(value).flatten();
@@ -651,16 +650,10 @@ impl Dumper<'_> {
 }
 
 fn with_meta(item: DumpItem, meta: &TableMeta) -> DumpItem {
-    let mut item = item
-        .number("bytes", meta.len)
+    item.number("bytes", meta.len)
         .number("records", meta.entries)
-        .number("deletes", meta.deletes);
-    if meta.expiring > 0 {
-        item = item
-            .number("expiring", meta.expiring)
-            .number("last-until-millis", meta.last_expiry.0);
-    }
-    item.number("data-bytes", meta.data_bytes)
+        .number("deletes", meta.deletes)
+        .number("data-bytes", meta.data_bytes)
         .text("max-version", shown_version(meta.max_version))
         .bytes("min-key", &meta.min_key)
         .bytes("max-key", &meta.max_key)

@@ -1,7 +1,7 @@
 //! The manifest's formats, byte for byte and in both directions: what is written today gives these
 //! bytes, and these bytes are read as that. A difference is a change of format: raise the version.
 
-use super::edit::tests::{expiring_samples, samples};
+use super::edit::tests::samples;
 use super::edit::{self, Change, EpochRecord};
 use super::writer;
 use crate::commit_log::Lsn;
@@ -103,21 +103,6 @@ ef fd b6 f5 0d              #     checksum of the table: 0xdeadbeef
 01                          #   keyspace 1
 ";
 
-const EXPIRING: &str = "
-07                          # 7 AddParts
-09                          #   chunk 9
-02                          #   two tables
-03                          #     table 3
-02                          #     in a file of its own, and records expire
-00 02 07 a0 1f 28 03 bc 1e 80 80 80 38 02 61 61 02 7a 7a ef fd b6 f5 0d # as in an edit of others
-25                          #     records that expire: 37
-80 d0 95 ff bc 31           #     the last one at 1,700,000,000,000 ms
-03                          #     table 3
-03 80 04                    #     in the chunks' logs at 512, and records expire
-00 02 07 a0 1f 28 03 bc 1e 80 80 80 38 02 61 61 02 7a 7a ef fd b6 f5 0d # as above
-25 80 d0 95 ff bc 31        #     as above
-";
-
 /// An epoch of a machine that does not say when it started.
 const EPOCH_WITHOUT_BOOT: &str = "
 02                          # 2 Epoch
@@ -134,13 +119,6 @@ fn an_edit() {
     let bytes = bytes_of(EDIT);
     assert_eq!(edit::encode(&samples()), bytes);
     assert_eq!(edit::decode(&bytes), Some(samples()));
-}
-
-#[test]
-fn tables_in_which_records_expire() {
-    let bytes = bytes_of(EXPIRING);
-    assert_eq!(edit::encode(&expiring_samples()), bytes);
-    assert_eq!(edit::decode(&bytes), Some(expiring_samples()));
 }
 
 #[test]

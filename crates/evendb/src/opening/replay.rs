@@ -226,7 +226,7 @@ impl Opening {
 
     /// Step 4. Returns the chunks that are dirty now, and the version of the last record.
     ///
-    /// All records have one version, but that a range deletion, and a single delete, must have a greater one than what lies before it.
+    /// All records have one version, but that a range deletion must have a greater one than what lies before it.
     pub(super) fn apply(
         &self,
         replay: &Replay,
@@ -234,13 +234,12 @@ impl Opening {
         catalog: &BTreeMap<KeyspaceId, Arc<KeyspaceState>>,
         admission: &Arc<Admission>,
         ledger: Ledger,
-    ) -> Result<(Dirty, Version, bool)> {
+    ) -> Result<(Dirty, Version)> {
         let mut onto = Onto {
             version,
             admission,
             ledger,
             dirty: Vec::new(),
-            expires: false,
         };
         let mut apply_ops = |ops: &[DecodedOp<'_>], record: &LogRecord<'_>| -> Result<()> {
             for op in ops {
@@ -280,7 +279,7 @@ impl Opening {
             }
             Ok(true)
         })?;
-        Ok((onto.dirty, onto.version, onto.expires))
+        Ok((onto.dirty, onto.version))
     }
 }
 
@@ -294,8 +293,6 @@ struct Onto<'a> {
     admission: &'a Arc<Admission>,
     ledger: Ledger,
     dirty: Dirty,
-    /// Something expires.
-    expires: bool,
 }
 
 impl Onto<'_> {
@@ -305,25 +302,9 @@ impl Onto<'_> {
             OpKind::One(kind) => kind,
             OpKind::RangeDelete => Kind::Delete,
         };
-        let mut writer = chunk.latch.lock();
-        let tied = match kind {
-            Kind::SingleDelete => writer.changed_at,
-            _ => writer.single_at,
-        };
-        if tied >= self.version {
-            self.next_version();
-        }
-        // Where versions have run out, a delete that hides all that is older does as well.
-        let kind = match kind {
-            Kind::SingleDelete if tied >= self.version => Kind::Delete,
-            kind => kind,
-        };
-        if kind == Kind::SingleDelete {
-            writer.single_at = self.version;
-        }
-        self.expires |= kind == Kind::PutUntil;
         let mut new = RecordRef::new(op.key, op.value, kind, hash_key(op.key));
         new.set_version(self.version);
+        let mut writer = chunk.latch.lock();
         self.touch(&chunk, &mut writer);
         self.insert(&writer, new);
     }
@@ -359,17 +340,6 @@ impl Onto<'_> {
         Some(())
     }
 
-    /// Goes on with the next version, if there is one: all belong to one checkpoint. Sixteen million of these are more than
-    /// nearly every log has.
-    fn next_version(&mut self) -> bool {
-        let next = Version(self.version.0 + 1);
-        let is_there = checkpoint_of(next) == checkpoint_of(self.version);
-        if is_there {
-            self.version = next;
-        }
-        is_there
-    }
-
     fn insert(&self, writer: &ChunkWriter, record: RecordRef) {
         let before = writer.active.bytes() as u64;
         writer.active.insert(record);
@@ -397,18 +367,22 @@ impl Onto<'_> {
         let chunks: Vec<Arc<Chunk>> = index.overlapping(op.key, high).cloned().collect();
         let ties = |chunk: &Arc<Chunk>| chunk.latch.lock().changed_at >= self.version;
         let tied = chunks.iter().any(ties);
-        let is_last = tied && !self.next_version();
+        // All belong to one checkpoint. Sixteen million of these are more than nearly every log has.
+        let next = Version(self.version.0 + 1);
+        let is_last = checkpoint_of(next) != checkpoint_of(self.version);
+        if tied && !is_last {
+            self.version = next;
+        }
         // Nobody reads yet.
         let horizon = Horizon {
             floor: Version::MAX,
             snapshots: Vec::new(),
-            ..Horizon::default()
         };
         let mut record = range_record(op.key, high);
         record.set_version(self.version);
         for chunk in &chunks {
             let mut writer = chunk.latch.lock();
-            if is_last {
+            if tied && is_last {
                 self.delete_each(&writer, op.key, high);
             }
             self.touch(chunk, &mut writer);
@@ -428,7 +402,7 @@ impl Onto<'_> {
         cursor.seek(low);
         while cursor.valid() && high.is_none_or(|high| *cursor.key() < *high) {
             let newest = cursor.versions().next();
-            if newest.is_some_and(|newest| !newest.kind().is_tombstone()) {
+            if newest.is_some_and(|newest| newest.kind() != Kind::Delete) {
                 live.push(cursor.key().to_vec());
             }
             cursor.next();

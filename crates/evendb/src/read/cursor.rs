@@ -277,14 +277,14 @@ impl Cursor {
         let Some(moment) = &self.moment else {
             return Ok(None);
         };
-        let (engine, point) = (moment.engine(), moment.point());
+        let (engine, at) = (moment.engine(), moment.version());
         get_at(
             &engine.core,
             &engine.caches,
             &engine.work,
             &self.keyspace,
             key,
-            point,
+            at,
         )
     }
 

@@ -12,20 +12,19 @@ use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::engine::work::Work;
 use crate::error::{ErrorKind, Result};
-use crate::expiry::{ReadPoint, ReadTime};
 use crate::funk::value_of;
 use crate::metrics::{Component, sample};
 use crate::munk::{MunkHit, Sought};
 use crate::plant::planted;
-use crate::record::{Record, RecordRef};
+use crate::record::Record;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::sync::reclaim::{self, Guard};
 use crate::value::{Owner, Value};
-use crate::visibility::{Candidate, decide, live};
+use crate::visibility::decide;
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::Found;
-use evendb_storage::{Kind, Time, Version};
+use evendb_storage::{Kind, Version};
 use std::time::Instant;
 
 /// What the components in RAM say of a key.
@@ -40,30 +39,23 @@ pub(crate) enum InRam {
 
 /// Searches a view's deltas, then its munk.
 #[inline]
-pub(crate) fn search_ram(
-    view: &View,
-    key: &[u8],
-    hash: u64,
-    point: ReadPoint<'_>,
-    guard: &Guard,
-) -> InRam {
-    let ReadPoint { at, time } = point;
+pub(crate) fn search_ram(view: &View, key: &[u8], hash: u64, at: Version, guard: &Guard) -> InRam {
     let record = search_deltas(view, key, hash, at, guard);
     if let Some(covers) = &view.covers
         && record.is_none_or(|record| record.version() <= covers.newest())
         && let Some(cover) = covers.newest_seen(key, at)
     {
-        return covered::search(view, cover, record, key, hash, point, guard);
+        return covered::search(view, cover, record, key, hash, at, guard);
     }
     if let Some(record) = record {
-        return of_delta(record, time);
+        return of_delta(record);
     }
     let Some(munk) = &view.munk else {
         return InRam::Unknown(Version::ZERO);
     };
     // The oldest source of the spans that it has: what is not there does not exist.
     match munk.get(key, hash, at) {
-        Sought::Found(hit) => of_munk(hit, time),
+        Sought::Found(hit) => of_munk(hit),
         Sought::Nothing => InRam::Answer(Component::Munk, None),
         Sought::Absent => InRam::Unknown(Version::ZERO),
     }
@@ -71,25 +63,27 @@ pub(crate) fn search_ram(
 
 /// The answer of a delta's record that decides.
 #[inline]
-pub(super) fn of_delta(record: &Record, time: ReadTime<'_>) -> InRam {
-    match live(record, time) {
-        Some(record) if record.kind() == Kind::Merge => InRam::Operands,
-        record => {
-            let value = record.map(|record| Value::of_record(record.to_ref()));
-            InRam::Answer(Component::Delta, value)
+pub(super) fn of_delta(record: &Record) -> InRam {
+    match record.kind() {
+        Kind::Put | Kind::PutUntil => {
+            let value = Value::of_record(record.to_ref());
+            InRam::Answer(Component::Delta, Some(value))
         }
+        Kind::Delete => InRam::Answer(Component::Delta, None),
+        Kind::Merge => InRam::Operands,
     }
 }
 
 /// The answer of a munk's record that decides.
 #[inline]
-pub(super) fn of_munk(hit: MunkHit<'_>, time: ReadTime<'_>) -> InRam {
-    match live(hit, time) {
-        Some(hit) if hit.kind == Kind::Merge => InRam::Operands,
-        hit => {
-            let value = hit.map(|hit| Value::new(Owner::Page(hit.page.clone()), hit.shown()));
-            InRam::Answer(Component::Munk, value)
+pub(super) fn of_munk(hit: MunkHit<'_>) -> InRam {
+    match hit.kind {
+        Kind::Put | Kind::PutUntil => {
+            let value = Value::new(Owner::Page(hit.page.clone()), hit.value);
+            InRam::Answer(Component::Munk, Some(value))
         }
+        Kind::Delete => InRam::Answer(Component::Munk, None),
+        Kind::Merge => InRam::Operands,
     }
 }
 
@@ -122,11 +116,10 @@ pub(crate) fn get(
     keyspace: &KeyspaceState,
     key: &[u8],
 ) -> Result<Option<Value>> {
-    let newest = ReadPoint::newest(&core.clock.expiry);
-    get_at(core, caches, work, keyspace, key, newest)
+    get_at(core, caches, work, keyspace, key, Version::MAX)
 }
 
-/// The value of `key` that a reader sees. Rows are the newest values only, so a
+/// The newest value of `key` with version at most `at`. Rows are the newest values only, so a
 /// snapshot, whose version is never the greatest, passes them over.
 pub(crate) fn get_at(
     core: &Core,
@@ -134,9 +127,8 @@ pub(crate) fn get_at(
     work: &Work,
     keyspace: &KeyspaceState,
     key: &[u8],
-    point: ReadPoint<'_>,
+    at: Version,
 ) -> Result<Option<Value>> {
-    let ReadPoint { at, time } = point;
     core.health.check_readable()?;
     keyspace.check_readable_at(at)?;
     work.stir_gently();
@@ -146,19 +138,23 @@ pub(crate) fn get_at(
     let chunk = keyspace.index.load(&guard).get().find(key);
     debug_assert!(chunk.range.contains(key), "the index leads elsewhere");
     let view = chunk.view.load(&guard);
-    let hidden_below = match search_ram(view.get(), key, hash, point, &guard) {
+    let hidden_below = match search_ram(view.get(), key, hash, at, &guard) {
         InRam::Unknown(hidden_below) => hidden_below,
         InRam::Operands => {
             let (chunk, view) = (chunk.clone(), view.counted());
             drop(guard);
             let place = (keyspace, &chunk, &view);
-            return get_folded(core, caches, work, place, (key, hash), point, started);
+            return get_folded(core, caches, work, place, (key, hash), at, started);
         }
         InRam::Answer(component, value) => {
             if component == Component::Munk {
                 counting::hit(caches, chunk, view.get(), key, hash);
             }
-            let value = value.map(|value| handed_out(caches, value));
+            // Relaxed: a hint.
+            let value = match caches.copies_values.load(Ordering::Relaxed) {
+                true => value.map(Value::detached),
+                false => value,
+            };
             core.metrics.served(served_by(component, &value), started);
             return Ok(value);
         }
@@ -169,12 +165,12 @@ pub(crate) fn get_at(
     if newest
         && let Some(rows) = &caches.row_cache
         && let Some(tag) = view.get().row_tag.number()
-        && let Some(row) = rows.find(tag, key, hash)
+        && let Some(value) = rows.get(tag, key, hash)
     {
         Heat::count(&chunk.heat.gets_outside);
         caches.sampler.see(keyspace.id.0, hash, Served::Row);
         core.metrics.served(Component::RowCache, started);
-        return Ok(value_of_row(row, time));
+        return Ok(Some(value));
     }
     let view = view.counted();
     let chunk = chunk.clone();
@@ -183,16 +179,14 @@ pub(crate) fn get_at(
     let search = || search_funk(core, caches, &chunk, &view, key, hash, at);
     let found = core.metrics.pauses.read.time(search)?;
     let found = found.filter(|(_, found)| found.version >= hidden_below);
-    if let Some((_, found)) = &found
-        && found.kind == Kind::Merge
-    {
-        let place = (keyspace, &chunk, &view);
-        return get_folded(core, caches, work, place, (key, hash), point, started);
-    }
-    let (version, expires) = found.as_ref().map_or((Version::ZERO, None), |(_, found)| {
-        (found.version, found.kind.expires(found.stored_value()))
+    let (version, kind) = found.as_ref().map_or((Version::ZERO, None), |(_, found)| {
+        (found.version, Some(found.kind))
     });
-    let found = found.and_then(|(component, found)| Some((component, value_of(found, time)?)));
+    if kind == Some(Kind::Merge) {
+        let place = (keyspace, &chunk, &view);
+        return get_folded(core, caches, work, place, (key, hash), at, started);
+    }
+    let found = found.and_then(|(component, found)| Some((component, value_of(found)?)));
     let Some((component, value)) = found else {
         core.metrics.served(Component::Absent, started);
         return Ok(None);
@@ -201,28 +195,10 @@ pub(crate) fn get_at(
     if newest {
         caches.sampler.see(keyspace.id.0, hash, Served::Table);
         if !is_deleted_soon(&view, key, version) {
-            let row = (&value, expires);
-            fill_row(core, caches, keyspace, key, hash, (&chunk, &view), row);
+            fill_row(core, caches, keyspace, key, hash, (&chunk, &view), &value);
         }
     }
     Ok(Some(value))
-}
-
-/// A value in RAM as the caller gets it.
-#[inline]
-fn handed_out(caches: &Caches, value: Value) -> Value {
-    // Relaxed: a hint.
-    match caches.copies_values.load(Ordering::Relaxed) {
-        true => value.detached(),
-        false => value,
-    }
-}
-
-/// What a cached row means: it is the newest record, so where it has expired nothing older counts.
-#[inline]
-fn value_of_row(row: RecordRef, time: ReadTime<'_>) -> Option<Value> {
-    let is_live = live(&*row, time).is_some();
-    is_live.then(|| Value::of_record(row))
 }
 
 /// Whether a range deletion that may still be pending is newer than the record of this version: it hides that from rows, too.
@@ -240,10 +216,10 @@ fn get_folded(
     work: &Work,
     (keyspace, chunk, view): (&KeyspaceState, &Arc<Chunk>, &Arc<View>),
     (key, hash): (&[u8], u64),
-    point: ReadPoint<'_>,
+    at: Version,
     started: Option<Instant>,
 ) -> Result<Option<Value>> {
-    let folded = folded::get(core, caches, keyspace, view, (key, hash), point);
+    let folded = folded::get(core, caches, keyspace, view, (key, hash), at);
     let folded = folded.inspect_err(|error| {
         if error.kind() != ErrorKind::MergeFailed {
             chunk.note_damage();
@@ -254,23 +230,13 @@ fn get_folded(
         Component::Delta => {}
         _ => counting::miss(core, caches, work, chunk, view, key, hash),
     }
-    // Where deltas have operands, what the funk has is not the newest value. A value that is another one when what it was
-    // made of expires is none for a row.
+    // Where deltas have operands, what the funk has is not the newest value.
     if let Some(value) = &folded.value
-        && point.at == Version::MAX
+        && at == Version::MAX
         && folded.of_funk_alone
-        && !folded.changes_with_time
         && view.covers.is_none()
     {
-        fill_row(
-            core,
-            caches,
-            keyspace,
-            key,
-            hash,
-            (chunk, view),
-            (value, None),
-        );
+        fill_row(core, caches, keyspace, key, hash, (chunk, view), value);
     }
     if let (Some(newest), Some(value)) = (&folded.long, &folded.value) {
         folded::fold_back(core, chunk, key, newest, value);
@@ -314,7 +280,7 @@ fn fill_row(
     key: &[u8],
     hash: u64,
     (chunk, view): (&Chunk, &Arc<View>),
-    (value, expires): (&Value, Option<Time>),
+    value: &Value,
 ) {
     let Some(rows) = &caches.row_cache else {
         return;
@@ -328,7 +294,7 @@ fn fill_row(
     let Some(tag) = view.row_tag.number() else {
         return;
     };
-    rows.insert_until_if(tag, key, hash, (value, expires), || {
+    rows.insert_if(tag, key, hash, value, || {
         let guard = reclaim::pin();
         let now = keyspace
             .index

@@ -84,8 +84,7 @@ fn combine(
             return made(Kind::Merge, &folding::joined(operator, key, &lists));
         }
         Kind::Put => Some(newest.value()),
-        Kind::Delete | Kind::SingleDelete => None,
-        // It expires, and what is merged into it does not.
+        Kind::Delete => None,
         Kind::PutUntil => return otherwise,
     };
     let Some(operator) = operator else {

@@ -15,7 +15,6 @@
 mod merges;
 mod ranges;
 pub(crate) mod reads;
-mod singles;
 
 use crate::admission::Refused;
 use crate::chunk::{Chunk, ChunkWriter, Heat};
@@ -129,9 +128,6 @@ pub(crate) fn write_if(
     let started = sample();
     let totals = Totals::of(ops);
     check_batch_size(&engine.core, &totals)?;
-    if totals.expiring > 0 {
-        engine.core.clock.expiry.note_use();
-    }
     let mut body = Gathered::new();
     let encoded = encode(engine, ops, &totals, durability, &mut body)?;
     let ring_bytes = match &engine.log.commit_log {
@@ -407,10 +403,7 @@ fn announce<'e>(
         }
         let checkpoint = checkpoint_of(announcement.version());
         let shares = planted!(engine.core.options, RangeSharesVersion);
-        let tied = ranges::tie(targets, guards, announcement.version()) && !shares
-            || singles::tie(ops, targets, guards, announcement.version())
-                && !planted!(engine.core.options, SingleSharesVersion);
-        if tied {
+        if ranges::tie(targets, guards, announcement.version()) && !shares {
             drop(announcement);
             engine.core.clock.advance();
             continue;
@@ -541,11 +534,6 @@ fn link(
             continue;
         }
         writer.changed_at = version;
-        singles::note(
-            &ops[target.ops.start - ranges..target.ops.end - ranges],
-            writer,
-            version,
-        );
         let delta = &writer.active;
         before += delta.bytes() as u64;
         let own = &mut ops[target.ops.start - ranges..target.ops.end - ranges];

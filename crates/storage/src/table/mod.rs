@@ -39,7 +39,7 @@ pub use examine::{
 pub use reader::Table;
 pub use writer::TableWriter;
 
-use crate::{Kind, Result, Time, Version};
+use crate::{Kind, Result, Version};
 
 /// How a block's bytes are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -74,10 +74,6 @@ pub struct TableMeta {
     pub entries: u64,
     /// Records that are deletes.
     pub deletes: u64,
-    /// Records that expire.
-    pub expiring: u64,
-    /// When the last of these does.
-    pub last_expiry: Time,
     /// Sum of key lengths and value lengths.
     pub data_bytes: u64,
     /// Least key.

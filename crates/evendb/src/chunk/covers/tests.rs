@@ -50,7 +50,6 @@ fn horizon(floor: u64, snapshots: &[u64]) -> Horizon {
     Horizon {
         floor: Version(floor),
         snapshots: snapshots.iter().map(|&at| Version(at)).collect(),
-        ..Horizon::default()
     }
 }
 

@@ -21,15 +21,14 @@ use crate::api::db::Db;
 use crate::api::keyspace::Keyspace;
 use crate::commit_log::Lsn;
 use crate::error::{Error, ErrorKind, Result};
-use crate::expiry::StoppedClock;
 use crate::files::COMMIT_LOG;
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::ChunkRecord;
 use crate::options::{Durability, KeyspaceOptions, Options};
 use crate::range_set::RangeSet;
 use crate::sync::Arc;
+use evendb_storage::TableId;
 use evendb_storage::vfs::File;
-use evendb_storage::{Kind, TableId};
 use find::Found;
 use salvage::{Operated, Winners, hide, overlay};
 use std::collections::BTreeMap;
@@ -130,21 +129,6 @@ fn structure_losses(loaded: &Loaded, report: &mut RepairReport) {
     }
 }
 
-/// A put, as it is stored.
-#[derive(Clone)]
-struct Stored {
-    kind: Kind,
-    value: Vec<u8>,
-}
-
-impl Stored {
-    /// `None` for a delete.
-    fn of(kind: Kind, value: &[u8]) -> Option<Stored> {
-        let value = value.to_vec();
-        (!kind.is_tombstone()).then_some(Stored { kind, value })
-    }
-}
-
 /// Operations of the commit log, in their order.
 #[derive(Default)]
 struct Operations {
@@ -196,11 +180,7 @@ impl Repairer<'_, '_> {
             .durability(Durability::Relaxed)
             // A value may take a quarter of the budget.
             .memory_budget((256 << 20).max(greatest.saturating_mul(5)))
-            .advanced(|advanced| {
-                // What has expired is saved, too.
-                let stopped = Arc::new(StoppedClock);
-                advanced.munks(false).row_cache(false).wall_clock(stopped)
-            })
+            .advanced(|advanced| advanced.munks(false).row_cache(false))
             .open(into)
     }
 
@@ -254,16 +234,15 @@ impl Repairer<'_, '_> {
     fn put(&mut self, keyspace: &Keyspace, winners: Winners) -> Result<u64> {
         let mut records = 0;
         for (key, (version, _, saved)) in winners {
-            let (stored, operands) = saved.put_over(version);
-            if let Some(Stored { kind, value }) = &stored {
-                let expires = kind.expires(value);
-                keyspace.put_until(&key, &value[kind.prefix_bytes()..], expires)?;
+            let (value, operands) = saved.put_over(version);
+            if let Some(value) = &value {
+                keyspace.put(&key, value)?;
             }
             // The operator need not be known.
             if !operands.is_empty() {
                 keyspace.merge_listed(&key, &operands)?;
             }
-            records += u64::from(stored.is_some() || !operands.is_empty());
+            records += u64::from(value.is_some() || !operands.is_empty());
         }
         Ok(records)
     }

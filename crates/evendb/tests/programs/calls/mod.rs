@@ -5,7 +5,6 @@
 
 mod batches;
 mod bulk;
-mod expiry;
 pub mod feed;
 mod keyspaces;
 mod merges;
@@ -26,10 +25,9 @@ pub struct Call {
     pub run: fn(&mut World) -> Outcome,
 }
 
-const TABLES: [&[Call]; 11] = [
+const TABLES: [&[Call]; 10] = [
     batches::CALLS,
     bulk::CALLS,
-    expiry::CALLS,
     feed::CALLS,
     keyspaces::CALLS,
     merges::CALLS,
