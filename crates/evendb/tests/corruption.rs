@@ -239,7 +239,8 @@ fn judge_verify(
         .collect();
     let named = |finding: &&Finding| {
         let place = finding.offset.zip(finding.len);
-        let here = |at: &u64| place.is_some_and(|(start, len)| (start..start + len).contains(at));
+        // Of a file that is cut the last edit ends at the cut, which is where it differs first.
+        let here = |at: &u64| place.is_some_and(|(start, len)| (start..=start + len).contains(at));
         finding.file == name && changed.iter().any(here)
     };
     if report.findings.iter().any(|finding| named(&finding)) {

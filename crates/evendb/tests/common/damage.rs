@@ -1,7 +1,7 @@
 //! Disks to damage: files of every kind, and what they hold.
 
 use super::oracle::{Map, Oracle};
-use super::workload::{Runner, Step, What, steps};
+use super::workload::{Runner, Step, What, plain_steps};
 use super::{DIR, on_sim};
 use evendb::Durability;
 use evendb::inspect::{InspectOptions, VerifyReport, verify};
@@ -38,10 +38,10 @@ pub fn image(closed: bool) -> Image {
         let value = What::Put(vec![b'v'; 9_000]);
         Step::Write(vec![("default", key.into(), value)], None)
     };
-    let mut all = steps(11, 220);
+    let mut all = plain_steps(11, 220);
     all.extend([Step::SettleDebt, large("k010")]);
     let writes = |step: &Step| matches!(step, Step::Write(..));
-    all.extend(steps(12, 40).into_iter().filter(writes));
+    all.extend(plain_steps(12, 40).into_iter().filter(writes));
     let mut history: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for step in &all {
         runner.step(step).expect("nothing fails");
