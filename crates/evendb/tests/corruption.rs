@@ -239,9 +239,11 @@ fn judge_verify(
         .collect();
     let named = |finding: &&Finding| {
         let place = finding.offset.zip(finding.len);
-        // Of a file that is cut the last edit ends at the cut, which is where it differs first.
-        let here = |at: &u64| place.is_some_and(|(start, len)| (start..=start + len).contains(at));
-        finding.file == name && changed.iter().any(here)
+        let here = |at: &u64| place.is_some_and(|(start, len)| (start..start + len).contains(at));
+        // What a cut leaves of an edit that was not synced yet ends at the cut.
+        let end = place.map(|(start, len)| start + len);
+        let is_cut = after.len() < before.len() && end == Some(after.len() as u64);
+        finding.file == name && (is_cut || changed.iter().any(here))
     };
     if report.findings.iter().any(|finding| named(&finding)) {
         tally.found.fetch_add(1, Ordering::Relaxed);

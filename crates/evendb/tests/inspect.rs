@@ -7,7 +7,9 @@
 
 mod common;
 
-use common::damage::{Image, LEVEL, files, image, inspect_options, open, path, places, verified};
+use common::damage::{
+    Image, LEVEL, files, image, image_without_merges, inspect_options, open, path, places, verified,
+};
 use common::oracle::{Map, contents};
 use common::workload::{Runner, steps};
 use common::{DIR, count_from_env, on_sim, scramble};
@@ -147,7 +149,7 @@ fn repair_loses_what_is_damaged_and_no_more() {
     let stride = count_from_env("EVENDB_REPAIR_STRIDE", 499) as usize;
     let (mut damages, mut incomplete, mut keys) = (0, 0, 0);
     for closed in [true, false] {
-        let image = image(closed);
+        let image = image_without_merges(closed);
         for name in files(&image) {
             let bytes = image.disk.read_file(&path(&name));
             for at in places(&bytes, stride) {

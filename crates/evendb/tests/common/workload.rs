@@ -135,23 +135,6 @@ pub fn steps(seed: u64, count: usize) -> Vec<Step> {
     make(seed, count, 60)
 }
 
-/// The same with puts instead of merges, and nothing ingested: of operands whose base is lost a repair makes values that
-/// never were, and where a damaged edit of an ingest begins is not what the tests of damage look at. Neither is judged yet.
-#[allow(dead_code, reason = "every test binary uses its own part")]
-pub fn plain_steps(seed: u64, count: usize) -> Vec<Step> {
-    let plain = |write: Write| match write {
-        (name, key, What::Merge(value)) => (name, key, What::Put(value)),
-        other => other,
-    };
-    let steps = steps(seed, count).into_iter();
-    let steps = steps.filter(|step| !matches!(step, Step::Ingest(..)));
-    let steps = steps.map(|step| match step {
-        Step::Write(writes, level) => Step::Write(writes.into_iter().map(plain).collect(), level),
-        other => other,
-    });
-    steps.collect()
-}
-
 /// The same with many value extents.
 pub fn extent_steps(seed: u64, count: usize) -> Vec<Step> {
     make(seed, count, 7)
