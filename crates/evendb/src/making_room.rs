@@ -74,7 +74,10 @@ pub(crate) fn reserve_disk(engine: &Engine, delta_bytes: u64, deletes: bool) -> 
     let deletes = metrics.deletes.get() + RANGE_COUNTS * metrics.range_deletes.get();
     if is_full(&reserved) && full_disk.refusals.is_promising(deletes) {
         let made = make_room(engine, &|| ensure(need()));
-        full_disk.refusals.note_attempt(deletes, made.is_ok());
+        match made.is_ok() {
+            true => full_disk.refusals.note_success(),
+            false => full_disk.refusals.note_failure(deletes),
+        }
         return made;
     }
     reserved

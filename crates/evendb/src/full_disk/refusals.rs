@@ -13,8 +13,8 @@ const DELETES_MIN_MAX: u64 = 1023;
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Refusals {
-    /// Deletes that had been written when a put last made room, and how many more it takes until the
-    /// next one does: more each time in vain, since it looks at all chunks.
+    /// Deletes that had been written when a put last tried in vain to make room, and how many more it takes
+    /// until the next one tries: more each time, since it looks at all chunks.
     deletes_before: AtomicU64,
     deletes_min: AtomicU64,
     /// How often waiting requests were refused; changes only under the mutex of `completed`.
@@ -44,15 +44,18 @@ impl Refusals {
         more > self.deletes_min.load(Ordering::Relaxed)
     }
 
-    /// A put tried to make room when so many deletes had been written; whether it did.
-    pub(crate) fn note_attempt(&self, deletes: u64, made: bool) {
-        let least = match made {
-            true => 0,
-            false => 2 * self.deletes_min.load(Ordering::Relaxed) + 1,
-        };
+    /// A put tried in vain to make room when so many deletes had been written.
+    pub(crate) fn note_failure(&self, deletes: u64) {
+        let least = 2 * self.deletes_min.load(Ordering::Relaxed) + 1;
         self.deletes_before.store(deletes, Ordering::Relaxed);
         self.deletes_min
             .store(least.min(DELETES_MIN_MAX), Ordering::Relaxed);
+    }
+
+    /// A put made room. The next one may try again without another delete: a checkpoint alone may have been
+    /// enough for this one, with all that was deleted still there.
+    pub(crate) fn note_success(&self) {
+        self.deletes_min.store(0, Ordering::Relaxed);
     }
 
     /// The error of the last checkpoint that found no room.
