@@ -1,16 +1,19 @@
-//! A small messenger: messages by user and time, an index by sender that always agrees with them, and a live tail.
+//! A small messenger: messages by user and time, an index by sender that always agrees with them, counters, a live tail, and
+//! a backup each night.
 //!
 //! ```text
 //! messages    (to, time, number)   -> from, text       a user's inbox is one range, newest last
 //! by_sender   (from, time, number) -> to               kept in the same transactions
 //! unread      to                   -> how many
+//! sent        from                 -> how many there have ever been, counted by merges
 //! ```
 //! Run it with `cargo run --release -p evendb --example messages`. It makes a database in a temporary directory, or in the
-//! one that is named as its argument, which it then adds to.
+//! one that is named as its argument, which it then adds to. Its
+//! backups lie beside it, in a directory of its name with `-backups`.
 
-use evendb::{Change, Db, Keyspace, Transaction, keys};
+use evendb::{Backups, Change, Db, Keyspace, KeyspaceOptions, Merges, Transaction, keys};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -19,6 +22,8 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 const USERS: [&str; 5] = ["ada", "ben", "cleo", "dan", "eve"];
 /// Messages that each of the senders posts.
 const MESSAGES: u64 = 400;
+/// So many nights' backups are kept.
+const BACKUPS_KEPT: usize = 7;
 /// Of the live tail so many lines are shown.
 const SHOWN: usize = 5;
 
@@ -29,6 +34,7 @@ struct Messenger {
     messages: Keyspace,
     by_sender: Keyspace,
     unread: Keyspace,
+    sent: Keyspace,
 }
 
 impl Messenger {
@@ -37,6 +43,10 @@ impl Messenger {
             messages: db.keyspace("messages")?,
             by_sender: db.keyspace("by_sender")?,
             unread: db.keyspace("unread")?,
+            sent: db.keyspace_with(
+                "sent",
+                &KeyspaceOptions::new().merge_operator(Merges::AddU64),
+            )?,
             db,
         })
     }
@@ -53,7 +63,9 @@ impl Messenger {
             let index = keys::key(&(from, time, to, taken));
             transaction.put(&self.by_sender, index, "")?;
             let unread = count_of(transaction.get(&self.unread, to)?.as_deref());
-            transaction.put(&self.unread, to, (unread + 1).to_le_bytes())
+            transaction.put(&self.unread, to, (unread + 1).to_le_bytes())?;
+            // Nobody reads it here, so that no other sender is in the way of it.
+            transaction.merge(&self.sent, from, 1u64.to_le_bytes())
         })
     }
 
@@ -76,6 +88,21 @@ impl Messenger {
             transaction.put(&self.unread, user, left)?;
             Ok(Some(body))
         })
+    }
+
+    /// What runs each night, beside everything else. Where the backup lies.
+    fn back_up(&self, backups: &Path) -> Result<Backups, Failure> {
+        self.db.backup(backups)?;
+        let backups = Backups::at(backups);
+        backups.prune(BACKUPS_KEPT)?;
+        backups.verify(None)?;
+        Ok(backups)
+    }
+
+    /// How many messages have been sent.
+    fn sent(&self) -> Result<u64, Failure> {
+        let each = self.sent.iter().map(|item| Ok(count_of(Some(&item?.1))));
+        each.sum()
     }
 
     /// Looks at one moment whether messages, index and counts agree. How many messages there are.
@@ -125,6 +152,13 @@ fn taken_numbers(
     Ok(decoded.map_or(0, |(_, _, number)| number + 1))
 }
 
+/// A directory with a name of its own beside the database's.
+fn beside(directory: &Path, what: &str) -> PathBuf {
+    let mut name = directory.as_os_str().to_owned();
+    name.push(format!("-{what}"));
+    PathBuf::from(name)
+}
+
 fn count_of(bytes: Option<&[u8]>) -> u64 {
     let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
     bytes.map_or(0, u64::from_le_bytes)
@@ -160,6 +194,27 @@ fn show(change: &Change, seen: usize) -> usize {
         }
     }
     posted.len()
+}
+
+/// The disk breaks, and the database comes back as it was last night.
+fn break_and_restore(messenger: Messenger, directory: &Path) -> Result<(), Failure> {
+    let was = (messenger.check()?, messenger.sent()?);
+    let backups = messenger.back_up(&beside(directory, "backups"))?;
+    messenger.db.close()?;
+    let restored = beside(directory, "restored");
+    backups.restore(None, &restored)?;
+    let messenger = Messenger::open(Db::open(&restored)?)?;
+    let is = (messenger.check()?, messenger.sent()?);
+    if was != is {
+        return Err(format!("restored {is:?} where {was:?} was").into());
+    }
+    println!(
+        "{} have ever been sent; the backup has the same {} messages",
+        is.1, is.0
+    );
+    messenger.db.close()?;
+    std::fs::remove_dir_all(&restored)?;
+    Ok(())
 }
 
 fn main() -> Result<(), Failure> {
@@ -213,9 +268,9 @@ fn main() -> Result<(), Failure> {
         messenger.messages.range(ada).count(),
         count_of(messenger.unread.get("ada")?.as_deref())
     );
-    let Messenger { db, .. } = messenger;
-    db.close()?;
+    break_and_restore(messenger, &directory)?;
     if named.is_none() {
+        std::fs::remove_dir_all(beside(&directory, "backups"))?;
         std::fs::remove_dir_all(&temporary)?;
     }
     if posted != USERS.len() * MESSAGES as usize {
