@@ -17,6 +17,8 @@ mod merging;
 mod model;
 #[path = "transactions/operands.rs"]
 mod operands;
+#[path = "transactions/seen.rs"]
+mod seen;
 
 use common::{DIR, on_sim};
 use evendb::vfs::{CrashMode, SimVfs};

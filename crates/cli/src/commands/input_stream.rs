@@ -16,6 +16,19 @@ use crate::interrupt::Interrupt;
 
 const BUFFER_BYTES: usize = 1 << 20;
 
+/// The bytes of an argument; `-` stands for all of standard input.
+pub fn bytes_of(argument: &str) -> Result<Vec<u8>, Failure> {
+    if argument != "-" {
+        return Ok(argument.as_bytes().to_vec());
+    }
+    let mut bytes = Vec::new();
+    io::stdin()
+        .lock()
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failure::new("cannot read standard input", error))?;
+    Ok(bytes)
+}
+
 /// Opens the input; also tells its size where that is known.
 pub fn open(
     path: &Path,

@@ -1,9 +1,8 @@
 //! `evendb merge`: merges an operand into one key.
 
-use std::io::{self, Read};
-
 use evendb::{Keyspace, Merges};
 
+use crate::commands::input_stream;
 use crate::commands::key_arguments::KeyForm;
 use crate::failure::{Failure, Success};
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
@@ -35,14 +34,7 @@ pub struct Arguments {
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     arguments.form.check(&arguments.key)?;
-    let mut operand = arguments.operand.clone().into_bytes();
-    if arguments.operand == "-" {
-        operand.clear();
-        io::stdin()
-            .lock()
-            .read_to_end(&mut operand)
-            .map_err(|error| Failure::new("cannot read standard input", error))?;
-    }
+    let operand = input_stream::bytes_of(&arguments.operand)?;
     let (database, keyspace) = arguments
         .database
         .open(Access::Existing, arguments.durability)?;

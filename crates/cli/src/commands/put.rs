@@ -1,7 +1,6 @@
 //! `evendb put`: sets one key.
 
-use std::io::{self, Read};
-
+use crate::commands::input_stream;
 use crate::commands::key_arguments::KeyForm;
 use crate::failure::{Failure, Success};
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
@@ -33,14 +32,7 @@ pub struct Arguments {
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     arguments.form.check(&arguments.key)?;
-    let mut value = arguments.value.clone().into_bytes();
-    if arguments.value == "-" {
-        value.clear();
-        io::stdin()
-            .lock()
-            .read_to_end(&mut value)
-            .map_err(|error| Failure::new("cannot read standard input", error))?;
-    }
+    let value = input_stream::bytes_of(&arguments.value)?;
     let (database, keyspace) = arguments
         .database
         .open(Access::Create, arguments.durability)?;

@@ -1,25 +1,15 @@
 //! Backups on simulated files: what they share, damage, crashes and faults at every operation.
 
 use super::*;
+use crate::Db;
+use crate::ingest::tests::options;
 use crate::plant::Plant;
-use crate::{Db, Durability, Options};
 use evendb_storage::vfs::{CrashMode, Fault, FaultKind, FaultOn, SimVfs};
 
 const DIR: &str = "/db";
 const BACKUPS: &str = "/backups";
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
-
-fn options(vfs: &SimVfs, plant: Plant) -> Options {
-    let mut options = Options::new()
-        .memory_budget(1 << 20)
-        .advanced(|advanced| advanced.commit_log_bytes(64 << 10).chunk_bytes(4096))
-        .durability(Durability::Process)
-        .workers(0)
-        .vfs(Arc::new(vfs.clone()));
-    options.plant = plant;
-    options
-}
 
 fn open(vfs: &SimVfs, dir: &str) -> Db {
     options(vfs, Plant::Nothing).open(dir).expect("opens")

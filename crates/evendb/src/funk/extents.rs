@@ -25,9 +25,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Unit of allocation in bytes.
 pub(crate) const GRANULE: u64 = 512;
 
-/// A page of the system's cache. What is at least [`PAGED_LEAST`] bytes long begins at one, where there is such room: blocks
-/// of tables are cut so that few of them lie in two pages, from which the disk would read both.
-const PAGE: u64 = 4096;
+/// What is at least [`PAGED_LEAST`] bytes long begins at a page, where there is such room.
+const PAGE: u64 = evendb_storage::table::PAGE_BYTES as u64;
 const PAGED_LEAST: u64 = 32 << 10;
 
 /// How many holes behind the last allocation are looked at before the smallest that fits is

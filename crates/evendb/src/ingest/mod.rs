@@ -17,7 +17,7 @@ mod layout;
 pub(crate) mod publish;
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
-mod tests;
+pub(crate) mod tests;
 
 use crate::catalog::KeyspaceState;
 use crate::engine::Engine;

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 const DIR: &str = "/db";
 
-fn options(vfs: &SimVfs, plant: Plant) -> Options {
+/// Of a small database without threads.
+pub(crate) fn options(vfs: &SimVfs, plant: Plant) -> Options {
     let mut options = Options::new()
         .memory_budget(1 << 20)
         .advanced(|advanced| advanced.commit_log_bytes(64 << 10).chunk_bytes(4096))

@@ -11,7 +11,7 @@
 
 use super::buffer::Buffer;
 use super::covered::{Look, Shade, look_at};
-use super::tables::{BaseKeys, Direction, PAGE_BYTES, TableHit, TableKeys, base_index, read_until};
+use super::tables::{BaseKeys, Direction, TableHit, TableKeys, base_index, read_until};
 use crate::chunk::{KeyRange, View};
 use crate::delta::DeltaCursor;
 use crate::error::Result;
@@ -22,7 +22,7 @@ use crate::record::{Record, RecordRef};
 use crate::sync::reclaim::Guard;
 use crate::value::Value;
 use crate::visibility::{Candidate, RecordSearch, live};
-use evendb_storage::table::{ReadAhead, TableMeta};
+use evendb_storage::table::{PAGE_BYTES, ReadAhead, TableMeta};
 use evendb_storage::{Kind, Version};
 use smallvec::SmallVec;
 use std::cmp::Ordering;

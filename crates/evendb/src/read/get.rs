@@ -11,7 +11,7 @@ use crate::chunk::{Chunk, Heat, View};
 use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::engine::work::Work;
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::funk::value_of;
 use crate::metrics::{Component, sample};
 use crate::munk::{MunkHit, Sought};
@@ -220,11 +220,7 @@ fn get_folded(
     started: Option<Instant>,
 ) -> Result<Option<Value>> {
     let folded = folded::get(core, caches, keyspace, view, (key, hash), at);
-    let folded = folded.inspect_err(|error| {
-        if error.kind() != ErrorKind::MergeFailed {
-            chunk.note_damage();
-        }
-    })?;
+    let folded = folded.inspect_err(|error| folded::note_damage(chunk, error))?;
     match folded.component {
         Component::Munk => counting::hit(caches, chunk, view, key, hash),
         Component::Delta => {}

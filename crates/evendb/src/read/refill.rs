@@ -21,7 +21,7 @@ use crate::chunk::index::Index;
 use crate::chunk::{Chunk, Heat, View};
 use crate::engine::Engine;
 use crate::engine::core::Core;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::memory_shares;
 use crate::munk::Munk;
 use crate::rebalance::spans;
@@ -251,7 +251,7 @@ fn fill_unpinned(
         end.scan = None;
         let filled = FunkScan::seek_from(&view.funk, span, least)
             .and_then(|mut scan| fill_from_funk(&mut end.buffer, &mut scan, gathered, span, view));
-        return filled.inspect_err(|error| note_damage(chunk, error));
+        return filled.inspect_err(|error| folded::note_damage(chunk, error));
     }
     let left = end.scan.take().filter(|scan| scan.is_of(&view.funk));
     let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
@@ -267,7 +267,7 @@ fn fill_unpinned(
         }
         Ok(filled)
     });
-    filled.inspect_err(|error| note_damage(chunk, error))
+    filled.inspect_err(|error| folded::note_damage(chunk, error))
 }
 
 /// What a fill folds operands by.
@@ -280,13 +280,6 @@ fn folding<'a>(
         let (core, key) = (&engine.core, (key, hash_key(key)));
         let folded = folded::get(core, &engine.caches, keyspace, view, key, at);
         folded.map(|folded| folded.value)
-    }
-}
-
-/// A merge operator that fails is no damage.
-fn note_damage(chunk: &Chunk, error: &Error) {
-    if error.kind() != ErrorKind::MergeFailed {
-        chunk.note_damage();
     }
 }
 

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::funk::Funk;
 use crate::sync::Arc;
 use crate::visibility::Candidate;
-use evendb_storage::table::{Block, ReadAhead, Table, TableCursor};
+use evendb_storage::table::{Block, PAGE_BYTES, ReadAhead, Table, TableCursor};
 use evendb_storage::{Kind, Version};
 use std::ops::Range;
 
@@ -43,9 +43,6 @@ pub(crate) struct TableKeys {
     /// `None` when the cursor has run out.
     hit: Option<Option<TableHit>>,
 }
-
-/// What reading ahead is counted in.
-pub(super) const PAGE_BYTES: usize = 4096;
 
 /// What a seek in a table reads at once, if nothing behind `until` is wanted: of `readahead` in pages, in blocks.
 pub(crate) fn read_until(

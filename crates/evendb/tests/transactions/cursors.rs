@@ -1,10 +1,11 @@
 //! Iterators of a transaction that are sought, limited, or give keys alone: against an ordered map, and what of the range
 //! counts as read afterwards.
 
+use super::seen::Seen;
 use super::{begin, keys, open, refused};
 use crate::common::{DIR, scramble, varied};
 use evendb::vfs::SimVfs;
-use evendb::{Db, Durability, ErrorKind, Keyspace, Transaction, TransactionIter, TransactionKeys};
+use evendb::{Db, Durability, ErrorKind, Keyspace, Transaction};
 use std::collections::BTreeMap;
 
 type Map = BTreeMap<String, String>;
@@ -51,32 +52,6 @@ fn fill(db: &Db, keyspace: &Keyspace, seed: u64) -> (Transaction, Map) {
         }
     }
     (transaction, map)
-}
-
-enum Seen<'t> {
-    Records(TransactionIter<'t>),
-    Keys(TransactionKeys<'t>),
-}
-
-impl Seen<'_> {
-    fn step(&mut self, back: bool) -> Option<String> {
-        let key = match (self, back) {
-            (Seen::Records(iter), false) => iter.next().map(|item| item.map(|(key, _)| key)),
-            (Seen::Records(iter), true) => iter.next_back().map(|item| item.map(|(key, _)| key)),
-            (Seen::Keys(iter), false) => iter.next(),
-            (Seen::Keys(iter), true) => iter.next_back(),
-        };
-        key.map(|key| String::from_utf8(key.expect("no error").to_vec()).expect("text"))
-    }
-
-    fn seek(&mut self, to: &str, back: bool) {
-        match (self, back) {
-            (Seen::Records(iter), false) => iter.seek(to),
-            (Seen::Records(iter), true) => iter.seek_back(to),
-            (Seen::Keys(iter), false) => iter.seek(to),
-            (Seen::Keys(iter), true) => iter.seek_back(to),
-        }
-    }
 }
 
 #[test]
@@ -136,7 +111,7 @@ fn moves_are_those_of_an_ordered_map() {
                     inside[if backwards { back } else { front - 1 }].clone()
                 });
                 assert_eq!(
-                    seen.step(backwards),
+                    seen.step(backwards).map(|(key, _)| key),
                     expected,
                     "seed {seed}.{number} step {step}"
                 );

@@ -1,14 +1,12 @@
 //! Iterators of a transaction that has merged: own operands over values and operands of the moment, over own range deletions, and
 //! over own puts; from both ends, sought, keys alone. Against an ordered map.
 
+use super::seen::Seen;
 use super::{Between, begin, refused};
 use crate::common::{DIR, scramble, varied};
 use crate::merging::{self, CLEAR};
 use evendb::vfs::SimVfs;
-use evendb::{
-    Db, Durability, ErrorKind, Keyspace, KeyspaceOptions, Merges, Transaction, TransactionIter,
-    TransactionKeys,
-};
+use evendb::{Db, Durability, ErrorKind, Keyspace, KeyspaceOptions, Merges, Transaction};
 use std::collections::BTreeMap;
 
 type Map = BTreeMap<String, Vec<u8>>;
@@ -98,41 +96,6 @@ fn fill(db: &Db, keyspace: &Keyspace, seed: u64) -> (Transaction, Map) {
         }
     }
     (transaction, map)
-}
-
-enum Seen<'t> {
-    Records(TransactionIter<'t>),
-    Keys(TransactionKeys<'t>),
-}
-
-type Item = (String, Option<Vec<u8>>);
-
-impl Seen<'_> {
-    fn step(&mut self, back: bool) -> Option<Item> {
-        let item = match (self, back) {
-            (Seen::Records(iter), false) => iter.next().map(|item| item.map(|(k, v)| (k, Some(v)))),
-            (Seen::Records(iter), true) => {
-                let item = iter.next_back();
-                item.map(|item| item.map(|(k, v)| (k, Some(v))))
-            }
-            (Seen::Keys(iter), false) => iter.next().map(|item| item.map(|key| (key, None))),
-            (Seen::Keys(iter), true) => iter.next_back().map(|item| item.map(|key| (key, None))),
-        };
-        item.map(|item| {
-            let (key, value) = item.expect("no error");
-            let key = String::from_utf8(key.to_vec()).expect("text");
-            (key, value.map(|value| value.to_vec()))
-        })
-    }
-
-    fn seek(&mut self, to: &str, back: bool) {
-        match (self, back) {
-            (Seen::Records(iter), false) => iter.seek(to),
-            (Seen::Records(iter), true) => iter.seek_back(to),
-            (Seen::Keys(iter), false) => iter.seek(to),
-            (Seen::Keys(iter), true) => iter.seek_back(to),
-        }
-    }
 }
 
 #[test]

@@ -41,6 +41,10 @@ pub use writer::TableWriter;
 
 use crate::{Kind, Result, Version};
 
+/// A page of the system's cache, which is what the disk reads at least. Blocks are cut so that few lie in two of them, if the
+/// table begins with one.
+pub const PAGE_BYTES: usize = 4096;
+
 /// How a block's bytes are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]

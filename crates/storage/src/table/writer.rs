@@ -8,13 +8,10 @@ use super::block::{BlockBuilder, KEY_BYTES_MAX, common_prefix};
 use super::footer::{Footer, Properties};
 use super::index::{IndexBuilder, separator};
 use super::stored::{self, TRAILER_BYTES};
-use super::{Codec, TableMeta, TableOptions, TableSink};
+use super::{Codec, PAGE_BYTES, TableMeta, TableOptions, TableSink};
 use crate::filter::BloomFilter;
 use crate::{EntryRef, Error, Kind, Result, TableId, Version, codec};
 use std::path::Path;
-
-/// A page of the system's cache, which is what the disk reads at least.
-const PAGE_BYTES: usize = 4096;
 
 /// Writes a table: records in order, then [`TableWriter::finish`].
 #[derive(Debug)]
