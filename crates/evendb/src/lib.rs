@@ -28,6 +28,7 @@ mod golden_text;
 mod ingest;
 pub mod inspect;
 mod kept_changes;
+mod key_heads;
 mod key_locks;
 mod log_room;
 mod making_room;

@@ -25,6 +25,7 @@
 //! back a grace period later ([`RecordRef::release_later`]), so a plain reference found under a
 //! pin stays valid for that pin.
 
+use crate::memory::fetch::fetch_ahead;
 use crate::memory::slab;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::reclaim::{self, Guard};
@@ -37,6 +38,9 @@ use std::ptr::{self, NonNull};
 /// Beside a version: readers ask the record's stamp. No version is so great, see
 /// [`CHECKPOINT_MAX`](crate::version::clock::CHECKPOINT_MAX).
 const PENDING: u64 = 1 << 63;
+
+/// What is fetched of a record ahead: its header and the first bytes of its key.
+const FETCHED_BYTES: usize = size_of::<Record>() + 32;
 
 /// Header of a record, the bytes of key and value behind it. Only used by reference.
 #[repr(C)]
@@ -75,6 +79,12 @@ impl Record {
 
     pub(crate) fn key(&self) -> &[u8] {
         self.bytes(0, self.key_len as usize)
+    }
+
+    /// Has the processor fetch what the record begins with: its fields, and most keys.
+    #[inline]
+    pub(crate) fn fetch_key(&self) {
+        fetch_ahead(ptr::from_ref(self).cast(), FETCHED_BYTES);
     }
 
     pub(crate) fn value(&self) -> &[u8] {

@@ -3,10 +3,10 @@
 use crate::api::keyspace::Keyspace;
 use crate::catalog::KeyspaceState;
 use crate::chunk::covers::range_record;
-use crate::delta::key_head;
 use crate::engine::handle::Handle;
 use crate::error::{Error, Result};
 use crate::folding::operands_of;
+use crate::key_heads::Head;
 use crate::op::{COUNTED_BYTES, Op, check_limits, range_limits};
 use crate::options::Durability;
 use crate::range_set::RangeSet;
@@ -202,7 +202,7 @@ impl Batch {
                 let keyspace = self.number_of(&keyspace.state);
                 self.counted_bytes += (key.len() + value.len()) as u64 + COUNTED_BYTES;
                 self.writes.push(Write {
-                    key_head: key_head(key),
+                    key_head: Head::of(key),
                     keyspace,
                     record: RecordRef::new(key, value, kind, hash_key(key)),
                 });
@@ -259,7 +259,7 @@ impl Batch {
     /// [`Transaction`](crate::Transaction).
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Option<BatchWrite<'_>> {
         let key = key.as_ref();
-        let head = key_head(key);
+        let head = u64::of(key);
         let is_of = |number| Arc::ptr_eq(self.keyspace_of(number), &keyspace.state);
         let is_it = |write: &Write| {
             write.key_head == head && *write.record.key() == *key && is_of(write.keyspace)

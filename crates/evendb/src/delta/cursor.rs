@@ -8,7 +8,7 @@
 //! Thread safety: one thread, under one pin.
 
 use super::directory::Directory;
-use super::page::{PageRef, SLOTS_MAX};
+use super::page::{PageRef, Sorted};
 use super::{Delta, chain};
 use crate::record::Record;
 use crate::sync::atomic::Ordering;
@@ -62,9 +62,8 @@ pub(crate) struct DeltaCursor<'g> {
     page_at: usize,
     /// The entered page, with its slots in order of keys.
     page: Option<PageRef<'g>>,
-    slots: [u8; SLOTS_MAX],
-    len: usize,
-    /// Place in `slots`; `len` if the cursor is not valid.
+    sorted: Sorted<'g>,
+    /// Place in its slots; behind them if the cursor is not valid.
     at: usize,
 }
 
@@ -86,8 +85,7 @@ impl<'g> DeltaCursor<'g> {
             pages,
             page_at: 0,
             page: None,
-            slots: [0; SLOTS_MAX],
-            len: 0,
+            sorted: Sorted::empty(),
             at: 0,
         }
     }
@@ -107,7 +105,7 @@ impl<'g> DeltaCursor<'g> {
             Pages::Many(directory) if page_at < directory.len() => directory.page(page_at),
             _ => return false,
         };
-        (self.slots, self.len) = page.sorted(self.guard);
+        self.sorted = page.sorted(self.guard);
         self.page_at = page_at;
         self.page = Some(page);
         true
@@ -126,21 +124,23 @@ impl<'g> DeltaCursor<'g> {
     }
 
     fn record_at(&self, at: usize) -> Option<&'g Record> {
-        let slot = self.slots[..self.len].get(at)?;
+        let slot = self.sorted.slots().get(at)?;
         Some(self.page?.head(usize::from(*slot)))
     }
 
     /// How many keys of the entered page are below `key`.
     fn count_below(&self, key: &[u8]) -> usize {
-        let slots = &self.slots[..self.len];
-        slots.partition_point(|&slot| {
-            self.page
-                .is_some_and(|page| page.head(usize::from(slot)).key() < key)
-        })
+        self.page
+            .map_or(0, |page| self.sorted.count_below(page, key))
+    }
+
+    /// How many keys the entered page has.
+    fn len(&self) -> usize {
+        self.sorted.slots().len()
     }
 
     fn invalidate(&mut self) {
-        self.at = self.len;
+        self.at = self.len();
     }
 
     /// To the first key of the page `page_at` or of one behind it.
@@ -156,7 +156,7 @@ impl<'g> DeltaCursor<'g> {
     /// To the last key before page `page_at`.
     fn last_before(&mut self, page_at: usize) {
         match page_at.checked_sub(1) {
-            Some(page_at) if self.enter(page_at) => self.at = self.len - 1,
+            Some(page_at) if self.enter(page_at) => self.at = self.len() - 1,
             _ => self.invalidate(),
         }
     }
@@ -165,7 +165,7 @@ impl<'g> DeltaCursor<'g> {
     pub(crate) fn seek(&mut self, key: &[u8]) {
         if self.enter_for(key) {
             self.at = self.count_below(key);
-            if self.at == self.len {
+            if self.at == self.len() {
                 self.first_from(self.page_at + 1);
             }
         }
@@ -189,11 +189,19 @@ impl<'g> DeltaCursor<'g> {
         self.last_before(self.pages_len());
     }
 
+    /// Has the processor fetch the key that it is on, if it is on one.
+    #[inline]
+    pub(crate) fn fetch(&self) {
+        if let Some(record) = self.record_at(self.at) {
+            record.fetch_key();
+        }
+    }
+
     /// To the next key. The cursor must be valid.
     pub(crate) fn next(&mut self) {
         debug_assert!(self.valid());
         self.at += 1;
-        if self.at >= self.len {
+        if self.at >= self.len() {
             self.first_from(self.page_at + 1);
         }
     }
@@ -208,7 +216,7 @@ impl<'g> DeltaCursor<'g> {
     }
 
     pub(crate) fn valid(&self) -> bool {
-        self.at < self.len
+        self.at < self.len()
     }
 
     /// The key. The cursor must be valid.
@@ -232,7 +240,7 @@ impl<'g> DeltaCursor<'g> {
             let from = if page_at == first { skipped } else { 0 };
             if page_at == last || (page_at - first).is_multiple_of(step) {
                 self.enter(page_at);
-                let to = if page_at == last { end } else { self.len };
+                let to = if page_at == last { end } else { self.len() };
                 let records = (from..to).filter_map(|at| self.record_at(at));
                 records.for_each(|record| share.add(record));
                 keys += to.saturating_sub(from);

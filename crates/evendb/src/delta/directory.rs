@@ -15,29 +15,14 @@
 //! Thread safety: one writer; readers under a pin.
 
 use super::page::PageRef;
+use crate::key_heads::{Head, common_prefix, count_before};
 use crate::record::allocated_bytes;
 use crate::sync::atomic::{AtomicPtr, Ordering};
-use std::cmp;
 
 pub(super) struct Directory {
     prefix: Box<[u8]>,
     heads: Box<[u64]>,
     pages: Box<[AtomicPtr<super::page::Page>]>,
-}
-
-/// The first 8 bytes as a number that orders like them; ties need the whole key.
-pub(crate) fn head(key: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    let len = key.len().min(8);
-    bytes[..len].copy_from_slice(&key[..len]);
-    bytes
-        .iter()
-        .fold(0, |head, &byte| head << 8 | u64::from(byte))
-}
-
-fn common_prefix<'a>(left: &'a [u8], right: &[u8]) -> &'a [u8] {
-    let len = left.iter().zip(right).take_while(|(l, r)| l == r).count();
-    &left[..len]
 }
 
 impl Directory {
@@ -55,20 +40,20 @@ impl Directory {
 
     /// This directory with page `at` replaced by `left` (of the same low key) and `right`.
     pub(super) fn with_split(&self, at: usize, left: PageRef<'_>, right: PageRef<'_>) -> Directory {
-        let prefix = common_prefix(&self.prefix, right.low());
+        let prefix = &self.prefix[..common_prefix(&self.prefix, right.low())];
         let mut pages: Vec<_> = (0..self.len()).map(|page| self.page(page)).collect();
         pages[at] = left;
         pages.insert(at + 1, right);
         let heads = if prefix.len() == self.prefix.len() {
             let mut heads = Vec::with_capacity(pages.len());
             heads.extend_from_slice(&self.heads[..=at]);
-            heads.push(head(&right.low()[prefix.len()..]));
+            heads.push(Head::of(&right.low()[prefix.len()..]));
             heads.extend_from_slice(&self.heads[at + 1..]);
             heads
         } else {
             // Rare: the prefix only gets shorter.
             let others = pages[1..].iter().map(|page| &page.low()[prefix.len()..]);
-            std::iter::once(0).chain(others.map(head)).collect()
+            std::iter::once(0).chain(others.map(Head::of)).collect()
         };
         Directory {
             prefix: prefix.into(),
@@ -101,25 +86,11 @@ impl Directory {
 
     /// The page whose range holds the key: the last one whose low key is not above it.
     pub(super) fn locate(&self, key: &[u8]) -> usize {
-        let start = self.prefix.len();
-        match key[..key.len().min(start)].cmp(&self.prefix) {
-            cmp::Ordering::Less => return 0,
-            cmp::Ordering::Greater => return self.len() - 1,
-            cmp::Ordering::Equal => {}
-        }
-        let wanted = head(&key[start..]);
-        let below = 1 + self.heads[1..].partition_point(|&head| head < wanted);
-        let equal = self.heads[below..].partition_point(|&head| head == wanted);
-        let (mut low, mut high) = (below, below + equal);
-        while low < high {
-            let middle = low.midpoint(high);
-            if self.page(middle).low() <= key {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low - 1
+        // The first page has no lower bound.
+        let heads = &self.heads[1..];
+        count_before(&self.prefix, heads, key, |at| {
+            self.page(at + 1).low() <= key
+        })
     }
 
     /// What the allocator holds for the directory.

@@ -39,13 +39,13 @@ mod cursor;
 mod directory;
 #[cfg(all(test, evendb_loom))]
 mod loom_tests;
+mod order;
 mod page;
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
 
 pub(crate) use cursor::{DeltaCursor, DeltaShare};
-pub(crate) use directory::head as key_head;
 
 use crate::record::{Record, RecordRef, allocated_bytes, hash_of};
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -220,8 +220,8 @@ impl Delta {
 
     /// Makes two pages of a full one, with one more record.
     fn split(&self, page: PageRef<'_>, place: PagePlace<'_>, record: RecordRef, guard: &Guard) {
-        let (slots, len) = page.sorted(guard);
-        let slots = &slots[..len];
+        let sorted = page.sorted_once();
+        let (slots, len) = (sorted.slots(), sorted.slots().len());
         let last = page.head(usize::from(slots[len - 1])).key();
         let heads = |slots: &[u8]| -> Vec<*mut Record> {
             let heads = slots.iter().map(|&slot| &page.heads()[usize::from(slot)]);

@@ -4,7 +4,7 @@
 //! ```text
 //! | length | capacity | low_len | order | tags: 8 bits a slot | heads: a pointer a slot | low key |
 //!                                 |
-//!                                 +-> | n | n slot numbers in order of their keys |
+//!                                 +-> slot numbers in order of their keys (order.rs)
 //! ```
 //!
 //! A slot's head points to the newest record of its key; older ones hang on `Record::older`. A new
@@ -20,9 +20,11 @@
 //!
 //! Thread safety: one writer; readers under a pin.
 
+use super::order::{self, Order};
 use crate::record::{Record, allocated_bytes};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::sync::reclaim::{self, Guard};
+use smallvec::SmallVec;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -33,7 +35,7 @@ pub(super) const SLOTS_MAX: usize = if cfg!(evendb_loom) { 16 } else { 128 };
 pub(super) const SLOTS_MIN: usize = 8;
 /// Slots that a cursor inserts into the page's order; more of them, and it sorts all.
 const INSERTED_MAX: usize = 16;
-/// Slots that it inserts for itself alone, each for some 50 ns, before it renews the order for all.
+/// Slots that it inserts for itself alone before it renews the order for all.
 const UNSORTED_MAX: usize = 2;
 
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
@@ -45,8 +47,8 @@ pub(super) struct Page {
     length: AtomicU32,
     capacity: u32,
     low_len: u32,
-    /// Null, or a boxed slice: its first byte is the number of bytes behind it.
-    order: AtomicPtr<u8>,
+    /// Null, or an [`Order`].
+    order: AtomicPtr<u32>,
 }
 
 /// Where the parts of a page lie.
@@ -241,30 +243,50 @@ impl<'g> PageRef<'g> {
             .store(slot as u32 + 1, Ordering::Release);
     }
 
-    /// Slot numbers of the published slots in order of their keys, and how many.
-    pub(super) fn sorted(self, guard: &Guard) -> ([u8; SLOTS_MAX], usize) {
-        let len = self.len();
-        let mut slots = [0; SLOTS_MAX];
-        let known = self.order();
-        slots[..known.len()].copy_from_slice(known);
+    /// The published slots in order of their keys.
+    pub(super) fn sorted(self, guard: &Guard) -> Sorted<'g> {
+        let sorted = self.sorted_beside(self.order());
+        if sorted.inserted.len() <= UNSORTED_MAX && sorted.is_whole {
+            return sorted;
+        }
+        self.publish_order(sorted.slots(), guard);
+        // Ours, or one that another cursor has offered: with its heads the search is short.
+        self.sorted_beside(self.order())
+    }
+
+    /// The same for one that goes through them once, of a page that will be gone then.
+    pub(super) fn sorted_once(self) -> Sorted<'g> {
+        self.sorted_beside(self.order())
+    }
+
+    /// The published slots in order of their keys, of which `known` tells a part.
+    fn sorted_beside(self, known: Option<Order<'g>>) -> Sorted<'g> {
+        let order = known.map_or(&[][..], Order::slots);
         // The order may be newer than our length: it then has slots which `len` does not count,
         // and which are published all the same.
-        let len = len.max(known.len());
-        let unsorted = len - known.len();
-        if unsorted > INSERTED_MAX || (known.is_empty() && len > 1) {
-            self.sort_all(&mut slots[..len]);
-        } else {
-            for slot in known.len()..len {
-                let key = self.head(slot).key();
-                let at = slots[..slot].partition_point(|&s| self.head(s.into()).key() < key);
-                slots.copy_within(at..slot, at + 1);
-                slots[at] = slot as u8;
-            }
+        let len = self.len().max(order.len());
+        let mut sorted = Sorted {
+            slots: [0; SLOTS_MAX],
+            len,
+            known,
+            inserted: SmallVec::new(),
+            is_whole: true,
+        };
+        if len - order.len() > INSERTED_MAX || (order.is_empty() && len > 1) {
+            sorted.known = None;
+            sorted.is_whole = false;
+            self.sort_all(&mut sorted.slots[..len]);
+            return sorted;
         }
-        if unsorted > UNSORTED_MAX {
-            self.publish_order(&slots[..len], guard);
+        sorted.slots[..order.len()].copy_from_slice(order);
+        for slot in order.len()..len {
+            let key = self.head(slot).key();
+            let at = sorted.count_below(self, key);
+            sorted.slots.copy_within(at..slot, at + 1);
+            sorted.slots[at] = slot as u8;
+            sorted.inserted.push(key);
         }
-        (slots, len)
+        sorted
     }
 
     /// Sorts all slots below `slots.len()`.
@@ -281,28 +303,21 @@ impl<'g> PageRef<'g> {
         }
     }
 
-    fn order(self) -> &'g [u8] {
+    fn order(self) -> Option<Order<'g>> {
         let order = self.header().order.load(Ordering::Acquire);
-        if order.is_null() {
-            return &[];
-        }
-        // SAFETY: a published order is a boxed slice whose first byte tells the rest; it is freed
-        // a grace period after it was replaced, or with the page.
-        unsafe { std::slice::from_raw_parts(order.add(1), usize::from(*order)) }
+        // SAFETY: it is freed a grace period after it was replaced, or with the page.
+        unsafe { Order::at(order) }
     }
 
     /// Offers an order to the page. Cursors race here; one wins, nobody waits.
     fn publish_order(self, slots: &[u8], guard: &Guard) {
         let old = self.header().order.load(Ordering::Acquire);
         // SAFETY: as in `order`.
-        if !old.is_null() && usize::from(unsafe { *old }) >= slots.len() {
+        if unsafe { Order::at(old) }.is_some_and(|old| old.len() >= slots.len()) {
             return;
         }
-        let mut new = Vec::with_capacity(slots.len() + 1);
-        new.push(slots.len() as u8);
-        new.extend_from_slice(slots);
-        let new = Box::into_raw(new.into_boxed_slice()).cast::<u8>();
-        // Release: the bytes are visible to a thread that loads the pointer. A grown page starts with no
+        let new = Order::create(slots, |slot| self.head(slot.into()).key());
+        // Release: the words are visible to a thread that loads the pointer. A grown page starts with no
         // order instead of inheriting this one: a late cursor may still replace it here.
         let exchanged =
             self.header()
@@ -310,16 +325,16 @@ impl<'g> PageRef<'g> {
                 .compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed);
         match exchanged {
             // SAFETY: the exchange unlinked it, and it is freed once.
-            Ok(old) => unsafe { reclaim::defer(guard, move || free_order(old)) },
+            Ok(old) => unsafe { reclaim::defer(guard, move || Order::free(old)) },
             // SAFETY: never published.
-            Err(_) => unsafe { free_order(new) },
+            Err(_) => unsafe { Order::free(new) },
         }
     }
 
     /// What the allocator holds for the page, an order of full length included.
     pub(super) fn memory_bytes(self) -> usize {
         let shape = Shape::of(self.capacity(), self.header().low_len as usize);
-        allocated_bytes(shape.layout.size()) + allocated_bytes(self.capacity() + 1)
+        allocated_bytes(shape.layout.size()) + allocated_bytes(order::bytes_max(self.capacity()))
     }
 
     /// Frees the page, not its records.
@@ -331,7 +346,7 @@ impl<'g> PageRef<'g> {
         let order = self.header().order.load(Ordering::Acquire);
         // SAFETY: passed on to the caller; the layout is that of `create`, and atomics need no drop.
         unsafe {
-            free_order(order);
+            Order::free(order);
             dealloc(self.page.as_ptr().cast(), shape.layout);
         }
     }
@@ -353,17 +368,43 @@ impl<'g> PageRef<'g> {
     }
 }
 
-/// Frees an order; null is none.
-///
-/// # Safety
-/// It came from `publish_order`, nobody can reach it, and it is freed once.
-unsafe fn free_order(order: *mut u8) {
-    if order.is_null() {
-        return;
+/// The slots of a page as a cursor found them.
+pub(super) struct Sorted<'g> {
+    slots: [u8; SLOTS_MAX],
+    len: usize,
+    /// What the page's order told of them, and the keys of those that it did not tell.
+    known: Option<Order<'g>>,
+    inserted: SmallVec<[&'g [u8]; UNSORTED_MAX]>,
+    /// Whether `known` and `inserted` are all of them.
+    is_whole: bool,
+}
+
+impl<'g> Sorted<'g> {
+    /// Of no page.
+    pub(super) fn empty() -> Sorted<'g> {
+        Sorted {
+            slots: [0; SLOTS_MAX],
+            len: 0,
+            known: None,
+            inserted: SmallVec::new(),
+            is_whole: true,
+        }
     }
-    // SAFETY: the first byte tells the length of the boxed slice.
-    unsafe {
-        let len = usize::from(*order) + 1;
-        drop(Box::from_raw(ptr::slice_from_raw_parts_mut(order, len)));
+
+    /// Slot numbers in order of their keys.
+    #[inline]
+    pub(super) fn slots(&self) -> &[u8] {
+        &self.slots[..self.len]
+    }
+
+    /// How many keys are below `key`. `page` is the one that they were found in.
+    #[inline]
+    pub(super) fn count_below(&self, page: PageRef<'g>, key: &[u8]) -> usize {
+        let key_of = |slot: u8| page.head(slot.into()).key();
+        if !self.is_whole {
+            return self.slots().partition_point(|&slot| key_of(slot) < key);
+        }
+        let known = self.known.map_or(0, |known| known.count_below(key, key_of));
+        known + self.inserted.iter().filter(|own| **own < key).count()
     }
 }

@@ -25,6 +25,7 @@
 //! Thread safety: gauges are atomics that order no other data. Not here: which munks, rows, tables and
 //! searches go.
 
+pub(crate) mod fetch;
 pub(crate) mod heap;
 pub(crate) mod slab;
 

@@ -1,14 +1,12 @@
 //! Separators: keys in order that cut a key range into parts, and the search for the part of a key.
 //!
-//! Separators are the shortest keys that lie between neighbouring parts. The prefix that all of
-//! them share is cut off (keys of a chunk have most of their first bytes in common), and the next
-//! eight bytes of each are kept as integers side by side: a search touches a few lines of them.
-//! Only separators whose eight bytes are equal are compared in full, and those lie side by side
-//! too, so no part is touched before the right one.
+//! Separators are the shortest keys that lie between neighbouring parts. Their heads lie side by side
+//! ([`crate::key_heads`]), and so do the separators themselves, so no part is touched before the right one.
 //!
 //! Invariants: ascending; the first part has no lower bound, so its separator is empty.
 //! Thread safety: immutable. Not here: what the parts are.
 
+use crate::key_heads::{Head, common_prefix, count_before};
 use crate::memory::allocated_bytes;
 
 /// See the module.
@@ -20,26 +18,6 @@ pub(super) struct Separators {
     /// Where the separator of part `i` ends; the first one is empty.
     ends: Box<[usize]>,
     prefix_len: usize,
-}
-
-/// Eight bytes as an integer that compares like them; zeros stand for what is missing.
-#[inline]
-fn head_of(bytes: &[u8]) -> u64 {
-    if let Some(first) = bytes.first_chunk::<8>() {
-        return u64::from_le_bytes(*first).swap_bytes();
-    }
-    let mut head = 0;
-    for (index, &byte) in bytes.iter().enumerate() {
-        head |= u64::from(byte) << (56 - 8 * index);
-    }
-    head
-}
-
-fn common_prefix(left: &[u8], right: &[u8]) -> usize {
-    left.iter()
-        .zip(right)
-        .take_while(|(left, right)| left == right)
-        .count()
 }
 
 /// The shortest key `> left` and `<= right`; `left < right`.
@@ -69,28 +47,8 @@ impl Separators {
     /// The part whose range holds `key`; 0 if there are none.
     #[inline]
     pub(super) fn find(&self, key: &[u8]) -> usize {
-        if self.heads.is_empty() {
-            return 0;
-        }
         let prefix = &self.bytes[..self.prefix_len];
-        if !key.starts_with(prefix) {
-            return if key < prefix { 0 } else { self.heads.len() };
-        }
-        let head = head_of(&key[self.prefix_len..]);
-        let mut low = self.heads.partition_point(|&other| other < head);
-        // Before `low` all separators are below the key; where heads are equal the rest decides.
-        if self.heads.get(low) == Some(&head) {
-            let mut high = low + self.heads[low..].partition_point(|&other| other <= head);
-            while low < high {
-                let middle = low + (high - low) / 2;
-                if self.get(middle + 1) <= key {
-                    low = middle + 1;
-                } else {
-                    high = middle;
-                }
-            }
-        }
-        low
+        count_before(prefix, &self.heads, key, |at| self.get(at + 1) <= key)
     }
 
     /// Memory held.
@@ -137,7 +95,7 @@ impl SeparatorsBuilder {
             let prefix_len = common_prefix(separators.get(1), separators.get(last));
             separators.prefix_len = prefix_len;
             separators.heads = (1..=last)
-                .map(|index| head_of(&separators.get(index)[prefix_len..]))
+                .map(|index| Head::of(&separators.get(index)[prefix_len..]))
                 .collect();
         }
         separators

@@ -135,7 +135,7 @@ struct Overlay<'g> {
 
 impl<'g> Overlay<'g> {
     fn new(view: &'g View, span: &FillSpan<'_>, guard: &'g Guard) -> Self {
-        let mut deltas = SmallVec::new();
+        let mut deltas: SmallVec<[DeltaKeys<'g>; 4]> = SmallVec::new();
         if !view.active.is_empty() {
             deltas.push(DeltaKeys::seek(view.active.cursor(guard), None, span));
         }
@@ -143,6 +143,8 @@ impl<'g> Overlay<'g> {
             let cursor = frozen.delta.cursor(guard);
             deltas.push(DeltaKeys::seek(cursor, frozen.limits.as_deref(), span));
         }
+        // They are looked at when the munk has been searched.
+        deltas.iter().for_each(|delta| delta.cursor.fetch());
         Overlay { deltas }
     }
 

@@ -19,11 +19,11 @@
 use crate::catalog::KeyspaceState;
 use crate::chunk::covers::Covers;
 use crate::chunk::{Chunk, View};
-use crate::delta::key_head;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::flow::Flow;
 use crate::error::Result;
+use crate::key_heads::Head;
 use crate::rebalance::layout::{self, Spent};
 use crate::rebalance::munks;
 use crate::sync::Arc;
@@ -193,7 +193,7 @@ fn share_within(meta: &TableMeta, low: &[u8], high: Option<&[u8]>) -> f64 {
     let shared = ends.0.iter().zip(ends.1).take_while(|(a, b)| a == b);
     let shared = shared.count();
     // Both limits are cut to the table's keys, so they begin with what these share.
-    let number = |key: &[u8]| key_head(&key[shared.min(key.len())..]) as f64;
+    let number = |key: &[u8]| u64::of(&key[shared.min(key.len())..]) as f64;
     let all = number(ends.1) - number(ends.0);
     let to = high.map_or(ends.1, |high| high.min(ends.1));
     let part = number(to) - number(low.max(ends.0));

@@ -1,0 +1,174 @@
+#![expect(unsafe_code, reason = "an order is one allocation of run-time size")]
+//! The slots of a page in order of their keys, with the keys' heads beside them.
+//!
+//! ```text
+//! | n u16, length of prefix u16 | n heads u32 | n slot numbers u8 | prefix |
+//! ```
+//! A search in it looks at a few lines, and at a record only where heads are equal. Without the heads each step of a
+//! search is a record, somewhere in memory.
+//!
+//! Invariants: it never changes. The prefix is one that all n keys begin with, cut off at [`prefix_max`] bytes.
+//! Thread safety: immutable; freed a grace period after it was replaced.
+
+use super::page::SLOTS_MAX;
+use crate::key_heads::{Head, common_prefix, count_before};
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+/// Bytes of the prefix that are kept at most: few in the page that every delta begins with, of which there are many, and
+/// where a search without heads is short too.
+const fn prefix_max(slots: usize) -> usize {
+    if slots <= 8 { 12 } else { 48 }
+}
+
+/// Words of an order.
+fn words(slots: usize, prefix: usize) -> usize {
+    1 + slots + (slots + prefix).div_ceil(size_of::<u32>())
+}
+
+/// Bytes of an order of a page of so many slots, at most.
+pub(super) fn bytes_max(slots: usize) -> usize {
+    words(slots, prefix_max(slots)) * size_of::<u32>()
+}
+
+/// An order that stays for `'g`.
+#[derive(Clone, Copy)]
+pub(super) struct Order<'g> {
+    words: NonNull<u32>,
+    lifetime: PhantomData<&'g u32>,
+}
+
+impl<'g> Order<'g> {
+    /// The order behind a pointer; none for null.
+    ///
+    /// # Safety
+    /// It came from [`Order::create`], and is not freed during `'g`.
+    #[inline]
+    pub(super) unsafe fn at(order: *mut u32) -> Option<Order<'g>> {
+        Some(Order {
+            words: NonNull::new(order)?,
+            lifetime: PhantomData,
+        })
+    }
+
+    /// Of slots and their keys, in order of these. The caller frees it by [`Order::free`].
+    pub(super) fn create<'k>(slots: &[u8], key_of: impl Fn(u8) -> &'k [u8]) -> *mut u32 {
+        let (Some(&first), Some(&last)) = (slots.first(), slots.last()) else {
+            return ptr::null_mut();
+        };
+        debug_assert!(slots.len() <= SLOTS_MAX);
+        let first = key_of(first);
+        let prefix = common_prefix(first, key_of(last)).min(prefix_max(slots.len()));
+        let mut order = Vec::with_capacity(words(slots.len(), prefix));
+        order.push(slots.len() as u32 | (prefix as u32) << 16);
+        order.extend(slots.iter().map(|&slot| u32::of(&key_of(slot)[prefix..])));
+        let mut bytes = slots.iter().chain(&first[..prefix]);
+        while let Some(&byte) = bytes.next() {
+            let mut next = || bytes.next().copied().unwrap_or(0);
+            // As they lie in memory, on any machine.
+            order.push(u32::from_le_bytes([byte, next(), next(), next()]).to_le());
+        }
+        debug_assert_eq!(order.len(), words(slots.len(), prefix));
+        Box::into_raw(order.into_boxed_slice()).cast::<u32>()
+    }
+
+    /// Frees an order; null is none.
+    ///
+    /// # Safety
+    /// It came from [`Order::create`], nobody can reach it, and it is freed once.
+    pub(super) unsafe fn free(order: *mut u32) {
+        // SAFETY: passed on to the caller.
+        let Some(known) = (unsafe { Order::at(order) }) else {
+            return;
+        };
+        let len = words(known.len(), known.prefix().len());
+        // SAFETY: the boxed slice that `create` made has this length.
+        unsafe { drop(Box::from_raw(ptr::slice_from_raw_parts_mut(order, len))) }
+    }
+
+    fn first(self) -> u32 {
+        // SAFETY: an order has one word at least, and stays for 'g.
+        unsafe { self.words.read() }
+    }
+
+    #[inline]
+    pub(super) fn len(self) -> usize {
+        (self.first() & 0xffff) as usize
+    }
+
+    #[inline]
+    fn heads(self) -> &'g [u32] {
+        // SAFETY: they follow the first word; see `create`.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr().add(1), self.len()) }
+    }
+
+    /// The bytes behind the heads: from the first slot number on.
+    #[inline]
+    fn bytes(self, from: usize, len: usize) -> &'g [u8] {
+        // SAFETY: slots and prefix follow the heads; see `create`. Bytes have no alignment.
+        unsafe {
+            let bytes = self.words.as_ptr().add(1 + self.len()).cast::<u8>();
+            std::slice::from_raw_parts(bytes.add(from), len)
+        }
+    }
+
+    /// The slot numbers.
+    #[inline]
+    pub(super) fn slots(self) -> &'g [u8] {
+        self.bytes(0, self.len())
+    }
+
+    #[inline]
+    fn prefix(self) -> &'g [u8] {
+        self.bytes(self.len(), (self.first() >> 16) as usize)
+    }
+
+    /// How many of its keys are below `key`.
+    #[inline]
+    pub(super) fn count_below<'k>(self, key: &[u8], key_of: impl Fn(u8) -> &'k [u8]) -> usize {
+        let slots = self.slots();
+        count_before(self.prefix(), self.heads(), key, |at| {
+            key_of(slots[at]) < key
+        })
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_counts_as_its_keys_do() {
+        for shared in [0, 1, 11, 12, 13, 47, 48, 49] {
+            for count in [1, 2, 3, 8, 100, SLOTS_MAX] {
+                let key = |number: usize| {
+                    let mut key = vec![b'p'; shared];
+                    key.extend_from_slice(format!("{number:05}").as_bytes());
+                    key
+                };
+                // Slot numbers run backwards, so that they are not places by accident.
+                let keys: Vec<Vec<u8>> = (0..count).map(|at| key(7 * (count - at))).collect();
+                let slots: Vec<u8> = (0..count as u8).rev().collect();
+                let of = |slot: u8| &keys[usize::from(slot)][..];
+                let made = Order::create(&slots, of);
+                // SAFETY: just made, and freed below.
+                let order = unsafe { Order::at(made) }.expect("some slots");
+                assert_eq!(order.slots(), slots);
+                assert!(words(order.len(), order.prefix().len()) * 4 <= bytes_max(count));
+                for number in 0..8 * count {
+                    for key in [key(number), key(number)[..shared].to_vec(), vec![b'q']] {
+                        let below = slots.iter().filter(|&&slot| *of(slot) < *key).count();
+                        assert_eq!(
+                            order.count_below(&key, of),
+                            below,
+                            "{shared} {count} {key:?}"
+                        );
+                    }
+                }
+                // SAFETY: nobody has it any more.
+                unsafe { Order::free(made) };
+            }
+        }
+    }
+}
