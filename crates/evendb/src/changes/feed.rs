@@ -85,6 +85,15 @@ impl Taken {
     }
 }
 
+/// What an earlier life left counts as durable only once a checkpoint has it. With that checkpoint it may be gone from the
+/// log, so whoever asks where changes begin has it done first.
+pub(super) fn take_inherited(engine: &Engine) -> Result<()> {
+    match engine.core.options.durability == Durability::Sync && !engine.log.history.read_only {
+        true => checkpoint::take_inherited(engine),
+        false => Ok(()),
+    }
+}
+
 impl Changes {
     pub(crate) fn since(handle: &Arc<Handle>, position: &Position) -> Result<Changes> {
         let engine = &handle.engine;
@@ -93,10 +102,7 @@ impl Changes {
         if let Some(ring) = &engine.log.commit_log {
             ring.keep_for_readers();
         }
-        if engine.core.options.durability == Durability::Sync && !engine.log.history.read_only {
-            // What an earlier life left counts as durable only then.
-            checkpoint::take_inherited(engine)?;
-        }
+        take_inherited(engine)?;
         check(engine, position)?;
         let mut changes = Changes {
             handle: handle.clone(),

@@ -6,7 +6,7 @@
 //!
 //! Thread safety: any, beside appenders; a stretch that is overwritten meanwhile counts as gone.
 
-use super::feed::readable_now;
+use super::feed::{readable_now, take_inherited};
 use super::position::Position;
 use super::resume::{file_of, life_at, oldest};
 use crate::commit_log::{Lsn, Passage, ReadBack, Segment, find_record};
@@ -22,6 +22,7 @@ pub(crate) fn oldest_position(engine: &Engine) -> Result<Position> {
     engine.core.health.check_readable()?;
     let log = &engine.log;
     let file = file_of(log)?;
+    take_inherited(engine)?;
     let history = &log.history;
     let kept = history.kept.as_ref();
     if let Some(position) = oldest(engine).filter(|_| kept.is_some_and(KeptChanges::keeps)) {
