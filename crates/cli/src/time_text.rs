@@ -3,10 +3,6 @@
 //! A time is its seconds since 1970-01-01 UTC, negative before that: `1700000000`, `-0.5`. What is shown is
 //! read back as the same time, to the nanosecond. More than nine digits behind the point are refused, since
 //! they would have to be rounded.
-#![expect(
-    clippy::disallowed_types,
-    reason = "times in keys; the clock is not read"
-)]
 
 use std::time::{Duration, SystemTime};
 
@@ -24,6 +20,18 @@ pub fn read_time(text: &[u8]) -> Option<SystemTime> {
 /// The length of time that a text means.
 pub fn read_duration(text: &[u8]) -> Option<Duration> {
     read_digits(text.trim_ascii())
+}
+
+/// The length of time of an argument.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let why = || "a length of time is its seconds, as 1800 or 0.5".to_owned();
+    read_duration(text.as_bytes()).ok_or_else(why)
+}
+
+/// The time of an argument.
+pub fn parse_time(text: &str) -> Result<SystemTime, String> {
+    let why = || "a time is its seconds since 1970, as 1700000000 or 1700000000.5".to_owned();
+    read_time(text.as_bytes()).ok_or_else(why)
 }
 
 fn read_digits(text: &[u8]) -> Option<Duration> {

@@ -133,6 +133,7 @@ impl MunkSet {
         let horizon = Horizon {
             floor: Version(u64::MAX - 1),
             snapshots: Vec::new(),
+            ..Horizon::default()
         };
         let munks = self.index.iter().map(|(low, munk)| {
             let pin = reclaim::pin();

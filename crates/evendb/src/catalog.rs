@@ -7,17 +7,19 @@ use crate::chunk::Chunk;
 use crate::chunk::index::Index;
 use crate::chunk::share::Share;
 use crate::error::{Error, ErrorKind, Result};
+use crate::expiry::ExpiryClock;
 use crate::fork;
 use crate::manifest::KeyspaceId;
 use crate::manifest::state::Properties;
 use crate::merge_operator::Operator;
-use crate::options::KeyspaceOptions;
+use crate::options::{CompactionFilter, KeyspaceOptions};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::reclaim::ArcCell;
 use crate::sync::{Arc, Mutex, MutexGuard};
-use evendb_storage::Version;
+use evendb_storage::{Kind, Time, Version};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// Name of the keyspace that is always there.
 pub(crate) const DEFAULT_KEYSPACE: &str = "default";
@@ -87,6 +89,14 @@ pub(crate) struct KeyspaceState {
     pub(crate) properties: Mutex<Properties>,
     /// What merges operands, once it is known: given, or told by its name.
     pub(crate) merge_operator: OnceLock<Operator>,
+    /// The time to live of what is put without an expiry of its own, in milliseconds; 0 for none. Relaxed: puts that are
+    /// under way while it changes follow either.
+    ttl_millis: AtomicU64,
+    /// It has a merge operator, by its name at least. Set before the first operand can be put, and never taken back. Relaxed:
+    /// who must know of an operand has it from the latch of the operand's chunk.
+    has_operator: AtomicBool,
+    /// What the application says of records that are rewritten.
+    pub(crate) filter: Mutex<Option<Arc<dyn CompactionFilter>>>,
     /// No write begins any more, unless the edit that drops it cannot be written.
     dropped: AtomicBool,
     /// The last version that may be read here: that of a snapshot taken before the keyspace was
@@ -108,19 +118,56 @@ impl KeyspaceState {
         index: Index<Chunk>,
     ) -> KeyspaceState {
         let options = KeyspaceOptions::of_properties(&properties).unwrap_or_default();
-        let named = options.merge_operator.and_then(|named| named.operator);
-        KeyspaceState {
+        let named = options
+            .merge_operator
+            .as_ref()
+            .and_then(|named| named.operator.clone());
+        let state = KeyspaceState {
             merge_operator: named.map_or_else(OnceLock::new, OnceLock::from),
             id,
             name,
             index: ArcCell::new(Arc::new(index)),
             root_lock: Mutex::new(()),
+            ttl_millis: AtomicU64::new(0),
+            has_operator: AtomicBool::new(false),
+            filter: Mutex::new(None),
             properties: Mutex::new(properties),
             dropped: AtomicBool::new(false),
             readable_until: AtomicU64::new(u64::MAX),
             scan_length: AtomicU32::new(0),
             new_share: Share::unknown(),
             stream_share: Share::unknown(),
+        };
+        state.follow(&options);
+        state
+    }
+
+    /// Takes over options that it has of its own.
+    pub(crate) fn follow(&self, options: &KeyspaceOptions) {
+        let millis = options.ttl_millis.unwrap_or(0);
+        self.ttl_millis.store(millis, Ordering::Relaxed);
+        if options.merge_operator.is_some() {
+            self.has_operator.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// What a single delete becomes here. Where there are merges it is a plain delete: a value that operands were folded into
+    /// may lie beside the one that was put, and a single delete goes together with one of them alone.
+    ///
+    /// It is asked again under the chunk's latch (`write/singles.rs`), because the keyspace may get its operator meanwhile.
+    pub(crate) fn kind_of_single_delete(&self) -> Kind {
+        match self.has_operator.load(Ordering::Relaxed) {
+            true => Kind::Delete,
+            false => Kind::SingleDelete,
+        }
+    }
+
+    /// When a put expires that says nothing of that itself.
+    #[inline]
+    pub(crate) fn expiry_of_put(&self, clock: &ExpiryClock) -> Option<Time> {
+        match self.ttl_millis.load(Ordering::Relaxed) {
+            0 => None,
+            millis => Some(clock.expiry_after(Duration::from_millis(millis))),
         }
     }
 

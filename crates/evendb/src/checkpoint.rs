@@ -47,14 +47,13 @@ use crate::merge::count::Count;
 use crate::merge::{Merge, RecordSource, Source};
 use crate::pace::{self, Rest};
 use crate::plant::planted;
-use crate::record::Record;
 use crate::sync::atomic::Ordering;
 use crate::sync::yielding::Yielder;
 use crate::sync::{Arc, Weak, reclaim};
 use crate::trace;
 use crate::version::clock::checkpoint_of;
 use crate::version::horizon::Horizon;
-use crate::visibility::{Dropping, live};
+use crate::visibility::Dropping;
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::{TableMeta, TableWriter};
 use evendb_storage::{Kind, TableId, Version};
@@ -689,10 +688,11 @@ fn update_rows(caches: &Caches, run: &PendingRun) {
             if (run.deltas.len() == 1 || !seen.contains(&key))
                 && let Some(record) = cursor.versions().next()
             {
-                // A row whose key was merged goes: it is the value of before.
-                let is_value = record.kind() != Kind::Merge;
-                let value = live(record).filter(|_| is_value).map(Record::value);
-                rows.update_if_present(tag, key, hash_key(key), value);
+                // What has expired stays one that has: the get that finds the row looks at the time. A row whose key was
+                // merged goes: it is the value of before.
+                let is_put = matches!(record.kind(), Kind::Put | Kind::PutUntil);
+                let value = is_put.then(|| (record.kind(), record.value()));
+                rows.update_stored(tag, key, hash_key(key), value);
                 if run.deltas.len() > 1 {
                     seen.push(key);
                 }

@@ -179,7 +179,8 @@ fn compact_chunk(
         return Err(Error::new(ErrorKind::Corruption, message));
     }
     munks::absorb(context.core, chunk);
-    if !can_shrink(context.core, chunk, &chunk.view.load_full())? {
+    let is_filtered = keyspace.filter.lock().is_some();
+    if !is_filtered && !can_shrink(context.core, chunk, &chunk.view.load_full())? {
         return Ok(false);
     }
     let new_chunks = rewrite::rewrite(context, keyspace, std::slice::from_ref(chunk))?;

@@ -21,7 +21,7 @@ pub enum ErrorKind {
     Unsupported,
     /// A key is longer than 65,535 bytes.
     KeyTooLarge,
-    /// A value is longer than 4 GiB - 1, or with its key than a quarter of the memory budget less 64
+    /// A value is longer than 4 GiB - 9, or with its key than a quarter of the memory budget less 64
     /// bytes. The message has the number.
     ValueTooLarge,
     /// A batch counts more than a quarter of the memory budget: of each record key, value and 64 bytes.
@@ -132,6 +132,17 @@ impl Error {
                        are not here may have held locks then: no database can be opened; fork before \
                        the first is opened, or start a program anew (exec)";
         Error::new(ErrorKind::Forked, message)
+    }
+
+    /// A put of a key that the same write removes by a single delete before.
+    #[cold]
+    pub(crate) fn put_after_single_delete(key: &[u8]) -> Error {
+        let message = format!(
+            "the key b\"{}\" is put after a single delete of it in one write: only the put would be left, and the \
+             next single delete would go with that alone; write them one after the other, or use delete for this key",
+            key.escape_ascii()
+        );
+        Error::new(ErrorKind::InvalidArgument, message)
     }
 
     /// What kind of failure this is.

@@ -9,7 +9,8 @@
 //! Records between which no reader falls are one **group**: what may be dropped beneath the newest of them, its head. In a
 //! group operands meet, and what they lie on: a put or delete of the group; nothing, where a range deletion lies between or
 //! nothing older is left. Operands with something beneath become a value, of the head's version; operands alone become
-//! one record that lists them, shorter if the operator can say them in one. Groups stay apart, for their readers.
+//! one record that lists them, shorter if the operator can say them in one. Groups stay apart, for their readers. So does what expires: operands over it do not, and count from
+//! nothing once it has. When it has expired for all readers, it is a delete.
 //!
 //! Invariants
 //! * A reader sees the same before and after, whatever the operator does: where it fails or panics, operands stay operands and
@@ -37,6 +38,20 @@ impl OwnedRecord {
             version: entry.version,
             kind: entry.kind,
             value: entry.value.to_vec(),
+        }
+    }
+
+    /// The record as all readers that see it read it.
+    fn read_by_all(self, dropping: Dropping<'_>) -> OwnedRecord {
+        let entry = EntryRef {
+            key: &[],
+            version: self.version,
+            kind: self.kind,
+            value: &self.value,
+        };
+        match dropping.as_all_read(entry) {
+            read if read.kind == self.kind => self,
+            read => OwnedRecord::of(&read),
         }
     }
 }
@@ -105,7 +120,10 @@ pub(crate) fn rewritten(
     operator: Option<&Operator>,
 ) -> Vec<OwnedRecord> {
     let mut out: Vec<OwnedRecord> = Vec::new();
-    let mut rest = records.into_iter().peekable();
+    let mut rest = records
+        .into_iter()
+        .map(|record| record.read_by_all(dropping))
+        .peekable();
     let mut is_first = versions.is_first();
     while let Some(head) = rest.next() {
         let version = head.version;
@@ -150,7 +168,7 @@ pub(crate) fn rewritten(
         let group = fold_group(key, version, &lists, beneath, operator);
         for record in group {
             // As any tombstone that hides nothing.
-            let spent = record.kind == Kind::Delete
+            let spent = record.kind.is_tombstone()
                 && is_first
                 && dropping.bottom
                 && dropping.horizon.below_all(record.version);
@@ -180,8 +198,9 @@ fn fold_group(
     let folded = operator.and_then(|operator| {
         let existing = match &beneath {
             Beneath::Record(record) if record.kind == Kind::Put => Some(&record.value[..]),
-            Beneath::Record(record) if record.kind == Kind::Delete => None,
+            Beneath::Record(record) if record.kind.is_tombstone() => None,
             Beneath::Deleted(_) | Beneath::Nothing => None,
+            // A value that expires before the operands do stays apart.
             Beneath::Record(_) | Beneath::Unknown => return None,
         };
         let all: Vec<&[u8]> = oldest_first

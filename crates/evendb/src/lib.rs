@@ -17,6 +17,7 @@ mod copy;
 mod delta;
 mod engine;
 mod error;
+mod expiry;
 mod figures;
 mod files;
 mod folding;
@@ -75,13 +76,17 @@ pub use changes::{Change, Changes, Operands, Position, Write, Writes};
 pub use compact::CompactionSummary;
 pub use copy::CopySummary;
 pub use error::{Error, ErrorKind, Result};
+pub use expiry::WallClock;
 pub use figures::live::LiveStats;
 pub use figures::names::{Figure, FigureKind, FigureUnit};
 pub use ingest::IngestSummary;
 pub use merge_operator::ready::Merges;
 pub use merge_operator::{MergeError, MergeOperator};
 pub use metrics::{GetStats, MemoryStats, PauseStats, SpaceStats, Stats, WaitStats, WrittenStats};
-pub use options::{Advanced, Compression, Durability, KeyspaceOptions, LogSearch, Options};
+pub use options::{
+    Advanced, CompactionFilter, Compression, Durability, FilterDecision, KeyspaceOptions,
+    LogSearch, Options,
+};
 pub use read::cursor::Cursor;
 pub use read::iter::{Iter, KeyCursor, Keys};
 pub use read::size::RangeSize;

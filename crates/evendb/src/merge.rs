@@ -3,7 +3,12 @@
 //!
 //! Sources are newest first. Which record comes first and which may go is the rule of
 //! [`visibility`]: versions that no reader can need go (I14). A tombstone goes only where the caller says that everything older of
-//! the chunk is among the sources (I15), and only if every reader reads at or above it.
+//! the chunk is among the sources (I15), and only if every reader reads at or above it. A record that has expired for all
+//! readers that see it comes out as a tombstone.
+//!
+//! A single delete and the put that comes next below it go together, wherever no reader falls between the two: the caller of
+//! `single_delete` says that nothing older of the key is anywhere. One that meets no put stays, under a newer record too,
+//! because its put may lie in another component.
 //!
 //! Operands of a key meet here, and what they lie on ([`folding`]). From the first record on that lists operands the rest of
 //! the key is gathered at once; no other key pays for it.
@@ -17,6 +22,7 @@ use crate::error::Result;
 use crate::folding::{self, OwnedRecord};
 use crate::merge_operator::Operator;
 use crate::munk::{Munk, MunkEntries, MunkInput};
+use crate::options::FilterDecision;
 use crate::record::Record;
 use crate::sync::Arc;
 use crate::sync::yielding::Yielder;
@@ -148,6 +154,42 @@ impl Source for MunkSource<'_> {
 /// might be lost, and what it hides must be there then.
 pub(crate) type Covering<'s> = Box<dyn Fn(&[u8], Version) -> Option<Version> + 's>;
 
+/// What the application says of a put, by key and value.
+pub(crate) type Filtering<'s> = Box<dyn FnMut(&[u8], &[u8]) -> FilterDecision + 's>;
+
+/// What is written instead of the current record.
+struct Instead {
+    kind: Kind,
+    value: Vec<u8>,
+}
+
+/// What becomes of a put that is the newest record of its key, by what the application says of it, and what is written
+/// instead. It is not asked for what a registered snapshot sees.
+fn ask(
+    filter: &mut Filtering<'_>,
+    horizon: &Horizon,
+    entry: EntryRef<'_>,
+) -> (Fate, Option<Instead>) {
+    let newest_snapshot = horizon.snapshots.last();
+    if newest_snapshot.is_some_and(|&newest| newest >= entry.version) {
+        return (Fate::Kept, None);
+    }
+    let (prefix, value) = entry.value.split_at(entry.kind.prefix_bytes());
+    match filter(entry.key, value) {
+        FilterDecision::Keep => (Fate::Kept, None),
+        FilterDecision::Replace(value) => {
+            let (kind, value) = (entry.kind, [prefix, &value].concat());
+            (Fate::Kept, Some(Instead { kind, value }))
+        }
+        // What a snapshot sees stays below it, and must stay hidden.
+        FilterDecision::Drop if newest_snapshot.is_some() => {
+            let (kind, value) = (Kind::Delete, Vec::new());
+            (Fate::Kept, Some(Instead { kind, value }))
+        }
+        FilterDecision::Drop => (Fate::Filtered, None),
+    }
+}
+
 /// Several sources as one.
 pub(crate) struct Merge<'s> {
     /// Newest first.
@@ -159,6 +201,8 @@ pub(crate) struct Merge<'s> {
     bottom: bool,
     zero_below: Version,
     covers: Option<Covering<'s>>,
+    filter: Option<Filtering<'s>>,
+    instead: Option<Instead>,
     /// The key of the last record looked at, and what became of its versions.
     key: Vec<u8>,
     versions: KeyVersions,
@@ -166,6 +210,8 @@ pub(crate) struct Merge<'s> {
     operator: Option<Operator>,
     /// What became of the key's records from one that lists operands on: the first is the current record.
     folded: VecDeque<OwnedRecord>,
+    /// The current record is a single delete of this version, which its source has left behind.
+    single: Option<Version>,
     yielder: Yielder,
     /// For the caller to check: see [`count`].
     held: Held,
@@ -200,6 +246,18 @@ impl<'s> Merge<'s> {
         covers: Option<Covering<'s>>,
         operator: Option<Operator>,
     ) -> Result<Merge<'s>> {
+        Merge::filtering(sources, dropping, covers, operator, None)
+    }
+
+    /// The same that asks for the newest record of each key, if it is a put that no registered snapshot sees, what becomes
+    /// of it. Of what operands are folded into it is asked the next time.
+    pub(crate) fn filtering(
+        sources: Vec<Box<dyn Source + 's>>,
+        dropping: Dropping<'_>,
+        covers: Option<Covering<'s>>,
+        operator: Option<Operator>,
+        filter: Option<Filtering<'s>>,
+    ) -> Result<Merge<'s>> {
         let heap = (0..sources.len())
             .filter(|&source| sources[source].current().is_some())
             .collect();
@@ -212,10 +270,13 @@ impl<'s> Merge<'s> {
             bottom: dropping.bottom,
             zero_below: dropping.zero_below,
             covers,
+            filter,
+            instead: None,
             key: Vec::new(),
             versions: KeyVersions::default(),
             operator,
             folded: VecDeque::new(),
+            single: None,
             yielder: Yielder::new(false),
             held,
             fates: Fates::default(),
@@ -244,18 +305,31 @@ impl<'s> Merge<'s> {
 
     /// The current record; at the bottom its version is zero where no reader can tell the difference.
     pub(crate) fn current(&self) -> Option<EntryRef<'_>> {
-        let mut entry = match self.folded.front() {
-            None => self.sources[*self.heap.first()?].current()?,
-            Some(record) => EntryRef {
+        let dropping = self.dropping();
+        let mut entry = match (self.single, self.folded.front()) {
+            (Some(version), _) => EntryRef {
+                key: &self.key,
+                version,
+                kind: Kind::SingleDelete,
+                value: &[],
+            },
+            (None, Some(record)) => EntryRef {
                 key: &self.key,
                 version: record.version,
                 kind: record.kind,
                 value: &record.value,
             },
+            (None, None) => {
+                let entry = self.sources[*self.heap.first()?].current()?;
+                dropping.as_all_read(entry)
+            }
         };
+        if let Some(instead) = &self.instead {
+            (entry.kind, entry.value) = (instead.kind, &instead.value);
+        }
         // Of operands and what they lie on only the last can be zero: no two records of a key have one version.
         if self.folded.len() <= 1 {
-            entry.version = self.dropping().written_version(entry.version);
+            entry.version = dropping.written_version(entry.version);
         }
         Some(entry)
     }
@@ -270,7 +344,7 @@ impl<'s> Merge<'s> {
         let mut fates = self.fates;
         if let Some(entry) = self.current() {
             fates.kept -= 1;
-            fates.kept_deletes -= u64::from(entry.kind == Kind::Delete);
+            fates.kept_deletes -= u64::from(entry.kind.is_tombstone());
         }
         fates
     }
@@ -278,7 +352,7 @@ impl<'s> Merge<'s> {
     /// What became of all records, at the end; else of those up to the last key that was kept: another merge of the same
     /// sources that begins behind that key takes the others.
     pub(crate) fn fates_of_kept_keys(&self) -> Fates {
-        match self.heap.is_empty() && self.folded.is_empty() {
+        match self.heap.is_empty() && self.folded.is_empty() && self.single.is_none() {
             true => self.fates,
             false => self.settled,
         }
@@ -292,6 +366,9 @@ impl<'s> Merge<'s> {
                 true => Ok(()),
                 false => self.find(),
             };
+        }
+        if self.single.take().is_some() {
+            return self.find();
         }
         if !self.heap.is_empty() {
             self.yielder.yield_if_due();
@@ -343,6 +420,7 @@ impl<'s> Merge<'s> {
     /// Moves to the least record that is kept.
     fn find(&mut self) -> Result<()> {
         loop {
+            self.instead = None;
             let Some(&least) = self.heap.first() else {
                 return Ok(());
             };
@@ -362,23 +440,46 @@ impl<'s> Merge<'s> {
                 bottom: self.bottom,
                 zero_below: self.zero_below,
             };
+            let EntryRef {
+                version, mut kind, ..
+            } = dropping.as_all_read(entry);
             let before = self.versions;
-            let mut fate = self.versions.fate(entry.version, entry.kind, dropping);
+            let mut fate = self.versions.fate(version, kind, dropping);
             if fate == Fate::Kept
                 && let Some(covers) = &self.covers
-                && let Some(least) = covers(entry.key, entry.version)
-                && self.horizon.may_drop(entry.version, least)
+                && let Some(least) = covers(entry.key, version)
+                && self.horizon.may_drop(version, least)
             {
                 fate = Fate::Covered;
             }
-            if fate == Fate::Kept && entry.kind == Kind::Merge {
+            if fate == Fate::Kept && kind == Kind::Merge {
                 self.fold(before)?;
                 if self.note_folded() {
                     return Ok(());
                 }
                 continue;
             }
-            self.fates.note(fate, entry.kind);
+            if fate == Fate::Kept
+                && before.is_first()
+                && let Some(filter) = &mut self.filter
+                && matches!(kind, Kind::Put | Kind::PutUntil)
+            {
+                let (decided, instead) = ask(filter, &self.horizon, entry);
+                (fate, self.instead) = (decided, instead);
+                kind = self.instead.as_ref().map_or(kind, |instead| instead.kind);
+            }
+            if fate == Fate::Kept && kind == Kind::SingleDelete {
+                self.advance_least()?;
+                if self.meets_put_of(version) {
+                    // Nothing of the two is left to hide what is older.
+                    self.versions = before;
+                    self.fates.paired += 2;
+                    self.advance_least()?;
+                    continue;
+                }
+                self.single = Some(version);
+            }
+            self.fates.note(fate, kind);
             if fate == Fate::Kept {
                 return Ok(());
             }
@@ -420,6 +521,17 @@ impl<'s> Merge<'s> {
             self.fates.note(Fate::Kept, record.kind);
         }
         next.is_some()
+    }
+
+    /// Whether the next record is the put that a single delete of this version is of, and no reader falls between the two.
+    fn meets_put_of(&self, version: Version) -> bool {
+        let next = self.heap.first();
+        let next = next.and_then(|&least| self.sources[least].current());
+        next.is_some_and(|next| {
+            *next.key == *self.key
+                && matches!(next.kind, Kind::Put | Kind::PutUntil)
+                && self.horizon.may_drop(next.version, version)
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::catalog::KeyspaceState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::RecordRef;
-use evendb_storage::Kind;
+use evendb_storage::{EXPIRY_BYTES, Kind};
 
 pub(crate) use evendb_keys::prefix_end;
 
@@ -27,7 +27,8 @@ pub(crate) enum OpKind {
 pub(crate) struct Op<'a> {
     pub(crate) keyspace: &'a KeyspaceState,
     pub(crate) record: RecordRef,
-    /// Of a merge, what is linked instead: the record folded with those that it meets.
+    /// What is linked instead: of a merge the record folded with those that it meets, of a single delete beside a merge operator
+    /// a plain delete.
     pub(crate) folded: Option<RecordRef>,
     is_range: bool,
 }
@@ -90,6 +91,10 @@ pub(crate) fn memory_bytes(record: &RecordRef) -> u64 {
 pub(crate) struct Totals {
     pub(crate) records: u64,
     pub(crate) deletes: u64,
+    /// Single deletes among the deletes.
+    pub(crate) single_deletes: u64,
+    /// Puts until a time.
+    pub(crate) expiring: u64,
     pub(crate) range_deletes: u64,
     pub(crate) merges: u64,
     /// Bytes of keys and values.
@@ -105,9 +110,14 @@ impl Totals {
             let record = &op.record;
             totals.records += 1;
             match op.kind() {
+                OpKind::One(Kind::Put) => {}
                 OpKind::One(Kind::Delete) => totals.deletes += 1,
                 OpKind::One(Kind::Merge) => totals.merges += 1,
-                OpKind::One(_) => {}
+                OpKind::One(Kind::SingleDelete) => {
+                    totals.deletes += 1;
+                    totals.single_deletes += 1;
+                }
+                OpKind::One(Kind::PutUntil) => totals.expiring += 1,
                 OpKind::RangeDelete => {
                     totals.range_deletes += 1;
                     totals.memory_bytes += RANGE_BYTES;
@@ -151,7 +161,7 @@ pub(crate) fn successor(key: &[u8]) -> Vec<u8> {
     next
 }
 
-/// Rejects keys and values that are over the limits.
+/// Rejects keys and values that are over the limits. A value may become longer by the time at which it expires.
 pub(crate) fn check_limits(key: &[u8], value: &[u8]) -> Result<()> {
     if key.len() > KEY_BYTES_MAX {
         let message = format!(
@@ -160,9 +170,9 @@ pub(crate) fn check_limits(key: &[u8], value: &[u8]) -> Result<()> {
         );
         return Err(Error::new(ErrorKind::KeyTooLarge, message));
     }
-    if u32::try_from(value.len()).is_err() {
+    if u32::try_from(value.len().saturating_add(EXPIRY_BYTES)).is_err() {
         let message = format!(
-            "a value of {} bytes; at most 4 GiB - 1 are allowed",
+            "a value of {} bytes; at most 4 GiB - 9 are allowed",
             value.len()
         );
         return Err(Error::new(ErrorKind::ValueTooLarge, message));

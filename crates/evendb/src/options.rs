@@ -3,9 +3,11 @@
 //! [`Options::advanced`] ([`Advanced`]).
 
 mod advanced;
+mod filter;
 mod keyspace;
 
 pub use self::advanced::{Advanced, LogSearch, RowPolicy};
+pub use self::filter::{CompactionFilter, FilterDecision};
 pub use self::keyspace::KeyspaceOptions;
 pub(crate) use self::keyspace::{NamedOperator, OPTION_PREFIX};
 use crate::error::{Error, ErrorKind, Result};

@@ -69,6 +69,12 @@ pub(crate) enum Plant {
     BackupNotSynced,
     /// P37: a write to a dropped keyspace queues its chunks before it is refused.
     QueuesDropped,
+    /// P41: the time by which records expire goes back with the clock.
+    TimeGoesBack,
+    /// P42: a single delete has the version of what was put before or after it.
+    SingleSharesVersion,
+    /// P-settle: a single delete is written as it was called, whatever operator its keyspace has got since.
+    SingleAsCalled,
 }
 
 /// Whether the engine has a fault planted.

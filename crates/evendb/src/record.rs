@@ -31,8 +31,8 @@ use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::reclaim::{self, Guard};
 use crate::version::stamp::{self, BatchStamp, NO_STAMP};
 use crate::visibility::Candidate;
-use evendb_storage::{EntryRef, Kind, Version};
-use std::ops::Deref;
+use evendb_storage::{EntryRef, Kind, Time, Version};
+use std::ops::{Deref, Range};
 use std::ptr::{self, NonNull};
 
 /// Beside a version: readers ask the record's stamp. No version is so great, see
@@ -93,6 +93,13 @@ impl Record {
 
     pub(crate) fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// What was put, as a range of the bytes of key and value.
+    #[inline]
+    pub(crate) fn shown(&self) -> Range<usize> {
+        let key = self.key_len as usize;
+        key + self.kind.prefix_bytes()..key + self.value_len as usize
     }
 
     #[inline]
@@ -187,6 +194,11 @@ impl Candidate for &Record {
     fn kind(&self) -> Kind {
         self.kind
     }
+
+    #[inline]
+    fn stored_value(&self) -> &[u8] {
+        self.value()
+    }
 }
 
 impl std::fmt::Debug for Record {
@@ -218,14 +230,31 @@ impl RecordRef {
     /// # Panics
     /// If the key exceeds `u16::MAX` bytes, or the value `u32::MAX`; callers check the limits before.
     pub(crate) fn new(key: &[u8], value: &[u8], kind: Kind, hash: u64) -> RecordRef {
+        RecordRef::of_parts(key, &[], value, kind, hash)
+    }
+
+    /// A put, until a time if there is one; else as [`RecordRef::new`].
+    pub(crate) fn put(key: &[u8], value: &[u8], expires: Option<Time>, hash: u64) -> RecordRef {
+        match expires {
+            Some(time) => {
+                let time = time.0.to_le_bytes();
+                RecordRef::of_parts(key, &time, value, Kind::PutUntil, hash)
+            }
+            None => RecordRef::new(key, value, Kind::Put, hash),
+        }
+    }
+
+    #[inline]
+    fn of_parts(key: &[u8], prefix: &[u8], value: &[u8], kind: Kind, hash: u64) -> RecordRef {
         let key_len = u16::try_from(key.len()).expect("keys are limited before they get here");
-        let value_len =
-            u32::try_from(value.len()).expect("values are limited before they get here");
-        let record = slab::allocate(Record::bytes_of(key.len() + value.len())).cast::<Record>();
+        let value_len = u32::try_from(prefix.len() + value.len())
+            .expect("values are limited before they get here");
+        let data_bytes = key.len() + value_len as usize;
+        let record = slab::allocate(Record::bytes_of(data_bytes)).cast::<Record>();
         let memory = record.as_ptr().cast::<u8>();
         // For `Record::base`.
         let _ = memory.expose_provenance();
-        // SAFETY: the memory is ours, aligned for the header and large enough for both parts.
+        // SAFETY: the memory is ours, aligned for the header and large enough for all parts.
         unsafe {
             record.write(Record {
                 count: AtomicU32::new(1),
@@ -239,7 +268,9 @@ impl RecordRef {
             });
             let bytes = memory.add(size_of::<Record>());
             ptr::copy_nonoverlapping(key.as_ptr(), bytes, key.len());
-            ptr::copy_nonoverlapping(value.as_ptr(), bytes.add(key.len()), value.len());
+            let bytes = bytes.add(key.len());
+            ptr::copy_nonoverlapping(prefix.as_ptr(), bytes, prefix.len());
+            ptr::copy_nonoverlapping(value.as_ptr(), bytes.add(prefix.len()), value.len());
         }
         RecordRef(record)
     }

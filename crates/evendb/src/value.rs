@@ -66,8 +66,7 @@ impl Value {
 
     /// The value of a record of a delta.
     pub(crate) fn of_record(record: RecordRef) -> Value {
-        let start = record.key().len();
-        let range = start..start + record.value().len();
+        let range = record.shown();
         if range.is_empty() {
             return Value::new(Owner::Bytes(Arc::from(&[][..])), 0..0);
         }

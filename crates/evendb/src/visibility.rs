@@ -11,7 +11,8 @@
 //!
 //! **For a reader:** of one source the newest record at or below the reader's version is seen
 //! ([`Version::is_seen_at`]). Sources are asked newest first, and the first that has such a record
-//! decides ([`RecordSearch`], [`decide`]). A tombstone that decides means that there is no value ([`live`]).
+//! decides ([`RecordSearch`], [`decide`]). A tombstone that decides means that there is no value, and so does a record that
+//! has expired by the reader's time ([`live`]).
 //! Versions need not be compared between sources: a newer source has no record of a key that is older
 //! than a record of the same key in an older source. Of equal versions the newer source decides.
 //!
@@ -20,10 +21,12 @@
 //!
 //! **For a rewrite:** the versions of a key come newest first, of equal versions that of the newer
 //! source first ([`comes_before`]). [`KeyVersions::fate`] says for each whether it stays. What readers
-//! there are, now and later, is known to [`Horizon`].
+//! there are, now and later, is known to [`Horizon`]. A record that has expired for all of them that see it is a tombstone from
+//! then on ([`Dropping::as_all_read`]): it hides what is older until nothing older is left below it.
 //!
 //! Nothing here allocates, calls through a pointer, or looks at keys twice.
 
+use crate::expiry::ReadTime;
 use crate::version::horizon::Horizon;
 use evendb_storage::{EntryRef, Kind, Version};
 use std::cmp::Reverse;
@@ -33,16 +36,27 @@ use std::convert::Infallible;
 pub(crate) trait Candidate {
     /// What the record says about its key.
     fn kind(&self) -> Kind;
+
+    /// Its value as it is stored: with the time at which it expires, if it does.
+    fn stored_value(&self) -> &[u8];
 }
 
-/// The record for a reader, unless it is a tombstone, which hides what is older. One that lists operands says only a part
-/// of the value: whoever gets it asks `read/folded.rs`.
+/// The record for a reader, unless it is a tombstone or has expired, which hides what is older. One that lists operands says
+/// only a part of the value: whoever gets it asks `read/folded.rs`.
 #[inline]
-pub(crate) fn live<R: Candidate>(decides: R) -> Option<R> {
+pub(crate) fn live<R: Candidate>(decides: R, time: ReadTime<'_>) -> Option<R> {
     match decides.kind() {
-        Kind::Put | Kind::PutUntil | Kind::Merge => Some(decides),
-        Kind::Delete => None,
+        Kind::Put | Kind::Merge => Some(decides),
+        Kind::Delete | Kind::SingleDelete => None,
+        Kind::PutUntil => unexpired(decides, time),
     }
+}
+
+#[cold]
+fn unexpired<R: Candidate>(decides: R, time: ReadTime<'_>) -> Option<R> {
+    let expires = decides.kind().expires(decides.stored_value());
+    let is_past = expires.is_some_and(|expires| time.is_past(expires));
+    (!is_past).then_some(decides)
 }
 
 /// The search for the record of one key that decides for one reader.
@@ -78,8 +92,8 @@ impl<R: Candidate> RecordSearch<R> {
 
     /// The record whose value the reader gets.
     #[inline]
-    pub(crate) fn live(self) -> Option<R> {
-        self.0.and_then(live)
+    pub(crate) fn live(self, time: ReadTime<'_>) -> Option<R> {
+        self.0.and_then(|record| live(record, time))
     }
 }
 
@@ -140,6 +154,28 @@ impl Dropping<'_> {
             false => version,
         }
     }
+
+    /// The record as all readers that see it read it: one that has expired for all of them is a tombstone.
+    #[inline]
+    pub(crate) fn as_all_read<'e>(&self, entry: EntryRef<'e>) -> EntryRef<'e> {
+        match entry.kind {
+            Kind::PutUntil => self.as_all_read_now(entry),
+            _ => entry,
+        }
+    }
+
+    #[cold]
+    fn as_all_read_now<'e>(&self, entry: EntryRef<'e>) -> EntryRef<'e> {
+        let expired = |expiry| self.horizon.is_expired(entry.version, expiry);
+        match entry.expires().is_some_and(expired) {
+            true => EntryRef {
+                kind: Kind::Delete,
+                value: &[],
+                ..entry
+            },
+            false => entry,
+        }
+    }
 }
 
 /// What becomes of a record in a rewrite.
@@ -155,6 +191,8 @@ pub(crate) enum Fate {
     SpentTombstone,
     /// No reader falls between it and a range deletion.
     Covered,
+    /// The application has no use for it.
+    Filtered,
 }
 
 /// The versions of one key on their way through a rewrite, newest first.
@@ -177,12 +215,15 @@ impl KeyVersions {
             if version == newer {
                 return Fate::Twin;
             }
-            if dropping.horizon.may_drop(version, newer) {
+            // A hidden single delete is needed by its put, which may be elsewhere: without it the put would come back when
+            // what hides both is deleted in the same way.
+            let waits = kind == Kind::SingleDelete && !dropping.bottom;
+            if !waits && dropping.horizon.may_drop(version, newer) {
                 return Fate::Hidden;
             }
         }
         let first = self.newer.replace(version).is_none();
-        let spent = first && dropping.bottom && kind == Kind::Delete;
+        let spent = first && dropping.bottom && kind.is_tombstone();
         match spent && dropping.horizon.below_all(version) {
             true => Fate::SpentTombstone,
             false => Fate::Kept,

@@ -4,7 +4,8 @@
 //! `tests/golden/database_v2.txt` holds the files of a database whose process was killed: tables of
 //! both kinds, a commit log that is still needed, a value extent. The text is a dump of 16-byte
 //! rows; `*` repeats the row before, and rows left out are zeros. From version 3 on a database has range deletions
-//! as well, in its manifest and in its commit log.
+//! as well, in its manifest and in its commit log; from version 4 on records that expire and single deletes, in tables and in
+//! its commit log.
 //!
 //! If the format changes on purpose, its version does too, and
 //! `EVENDB_BLESS=1 cargo test -p evendb --test golden` adds the database of the new version. It never
@@ -21,6 +22,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 const ROW_BYTES: usize = 16;
 
@@ -52,8 +54,13 @@ fn entries(part: u32) -> Vec<Entry> {
     }
 }
 
-fn expected() -> BTreeMap<&'static str, Map> {
+fn expected(version: char) -> BTreeMap<&'static str, Map> {
     let mut maps = BTreeMap::from([("default", Map::new()), ("other", Map::new())]);
+    if version >= '4' {
+        let staying = ["in a table", "in the log"].map(|place| format!("until/{place}"));
+        let staying = staying.map(|key| (key.into_bytes(), b"stays".to_vec()));
+        maps.insert("default", Map::from(staying));
+    }
     for (name, key, value) in (0..3).flat_map(entries) {
         let map = maps.get_mut(name).expect("one of the two");
         match value {
@@ -81,6 +88,17 @@ fn write_gone(db: &Db) {
     }
 }
 
+/// A value that stays for some thousand years, one that is gone, and a single delete of a key that was put before.
+fn write_expiring(db: &Db, place: &str) {
+    let keyspace = db.default_keyspace();
+    let far = SystemTime::UNIX_EPOCH + Duration::from_secs(100_000_000_000);
+    let put = |key: String, value, at| keyspace.put_expiring_at(key, value, at).expect("puts");
+    put(format!("until/{place}"), "stays", far);
+    put(format!("past/{place}"), "gone", SystemTime::UNIX_EPOCH);
+    let deleted = keyspace.single_delete(format!("single/{place}"));
+    deleted.expect("deletes");
+}
+
 /// The files of a database made by the fixed workload.
 fn make() -> SimVfs {
     let vfs = SimVfs::new(1);
@@ -92,8 +110,13 @@ fn make() -> SimVfs {
     db.flush().expect("a checkpoint");
     write_part(&db, 0);
     db.settle_debt().expect("settles");
+    for place in ["in a table", "in the log"] {
+        db.put(format!("single/{place}"), "gone").expect("puts");
+    }
+    db.flush().expect("a checkpoint");
     write_part(&db, 1);
     write_gone(&db);
+    write_expiring(&db, "in a table");
     db.flush().expect("a checkpoint");
     // In the manifest, over a run; and in the commit log.
     db.delete_prefix("gone/").expect("deletes");
@@ -101,6 +124,7 @@ fn make() -> SimVfs {
     write_part(&db, 2);
     write_gone(&db);
     db.delete_range("gone/".."gone/9").expect("deletes");
+    write_expiring(&db, "in the log");
     let machine = vfs.crash(CrashMode::Process);
     drop(db);
     machine
@@ -186,11 +210,11 @@ fn load(text: &str) -> SimVfs {
     vfs
 }
 
-fn check(vfs: &SimVfs, read_only: bool) {
+fn check(vfs: &SimVfs, version: char, read_only: bool) {
     let options = on_sim(vfs, Durability::Process, 0).create_if_missing(false);
     let db = options.read_only(read_only).open(DIR).expect("opens");
     assert_eq!(db.keyspace_names(), ["default", "other"]);
-    for (name, map) in expected() {
+    for (name, map) in expected(version) {
         assert!(contents(&db, name).expect("reads") == map, "{name}");
         let keyspace = db.keyspace(name).expect("is there");
         for (key, value) in &map {
@@ -380,9 +404,9 @@ fn kept_database_opens(version: char, text: &str) {
     }
     let vfs = load(text);
     assert_eq!(version_of(&vfs), version);
-    check(&vfs, true);
-    check(&vfs, false);
-    check(&vfs, false);
+    check(&vfs, version, true);
+    check(&vfs, version, false);
+    check(&vfs, version, false);
 }
 
 #[test]
@@ -414,5 +438,5 @@ fn the_workload_gives_the_contents() {
             path.display()
         );
     }
-    check(&vfs, false);
+    check(&vfs, version_of(&vfs), false);
 }

@@ -13,8 +13,14 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// In a hundred years or so.
+fn far() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(5_000_000_000)
+}
 
 /// Tiny limits; what else there is to choose differs from seed to seed, and must not matter.
 fn options(vfs: &SimVfs, seed: u64, durability: Durability, workers: usize) -> Options {
@@ -189,13 +195,23 @@ impl Run {
             }
             200..500 => {
                 let (key, value) = (key(&mut self.random), value(&mut self.random));
-                keyspace.put(&key, &value).expect("puts");
+                let put = match self.random.random_range(0..6) {
+                    0 => keyspace.put_expiring_at(&key, &value, far()),
+                    _ => keyspace.put(&key, &value),
+                };
+                put.expect("puts");
                 self.maps[which].insert(key, value);
             }
             500..520 => self.pop(which, &keyspace, what),
             520..600 => {
                 let key = key(&mut self.random);
-                keyspace.delete(&key).expect("deletes");
+                let deleted = match self.random.random_range(0..6) {
+                    // What has expired is as good as deleted, and so is what a single delete removes beside an operator.
+                    0 => keyspace.put_expiring_at(&key, "gone", SystemTime::UNIX_EPOCH),
+                    1 => keyspace.single_delete(&key),
+                    _ => keyspace.delete(&key),
+                };
+                deleted.expect("deletes");
                 self.maps[which].remove(&key);
             }
             600..720 => {
@@ -340,7 +356,10 @@ impl Run {
                 merge(&mut self.maps[which], &key, &operand);
             } else {
                 let value = value(&mut self.random);
-                batch.put(&spaces[which], &key, &value);
+                match self.random.random_range(0..6) {
+                    0 => batch.put_expiring_at(&spaces[which], &key, &value, far()),
+                    _ => batch.put(&spaces[which], &key, &value),
+                };
                 self.maps[which].insert(key, value);
             }
         }

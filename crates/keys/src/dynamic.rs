@@ -12,10 +12,6 @@
 //!
 //! `Column::Text` holds bytes, not `str`: a key's text need not be UTF-8, and a tool that shows keys must not
 //! refuse them for that. How values are written as text is not here: that is the tool's matter.
-#![expect(
-    clippy::disallowed_types,
-    reason = "a time that a key holds; the clock is not read"
-)]
 
 use std::borrow::Cow;
 use std::fmt;

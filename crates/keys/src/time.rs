@@ -11,10 +11,6 @@
 //! 64 bits or fewer, which all common ones do. A time beyond 64 bits would be written as the first or the
 //! last one that can be. Reading refuses a time that the platform cannot represent. A platform that counts
 //! in coarser steps than nanoseconds, as Windows does, rounds what it reads to its own step.
-#![expect(
-    clippy::disallowed_types,
-    reason = "a time that the caller has; the clock is not read"
-)]
 
 use std::time::{Duration, SystemTime};
 

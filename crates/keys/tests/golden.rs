@@ -2,11 +2,6 @@
 //!
 //! Each line is checked in both directions: the value gives these bytes, and these bytes give the value.
 
-#![expect(
-    clippy::disallowed_types,
-    reason = "times are columns; the clock is not read"
-)]
-
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::time::{Duration, SystemTime};

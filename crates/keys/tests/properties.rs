@@ -3,11 +3,6 @@
 //!
 //! Values are taken from few and difficult ones, so that equal columns, beginnings and zeros are common.
 
-#![expect(
-    clippy::disallowed_types,
-    reason = "times are columns; the clock is not read"
-)]
-
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -16,4 +16,6 @@ mod types;
 pub mod vfs;
 
 pub use error::{Error, ErrorKind, Result};
-pub use types::{EXPIRY_BYTES, EntryRef, Kind, TableId, Version, expiry, operands, push_operand};
+pub use types::{
+    EXPIRY_BYTES, EntryRef, Kind, TableId, Time, Version, expiry, operands, push_operand,
+};

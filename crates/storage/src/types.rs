@@ -33,9 +33,13 @@ impl fmt::Debug for Version {
     }
 }
 
+/// A time of day: milliseconds since 1970.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
+pub struct Time(pub u64);
+
 /// What a record says about its key. The number is its byte in tables and in the commit log.
 ///
-/// Of the numbers between and behind, 2 is a range deletion, which tables do not have; 5 to 7 are laid down in
+/// Of the numbers between and behind, 2 is a range deletion, which tables do not have; 5 and 6 are laid down in
 /// docs/format.md, and this build refuses them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
@@ -50,6 +54,8 @@ pub enum Kind {
     /// The key has a value from this version on, until a time: the record's value is 8 bytes, that time, and the
     /// value ([`expiry`]).
     PutUntil = 4,
+    /// As `Delete`, of a key that was put once: the two go together, wherever they meet.
+    SingleDelete = 7,
 }
 
 impl Kind {
@@ -60,6 +66,7 @@ impl Kind {
             1 => Some(Kind::Put),
             3 => Some(Kind::Merge),
             4 => Some(Kind::PutUntil),
+            7 => Some(Kind::SingleDelete),
             _ => None,
         }
     }
@@ -67,10 +74,35 @@ impl Kind {
     /// Whether a record of this kind may have these bytes as its value.
     pub fn takes(self, value: &[u8]) -> bool {
         match self {
-            Kind::Delete => value.is_empty(),
+            Kind::Delete | Kind::SingleDelete => value.is_empty(),
             Kind::Put => true,
             Kind::Merge => !value.is_empty() && operands(value).all(|operand| operand.is_some()),
             Kind::PutUntil => value.len() >= EXPIRY_BYTES,
+        }
+    }
+
+    /// Whether the key has no value, whatever the time is.
+    #[inline]
+    pub const fn is_tombstone(self) -> bool {
+        matches!(self, Kind::Delete | Kind::SingleDelete)
+    }
+
+    /// How many bytes of a record's value come before those that were put.
+    #[inline]
+    pub const fn prefix_bytes(self) -> usize {
+        match self {
+            Kind::PutUntil => EXPIRY_BYTES,
+            _ => 0,
+        }
+    }
+
+    /// The time at which a record expires that has this kind and value, if it does.
+    #[inline]
+    pub fn expires(self, value: &[u8]) -> Option<Time> {
+        match self {
+            // No decoder lets one in that is too short.
+            Kind::PutUntil => Some(Time(expiry(value).map_or(0, |(time, _)| time))),
+            _ => None,
         }
     }
 }
@@ -122,6 +154,14 @@ pub struct EntryRef<'a> {
     pub value: &'a [u8],
 }
 
+impl EntryRef<'_> {
+    /// When it expires, if it does.
+    #[inline]
+    pub fn expires(&self) -> Option<Time> {
+        self.kind.expires(self.value)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,7 +171,7 @@ mod tests {
         let known: Vec<u8> = (0..=u8::MAX)
             .filter(|&byte| Kind::from_byte(byte).is_some())
             .collect();
-        assert_eq!(known, [0, 1, 3, 4]);
+        assert_eq!(known, [0, 1, 3, 4, 7]);
         assert!(
             known
                 .iter()

@@ -160,6 +160,11 @@ fn annotate_table(bytes: &[u8], title: &str) -> String {
     out.fixed(4, "checksum of the data blocks' checksums");
     out.slice("least key");
     out.slice("greatest key");
+    // Before the trailer of five bytes.
+    if out.rest.len() > end + 5 {
+        out.varint("records that expire");
+        out.varint("time of the last of them");
+    }
     out.trailer();
     assert_eq!(out.rest.len(), end);
     out.section("footer");
@@ -281,6 +286,7 @@ fn records_of_other_kinds() -> Vec<Record> {
         of(b"counter", 9, Kind::Merge, b"\0"),
         Record::put(b"counter", 0, b"40"),
         of(b"session", 7, Kind::PutUntil, &until),
+        of(b"token", 8, Kind::SingleDelete, b""),
     ]
 }
 
@@ -323,7 +329,7 @@ fn table_without_compression() {
 
 #[test]
 fn table_of_other_kinds() {
-    let what = "operands of a merge over a put, and a put until a time";
+    let what = "operands of a merge over a put, a put until a time, a single delete";
     check_table_of(
         &records_of_other_kinds(),
         "table-kinds.hex",

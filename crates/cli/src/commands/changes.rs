@@ -14,6 +14,7 @@ use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
 use crate::open::{DatabaseArguments, Purpose};
 use crate::output::{complain, escaped, text_or_hex};
+use crate::time_text::show_time;
 
 /// How often `--follow` looks whether the database was written.
 const LOOK: Duration = Duration::from_millis(200);
@@ -35,7 +36,7 @@ const LOOK: Duration = Duration::from_millis(200);
   evendb changes events.db --since $(cat at) --follow
 
 The form text has one line for each write: position, keyspace, put, delete or delete range, key, and of a put the value,
-of a range the first key behind it (none: the end of the keyspace), with tabs between them; lines of one position are one change. Control characters, backslashes and bytes that are no UTF-8
+of a range the first key behind it (none: the end of the keyspace), and of a put that expires `until` and the time, with tabs between them; lines of one position are one change. Control characters, backslashes and bytes that are no UTF-8
 are escapes as \\t or \\xNN. The form json has one object for each change.")]
 pub struct Arguments {
     #[command(flatten)]
@@ -149,7 +150,11 @@ fn write_lines(target: &mut impl Write, change: &Change, only: Option<&str>) -> 
             (None, Some(Bound::Excluded(behind))) => ("delete range", Some(escaped(behind))),
             (None, Some(_)) => ("delete range", None),
         };
+        let until = write
+            .expires
+            .map(|at| format!("\tuntil {}", show_time(&at)));
         let rest = rest.map_or_else(String::new, |rest| format!("\t{rest}"));
+        let rest = rest + &until.unwrap_or_default();
         writeln!(target, "{position}\t{keyspace}\t{what}\t{key}{rest}")?;
     }
     Ok(())
@@ -167,6 +172,9 @@ fn write_object(target: &mut impl Write, change: &Change, only: Option<&str>) ->
                     object["operands"] = operands.iter().map(text_or_hex).collect();
                 }
                 (None, None) => object["deleted"] = json!(true),
+            }
+            if let Some(at) = write.expires {
+                object["expires"] = json!(show_time(&at));
             }
             match write.deleted_to {
                 Some(Bound::Excluded(behind)) => object["deleted_to"] = text_or_hex(behind),

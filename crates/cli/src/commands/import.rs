@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use evendb::{Db, Durability, Error, ErrorKind, Keyspace};
 use evendb_lab::readable::{bytes, grouped};
@@ -23,6 +23,7 @@ use crate::key_types;
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 use crate::output;
 use crate::size::parse_size;
+use crate::time_text::{parse_duration, parse_time};
 
 /// Bad lines that are told one by one.
 const BAD_LINES_SHOWN: u64 = 10;
@@ -46,6 +47,8 @@ const PROGRESS_RECORDS: u64 = 1024;
   evendb import files.db paths.tsv
   evendb import events.db events.csv --format csv --key-columns app,time:u64 --value-column payload
   zcat log.jsonl.gz | evendb import events.db - --format jsonl --key-columns app,time:i64
+  evendb import sessions.db sessions.csv --format csv --key-columns user --expires-column until
+  evendb import sessions.db sessions.tsv --ttl 86400
   evendb scan events.db --output tsv | evendb import copy.db - --format scan-tsv --key-types str,u64
 
 Exit codes: 0 all lines imported, 3 some lines were bad, 5 the database is damaged, 130 interrupted,
@@ -57,6 +60,12 @@ pub struct Arguments {
     file: PathBuf,
     #[command(flatten)]
     input: InputArguments,
+    /// Keep each record so many seconds from when it is written on, as 86400 or 0.5
+    #[arg(long, value_name = "SECONDS", value_parser = parse_duration, conflicts_with_all = ["until", "expires_column"])]
+    ttl: Option<Duration>,
+    /// Keep each record until a time, in seconds since 1970
+    #[arg(long, value_name = "SECONDS", value_parser = parse_time, conflicts_with = "expires_column", allow_hyphen_values = true)]
+    until: Option<SystemTime>,
     /// Keys and values in one batch
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1MiB")]
     batch_bytes: u64,
@@ -80,6 +89,8 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let start = Instant::now();
     let pending = Pending {
         keep_raw: arguments.bad_lines.is_some(),
+        ttl: arguments.ttl,
+        until: arguments.until,
         ..Pending::default()
     };
     let mut written = 0;
@@ -256,12 +267,17 @@ struct Pending {
     records: Vec<PendingRecord>,
     user_bytes: u64,
     keep_raw: bool,
+    /// How long each record stays.
+    ttl: Option<Duration>,
+    /// Until when each record stays that says nothing of it itself.
+    until: Option<SystemTime>,
 }
 
 struct PendingRecord {
     line: u64,
     key: Range<usize>,
     value: Range<usize>,
+    expires: Option<SystemTime>,
     /// Empty unless bad lines are kept.
     raw: Range<usize>,
 }
@@ -277,6 +293,7 @@ impl Pending {
             line: reader.line(),
             key: append(&reader.key),
             value: append(&reader.value),
+            expires: reader.expires.or(self.until),
             raw: append(if self.keep_raw { reader.raw() } else { b"" }),
         };
         self.records.push(record);
@@ -300,7 +317,11 @@ impl Pending {
                 &self.arena[record.key.clone()],
                 &self.arena[record.value.clone()],
             );
-            batch.put(keyspace, key, value);
+            match (record.expires, self.ttl) {
+                (Some(at), _) => batch.put_expiring_at(keyspace, key, value, at),
+                (None, Some(ttl)) => batch.put_with_ttl(keyspace, key, value, ttl),
+                (None, None) => batch.put(keyspace, key, value),
+            };
         }
         let written = match batch.commit() {
             Ok(()) => self.records.len() as u64,
@@ -320,7 +341,12 @@ impl Pending {
                 &self.arena[record.key.clone()],
                 &self.arena[record.value.clone()],
             );
-            match keyspace.put(key, value) {
+            let put = match (record.expires, self.ttl) {
+                (Some(at), _) => keyspace.put_expiring_at(key, value, at),
+                (None, Some(ttl)) => keyspace.put_with_ttl(key, value, ttl),
+                (None, None) => keyspace.put(key, value),
+            };
+            match put {
                 Ok(()) => written += 1,
                 Err(error) if is_about_a_record(&error) => {
                     bad.tell(

@@ -88,9 +88,14 @@ fn read_all(
         let next = reader.step();
         let line = |reader: &PairReader| format!("line {}", reader.line());
         match next.map_err(|error| Failure::new(line(reader), error))? {
-            Step::Pair => ingest
-                .put(&reader.key, &reader.value)
-                .map_err(|error| Failure::new(line(reader), error))?,
+            Step::Pair => {
+                let (key, value) = (&reader.key, &reader.value);
+                let put = match reader.expires {
+                    Some(at) => ingest.put_expiring_at(key, value, at),
+                    None => ingest.put(key, value),
+                };
+                put.map_err(|error| Failure::new(line(reader), error))?;
+            }
             Step::Bad(why) => {
                 let message = format!("{}: {why}; nothing was ingested", line(reader));
                 return Err(Failure::Message(message));

@@ -1,6 +1,7 @@
 //! `evendb keyspaces`: lists the keyspaces of a database, or makes one with options of its own.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use evendb::{Compression, Db, KeyspaceOptions, Merges};
@@ -11,6 +12,7 @@ use crate::failure::{Failure, Success};
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
 use crate::output;
 use crate::size::parse_size;
+use crate::time_text::parse_duration;
 
 /// List the keyspaces, or make one with options of its own
 ///
@@ -21,6 +23,7 @@ use crate::size::parse_size;
 #[command(after_help = "Examples:
   evendb keyspaces files.db
   evendb keyspaces files.db --keyspace texts --compression lz4 --block-bytes 16KiB
+  evendb keyspaces events.db --keyspace log --ttl 3600
   evendb keyspaces files.db --keyspace texts --compression none --change
   evendb keyspaces files.db --keyspace hits --merge add-u64")]
 pub struct Arguments {
@@ -54,6 +57,9 @@ struct OptionArguments {
     /// What `evendb merge` merges with
     #[arg(long, value_enum, value_name = "OPERATOR", requires = "keyspace")]
     merge: Option<OperatorArgument>,
+    /// How long a value stays that is put without an expiry of its own, in seconds, as 86400 or 0.5
+    #[arg(long, value_name = "SECONDS", value_parser = parse_duration, requires = "keyspace")]
+    ttl: Option<Duration>,
 }
 
 /// A merge operator, as it is written on the command line.
@@ -115,6 +121,9 @@ impl OptionArguments {
         }
         if let Some(operator) = self.merge {
             options = options.merge_operator(Merges::from(operator));
+        }
+        if let Some(ttl) = self.ttl {
+            options = options.ttl(ttl);
         }
         options
     }

@@ -1,15 +1,20 @@
 //! `evendb put`: sets one key.
 
+use std::time::{Duration, SystemTime};
+
 use crate::commands::input_stream;
 use crate::commands::key_arguments::KeyForm;
 use crate::failure::{Failure, Success};
 use crate::open::{Access, DatabaseArguments, DurabilityArgument};
+use crate::time_text::{parse_duration, parse_time};
 
 /// Set a key; creates the database if there is none
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb put files.db greeting hello
   evendb put files.db greeting - < value.bin
+  evendb put sessions.db ada token --ttl 1800
+  evendb put sessions.db eve token --until 1893456000
   evendb put events.db app7,1700000000 started --key-types str,u64 --durability sync
 
 An empty keyspace remembers the --key-types of its first key; without them a key is what the
@@ -24,6 +29,12 @@ pub struct Arguments {
     value: String,
     #[command(flatten)]
     form: KeyForm,
+    /// Keep the value so many seconds from now on, as 1800 or 0.5; then the key has none
+    #[arg(long, value_name = "SECONDS", value_parser = parse_duration, conflicts_with = "until")]
+    ttl: Option<Duration>,
+    /// Keep the value until a time, in seconds since 1970
+    #[arg(long, value_name = "SECONDS", value_parser = parse_time, allow_hyphen_values = true)]
+    until: Option<SystemTime>,
     /// What the write survives when the command returns
     #[arg(long, value_enum, default_value = "process")]
     durability: DurabilityArgument,
@@ -40,7 +51,11 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         .form
         .agreed_for_put(&keyspace)?
         .key(&arguments.key)?;
-    keyspace.put(&key, &value)?;
+    match (arguments.ttl, arguments.until) {
+        (Some(ttl), _) => keyspace.put_with_ttl(&key, &value, ttl)?,
+        (None, Some(at)) => keyspace.put_expiring_at(&key, &value, at)?,
+        (None, None) => keyspace.put(&key, &value)?,
+    }
     drop(keyspace);
     database.close()?;
     Ok(Success::Done)

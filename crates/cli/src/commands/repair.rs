@@ -113,7 +113,7 @@ fn save(arguments: &Arguments, into: &Path) -> Result<Success, Failure> {
         let line = json!({
             "kind": "report", "complete": report.is_complete(), "losses": report.losses.len(),
             "keyspaces": keyspaces, "table_records": report.table_records,
-            "log_operations": report.log_operations,
+            "log_operations": report.log_operations, "expired": report.expired,
         });
         writeln!(target, "{line}")?;
     } else {
@@ -122,6 +122,13 @@ fn save(arguments: &Arguments, into: &Path) -> Result<Success, Failure> {
                 target,
                 "keyspace `{name}`: {} records saved",
                 grouped(*records)
+            )?;
+        }
+        if report.expired > 0 {
+            writeln!(
+                target,
+                "{} more records have expired: they are there with their times, and no read shows them",
+                grouped(report.expired)
             )?;
         }
         match report.is_complete() {

@@ -1,12 +1,12 @@
 //! `evendb verify-import`: compares a keyspace with the input it was imported from.
 //!
 //! The input is read again with the same options, sorted in memory (the last line of a key wins, as
-//! in the import), and compared pair by pair with a scan forward, a scan backward, the scan of a
+//! in the import; what has expired by its own column is not there), and compared pair by pair with a scan forward, a scan backward, the scan of a
 //! prefix, and gets of a sample. Memory: the input's keys and values, and 24 bytes a record.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use evendb::Keyspace;
 use evendb_lab::readable::{bytes, grouped};
@@ -79,6 +79,7 @@ struct Span {
     start: usize,
     key_bytes: usize,
     value_bytes: usize,
+    has_expired: bool,
 }
 
 impl Expected {
@@ -89,6 +90,11 @@ impl Expected {
     ) -> Result<Self, Failure> {
         let bar = progress_bar(size);
         let start = Instant::now();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the database that is compared goes by the system's clock"
+        )]
+        let now = SystemTime::now();
         let mut expected = Self::default();
         let mut bad = 0;
         loop {
@@ -97,7 +103,10 @@ impl Expected {
                 .step()
                 .map_err(|error| Failure::new("cannot read the input", error))?
             {
-                Step::Pair => expected.push(&reader.key, &reader.value),
+                Step::Pair => {
+                    let has_expired = reader.expires.is_some_and(|at| at <= now);
+                    expected.push(&reader.key, &reader.value, has_expired);
+                }
                 Step::Bad(_) => bad += 1,
                 Step::End => break,
             }
@@ -121,7 +130,7 @@ impl Expected {
         Ok(expected)
     }
 
-    fn push(&mut self, key: &[u8], value: &[u8]) {
+    fn push(&mut self, key: &[u8], value: &[u8], has_expired: bool) {
         let start = self.arena.len();
         self.arena.extend_from_slice(key);
         self.arena.extend_from_slice(value);
@@ -129,6 +138,7 @@ impl Expected {
             start,
             key_bytes: key.len(),
             value_bytes: value.len(),
+            has_expired,
         });
     }
 
@@ -141,6 +151,7 @@ impl Expected {
             .sort_unstable_by(|a, b| key(a).cmp(key(b)).then(b.start.cmp(&a.start)));
         self.records
             .dedup_by(|later, earlier| key(later) == key(earlier));
+        self.records.retain(|record| !record.has_expired);
     }
 
     fn remove_prefix(&mut self, prefix: &[u8]) {

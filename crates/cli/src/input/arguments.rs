@@ -49,7 +49,11 @@ pub struct InputArguments {
     /// The column that is the value; what is left beside the key if not given
     #[arg(long, value_name = "COLUMN")]
     pub value_column: Option<String>,
-    /// Leave out the first line (names in --key-columns or --value-column imply it)
+    /// The column that says until when the record stays: seconds since 1970, as 1700000000 or 1700000000.5; empty (in
+    /// jsonl null): for ever. It is no part of the value, but of a whole JSON object
+    #[arg(long, value_name = "COLUMN")]
+    pub expires_column: Option<String>,
+    /// Leave out the first line (names in the options above imply it)
     #[arg(long)]
     pub skip_header: bool,
 }
@@ -132,7 +136,9 @@ impl InputArguments {
     }
 
     pub fn check_scanned(&self) -> Result<(), Failure> {
-        let columns = !self.key_columns.is_empty() || self.value_column.is_some();
+        let columns = !self.key_columns.is_empty()
+            || self.value_column.is_some()
+            || self.expires_column.is_some();
         if self.format.is_scanned() && (columns || self.skip_header) {
             return Err(Failure::Usage(
                 "what scan prints has no columns to choose and no header; only --key-types goes \
@@ -148,7 +154,8 @@ impl InputArguments {
             .key_columns
             .iter()
             .map(|column| &column.name)
-            .chain(&self.value_column);
+            .chain(&self.value_column)
+            .chain(&self.expires_column);
         self.format != Format::Jsonl && names.any(|name| name.parse::<usize>().is_err())
     }
 }

@@ -26,6 +26,7 @@ mod arguments;
 mod tests;
 
 use std::io::{self, BufRead};
+use std::time::SystemTime;
 
 pub use self::arguments::{ColumnArgument, Format, InputArguments, Wanted};
 use crate::csv::{self, Fields, Parsed};
@@ -33,6 +34,7 @@ use crate::failure::Failure;
 use crate::json_text::{Json, Kind};
 use crate::keys::{self, ColumnType, KeyEncoder, TYPES};
 use crate::scan_output;
+use crate::time_text::read_time;
 
 /// The longest key a database takes.
 const KEY_BYTES_MAX: usize = 65_535;
@@ -64,6 +66,8 @@ pub struct PairReader {
     key_names: Vec<String>,
     value_column: Option<usize>,
     value_name: Option<String>,
+    expires_column: Option<usize>,
+    expires_name: Option<String>,
     fields: Fields,
     fields_expected: Option<usize>,
     cells: Vec<std::ops::Range<usize>>,
@@ -76,6 +80,8 @@ pub struct PairReader {
     pub key: Vec<u8>,
     /// The value of the last pair.
     pub value: Vec<u8>,
+    /// When the last pair expires, if it does.
+    pub expires: Option<SystemTime>,
 }
 
 impl PairReader {
@@ -94,6 +100,8 @@ impl PairReader {
             key_names: names(&key_columns),
             value_column: None,
             value_name: arguments.value_column.clone(),
+            expires_column: None,
+            expires_name: arguments.expires_column.clone(),
             fields: Fields::default(),
             fields_expected: None,
             cells: Vec::new(),
@@ -104,6 +112,7 @@ impl PairReader {
             blank: 0,
             key: Vec::new(),
             value: Vec::new(),
+            expires: None,
         };
         reader.set_types(reader.wanted.resolve(None));
         let header = if arguments.needs_header() || arguments.skip_header {
@@ -121,6 +130,7 @@ impl PairReader {
                 .map(find)
                 .collect::<Result<_, _>>()?;
             reader.value_column = reader.value_name.as_ref().map(find).transpose()?;
+            reader.expires_column = reader.expires_name.as_ref().map(find).transpose()?;
         }
         Ok(reader)
     }
@@ -265,6 +275,7 @@ impl PairReader {
         let (raw, cells) = (&self.raw, &self.cells);
         let field = |index: usize| cells.get(index).map(|range| &raw[range.clone()]);
         encode_key(&mut self.key, &self.key_columns, &self.types, field)?;
+        self.expires = expiry_in(self.expires_column, field)?;
         self.value.clear();
         if let Some(column) = self.value_column {
             self.value
@@ -273,7 +284,8 @@ impl PairReader {
         }
         let mut first = true;
         for (index, range) in cells.iter().enumerate() {
-            if !self.key_columns.contains(&index) {
+            let is_left = !self.key_columns.contains(&index) && self.expires_column != Some(index);
+            if is_left {
                 if !std::mem::take(&mut first) {
                     self.value.push(b'\t');
                 }
@@ -321,6 +333,7 @@ impl PairReader {
         encode_key(&mut self.key, &self.key_columns, &self.types, |index| {
             fields.get(index)
         })?;
+        self.expires = expiry_in(self.expires_column, |index| fields.get(index))?;
         self.value.clear();
         if let Some(column) = self.value_column {
             self.value
@@ -329,6 +342,7 @@ impl PairReader {
         }
         let left: Vec<&[u8]> = (0..fields.len())
             .filter(|index| !self.key_columns.contains(index))
+            .filter(|&index| self.expires_column != Some(index))
             .filter_map(|index| fields.get(index))
             .collect();
         if let [only] = left[..] {
@@ -368,6 +382,17 @@ impl PairReader {
                 }
             }
         }
+        self.expires = match &self.expires_name {
+            Some(name) => {
+                let found = member(object, name)?;
+                match found.kind() {
+                    Kind::Text => expiry_of(found.string()?.as_bytes())?,
+                    Kind::Null => None,
+                    _ => expiry_of(found.text().as_bytes())?,
+                }
+            }
+            None => None,
+        };
         self.value.clear();
         match &self.value_name {
             Some(name) => {
@@ -381,6 +406,29 @@ impl PairReader {
         }
         Ok(())
     }
+}
+
+/// When a record expires whose line has these fields.
+fn expiry_in<'a>(
+    column: Option<usize>,
+    field: impl Fn(usize) -> Option<&'a [u8]>,
+) -> Result<Option<SystemTime>, String> {
+    match column {
+        Some(column) => expiry_of(field(column).ok_or_else(|| missing(column))?),
+        None => Ok(None),
+    }
+}
+
+/// The time that a text says; none where it is empty.
+fn expiry_of(text: &[u8]) -> Result<Option<SystemTime>, String> {
+    if text.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    let why = || {
+        let text = text.escape_ascii();
+        format!("`{text}` says no time of expiry: seconds since 1970, or nothing")
+    };
+    read_time(text).map(Some).ok_or_else(why)
 }
 
 /// The one member of this name.

@@ -5,6 +5,7 @@ use crate::catalog::KeyspaceState;
 use crate::chunk::covers::range_record;
 use crate::engine::handle::Handle;
 use crate::error::{Error, Result};
+use crate::expiry::{ExpiryClock, expiry_at};
 use crate::folding::operands_of;
 use crate::key_heads::Head;
 use crate::op::{COUNTED_BYTES, Op, check_limits, range_limits};
@@ -16,9 +17,10 @@ use crate::record::RecordRef;
 use crate::sync::Arc;
 use crate::{fork, write};
 use evendb_storage::codec::hash_key;
-use evendb_storage::{Kind, push_operand};
+use evendb_storage::{EXPIRY_BYTES, Kind, Time, push_operand};
 use smallvec::SmallVec;
 use std::ops::RangeBounds;
+use std::time::{Duration, SystemTime};
 
 /// Writes to any keys of any keyspaces that take effect together, at [`commit`](Self::commit).
 ///
@@ -77,8 +79,10 @@ struct Write {
 impl Write {
     fn as_batch_write(&self) -> BatchWrite<'_> {
         match self.record.kind() {
-            Kind::Delete => BatchWrite::Delete,
-            Kind::Put | Kind::PutUntil => BatchWrite::Put(self.record.value()),
+            Kind::Delete | Kind::SingleDelete => BatchWrite::Delete,
+            kind @ (Kind::Put | Kind::PutUntil) => {
+                BatchWrite::Put(&self.record.value()[kind.prefix_bytes()..])
+            }
             Kind::Merge => {
                 // One of each write, until the commit.
                 let mut operands = operands_of(self.record.value());
@@ -117,16 +121,71 @@ impl Batch {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> &mut Self {
-        self.add(keyspace, key.as_ref(), value.as_ref(), Kind::Put)
+        let expires = keyspace.state.expiry_of_put(self.expiry());
+        self.put_until(keyspace, key.as_ref(), value.as_ref(), expires)
+    }
+
+    /// Adds a put of a value that stays for as long as `ttl` from now on: see [`Keyspace::put_with_ttl`].
+    pub fn put_with_ttl(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> &mut Self {
+        let expires = self.expiry().expiry_after(ttl);
+        self.put_until(keyspace, key.as_ref(), value.as_ref(), Some(expires))
+    }
+
+    /// Adds a put of a value that stays until a time of day: see [`Keyspace::put_with_ttl`].
+    pub fn put_expiring_at(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        at: SystemTime,
+    ) -> &mut Self {
+        self.put_until(keyspace, key.as_ref(), value.as_ref(), Some(expiry_at(at)))
+    }
+
+    fn expiry(&self) -> &ExpiryClock {
+        &self.handle.engine.core.clock.expiry
+    }
+
+    fn put_until(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: &[u8],
+        expires: Option<Time>,
+    ) -> &mut Self {
+        let prefix_bytes = expires.map_or(0, |_| EXPIRY_BYTES);
+        self.add(keyspace, key, (value, prefix_bytes), |hash| {
+            RecordRef::put(key, value, expires, hash)
+        })
     }
 
     /// Adds a delete.
     pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Self {
-        self.add(keyspace, key.as_ref(), &[], Kind::Delete)
+        self.add_delete(keyspace, key.as_ref(), Kind::Delete)
+    }
+
+    /// Adds a delete of a key that was put once: see [`Keyspace::single_delete`]. A put of the same key that follows in the same
+    /// batch makes [`commit`](Self::commit) fail with `InvalidArgument`: of one write only the put would be left, and the next
+    /// single delete would go with that alone.
+    pub fn single_delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Self {
+        let kind = keyspace.state.kind_of_single_delete();
+        self.add_delete(keyspace, key.as_ref(), kind)
+    }
+
+    fn add_delete(&mut self, keyspace: &Keyspace, key: &[u8], kind: Kind) -> &mut Self {
+        self.add(keyspace, key, (&[], 0), |hash| {
+            RecordRef::new(key, &[], kind, hash)
+        })
     }
 
     /// Adds a merge, as [`Keyspace::merge`]. Over a put or delete of the batch itself the operand is folded at the
-    /// commit, which fails with `MergeFailed` if the operator does.
+    /// commit, which fails with `MergeFailed` if the operator does; it expires with that put.
     pub fn merge(
         &mut self,
         keyspace: &Keyspace,
@@ -137,7 +196,10 @@ impl Batch {
             Ok(()) => {
                 let mut value = Vec::with_capacity(operand.as_ref().len() + 2);
                 push_operand(&mut value, operand.as_ref());
-                self.add(keyspace, key.as_ref(), &value, Kind::Merge)
+                let key = key.as_ref();
+                self.add(keyspace, key, (&value, 0), |hash| {
+                    RecordRef::new(key, &value, Kind::Merge, hash)
+                })
             }
             Err(error) => {
                 self.error = self.error.take().or(Some(error));
@@ -189,22 +251,27 @@ impl Batch {
         self.handle.check_own(engine, keyspace.name(), "batch")
     }
 
-    fn add(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8], kind: Kind) -> &mut Self {
+    fn add(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        (value, prefix_bytes): (&[u8], usize),
+        record: impl FnOnce(u64) -> RecordRef,
+    ) -> &mut Self {
+        let value_len = value.len() + prefix_bytes;
         // Before the record takes memory, which takes a lock.
         let checked = fork::check()
             .and_then(|()| self.check_own(keyspace))
             .and_then(|()| check_limits(key, value))
-            .and_then(|()| {
-                write::check_value_size(&self.handle.engine.core, key.len(), value.len())
-            });
+            .and_then(|()| write::check_value_size(&self.handle.engine.core, key.len(), value_len));
         match checked {
             Ok(()) => {
                 let keyspace = self.number_of(&keyspace.state);
-                self.counted_bytes += (key.len() + value.len()) as u64 + COUNTED_BYTES;
+                self.counted_bytes += (key.len() + value_len) as u64 + COUNTED_BYTES;
                 self.writes.push(Write {
                     key_head: Head::of(key),
                     keyspace,
-                    record: RecordRef::new(key, value, kind, hash_key(key)),
+                    record: record(hash_key(key)),
                 });
             }
             Err(error) => self.error = self.error.take().or(Some(error)),
@@ -429,8 +496,17 @@ impl Batch {
         for at in 1..self.writes.len() {
             let (front, back) = self.writes.split_at_mut(at);
             let (before, write) = (&front[at - 1], &mut back[0]);
-            if write.record.kind() == Kind::Merge && is_same(before, write) {
-                let keyspace = keyspace(handle, others, write.keyspace);
+            if !is_same(before, write) {
+                continue;
+            }
+            let keyspace = keyspace(handle, others, write.keyspace);
+            if matches!(write.record.kind(), Kind::Put | Kind::PutUntil)
+                && before.record.kind() == Kind::SingleDelete
+                && keyspace.kind_of_single_delete() == Kind::SingleDelete
+            {
+                return Err(Error::put_after_single_delete(write.record.key()));
+            }
+            if write.record.kind() == Kind::Merge {
                 write.record = folded::after(keyspace, &before.record, &write.record)?;
             }
         }

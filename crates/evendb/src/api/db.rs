@@ -509,6 +509,7 @@ pub(crate) fn create_keyspace(
         .map_err(|error| engine.core.health.latch_unless_full(error))?;
     engine.core.metrics.bytes_manifest.add(bytes);
     core.choices.set(keyspace.id, options.clone());
+    keyspace.follow(options);
     catalog.insert(name.to_owned(), keyspace.clone());
     Ok(keyspace)
 }

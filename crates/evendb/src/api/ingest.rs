@@ -3,7 +3,10 @@
 use crate::api::db::Db;
 use crate::api::keyspace::Keyspace;
 use crate::error::Result;
+use crate::expiry::expiry_at;
 use crate::ingest::{IngestSummary, IngestWriter};
+use evendb_storage::Time;
+use std::time::SystemTime;
 
 impl Keyspace {
     /// Ingests records in ascending order of their keys, each key once: as if all were put by one batch, whatever their
@@ -18,7 +21,8 @@ impl Keyspace {
     /// Where the range is empty of older data, the tables are never written again. Where they lie among older data, they
     /// are merged with it soon, as everything that is put is.
     ///
-    /// [`Changes`](crate::Changes) do not have the records: they are read from the commit log.
+    /// [`Changes`](crate::Changes) do not have the records: they are read from the commit log. The records do not expire, in a
+    /// keyspace with a time to live neither, but for those of [`Ingest::put_expiring_at`].
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -79,7 +83,31 @@ impl Ingest {
     /// # Errors
     /// As [`Keyspace::ingest`].
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.0.put(key.as_ref(), value.as_ref())
+        self.0.put(key.as_ref(), value.as_ref(), None)
+    }
+
+    /// Takes the next record, which stays until a time of day: see [`Keyspace::put_with_ttl`].
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_expiring_at(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        at: SystemTime,
+    ) -> Result<()> {
+        let expires = Some(expiry_at(at));
+        self.0.put(key.as_ref(), value.as_ref(), expires)
+    }
+
+    /// Takes the next record, as it is stored.
+    pub(crate) fn put_until(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        expires: Option<Time>,
+    ) -> Result<()> {
+        self.0.put(key, value, expires)
     }
 
     /// Shows all records at once, durably.

@@ -7,8 +7,9 @@ use crate::chunk::covers::range_record;
 use crate::compact::{self, CompactionSummary, KeySpan};
 use crate::engine::handle::Handle;
 use crate::error::Result;
+use crate::expiry::{ExpiryClock, expiry_at};
 use crate::op::{Op, check_limits, range_limits};
-use crate::options::Durability;
+use crate::options::{CompactionFilter, Durability};
 use crate::read::cursor::{Cursor, Iter, Keys, limits, prefix_end};
 use crate::read::folded;
 use crate::read::get;
@@ -18,8 +19,9 @@ use crate::sync::Arc;
 use crate::value::Value;
 use crate::{fork, write};
 use evendb_storage::codec::hash_key;
-use evendb_storage::{Kind, Version, push_operand};
+use evendb_storage::{EXPIRY_BYTES, Kind, Time, Version, push_operand};
 use std::ops::RangeBounds;
+use std::time::{Duration, SystemTime};
 
 /// A handle to a keyspace (what others call a column family): an ordered map of its own that
 /// shares batches, snapshots, memory and files with the others.
@@ -58,7 +60,7 @@ impl Keyspace {
 
     /// Sets the value of `key`.
     ///
-    /// Key: at most 65,535 bytes. Value: at most 4 GiB - 1; and with its key a quarter of the memory budget
+    /// Key: at most 65,535 bytes. Value: at most 4 GiB - 9; and with its key a quarter of the memory budget
     /// less 64 bytes. On return the put survives what the database's [`Durability`] says. Waits, a little at first,
     /// when reorganisation cannot keep up; never for a scan.
     ///
@@ -66,7 +68,63 @@ impl Keyspace {
     /// `KeyTooLarge`, `ValueTooLarge`, `NoSpace` (nothing took effect), `Latched`, `ReadOnly`,
     /// `Closed`, `KeyspaceDropped`, `Io`.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.write(key.as_ref(), value.as_ref(), Kind::Put)
+        let expires = self.state.expiry_of_put(self.expiry());
+        self.put_until(key.as_ref(), value.as_ref(), expires)
+    }
+
+    /// Sets the value of `key`, for as long as `ttl` from now on: then the key has no value, as if it were deleted. What it
+    /// had before does not come back. It takes 8 bytes more than a value that stays.
+    ///
+    /// Time goes by [`Advanced::wall_clock`](crate::Advanced::wall_clock), in milliseconds, rounded up. Gets hide the record
+    /// at once; snapshots, iterators and transactions see one time, that of when they were made. The room comes back when
+    /// the record is reorganised, or when everything near it has expired.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use std::time::Duration;
+    /// let db = evendb::Db::open(dir.path())?;
+    /// db.default_keyspace().put_with_ttl("session", "ada", Duration::from_secs(1800))?;
+    /// assert_eq!(db.get("session")?.unwrap(), "ada");
+    /// db.default_keyspace().put_with_ttl("session", "ada", Duration::ZERO)?;
+    /// assert!(db.get("session")?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_with_ttl(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<()> {
+        let expires = self.expiry().expiry_after(ttl);
+        self.put_until(key.as_ref(), value.as_ref(), Some(expires))
+    }
+
+    /// Sets the value of `key` until a time of day. See [`put_with_ttl`](Self::put_with_ttl).
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_expiring_at(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        at: SystemTime,
+    ) -> Result<()> {
+        self.put_until(key.as_ref(), value.as_ref(), Some(expiry_at(at)))
+    }
+
+    fn expiry(&self) -> &ExpiryClock {
+        &self.handle.engine.core.clock.expiry
+    }
+
+    /// Puts a value that expires at a time, or does not expire, whatever time to live the keyspace has.
+    pub(crate) fn put_until(&self, key: &[u8], value: &[u8], expires: Option<Time>) -> Result<()> {
+        self.check_write(key, value, expires.map_or(0, |_| EXPIRY_BYTES))?;
+        self.write(RecordRef::put(key, value, expires, hash_key(key)))
     }
 
     /// Removes `key`, if it is there.
@@ -74,12 +132,26 @@ impl Keyspace {
     /// # Errors
     /// As [`put`](Self::put).
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.write(key.as_ref(), &[], Kind::Delete)
+        self.delete_as(key.as_ref(), Kind::Delete)
+    }
+
+    /// Removes `key`, which must have been put once, and not merged, since it was last removed in this way, or ever. Such
+    /// a removal goes together with its put where the two first meet, often before either is written to a table, while a
+    /// tombstone of [`delete`](Self::delete) has to go down to the oldest table. For reads it is a delete.
+    ///
+    /// Of a key that was put twice in a row, or that is removed by `delete` at other times, an older value may come back
+    /// after some time, or not. Nothing else goes wrong. In a keyspace with a merge operator this is [`delete`](Self::delete).
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn single_delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_as(key.as_ref(), self.state.kind_of_single_delete())
     }
 
     /// Merges `operand` into the value of `key`, by the keyspace's merge operator
     /// ([`KeyspaceOptions::merge_operator`](crate::KeyspaceOptions::merge_operator)). It reads nothing: the operand is kept
-    /// beside the value, and folded with it later. Costs what a put does, and is as durable as one.
+    /// beside the value, and folded with it later. Costs what a put does, and is as durable as one. Operands do not expire: once
+    /// the value beneath has, they count as over no value.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -101,20 +173,29 @@ impl Keyspace {
         folded::check_has_operator(&self.state)?;
         let mut value = Vec::with_capacity(operand.as_ref().len() + 2);
         push_operand(&mut value, operand.as_ref());
-        self.write(key.as_ref(), &value, Kind::Merge)
+        self.merge_listed(key.as_ref(), &value)
     }
 
     /// Merges operands that are listed as a record has them, whether or not the operator is known.
     pub(crate) fn merge_listed(&self, key: &[u8], operands: &[u8]) -> Result<()> {
-        self.write(key, operands, Kind::Merge)
+        self.check_write(key, operands, 0)?;
+        self.write(RecordRef::new(key, operands, Kind::Merge, hash_key(key)))
     }
 
-    fn write(&self, key: &[u8], value: &[u8], kind: Kind) -> Result<()> {
-        // Before the record takes memory, which takes a lock.
+    fn delete_as(&self, key: &[u8], kind: Kind) -> Result<()> {
+        self.check_write(key, &[], 0)?;
+        self.write(RecordRef::new(key, &[], kind, hash_key(key)))
+    }
+
+    /// Before the record takes memory, which takes a lock.
+    fn check_write(&self, key: &[u8], value: &[u8], prefix_bytes: usize) -> Result<()> {
         fork::check()?;
         check_limits(key, value)?;
-        write::check_value_size(&self.handle.engine.core, key.len(), value.len())?;
-        let record = RecordRef::new(key, value, kind, hash_key(key));
+        let value_len = value.len() + prefix_bytes;
+        write::check_value_size(&self.handle.engine.core, key.len(), value_len)
+    }
+
+    fn write(&self, record: RecordRef) -> Result<()> {
         let mut ops = [Op::one(&self.state, record)];
         write::write(&self.handle.engine, &mut ops, Durability::Relaxed)
     }
@@ -326,6 +407,49 @@ impl Keyspace {
         let low = prefix.as_ref().to_vec();
         let high = prefix_end(&low);
         self.compact_between(low, high)
+    }
+
+    /// From now on `filter` says of each record what becomes of it when its chunk is rewritten; `None`: all stay. It is not
+    /// remembered: set it again after opening.
+    ///
+    /// It is called by rewrites only: when a chunk's log has grown, when a chunk is split or merged, and by
+    /// [`compact`](Self::compact), which rewrites every chunk while there is a filter. When that happens to a record is
+    /// not promised; until then reads see it as it was put. It is asked for the newest value of a key, and not for one that a
+    /// registered snapshot sees. A snapshot, iterator or transaction that begins while a chunk is being rewritten may see
+    /// a record there first as it was and then as the filter left it. What a filter does is no write: the
+    /// [change feed](crate::Db::changes_since) does not tell it, and no transaction conflicts with it.
+    ///
+    /// ```
+    /// # fn main() -> evendb::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use evendb::{CompactionFilter, FilterDecision};
+    /// struct NoTemporary;
+    /// impl CompactionFilter for NoTemporary {
+    ///     fn filter(&self, key: &[u8], _value: &[u8]) -> FilterDecision {
+    ///         match key.starts_with(b"tmp/") {
+    ///             true => FilterDecision::Drop,
+    ///             false => FilterDecision::Keep,
+    ///         }
+    ///     }
+    /// }
+    /// let db = evendb::Db::open(dir.path())?;
+    /// let keyspace = db.default_keyspace();
+    /// db.put("tmp/1", "")?;
+    /// db.put("kept", "")?;
+    /// keyspace.set_compaction_filter(Some(std::sync::Arc::new(NoTemporary)))?;
+    /// db.compact()?;
+    /// assert_eq!(db.iter().count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Closed`, `KeyspaceDropped`.
+    pub fn set_compaction_filter(&self, filter: Option<Arc<dyn CompactionFilter>>) -> Result<()> {
+        self.handle.engine.core.health.check_readable()?;
+        self.state.check_readable_at(Version::MAX)?;
+        *self.state.filter.lock() = filter;
+        Ok(())
     }
 
     fn compact_between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Result<CompactionSummary> {

@@ -141,6 +141,7 @@ pub(super) fn change_properties(
         .map_err(|error| engine.core.health.latch_unless_full(error))?;
     engine.core.metrics.bytes_manifest.add(bytes);
     if let Ok(options) = KeyspaceOptions::of_properties(&changed) {
+        keyspace.follow(&options);
         engine.core.choices.set(keyspace.id, options);
     }
     *keyspace.properties.lock() = changed;

@@ -37,14 +37,13 @@ impl Snapshot {
     /// if it is not of the snapshot's database, or of an earlier opening of it.
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.check_own(keyspace)?;
-        let at = self.moment.version();
         get::get_at(
             &self.moment.engine().core,
             &self.moment.engine().caches,
             &self.moment.engine().work,
             &keyspace.state,
             key.as_ref(),
-            at,
+            self.moment.point(),
         )
     }
 

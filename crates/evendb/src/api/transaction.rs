@@ -3,13 +3,17 @@
 use crate::api::keyspace::Keyspace;
 use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
+use crate::expiry::expiry_at;
 use crate::options::Durability;
 use crate::read::cursor::{limits, prefix_end};
 use crate::sync::Arc;
-use crate::transaction::{RangeEnd, Retry, Savepoint, Session, TransactionIter, TransactionKeys};
+use crate::transaction::{
+    RangeEnd, Retry, Savepoint, Session, TransactionIter, TransactionKeys, Written,
+};
 use crate::value::Value;
+use evendb_storage::Kind;
 use std::ops::RangeBounds;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Reads and writes over any keyspaces that take effect together, at [`commit`](Self::commit), as if nothing else had
 /// happened between the first read and the last write: serializable.
@@ -197,6 +201,7 @@ impl Transaction {
 
     /// Merges `operand` into the value of `key` at the commit, as [`Keyspace::merge`](crate::Keyspace::merge). This
     /// transaction sees it at once. It does not count as a read: of two transactions that merge into one key both commit.
+    /// Over what this transaction has put it becomes a part of that, and expires with it.
     ///
     /// # Errors
     /// As [`put`](Self::put), `InvalidArgument` if the keyspace has no merge operator, and `MergeFailed` if that fails over
@@ -210,6 +215,57 @@ impl Transaction {
         self.check_own(keyspace)?;
         self.session
             .merge(&keyspace.state, key.as_ref(), operand.as_ref())
+    }
+
+    /// Sets the value of `key` at the commit, for as long as `ttl` from this call on: see [`Keyspace::put_with_ttl`]. This
+    /// transaction goes by the time at which it began.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_with_ttl(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<()> {
+        let expires = self.session.expiry().expiry_after(ttl);
+        let written = Written::Put(value.as_ref().into(), Some(expires));
+        self.write_down(keyspace, key.as_ref(), written)
+    }
+
+    /// Sets the value of `key` at the commit, until a time of day. See [`put_with_ttl`](Self::put_with_ttl).
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_expiring_at(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        at: SystemTime,
+    ) -> Result<()> {
+        let written = Written::Put(value.as_ref().into(), Some(expiry_at(at)));
+        self.write_down(keyspace, key.as_ref(), written)
+    }
+
+    /// Removes `key`, which was put once, at the commit: see [`Keyspace::single_delete`]. A put of the same key that follows in
+    /// this transaction is refused (`InvalidArgument`): only the put would be left, and the next single delete would go with
+    /// that alone.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn single_delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
+        let written = match keyspace.state.kind_of_single_delete() {
+            Kind::SingleDelete => Written::DeletedOnce,
+            _ => Written::Deleted,
+        };
+        self.write_down(keyspace, key.as_ref(), written)
+    }
+
+    fn write_down(&mut self, keyspace: &Keyspace, key: &[u8], written: Written) -> Result<()> {
+        self.check_own(keyspace)?;
+        self.session.write_down(&keyspace.state, key, written)
     }
 
     /// Removes `key` at the commit, if it is there then.

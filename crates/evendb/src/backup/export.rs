@@ -5,7 +5,7 @@
 //!   000001.table 000002.table ...    each key once, ascending over all of them; table formats of docs/format.md, ids 1, 2, ...
 //!   EXPORT-LIST                      names, lengths, checksums; with it the export is whole
 //! ```
-//! The records are those of one moment. Importing is an ingest ([`crate::Keyspace::ingest`]): the tables are written again,
+//! The records are those of one moment, without what has expired by then; what expires later keeps its time. Importing is an ingest ([`crate::Keyspace::ingest`]): the tables are written again,
 //! once, because a table's id is part of the checksums of its blocks, and ids belong to one database. Properties and
 //! options of the keyspace are not part of it.
 //!
@@ -17,10 +17,11 @@ use crate::api::keyspace::Keyspace;
 use crate::copy::{PIECE_BYTES, failed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::IngestSummary;
+use crate::read::get;
 use crate::sync::Arc;
 use evendb_storage::table::{Table, TableCursor, TableWriter};
 use evendb_storage::vfs::{Vfs, WriteBehind, read_exact_at};
-use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Version};
+use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Time, Version};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -47,7 +48,8 @@ pub struct ExportSummary {
 
 impl Keyspace {
     /// Writes the records of this moment to files in directory `dir`, which is empty or does not exist, for
-    /// [`import`](Self::import) by another database. On return they survive power loss.
+    /// [`import`](Self::import) by another database. On return they survive power loss. Values that expire keep their times; one
+    /// that operands were merged into since has none, as operands do not expire.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {
@@ -95,11 +97,45 @@ impl Keyspace {
             cursor.seek_first()?;
             while cursor.valid() {
                 let entry = cursor.entry();
-                ingest.put(entry.key, entry.value)?;
+                let prefix_bytes = match entry.kind {
+                    kind @ (Kind::Put | Kind::PutUntil) => kind.prefix_bytes(),
+                    _ => {
+                        let what = "a record of an export that is no put";
+                        return Err(
+                            StorageError::unsupported(&export.dir.join(&file.name), what).into(),
+                        );
+                    }
+                };
+                ingest.put_until(entry.key, &entry.value[prefix_bytes..], entry.expires())?;
                 cursor.next()?;
             }
         }
         ingest.finish()
+    }
+}
+
+/// A record of an export; `stored` is for a value with its time.
+fn entry_of<'a>(
+    key: &'a [u8],
+    value: &'a [u8],
+    expires: Option<Time>,
+    stored: &'a mut Vec<u8>,
+) -> EntryRef<'a> {
+    let (kind, value) = match expires {
+        None => (Kind::Put, value),
+        Some(time) => {
+            stored.clear();
+            stored.extend_from_slice(&time.0.to_le_bytes());
+            stored.extend_from_slice(value);
+            (Kind::PutUntil, &stored[..])
+        }
+    };
+    let version = Version::ZERO;
+    EntryRef {
+        key,
+        version,
+        kind,
+        value,
     }
 }
 
@@ -129,11 +165,16 @@ impl Export {
 
     /// Each table is synced, then the list; then it appears, and all names are synced.
     fn write(&self, keyspace: &Keyspace) -> Result<ExportSummary> {
-        let core = &keyspace.handle.engine.core;
+        let engine = &keyspace.handle.engine;
+        let (core, caches) = (&engine.core, &engine.caches);
         let options = core.table_options(keyspace.state.id);
         let mut summary = ExportSummary::default();
         let mut files = Vec::new();
         let mut cursor = keyspace.cursor::<&[u8]>(..);
+        let moment = cursor.moment();
+        // Asked when the moment is there: see `ExpiryClock::note_use`.
+        let moment = moment.filter(|_| core.clock.expiry.is_in_use());
+        let mut stored = Vec::new();
         let mut open: Option<TableWriter<Vec<u8>>> = None;
         let mut bytes = 0;
         loop {
@@ -151,12 +192,13 @@ impl Export {
             let Some((key, value)) = next else { break };
             let id = TableId(files.len() as u64 + 1);
             let writer = open.get_or_insert_with(|| TableWriter::new(Vec::new(), id, options));
-            writer.add(EntryRef {
-                key,
-                version: Version::ZERO,
-                kind: Kind::Put,
-                value,
-            })?;
+            let expires = match &moment {
+                Some(moment) => {
+                    get::expiry_of(core, caches, &keyspace.state, key, moment.version())?
+                }
+                None => None,
+            };
+            writer.add(entry_of(key, value, expires, &mut stored))?;
             bytes += (key.len() + value.len()) as u64;
             summary.records += 1;
         }

@@ -25,7 +25,7 @@
 //! Thread safety: any; the lock keeps processes apart. Not here: a schedule, and other machines.
 
 #![expect(
-    clippy::disallowed_types,
+    clippy::disallowed_methods,
     reason = "a list says when its backup was begun; nothing depends on it"
 )]
 

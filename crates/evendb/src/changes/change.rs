@@ -3,11 +3,14 @@
 //! A change owns the record's payload; its writes point into it.
 
 use super::position::Position;
+use crate::expiry::time_of_day;
 use crate::folding::operands_of;
 use crate::options::Durability;
 use crate::sync::Arc;
+use evendb_storage::Time;
 use std::fmt;
 use std::ops::{Bound, Range};
+use std::time::SystemTime;
 
 /// One write of a [`Change`], in its payload.
 pub(super) struct Place {
@@ -16,6 +19,8 @@ pub(super) struct Place {
     pub(super) key: Range<usize>,
     /// None if the key was deleted, or merged.
     pub(super) value: Option<Range<usize>>,
+    /// When the value expires, if it does.
+    pub(super) expires: Option<Time>,
     /// Of a range deletion, the first key behind it; empty for the end of the keyspace.
     pub(super) behind: Option<Range<usize>>,
     /// Of a merge, the list of its operands.
@@ -44,6 +49,8 @@ pub struct Write<'a> {
     pub value: Option<&'a [u8]>,
     /// The operands, if this is a merge. To merge them in their order gives what the database has.
     pub operands: Option<Operands<'a>>,
+    /// When the value that was put expires, if it does. That it has expired is no change of its own.
+    pub expires: Option<SystemTime>,
     /// Up to where keys were deleted, if this is the deletion of a range: below a key, or to the end of the keyspace.
     pub deleted_to: Option<Bound<&'a [u8]>>,
 }
@@ -125,6 +132,7 @@ impl<'a> Iterator for Writes<'a> {
             key: bytes(&place.key),
             value: place.value.as_ref().map(bytes),
             operands: place.operands.as_ref().map(bytes).map(Operands),
+            expires: place.expires.map(time_of_day),
             deleted_to: place.behind.as_ref().map(bytes).map(|behind| match behind {
                 [] => Bound::Unbounded,
                 behind => Bound::Excluded(behind),

@@ -336,8 +336,17 @@ fn place(payload: &[u8], op: &DecodedOp<'_>, keyspace: &Arc<str>) -> Place {
         keyspace: keyspace.clone(),
         keyspace_id: op.keyspace.0,
         key: range(op.key),
-        value: (op.kind == OpKind::One(Kind::Put)).then(|| range(op.value)),
+        value: match op.kind {
+            OpKind::One(kind @ (Kind::Put | Kind::PutUntil)) => {
+                Some(range(&op.value[kind.prefix_bytes()..]))
+            }
+            _ => None,
+        },
         operands: (op.kind == OpKind::One(Kind::Merge)).then(|| range(op.value)),
+        expires: match op.kind {
+            OpKind::One(kind) => kind.expires(op.value),
+            OpKind::RangeDelete => None,
+        },
         behind: (op.kind == OpKind::RangeDelete).then(|| range(op.value)),
     }
 }

@@ -216,7 +216,8 @@ fn newest_on_disk(bench: &Bench, number: u32) -> u8 {
     let settings = &bench.caches.search_settings;
     let found = funk.get(&key, hash, newest, settings, &bench.core.metrics);
     let (_, found) = found.unwrap().expect("it was put");
-    crate::funk::value_of(found).expect("no tombstone")[0]
+    crate::funk::value_of(found, crate::expiry::ReadTime::At(evendb_storage::Time(0)))
+        .expect("no tombstone")[0]
 }
 
 #[test]

@@ -188,6 +188,8 @@ pub(crate) struct ChunkWriter {
     pub(crate) loading: bool,
     /// No record of the chunk has a greater version: what was read here at that version or later is still so.
     pub(crate) changed_at: Version,
+    /// The version of its last single delete: what is put later has a greater one.
+    pub(crate) single_at: Version,
 }
 
 /// How often a chunk is used; decayed by the policy.
@@ -324,6 +326,7 @@ impl Chunk {
             rebalancing: false,
             loading: false,
             changed_at,
+            single_at: Version::ZERO,
         };
         Chunk {
             id,

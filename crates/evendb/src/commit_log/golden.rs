@@ -99,6 +99,11 @@ const OTHER_KINDS: &str = "
 62                          # key
 00 68 e5 cf 8b 01 00 00     # u64 milliseconds since 1970
 76 31                       # value
+07                          # u8 kind: single delete
+02 00 00 00                 # u32 keyspace 2
+01 00 00 00                 # u32 length of the key
+00 00 00 00                 # u32 no value
+63                          # key
 ";
 
 #[test]
@@ -114,6 +119,7 @@ fn records_of_other_kinds() {
     let ops = vec![
         op(Kind::Merge, &b"a"[..], &b"\x02+1\0"[..]),
         op(Kind::PutUntil, b"b", &until),
+        op(Kind::SingleDelete, b"c", b""),
     ];
     assert_eq!(decode(&bytes), Some(Decoded::Inline(ops)));
     assert!(!has_later_kind(&bytes));
@@ -126,7 +132,7 @@ fn records_of_other_kinds() {
         None
     );
     // Kinds that later versions will write.
-    for kind in [5, 6, 7, 0xf0] {
+    for kind in [5, 6, 0xf0] {
         let mut later = bytes.clone();
         later[0] = kind;
         assert_eq!(decode(&later), None);

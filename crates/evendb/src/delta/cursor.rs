@@ -34,7 +34,7 @@ impl DeltaShare {
                 self.puts += 1.0;
                 self.put_bytes += record.data_bytes() as f64;
             }
-            Kind::Delete => self.deletes += 1.0,
+            Kind::Delete | Kind::SingleDelete => self.deletes += 1.0,
         }
     }
 

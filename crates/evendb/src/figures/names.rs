@@ -205,7 +205,7 @@ impl Stats {
             events(
                 "tables_dropped_unread",
                 self.tables_dropped_unread,
-                "tables of which range deletions left nothing, dropped without being read",
+                "tables of which range deletions or expiry left nothing, dropped without being read",
             ),
             events("batches", self.batches, "batches of several records"),
             events(
@@ -282,6 +282,11 @@ impl Stats {
             ),
             events("checkpoints", self.checkpoints, "checkpoints completed"),
             checkpoint_time,
+            events(
+                "compaction_filter_panics",
+                self.compaction_filter_panics,
+                "calls of a compaction filter that panicked",
+            ),
             events(
                 "log_records_given_up",
                 self.log_records_given_up,

@@ -183,6 +183,7 @@ proptest! {
         let horizon = Horizon {
             floor: Version(floor),
             snapshots: snapshots.iter().map(|&at| Version(at)).collect(),
+            ..Horizon::default()
         };
         let covers: Vec<Version> = covers.into_iter().map(Version).collect();
         let dropping = Dropping { horizon: &horizon, bottom, zero_below: Version::ZERO };

@@ -21,6 +21,7 @@ pub(crate) mod log_index;
 pub(crate) mod tables;
 
 use crate::error::Result;
+use crate::expiry::ReadTime;
 use crate::memory::Ledger;
 use crate::metrics::{Component, Metrics};
 use crate::options::LogSearch;
@@ -384,6 +385,11 @@ impl Candidate for Found {
     fn kind(&self) -> Kind {
         self.kind
     }
+
+    #[inline]
+    fn stored_value(&self) -> &[u8] {
+        &self.block.bytes()[self.value.clone()]
+    }
 }
 
 impl Candidate for (Component, Found) {
@@ -391,12 +397,18 @@ impl Candidate for (Component, Found) {
     fn kind(&self) -> Kind {
         self.1.kind
     }
+
+    #[inline]
+    fn stored_value(&self) -> &[u8] {
+        self.1.stored_value()
+    }
 }
 
-/// What a found record means for a get: its bytes, or none for a tombstone.
-pub(crate) fn value_of(found: Found) -> Option<Value> {
-    let found = live(found)?;
-    let value = Value::new(Owner::Block(found.block), found.value);
+/// What a found record means for a get: its bytes, or none for a tombstone and for what has expired.
+pub(crate) fn value_of(found: Found, time: ReadTime<'_>) -> Option<Value> {
+    let found = live(found, time)?;
+    let shown = found.value.start + found.kind.prefix_bytes()..found.value.end;
+    let value = Value::new(Owner::Block(found.block), shown);
     // A value that is most of its block may as well keep it.
     let most = 2 * value.len() > value.pinned_bytes();
     Some(if most { value } else { value.detached() })

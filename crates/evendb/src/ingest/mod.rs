@@ -32,7 +32,7 @@ use crate::sync::{Arc, reclaim, thread};
 use crate::{fork, write};
 use evendb_storage::table::{TableMeta, TableWriter};
 use evendb_storage::vfs::{Appender, BLOCK_BYTES, Vfs};
-use evendb_storage::{EntryRef, Kind, TableId, Version};
+use evendb_storage::{EntryRef, Kind, TableId, Time, Version};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -179,6 +179,10 @@ pub(crate) struct IngestWriter {
     /// An empty buffer for the next table.
     spare: Vec<u8>,
     last_key: Option<Vec<u8>>,
+    /// The time at which the record expires that is being taken, and its value.
+    timed: Vec<u8>,
+    /// A record expires.
+    expires: bool,
     /// All tables that were finished; the last one may still be on its way.
     parts: Vec<Part>,
     helper: Option<Helper>,
@@ -211,6 +215,8 @@ impl IngestWriter {
             open: None,
             spare: Vec::new(),
             last_key: None,
+            timed: Vec::new(),
+            expires: false,
             parts: Vec::new(),
             helper: None,
             summary: IngestSummary::default(),
@@ -218,11 +224,22 @@ impl IngestWriter {
         })
     }
 
-    /// Takes the next record. After an error nothing is left, and nothing more is taken.
-    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    /// Takes the next record, which expires at a time if there is one. After an error nothing is left, and nothing more is taken.
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8], expires: Option<Time>) -> Result<()> {
         fork::check()?;
         self.check_begun()?;
-        self.try_put(key, value).inspect_err(|_| self.give_up())
+        let Some(time) = expires else {
+            let put = self.try_put(key, (Kind::Put, value));
+            return put.inspect_err(|_| self.give_up());
+        };
+        self.expires = true;
+        let mut timed = std::mem::take(&mut self.timed);
+        timed.clear();
+        timed.extend_from_slice(&time.0.to_le_bytes());
+        timed.extend_from_slice(value);
+        let put = self.try_put(key, (Kind::PutUntil, &timed));
+        self.timed = timed;
+        put.inspect_err(|_| self.give_up())
     }
 
     fn check_begun(&self) -> Result<()> {
@@ -233,10 +250,10 @@ impl IngestWriter {
         Err(Error::new(ErrorKind::InvalidArgument, message))
     }
 
-    fn try_put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    fn try_put(&mut self, key: &[u8], (kind, value): (Kind, &[u8])) -> Result<()> {
         let handle = self.handle.clone();
         let engine = &*handle.engine;
-        check_limits(key, value)?;
+        check_limits(key, &value[kind.prefix_bytes()..])?;
         write::check_value_size(&engine.core, key.len(), value.len())?;
         if let Some(last) = self.last_key.as_deref().filter(|last| key <= *last) {
             return Err(unsorted(last, key));
@@ -259,7 +276,7 @@ impl IngestWriter {
         open.writer.add(EntryRef {
             key,
             version: Version::ZERO,
-            kind: Kind::Put,
+            kind,
             value,
         })?;
         open.data_bytes += size;
@@ -351,6 +368,9 @@ impl IngestWriter {
         }
         let mut summary = self.summary;
         let engine = &self.handle.engine;
+        if self.expires {
+            engine.core.clock.expiry.note_use();
+        }
         if !self.parts.is_empty() {
             summary.tables_overlapping = publish::publish(engine, &self.keyspace, &self.parts)
                 .inspect_err(|_| remove(engine, &self.parts))?;

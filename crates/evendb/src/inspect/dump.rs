@@ -22,7 +22,7 @@ use evendb_storage::table::{
     self, BlockFacts, Codec, TableDamage, TableFacts, TableMeta, TableVisitor,
 };
 use evendb_storage::vfs::File;
-use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Version, expiry, operands};
+use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Version, operands};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -172,6 +172,7 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Delete => "delete",
         Kind::Merge => "merge",
         Kind::PutUntil => "put-until",
+        Kind::SingleDelete => "single-delete",
     }
 }
 
@@ -634,26 +635,34 @@ impl Dumper<'_> {
     }
 
     fn with_value(&self, item: DumpItem, kind: Kind, value: &[u8]) -> DumpItem {
+        let item = match kind.expires(value) {
+            Some(time) => item.number("until-millis", time.0),
+            None => item,
+        };
         match (self.keys_only, kind) {
-            (true, _) | (_, Kind::Delete) => item,
-            (false, Kind::Put) => item.bytes("value", value),
+            (true, _) | (_, Kind::Delete | Kind::SingleDelete) => item,
+            (false, Kind::Put | Kind::PutUntil) => {
+                item.bytes("value", &value[kind.prefix_bytes()..])
+            }
             (false, Kind::Merge) => {
                 let known = operands(value).flatten();
                 known.fold(item, |item, operand| item.bytes("operand", operand))
             }
-            (false, Kind::PutUntil) => match expiry(value) {
-                Some((time, value)) => item.number("until-millis", time).bytes("value", value),
-                None => item,
-            },
         }
     }
 }
 
 fn with_meta(item: DumpItem, meta: &TableMeta) -> DumpItem {
-    item.number("bytes", meta.len)
+    let mut item = item
+        .number("bytes", meta.len)
         .number("records", meta.entries)
-        .number("deletes", meta.deletes)
-        .number("data-bytes", meta.data_bytes)
+        .number("deletes", meta.deletes);
+    if meta.expiring > 0 {
+        item = item
+            .number("expiring", meta.expiring)
+            .number("last-until-millis", meta.last_expiry.0);
+    }
+    item.number("data-bytes", meta.data_bytes)
         .text("max-version", shown_version(meta.max_version))
         .bytes("min-key", &meta.min_key)
         .bytes("max-key", &meta.max_key)

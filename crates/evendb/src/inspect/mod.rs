@@ -25,9 +25,11 @@ pub use dump::{Dump, DumpItem, DumpOptions, DumpValue, dump};
 pub use repair::{Loss, RepairOptions, RepairReport, repair};
 pub use verify::verify;
 
+use crate::expiry::{ExpiryClock, SystemWallClock, WallClock};
 use crate::manifest::edit::ChunkRecord;
 use crate::manifest::state::ManifestState;
 use crate::sync::Arc;
+use evendb_storage::Time;
 use evendb_storage::vfs::{OsVfs, Vfs};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -36,6 +38,7 @@ use std::ops::Range;
 #[derive(Default)]
 pub struct InspectOptions<'a> {
     vfs: Option<Arc<dyn Vfs>>,
+    wall_clock: Option<Arc<dyn WallClock>>,
     progress: Option<&'a mut dyn FnMut(Progress)>,
 }
 
@@ -62,6 +65,14 @@ impl<'a> InspectOptions<'a> {
         self
     }
 
+    /// The clock by which records have expired, as [`Advanced::wall_clock`](crate::Advanced::wall_clock) of a database. Default:
+    /// the system's.
+    #[must_use]
+    pub fn wall_clock(mut self, clock: Arc<dyn WallClock>) -> Self {
+        self.wall_clock = Some(clock);
+        self
+    }
+
     /// Another file system, for tests.
     #[doc(hidden)]
     #[must_use]
@@ -72,6 +83,12 @@ impl<'a> InspectOptions<'a> {
 
     fn files(&self) -> Arc<dyn Vfs> {
         self.vfs.clone().unwrap_or_else(|| Arc::new(OsVfs))
+    }
+
+    /// The time by which records have expired.
+    fn time(&self) -> Time {
+        let system = || Arc::new(SystemWallClock) as Arc<dyn WallClock>;
+        ExpiryClock::new(self.wall_clock.clone().unwrap_or_else(system)).now()
     }
 
     fn tell(&mut self, progress: Progress) {

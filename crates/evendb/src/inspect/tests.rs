@@ -31,6 +31,7 @@ fn part(table: u64, role: Role, place: Place, len: u64, keys: (&[u8], &[u8])) ->
             max_key: keys.1.to_vec(),
             max_version: Version(1 << 24),
             checksum: 7,
+            ..TableMeta::default()
         }),
     }
 }

@@ -8,7 +8,7 @@ use crate::version::clock::{CHECKPOINT_MAX, checkpoint_of};
 use evendb_storage::codec::{get_slice, get_varint, put_slice, put_varint};
 use evendb_storage::table::TableMeta;
 use evendb_storage::vfs::BootId;
-use evendb_storage::{TableId, Version};
+use evendb_storage::{TableId, Time, Version};
 
 /// Where a table's bytes are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,15 +169,20 @@ fn get_meta(input: &mut &[u8]) -> Option<TableMeta> {
         min_key: get_slice(input)?.to_vec(),
         max_key: get_slice(input)?.to_vec(),
         checksum: u32::try_from(get_varint(input)?).ok()?,
+        ..TableMeta::default()
     })
 }
 
+/// Added to the place of a table in which records expire: behind the rest it says how many, and when the last one does.
+const EXPIRES: u64 = 2;
+
 fn put_part(out: &mut Vec<u8>, part: &Part) {
     put_varint(out, part.table.0);
+    let expires = if part.meta.expiring > 0 { EXPIRES } else { 0 };
     match part.place {
-        Place::File => put_varint(out, 0),
+        Place::File => put_varint(out, expires),
         Place::Extent { offset } => {
-            put_varint(out, 1);
+            put_varint(out, 1 + expires);
             put_varint(out, offset);
         }
     }
@@ -188,27 +193,45 @@ fn put_part(out: &mut Vec<u8>, part: &Part) {
     put_varint(out, part.epoch);
     put_varint(out, part.checkpoint);
     put_meta(out, &part.meta);
+    if expires > 0 {
+        put_varint(out, part.meta.expiring);
+        put_varint(out, part.meta.last_expiry.0);
+    }
 }
 
 fn get_part(input: &mut &[u8]) -> Option<Part> {
+    let table = TableId(get_varint(input)?);
+    let place = get_varint(input)?;
+    let expires = place >= EXPIRES;
+    let place = match place.checked_sub(EXPIRES).unwrap_or(place) {
+        0 => Place::File,
+        1 => Place::Extent {
+            offset: get_varint(input)?,
+        },
+        _ => return None,
+    };
+    let role = match get_varint(input)? {
+        0 => Role::Base,
+        ordinal => Role::Run {
+            ordinal: u32::try_from(ordinal - 1).ok()?,
+        },
+    };
+    let (epoch, checkpoint) = (get_varint(input)?, get_varint(input)?);
+    let mut meta = get_meta(input)?;
+    if expires {
+        meta.expiring = get_varint(input)?;
+        meta.last_expiry = Time(get_varint(input)?);
+        if meta.expiring == 0 {
+            return None;
+        }
+    }
     Some(Part {
-        table: TableId(get_varint(input)?),
-        place: match get_varint(input)? {
-            0 => Place::File,
-            1 => Place::Extent {
-                offset: get_varint(input)?,
-            },
-            _ => return None,
-        },
-        role: match get_varint(input)? {
-            0 => Role::Base,
-            ordinal => Role::Run {
-                ordinal: u32::try_from(ordinal - 1).ok()?,
-            },
-        },
-        epoch: get_varint(input)?,
-        checkpoint: get_varint(input)?,
-        meta: Arc::new(get_meta(input)?),
+        table,
+        place,
+        role,
+        epoch,
+        checkpoint,
+        meta: Arc::new(meta),
     })
 }
 
@@ -442,6 +465,7 @@ pub(crate) mod tests {
                 max_key: b"zz".to_vec(),
                 max_version: Version(7 << 24),
                 checksum: 0xdead_beef,
+                ..TableMeta::default()
             }),
         }
     }
@@ -519,15 +543,35 @@ pub(crate) mod tests {
         ]
     }
 
+    /// Tables in which records expire.
+    pub(crate) fn expiring_samples() -> Vec<Change> {
+        let expiring = |table, place| {
+            let mut part = part(table, place, Role::Base);
+            let meta = TableMeta {
+                expiring: 37,
+                last_expiry: Time(1_700_000_000_000),
+                ..(*part.meta).clone()
+            };
+            part.meta = Arc::new(meta);
+            part
+        };
+        let places = [Place::File, Place::Extent { offset: 512 }];
+        vec![Change::AddParts {
+            id: ChunkId(9),
+            parts: places.map(|place| expiring(3, place)).to_vec(),
+        }]
+    }
+
     #[test]
     fn edits_round_trip() {
-        let changes = samples();
-        assert_eq!(decode(&encode(&changes)), Some(changes));
+        for changes in [samples(), expiring_samples()] {
+            assert_eq!(decode(&encode(&changes)), Some(changes));
+        }
     }
 
     #[test]
     fn cut_or_flipped_edits_never_panic() {
-        let bytes = encode(&samples());
+        let bytes = encode(&[samples(), expiring_samples()].concat());
         for end in 0..bytes.len() {
             let _ = decode(&bytes[..end]);
         }

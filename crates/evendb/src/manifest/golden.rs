@@ -1,7 +1,7 @@
 //! The manifest's formats, byte for byte and in both directions: what is written today gives these
 //! bytes, and these bytes are read as that. A difference is a change of format: raise the version.
 
-use super::edit::tests::samples;
+use super::edit::tests::{expiring_samples, samples};
 use super::edit::{self, Change, EpochRecord};
 use super::writer;
 use crate::commit_log::Lsn;
@@ -15,20 +15,20 @@ use std::sync::Arc;
 
 const CURRENT_CLOSED: &str = "
 45 56 45 4e 43 55 52        # magic EVENCUR
-33                          # format version, the digit 3
+34                          # format version, the digit 4
 2a 00 00 00 00 00 00 00     # u64 number of the manifest: MANIFEST-000042
 e8 03 00 00 00 00 00 00     # u64 length up to which it must verify: 1000
 01 00 00 00                 # u32 1: closed cleanly
-5e 0c 9f e9                 # u32 crc32c of the bytes before
+dd 7d a8 ca                 # u32 crc32c of the bytes before
 ";
 
 const CURRENT_OPEN: &str = "
 45 56 45 4e 43 55 52        # magic EVENCUR
-33                          # format version, the digit 3
+34                          # format version, the digit 4
 40 42 0f 00 00 00 00 00     # u64 number of the manifest: MANIFEST-1000000
 18 00 00 00 00 00 00 00     # u64 length up to which it must verify: 24
 00 00 00 00                 # u32 0: open, or its process died
-55 86 0d 26                 # u32 crc32c of the bytes before
+d6 f7 3a 05                 # u32 crc32c of the bytes before
 ";
 
 const EDIT: &str = "
@@ -103,6 +103,21 @@ ef fd b6 f5 0d              #     checksum of the table: 0xdeadbeef
 01                          #   keyspace 1
 ";
 
+const EXPIRING: &str = "
+07                          # 7 AddParts
+09                          #   chunk 9
+02                          #   two tables
+03                          #     table 3
+02                          #     in a file of its own, and records expire
+00 02 07 a0 1f 28 03 bc 1e 80 80 80 38 02 61 61 02 7a 7a ef fd b6 f5 0d # as in an edit of others
+25                          #     records that expire: 37
+80 d0 95 ff bc 31           #     the last one at 1,700,000,000,000 ms
+03                          #     table 3
+03 80 04                    #     in the chunks' logs at 512, and records expire
+00 02 07 a0 1f 28 03 bc 1e 80 80 80 38 02 61 61 02 7a 7a ef fd b6 f5 0d # as above
+25 80 d0 95 ff bc 31        #     as above
+";
+
 /// An epoch of a machine that does not say when it started.
 const EPOCH_WITHOUT_BOOT: &str = "
 02                          # 2 Epoch
@@ -119,6 +134,13 @@ fn an_edit() {
     let bytes = bytes_of(EDIT);
     assert_eq!(edit::encode(&samples()), bytes);
     assert_eq!(edit::decode(&bytes), Some(samples()));
+}
+
+#[test]
+fn tables_in_which_records_expire() {
+    let bytes = bytes_of(EXPIRING);
+    assert_eq!(edit::encode(&expiring_samples()), bytes);
+    assert_eq!(edit::decode(&bytes), Some(expiring_samples()));
 }
 
 #[test]
@@ -189,11 +211,11 @@ fn current() {
     }
 }
 
-/// Versions 2 and 3 are read. Another one is told by its number, whatever its length
+/// Versions 2 to 4 are read. Another one is told by its number, whatever its length
 /// and its checksum are; what is no number of a version is damage.
 #[test]
 fn current_of_other_versions() {
-    for version in [b'1', b'4', b'9'] {
+    for version in [b'1', b'5', b'9'] {
         for len in [8, 28, writer::CURRENT_LEN, 40] {
             let mut bytes = bytes_of(CURRENT_CLOSED);
             bytes[7] = version;
@@ -270,6 +292,6 @@ fn current_of_the_kept_database() {
     assert_eq!((current.id, current.closed), (1, false));
     writer::write_current(&vfs, dir, current).expect("writes");
     let written = vfs.read_file(&dir.join("CURRENT"));
-    assert_eq!((bytes[7], written[7]), (b'2', b'3'));
+    assert_eq!((bytes[7], written[7]), (b'2', b'4'));
     assert_eq!(written[8..28], bytes[8..28], "all but version and checksum");
 }

@@ -2,7 +2,8 @@
 //! what its sources hold, but for what the merge dropped.
 //!
 //! ```text
-//! held by the sources  =  taken by the merge  =  kept + twins + hidden + spent tombstones + covered + folded into kept ones
+//! held by the sources  =  taken by the merge  =  kept + twins + hidden + spent tombstones + covered
+//!                                                 + folded into kept ones + paired + filtered
 //!                                                 kept  =  records in the tables that were written
 //! ```
 //!
@@ -59,6 +60,9 @@ pub(crate) struct Fates {
     pub(crate) covered: u64,
     /// Of keys with operands: what went into records that were kept.
     pub(crate) folded: u64,
+    /// Single deletes and the puts that went with them.
+    pub(crate) paired: u64,
+    pub(crate) filtered: u64,
 }
 
 impl Fates {
@@ -67,17 +71,19 @@ impl Fates {
         match fate {
             Fate::Kept => {
                 self.kept += 1;
-                self.kept_deletes += u64::from(kind == Kind::Delete);
+                self.kept_deletes += u64::from(kind.is_tombstone());
             }
             Fate::Twin => self.twins += 1,
             Fate::Hidden => self.hidden += 1,
             Fate::SpentTombstone => self.spent += 1,
             Fate::Covered => self.covered += 1,
+            Fate::Filtered => self.filtered += 1,
         }
     }
 
     pub(crate) fn taken(&self) -> u64 {
-        self.kept + self.twins + self.hidden + self.spent + self.covered + self.folded
+        let dropped = self.twins + self.hidden + self.spent + self.covered;
+        self.kept + dropped + self.folded + self.paired + self.filtered
     }
 }
 
@@ -126,6 +132,8 @@ impl Count {
         sum.spent += fates.spent;
         sum.covered += fates.covered;
         sum.folded += fates.folded;
+        sum.paired += fates.paired;
+        sum.filtered += fates.filtered;
     }
 
     /// Compares, at the end of the job. `job` names it and its files.

@@ -97,6 +97,7 @@ pub(crate) struct Metrics {
     /// Keys and values in tables of chunks that range deletions have emptied.
     pub(crate) bytes_covered: Counter,
     pub(crate) tables_dropped_unread: Counter,
+    pub(crate) compaction_filter_panics: Counter,
     pub(crate) batches: Counter,
     pub(crate) transactions: Counter,
     pub(crate) transaction_conflicts: Counter,
@@ -183,6 +184,7 @@ impl Metrics {
         stats.deletes = self.deletes.get();
         stats.range_deletes = self.range_deletes.get();
         stats.tables_dropped_unread = self.tables_dropped_unread.get();
+        stats.compaction_filter_panics = self.compaction_filter_panics.get();
         stats.batches = self.batches.get();
         stats.transactions = self.transactions.get();
         stats.transaction_conflicts = self.transaction_conflicts.get();
@@ -399,8 +401,10 @@ pub struct Stats {
     pub deletes: u64,
     /// Ranges and prefixes deleted, each one record.
     pub range_deletes: u64,
-    /// Tables that range deletions have left nothing of, dropped without being read.
+    /// Tables that range deletions have left nothing of, or in which all has expired, dropped without being read.
     pub tables_dropped_unread: u64,
+    /// Calls of a compaction filter that panicked.
+    pub compaction_filter_panics: u64,
     /// Batches of more than one record.
     pub batches: u64,
     /// Transactions that were committed and had written something.

@@ -170,7 +170,7 @@ impl Sizes {
 struct Totals {
     entries: usize,
     deletes: usize,
-    /// Some record is neither a put nor a tombstone.
+    /// Some record lists operands.
     others: bool,
     data_bytes: usize,
     memory_bytes: usize,
@@ -290,7 +290,7 @@ impl Munk {
         self.totals.memory_bytes + self.charge.bytes()
     }
 
-    /// Whether some record is neither a put nor a tombstone: what such a one says is not told by its page alone.
+    /// Whether some record lists operands: what such a one says is not told by its page alone.
     #[inline]
     pub(crate) fn has_others(&self) -> bool {
         self.totals.others

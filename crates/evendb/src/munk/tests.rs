@@ -290,6 +290,7 @@ fn absorbing_changes_what_is_there_and_nothing_else() {
             let horizon = Horizon {
                 floor: Version(round * 30 + 60),
                 snapshots: Vec::new(),
+                ..Horizon::default()
             };
             let wanted = present(&munk, &newer);
             munk = munk.absorb(&mut Records::of(&newer), &horizon, false, Folding::NONE);
@@ -330,6 +331,7 @@ fn mending_takes_what_is_hidden_and_nothing_else() {
         let horizon = Horizon {
             floor: Version(60),
             snapshots: Vec::new(),
+            ..Horizon::default()
         };
         let has = |key: &[u8]| *key >= *low && *key < *high;
         let is_touched = |span: usize| {
@@ -452,6 +454,7 @@ fn spans_keep_their_size() {
     let horizon = Horizon {
         floor: Version(100),
         snapshots: Vec::new(),
+        ..Horizon::default()
     };
     let random = &mut StdRng::seed_from_u64(7);
     let mut munk = build(&Model::new(), sizes);

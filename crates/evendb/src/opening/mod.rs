@@ -222,7 +222,7 @@ impl Opening {
         let checkpoint = checkpoint_of(version);
         let row_tags = Arc::new(RowTags::default());
         let catalog = self.build_catalog(&tables, &admission, ledger, checkpoint, &row_tags)?;
-        let (dirty, version) = self.apply(&replay, version, &catalog, &admission, ledger)?;
+        let (dirty, version, timed) = self.apply(&replay, version, &catalog, &admission, ledger)?;
         if !self.options.read_only {
             let live = match log.ring_bytes {
                 0 => 0,
@@ -238,7 +238,7 @@ impl Opening {
             replayed_bytes = replay.end.0.saturating_sub(self.state.replay_from.0),
             dirty_chunks = dirty.len()
         );
-        let clock = Clock::new(version);
+        let clock = self.start_clock(version, timed);
         let core = Core::new(
             self.options,
             &self.dir,
@@ -274,6 +274,20 @@ impl Opening {
             claim: Claim::new(lock.take()),
             core,
         })
+    }
+
+    /// `expires`: something in the commit log does.
+    fn start_clock(&self, version: Version, expires: bool) -> Clock {
+        let clock = Clock::with_wall_clock(version, self.options.advanced.wall_clock.clone());
+        #[cfg(test)]
+        if crate::plant::planted!(self.options, TimeGoesBack) {
+            clock.expiry.plant_going_back();
+        }
+        let mut parts = self.state.chunks.values().flat_map(|chunk| &chunk.parts);
+        if expires || parts.any(|part| part.meta.expiring > 0) {
+            clock.expiry.note_use();
+        }
+        clock
     }
 
     fn open_tables(&self, container: &Arc<Container>, ledger: Ledger) -> Tables {

@@ -226,7 +226,7 @@ impl Opening {
 
     /// Step 4. Returns the chunks that are dirty now, and the version of the last record.
     ///
-    /// All records have one version, but that a range deletion must have a greater one than what lies before it.
+    /// All records have one version, but that a range deletion, and a single delete, must have a greater one than what lies before it.
     pub(super) fn apply(
         &self,
         replay: &Replay,
@@ -234,12 +234,13 @@ impl Opening {
         catalog: &BTreeMap<KeyspaceId, Arc<KeyspaceState>>,
         admission: &Arc<Admission>,
         ledger: Ledger,
-    ) -> Result<(Dirty, Version)> {
+    ) -> Result<(Dirty, Version, bool)> {
         let mut onto = Onto {
             version,
             admission,
             ledger,
             dirty: Vec::new(),
+            expires: false,
         };
         let mut apply_ops = |ops: &[DecodedOp<'_>], record: &LogRecord<'_>| -> Result<()> {
             for op in ops {
@@ -279,7 +280,7 @@ impl Opening {
             }
             Ok(true)
         })?;
-        Ok((onto.dirty, onto.version))
+        Ok((onto.dirty, onto.version, onto.expires))
     }
 }
 
@@ -293,18 +294,38 @@ struct Onto<'a> {
     admission: &'a Arc<Admission>,
     ledger: Ledger,
     dirty: Dirty,
+    /// Something expires.
+    expires: bool,
 }
 
 impl Onto<'_> {
     fn put(&mut self, keyspace: &KeyspaceState, op: &DecodedOp<'_>) {
         let chunk = keyspace.index.load_full().find(op.key).clone();
         let kind = match op.kind {
+            // As the write did it, if the keyspace has got a merge operator since the call.
+            OpKind::One(Kind::SingleDelete) => keyspace.kind_of_single_delete(),
             OpKind::One(kind) => kind,
             OpKind::RangeDelete => Kind::Delete,
         };
+        let mut writer = chunk.latch.lock();
+        let tied = match kind {
+            Kind::SingleDelete => writer.changed_at,
+            _ => writer.single_at,
+        };
+        if tied >= self.version {
+            self.next_version();
+        }
+        // Where versions have run out, a delete that hides all that is older does as well.
+        let kind = match kind {
+            Kind::SingleDelete if tied >= self.version => Kind::Delete,
+            kind => kind,
+        };
+        if kind == Kind::SingleDelete {
+            writer.single_at = self.version;
+        }
+        self.expires |= kind == Kind::PutUntil;
         let mut new = RecordRef::new(op.key, op.value, kind, hash_key(op.key));
         new.set_version(self.version);
-        let mut writer = chunk.latch.lock();
         self.touch(&chunk, &mut writer);
         self.insert(&writer, new);
     }
@@ -340,6 +361,17 @@ impl Onto<'_> {
         Some(())
     }
 
+    /// Goes on with the next version, if there is one: all belong to one checkpoint. Sixteen million of these are more than
+    /// nearly every log has.
+    fn next_version(&mut self) -> bool {
+        let next = Version(self.version.0 + 1);
+        let is_there = checkpoint_of(next) == checkpoint_of(self.version);
+        if is_there {
+            self.version = next;
+        }
+        is_there
+    }
+
     fn insert(&self, writer: &ChunkWriter, record: RecordRef) {
         let before = writer.active.bytes() as u64;
         writer.active.insert(record);
@@ -367,22 +399,18 @@ impl Onto<'_> {
         let chunks: Vec<Arc<Chunk>> = index.overlapping(op.key, high).cloned().collect();
         let ties = |chunk: &Arc<Chunk>| chunk.latch.lock().changed_at >= self.version;
         let tied = chunks.iter().any(ties);
-        // All belong to one checkpoint. Sixteen million of these are more than nearly every log has.
-        let next = Version(self.version.0 + 1);
-        let is_last = checkpoint_of(next) != checkpoint_of(self.version);
-        if tied && !is_last {
-            self.version = next;
-        }
+        let is_last = tied && !self.next_version();
         // Nobody reads yet.
         let horizon = Horizon {
             floor: Version::MAX,
             snapshots: Vec::new(),
+            ..Horizon::default()
         };
         let mut record = range_record(op.key, high);
         record.set_version(self.version);
         for chunk in &chunks {
             let mut writer = chunk.latch.lock();
-            if tied && is_last {
+            if is_last {
                 self.delete_each(&writer, op.key, high);
             }
             self.touch(chunk, &mut writer);
@@ -402,7 +430,7 @@ impl Onto<'_> {
         cursor.seek(low);
         while cursor.valid() && high.is_none_or(|high| *cursor.key() < *high) {
             let newest = cursor.versions().next();
-            if newest.is_some_and(|newest| newest.kind() != Kind::Delete) {
+            if newest.is_some_and(|newest| !newest.kind().is_tombstone()) {
                 live.push(cursor.key().to_vec());
             }
             cursor.next();

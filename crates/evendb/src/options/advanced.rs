@@ -4,6 +4,8 @@
 use super::keyspace::{BLOCK_BYTES_LIMITS, FILTER_BITS_LIMITS};
 use super::{refuse, within};
 use crate::error::Result;
+use crate::expiry::{SystemWallClock, WallClock};
+use std::sync::Arc;
 
 /// How a get finds a record in the log of a chunk that is not in RAM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +67,7 @@ pub struct Advanced {
     pub(crate) commit_log_mapped: Option<bool>,
     pub(crate) open_files_max: Option<u64>,
     pub(crate) keep_changes_bytes: u64,
+    pub(crate) wall_clock: Arc<dyn WallClock>,
 }
 
 impl Advanced {
@@ -84,7 +87,17 @@ impl Advanced {
             commit_log_mapped: None,
             open_files_max: None,
             keep_changes_bytes: 0,
+            wall_clock: Arc::new(SystemWallClock),
         }
+    }
+
+    /// The clock by which records expire. Default: the system's.
+    ///
+    /// Touch it when tests of your own are to let time pass, or when another clock is to be trusted more. A clock that goes back
+    /// brings nothing back that has expired since the database was opened: the greatest time that it told counts.
+    pub fn wall_clock(mut self, clock: Arc<dyn WallClock>) -> Self {
+        self.wall_clock = clock;
+        self
     }
 
     /// Greatest size of a chunk's live data in bytes, from 256 to 1 GiB. Default: a 64th of the memory

@@ -7,6 +7,7 @@
 //! evendb.option.block_bytes           decimal
 //! evendb.option.row_cache             on | off
 //! evendb.option.merge_operator        the operator's name
+//! evendb.option.ttl_millis            decimal
 //! ```
 //! A value that is not one of these is refused when the database is opened. An option of another name is that of a later
 //! version, and passed over: it stays as it is.
@@ -21,6 +22,7 @@ use evendb_storage::table::{Codec, TableOptions};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the names of these properties begin with.
 pub(crate) const OPTION_PREFIX: &str = "evendb.option.";
@@ -58,6 +60,7 @@ pub struct KeyspaceOptions {
     pub(crate) block_bytes: Option<usize>,
     pub(crate) row_cache: Option<bool>,
     pub(crate) merge_operator: Option<NamedOperator>,
+    pub(crate) ttl_millis: Option<u64>,
 }
 
 /// A merge operator by its name, which the keyspace remembers, and itself, if it was given or its name says all.
@@ -135,6 +138,15 @@ impl KeyspaceOptions {
         self
     }
 
+    /// How long a value stays that is put without an expiry of its own, from a millisecond on; parts of one are cut off. It
+    /// counts from the put: a change holds for later puts. What is merged or ingested does not count as put. See
+    /// [`Keyspace::put_with_ttl`](crate::Keyspace::put_with_ttl).
+    #[doc(alias = "time_to_live")]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl_millis = Some(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+        self
+    }
+
     /// The options that are chosen, by name, with their values as they are recorded.
     pub fn chosen(&self) -> impl Iterator<Item = (&'static str, String)> {
         let each = self.values().into_iter();
@@ -161,11 +173,14 @@ impl KeyspaceOptions {
                 return Err(Error::new(ErrorKind::InvalidArgument, message));
             }
         }
+        if let Some(millis) = self.ttl_millis {
+            within("ttl_millis", millis, TTL_LIMITS)?;
+        }
         Ok(())
     }
 
     /// Every option by its name, with its value if it is chosen.
-    fn values(&self) -> [(&'static str, Option<String>); 5] {
+    fn values(&self) -> [(&'static str, Option<String>); 6] {
         let compression = self.compression.map(|compression| match compression {
             Compression::None => "none".to_owned(),
             Compression::Lz4 => "lz4".to_owned(),
@@ -187,6 +202,10 @@ impl KeyspaceOptions {
                 self.merge_operator
                     .as_ref()
                     .map(|named| named.name.to_string()),
+            ),
+            (
+                "ttl_millis",
+                self.ttl_millis.map(|millis| millis.to_string()),
             ),
         ]
     }
@@ -230,6 +249,7 @@ impl KeyspaceOptions {
             }
             "filter_bits_per_key" => self.filter_bits_per_key = Some(text.parse().ok()?),
             "block_bytes" => self.block_bytes = Some(text.parse().ok()?),
+            "ttl_millis" => self.ttl_millis = Some(text.parse().ok()?),
             "row_cache" => {
                 self.row_cache = Some(match text {
                     "on" => true,
@@ -281,6 +301,7 @@ impl From<Compression> for Codec {
 /// Limits of these options, both of which are allowed.
 pub(super) const BLOCK_BYTES_LIMITS: (u64, u64) = (64, 1 << 20);
 pub(super) const FILTER_BITS_LIMITS: (u64, u64) = (0, 64);
+const TTL_LIMITS: (u64, u64) = (1, u64::MAX);
 
 const MERGE_OPERATOR: &str = "merge_operator";
 
@@ -302,7 +323,8 @@ mod tests {
             .filter_bits_per_key(10)
             .block_bytes(8192)
             .row_cache(false)
-            .merge_operator(Merges::Max);
+            .merge_operator(Merges::Max)
+            .ttl(Duration::from_secs(3600));
         for options in [
             all.clone(),
             KeyspaceOptions::new(),
@@ -311,7 +333,7 @@ mod tests {
             let back = KeyspaceOptions::of_properties(&properties(&options));
             assert_eq!(back, Ok(options));
         }
-        assert_eq!(properties(&all).len(), 5);
+        assert_eq!(properties(&all).len(), 6);
         let text = &properties(&all)["evendb.option.compression"];
         assert_eq!(text, b"lz4");
     }

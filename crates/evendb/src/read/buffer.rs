@@ -15,7 +15,7 @@ use super::tables::{Direction, TableHit};
 use crate::munk::{MunkCursor, PageArc};
 use crate::record::Record;
 use crate::value::{Owner, Value};
-use evendb_storage::Version;
+use evendb_storage::{Time, Version};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,12 +29,13 @@ struct RecordSlot {
     value: Range<usize>,
 }
 
-/// The records of a page from the key on whose newest record is `head`, as `at` sees them.
+/// The records of a page from the key on whose newest record is `head`, as `at` sees them at a time.
 #[derive(Clone, Copy)]
 struct PageRun {
     owner: u32,
     head: usize,
     at: Version,
+    time: Time,
 }
 
 enum Slot {
@@ -172,7 +173,7 @@ impl Buffer {
             if let Some(run) = &mut self.run {
                 let owner = run.owner;
                 let page = page_of(&self.owners, owner);
-                if let Some(seen) = page.next_seen(run.head, run.at) {
+                if let Some(seen) = page.next_seen(run.head, run.at, run.time) {
                     run.head = seen.next;
                     match (run.head < page.count(), self.slots.get(self.next)) {
                         (true, _) => page.fetch_record(run.head, self.fetched.0),
@@ -313,7 +314,7 @@ impl Buffer {
             key_owner: owner,
             value_owner: owner,
             key: 0..key,
-            value: key..key + record.value().len(),
+            value: record.shown(),
         });
     }
 
@@ -350,12 +351,17 @@ impl Buffer {
         });
     }
 
-    /// The rest of the cursor's page, as `at` sees it.
-    pub(super) fn push_run(&mut self, cursor: &MunkCursor<'_>, at: Version) {
+    /// The rest of the cursor's page, as `at` sees it at a time.
+    pub(super) fn push_run(&mut self, cursor: &MunkCursor<'_>, at: Version, time: Time) {
         let owner = self.own_page(cursor.page());
         let (head, count) = cursor.rest_of_page();
         self.gathered += count;
-        self.slots.push(Slot::Run(PageRun { owner, head, at }));
+        self.slots.push(Slot::Run(PageRun {
+            owner,
+            head,
+            at,
+            time,
+        }));
     }
 
     pub(super) fn push_block(&mut self, key: &[u8], hit: &TableHit) {
@@ -371,7 +377,7 @@ impl Buffer {
             key_owner: ARENA,
             value_owner: self.owners.len() as u32 - 1,
             key: start..self.arena.len(),
-            value: hit.value.clone(),
+            value: hit.shown(),
         });
     }
 

@@ -15,6 +15,7 @@ use super::get::{InRam, of_delta, of_munk, search_deltas};
 use super::tables::Direction;
 use crate::chunk::View;
 use crate::chunk::covers::{Covers, Stretch};
+use crate::expiry::ReadPoint;
 use crate::metrics::Component;
 use crate::munk::Sought;
 use crate::record::Record;
@@ -36,7 +37,7 @@ pub(super) fn search<'g>(
     record: Option<&'g Record>,
     key: &[u8],
     hash: u64,
-    at: Version,
+    ReadPoint { at, time }: ReadPoint<'_>,
     guard: &'g Guard,
 ) -> InRam {
     let hidden_below = cover.version();
@@ -47,7 +48,7 @@ pub(super) fn search<'g>(
     if let Some(record) = record {
         // What lies below it is older still.
         return match record.version() >= hidden_below {
-            true => of_delta(record),
+            true => of_delta(record, time),
             false => InRam::Answer(Component::Delta, None),
         };
     }
@@ -58,7 +59,7 @@ pub(super) fn search<'g>(
         return InRam::Unknown(hidden_below);
     };
     match munk.get(key, hash, at) {
-        Sought::Found(hit) if hit.version >= hidden_below => of_munk(hit),
+        Sought::Found(hit) if hit.version >= hidden_below => of_munk(hit, time),
         Sought::Found(_) | Sought::Nothing => InRam::Answer(Component::Munk, None),
         Sought::Absent => InRam::Unknown(hidden_below),
     }

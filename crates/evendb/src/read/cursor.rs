@@ -115,6 +115,11 @@ impl Cursor {
         cursor
     }
 
+    /// What it sees, unless it could not be made.
+    pub(crate) fn moment(&self) -> Option<Arc<Moment>> {
+        self.moment.clone()
+    }
+
     /// The next record in key order: key and value, valid until the cursor moves again.
     ///
     /// # Errors
@@ -277,14 +282,14 @@ impl Cursor {
         let Some(moment) = &self.moment else {
             return Ok(None);
         };
-        let (engine, at) = (moment.engine(), moment.version());
+        let (engine, point) = (moment.engine(), moment.point());
         get_at(
             &engine.core,
             &engine.caches,
             &engine.work,
             &self.keyspace,
             key,
-            at,
+            point,
         )
     }
 

@@ -15,6 +15,7 @@ use super::tables::{BaseKeys, Direction, TableHit, TableKeys, base_index, read_u
 use crate::chunk::{KeyRange, View};
 use crate::delta::DeltaCursor;
 use crate::error::Result;
+use crate::expiry::ReadTime;
 use crate::funk::Funk;
 use crate::funk::tables::TableHandle;
 use crate::munk::{Munk, MunkCursor};
@@ -23,7 +24,7 @@ use crate::sync::reclaim::Guard;
 use crate::value::Value;
 use crate::visibility::{Candidate, RecordSearch, live};
 use evendb_storage::table::{PAGE_BYTES, ReadAhead, TableMeta};
-use evendb_storage::{Kind, Version};
+use evendb_storage::{Kind, Time, Version};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub(crate) struct FillSpan<'a> {
     /// Forward: keys below this are wanted. Backward: last key wanted.
     pub(crate) to: Option<&'a [u8]>,
     pub(crate) at: Version,
+    /// By what time records expire.
+    pub(crate) time: Time,
     pub(crate) records_max: usize,
     /// Bytes of blocks after which a fill from tables ends.
     pub(crate) block_bytes_max: usize,
@@ -186,6 +189,14 @@ impl<B: Candidate> Candidate for Seen<'_, B> {
             Seen::Below(below) => below.kind(),
         }
     }
+
+    #[inline]
+    fn stored_value(&self) -> &[u8] {
+        match self {
+            Seen::Record(record) => record.value(),
+            Seen::Below(below) => below.stored_value(),
+        }
+    }
 }
 
 /// Pages whose fronts are fetched ahead.
@@ -253,7 +264,7 @@ pub(crate) fn fill_from_munk(
         if order.is_ge() {
             search.ask(|| munk.newest_at(span.at).map(Seen::Below));
         }
-        let seen = search.live();
+        let seen = search.live(ReadTime::At(span.time));
         let look = seen.as_ref().map(|seen| match seen {
             Seen::Record(record) => look_at(&mut shade, record.key(), record.version()),
             Seen::Below(hit) => look_at(&mut shade, munk.key(), hit.version),
@@ -263,7 +274,7 @@ pub(crate) fn fill_from_munk(
                 push_folded(buffer, view, at.unwrap_or_default(), span)?;
             }
             Some(Seen::Record(record)) => buffer.push_record(record),
-            Some(Seen::Below(hit)) => buffer.push_page(&munk, hit.value),
+            Some(Seen::Below(hit)) => buffer.push_page(&munk, hit.shown()),
             None if look == Some(Look::Long) => {
                 return Ok(Filled::UpTo(at.unwrap_or_default().to_vec()));
             }
@@ -309,7 +320,7 @@ fn push_runs<'m>(
             .is_none_or(|shade| shade.leaves_alone(munk.key(), end))
     {
         munk.fetch_page(PAGES_AHEAD);
-        buffer.push_run(munk, span.at);
+        buffer.push_run(munk, span.at, span.time);
         munk.next_page();
         below = Some(end);
     }
@@ -354,7 +365,8 @@ pub(crate) fn fill_from_deltas(
         let Some(key) = overlay.key(span) else {
             return Ok(Filled::Exhausted);
         };
-        let record = overlay.take(key, span).and_then(live);
+        let record = overlay.take(key, span);
+        let record = record.and_then(|record| live(record, ReadTime::At(span.time)));
         if let Some(record) = record
             && look_at(&mut shade, key, record.version()) == Look::Shown
         {
@@ -594,7 +606,7 @@ pub(crate) fn fill_from_funk(
             let below = funk.take(&key)?;
             search.ask(|| below.map(Seen::Below));
         }
-        let seen = search.live();
+        let seen = search.live(ReadTime::At(span.time));
         let look = seen.as_ref().map(|seen| match seen {
             Seen::Record(record) => look_at(&mut shade, at, record.version()),
             Seen::Below(hit) => look_at(&mut shade, at, hit.version),

@@ -6,7 +6,7 @@
 //! munk, or funk    not asked                        30, +2, +3: 35
 //! ```
 //! Deltas that are durable count only over the munk: what the funk has of their keys is those records, and perhaps folded by
-//! now. So each operand is met once. A range deletion that the reader sees ends the search where it lies between records.
+//! now. So each operand is met once. A value that has expired by the reader's time is no value: operands over it count from nothing. A range deletion that the reader sees ends the search where it lies between records.
 //!
 //! Thread safety: any; no pin is held across I/O. Not here: reads of other keys ([`super::get`], [`super::fill`]), which come
 //! here when they have met an operand.
@@ -16,6 +16,7 @@ use crate::chunk::{Chunk, View};
 use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::error::{Error, ErrorKind, Result};
+use crate::expiry::{ReadPoint, ReadTime};
 use crate::folding::{self, operands_of};
 use crate::merge_operator::{self, Operator};
 use crate::metrics::Component;
@@ -25,9 +26,10 @@ use crate::plant::planted;
 use crate::record::{Record, RecordRef};
 use crate::sync::reclaim;
 use crate::value::Value;
+use crate::visibility::{Candidate, live};
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::Found;
-use evendb_storage::{Kind, Version, expiry};
+use evendb_storage::{Kind, Version};
 use std::sync::Arc;
 
 /// The value of a key with operands.
@@ -35,6 +37,8 @@ pub(crate) struct Folded {
     pub(crate) value: Option<Value>,
     /// The oldest source that was asked.
     pub(crate) component: Component,
+    /// What the operands lie on expires, or has: the value is not the same to all who read the same records.
+    pub(crate) changes_with_time: bool,
     /// The funk alone had something of the key.
     pub(crate) of_funk_alone: bool,
     /// The newest record, if the active delta has it and many operands were merged: the value may take its place.
@@ -50,7 +54,8 @@ const FOLDED_BACK_BYTES_MAX: usize = 4096;
 type Seen = (Version, Kind, Vec<u8>);
 
 /// What was found of a key, newest first.
-struct Search {
+struct Search<'c> {
+    time: ReadTime<'c>,
     /// What has a smaller version is deleted.
     hidden_below: Version,
     /// The record of the active delta.
@@ -59,9 +64,11 @@ struct Search {
     lists: Vec<Vec<u8>>,
     /// What they lie on, once that is known.
     beneath: Option<Option<Vec<u8>>>,
+    /// That expires, or has.
+    changes_with_time: bool,
 }
 
-impl Search {
+impl Search<'_> {
     /// Asks a source, for its newest record up to a version, until it has no more or what lies beneath is known. Whether
     /// it is.
     fn ask(
@@ -78,8 +85,13 @@ impl Search {
             match kind {
                 Kind::Merge => self.lists.push(value),
                 Kind::Put => self.beneath = Some(Some(value)),
-                Kind::PutUntil => self.beneath = Some(expiry(&value).map(|(_, own)| own.to_vec())),
-                Kind::Delete => self.beneath = Some(None),
+                Kind::PutUntil => {
+                    let base = live(Base(kind, value), self.time);
+                    self.beneath =
+                        Some(base.map(|Base(kind, value)| value[kind.prefix_bytes()..].to_vec()));
+                    self.changes_with_time = true;
+                }
+                Kind::Delete | Kind::SingleDelete => self.beneath = Some(None),
             }
             if self.beneath.is_some() || version == Version::ZERO {
                 break;
@@ -90,7 +102,20 @@ impl Search {
     }
 }
 
-/// The value of `key` as a reader at `at` sees it in `view`. The caller has no pin, unless the view has a munk
+/// What operands lie on, as `visibility` sees it.
+struct Base(Kind, Vec<u8>);
+
+impl Candidate for Base {
+    fn kind(&self) -> Kind {
+        self.0
+    }
+
+    fn stored_value(&self) -> &[u8] {
+        &self.1
+    }
+}
+
+/// The value of `key` as a reader at `point` sees it in `view`. The caller has no pin, unless the view has a munk
 /// with the key's span or range deletions hide all that lies below the deltas.
 #[cold]
 pub(crate) fn get(
@@ -99,8 +124,9 @@ pub(crate) fn get(
     keyspace: &KeyspaceState,
     view: &View,
     (key, hash): (&[u8], u64),
-    at: Version,
+    point: ReadPoint<'_>,
 ) -> Result<Folded> {
+    let at = point.at;
     let hidden_below = || {
         let covers = view.covers.as_ref();
         let newest = covers.and_then(|covers| covers.newest_seen(key, at));
@@ -109,7 +135,7 @@ pub(crate) fn get(
     loop {
         let hidden = hidden_below();
         let (search, component, of_funk_alone) =
-            search(core, caches, view, (key, hash), at, hidden)?;
+            search(core, caches, view, (key, hash), point, hidden)?;
         // A range deletion may have come to be seen meanwhile, with what its batch has put.
         if hidden_below() != hidden {
             continue;
@@ -129,10 +155,15 @@ pub(crate) fn get(
                 merge_operator::full(&*operator, key, existing.as_deref(), &operands)?
             }
         };
-        let may_go_back = count >= MANY_OPERANDS && at == Version::MAX && view.covers.is_none();
+        let changes_with_time = search.changes_with_time;
+        let may_go_back = count >= MANY_OPERANDS
+            && at == Version::MAX
+            && view.covers.is_none()
+            && !changes_with_time;
         return Ok(Folded {
             value: value.map(|value| Value::of_bytes(Arc::from(value))),
             component,
+            changes_with_time,
             of_funk_alone,
             long: search.newest.filter(|_| may_go_back),
         });
@@ -140,19 +171,21 @@ pub(crate) fn get(
 }
 
 /// Gathers what the sources have of a key.
-fn search(
+fn search<'c>(
     core: &Core,
     caches: &Caches,
     view: &View,
     (key, hash): (&[u8], u64),
-    at: Version,
+    ReadPoint { at, time }: ReadPoint<'c>,
     hidden_below: Version,
-) -> Result<(Search, Component, bool)> {
+) -> Result<(Search<'c>, Component, bool)> {
     let mut search = Search {
+        time,
         hidden_below,
         newest: None,
         lists: Vec::new(),
         beneath: None,
+        changes_with_time: false,
     };
     let sought = |munk: &Munk, at| match munk.get(key, hash, at) {
         Sought::Found(hit) => Some(Some(of_hit(&hit))),
@@ -301,10 +334,11 @@ pub(crate) fn after(
     merge: &Record,
 ) -> Result<RecordRef> {
     let (key, operands) = (merge.key(), merge.value());
+    // What was put expires whatever was merged into it.
+    let expires = before.kind().expires(before.value());
     let existing = match before.kind() {
-        Kind::Put => Some(before.value()),
-        Kind::PutUntil => expiry(before.value()).map(|(_, value)| value),
-        Kind::Delete => None,
+        kind @ (Kind::Put | Kind::PutUntil) => Some(&before.value()[kind.prefix_bytes()..]),
+        Kind::Delete | Kind::SingleDelete => None,
         Kind::Merge => {
             let operator = keyspace.merge_operator.get();
             let value = folding::joined(operator, key, &[before.value(), operands]);
@@ -312,7 +346,7 @@ pub(crate) fn after(
         }
     };
     Ok(match over(keyspace, key, existing, operands)? {
-        Some(value) => RecordRef::new(key, &value, Kind::Put, hash_key(key)),
+        Some(value) => RecordRef::put(key, &value, expires, hash_key(key)),
         None => RecordRef::new(key, &[], Kind::Delete, hash_key(key)),
     })
 }

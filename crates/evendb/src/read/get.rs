@@ -12,19 +12,20 @@ use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::engine::work::Work;
 use crate::error::Result;
+use crate::expiry::{ReadPoint, ReadTime};
 use crate::funk::value_of;
 use crate::metrics::{Component, sample};
 use crate::munk::{MunkHit, Sought};
 use crate::plant::planted;
-use crate::record::Record;
+use crate::record::{Record, RecordRef};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::sync::reclaim::{self, Guard};
 use crate::value::{Owner, Value};
-use crate::visibility::decide;
+use crate::visibility::{Candidate, decide, live};
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::Found;
-use evendb_storage::{Kind, Version};
+use evendb_storage::{Kind, Time, Version};
 use std::time::Instant;
 
 /// What the components in RAM say of a key.
@@ -39,23 +40,30 @@ pub(crate) enum InRam {
 
 /// Searches a view's deltas, then its munk.
 #[inline]
-pub(crate) fn search_ram(view: &View, key: &[u8], hash: u64, at: Version, guard: &Guard) -> InRam {
+pub(crate) fn search_ram(
+    view: &View,
+    key: &[u8],
+    hash: u64,
+    point: ReadPoint<'_>,
+    guard: &Guard,
+) -> InRam {
+    let ReadPoint { at, time } = point;
     let record = search_deltas(view, key, hash, at, guard);
     if let Some(covers) = &view.covers
         && record.is_none_or(|record| record.version() <= covers.newest())
         && let Some(cover) = covers.newest_seen(key, at)
     {
-        return covered::search(view, cover, record, key, hash, at, guard);
+        return covered::search(view, cover, record, key, hash, point, guard);
     }
     if let Some(record) = record {
-        return of_delta(record);
+        return of_delta(record, time);
     }
     let Some(munk) = &view.munk else {
         return InRam::Unknown(Version::ZERO);
     };
     // The oldest source of the spans that it has: what is not there does not exist.
     match munk.get(key, hash, at) {
-        Sought::Found(hit) => of_munk(hit),
+        Sought::Found(hit) => of_munk(hit, time),
         Sought::Nothing => InRam::Answer(Component::Munk, None),
         Sought::Absent => InRam::Unknown(Version::ZERO),
     }
@@ -63,27 +71,25 @@ pub(crate) fn search_ram(view: &View, key: &[u8], hash: u64, at: Version, guard:
 
 /// The answer of a delta's record that decides.
 #[inline]
-pub(super) fn of_delta(record: &Record) -> InRam {
-    match record.kind() {
-        Kind::Put | Kind::PutUntil => {
-            let value = Value::of_record(record.to_ref());
-            InRam::Answer(Component::Delta, Some(value))
+pub(super) fn of_delta(record: &Record, time: ReadTime<'_>) -> InRam {
+    match live(record, time) {
+        Some(record) if record.kind() == Kind::Merge => InRam::Operands,
+        record => {
+            let value = record.map(|record| Value::of_record(record.to_ref()));
+            InRam::Answer(Component::Delta, value)
         }
-        Kind::Delete => InRam::Answer(Component::Delta, None),
-        Kind::Merge => InRam::Operands,
     }
 }
 
 /// The answer of a munk's record that decides.
 #[inline]
-pub(super) fn of_munk(hit: MunkHit<'_>) -> InRam {
-    match hit.kind {
-        Kind::Put | Kind::PutUntil => {
-            let value = Value::new(Owner::Page(hit.page.clone()), hit.value);
-            InRam::Answer(Component::Munk, Some(value))
+pub(super) fn of_munk(hit: MunkHit<'_>, time: ReadTime<'_>) -> InRam {
+    match live(hit, time) {
+        Some(hit) if hit.kind == Kind::Merge => InRam::Operands,
+        hit => {
+            let value = hit.map(|hit| Value::new(Owner::Page(hit.page.clone()), hit.shown()));
+            InRam::Answer(Component::Munk, value)
         }
-        Kind::Delete => InRam::Answer(Component::Munk, None),
-        Kind::Merge => InRam::Operands,
     }
 }
 
@@ -116,10 +122,11 @@ pub(crate) fn get(
     keyspace: &KeyspaceState,
     key: &[u8],
 ) -> Result<Option<Value>> {
-    get_at(core, caches, work, keyspace, key, Version::MAX)
+    let newest = ReadPoint::newest(&core.clock.expiry);
+    get_at(core, caches, work, keyspace, key, newest)
 }
 
-/// The newest value of `key` with version at most `at`. Rows are the newest values only, so a
+/// The value of `key` that a reader sees. Rows are the newest values only, so a
 /// snapshot, whose version is never the greatest, passes them over.
 pub(crate) fn get_at(
     core: &Core,
@@ -127,8 +134,9 @@ pub(crate) fn get_at(
     work: &Work,
     keyspace: &KeyspaceState,
     key: &[u8],
-    at: Version,
+    point: ReadPoint<'_>,
 ) -> Result<Option<Value>> {
+    let ReadPoint { at, time } = point;
     core.health.check_readable()?;
     keyspace.check_readable_at(at)?;
     work.stir_gently();
@@ -138,23 +146,19 @@ pub(crate) fn get_at(
     let chunk = keyspace.index.load(&guard).get().find(key);
     debug_assert!(chunk.range.contains(key), "the index leads elsewhere");
     let view = chunk.view.load(&guard);
-    let hidden_below = match search_ram(view.get(), key, hash, at, &guard) {
+    let hidden_below = match search_ram(view.get(), key, hash, point, &guard) {
         InRam::Unknown(hidden_below) => hidden_below,
         InRam::Operands => {
             let (chunk, view) = (chunk.clone(), view.counted());
             drop(guard);
             let place = (keyspace, &chunk, &view);
-            return get_folded(core, caches, work, place, (key, hash), at, started);
+            return get_folded(core, caches, work, place, (key, hash), point, started);
         }
         InRam::Answer(component, value) => {
             if component == Component::Munk {
                 counting::hit(caches, chunk, view.get(), key, hash);
             }
-            // Relaxed: a hint.
-            let value = match caches.copies_values.load(Ordering::Relaxed) {
-                true => value.map(Value::detached),
-                false => value,
-            };
+            let value = value.map(|value| handed_out(caches, value));
             core.metrics.served(served_by(component, &value), started);
             return Ok(value);
         }
@@ -165,12 +169,12 @@ pub(crate) fn get_at(
     if newest
         && let Some(rows) = &caches.row_cache
         && let Some(tag) = view.get().row_tag.number()
-        && let Some(value) = rows.get(tag, key, hash)
+        && let Some(row) = rows.find(tag, key, hash)
     {
         Heat::count(&chunk.heat.gets_outside);
         caches.sampler.see(keyspace.id.0, hash, Served::Row);
         core.metrics.served(Component::RowCache, started);
-        return Ok(Some(value));
+        return Ok(value_of_row(row, time));
     }
     let view = view.counted();
     let chunk = chunk.clone();
@@ -179,14 +183,16 @@ pub(crate) fn get_at(
     let search = || search_funk(core, caches, &chunk, &view, key, hash, at);
     let found = core.metrics.pauses.read.time(search)?;
     let found = found.filter(|(_, found)| found.version >= hidden_below);
-    let (version, kind) = found.as_ref().map_or((Version::ZERO, None), |(_, found)| {
-        (found.version, Some(found.kind))
-    });
-    if kind == Some(Kind::Merge) {
+    if let Some((_, found)) = &found
+        && found.kind == Kind::Merge
+    {
         let place = (keyspace, &chunk, &view);
-        return get_folded(core, caches, work, place, (key, hash), at, started);
+        return get_folded(core, caches, work, place, (key, hash), point, started);
     }
-    let found = found.and_then(|(component, found)| Some((component, value_of(found)?)));
+    let (version, expires) = found.as_ref().map_or((Version::ZERO, None), |(_, found)| {
+        (found.version, found.kind.expires(found.stored_value()))
+    });
+    let found = found.and_then(|(component, found)| Some((component, value_of(found, time)?)));
     let Some((component, value)) = found else {
         core.metrics.served(Component::Absent, started);
         return Ok(None);
@@ -195,10 +201,28 @@ pub(crate) fn get_at(
     if newest {
         caches.sampler.see(keyspace.id.0, hash, Served::Table);
         if !is_deleted_soon(&view, key, version) {
-            fill_row(core, caches, keyspace, key, hash, (&chunk, &view), &value);
+            let row = (&value, expires);
+            fill_row(core, caches, keyspace, key, hash, (&chunk, &view), row);
         }
     }
     Ok(Some(value))
+}
+
+/// A value in RAM as the caller gets it.
+#[inline]
+fn handed_out(caches: &Caches, value: Value) -> Value {
+    // Relaxed: a hint.
+    match caches.copies_values.load(Ordering::Relaxed) {
+        true => value.detached(),
+        false => value,
+    }
+}
+
+/// What a cached row means: it is the newest record, so where it has expired nothing older counts.
+#[inline]
+fn value_of_row(row: RecordRef, time: ReadTime<'_>) -> Option<Value> {
+    let is_live = live(&*row, time).is_some();
+    is_live.then(|| Value::of_record(row))
 }
 
 /// Whether a range deletion that may still be pending is newer than the record of this version: it hides that from rows, too.
@@ -216,23 +240,33 @@ fn get_folded(
     work: &Work,
     (keyspace, chunk, view): (&KeyspaceState, &Arc<Chunk>, &Arc<View>),
     (key, hash): (&[u8], u64),
-    at: Version,
+    point: ReadPoint<'_>,
     started: Option<Instant>,
 ) -> Result<Option<Value>> {
-    let folded = folded::get(core, caches, keyspace, view, (key, hash), at);
+    let folded = folded::get(core, caches, keyspace, view, (key, hash), point);
     let folded = folded.inspect_err(|error| folded::note_damage(chunk, error))?;
     match folded.component {
         Component::Munk => counting::hit(caches, chunk, view, key, hash),
         Component::Delta => {}
         _ => counting::miss(core, caches, work, chunk, view, key, hash),
     }
-    // Where deltas have operands, what the funk has is not the newest value.
+    // Where deltas have operands, what the funk has is not the newest value. A value that is another one when what it was
+    // made of expires is none for a row.
     if let Some(value) = &folded.value
-        && at == Version::MAX
+        && point.at == Version::MAX
         && folded.of_funk_alone
+        && !folded.changes_with_time
         && view.covers.is_none()
     {
-        fill_row(core, caches, keyspace, key, hash, (chunk, view), value);
+        fill_row(
+            core,
+            caches,
+            keyspace,
+            key,
+            hash,
+            (chunk, view),
+            (value, None),
+        );
     }
     if let (Some(newest), Some(value)) = (&folded.long, &folded.value) {
         folded::fold_back(core, chunk, key, newest, value);
@@ -266,6 +300,36 @@ fn search_funk(
     found.inspect_err(|_| chunk.note_damage())
 }
 
+/// When the value of `key` expires that a reader at `at` has just been shown. None for a value of operands, which changes when
+/// what they lie on expires.
+pub(crate) fn expiry_of(
+    core: &Core,
+    caches: &Caches,
+    keyspace: &KeyspaceState,
+    key: &[u8],
+    at: Version,
+) -> Result<Option<Time>> {
+    let hash = hash_key(key);
+    let guard = reclaim::pin();
+    let chunk = keyspace.index.load(&guard).get().find(key);
+    let view = chunk.view.load(&guard);
+    // No range deletion hides it, or it would not have been shown.
+    if let Some(record) = search_deltas(view.get(), key, hash, at, &guard) {
+        return Ok(record.kind().expires(record.value()));
+    }
+    if let Some(munk) = &view.get().munk {
+        match munk.get(key, hash, at) {
+            Sought::Found(hit) => return Ok(hit.kind.expires(hit.stored_value())),
+            Sought::Nothing => return Ok(None),
+            Sought::Absent => {}
+        }
+    }
+    let (chunk, view) = (chunk.clone(), view.counted());
+    drop(guard);
+    let found = search_funk(core, caches, &chunk, &view, key, hash, at)?;
+    Ok(found.and_then(|(_, found)| found.kind.expires(found.stored_value())))
+}
+
 /// Puts what the funk gave into the row cache, if it is still the newest: only if a fresh
 /// lookup from the root gives the same view, and no delta of it has the key by now. A check of
 /// the chunk that was looked up would not do: after a split its last view stays for ever.
@@ -276,7 +340,7 @@ fn fill_row(
     key: &[u8],
     hash: u64,
     (chunk, view): (&Chunk, &Arc<View>),
-    value: &Value,
+    (value, expires): (&Value, Option<Time>),
 ) {
     let Some(rows) = &caches.row_cache else {
         return;
@@ -290,7 +354,7 @@ fn fill_row(
     let Some(tag) = view.row_tag.number() else {
         return;
     };
-    rows.insert_if(tag, key, hash, value, || {
+    rows.insert_until_if(tag, key, hash, (value, expires), || {
         let guard = reclaim::pin();
         let now = keyspace
             .index

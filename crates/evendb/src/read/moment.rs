@@ -6,14 +6,17 @@ use crate::commit_log::Lsn;
 use crate::engine::Engine;
 use crate::engine::handle::Handle;
 use crate::error::Result;
+use crate::expiry::{ReadPoint, ReadTime};
 use crate::fork;
 use crate::sync::Arc;
-use evendb_storage::Version;
+use evendb_storage::{Time, Version};
 
 /// A registered version; versions that it needs are kept until it is dropped.
 pub(crate) struct Moment {
     pub(crate) handle: Arc<Handle>,
     version: Version,
+    /// By what time records expire for it.
+    time: Time,
     /// Where it lies in the commit log, if that was asked for: its last record ends here or between.
     in_log: Option<(Lsn, Lsn)>,
 }
@@ -21,10 +24,11 @@ pub(crate) struct Moment {
 impl Moment {
     pub(crate) fn now(handle: &Arc<Handle>) -> Result<Arc<Moment>> {
         handle.engine.core.health.check_readable()?;
-        let version = handle.engine.core.clock.register();
+        let (version, time) = handle.engine.core.clock.register_timed();
         Ok(Arc::new(Moment {
             handle: handle.clone(),
             version,
+            time,
             in_log: None,
         }))
     }
@@ -35,12 +39,13 @@ impl Moment {
         let engine = &handle.engine;
         // Before GV moves: what lies below has at most this moment's version.
         let from = engine.log.end();
-        let version = engine.core.clock.register();
+        let (version, time) = engine.core.clock.register_timed();
         // After the moment's puts have withdrawn: all of them lie below.
         let until = engine.log.end();
         Ok(Arc::new(Moment {
             handle: handle.clone(),
             version,
+            time,
             in_log: from.zip(until),
         }))
     }
@@ -55,6 +60,19 @@ impl Moment {
 
     pub(crate) fn version(&self) -> Version {
         self.version
+    }
+
+    /// By what time records expire for it; 0 if it was made when nothing did.
+    pub(crate) fn time(&self) -> Time {
+        self.time
+    }
+
+    /// What it sees.
+    pub(crate) fn point(&self) -> ReadPoint<'static> {
+        ReadPoint {
+            at: self.version,
+            time: ReadTime::At(self.time),
+        }
     }
 }
 

@@ -22,6 +22,7 @@ use crate::chunk::{Chunk, Heat, View};
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::error::Result;
+use crate::expiry::ReadPoint;
 use crate::memory_shares;
 use crate::munk::Munk;
 use crate::rebalance::spans;
@@ -95,12 +96,11 @@ impl Cursor {
             to,
             last,
         } = plan_refill(view.get(), direction, from.as_deref(), at, limit);
-        let caches = &engine.caches;
         if munk.is_none()
             && below.is_none()
             && *may_load
             && let Some(wanted) =
-                counting::wanted_by_scan(caches, view.get(), direction, from.as_deref())
+                counting::wanted_by_scan(&engine.caches, view.get(), direction, from.as_deref())
         {
             *may_load = false;
             end.from_disk += wanted.0.span_bytes() as u64;
@@ -117,9 +117,10 @@ impl Cursor {
             from: from.as_deref(),
             to: to.as_deref(),
             at,
+            time: moment.time(),
             records_max: end.records,
             block_bytes_max: block_bytes_max(&engine.core),
-            fold: &folding(engine, &self.keyspace, at),
+            fold: &folding(engine, &self.keyspace, moment.point()),
         };
         let nothing_below = below == Some(Below::Nothing);
         end.from_ram = munk.is_some() || nothing_below;
@@ -129,7 +130,7 @@ impl Cursor {
         } else if let Some(munk) = munk {
             end.scan = None; // The munk moves on without it.
             let filled = fill_from_munk(&mut end.buffer, view.get(), munk, &span, &guard)?;
-            counting::refill_hit(caches, chunk, view.get(), || end.buffer.ends());
+            counting::refill_hit(&engine.caches, chunk, view.get(), || end.buffer.ends());
             filled
         } else {
             let gathered = gather(view.get(), &span, &guard);
@@ -274,11 +275,11 @@ fn fill_unpinned(
 fn folding<'a>(
     engine: &'a Engine,
     keyspace: &'a KeyspaceState,
-    at: Version,
+    point: ReadPoint<'a>,
 ) -> impl Fn(&View, &[u8]) -> Result<Option<Value>> + 'a {
     move |view, key| {
         let (core, key) = (&engine.core, (key, hash_key(key)));
-        let folded = folded::get(core, &engine.caches, keyspace, view, key, at);
+        let folded = folded::get(core, &engine.caches, keyspace, view, key, point);
         folded.map(|folded| folded.value)
     }
 }

@@ -32,6 +32,19 @@ impl Candidate for TableHit {
     fn kind(&self) -> Kind {
         self.kind
     }
+
+    #[inline]
+    fn stored_value(&self) -> &[u8] {
+        &self.block.bytes()[self.value.clone()]
+    }
+}
+
+impl TableHit {
+    /// What was put, within the block's bytes.
+    #[inline]
+    pub(crate) fn shown(&self) -> Range<usize> {
+        self.value.start + self.kind.prefix_bytes()..self.value.end
+    }
 }
 
 /// One table, key by key.

@@ -220,6 +220,7 @@ mod tests {
             max_key: b"user/9999".to_vec(),
             max_version: Version(1),
             checksum: 0,
+            ..TableMeta::default()
         };
         let share = |low: &str, high: Option<&str>| {
             share_within(&meta, low.as_bytes(), high.map(str::as_bytes))

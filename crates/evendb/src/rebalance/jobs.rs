@@ -27,7 +27,7 @@ use crate::manifest::edit::Place;
 use crate::munk::Munk;
 use crate::picker::{ChunkStats, Decision, PickerLimits, pick};
 use crate::rebalance::covered_tables::{self, Hidden};
-use crate::rebalance::{layout, log_merge, munks, rewrite};
+use crate::rebalance::{expired_tables, layout, log_merge, munks, rewrite};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::version::clock::checkpoint_of;
@@ -96,6 +96,7 @@ pub(crate) fn maintain(
             break;
         }
         worked |= covered_tables::drop_covered(core, disk, flow, &keyspace, chunk)?;
+        worked |= expired_tables::drop_expired(core, disk, flow, &keyspace, chunk)?;
         let view = chunk.view.load_full();
         match decide(core, space, &keyspace, chunk, &view) {
             Decision::None => {

@@ -259,6 +259,8 @@ pub(crate) struct Rewritten<'a> {
     pub(crate) below: &'a [u32],
     /// The range deletions up to this version have hidden nothing of the new tables, and leave.
     pub(crate) spent: Version,
+    /// A compaction filter has changed something: rows of before do not count.
+    pub(crate) filtered: bool,
 }
 
 /// The range deletions of neighbouring chunks.
@@ -279,7 +281,10 @@ pub(crate) fn joined_covers(
 }
 
 /// The tag under which the rows of all are filed, or one under which there are none.
-fn joined_row_tag(core: &Core, views: &[Arc<View>]) -> RowTag {
+fn joined_row_tag(core: &Core, views: &[Arc<View>], rewritten: Option<&Rewritten<'_>>) -> RowTag {
+    if rewritten.is_some_and(|rewritten| rewritten.filtered) {
+        return core.row_tags.fresh();
+    }
     let mut tags = views.iter().map(|view| view.row_tag);
     let first = tags.next().unwrap_or(RowTag::NONE);
     match tags.all(|tag| tag == first) {
@@ -313,6 +318,7 @@ pub(crate) fn replace_chunks(
     }
     let changed_at = guards.iter().map(|writer| writer.changed_at).max();
     let changed_at = changed_at.unwrap_or(Version::MAX);
+    let single_at = guards.iter().map(|writer| writer.single_at).max();
     let views: Vec<Arc<View>> = old.iter().map(|chunk| chunk.view.load_full()).collect();
     // The new chunks have munks only if every old chunk has one: one munk cannot serve two merged
     // chunks.
@@ -321,7 +327,7 @@ pub(crate) fn replace_chunks(
         false => Munks::Drop,
     };
     let covers = joined_covers(core, old, &views);
-    let row_tag = joined_row_tag(core, &views);
+    let row_tag = joined_row_tag(core, &views, rewritten.as_ref());
     let end = old.last().and_then(|chunk| chunk.range.high.clone());
     let lows: Vec<Box<[u8]>> = new.iter().map(|chunk| Box::from(&chunk.low[..])).collect();
     let removed = old.iter().map(|chunk| Change::RemoveChunk { id: chunk.id });
@@ -356,6 +362,7 @@ pub(crate) fn replace_chunks(
         }
         changes.push(Change::SetChunk(chunk_record(id, keyspace, &range, &view)));
         let chunk = Chunk::new(id, keyspace.id, range, view, changed_at, core.ledger());
+        chunk.latch.lock().single_at = single_at.unwrap_or_default();
         chunks.push(Arc::new(chunk));
     }
     queue_undurable(flow, &chunks);

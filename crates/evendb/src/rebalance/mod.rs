@@ -16,6 +16,7 @@
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 pub(crate) mod bench;
 pub(crate) mod covered_tables;
+pub(crate) mod expired_tables;
 pub(crate) mod growth;
 pub(crate) mod idle;
 pub(crate) mod jobs;

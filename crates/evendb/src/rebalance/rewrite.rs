@@ -27,7 +27,8 @@ use crate::funk::tables::{TableHandle, table_path};
 use crate::manifest::edit::{Part, Place, Role};
 use crate::memory::{Charge, Use};
 use crate::merge::count::Count;
-use crate::merge::{Merge, MunkSource, Source, TableSource};
+use crate::merge::{Filtering, Merge, MunkSource, Source, TableSource};
+use crate::options::{CompactionFilter, FilterDecision};
 use crate::pace::{self, Rest};
 use crate::plant::planted;
 use crate::rebalance::layout;
@@ -38,8 +39,10 @@ use crate::version::clock::checkpoint_of;
 use crate::visibility::Dropping;
 use evendb_storage::table::{TableMeta, TableOptions, TableSink, TableWriter};
 use evendb_storage::vfs::{Appender, BLOCK_BYTES, File};
-use evendb_storage::{Kind, TableId, Version};
+use evendb_storage::{TableId, Version};
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What is gathered for one write to a table's file, at least and at most. No more, as memory that is not contiguous
 /// makes a device that takes at most 254 parts a request do with two requests for a MiB.
@@ -137,6 +140,7 @@ pub(crate) fn rewrite(
         parts,
         streams,
         spent,
+        filtered,
     } = written.inspect_err(|error| {
         if matches!(error.kind(), ErrorKind::Corruption) {
             chunks.iter().for_each(|chunk| chunk.note_damage());
@@ -152,6 +156,9 @@ pub(crate) fn rewrite(
         let base = parts.clone();
         layout::replace_tables(core, disk, flow, keyspace, chunk, base, ordinals[0], spent)
             .inspect_err(|_| remove_tables(core, disk, &parts))?;
+        if filtered {
+            forget_unfiltered(core, chunk);
+        }
         note_base(chunk, &views);
         note_new_share(keyspace, chunk, &views[0], &parts, chunks);
         core.metrics.rebalances.add(1);
@@ -166,8 +173,14 @@ pub(crate) fn rewrite(
     }
     let new = new_chunks(&chunks[0].range.low, &parts);
     let below = &ordinals[..];
-    let rewritten = Some(Rewritten { below, spent });
-    let replaced = layout::replace_chunks(context, keyspace, chunks, new, rewritten, Munks::Keep)
+    // What the filter has changed goes out of RAM.
+    let munks = if filtered { Munks::Drop } else { Munks::Keep };
+    let rewritten = Some(Rewritten {
+        below,
+        spent,
+        filtered,
+    });
+    let replaced = layout::replace_chunks(context, keyspace, chunks, new, rewritten, munks)
         .inspect_err(|_| remove_tables(core, disk, &parts))?;
     for new in &replaced {
         note_base(new, &views);
@@ -284,7 +297,7 @@ pub(crate) fn growth(core: &Core, chunk: &Chunk, view: &View) -> Result<Growth> 
         if last_key.as_deref() == Some(entry.key) {
             growth.add_older(bytes);
         } else {
-            if entry.kind != Kind::Delete {
+            if !entry.kind.is_tombstone() {
                 growth.add(entry.key, bytes, checkpoint_of(entry.version));
             }
             let last = last_key.get_or_insert_default();
@@ -304,6 +317,8 @@ struct Written {
     streams: Vec<Stream>,
     /// Nothing that range deletions up to this version hide is left: they go with the same layout change.
     spent: Version,
+    /// A compaction filter has changed something.
+    filtered: bool,
 }
 
 /// Merges and writes. The tables are synced here, their names with the edit; on an error no table is
@@ -336,6 +351,7 @@ fn write_tables(
             parts,
             streams,
             spent,
+            filtered: false,
         });
     }
     let pieces = pieces_for(core, keyspace, chunks, views, &mut streams)?;
@@ -352,9 +368,12 @@ fn write_tables(
         bottom: true,
         zero_below: stays.unwrap_or(Version::MAX),
     };
+    let filtered = Cell::new(false);
+    let filter = keyspace.filter.lock().clone();
+    let filter = filter.map(|filter| filtering(core, filter, &filtered));
     let covering = Covers::covering_now(covers.as_ref());
     let operator = core.choices.operator(keyspace.id);
-    let result = Merge::folding(sources, dropping, covering, operator)
+    let result = Merge::filtering(sources, dropping, covering, operator, filter)
         .map(|merge| merge.yielding_by(pace::yielder(core)))
         .and_then(|mut merge| {
             let mut count = Count::default();
@@ -380,7 +399,41 @@ fn write_tables(
         parts,
         streams,
         spent,
+        filtered: filtered.get(),
     })
+}
+
+/// The filter as a merge calls it. After a panic all is kept: what it has to say is not known any more.
+fn filtering<'f>(
+    core: &'f Core,
+    filter: Arc<dyn CompactionFilter>,
+    filtered: &'f Cell<bool>,
+) -> Filtering<'f> {
+    let mut has_panicked = false;
+    Box::new(move |key, value| {
+        if has_panicked {
+            return FilterDecision::Keep;
+        }
+        let decision = catch_unwind(AssertUnwindSafe(|| filter.filter(key, value)));
+        let decision = decision.unwrap_or_else(|_| {
+            core.metrics.compaction_filter_panics.add(1);
+            has_panicked = true;
+            FilterDecision::Keep
+        });
+        filtered.set(filtered.get() || decision != FilterDecision::Keep);
+        decision
+    })
+}
+
+/// Takes out of RAM what the filter has changed in the tables. Until then reads answer with what was there before.
+/// The caller holds the token.
+fn forget_unfiltered(core: &Core, chunk: &Arc<Chunk>) {
+    let _writer = chunk.latch.lock();
+    let mut view: View = (*chunk.view.load_full()).clone();
+    view.munk = None;
+    view.frozen.retain(|frozen| !frozen.durable);
+    view.row_tag = core.row_tags.fresh();
+    chunk.publish(view);
 }
 
 /// Whether tables are written past the system's cache, which costs less, because hardly anybody will read them there:

@@ -29,7 +29,7 @@ use crate::manifest::writer;
 use crate::metrics::SpaceStats;
 use crate::picker::{ChunkStats, PickerLimits, hidden_pays, log_bytes_max, log_weight};
 use crate::rebalance::idle::earn_for_idle;
-use crate::rebalance::{covered_tables, jobs};
+use crate::rebalance::{covered_tables, expired_tables, jobs};
 use crate::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -132,9 +132,9 @@ fn look_at_chunks(core: &Core, catalog: &Catalog, work: &Work, space: &Space) ->
         let view = chunk.view.load_full();
         let stats = jobs::own_figures(core, space, chunk, &view);
         // A snapshot that needed what is hidden may have ended.
-        if view.covers.is_some()
-            && (hidden_pays(&stats) || covered_tables::has_spent(core, chunk, &view))
-        {
+        let covered = view.covers.is_some()
+            && (hidden_pays(&stats) || covered_tables::has_spent(core, chunk, &view));
+        if covered || expired_tables::has_expired(core, &view) {
             work.push_maintenance(chunk);
         }
         sums.add(&stats, &limits);

@@ -24,6 +24,7 @@ use crate::read::folded;
 use crate::sync::Arc;
 use crate::value::Value;
 use crate::write::reads::{Read, ReadSpan};
+use evendb_storage::Time;
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::iter::FusedIterator;
@@ -88,7 +89,8 @@ fn is_before(a: &Place, b: &Place) -> bool {
 }
 
 /// What a transaction has written to a keyspace: by key, and the ranges that it deleted before.
-pub(super) type Own<'t> = (Option<&'t Writes>, Option<&'t RangeSet>);
+/// The time by which the transaction reads says which of it has expired.
+pub(super) type Own<'t> = (Option<&'t Writes>, Option<&'t RangeSet>, Time);
 
 /// See the module.
 struct Seen<'t, R: Records> {
@@ -216,8 +218,6 @@ impl<'t, R: Records> Seen<'t, R> {
     /// What an own write makes of its key; operands count over what the moment has there.
     fn value_of_own(&mut self, key: &[u8], written: &Written) -> Result<Option<Value>> {
         match written {
-            Written::Value(value) => Ok(Some(Value::of_bytes(value.clone()))),
-            Written::Deleted => Ok(None),
             Written::Operands(operands) => {
                 let below = match self.own.1.is_some_and(|deleted| deleted.contains(key)) {
                     true => None,
@@ -225,6 +225,7 @@ impl<'t, R: Records> Seen<'t, R> {
                 };
                 folded::over(&self.keyspace, key, below.as_deref(), operands)
             }
+            written => Ok(written.live(self.own.2).cloned().map(Value::of_bytes)),
         }
     }
 

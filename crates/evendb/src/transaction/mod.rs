@@ -29,10 +29,12 @@ mod writes;
 pub use iter::{TransactionIter, TransactionKeys};
 pub(crate) use pop::RangeEnd;
 pub(crate) use retry::Retry;
+pub(crate) use writes::Written;
 
 use crate::catalog::KeyspaceState;
 use crate::engine::handle::Handle;
 use crate::error::{Error, ErrorKind, Result};
+use crate::expiry::{ExpiryClock, ReadPoint};
 use crate::folding;
 use crate::key_locks::{LockOwner, LockedKey, NotLocked};
 use crate::op::{check_limits, range_limits};
@@ -45,10 +47,10 @@ use crate::sync::Arc;
 use crate::value::Value;
 use crate::write::reads::{Found, Read, ReadSpan, Reads};
 use crate::{fork, write};
-use evendb_storage::{Version, push_operand};
+use evendb_storage::{Kind, Time, Version, push_operand};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
-use writes::{Mark, OwnWrites, Written};
+use writes::{Mark, OwnWrites};
 
 /// What a transaction has read.
 pub(crate) type ReadList = Vec<Read>;
@@ -111,6 +113,11 @@ impl Session {
         self.moment.borrow().version()
     }
 
+    /// By what time records expire for it.
+    fn time(&self) -> Time {
+        self.moment.borrow().time()
+    }
+
     /// Whether a call has failed for a reason that a new attempt does not have.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.get()
@@ -128,12 +135,11 @@ impl Session {
     pub(crate) fn get(&self, keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Result<Option<Value>> {
         fork::check()?;
         match self.writes.get(keyspace, key) {
-            Some(Written::Value(value)) => return Ok(Some(Value::of_bytes(value))),
-            Some(Written::Deleted) => return Ok(None),
             Some(Written::Operands(operands)) => {
                 let below = self.get_below(keyspace, key)?;
                 return folded::over(keyspace, key, below.as_deref(), &operands);
             }
+            Some(written) => return Ok(written.live(self.time()).cloned().map(Value::of_bytes)),
             None => {}
         }
         self.get_below(keyspace, key)
@@ -145,10 +151,20 @@ impl Session {
             return self.lock_below(keyspace, key);
         }
         self.reads.borrow_mut().push(Read::of_key(keyspace, key));
-        self.get_at(keyspace, key, self.version())
+        self.get_now(keyspace, key)
     }
 
-    fn get_at(&self, keyspace: &KeyspaceState, key: &[u8], at: Version) -> Result<Option<Value>> {
+    fn get_now(&self, keyspace: &KeyspaceState, key: &[u8]) -> Result<Option<Value>> {
+        let point = self.moment.borrow().point();
+        self.get_at(keyspace, key, point)
+    }
+
+    fn get_at(
+        &self,
+        keyspace: &KeyspaceState,
+        key: &[u8],
+        point: ReadPoint<'_>,
+    ) -> Result<Option<Value>> {
         let engine = &self.handle.engine;
         get::get_at(
             &engine.core,
@@ -156,7 +172,7 @@ impl Session {
             &engine.work,
             keyspace,
             key,
-            at,
+            point,
         )
     }
 
@@ -167,7 +183,7 @@ impl Session {
         high: Option<Vec<u8>>,
     ) -> TransactionIter<'_> {
         let moment = Iter::new(self.cursor(keyspace, low.clone(), high.clone()));
-        let own = self.writes.of(keyspace);
+        let own = self.writes.of(keyspace, self.time());
         TransactionIter::new(keyspace, (low, high), moment, own, &self.reads)
     }
 
@@ -178,7 +194,7 @@ impl Session {
         high: Option<Vec<u8>>,
     ) -> TransactionKeys<'_> {
         let moment = Keys::new(self.cursor(keyspace, low.clone(), high.clone()));
-        let own = self.writes.of(keyspace);
+        let own = self.writes.of(keyspace, self.time());
         TransactionKeys::new(keyspace, (low, high), moment, own, &self.reads)
     }
 
@@ -194,13 +210,37 @@ impl Session {
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<()> {
+        let written = match value {
+            Some(value) => Written::Put(value.into(), keyspace.expiry_of_put(self.expiry())),
+            None => Written::Deleted,
+        };
+        self.write_down(keyspace, key, written)
+    }
+
+    /// By what time the database's records expire.
+    pub(crate) fn expiry(&self) -> &ExpiryClock {
+        &self.handle.engine.core.clock.expiry
+    }
+
+    /// Notes what the commit is to do with a key.
+    pub(crate) fn write_down(
+        &mut self,
+        keyspace: &Arc<KeyspaceState>,
+        key: &[u8],
+        written: Written,
+    ) -> Result<()> {
         fork::check()?;
         let core = &self.handle.engine.core;
         core.health.check_writable()?;
-        let bytes = value.unwrap_or_default();
-        check_limits(key, bytes)?;
-        write::check_value_size(core, key.len(), bytes.len())?;
-        self.writes.set(keyspace, key, Written::of(value));
+        check_limits(key, written.value())?;
+        write::check_value_size(core, key.len(), written.stored_len())?;
+        if matches!(written, Written::Put(..))
+            && keyspace.kind_of_single_delete() == Kind::SingleDelete
+            && matches!(self.writes.get(keyspace, key), Some(Written::DeletedOnce))
+        {
+            return Err(Error::put_after_single_delete(key));
+        }
+        self.writes.set(keyspace, key, written);
         Ok(())
     }
 
@@ -212,13 +252,16 @@ impl Session {
         operand: &[u8],
     ) -> Result<()> {
         fork::check()?;
-        let core = &self.handle.engine.core;
-        core.health.check_writable()?;
         folded::check_has_operator(keyspace)?;
         check_limits(key, operand)?;
         let mut operands = Vec::with_capacity(operand.len() + 2);
         push_operand(&mut operands, operand);
-        let over = |existing| folded::over(keyspace, key, existing, &operands);
+        let over = |existing: Option<&[u8]>, expires| -> Result<Written> {
+            let value = folded::over(keyspace, key, existing, &operands)?;
+            Ok(value.map_or(Written::Deleted, |value| {
+                Written::Put(Arc::from(&*value), expires)
+            }))
+        };
         let written = match self.writes.get(keyspace, key) {
             None => Written::Operands(Arc::from(operands)),
             Some(Written::Operands(before)) => {
@@ -226,15 +269,11 @@ impl Session {
                 let all = folding::joined(operator, key, &[&before, &operands]);
                 Written::Operands(Arc::from(all))
             }
-            Some(Written::Value(value)) => Written::of_value(over(Some(&value))?),
-            Some(Written::Deleted) => Written::of_value(over(None)?),
+            // What was put expires whatever was merged into it.
+            Some(Written::Put(value, expires)) => over(Some(&value), expires)?,
+            Some(Written::Deleted | Written::DeletedOnce) => over(None, None)?,
         };
-        if let Written::Value(bytes) | Written::Operands(bytes) = &written {
-            check_limits(key, bytes)?;
-            write::check_value_size(core, key.len(), bytes.len())?;
-        }
-        self.writes.set(keyspace, key, written);
-        Ok(())
+        self.write_down(keyspace, key, written)
     }
 
     /// Notes the deletion of the keys from `low` to below `high`.
@@ -280,10 +319,7 @@ impl Session {
             }
             Some(written) => {
                 self.lock_alone(keyspace, key)?;
-                Ok(match written {
-                    Written::Value(value) => Some(Value::of_bytes(value)),
-                    _ => None,
-                })
+                Ok(written.live(self.time()).cloned().map(Value::of_bytes))
             }
             None => self.lock_below(keyspace, key),
         }
@@ -309,7 +345,7 @@ impl Session {
             self.renew()?;
         }
         self.reads.borrow_mut().push(read);
-        self.get_at(keyspace, key, self.version())
+        self.get_now(keyspace, key)
     }
 
     fn lock_key(&self, key: LockedKey) -> std::result::Result<(), NotLocked> {
@@ -351,7 +387,9 @@ impl Session {
         for read in self.reads.borrow().iter() {
             // First the new moment, then the look: what it calls the same is so at that moment.
             let found = read.look(old.version(), &self.handle.engine.core);
-            if found != Found::Same && !self.is_equal(read, &old, &new)? {
+            // What has expired between the two was not written.
+            let same = found == Found::Same && old.time() == new.time();
+            if !same && !self.is_equal(read, &old, &new)? {
                 return Err(self.conflict(Some(read)));
             }
         }
@@ -364,7 +402,7 @@ impl Session {
         let keyspace = &read.keyspace;
         match &read.span {
             ReadSpan::Key(key) => {
-                let get = |moment: &Moment| self.get_at(keyspace, key, moment.version());
+                let get = |moment: &Moment| self.get_at(keyspace, key, moment.point());
                 Ok(get(old)? == get(new)?)
             }
             ReadSpan::Range(low, high) => {

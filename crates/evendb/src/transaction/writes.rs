@@ -1,7 +1,7 @@
 //! What a transaction has written and nobody else sees yet.
 //!
 //! ```text
-//! keyspaces   one map each: key -> value, or nothing for a delete       what its own reads see, and its commit writes
+//! keyspaces   one map each: key -> value, or that it was deleted        what its own reads see, and its commit writes
 //!             one set each of ranges that were deleted; what is in the map came after them
 //! undo        (keyspace, what was there before), oldest first           what a rollback to a savepoint puts back
 //! marks       places in `undo`, oldest first                            the savepoints that are still there
@@ -11,34 +11,61 @@
 //!
 //! Thread safety: plain data. Not here: limits, and what lies below these writes.
 
+use super::iter::Own;
 use crate::catalog::KeyspaceState;
 use crate::chunk::covers::range_record;
+use crate::expiry::ReadTime;
 use crate::op::Op;
 use crate::range_set::{Added, RangeSet};
 use crate::record::RecordRef;
 use crate::sync::Arc;
-use crate::value::Value;
 use evendb_storage::codec::hash_key;
-use evendb_storage::{Kind, Version};
+use evendb_storage::{EXPIRY_BYTES, Kind, Time, Version};
 use std::collections::BTreeMap;
 
-/// What was written to a key.
-#[derive(Clone)]
-pub(super) enum Written {
-    Value(Arc<[u8]>),
+/// What was done with a key.
+#[derive(Clone, Debug)]
+pub(crate) enum Written {
+    /// It got a value, until a time if there is one.
+    Put(Arc<[u8]>, Option<Time>),
     Deleted,
+    DeletedOnce,
     /// Operands, as a record lists them, over what lies below the transaction's writes.
     Operands(Arc<[u8]>),
 }
 
 impl Written {
-    /// A put, or a delete where there is no value.
-    pub(super) fn of(value: Option<&[u8]>) -> Written {
-        value.map_or(Written::Deleted, |value| Written::Value(Arc::from(value)))
+    /// The value that the transaction sees, whose time is `time`; none of operands.
+    pub(super) fn live(&self, time: Time) -> Option<&Arc<[u8]>> {
+        match self {
+            Written::Put(_, Some(expires)) if ReadTime::At(time).is_past(*expires) => None,
+            Written::Put(value, _) => Some(value),
+            Written::Deleted | Written::DeletedOnce | Written::Operands(_) => None,
+        }
     }
 
-    pub(super) fn of_value(value: Option<Value>) -> Written {
-        Written::of(value.as_deref())
+    /// What was put, or merged.
+    pub(super) fn value(&self) -> &[u8] {
+        match self {
+            Written::Put(value, _) | Written::Operands(value) => value,
+            Written::Deleted | Written::DeletedOnce => &[],
+        }
+    }
+
+    /// Bytes of the value as it is stored.
+    pub(super) fn stored_len(&self) -> usize {
+        let expires = matches!(self, Written::Put(_, Some(_)));
+        self.value().len() + if expires { EXPIRY_BYTES } else { 0 }
+    }
+
+    fn record(&self, key: &[u8]) -> RecordRef {
+        let hash = hash_key(key);
+        match self {
+            Written::Put(value, expires) => RecordRef::put(key, value, *expires, hash),
+            Written::Deleted => RecordRef::new(key, &[], Kind::Delete, hash),
+            Written::DeletedOnce => RecordRef::new(key, &[], Kind::SingleDelete, hash),
+            Written::Operands(operands) => RecordRef::new(key, operands, Kind::Merge, hash),
+        }
     }
 }
 
@@ -162,13 +189,14 @@ impl OwnWrites {
     }
 
     /// The writes to a keyspace by key, and the ranges that were deleted before them, if any.
-    pub(super) fn of(&self, keyspace: &KeyspaceState) -> (Option<&Writes>, Option<&RangeSet>) {
+    pub(super) fn of(&self, keyspace: &KeyspaceState, time: Time) -> Own<'_> {
         let own = self.own(keyspace);
         let writes = own.map(|own| &own.writes);
         let deleted = own.map(|own| &own.deleted);
         (
             writes.filter(|writes| !writes.is_empty()),
             deleted.filter(|deleted| !deleted.is_empty()),
+            time,
         )
     }
 
@@ -183,7 +211,7 @@ impl OwnWrites {
         });
         let ones = keyspaces.iter().flat_map(|own| {
             let each = own.writes.iter();
-            each.map(|(key, written)| Op::one(&own.state, record_of(key, written)))
+            each.map(|(key, written)| Op::one(&own.state, written.record(key)))
         });
         ranges.chain(ones).collect()
     }
@@ -222,13 +250,4 @@ impl OwnWrites {
         }
         true
     }
-}
-
-fn record_of(key: &[u8], written: &Written) -> RecordRef {
-    let (kind, value) = match written {
-        Written::Value(value) => (Kind::Put, &**value),
-        Written::Deleted => (Kind::Delete, &[][..]),
-        Written::Operands(operands) => (Kind::Merge, &**operands),
-    };
-    RecordRef::new(key, value, kind, hash_key(key))
 }

@@ -7,7 +7,8 @@
 //! slots     64 words, one per cache line: 0 = free, else a lower bound of the version of the one
 //!           put that holds it, and that version itself once the put has raised it
 //! visible   `visible_below`: no put of a version below this one is pending any more
-//! registry  version -> number of handles, for every snapshot in use
+//! registry  version -> number of handles and time, for every snapshot in use
+//! expiry    the time by which records expire (expiry.rs)
 //! ```
 //!
 //! Invariants (docs/concurrency.md): I5, no record of a version >= w becomes visible before all
@@ -25,10 +26,11 @@
 //! waiting for slots. Not here: what a version means to a record, and the epoch of a log.
 
 use super::horizon::Horizon;
+use crate::expiry::{ExpiryClock, WallClock};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
-use crate::sync::{Mutex, spin_loop, thread};
+use crate::sync::{Arc, Mutex, spin_loop, thread};
 use crossbeam_utils::CachePadded;
-use evendb_storage::Version;
+use evendb_storage::{Time, Version};
 use std::collections::BTreeMap;
 
 /// The low bits of a version count within a checkpoint, the high ones are its checkpoint number.
@@ -98,10 +100,21 @@ pub(crate) struct Clock {
     visible_below: CachePadded<AtomicU64>,
     /// Claimed AcqRel, raised Release, withdrawn Release; pairs with the Acquire of [`wait`].
     slots: Box<[CachePadded<AtomicU64>]>,
-    /// How many handles hold each snapshot.
-    registry: Mutex<BTreeMap<Version, usize>>,
+    /// Each snapshot in use.
+    registry: Mutex<BTreeMap<Version, Registered>>,
+    /// By what time records expire.
+    pub(crate) expiry: ExpiryClock,
     #[cfg(test)]
     plant: ClockPlant,
+}
+
+/// A snapshot in use.
+#[derive(Default)]
+struct Registered {
+    /// How many handles hold it.
+    handles: usize,
+    /// By what time it judges; 0 until that is known, and where nothing expires.
+    time: Time,
 }
 
 /// A pending put; dropping it withdraws, also when unwinding.
@@ -129,7 +142,13 @@ impl Drop for Announcement<'_> {
 
 impl Clock {
     /// A clock that stands at `gv`, which must not be zero: zero marks a free slot.
+    #[cfg(any(test, evendb_loom))]
     pub(crate) fn new(gv: Version) -> Clock {
+        Clock::with_wall_clock(gv, Arc::new(crate::expiry::SystemWallClock))
+    }
+
+    /// The same, with records that expire by this clock.
+    pub(crate) fn with_wall_clock(gv: Version, wall_clock: Arc<dyn WallClock>) -> Clock {
         assert!(gv > Version::ZERO, "versions start at 1");
         Clock {
             gv: CachePadded::new(AtomicU64::new(gv.0)),
@@ -139,6 +158,7 @@ impl Clock {
                 .map(|_| CachePadded::new(AtomicU64::new(0)))
                 .collect(),
             registry: Mutex::new(BTreeMap::new()),
+            expiry: ExpiryClock::new(wall_clock),
             #[cfg(test)]
             plant: ClockPlant::Nothing,
         }
@@ -180,11 +200,27 @@ impl Clock {
             // Under the mutex, or a collector could read the registry before and GV after this
             // snapshot, and drop what it needs.
             let snapshot = Version(self.gv.fetch_add(1, Ordering::AcqRel));
-            *registry.entry(snapshot).or_insert(0) += 1;
+            registry.entry(snapshot).or_default().handles += 1;
             snapshot
         };
         self.await_older(snapshot.0 + 1);
         snapshot
+    }
+
+    /// The same, with the time by which it judges.
+    ///
+    /// The look at whether anything expires comes after the wait for all writes that the snapshot sees
+    /// ([`ExpiryClock::note_use`]). Until the time is noted, a horizon takes it for the least there is.
+    pub(crate) fn register_timed(&self) -> (Version, Time) {
+        let snapshot = self.register();
+        if !self.expiry.is_in_use() {
+            return (snapshot, Time::default());
+        }
+        let time = self.expiry.now();
+        if let Some(registered) = self.registry.lock().get_mut(&snapshot) {
+            registered.time = time;
+        }
+        (snapshot, time)
     }
 
     /// Counts one more handle on a registered snapshot.
@@ -194,7 +230,7 @@ impl Clock {
         let handles = registry
             .get_mut(&snapshot)
             .expect("a snapshot is retained while a handle exists");
-        *handles += 1;
+        handles.handles += 1;
     }
 
     /// Gives a handle on a snapshot back.
@@ -203,8 +239,8 @@ impl Clock {
         let handles = registry
             .get_mut(&snapshot)
             .expect("a snapshot is given back once per handle");
-        *handles -= 1;
-        if *handles == 0 {
+        handles.handles -= 1;
+        if handles.handles == 0 {
             registry.remove(&snapshot);
         }
     }
@@ -244,10 +280,24 @@ impl Clock {
     /// Which versions a rewrite that starts now may drop.
     pub(crate) fn horizon(&self) -> Horizon {
         let registry = self.registry.lock();
-        Horizon {
+        let mut horizon = Horizon {
             floor: self.floor(),
             snapshots: registry.keys().copied().collect(),
+            ..Horizon::default()
+        };
+        if self.expiry.is_in_use() {
+            // Whoever registers from now on asks for its time later.
+            horizon.now = self.expiry.now();
+            let mut least = horizon.now;
+            let mut times: Vec<Time> = Vec::with_capacity(registry.len());
+            for registered in registry.values().rev() {
+                least = least.min(registered.time);
+                times.push(least);
+            }
+            times.reverse();
+            horizon.times = times;
         }
+        horizon
     }
 
     /// Returns once every put that was pending at the call has withdrawn. Every later put sees

@@ -4,7 +4,7 @@
 //! A value of this type is taken under the snapshot registry's mutex, so that every snapshot
 //! registered later is at or above `floor`.
 
-use evendb_storage::Version;
+use evendb_storage::{Time, Version};
 
 /// The registered snapshots and the lowest version a future snapshot can have.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +13,10 @@ pub(crate) struct Horizon {
     pub(crate) floor: Version,
     /// Registered snapshots, ascending.
     pub(crate) snapshots: Vec<Version>,
+    /// For each of them the least time that it or a later one judges by. Empty where nothing expires.
+    pub(crate) times: Vec<Time>,
+    /// No future reader judges by a time before this one. 0 where nothing expires.
+    pub(crate) now: Time,
 }
 
 impl Horizon {
@@ -37,6 +41,25 @@ impl Horizon {
         version <= self.least_reader()
     }
 
+    /// Whether what expires at `expiry` is gone for every reader, present or future, that sees a record of this version:
+    /// then such a record says what a tombstone says.
+    #[inline]
+    pub(crate) fn is_expired(&self, version: Version, expiry: Time) -> bool {
+        if expiry > self.now {
+            return false;
+        }
+        let at = self
+            .snapshots
+            .partition_point(|&snapshot| snapshot < version);
+        self.times.get(at).is_none_or(|&time| expiry <= time)
+    }
+
+    /// The least time that any reader judges by.
+    pub(crate) fn least_time(&self) -> Time {
+        let least = self.times.first();
+        least.map_or(self.now, |&least| least.min(self.now))
+    }
+
     /// No reader, present or future, reads below this version.
     pub(crate) fn least_reader(&self) -> Version {
         let least = self.snapshots.first();
@@ -55,6 +78,7 @@ mod tests {
                 .iter()
                 .map(|&snapshot| Version(snapshot))
                 .collect(),
+            ..Horizon::default()
         }
     }
 
@@ -79,6 +103,26 @@ mod tests {
             horizon.may_drop(Version(15), Version(15)),
             "of equal versions the newer wins"
         );
+    }
+
+    #[test]
+    fn a_record_is_expired_when_all_that_see_it_say_so() {
+        let horizon = Horizon {
+            times: vec![Time(5), Time(8)],
+            now: Time(9),
+            ..horizon(100, &[10, 20])
+        };
+        let expired = |version, expiry| horizon.is_expired(Version(version), Time(expiry));
+        assert!(
+            expired(10, 5) && !expired(10, 6),
+            "snapshot 10 sees it at 5"
+        );
+        assert!(
+            expired(11, 8) && !expired(11, 9),
+            "snapshot 20 sees it at 8"
+        );
+        assert!(expired(21, 9) && !expired(21, 10));
+        assert_eq!(horizon.least_time(), Time(5));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::admission::Admission;
 use crate::checkpoint::delta_sources;
 use crate::chunk::row_tag::RowTag;
 use crate::chunk::{ChargedDelta, Chunk, Frozen, KeyRange, View};
+use crate::expiry::{ReadPoint, ReadTime};
 use crate::folding::Folding;
 use crate::funk::container::Container;
 use crate::funk::extents::Extents;
@@ -29,7 +30,7 @@ use crate::sync::{Arc, reclaim};
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::{Codec, TableOptions, TableWriter};
 use evendb_storage::vfs::{SimVfs, Vfs};
-use evendb_storage::{TableId, Version};
+use evendb_storage::{TableId, Time, Version};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -63,30 +64,53 @@ impl Candidate for &Write {
     fn kind(&self) -> Kind {
         self.kind
     }
+
+    fn stored_value(&self) -> &[u8] {
+        &self.value
+    }
+}
+
+impl Write {
+    /// What was put, if it has not expired.
+    fn live_value(&self, time: Time) -> Option<Vec<u8>> {
+        match self.kind {
+            Kind::Put => Some(self.value.clone()),
+            Kind::PutUntil => {
+                let (expires, value) = evendb_storage::expiry(&self.value).expect("a time");
+                (time.0 < expires).then(|| value.to_vec())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What each key's history may be: layers and versions never fall, and within a layer versions rise.
 fn writes() -> impl Strategy<Value = Vec<Write>> {
-    let step = (0u8..8, 0usize..3, 0u64..4, any::<bool>());
+    let step = (0u8..8, 0usize..3, 0u64..4, 0u64..24);
     prop::collection::vec(step, 0..60).prop_map(|steps| {
         let mut last: BTreeMap<u8, (usize, u64)> = BTreeMap::new();
         let mut writes = Vec::new();
-        for (key, layers, versions, put) in steps {
+        for (key, layers, versions, what) in steps {
             let (layer, version) = last.entry(key).or_insert((0, 0));
             let up = (*layer + layers / 2).min(LAYERS - 1);
             // Of one layer no two records have one version.
             let least = u64::from(up == *layer || *version == 0);
             *version += versions.max(least);
             *layer = up;
-            let value = match put {
-                true => format!("value {}", writes.len()).into_bytes(),
-                false => Vec::new(),
+            let value = format!("value {}", writes.len()).into_bytes();
+            let (kind, value) = match what {
+                0..8 => (Kind::Delete, Vec::new()),
+                8..16 => (Kind::Put, value),
+                expires => (
+                    Kind::PutUntil,
+                    [&expires.to_le_bytes()[..], &value].concat(),
+                ),
             };
             writes.push(Write {
                 key: format!("key{key}").into_bytes(),
                 version: Version(*version),
                 layer: up,
-                kind: if put { Kind::Put } else { Kind::Delete },
+                kind,
                 value,
             });
         }
@@ -95,36 +119,52 @@ fn writes() -> impl Strategy<Value = Vec<Write>> {
 }
 
 fn horizons() -> impl Strategy<Value = Horizon> {
-    (0u64..40, prop::collection::btree_set(0u64..30, 0..4)).prop_map(|(floor, snapshots)| Horizon {
-        floor: Version(floor),
-        snapshots: snapshots.into_iter().map(Version).collect(),
+    // Later snapshots judge by later times, and whoever comes by the latest.
+    let snapshots = prop::collection::btree_map(0u64..30, 0u64..4, 0..4);
+    (0u64..40, snapshots, 12u64..26).prop_map(|(floor, snapshots, from)| {
+        let mut time = Time(from);
+        let mut step = |steps| {
+            time.0 += steps;
+            time
+        };
+        Horizon {
+            floor: Version(floor),
+            snapshots: snapshots.keys().copied().map(Version).collect(),
+            times: snapshots.values().map(|&steps| step(steps)).collect(),
+            now: time,
+        }
     })
 }
 
-/// Versions at which somebody reads, or may begin to.
-fn readers(horizon: &Horizon) -> Vec<Version> {
+/// Versions at which somebody reads, or may begin to, and the times by which they judge.
+fn readers(horizon: &Horizon) -> Vec<(Version, Time)> {
+    let snapshots = horizon.snapshots.iter().copied();
+    let mut all: Vec<_> = snapshots.zip(horizon.times.iter().copied()).collect();
     let later = (horizon.floor.0..horizon.floor.0 + 40).map(Version);
-    let mut all: Vec<_> = horizon.snapshots.iter().copied().chain(later).collect();
-    all.push(Version::MAX);
+    let later = later.chain([Version::MAX]);
+    all.extend(later.flat_map(|at| [0, 3].map(|steps| (at, Time(horizon.now.0 + steps)))));
     all
 }
 
 type Answers = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The plainest definition: of all records of a key that are not too new, the one of the greatest
-/// version, of equal ones that of the newest layer; a tombstone is no value.
-fn expected<'w>(writes: impl Iterator<Item = &'w Write> + Clone, at: Version) -> Answers {
+/// version, of equal ones that of the newest layer; a tombstone is no value, and so is what has expired.
+fn expected<'w>(
+    writes: impl Iterator<Item = &'w Write> + Clone,
+    (at, time): (Version, Time),
+) -> Answers {
     let keys: BTreeSet<_> = writes.clone().map(|write| &write.key).collect();
     let newest = |key: &Vec<u8>| {
         let of_key = writes.clone().filter(|write| write.key == *key);
         let seen = of_key.filter(|write| write.version.0 <= at.0);
         seen.max_by_key(|write| (write.version, write.layer))
     };
-    let values = keys.into_iter().filter_map(|key| Some((key, newest(key)?)));
-    let values = values.filter(|(_, write)| write.kind == Kind::Put);
-    values
-        .map(|(key, write)| (key.clone(), write.value.clone()))
-        .collect()
+    let live = |key: &Vec<u8>| newest(key)?.live_value(time);
+    let values = keys
+        .into_iter()
+        .filter_map(|key| Some((key.clone(), live(key)?)));
+    values.collect()
 }
 
 /// The records of a layer in order, those of a key newest first.
@@ -136,8 +176,12 @@ fn of_layer(writes: &[Write], layer: usize) -> Vec<&Write> {
 
 proptest! {
     #[test]
-    fn the_first_source_that_has_a_seen_record_decides(writes in writes(), at in 0u64..40) {
-        let at = Version(at);
+    fn the_first_source_that_has_a_seen_record_decides(
+        writes in writes(),
+        at in 0u64..40,
+        time in 12u64..26,
+    ) {
+        let (at, time) = (Version(at), Time(time));
         let keys: BTreeSet<_> = writes.iter().map(|write| write.key.clone()).collect();
         let mut answers = Answers::new();
         for key in keys {
@@ -151,9 +195,11 @@ proptest! {
             // Nothing behind the one that decides is asked.
             let layers = decides.map_or(LAYERS, |write| LAYERS - write.layer);
             prop_assert_eq!(asked.get(), layers);
-            answers.extend(decides.and_then(live).map(|write| (key, write.value.clone())));
+            let live = decides.and_then(|write| live(write, ReadTime::At(time)));
+            let shown = |write: &Write| write.value[write.kind.prefix_bytes()..].to_vec();
+            answers.extend(live.map(|write| (key, shown(write))));
         }
-        prop_assert_eq!(answers, expected(writes.iter(), at));
+        prop_assert_eq!(answers, expected(writes.iter(), (at, time)));
     }
 
     #[test]
@@ -176,10 +222,12 @@ proptest! {
         for versions in all.chunk_by(|a, b| a.key == b.key) {
             let mut of_key = KeyVersions::default();
             for write in versions {
-                let fate = of_key.fate(write.version, write.kind, dropping);
+                let entry = dropping.as_all_read(write.entry());
+                let fate = of_key.fate(write.version, entry.kind, dropping);
                 if fate == Fate::Kept {
                     let version = dropping.written_version(write.version);
-                    kept.push(Write { version, ..(*write).clone() });
+                    let (kind, value) = (entry.kind, entry.value.to_vec());
+                    kept.push(Write { version, kind, value, ..(*write).clone() });
                 }
                 prop_assert!(bottom || fate != Fate::SpentTombstone);
             }
@@ -195,6 +243,7 @@ fn each_fate_has_its_reason() {
     let horizon = Horizon {
         floor: Version(40),
         snapshots: vec![Version(15)],
+        ..Horizon::default()
     };
     let dropping = Dropping {
         horizon: &horizon,
@@ -350,27 +399,29 @@ impl World {
         view
     }
 
-    fn get(&self, view: &View, key: &[u8], at: Version) -> Option<Vec<u8>> {
+    fn get(&self, view: &View, key: &[u8], (at, time): (Version, Time)) -> Option<Vec<u8>> {
         let hash = hash_key(key);
         let pin = reclaim::pin();
-        let value = match search_ram(view, key, hash, at, &pin) {
+        let time = ReadTime::At(time);
+        let value = match search_ram(view, key, hash, ReadPoint { at, time }, &pin) {
             InRam::Answer(_, value) => value,
             InRam::Operands => unreachable!("there are no operands"),
             InRam::Unknown(_) => {
                 let found = view.funk.get(key, hash, at, &self.settings, &self.metrics);
                 let (_, found) = found.expect("the tables are whole")?;
-                value_of(found)
+                value_of(found, time)
             }
         };
         value.map(|value| value.to_vec())
     }
 
-    fn scan(&self, view: &View, direction: Direction, at: Version) -> Answers {
+    fn scan(&self, view: &View, direction: Direction, (at, time): (Version, Time)) -> Answers {
         let span = FillSpan {
             direction,
             from: None,
             to: None,
             at,
+            time,
             records_max: 1000,
             block_bytes_max: 1 << 20,
             fold: &|_, _| unreachable!("there are no operands"),
@@ -465,7 +516,8 @@ proptest! {
         let search = if bloom { LogSearch::bloom() } else { LogSearch::Index };
         let world = World::new(&writes, search);
         let keys: BTreeSet<_> = writes.iter().map(|write| write.key.clone()).collect();
-        for at in (0..40).map(Version).chain([Version::MAX]) {
+        let versions = (0..40).map(Version).chain([Version::MAX]);
+        for at in versions.flat_map(|at| [13, 17, 21, 30].map(|time| (at, Time(time)))) {
             let expected = expected(writes.iter(), at);
             for with_munk in [false, true] {
                 let view = world.view(with_munk);
@@ -494,8 +546,9 @@ proptest! {
             prop_assert_eq!(&super::tests::expected(merged.iter(), at), &expected, "merge at {:?}", at);
             prop_assert_eq!(&super::tests::expected(over_munk.iter(), at), &expected, "munk, {:?}", at);
             let got = |key: &Vec<u8>| {
-                let hit = absorbed.get(key, hash_key(key), at).found().and_then(live)?;
-                Some((key.clone(), hit.value_bytes().to_vec()))
+                let hit = absorbed.get(key, hash_key(key), at.0).found();
+                let hit = live(hit?, ReadTime::At(at.1))?;
+                Some((key.clone(), hit.page.bytes()[hit.shown()].to_vec()))
             };
             let absorbs: Answers = keys.iter().filter_map(got).collect();
             prop_assert_eq!(&absorbs, &expected, "absorb at {:?}", at);

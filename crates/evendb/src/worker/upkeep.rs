@@ -7,6 +7,7 @@
 //!        a time-based checkpoint, if anything is dirty
 //!        the database counts as idle, and has something to give back (rebalance/idle.rs)
 //!        a look at tables that a reader still held
+//!        a table of which all has expired by then
 //!      else for ever
 //! ```
 //! **What stirs.** A put that makes a chunk dirty, a job that is queued, an edit that is queued or made
@@ -24,7 +25,7 @@ use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::engine::staff::ThreadRole;
 use crate::engine::work::{TICK, Work};
-use crate::rebalance::{idle, munks, space, warm};
+use crate::rebalance::{expired_tables, idle, munks, space, warm};
 use crate::sync::atomic::Ordering;
 use crate::sync::reclaim;
 use crate::worker::{self, staff};
@@ -288,6 +289,7 @@ impl Upkeep {
         [
             self.checkpoint_due(engine),
             idle::idle_due(&engine.core, &engine.idle),
+            expired_tables::expiry_due(&engine.core, &engine.catalog),
             held,
         ]
         .into_iter()

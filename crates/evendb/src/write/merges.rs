@@ -84,7 +84,8 @@ fn combine(
             return made(Kind::Merge, &folding::joined(operator, key, &lists));
         }
         Kind::Put => Some(newest.value()),
-        Kind::Delete => None,
+        Kind::Delete | Kind::SingleDelete => None,
+        // It expires, and what is merged into it does not.
         Kind::PutUntil => return otherwise,
     };
     let Some(operator) = operator else {

@@ -15,6 +15,7 @@
 mod merges;
 mod ranges;
 pub(crate) mod reads;
+mod singles;
 
 use crate::admission::Refused;
 use crate::chunk::{Chunk, ChunkWriter, Heat};
@@ -128,6 +129,9 @@ pub(crate) fn write_if(
     let started = sample();
     let totals = Totals::of(ops);
     check_batch_size(&engine.core, &totals)?;
+    if totals.expiring > 0 {
+        engine.core.clock.expiry.note_use();
+    }
     let mut body = Gathered::new();
     let encoded = encode(engine, ops, &totals, durability, &mut body)?;
     let ring_bytes = match &engine.log.commit_log {
@@ -370,17 +374,21 @@ fn wait_for_ingest(engine: &Engine) -> Result<()> {
     Ok(())
 }
 
+fn has(ops: &[Op<'_>], kind: Kind) -> bool {
+    ops.iter().any(|op| op.record.kind() == kind)
+}
+
 /// Announces a write at a version that belongs to the same checkpoint as the active deltas of its chunks.
 /// The caller holds the latches of those chunks.
 #[inline]
 fn announce<'e>(
     engine: &'e Engine,
-    ops: &mut [Op<'_>],
+    (ops, singles): (&mut [Op<'_>], bool),
     reads: Option<Reads<'_>>,
     targets: &[Target],
     guards: &mut Guards<'_>,
 ) -> Result<Announcement<'e>> {
-    let merges = ops.iter().any(|op| op.record.kind() == Kind::Merge);
+    let merges = has(ops, Kind::Merge);
     loop {
         // Under the latches, before a chunk is queued: a drop takes each latch once after it has set its mark, and only
         // then empties the queue. So no chunk of a dropped keyspace comes into the queue behind that, and no checkpoint
@@ -403,7 +411,10 @@ fn announce<'e>(
         }
         let checkpoint = checkpoint_of(announcement.version());
         let shares = planted!(engine.core.options, RangeSharesVersion);
-        if ranges::tie(targets, guards, announcement.version()) && !shares {
+        let tied = ranges::tie(targets, guards, announcement.version()) && !shares
+            || singles::tie((ops, singles), targets, guards, announcement.version())
+                && !planted!(engine.core.options, SingleSharesVersion);
+        if tied {
             drop(announcement);
             engine.core.clock.advance();
             continue;
@@ -481,7 +492,9 @@ fn write_latched(
     let range_count = ranges_of(ops);
     let is_batch = ops.len() > 1 || (range_count > 0 && targets.len() > 1);
     let stamp = is_batch.then(BatchStamp::claim);
-    let announcement = announce(engine, ops, reads, targets, guards)?;
+    let singles = has(ops, Kind::SingleDelete)
+        && (planted!(engine.core.options, SingleAsCalled) || singles::settle(ops));
+    let announcement = announce(engine, (ops, singles), reads, targets, guards)?;
     let version = announcement.version();
     let end = match &engine.log.commit_log {
         Some(log) => log
@@ -499,7 +512,8 @@ fn write_latched(
     if !ranges.is_empty() {
         ranges::link(engine, ranges, version, stamp.as_ref(), targets, guards);
     }
-    let (before, after) = link(ones, range_count, version, stamp.as_ref(), targets, guards);
+    let ones = (ones, range_count, singles);
+    let (before, after) = link(ones, version, stamp.as_ref(), targets, guards);
     if planted!(engine.core.options, EarlyUnlatch) {
         guards.clear();
     }
@@ -516,11 +530,10 @@ fn write_latched(
     Ok((end, version))
 }
 
-/// Links all records into their chunks' active deltas; `ranges` come before them in the write. What those took of
-/// memory, before and after.
+/// Links all records into their chunks' active deltas; `ranges` come before them in the write, and some are single deletes if
+/// `singles`. What those took of memory, before and after.
 fn link(
-    ops: &mut [Op<'_>],
-    ranges: usize,
+    (ops, ranges, singles): (&mut [Op<'_>], usize, bool),
     version: Version,
     stamp: Option<&BatchStamp>,
     targets: &[Target],
@@ -534,9 +547,12 @@ fn link(
             continue;
         }
         writer.changed_at = version;
+        let own = &mut ops[target.ops.start - ranges..target.ops.end - ranges];
+        if singles {
+            singles::note(own, writer, version);
+        }
         let delta = &writer.active;
         before += delta.bytes() as u64;
-        let own = &mut ops[target.ops.start - ranges..target.ops.end - ranges];
         for op in own {
             let record = op.folded.as_mut().unwrap_or(&mut op.record);
             Heat::count(&target.chunk.heat.puts);

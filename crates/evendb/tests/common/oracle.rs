@@ -131,6 +131,11 @@ impl Oracle {
         &self.current
     }
 
+    /// How many writes were acknowledged and not forgotten since.
+    pub fn writes(&self) -> usize {
+        self.acknowledged
+    }
+
     /// A write begins.
     pub fn begin(&mut self, changes: Vec<Change>) {
         assert_eq!(self.entries.len(), self.acknowledged, "one write at a time");

@@ -7,6 +7,12 @@ use evendb::{Db, Durability, Error, KeyspaceOptions, Merges, Options, Snapshot};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// In a hundred years or so.
+fn far() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(5_000_000_000)
+}
 
 pub const NAMES: [&str; 3] = ["default", "other", "third"];
 
@@ -291,7 +297,11 @@ impl Runner {
             };
             match what {
                 What::Put(value) => {
-                    batch.put(&keyspace, key, value);
+                    match value.len() % 4 {
+                        // It stays for longer than this test.
+                        0 => batch.put_expiring_at(&keyspace, key, value, far()),
+                        _ => batch.put(&keyspace, key, value),
+                    };
                     changes.push(change(key, Some(value)));
                 }
                 What::Merge(operand) => {
@@ -306,7 +316,13 @@ impl Runner {
                     changes.push(change(key, Some(&value)));
                 }
                 What::Delete => {
-                    batch.delete(&keyspace, key);
+                    match (changes.len() + self.oracle.writes()) % 4 {
+                        // What has expired is as good as deleted, if it is not merged into in the same batch.
+                        0 if writes.len() == 1 || *name == "default" => {
+                            batch.put_expiring_at(&keyspace, key, "gone", SystemTime::UNIX_EPOCH)
+                        }
+                        _ => batch.delete(&keyspace, key),
+                    };
                     changes.push(change(key, None));
                 }
                 What::DeleteTo(high) => {

@@ -3,6 +3,7 @@
 //! ```text
 //! properties = | entries v | deletes v | data_bytes v | max_version v | blocks v |
 //!              | codec u8 | checksum of the data blocks u32 | min key slice | max key slice |
+//!              | where records expire: their number v | time of the last v |
 //! footer     = | data_len u64 | filter_len u64 | index_len u64 | properties_len u64 |
 //!              | table id u64 | format version u32 | crc32c u32 | magic u64 |     (56 bytes)
 //! ```
@@ -13,7 +14,7 @@
 
 use super::stored::{Decoded, Malformed};
 use super::{Codec, TableMeta};
-use crate::{EntryRef, Kind, TableId, Version, codec};
+use crate::{EntryRef, TableId, Time, Version, codec};
 
 /// Bytes of a footer.
 pub(super) const FOOTER_BYTES: usize = 56;
@@ -147,7 +148,11 @@ impl Properties {
     pub(super) fn count(&mut self, entry: EntryRef<'_>) {
         let meta = &mut self.meta;
         meta.entries += 1;
-        meta.deletes += u64::from(entry.kind == Kind::Delete);
+        meta.deletes += u64::from(entry.kind.is_tombstone());
+        if let Some(expiry) = entry.expires() {
+            meta.expiring += 1;
+            meta.last_expiry = meta.last_expiry.max(expiry);
+        }
         meta.data_bytes += (entry.key.len() + entry.value.len()) as u64;
         meta.max_version = meta.max_version.max(entry.version);
     }
@@ -168,6 +173,10 @@ impl Properties {
         out.extend_from_slice(&self.data_checksum.to_le_bytes());
         codec::put_slice(out, &meta.min_key);
         codec::put_slice(out, &meta.max_key);
+        if meta.expiring > 0 {
+            codec::put_varint(out, meta.expiring);
+            codec::put_varint(out, meta.last_expiry.0);
+        }
     }
 
     pub(super) fn decode(mut input: &[u8]) -> Decoded<Properties> {
@@ -192,7 +201,13 @@ impl Properties {
         let data_checksum = codec::get_u32(input)?;
         let min_key = codec::get_slice(input)?.to_vec();
         let max_key = codec::get_slice(input)?.to_vec();
+        let (expiring, last_expiry) = match input.is_empty() {
+            true => (0, 0),
+            false => (codec::get_varint(input)?, codec::get_varint(input)?),
+        };
         let meta = TableMeta {
+            expiring,
+            last_expiry: Time(last_expiry),
             entries,
             deletes,
             data_bytes,
@@ -211,7 +226,11 @@ impl Properties {
 
     fn is_consistent(&self) -> bool {
         let meta = &self.meta;
-        meta.deletes <= meta.entries
+        let others = meta.entries.checked_sub(meta.deletes);
+        // Said only where there is something to say: one content has one form.
+        let says_nothing = meta.expiring == 0 && meta.last_expiry != Time::default();
+        others.is_some_and(|others| meta.expiring <= others)
+            && !says_nothing
             && self.blocks <= meta.entries
             && (self.blocks == 0) == (meta.entries == 0)
             && meta.min_key <= meta.max_key
@@ -273,6 +292,8 @@ mod tests {
         let meta = TableMeta {
             entries: 300,
             deletes: 2,
+            expiring: 7,
+            last_expiry: Time(1_700_000_000_000),
             data_bytes: 70_000,
             max_version: Version(1 << 40),
             min_key: b"a".to_vec(),
@@ -288,9 +309,15 @@ mod tests {
         let mut bytes = Vec::new();
         good.encode(&mut bytes);
         assert_eq!(Properties::decode(&bytes), Ok(good.clone()));
+        let without_expiry = bytes.len() - 7;
         for len in 0..bytes.len() {
-            assert!(Properties::decode(&bytes[..len]).is_err(), "length {len}");
+            let decoded = Properties::decode(&bytes[..len]);
+            assert_eq!(decoded.is_ok(), len == without_expiry, "length {len}");
         }
+        let nothing_expires = [&bytes[..without_expiry], &[0, 9]].concat();
+        assert!(Properties::decode(&nothing_expires).is_err());
+        let too_many = [&bytes[..without_expiry], &[0xab, 2, 9]].concat();
+        assert!(Properties::decode(&too_many).is_err());
         let mut swapped = good;
         std::mem::swap(&mut swapped.meta.min_key, &mut swapped.meta.max_key);
         bytes.clear();

@@ -39,7 +39,7 @@ pub use examine::{
 pub use reader::Table;
 pub use writer::TableWriter;
 
-use crate::{Kind, Result, Version};
+use crate::{Kind, Result, Time, Version};
 
 /// A page of the system's cache, which is what the disk reads at least. Blocks are cut so that few lie in two of them, if the
 /// table begins with one.
@@ -78,6 +78,10 @@ pub struct TableMeta {
     pub entries: u64,
     /// Records that are deletes.
     pub deletes: u64,
+    /// Records that expire.
+    pub expiring: u64,
+    /// When the last of these does.
+    pub last_expiry: Time,
     /// Sum of key lengths and value lengths.
     pub data_bytes: u64,
     /// Least key.

@@ -21,9 +21,9 @@
 //! the shard's lock; a checkpoint replaces or removes the rows of its keys under the same lock.
 //! So a check that saw the state before the checkpoint comes before the replacement. [L6]
 //!
-//! Thread safety: `get` and `insert_if` never wait (a busy shard is a miss, or no fill);
-//! `update_if_present` and `set_capacity` wait, and belong to workers. Shard locks are leaves;
-//! the check given to `insert_if` must not take one.
+//! Thread safety: `find` and `insert_until_if` never wait (a busy shard is a miss, or no fill);
+//! `update_stored` and `set_capacity` wait, and belong to workers. Shard locks are leaves;
+//! the check given to `insert_until_if` must not take one.
 //!
 //! The number by which rows of different keyspaces are told apart is not the keyspace's own: a range deletion changes it, and
 //! so puts rows out of reach (`chunk/row_tag.rs`). Those are evicted in their turn.
@@ -35,8 +35,9 @@ use crate::options::RowPolicy;
 use crate::record::RecordRef;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
+#[cfg(test)]
 use crate::value::Value;
-use evendb_storage::Kind;
+use evendb_storage::{Kind, Time};
 use shard::Shard;
 
 mod rows;
@@ -110,29 +111,48 @@ impl RowCache {
         }
     }
 
-    /// The value of `key`, if it is here and the shard is not busy. Never waits.
-    pub(crate) fn get(&self, keyspace: u32, key: &[u8], hash: u64) -> Option<Value> {
+    /// The newest record of `key`, if it is here and the shard is not busy: a put, which may have expired. Never waits.
+    pub(crate) fn find(&self, keyspace: u32, key: &[u8], hash: u64) -> Option<RecordRef> {
         let (lane, place) = self.lane(keyspace, hash);
         let Some(mut shard) = lane.shard.try_lock() else {
             lane.busy.fetch_add(1, Ordering::Relaxed);
             return None;
         };
-        let value = shard.read(place, keyspace, key);
-        match value {
+        let row = shard.read(place, keyspace, key);
+        match row {
             Some(_) => shard.hits += 1,
             None => shard.misses += 1,
         }
-        value
+        row
     }
 
-    /// Adds a row if there is none for the key and `still_valid()`, which is asked under the
-    /// shard's lock, holds. Never waits. Whether the row was added.
+    /// The value of `key`, as [`find`](Self::find).
+    #[cfg(test)]
+    pub(crate) fn get(&self, keyspace: u32, key: &[u8], hash: u64) -> Option<Value> {
+        self.find(keyspace, key, hash).map(Value::of_record)
+    }
+
+    /// Adds a row of a value that does not expire.
+    #[cfg(test)]
     pub(crate) fn insert_if(
         &self,
         keyspace: u32,
         key: &[u8],
         hash: u64,
         value: &[u8],
+        still_valid: impl FnOnce() -> bool,
+    ) -> bool {
+        self.insert_until_if(keyspace, key, hash, (value, None), still_valid)
+    }
+
+    /// Adds a row if there is none for the key and `still_valid()`, which is asked under the
+    /// shard's lock, holds. Never waits. Whether the row was added.
+    pub(crate) fn insert_until_if(
+        &self,
+        keyspace: u32,
+        key: &[u8],
+        hash: u64,
+        (value, expires): (&[u8], Option<Time>),
         still_valid: impl FnOnce() -> bool,
     ) -> bool {
         let (lane, place) = self.lane(keyspace, hash);
@@ -145,13 +165,13 @@ impl RowCache {
         {
             return false;
         }
-        shard.insert(place, keyspace, RecordRef::new(key, value, Kind::Put, hash));
+        shard.insert(place, keyspace, RecordRef::put(key, value, expires, hash));
         shard.evict();
         true
     }
 
-    /// Replaces the row of `key`, if there is one, by `value`, or removes it for `None`. Waits
-    /// for the shard; no reader finds the old value afterwards.
+    /// Replaces the row of `key`, if there is one, by `value`, or removes it for `None`.
+    #[cfg(test)]
     pub(crate) fn update_if_present(
         &self,
         keyspace: u32,
@@ -159,14 +179,26 @@ impl RowCache {
         hash: u64,
         value: Option<&[u8]>,
     ) {
+        self.update_stored(keyspace, key, hash, value.map(|value| (Kind::Put, value)));
+    }
+
+    /// Replaces the row of `key`, if there is one, by a put of this kind and stored value, or removes it for `None`. Waits
+    /// for the shard; no reader finds the old value afterwards.
+    pub(crate) fn update_stored(
+        &self,
+        keyspace: u32,
+        key: &[u8],
+        hash: u64,
+        value: Option<(Kind, &[u8])>,
+    ) {
         let (lane, place) = self.lane(keyspace, hash);
         let mut shard = lane.shard.lock();
         if shard.rows.slot(place, keyspace, key).is_none() {
             return;
         }
         match value {
-            Some(value) if row_bytes(key, value) <= shard.row_bytes_max() => {
-                shard.replace(place, RecordRef::new(key, value, Kind::Put, hash));
+            Some((kind, value)) if row_bytes(key, value) <= shard.row_bytes_max() => {
+                shard.replace(place, RecordRef::new(key, value, kind, hash));
                 shard.evict();
             }
             _ => shard.remove(place),

@@ -5,7 +5,6 @@
 
 use super::ROW_OVERHEAD_BYTES;
 use crate::record::RecordRef;
-use evendb_storage::Kind;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -117,7 +116,7 @@ impl Rows {
         let alone = row.0.lies_alone();
         if alone {
             let hash = u64::from(row.0.hash()) << 32;
-            row.0 = RecordRef::new(row.0.key(), row.0.value(), Kind::Put, hash);
+            row.0 = RecordRef::new(row.0.key(), row.0.value(), row.0.kind(), hash);
         }
         alone
     }

@@ -6,7 +6,6 @@ use super::three_tables::ThreeTables;
 use super::{READS_MAX, ROW_SHARE_MAX};
 use crate::options::RowPolicy;
 use crate::record::RecordRef;
-use crate::value::Value;
 
 /// Rows within a number of bytes.
 pub(super) struct Shard {
@@ -51,18 +50,18 @@ impl Shard {
         self.rows.bytes + ghosts
     }
 
-    pub(super) fn read(&mut self, place: u64, keyspace: u32, key: &[u8]) -> Option<Value> {
+    pub(super) fn read(&mut self, place: u64, keyspace: u32, key: &[u8]) -> Option<RecordRef> {
         let at = self.rows.slot(place, keyspace, key)?;
         let slot = &mut self.rows.slots[at as usize];
         slot.reads = (slot.reads + 1).min(READS_MAX);
         let row = slot.row.as_ref()?;
-        let value = Value::of_record(row.0.clone());
+        let row = row.0.clone();
         if let Queues::ThreeTables(tables) = &mut self.queues
             && tables.note_read(at, slot)
         {
             self.evict();
         }
-        Some(value)
+        Some(row)
     }
 
     pub(super) fn insert(&mut self, place: u64, keyspace: u32, record: RecordRef) {

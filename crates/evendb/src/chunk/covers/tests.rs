@@ -50,6 +50,7 @@ fn horizon(floor: u64, snapshots: &[u64]) -> Horizon {
     Horizon {
         floor: Version(floor),
         snapshots: snapshots.iter().map(|&at| Version(at)).collect(),
+        ..Horizon::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The commit log: its operations, over its holes too, and what was lost with it.
 
 use super::salvage::Operated;
-use super::{Loss, Operations, Repairer, io};
+use super::{Loss, Operations, Repairer, Stored, io};
 use crate::commit_log::{self, LogRecord, Lsn, Proof, Surveyed};
 use crate::error::Result;
 use crate::files::COMMIT_LOG;
@@ -152,7 +152,7 @@ impl Repairer<'_, '_> {
                 }
                 OpKind::One(kind) => {
                     let operated = Operated {
-                        written: Some((kind != Kind::Delete).then(|| op.value.to_vec())),
+                        written: Some(Stored::of(kind, op.value)),
                         operands: Vec::new(),
                     };
                     operations.ones.insert(op.key.to_vec(), operated);

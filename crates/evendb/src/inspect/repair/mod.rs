@@ -9,6 +9,9 @@
 //!    into the one there is, if the caller vouches that there was one.
 //! 4. The winners are put into the new database, which is then closed.
 //!
+//! A record that expires keeps its time, one that has expired too: the clock of a machine on which something is repaired may
+//! be wrong. No read shows it, and nothing older takes its place. The report counts it apart.
+//!
 //! Every stretch that could not be read is a [`Loss`] with the keys it may have held, and whether
 //! older values of those keys may have come to light. Memory: the operations of the commit log, and
 //! one chunk.
@@ -21,14 +24,15 @@ use crate::api::db::Db;
 use crate::api::keyspace::Keyspace;
 use crate::commit_log::Lsn;
 use crate::error::{Error, ErrorKind, Result};
+use crate::expiry::StoppedClock;
 use crate::files::COMMIT_LOG;
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::ChunkRecord;
 use crate::options::{Durability, KeyspaceOptions, Options};
 use crate::range_set::RangeSet;
 use crate::sync::Arc;
-use evendb_storage::TableId;
 use evendb_storage::vfs::File;
+use evendb_storage::{Kind, TableId, Time};
 use find::Found;
 use salvage::{Operated, Winners, hide, overlay};
 use std::collections::BTreeMap;
@@ -79,6 +83,7 @@ pub fn repair(
         unplaced: Vec::new(),
         misplaced: BTreeMap::new(),
         progress: Progress::default(),
+        time: inspect.time(),
         inspect: &mut inspect,
     };
     repairer.read_commit_log()?;
@@ -129,6 +134,21 @@ fn structure_losses(loaded: &Loaded, report: &mut RepairReport) {
     }
 }
 
+/// A put, as it is stored.
+#[derive(Clone)]
+struct Stored {
+    kind: Kind,
+    value: Vec<u8>,
+}
+
+impl Stored {
+    /// `None` for a delete.
+    fn of(kind: Kind, value: &[u8]) -> Option<Stored> {
+        let value = value.to_vec();
+        (!kind.is_tombstone()).then_some(Stored { kind, value })
+    }
+}
+
 /// Operations of the commit log, in their order.
 #[derive(Default)]
 struct Operations {
@@ -153,6 +173,8 @@ struct Repairer<'r, 'o> {
     /// Tables found in files of other names.
     misplaced: BTreeMap<TableId, Found>,
     progress: Progress,
+    /// What expires by then has expired.
+    time: Time,
     inspect: &'r mut InspectOptions<'o>,
 }
 
@@ -180,7 +202,11 @@ impl Repairer<'_, '_> {
             .durability(Durability::Relaxed)
             // A value may take a quarter of the budget.
             .memory_budget((256 << 20).max(greatest.saturating_mul(5)))
-            .advanced(|advanced| advanced.munks(false).row_cache(false))
+            .advanced(|advanced| {
+                // What has expired is saved, too.
+                let stopped = Arc::new(StoppedClock);
+                advanced.munks(false).row_cache(false).wall_clock(stopped)
+            })
             .open(into)
     }
 
@@ -234,15 +260,22 @@ impl Repairer<'_, '_> {
     fn put(&mut self, keyspace: &Keyspace, winners: Winners) -> Result<u64> {
         let mut records = 0;
         for (key, (version, _, saved)) in winners {
-            let (value, operands) = saved.put_over(version);
-            if let Some(value) = &value {
-                keyspace.put(&key, value)?;
+            let (stored, operands) = saved.put_over(version);
+            let mut has_expired = false;
+            if let Some(Stored { kind, value }) = &stored {
+                let expires = kind.expires(value);
+                has_expired = expires.is_some_and(|expires| expires <= self.time);
+                keyspace.put_until(&key, &value[kind.prefix_bytes()..], expires)?;
             }
             // The operator need not be known.
             if !operands.is_empty() {
                 keyspace.merge_listed(&key, &operands)?;
             }
-            records += u64::from(value.is_some() || !operands.is_empty());
+            // Operands count from nothing over what has expired.
+            let is_hidden = has_expired && operands.is_empty();
+            self.report.expired += u64::from(is_hidden);
+            let is_there = stored.is_some() || !operands.is_empty();
+            records += u64::from(is_there && !is_hidden);
         }
         Ok(records)
     }

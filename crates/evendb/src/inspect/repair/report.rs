@@ -92,8 +92,11 @@ pub struct RepairReport {
     pub findings: Vec<Finding>,
     /// What could not be saved.
     pub losses: Vec<Loss>,
-    /// The keyspaces of the new database and the records put into each.
+    /// The keyspaces of the new database and the records put into each that have not expired.
     pub keyspaces: Vec<(String, u64)>,
+    /// Records that have expired, by [`InspectOptions::wall_clock`](super::super::InspectOptions::wall_clock). They are in the
+    /// new database with their times, and no read shows them.
+    pub expired: u64,
     /// Records read from tables, all versions.
     pub table_records: u64,
     /// Operations read from the commit log.
@@ -106,7 +109,7 @@ impl RepairReport {
         !self.losses.iter().any(|loss| loss.certain)
     }
 
-    /// Records in the new database.
+    /// Records in the new database that a read shows.
     pub fn records(&self) -> u64 {
         self.keyspaces.iter().map(|(_, records)| records).sum()
     }

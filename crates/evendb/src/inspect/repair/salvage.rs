@@ -1,7 +1,7 @@
 //! The tables of a chunk, read block by block and merged, and what was lost with their damaged parts.
 
 use super::find::Found;
-use super::{Loss, Operations, Repairer, chunk_name, tables};
+use super::{Loss, Operations, Repairer, Stored, chunk_name, tables};
 use crate::chunk::KeyRange;
 use crate::chunk::covers::Covers;
 use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
@@ -22,7 +22,7 @@ pub(super) struct Saved {
     /// A put or delete was seen; the version is that of the winner.
     seen: bool,
     /// None if it is a delete.
-    value: Option<Vec<u8>>,
+    value: Option<Stored>,
     /// Records of merges: operands, as such a record lists them. Those above the winner's version count.
     operands: BTreeMap<Version, Vec<u8>>,
     /// Operands of the log.
@@ -31,7 +31,7 @@ pub(super) struct Saved {
 
 impl Saved {
     /// The value, and the operands over it, as a record lists them.
-    pub(super) fn put_over(self, version: Version) -> (Option<Vec<u8>>, Vec<u8>) {
+    pub(super) fn put_over(self, version: Version) -> (Option<Stored>, Vec<u8>) {
         let behind = |(own, list): (Version, Vec<u8>)| (own > version).then_some(list);
         let mut operands: Vec<u8> = self
             .operands
@@ -48,14 +48,15 @@ impl Saved {
 #[derive(Clone, Default)]
 pub(super) struct Operated {
     /// The value that was put, or a delete; none where there were only merges.
-    pub(super) written: Option<Option<Vec<u8>>>,
+    pub(super) written: Option<Option<Stored>>,
     /// Operands after that, as a record of a merge lists them.
     pub(super) operands: Vec<u8>,
 }
 
 impl Operated {
     pub(super) fn bytes(&self) -> u64 {
-        let value = self.written.iter().flatten().map(Vec::len).sum::<usize>();
+        let value = self.written.iter().flatten();
+        let value = value.map(|stored| stored.value.len()).sum::<usize>();
         (value + self.operands.len()) as u64
     }
 }
@@ -302,7 +303,7 @@ impl TableVisitor for Salvage<'_> {
             saved.operands.insert(entry.version, entry.value.to_vec());
             return ControlFlow::Continue(());
         }
-        let value = || (entry.kind == Kind::Put).then(|| entry.value.to_vec());
+        let value = || Stored::of(entry.kind, entry.value);
         let own = self.version.unwrap_or(entry.version);
         match place {
             Entry::Vacant(place) => {

@@ -236,6 +236,7 @@ impl<'h> PageMerge<'h> {
             return;
         }
         let versions = &mut key_merge.versions;
+        let entry = &self.dropping.as_all_read(*entry);
         let before = *versions;
         if versions.fate(entry.version, entry.kind, self.dropping) != Fate::Kept {
             self.dropped += 1;

@@ -123,11 +123,9 @@ impl EntryBuffer {
         for index in range.clone() {
             let start = self.starts[index];
             let flags = self.records[start];
-            match kind_of(flags) {
-                Kind::Put => {}
-                Kind::Delete => deletes += 1,
-                Kind::Merge | Kind::PutUntil => others = true,
-            }
+            let kind = kind_of(flags);
+            deletes += usize::from(kind.is_tombstone());
+            others |= kind == Kind::Merge;
             data_bytes += self.start(index + 1) - start - head_bytes(flags);
         }
         let records = self.start(range.start)..self.start(range.end);

@@ -55,7 +55,7 @@ pub(crate) trait MunkInput {
     fn advance(&mut self);
 }
 
-/// A record found: its value is `page.bytes()[value]`.
+/// A record found: its value, as it is stored, is `page.bytes()[value]`.
 #[derive(Clone)]
 pub(crate) struct MunkHit<'a> {
     pub(crate) page: &'a PageArc,
@@ -104,7 +104,7 @@ impl Image {
         self.directory.totals().entries
     }
 
-    /// Whether some record is neither a put nor a tombstone.
+    /// Whether some record lists operands.
     pub(crate) fn has_others(&self) -> bool {
         self.directory.totals().others
     }
@@ -126,6 +126,12 @@ impl Image {
 }
 
 impl<'a> MunkHit<'a> {
+    /// What was put, within the page's bytes.
+    #[inline]
+    pub(crate) fn shown(&self) -> Range<usize> {
+        self.value.start + self.kind.prefix_bytes()..self.value.end
+    }
+
     fn new(page: &'a PageArc, record: &page::RecordLayout) -> MunkHit<'a> {
         MunkHit {
             page,
@@ -140,6 +146,11 @@ impl Candidate for MunkHit<'_> {
     #[inline]
     fn kind(&self) -> Kind {
         self.kind
+    }
+
+    #[inline]
+    fn stored_value(&self) -> &[u8] {
+        &self.page.bytes()[self.value.clone()]
     }
 }
 

@@ -6,7 +6,7 @@
 //!      records: flags u8 | key length u16 | version u64, unless zero | key | value
 //! ```
 //!
-//! `others`: some record is neither a put nor a tombstone. W is 2, 4 or 8, the least that holds the page's length; a record ends where the next begins.
+//! `others`: some record lists operands. W is 2, 4 or 8, the least that holds the page's length; a record ends where the next begins.
 //! Positions lie beside their tags so that a tag that matches costs no further cache miss before
 //! the record itself. Only the newest version of a key stores the key; older ones follow with
 //! [`OLDER`] set and an empty key. Integers are little-endian; the bytes never leave RAM.
@@ -19,9 +19,10 @@
     reason = "one allocation, from a slab: gets and scans measured 15-30 % faster than behind two"
 )]
 
+use crate::expiry::ReadTime;
 use crate::memory::fetch::fetch_ahead;
 use crate::memory::{Ledger, Use, slab};
-use evendb_storage::{Kind, Version};
+use evendb_storage::{Kind, Time, Version};
 // Not the seam's: a page is no part of a model, and its count is `Arc`'s.
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::{
@@ -329,10 +330,10 @@ impl Page {
         }
     }
 
-    /// The first key from record `from` on of which a reader at `at` sees a value. Records of the key before may lie
-    /// between.
+    /// The first key from record `from` on of which a reader at `at`, whose time is `time`, sees a value. Records of the key
+    /// before may lie between.
     #[inline]
-    pub(crate) fn next_seen(&self, from: usize, at: Version) -> Option<SeenRecord> {
+    pub(crate) fn next_seen(&self, from: usize, at: Version, time: Time) -> Option<SeenRecord> {
         let count = self.count();
         let mut head = from;
         while head < count {
@@ -350,17 +351,23 @@ impl Page {
                 false => None,
             };
             head += 1;
-            if let Some(seen) = seen
-                && seen.kind == Kind::Put
-            {
+            let Some(seen) = seen else { continue };
+            if seen.kind == Kind::Put || seen.kind == Kind::PutUntil && self.is_live(&seen, time) {
                 return Some(SeenRecord {
                     key,
-                    value: seen.value,
+                    value: seen.value.start + seen.kind.prefix_bytes()..seen.value.end,
                     next: head,
                 });
             }
         }
         None
+    }
+
+    /// Whether a put until a time has a value at this one.
+    #[cold]
+    fn is_live(&self, record: &RecordLayout, time: Time) -> bool {
+        let expires = record.kind.expires(&self.0[record.value.clone()]);
+        expires.is_some_and(|expires| !ReadTime::At(time).is_past(expires))
     }
 
     /// Fetches up to `bytes_max` bytes of record `index` ahead, if there is one. Reads the page's front.

@@ -147,7 +147,7 @@ fn check_pages(image: &Image, model: &Model, random: &mut StdRng) {
         assert_eq!(page.key_of_head(head), cursor.key());
         let end = cursor.end_of_page();
         assert!(end.is_none_or(|end| page.last_key() < end));
-        while let Some(seen) = page.next_seen(head, Version(at)) {
+        while let Some(seen) = page.next_seen(head, Version(at), evendb_storage::Time(0)) {
             let [key, value] = [seen.key, seen.value].map(|range| page.bytes()[range].to_vec());
             found.push((key, value));
             head = seen.next;
@@ -326,6 +326,7 @@ pub(in crate::munk) fn random_horizon(random: &mut StdRng, top: u64) -> Horizon 
     Horizon {
         floor: Version(floor),
         snapshots,
+        ..Horizon::default()
     }
 }
 
@@ -414,6 +415,7 @@ fn absorbing_deletes_of_everything_leaves_nothing() {
     let horizon = Horizon {
         floor: Version(60),
         snapshots: Vec::new(),
+        ..Horizon::default()
     };
     let kept = image.absorb(&mut Records::of(&newer), &horizon, false, Folding::NONE);
     check(&kept, &newer, random);
@@ -449,6 +451,7 @@ fn untouched_pages_are_shared() {
     let horizon = Horizon {
         floor: Version(100),
         snapshots: Vec::new(),
+        ..Horizon::default()
     };
     let newer = numbered([10, 500, 501, 990].into_iter(), 2);
     let absorbed = image.absorb(&mut Records::of(&newer), &horizon, false, Folding::NONE);
@@ -471,6 +474,7 @@ fn records_absorbed_in_key_order_do_not_leave_tiny_pages() {
     let horizon = Horizon {
         floor: Version(100),
         snapshots: Vec::new(),
+        ..Horizon::default()
     };
     for number in 0..1_000 {
         let newer = numbered(number..number + 1, 1);
@@ -529,6 +533,7 @@ fn a_key_keeps_its_versions_in_one_page_whatever_they_weigh() {
     let horizon = Horizon {
         floor: Version(5_000),
         snapshots: vec![Version(5), Version(700)],
+        ..Horizon::default()
     };
     let newer = numbered(10..11, 3_000);
     let slim = image.absorb(&mut Records::of(&newer), &horizon, true, Folding::NONE);

@@ -1,5 +1,6 @@
 //! Many records at once: ingests, exports that another keyspace imports, backups.
 
+use super::expiry::far;
 use super::{Call, call};
 use crate::common::oracle::Map;
 use crate::common::varied;
@@ -59,7 +60,7 @@ impl World {
 
 fn ingest(world: &mut World) -> Outcome {
     let (keyspace, generation) = world.keyspace()?;
-    let (records, form) = (world.records(), world.dice.below(3));
+    let (records, form) = (world.records(), world.dice.below(4));
     let db = world.db().clone();
     match form {
         0 if generation == 0 => {
@@ -74,6 +75,16 @@ fn ingest(world: &mut World) -> Outcome {
                 let mut ingest = keyspace.begin_ingest()?;
                 for (key, value) in &records {
                     ingest.put(key, value)?;
+                }
+                ingest.finish()
+            })
+        }
+        2 => {
+            world.did("Ingest::put_expiring_at");
+            world.ingests(generation, &records, || {
+                let mut ingest = keyspace.begin_ingest()?;
+                for (key, value) in &records {
+                    ingest.put_expiring_at(key, value, far())?;
                 }
                 ingest.finish()
             })

@@ -5,6 +5,7 @@
 
 mod batches;
 mod bulk;
+mod expiry;
 pub mod feed;
 mod keyspaces;
 mod merges;
@@ -25,9 +26,10 @@ pub struct Call {
     pub run: fn(&mut World) -> Outcome,
 }
 
-const TABLES: [&[Call]; 10] = [
+const TABLES: [&[Call]; 11] = [
     batches::CALLS,
     bulk::CALLS,
+    expiry::CALLS,
     feed::CALLS,
     keyspaces::CALLS,
     merges::CALLS,

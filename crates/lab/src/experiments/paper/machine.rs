@@ -69,7 +69,7 @@ fn filesystem_of(directory: &Path, mounts: &str) -> Option<String> {
 
 /// The time, as RFC 3339 has it.
 #[expect(
-    clippy::disallowed_types,
+    clippy::disallowed_methods,
     reason = "a result says when it was measured; no store depends on it"
 )]
 pub fn now() -> String {

@@ -130,6 +130,7 @@ fn readers_see_the_same_operands_when_range_deletions_leave() {
         let horizon = Horizon {
             floor: Version(60),
             snapshots,
+            ..Horizon::default()
         };
         let operator = |fails| -> Operator {
             let partial = seed % 2 == 0;

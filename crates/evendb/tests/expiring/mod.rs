@@ -1,0 +1,3 @@
+pub mod model;
+mod moving;
+mod singles;
