@@ -515,7 +515,8 @@ pub(crate) fn build_table(
 ) -> Result<BuiltTable> {
     let id = disk.new_table_id();
     let sink = std::mem::take(buffer);
-    let mut writer = TableWriter::new(sink, id, core.table_options(keyspace));
+    let options = core.table_options(keyspace).without_dictionary();
+    let mut writer = TableWriter::new(sink, id, options);
     let mut keys: Vec<(u64, usize)> = Vec::new();
     let mut last_key: Vec<u8> = Vec::new();
     while let Some(entry) = merge.current() {

@@ -3,10 +3,12 @@
 //! [`Options::advanced`] ([`Advanced`]).
 
 mod advanced;
+mod compression;
 mod filter;
 mod keyspace;
 
 pub use self::advanced::{Advanced, LogSearch, RowPolicy};
+pub use self::compression::Compression;
 pub use self::filter::{CompactionFilter, FilterDecision};
 pub use self::keyspace::KeyspaceOptions;
 pub(crate) use self::keyspace::{NamedOperator, OPTION_PREFIX};
@@ -29,16 +31,6 @@ pub enum Durability {
     Process,
     /// Power loss.
     Sync,
-}
-
-/// Compression of what is written to disk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Compression {
-    /// None.
-    #[default]
-    None,
-    /// LZ4, block by block.
-    Lz4,
 }
 
 /// How records reach the file.
@@ -227,7 +219,7 @@ impl Options {
     }
 
     /// Compression of SSTables and logs. Default: [`Compression::None`]. What exists keeps its compression
-    /// until it is rewritten.
+    /// until it is rewritten, and is read whatever is chosen here.
     pub fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
         self
@@ -309,6 +301,7 @@ impl Options {
             let given = self.space_amplification;
             return refuse("space_amplification", &given, &1.01, &10);
         }
+        self.compression.check()?;
         self.advanced.check(self.vfs.open_files_max())
     }
 
@@ -373,11 +366,18 @@ impl Options {
         }
     }
 
+    /// Of tables with such a compression.
+    pub(crate) fn block_bytes(&self, compression: Compression) -> usize {
+        let default = compression.block_bytes();
+        self.advanced.block_bytes.unwrap_or(default)
+    }
+
     pub(crate) fn table_options(&self) -> TableOptions {
         TableOptions {
-            block_bytes: self.advanced.block_bytes,
+            block_bytes: self.block_bytes(self.compression),
             restart_interval: 16,
-            codec: self.compression.into(),
+            codec: self.compression.codec(),
+            zstd_level: self.compression.zstd_level(),
             filter_bits_per_key: self.advanced.filter_bits_per_key,
         }
     }

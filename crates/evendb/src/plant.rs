@@ -73,8 +73,10 @@ pub(crate) enum Plant {
     TimeGoesBack,
     /// P42: a single delete has the version of what was put before or after it.
     SingleSharesVersion,
-    /// P-settle: a single delete is written as it was called, whatever operator its keyspace has got since.
+    /// P44: a single delete is written as it was called, whatever operator its keyspace has got since.
     SingleAsCalled,
+    /// P43: a rewrite makes tables as the database's options say, whatever the keyspace's own do.
+    KeyspaceOptionsForgotten,
 }
 
 /// Whether the engine has a fault planted.

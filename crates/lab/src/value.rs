@@ -1,10 +1,11 @@
-//! Values that cannot be compressed and that say whether they are the right ones.
+//! Values that cannot be compressed, or only in a part, and that say whether they are the right ones.
 //!
 //! ```text
 //!   bytes 0..8    record number   (u64, little endian)
 //!   bytes 8..16   generation      (u64, little endian): distinguishes the writes of one record
 //!   bytes 16..    word i = noise[(start + i) mod words] xor mask
 //!                 where start and mask come from (record, generation)
+//!                 and, in the part that can be compressed, word i = mask
 //! ```
 //! The last word may be cut. The noise is one seeded buffer of 256 KiB for the whole process, small
 //! enough to stay in the CPU's second-level cache; the mask differs for every value, so two values
@@ -75,6 +76,8 @@ impl fmt::Display for ValueFault {
 pub struct Values {
     noise: Arc<[u64]>,
     value_bytes: usize,
+    /// What part of the body, its end, can be compressed, in percent.
+    compressible: usize,
 }
 
 impl fmt::Debug for Values {
@@ -98,7 +101,31 @@ impl Values {
         );
         let mut random = Random::new(seed, 0x76616c);
         let noise = (0..NOISE_WORDS).map(|_| random.next_u64()).collect();
-        Self { noise, value_bytes }
+        Self {
+            noise,
+            value_bytes,
+            compressible: 0,
+        }
+    }
+
+    /// The same of which so many percent can be compressed, to next to nothing; at most 100.
+    #[must_use]
+    pub fn compressible(mut self, percent: u8) -> Self {
+        self.compressible = usize::from(percent.min(100));
+        self
+    }
+
+    /// How many words of a body of `words` have noise.
+    fn noisy(&self, words: usize) -> usize {
+        words - words * self.compressible / 100
+    }
+
+    /// The noise in word `index` of a body of `words`.
+    fn noise(&self, start: usize, index: usize, words: usize) -> u64 {
+        match index < self.noisy(words) {
+            true => self.noise[(start + index) % NOISE_WORDS],
+            false => 0,
+        }
     }
 
     /// The size of every value.
@@ -121,13 +148,18 @@ impl Values {
         target[..8].copy_from_slice(&record.to_le_bytes());
         target[8..HEADER_BYTES].copy_from_slice(&generation.to_le_bytes());
         let (start, mask) = stream(record, generation);
-        let (before_wrap, wrapped) = (&self.noise[start..], self.noise.iter().cycle().take(words));
-        let (head, tail) = target[HEADER_BYTES..].split_at_mut(before_wrap.len().min(words) * 8);
+        let noisy = self.noisy(words);
+        let (body, plain) = target[HEADER_BYTES..].split_at_mut(noisy * 8);
+        let (before_wrap, wrapped) = (&self.noise[start..], self.noise.iter().cycle().take(noisy));
+        let (head, tail) = body.split_at_mut(before_wrap.len().min(noisy) * 8);
         let put = |(bytes, word): (&mut [u8], &u64)| {
             bytes.copy_from_slice(&(word ^ mask).to_le_bytes());
         };
         head.chunks_exact_mut(8).zip(before_wrap).for_each(put);
         tail.chunks_exact_mut(8).zip(wrapped).for_each(put);
+        for word in plain.chunks_exact_mut(8) {
+            word.copy_from_slice(&mask.to_le_bytes());
+        }
         target.truncate(bytes);
     }
 
@@ -158,7 +190,7 @@ impl Values {
         match thoroughness {
             Thoroughness::Whole => {
                 let differs = |(index, word): (usize, &[u8; 8])| {
-                    let noise = self.noise[(start + index) % NOISE_WORDS];
+                    let noise = self.noise(start, index, words);
                     u64::from_le_bytes(*word) != noise ^ mask
                 };
                 // The last word may be a part; the slow comparison also tells the exact place.
@@ -187,7 +219,8 @@ impl Values {
         mask: u64,
         index: usize,
     ) -> Result<(), ValueFault> {
-        let expected = (self.noise[(start + index) % NOISE_WORDS] ^ mask).to_le_bytes();
+        let words = body.len().div_ceil(8);
+        let expected = (self.noise(start, index, words) ^ mask).to_le_bytes();
         let from = index * 8;
         let found = &body[from..body.len().min(from + 8)];
         if found == &expected[..found.len()] {
@@ -243,6 +276,30 @@ mod tests {
                     assert_eq!(values.check(record, &value, Thoroughness::Whole), Ok(()));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_part_can_be_compressed_and_every_flipped_bit_of_it_counts() {
+        let values = Values::new(816, 1).compressible(50);
+        let mut value = Vec::new();
+        values.fill(5, 9, &mut value);
+        let plain = &value[HEADER_BYTES + 400..];
+        assert!(plain.chunks(8).all(|word| word == &plain[..8]));
+        assert!(
+            value[HEADER_BYTES..HEADER_BYTES + 400]
+                .chunks(8)
+                .all(|word| word != &plain[..8])
+        );
+        assert_eq!(values.check(5, &value, Thoroughness::Whole), Ok(()));
+        assert_eq!(values.check(5, &value, Thoroughness::Spots), Ok(()));
+        for bit in HEADER_BYTES * 8..816 * 8 {
+            value[bit / 8] ^= 1 << (bit % 8);
+            assert!(
+                values.check(5, &value, Thoroughness::Whole).is_err(),
+                "bit {bit}"
+            );
+            value[bit / 8] ^= 1 << (bit % 8);
         }
     }
 

@@ -304,6 +304,7 @@ fn check_table_of(records: &[Record], name: &str, codec: Codec, what: &str) {
         block_bytes: 80,
         restart_interval: 3,
         codec,
+        zstd_level: 3,
         filter_bits_per_key: 10,
     };
     let (bytes, meta) = build(records, options);
@@ -341,6 +342,32 @@ fn table_of_other_kinds() {
 #[test]
 fn table_with_lz4() {
     check_table("table-lz4.hex", Codec::Lz4);
+}
+
+/// Kept tables with Zstandard, which `table_zstd.rs` reads where the build has it.
+#[cfg(not(feature = "zstd"))]
+#[test]
+fn tables_with_zstd_are_refused_by_the_name_of_the_feature() {
+    use evendb_storage::table::{identify_footer, lacks_for};
+    for name in ["table-zstd.hex", "table-zstd-dictionary.hex"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/golden")
+            .join(name);
+        let mut bytes = unhex(&std::fs::read_to_string(&path).unwrap());
+        let len = bytes.len() as u64;
+        assert_eq!(identify_footer(&bytes[bytes.len() - 56..]), Some((ID, len)));
+        let file = MemFile::new(bytes.clone());
+        assert!(
+            lacks_for(&*file, 0, len, ID)
+                .unwrap()
+                .contains("feature `zstd`")
+        );
+        // Before anything else is looked at.
+        bytes[..len as usize - 56].fill(0);
+        let refused = Table::open(MemFile::new(bytes), 0, len, ID).unwrap_err();
+        assert_eq!(refused.kind(), evendb_storage::ErrorKind::Unsupported);
+        assert!(refused.to_string().contains("feature `zstd`"), "{refused}");
+    }
 }
 
 #[test]

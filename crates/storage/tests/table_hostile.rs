@@ -9,7 +9,7 @@ use evendb_storage::codec::{checksum, get_varint};
 use evendb_storage::table::{Codec, Table, TableCursor};
 use evendb_storage::{ErrorKind, Result, TableId, Version};
 use std::sync::Arc;
-use table_support::{ID, MemFile, Record, build, options};
+use table_support::{ID, MemFile, Record, build, codecs, options};
 
 fn records() -> Vec<Record> {
     let mut records = vec![Record::put(b"", 3, b"empty key")];
@@ -106,7 +106,7 @@ fn survives(bytes: Vec<u8>, len: u64, id: TableId, records: &[Record], what: &st
 
 #[test]
 fn every_bit_of_a_table_counts() {
-    for codec in [Codec::None, Codec::Lz4] {
+    for codec in codecs() {
         let records = records();
         let (bytes, _) = build(&records, options(90, codec));
         let len = bytes.len() as u64;
@@ -192,7 +192,7 @@ fn a_newer_version_is_unsupported_and_a_wrong_magic_is_damage() {
     for (from_end, kind) in [(1, ErrorKind::Corruption), (16, ErrorKind::Unsupported)] {
         let mut bad = bytes.clone();
         let at = bad.len() - from_end;
-        bad[at] = 2;
+        bad[at] = 3;
         let error = Table::open(MemFile::new(bad), 0, bytes.len() as u64, ID).unwrap_err();
         assert_eq!(error.kind(), kind);
     }
@@ -210,6 +210,7 @@ fn parts(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
         let separator = (get_varint(&mut input).unwrap() >> 1) as usize;
         input = &input[separator..];
     }
+    // These tables are too small for a dictionary, whose length has the upper half.
     lens.extend([filter, index, word(24)]);
     let mut at = 0;
     let place = |len: usize| {
@@ -222,7 +223,7 @@ fn parts(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
 /// With checksums forged, answers are the forger's; but nothing panics, hangs or overflows.
 #[test]
 fn forged_checksums_never_panic() {
-    for codec in [Codec::None, Codec::Lz4] {
+    for codec in codecs() {
         let records = records();
         let (bytes, _) = build(&records, options(90, codec));
         let mut opened = 0;

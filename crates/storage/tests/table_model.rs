@@ -9,7 +9,7 @@ use evendb_storage::table::{Codec, ReadAhead, Table, TableCursor, TableOptions};
 use evendb_storage::{Kind, Version};
 use proptest::prelude::*;
 use std::sync::Arc;
-use table_support::{Record, build, model_get, open_within, options};
+use table_support::{Record, build, codecs, model_get, open_within, options};
 
 /// Keys of a small alphabet, so that prefixes, neighbours and versions of one key are common;
 /// now and then a long one.
@@ -46,13 +46,14 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
 fn layout() -> impl Strategy<Value = TableOptions> {
     let block_bytes = prop_oneof![Just(1usize), 20..200usize, Just(4096)];
     let restart_interval = prop_oneof![Just(1usize), 2..20usize, Just(usize::MAX)];
-    let codec = prop_oneof![Just(Codec::None), Just(Codec::Lz4)];
+    let codec = proptest::sample::select(codecs());
     let filter = prop_oneof![Just(0u32), Just(10)];
     (block_bytes, restart_interval, codec, filter).prop_map(
         |(block_bytes, restart_interval, codec, filter_bits_per_key)| TableOptions {
             block_bytes,
             restart_interval,
             codec,
+            zstd_level: 3,
             filter_bits_per_key,
         },
     )
@@ -196,7 +197,7 @@ fn numbered(count: u32) -> Vec<Record> {
 
 #[test]
 fn a_get_is_one_read_and_a_seek_too() {
-    for codec in [Codec::None, Codec::Lz4] {
+    for codec in codecs() {
         let records = numbered(2000);
         let (bytes, _) = build(&records, options(512, codec));
         let (file, table) = open_within(&bytes, 3);
@@ -274,7 +275,7 @@ fn a_small_table_is_read_by_its_opening_alone() {
 
 #[test]
 fn a_scan_reads_ahead_in_both_directions() {
-    for codec in [Codec::None, Codec::Lz4] {
+    for codec in codecs() {
         let (bytes, _) = build(&numbered(2000), options(512, codec));
         let (file, table) = open_within(&bytes, 0);
         let table = Arc::new(table.unwrap());

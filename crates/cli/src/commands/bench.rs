@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use evendb::Options;
+use evendb::{Compression, Options};
 use evendb_lab::arrivals::{Arrivals, RATE_MAX, Spacing};
 use evendb_lab::dataset::Dataset;
 use evendb_lab::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
@@ -80,6 +80,12 @@ pub struct Arguments {
     /// Bytes of a value
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "800")]
     pub value_bytes: u64,
+    /// How much of a value can be compressed, to next to nothing, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
+    compressible: u8,
+    /// Compression of the store's tables: none, lz4, or zstd, also with a level as zstd:9
+    #[arg(long, value_name = "COMPRESSION", default_value = "none")]
+    compression: Compression,
     /// The store's memory budget; its default if not given
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
@@ -157,13 +163,21 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     }
     let place = StoreDirectory::new(arguments.dir.as_deref())?;
     let interrupt = Interrupt::install()?;
-    let mut options = Options::new().durability(arguments.durability.into());
+    let mut options = Options::new()
+        .durability(arguments.durability.into())
+        .compression(arguments.compression);
     if let Some(budget) = arguments.memory {
         options = options.memory_budget(budget);
     }
     if let Some(factor) = arguments.space_amplification {
         options = options.space_amplification(factor);
     }
+    let mut dataset = Dataset::of_size(
+        arguments.size,
+        arguments.value_bytes as usize,
+        arguments.seed,
+    );
+    dataset.values = dataset.values.compressible(arguments.compressible);
     let directory = place.path().to_owned();
     let disk = DiskReads::new(
         place.path(),
@@ -179,11 +193,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         arguments,
         store: open()?,
         open: Box::new(open),
-        dataset: Dataset::of_size(
-            arguments.size,
-            arguments.value_bytes as usize,
-            arguments.seed,
-        ),
+        dataset,
         interrupt: &interrupt,
         disk,
         results: Vec::new(),
@@ -533,6 +543,9 @@ fn description(arguments: &Arguments) -> String {
     if let Some(factor) = arguments.space_amplification {
         description += &format!(", space amplification {factor}");
     }
+    if arguments.compression != Compression::None {
+        description += &format!(", compression {}", arguments.compression);
+    }
     description
 }
 
@@ -551,6 +564,8 @@ fn report(
             "version": env!("CARGO_PKG_VERSION"),
             "records": dataset.map(|dataset| dataset.records),
             "value_bytes": arguments.value_bytes,
+            "compressible": arguments.compressible,
+            "compression": arguments.compression.to_string(),
             "data_bytes": dataset.map(Dataset::data_bytes),
             "memory_bytes": memory_bytes,
             "space_amplification": arguments.space_amplification,

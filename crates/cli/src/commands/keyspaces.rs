@@ -42,9 +42,9 @@ pub struct Arguments {
 /// Options of a keyspace.
 #[derive(clap::Args)]
 struct OptionArguments {
-    /// Compression of its tables
-    #[arg(long, value_enum, requires = "keyspace")]
-    compression: Option<CompressionArgument>,
+    /// Compression of its tables: none, lz4, or zstd, also with a level as zstd:9
+    #[arg(long, value_name = "COMPRESSION", requires = "keyspace")]
+    compression: Option<Compression>,
     /// Bits per key of its tables' filters for absent keys; 0 for none
     #[arg(long, value_name = "BITS", requires = "keyspace")]
     filter_bits: Option<u32>,
@@ -92,23 +92,11 @@ impl From<OperatorArgument> for Merges {
     }
 }
 
-/// Compression, as it is written on the command line.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum CompressionArgument {
-    /// None
-    None,
-    /// LZ4, block by block
-    Lz4,
-}
-
 impl OptionArguments {
     fn chosen(&self) -> KeyspaceOptions {
         let mut options = KeyspaceOptions::new();
         if let Some(compression) = self.compression {
-            options = options.compression(match compression {
-                CompressionArgument::None => Compression::None,
-                CompressionArgument::Lz4 => Compression::Lz4,
-            });
+            options = options.compression(compression);
         }
         if let Some(bits) = self.filter_bits {
             options = options.filter_bits_per_key(bits);

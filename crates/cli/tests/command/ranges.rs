@@ -88,6 +88,16 @@ fn keyspaces_are_listed_and_made_with_options() {
         .expect(0, "");
     let listed = place.run("keyspaces", &["--keyspace", "texts"]).text(0);
     assert!(listed.ends_with("\tcompression=none\n"), "{listed}");
+    let nonsense = ["--keyspace", "texts", "--compression", "zip"];
+    place
+        .run("keyspaces", &nonsense)
+        .complains(2, "none, lz4, zstd or zstd:level");
+    let zstd = ["--keyspace", "small", "--compression", "zstd:9"];
+    let made = place.run("keyspaces", &zstd);
+    match cfg!(feature = "zstd") {
+        true => made.expect(0, ""),
+        false => made.complains(1, "needs the feature `zstd`"),
+    };
     place
         .run("keyspaces", &["--row-cache", "false"])
         .complains(2, "--keyspace");

@@ -89,7 +89,7 @@ fn p42_a_single_delete_waits_for_its_put() {
     assert_noticed(scenario, Plant::SingleSharesVersion);
 }
 
-/// P-settle: operands are folded into a value above the one that was put, and a single delete goes with it alone.
+/// P44: operands are folded into a value above the one that was put, and a single delete goes with it alone.
 #[test]
 fn p_settle_an_operator_that_comes_between_makes_a_plain_delete() {
     let scenario = |plant| {

@@ -686,14 +686,15 @@ impl TableDump<'_, '_> {
 
 impl TableVisitor for TableDump<'_, '_> {
     fn facts(&mut self, facts: &TableFacts) {
-        if let Some([data, filter, index, properties]) = facts.lens {
+        if let Some([data, dictionary, filter, index, properties]) = facts.lens {
+            let before_footer = data + dictionary + filter + index + properties;
             let item = DumpItem::new("footer", 1)
                 .at(
-                    self.start
-                        .saturating_add(data + filter + index + properties),
+                    self.start.saturating_add(before_footer),
                     table::FOOTER_LEN as u64,
                 )
                 .number("data-bytes", data)
+                .number("dictionary-bytes", dictionary)
                 .number("filter-bytes", filter)
                 .number("index-bytes", index)
                 .number("properties-bytes", properties);
@@ -756,5 +757,7 @@ fn codec_name(codec: Codec) -> &'static str {
     match codec {
         Codec::None => "none",
         Codec::Lz4 => "lz4",
+        Codec::Zstd => "zstd",
+        Codec::ZstdDictionary => "zstd-dictionary",
     }
 }

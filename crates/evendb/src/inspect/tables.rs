@@ -9,6 +9,7 @@ use crate::manifest::edit::{ChunkRecord, Part, Place};
 use crate::manifest::state::ManifestState;
 use crate::sync::Arc;
 use evendb_storage::TableId;
+use evendb_storage::table;
 use evendb_storage::vfs::File;
 use std::collections::BTreeMap;
 
@@ -80,6 +81,14 @@ pub(super) fn open(
                 _ => format!("cannot be opened: {error}"),
             })
         }
+    }
+}
+
+/// Refuses a table that this build lacks a feature to read: all of it would be taken for damage.
+pub(super) fn refuse_lacking(file: &dyn File, offset: u64, len: u64, id: TableId) -> Result<()> {
+    match table::lacks_for(file, offset, len, id) {
+        Some(lacks) => Err(evendb_storage::Error::unsupported(file.path(), lacks).into()),
+        None => Ok(()),
     }
 }
 

@@ -216,7 +216,11 @@ impl Verifier<'_, '_> {
         for named in named {
             let name = tables::file_name(named.part);
             let file = match tables::open(self.directory, container.as_ref(), named.part) {
-                Ok(file) => file,
+                Ok(file) => {
+                    let (part, start) = (named.part, tables::start(named.part));
+                    tables::refuse_lacking(&*file, start, part.meta.len, part.table)?;
+                    file
+                }
                 Err(what) => {
                     let chunks = self.chunk_names(&named.chunks);
                     self.find(

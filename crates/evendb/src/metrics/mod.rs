@@ -467,11 +467,11 @@ pub struct Stats {
     pub open_files: u64,
     /// Bytes that pending checkpoints and rebalances would write if they ran now.
     pub debt_bytes: u64,
-    /// Bytes in chunks' logs.
+    /// Bytes in chunks' logs, as they are on disk.
     pub log_bytes: u64,
-    /// Bytes in SSTables.
+    /// Bytes in SSTables, as they are on disk: after compression.
     pub sstable_bytes: u64,
-    /// Keys and values in tables, obsolete versions included, in bytes.
+    /// Keys and values in tables, those in chunks' logs and obsolete versions included, in bytes: before compression.
     pub data_bytes: u64,
 }
 
@@ -483,5 +483,13 @@ impl Stats {
             return 1.0;
         }
         (self.gets.delta + self.gets.munk + self.gets.row_cache) as f64 / total as f64
+    }
+
+    /// Bytes that tables take for each byte of keys and values in them: what compression saves (1.0 without any).
+    pub fn table_bytes_per_data_byte(&self) -> f64 {
+        match self.data_bytes {
+            0 => 1.0,
+            data => (self.sstable_bytes + self.log_bytes) as f64 / data as f64,
+        }
     }
 }

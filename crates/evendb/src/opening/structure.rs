@@ -39,15 +39,20 @@ impl Opening {
     pub(super) fn keyspace_options(&self) -> Result<Vec<(KeyspaceId, KeyspaceOptions)>> {
         let each = self.state.properties.iter();
         each.map(|(id, properties)| {
-            let options = KeyspaceOptions::of_properties(properties);
-            options.map(|options| (*id, options)).map_err(|(option, value)| {
-                let name = self.state.keyspaces.get(id).map_or("", String::as_str);
+            let name = self.state.keyspaces.get(id).map_or("", String::as_str);
+            let refused = |(option, value)| {
                 let message = format!(
                     "the keyspace {name:?} has {option} \"{value}\", which this version of EvenDB does not \
                      know; open it with the version that set it, or a newer one"
                 );
                 Error::new(ErrorKind::Unsupported, message)
-            })
+            };
+            let options = KeyspaceOptions::of_properties(properties).map_err(refused)?;
+            options.check().map_err(|error| {
+                let message = format!("the keyspace {name:?} cannot be opened: {error}");
+                Error::new(error.kind(), message)
+            })?;
+            Ok((*id, options))
         })
         .collect()
     }
@@ -270,13 +275,25 @@ mod tests {
             .property("evendb.option.of the future");
         assert_eq!(kept.unwrap().unwrap(), b"yes");
         assert!(with("compression", "lz4").is_ok());
-        let error = with("compression", "zstd").unwrap_err();
+        let error = with("compression", "zip").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         let text = error.to_string();
         assert!(
-            text.contains("\"default\" has compression \"zstd\""),
+            text.contains("\"default\" has compression \"zip\""),
             "{text}"
         );
+        match cfg!(feature = "zstd") {
+            true => assert!(with("compression", "zstd:3").is_ok()),
+            false => {
+                let error = with("compression", "zstd:3").unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Unsupported);
+                let text = error.to_string();
+                assert!(
+                    text.contains("\"default\"") && text.contains("feature `zstd`"),
+                    "{text}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub struct Advanced {
     pub(crate) row_cache: bool,
     pub(crate) row_cache_share: Option<f64>,
     pub(crate) row_policy: RowPolicy,
-    pub(crate) block_bytes: usize,
+    pub(crate) block_bytes: Option<usize>,
     pub(crate) commit_log_bytes: Option<u64>,
     pub(crate) commit_log_mapped: Option<bool>,
     pub(crate) open_files_max: Option<u64>,
@@ -82,7 +82,7 @@ impl Advanced {
             row_cache: true,
             row_cache_share: None,
             row_policy: RowPolicy::default(),
-            block_bytes: 4096,
+            block_bytes: None,
             commit_log_bytes: None,
             commit_log_mapped: None,
             open_files_max: None,
@@ -192,13 +192,13 @@ impl Advanced {
         self
     }
 
-    /// Target size of an SSTable block in bytes, from 64 to 1 MiB. Default: 4,096. A get that goes to disk
-    /// reads one block. SSTables that exist keep their blocks until they are rewritten.
+    /// Target size of an SSTable block in bytes, from 64 to 1 MiB, before compression. Default: 4,096, and 8,192 of what
+    /// is compressed. A get that goes to disk reads one block. SSTables that exist keep their blocks until they are rewritten.
     ///
-    /// Touch it when values are compressed and small, where blocks of 8 to 16 KiB compress better; each
-    /// get from disk then reads and unpacks more.
+    /// Touch it when space counts for more than gets: compressed blocks of 16 KiB are smaller together, and each get
+    /// from disk reads and unpacks more.
     pub fn block_bytes(mut self, bytes: usize) -> Self {
-        self.block_bytes = bytes;
+        self.block_bytes = Some(bytes);
         self
     }
 
@@ -261,7 +261,9 @@ impl Advanced {
     /// Refuses what no database can work with, naming the limit. `files_max` is how many files the process
     /// may have open.
     pub(super) fn check(&self, files_max: Option<u64>) -> Result<()> {
-        within("block_bytes", self.block_bytes as u64, BLOCK_BYTES_LIMITS)?;
+        if let Some(bytes) = self.block_bytes {
+            within("block_bytes", bytes as u64, BLOCK_BYTES_LIMITS)?;
+        }
         let filter_bits = u64::from(self.filter_bits_per_key);
         within("filter_bits_per_key", filter_bits, FILTER_BITS_LIMITS)?;
         if let Some(bytes) = self.chunk_bytes {

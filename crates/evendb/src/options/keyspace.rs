@@ -2,7 +2,7 @@
 //!
 //! Each option that is chosen is a property of the keyspace, which the manifest keeps:
 //! ```text
-//! evendb.option.compression           none | lz4
+//! evendb.option.compression           none | lz4 | zstd:level
 //! evendb.option.filter_bits_per_key   decimal
 //! evendb.option.block_bytes           decimal
 //! evendb.option.row_cache             on | off
@@ -18,7 +18,7 @@ use super::{Compression, Options, within};
 use crate::error::{Error, ErrorKind, Result};
 use crate::merge_operator::ready::Merges;
 use crate::merge_operator::{MergeOperator, Operator};
-use evendb_storage::table::{Codec, TableOptions};
+use evendb_storage::table::TableOptions;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -153,8 +153,17 @@ impl KeyspaceOptions {
         each.filter_map(|(name, value)| Some((name, value?)))
     }
 
-    /// Refuses what no table can have.
+    /// Refuses what no table can have, and what this build cannot make or read.
     pub(crate) fn check(&self) -> Result<()> {
+        self.check_limits()?;
+        self.compression.map_or(Ok(()), Compression::check)
+    }
+
+    /// Refuses what no table can have.
+    fn check_limits(&self) -> Result<()> {
+        if let Some(compression) = self.compression {
+            compression.check_level()?;
+        }
         if let Some(bytes) = self.block_bytes {
             within("block_bytes", bytes as u64, BLOCK_BYTES_LIMITS)?;
         }
@@ -181,13 +190,12 @@ impl KeyspaceOptions {
 
     /// Every option by its name, with its value if it is chosen.
     fn values(&self) -> [(&'static str, Option<String>); 6] {
-        let compression = self.compression.map(|compression| match compression {
-            Compression::None => "none".to_owned(),
-            Compression::Lz4 => "lz4".to_owned(),
-        });
         let on_or_off = |yes: bool| if yes { "on" } else { "off" }.to_owned();
         [
-            ("compression", compression),
+            (
+                "compression",
+                self.compression.map(|compression| compression.to_string()),
+            ),
             (
                 "filter_bits_per_key",
                 self.filter_bits_per_key.map(|bits| bits.to_string()),
@@ -230,7 +238,7 @@ impl KeyspaceOptions {
             };
             let text = std::str::from_utf8(value).ok();
             let known = text.and_then(|text| options.set(option, text));
-            if known.is_none() || options.check().is_err() {
+            if known.is_none() || options.check_limits().is_err() {
                 return Err((option.to_owned(), value.escape_ascii().to_string()));
             }
         }
@@ -240,13 +248,7 @@ impl KeyspaceOptions {
     /// Sets an option from its text. `None` if the text makes no sense; an option that is not known makes sense.
     fn set(&mut self, option: &str, text: &str) -> Option<()> {
         match option {
-            "compression" => {
-                self.compression = Some(match text {
-                    "none" => Compression::None,
-                    "lz4" => Compression::Lz4,
-                    _ => return None,
-                });
-            }
+            "compression" => self.compression = Some(text.parse().ok()?),
             "filter_bits_per_key" => self.filter_bits_per_key = Some(text.parse().ok()?),
             "block_bytes" => self.block_bytes = Some(text.parse().ok()?),
             "ttl_millis" => self.ttl_millis = Some(text.parse().ok()?),
@@ -278,22 +280,17 @@ impl KeyspaceOptions {
     /// How tables of such a keyspace are made in a database with these options.
     pub(crate) fn table_options(&self, options: &Options) -> TableOptions {
         let default = options.table_options();
+        let compression = self.compression.unwrap_or(options.compression);
         TableOptions {
-            codec: self.compression.map_or(default.codec, Codec::from),
+            codec: compression.codec(),
+            zstd_level: compression.zstd_level(),
             filter_bits_per_key: self
                 .filter_bits_per_key
                 .unwrap_or(default.filter_bits_per_key),
-            block_bytes: self.block_bytes.unwrap_or(default.block_bytes),
+            block_bytes: self
+                .block_bytes
+                .unwrap_or_else(|| options.block_bytes(compression)),
             ..default
-        }
-    }
-}
-
-impl From<Compression> for Codec {
-    fn from(compression: Compression) -> Codec {
-        match compression {
-            Compression::None => Codec::None,
-            Compression::Lz4 => Codec::Lz4,
         }
     }
 }
@@ -329,6 +326,7 @@ mod tests {
             all.clone(),
             KeyspaceOptions::new(),
             all.clone().row_cache(true),
+            all.clone().compression(Compression::Zstd { level: 19 }),
         ] {
             let back = KeyspaceOptions::of_properties(&properties(&options));
             assert_eq!(back, Ok(options));
@@ -345,7 +343,10 @@ mod tests {
             KeyspaceOptions::of_properties(&BTreeMap::from([(name, value.to_vec())]))
         };
         let refused = |name: &str, value: &str| Err((name.to_owned(), value.to_owned()));
-        assert_eq!(of("compression", b"zstd"), refused("compression", "zstd"));
+        for nonsense in ["zip", "zstd:0", "zstd:23", "zstd:", "zstd:3:3"] {
+            let found = of("compression", nonsense.as_bytes());
+            assert_eq!(found, refused("compression", nonsense));
+        }
         assert_eq!(of("row_cache", b"\xff"), refused("row_cache", "\\xff"));
         assert_eq!(of("block_bytes", b"1"), refused("block_bytes", "1"));
         assert_eq!(of("of the future", b"yes"), Ok(KeyspaceOptions::new()));

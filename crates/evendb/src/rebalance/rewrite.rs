@@ -381,7 +381,10 @@ fn write_tables(
             let past_cache = goes_past_cache(chunks, views);
             let making = Making {
                 past_cache,
-                options: core.table_options(keyspace.id),
+                options: match planted!(core.options, KeyspaceOptionsForgotten) {
+                    true => core.options.table_options(),
+                    false => core.table_options(keyspace.id),
+                },
             };
             write_pieces(core, disk, &mut merge, pieces, cuts, making, &mut parts)?;
             count.add(&merge, parts.iter().map(|part| &*part.meta));

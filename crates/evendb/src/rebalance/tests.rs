@@ -11,9 +11,12 @@ use crate::funk::tables::TableHandle;
 use crate::memory::{Charge, Use};
 use crate::memory_shares;
 use crate::munk::Munk;
+use crate::options::{Compression, KeyspaceOptions, Options};
+use crate::plant::Plant;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::value_extents::ValueExtents;
+use evendb_storage::vfs::SimVfs;
 
 fn view(chunk: &Chunk) -> Arc<View> {
     chunk.view.load_full()
@@ -577,4 +580,34 @@ fn the_policy_loads_what_is_missed_and_evicts_what_is_not_used() {
     drop(charge);
     round();
     assert!(caches.spans.has_room());
+}
+
+/// What tables take for each byte of records, before and after the keyspace's compression is chosen, and after it is given up.
+fn shares_of_compression(plant: Plant) -> [f64; 3] {
+    let mut options = Options::new()
+        .memory_budget(1 << 20)
+        .vfs(Arc::new(SimVfs::new(1)))
+        .workers(0);
+    options.plant = plant;
+    let db = options.open("/db").unwrap();
+    let none = KeyspaceOptions::new();
+    let lz4 = KeyspaceOptions::new().compression(Compression::Lz4);
+    [&none, &lz4, &none].map(|chosen| {
+        db.default_keyspace().set_options(chosen).unwrap();
+        for number in 0..300 {
+            let value = format!("{number} is a number; ").repeat(20);
+            db.put(format!("key{number:04}"), value).unwrap();
+        }
+        db.compact().unwrap();
+        db.stats().table_bytes_per_data_byte()
+    })
+}
+
+#[test]
+fn p43_options_of_a_keyspace_that_a_rewrite_forgets_are_noticed() {
+    let is_right = |[before, with, after]: [f64; 3]| before > 0.9 && with < 0.5 && after > 0.9;
+    let shares = shares_of_compression(Plant::Nothing);
+    assert!(is_right(shares), "{shares:?}");
+    let shares = shares_of_compression(Plant::KeyspaceOptionsForgotten);
+    assert!(!is_right(shares), "{shares:?}");
 }

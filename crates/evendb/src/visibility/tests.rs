@@ -311,6 +311,7 @@ fn table_of(writes: &[Write], layer: usize, vfs: &dyn Vfs, role: Role) -> Option
         block_bytes: 64,
         restart_interval: 4,
         codec: Codec::None,
+        zstd_level: 3,
         filter_bits_per_key: 10,
     };
     let mut writer = TableWriter::new(Vec::new(), id, options);

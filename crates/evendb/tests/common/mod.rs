@@ -37,6 +37,14 @@ pub fn tiny(level: Durability, workers: usize) -> Options {
         .workers(workers)
 }
 
+/// Each compression that this build has, but for none.
+pub fn compressions() -> &'static [Compression] {
+    match cfg!(feature = "zstd") {
+        true => &[Compression::Lz4, Compression::Zstd { level: 1 }],
+        false => &[Compression::Lz4],
+    }
+}
+
 pub fn on_sim(vfs: &SimVfs, level: Durability, workers: usize) -> Options {
     tiny(level, workers).vfs(Arc::new(vfs.clone()))
 }
@@ -49,7 +57,7 @@ pub fn varied(vfs: &SimVfs, level: Durability, variant: u64) -> Options {
         0 => options.advanced(|advanced| advanced.munks(false)),
         1 => options
             .advanced(|advanced| advanced.row_cache(false))
-            .compression(Compression::Lz4),
+            .compression(compressions()[variant as usize % compressions().len()]),
         2 => options.advanced(|advanced| advanced.log_search(LogSearch::Bloom { split_factor: 4 })),
         3 => options.advanced(|advanced| advanced.chunk_bytes(1024).filter_bits_per_key(10)),
         4 => options.advanced(|advanced| advanced.chunk_bytes(4096)),

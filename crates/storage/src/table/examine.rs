@@ -12,15 +12,16 @@
 use super::block::Block;
 use super::footer::{FOOTER_BYTES, Footer, FooterError, Properties};
 use super::index::BlockIndex;
+use super::packing::{self, NEEDS_ZSTD, NO_DICTIONARY};
 use super::reader::crc_of;
 use super::stored::{self, Decoded, Malformed, TRAILER_BYTES};
 use super::walk::Walk;
+use super::zstd::{self, Dictionary};
 use super::{Codec, TableMeta};
 use crate::filter::BloomFilter;
 use crate::vfs::File;
 use crate::{EntryRef, TableId, Version, codec};
 use std::ops::{ControlFlow, Range};
-use std::sync::Arc;
 
 /// What one read fetches.
 const WINDOW_BYTES: u64 = 1 << 20;
@@ -36,6 +37,8 @@ pub enum TablePart {
     Index,
     /// The filter.
     Filter,
+    /// What the blocks were packed with.
+    Dictionary,
     /// The data block of this ordinal.
     Block(usize),
     /// All of it.
@@ -49,6 +52,7 @@ impl std::fmt::Display for TablePart {
             TablePart::Properties => f.write_str("properties"),
             TablePart::Index => f.write_str("index"),
             TablePart::Filter => f.write_str("filter"),
+            TablePart::Dictionary => f.write_str("dictionary"),
             TablePart::Block(ordinal) => write!(f, "block {ordinal}"),
             TablePart::Whole => f.write_str("table"),
         }
@@ -94,8 +98,8 @@ pub struct BlockFacts<'a> {
 /// What the end of a table says.
 #[derive(Clone, Debug, Default)]
 pub struct TableFacts {
-    /// Stored lengths of data, filter, index and properties, if the footer verifies.
-    pub lens: Option<[u64; 4]>,
+    /// Stored lengths of data, dictionary, filter, index and properties, if the footer verifies.
+    pub lens: Option<[u64; 5]>,
     /// Numbers, limits and checksum as the manifest should have them, if all that goes into them
     /// verifies.
     pub meta: Option<TableMeta>,
@@ -133,14 +137,19 @@ pub struct Examined {
 /// Identity and length of the table whose footer `bytes` are, if they verify: a table found
 /// without knowing what it is.
 pub fn identify_footer(bytes: &[u8]) -> Option<(TableId, u64)> {
-    let bytes: &[u8; FOOTER_BYTES] = bytes.try_into().ok()?;
-    let mut input = &bytes[..];
-    let mut sum = FOOTER_BYTES as u64;
-    for _ in 0..4 {
-        sum = sum.checked_add(codec::get_u64(&mut input)?)?;
+    Footer::identify(bytes.try_into().ok()?)
+}
+
+/// What this build lacks to read the table `id` at `[offset, offset + len)` of `file`, if it can be told. Without it
+/// [`examine`] takes all of the table's records for lost.
+pub fn lacks_for(file: &dyn File, offset: u64, len: u64, id: TableId) -> Option<&'static str> {
+    let mut bytes = [0; FOOTER_BYTES];
+    let at = offset.checked_add(len)?.checked_sub(FOOTER_BYTES as u64)?;
+    if zstd::IS_THERE || crate::vfs::read_exact_at(file, &mut bytes, at).is_err() {
+        return None;
     }
-    let id = TableId(codec::get_u64(&mut input)?);
-    Footer::decode(bytes, id, sum).ok().map(|_| (id, sum))
+    let footer = Footer::decode(&bytes, id, len).ok()?;
+    footer.is_zstd.then_some(NEEDS_ZSTD.0)
 }
 
 /// Bytes of a footer, for [`identify_footer`]; its last 8 are [`FOOTER_MAGIC`].
@@ -278,6 +287,7 @@ struct Tail {
     facts: TableFacts,
     index: Option<BlockIndex>,
     filter: Option<BloomFilter>,
+    dictionary: Option<Dictionary>,
     properties: Option<Properties>,
     /// Where the data ends: by the footer, or where the chain of blocks ended.
     data_len: Option<u64>,
@@ -293,6 +303,7 @@ impl Tail {
                 tail.read_parts(source, id, &footer, teller);
                 tail.facts.lens = Some([
                     footer.data_len,
+                    footer.dictionary_len,
                     footer.filter_len,
                     footer.index_len,
                     footer.properties_len,
@@ -318,9 +329,16 @@ impl Tail {
         teller: &mut Teller<'_>,
     ) {
         self.data_len = Some(footer.data_len);
-        let filter = footer.data_len..footer.data_len + footer.filter_len;
+        let dictionary = footer.data_len..footer.data_len + footer.dictionary_len;
+        let filter = dictionary.end..dictionary.end + footer.filter_len;
         let index = filter.end..filter.end + footer.index_len;
         let properties = index.end..index.end + footer.properties_len;
+        if footer.dictionary_len > 0 {
+            match part(source, id, &dictionary, packing::dictionary) {
+                Ok((dictionary, _)) => self.dictionary = Some(dictionary),
+                Err(what) => teller.part(TablePart::Dictionary, dictionary, what),
+            }
+        }
         if footer.filter_len > 0 {
             match part(source, id, &filter, |payload| {
                 BloomFilter::decode(payload).ok_or(Malformed("filter of an impossible size"))
@@ -377,21 +395,25 @@ impl Tail {
         let Ok((properties, _)) = part(source, id, &place(1), Properties::decode) else {
             return;
         };
-        // With a filter the data ends one block earlier.
-        for (data_len, filter) in [
-            (place(2).start, None),
-            (ends.len() > 3)
-                .then(|| place(3))
-                .map_or((0, None), |place| (place.start, Some(place))),
-        ] {
+        // Between data and index there may be a dictionary and a filter.
+        for between in 0..=2.min(ends.len() - 3) {
+            let data_len = place(2 + between).start;
             let decode = |payload: &[u8]| BlockIndex::decode(payload, data_len);
             let Ok((index, _)) = part(source, id, &place(2), decode) else {
                 continue;
             };
-            self.filter = filter.and_then(|filter| {
+            for back in 0..between {
+                let place = place(3 + back);
                 let decode = |payload: &[u8]| BloomFilter::decode(payload).ok_or(Malformed(""));
-                part(source, id, &filter, decode).ok().map(|found| found.0)
-            });
+                match part(source, id, &place, decode) {
+                    Ok((filter, _)) => self.filter = Some(filter),
+                    // The two are not taken for each other: a dictionary begins as no filter does.
+                    Err(_) => {
+                        let found = part(source, id, &place, packing::dictionary);
+                        self.dictionary = found.ok().map(|found| found.0);
+                    }
+                }
+            }
             self.index = Some(index);
             self.data_len = Some(data_len);
             break;
@@ -425,7 +447,7 @@ fn part<T>(
     let text = |malformed: Malformed| malformed.0.to_owned();
     match stored::verify(stored, id, place.start).map_err(text)? {
         (payload, Codec::None) => Ok((decode(payload).map_err(text)?, crc)),
-        (_, Codec::Lz4) => Err("compressed table part".to_owned()),
+        (_, _) => Err("compressed table part".to_owned()),
     }
 }
 
@@ -501,7 +523,11 @@ impl Pass<'_, '_> {
         let Ok(stored) = source.bytes(place.clone()) else {
             return false;
         };
-        let block = open_block(stored, self.id, place.start);
+        let block = open_block(stored, self.id, place.start, self.tail.dictionary.as_ref());
+        // Nothing but data is packed. What is lost by that is told.
+        if matches!(block, Err(NO_DICTIONARY | NEEDS_ZSTD)) {
+            return true;
+        }
         let above = |key: &[u8]| self.last.as_ref().is_none_or(|(last, _)| **last <= *key);
         block.is_ok_and(|(block, _)| {
             let mut walk = Walk::default();
@@ -528,7 +554,8 @@ impl Pass<'_, '_> {
             }
         };
         let crc = crc_of(stored);
-        let (block, used) = match open_block(stored, self.id, place.start) {
+        let dictionary = self.tail.dictionary.as_ref();
+        let (block, used) = match open_block(stored, self.id, place.start, dictionary) {
             Ok(opened) => opened,
             Err(malformed) => {
                 self.lose(part, place, malformed.0);
@@ -665,12 +692,14 @@ impl Pass<'_, '_> {
 }
 
 /// A data block in memory of its own.
-fn open_block(stored: &[u8], id: TableId, relative: u64) -> Decoded<(Block, Codec)> {
+fn open_block(
+    stored: &[u8],
+    id: TableId,
+    relative: u64,
+    dictionary: Option<&Dictionary>,
+) -> Decoded<(Block, Codec)> {
     let (payload, used) = stored::verify(stored, id, relative)?;
-    let bytes = match used {
-        Codec::None => Arc::from(payload),
-        Codec::Lz4 => stored::unpack_lz4(payload)?,
-    };
+    let bytes = packing::unpack(payload, used, dictionary)?;
     let len = bytes.len();
     Ok((Block::parse(bytes, 0..len)?, used))
 }

@@ -27,6 +27,7 @@ fn options(codec: Codec, filter_bits_per_key: u32) -> TableOptions {
         block_bytes: 256,
         restart_interval: 4,
         codec,
+        zstd_level: 3,
         filter_bits_per_key,
     }
 }

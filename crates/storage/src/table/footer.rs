@@ -6,10 +6,12 @@
 //!              | where records expire: their number v | time of the last v |
 //! footer     = | data_len u64 | filter_len u64 | index_len u64 | properties_len u64 |
 //!              | table id u64 | format version u32 | crc32c u32 | magic u64 |     (56 bytes)
+//! version 2  = the same, but | properties_len u32 | dictionary_len u32 |
 //! ```
 //!
-//! Data, filter, index, properties and footer lie end to end and fill the table, so four lengths
-//! are all the handles there are; their sum must be the table's length. A slice is its length as
+//! Data, dictionary, filter, index, properties and footer lie end to end and fill the table, so their lengths
+//! are all the handles there are; their sum must be the table's length. Version 2 has every table that was to be
+//! compressed by Zstandard, and no other, so that a build that does not know it refuses the table at once. A slice is its length as
 //! a varint and its bytes. No I/O here.
 
 use super::stored::{Decoded, Malformed};
@@ -22,16 +24,20 @@ pub(super) const FOOTER_BYTES: usize = 56;
 /// `EVENTABL` in a hex dump.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"EVENTABL");
 
-/// The format that this build writes and reads.
+/// The format of tables without and with Zstandard.
 pub(super) const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION_ZSTD: u32 = 2;
 
 /// Where the footer's checksum stands; it covers what is before it and the magic.
 const CRC_AT: usize = 44;
 
-/// Stored lengths of a table's parts, trailers included; 0 for no filter.
+/// Stored lengths of a table's parts, trailers included; 0 for no filter and no dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footer {
+    pub(super) is_zstd: bool,
     pub(super) data_len: u64,
+    /// At most 32 bits, as then is `properties_len`.
+    pub(super) dictionary_len: u64,
     pub(super) filter_len: u64,
     pub(super) index_len: u64,
     pub(super) properties_len: u64,
@@ -53,13 +59,17 @@ impl Footer {
             self.data_len,
             self.filter_len,
             self.index_len,
-            self.properties_len,
+            self.properties_len | self.dictionary_len << 32,
             id.0,
         ];
+        let version = match self.is_zstd {
+            true => FORMAT_VERSION_ZSTD,
+            false => FORMAT_VERSION,
+        };
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
-        bytes[40..CRC_AT].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[40..CRC_AT].copy_from_slice(&version.to_le_bytes());
         bytes[48..].copy_from_slice(&MAGIC.to_le_bytes());
         let crc = codec::checksum(id.0, &[&bytes[..CRC_AT], &bytes[48..]]);
         bytes[CRC_AT..48].copy_from_slice(&crc.to_le_bytes());
@@ -83,20 +93,25 @@ impl Footer {
         if codec::get_u64(&mut input).ok_or(CUT)? != MAGIC {
             return Err(FooterError::Corrupt(Malformed("not a table: wrong magic")));
         }
-        if version != FORMAT_VERSION {
-            let detail = format!("table format {version}, this build reads {FORMAT_VERSION}");
+        let is_zstd = version == FORMAT_VERSION_ZSTD;
+        if version != FORMAT_VERSION && !is_zstd {
+            let detail = format!(
+                "table format {version}, this build reads {FORMAT_VERSION} and {FORMAT_VERSION_ZSTD}"
+            );
             return Err(FooterError::Unsupported(detail));
         }
         let corrupt = |detail| Err(FooterError::Corrupt(Malformed(detail)));
         if crc != codec::checksum(id.0, &[&bytes[..CRC_AT], &bytes[48..]]) {
             return corrupt("footer checksum mismatch");
         }
-        let [data_len, filter_len, index_len, properties_len, stored_id] = words;
+        let [data_len, filter_len, index_len, word, stored_id] = words;
+        let (properties_len, dictionary_len) = last_lens(word, is_zstd);
         if stored_id != id.0 {
             return corrupt("footer of another table");
         }
         let parts = [
             data_len,
+            dictionary_len,
             filter_len,
             index_len,
             properties_len,
@@ -110,17 +125,44 @@ impl Footer {
             _ => return corrupt("footer's lengths do not add up to the table's"),
         }
         Ok(Footer {
+            is_zstd,
             data_len,
+            dictionary_len,
             filter_len,
             index_len,
             properties_len,
         })
     }
 
+    /// Identity and length of the table whose footer these bytes are, if they verify.
+    pub(super) fn identify(bytes: &[u8; FOOTER_BYTES]) -> Option<(TableId, u64)> {
+        let mut input = &bytes[..];
+        let mut sum = FOOTER_BYTES as u64;
+        for _ in 0..3 {
+            sum = sum.checked_add(codec::get_u64(&mut input)?)?;
+        }
+        let word = codec::get_u64(&mut input)?;
+        let id = TableId(codec::get_u64(&mut input)?);
+        let is_zstd = codec::get_u32(&mut input)? == FORMAT_VERSION_ZSTD;
+        let (properties_len, dictionary_len) = last_lens(word, is_zstd);
+        let sum = sum
+            .checked_add(properties_len)?
+            .checked_add(dictionary_len)?;
+        Footer::decode(bytes, id, sum).ok().map(|_| (id, sum))
+    }
+
     /// Names this very table: its identity, its layout, and through the properties its data.
     pub(super) fn table_checksum(&self, id: TableId, index_crc: u32, properties_crc: u32) -> u32 {
         let crcs = [index_crc.to_le_bytes(), properties_crc.to_le_bytes()];
         codec::checksum(id.0, &[&crcs[0], &crcs[1], &self.encode(id)])
+    }
+}
+
+/// The lengths of properties and dictionary in their word.
+fn last_lens(word: u64, is_zstd: bool) -> (u64, u64) {
+    match is_zstd {
+        true => (word & u64::from(u32::MAX), word >> 32),
+        false => (word, 0),
     }
 }
 
@@ -193,11 +235,7 @@ impl Properties {
         let blocks = codec::get_varint(input)?;
         let (&codec_byte, rest) = input.split_first()?;
         *input = rest;
-        let codec = match codec_byte {
-            0 => Codec::None,
-            1 => Codec::Lz4,
-            _ => return None,
-        };
+        let codec = Codec::from_byte(codec_byte)?;
         let data_checksum = codec::get_u32(input)?;
         let min_key = codec::get_slice(input)?.to_vec();
         let max_key = codec::get_slice(input)?.to_vec();
@@ -243,7 +281,9 @@ mod tests {
 
     fn footer() -> Footer {
         Footer {
+            is_zstd: false,
             data_len: 100,
+            dictionary_len: 0,
             filter_len: 69,
             index_len: 20,
             properties_len: 30,
@@ -261,6 +301,22 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(Footer::decode(&bad, TableId(9), 275).is_err(), "bit {bit}");
         }
+    }
+
+    #[test]
+    fn a_footer_with_a_dictionary_is_of_version_2_and_tells_its_table() {
+        let with = Footer {
+            is_zstd: true,
+            dictionary_len: 40,
+            ..footer()
+        };
+        let bytes = with.encode(TableId(9));
+        assert_eq!(bytes[40], 2);
+        assert_eq!(Footer::decode(&bytes, TableId(9), 315), Ok(with));
+        assert!(Footer::decode(&bytes, TableId(9), 275).is_err());
+        assert_eq!(Footer::identify(&bytes), Some((TableId(9), 315)));
+        let bytes = footer().encode(TableId(9));
+        assert_eq!(Footer::identify(&bytes), Some((TableId(9), 275)));
     }
 
     #[test]

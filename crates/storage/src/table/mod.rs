@@ -10,10 +10,10 @@
 //!
 //! Records are ordered by (key ascending, version descending). Whatever is stored carries a
 //! checksum seeded by the table's id and its own place, so bytes of another table, or stale ones,
-//! do not verify; reading never panics and allocates no more than the table's length (times the
-//! greatest ratio of LZ4) whatever the bytes are.
+//! do not verify; reading never panics and allocates at once no more than the table's length and 16 MiB
+//! (the longest block that is ever compressed), whatever the bytes are.
 //!
-//! * `stored` - the frame around every block; `block`, `walk` - rows, search and steps in a data block;
+//! * `stored` - the frame around every block; `packing`, `zstd` - compressed blocks; `block`, `walk` - rows, search and steps in a data block;
 //!   `index` - which block can hold a key; `footer` - properties and footer: bytes without I/O.
 //! * `writer`, `reader`, `window`, `cursor`, `passes` - the same with I/O; `examine` - the same for
 //!   tables in any state.
@@ -23,18 +23,21 @@ mod cursor;
 mod examine;
 mod footer;
 mod index;
+mod packing;
 mod passes;
 mod reader;
 mod stored;
 mod walk;
 mod window;
 mod writer;
+#[cfg_attr(not(feature = "zstd"), path = "zstd_absent.rs")]
+mod zstd;
 
 pub use block::{Block, KEY_BYTES_MAX};
 pub use cursor::{ReadAhead, TableCursor};
 pub use examine::{
     BlockFacts, Examined, FOOTER_LEN, FOOTER_MAGIC, TableDamage, TableFacts, TablePart,
-    TableVisitor, examine, identify_footer,
+    TableVisitor, examine, identify_footer, lacks_for,
 };
 pub use reader::Table;
 pub use writer::TableWriter;
@@ -52,8 +55,31 @@ pub enum Codec {
     /// Stored as they are.
     #[default]
     None = 0,
-    /// LZ4 block format; blocks that do not shrink are stored as they are.
+    /// LZ4 block format. As with all that follow, blocks that do not get smaller by an eighth are stored as they are.
     Lz4 = 1,
+    /// Zstandard.
+    Zstd = 2,
+    /// Zstandard, with a dictionary that the table holds. A table too small for one has blocks of [`Codec::Zstd`].
+    ZstdDictionary = 3,
+}
+
+/// Whether this build reads and writes Zstandard.
+pub const HAS_ZSTD: bool = zstd::IS_THERE;
+
+impl Codec {
+    fn from_byte(byte: u8) -> Option<Codec> {
+        match byte {
+            0 => Some(Codec::None),
+            1 => Some(Codec::Lz4),
+            2 => Some(Codec::Zstd),
+            3 => Some(Codec::ZstdDictionary),
+            _ => None,
+        }
+    }
+
+    fn is_zstd(self) -> bool {
+        matches!(self, Codec::Zstd | Codec::ZstdDictionary)
+    }
 }
 
 /// How a table is laid out.
@@ -65,8 +91,20 @@ pub struct TableOptions {
     pub restart_interval: usize,
     /// Compression of data blocks.
     pub codec: Codec,
+    /// How hard Zstandard tries, 1 to 22. Nothing to others.
+    pub zstd_level: i32,
     /// Bits per key of the filter for absent keys; 0 for none.
     pub filter_bits_per_key: u32,
+}
+
+impl TableOptions {
+    /// The same for a table that does not last, and is not worth a dictionary.
+    pub fn without_dictionary(mut self) -> TableOptions {
+        if self.codec == Codec::ZstdDictionary {
+            self.codec = Codec::Zstd;
+        }
+        self
+    }
 }
 
 /// What a finished table is; the manifest keeps it.

@@ -1,4 +1,4 @@
-//! An open table: footer, index and filter verified and resident, data blocks read when asked for.
+//! An open table: footer, index, filter and dictionary verified and resident, data blocks read when asked for.
 //!
 //! A get costs one allocation, one read and one checksum; nothing is kept of the block. Opening a
 //! table whose tail (all behind the data) is at most [`TAIL_BYTES`] is one read. Of a table that is
@@ -10,7 +10,9 @@
 use super::block::{Block, Search};
 use super::footer::{FOOTER_BYTES, Footer, FooterError, Properties};
 use super::index::{BlockIndex, share_below};
+use super::packing::{self, NEEDS_ZSTD};
 use super::stored::{self, Decoded, Malformed, UNKNOWN_KIND};
+use super::zstd::{self, Dictionary};
 use super::{Codec, Found, TableMeta};
 use crate::filter::BloomFilter;
 use crate::vfs::{File, read_exact_at};
@@ -39,6 +41,8 @@ pub struct Table {
     meta: TableMeta,
     codec: Codec,
     data_checksum: u32,
+    /// What blocks of [`Codec::ZstdDictionary`] were packed with.
+    dictionary: Option<Dictionary>,
     index: BlockIndex,
     filter: Option<BloomFilter>,
     /// All stored blocks, of a small table that is not compressed.
@@ -149,10 +153,11 @@ impl Table {
         self.file.will_need(self.offset + first.start, len);
     }
 
-    /// Opens the table at `[offset, offset + len)` of `file`: reads footer, index, filter and
+    /// Opens the table at `[offset, offset + len)` of `file`: reads footer, dictionary, index, filter and
     /// properties (one read for small tables), verifies them against `id`.
     ///
-    /// Fails with `Unsupported` on another format version, with `Corruption` on whatever else does
+    /// Fails with `Unsupported` on another format version, and on a table that needs a feature of this library that the
+    /// build lacks, before it looks at anything but the footer; with `Corruption` on whatever else does
     /// not verify.
     pub fn open(file: Arc<dyn File>, offset: u64, len: u64, id: TableId) -> Result<Table> {
         let corrupt = |relative: u64, malformed: Malformed| {
@@ -169,14 +174,13 @@ impl Table {
             id,
             crc: 0,
         };
-        let filter = match footer.filter_len {
-            0 => None,
-            stored_len => Some(parts.next(stored_len, |payload| {
+        let dictionary = parts
+            .optional(footer.dictionary_len, packing::dictionary)
+            .map_err(|(at, malformed)| corrupt(at, malformed))?;
+        let filter = parts
+            .optional(footer.filter_len, |payload| {
                 BloomFilter::decode(payload).ok_or(Malformed("filter of an impossible size"))
-            })),
-        };
-        let filter = filter
-            .transpose()
+            })
             .map_err(|(at, malformed)| corrupt(at, malformed))?;
         let index = parts
             .next(footer.index_len, |payload| {
@@ -214,6 +218,7 @@ impl Table {
             meta,
             codec,
             data_checksum,
+            dictionary,
             index,
             filter,
             whole: whole.map(Arc::from),
@@ -222,7 +227,7 @@ impl Table {
         })
     }
 
-    /// Bytes that index, filter, and the blocks of a small table take.
+    /// Bytes that index, filter, dictionary, and the blocks of a small table take.
     pub fn resident_bytes(&self) -> usize {
         // A word in front of each allocation, and rounded up to 16, as allocators do.
         let allocated = |bytes: usize| (bytes + 8).next_multiple_of(16);
@@ -234,7 +239,14 @@ impl Table {
         let keys =
             allocated(self.meta.min_key.capacity()) + allocated(self.meta.max_key.capacity());
         let counted = 2 * size_of::<usize>() + size_of::<Self>();
-        allocated(counted) + self.index.resident_bytes() + allocated(filter) + whole + keys
+        let dictionary = self.dictionary.as_ref();
+        let dictionary = dictionary.map_or(0, |dictionary| allocated(dictionary.resident_bytes()));
+        allocated(counted)
+            + self.index.resident_bytes()
+            + allocated(filter)
+            + dictionary
+            + whole
+            + keys
     }
 
     /// The table with something that is to live as long as it does: an owner's account of it.
@@ -403,7 +415,7 @@ impl Table {
                 }
                 self.block_in(&buffer, 0..len, place.start)
             }
-            Codec::Lz4 => {
+            _ => {
                 let mut scratch = SCRATCH.take();
                 scratch.resize(len, 0);
                 let block = self.read_stored(&mut scratch, place.start).and_then(|()| {
@@ -421,10 +433,7 @@ impl Table {
     /// The block stored in `stored`, in an allocation of its own.
     fn block_of(&self, stored: &[u8], relative: u64) -> Decoded<Block> {
         let (payload, used) = stored::verify(stored, self.id, relative)?;
-        let bytes = match used {
-            Codec::None => Arc::from(payload),
-            Codec::Lz4 => stored::unpack_lz4(payload)?,
-        };
+        let bytes = packing::unpack(payload, used, self.dictionary.as_ref())?;
         let len = bytes.len();
         Block::parse(bytes, 0..len)
     }
@@ -438,8 +447,8 @@ impl Table {
     ) -> Result<Block> {
         let stored = &buffer[within.clone()];
         let block = stored::verify(stored, self.id, relative).and_then(|(payload, used)| {
-            if used == Codec::Lz4 {
-                let bytes = stored::unpack_lz4(payload)?;
+            if used != Codec::None {
+                let bytes = packing::unpack(payload, used, self.dictionary.as_ref())?;
                 let len = bytes.len();
                 return Block::parse(bytes, 0..len);
             }
@@ -457,7 +466,7 @@ impl Table {
     }
 
     pub(super) fn corrupt_at(&self, relative: u64, malformed: Malformed) -> Error {
-        match malformed == UNKNOWN_KIND {
+        match malformed == UNKNOWN_KIND || malformed == NEEDS_ZSTD {
             true => Error::unsupported(self.file.path(), malformed.0),
             false => Error::corruption(self.file.path(), self.offset + relative, malformed.0),
         }
@@ -539,6 +548,9 @@ fn read_tail(
             ));
         }
     };
+    if footer.is_zstd && !zstd::IS_THERE {
+        return Err(Error::unsupported(file.path(), NEEDS_ZSTD.0));
+    }
     if footer.data_len < tail_start {
         // The file was just seen to reach the table's end, so this is no more than it holds.
         let missing = usize::try_from(tail_start - footer.data_len)
@@ -582,6 +594,18 @@ impl<'a> Parts<'a> {
         self.part(stored_len)
             .and_then(decode)
             .map_err(|malformed| (at, malformed))
+    }
+
+    /// The same of a part that is not there if its length is 0.
+    fn optional<T>(
+        &mut self,
+        stored_len: u64,
+        decode: impl FnOnce(&'a [u8]) -> Decoded<T>,
+    ) -> std::result::Result<Option<T>, (u64, Malformed)> {
+        match stored_len {
+            0 => Ok(None),
+            _ => self.next(stored_len, decode).map(Some),
+        }
     }
 
     fn part(&mut self, stored_len: u64) -> Decoded<&'a [u8]> {

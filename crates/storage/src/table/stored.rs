@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The checksum covers table id, the block's offset within the table, payload and codec byte, so
-//! that a block of another table, or one at another place, does not verify. An LZ4 payload is a
-//! varint of the uncompressed length and an LZ4 block. No I/O here.
+//! that a block of another table, or one at another place, does not verify. What a payload is that
+//! is compressed: see `packing`. No I/O here.
 
 use super::Codec;
 use crate::{TableId, codec};
@@ -14,12 +14,6 @@ use std::sync::Arc;
 
 /// Codec byte and checksum behind every payload.
 pub(super) const TRAILER_BYTES: usize = 5;
-
-/// LZ4 cannot make more of a byte than this; a greater promise is a lie.
-const LZ4_RATIO_MAX: usize = 255;
-
-/// Longer payloads are stored as they are: the LZ4 format ends short of 2 GiB.
-const LZ4_INPUT_BYTES_MAX: usize = 1 << 30;
 
 /// Bytes that do not mean anything; the caller knows file and offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,25 +39,6 @@ pub(super) fn trailer(
     [codec_byte[0], a, b, c, d]
 }
 
-/// Replaces `packed` by the LZ4 payload of `payload`; `false` if that is not shorter.
-pub(super) fn pack_lz4(payload: &[u8], packed: &mut Vec<u8>) -> bool {
-    packed.clear();
-    if payload.len() > LZ4_INPUT_BYTES_MAX {
-        return false;
-    }
-    codec::put_varint(packed, payload.len() as u64);
-    let start = packed.len();
-    packed.resize(
-        start + lz4_flex::block::get_maximum_output_size(payload.len()),
-        0,
-    );
-    match lz4_flex::block::compress_into(payload, &mut packed[start..]) {
-        Ok(len) => packed.truncate(start + len),
-        Err(_) => return false,
-    }
-    packed.len() < payload.len()
-}
-
 /// Splits a stored block into payload and codec after checking its checksum.
 pub(super) fn verify(stored: &[u8], id: TableId, offset: u64) -> Decoded<(&[u8], Codec)> {
     let (covered, crc) = stored
@@ -74,27 +49,8 @@ pub(super) fn verify(stored: &[u8], id: TableId, offset: u64) -> Decoded<(&[u8],
     if u32::from_le_bytes(*crc) != expected {
         return Err(Malformed("block checksum mismatch"));
     }
-    match codec_byte {
-        0 => Ok((payload, Codec::None)),
-        1 => Ok((payload, Codec::Lz4)),
-        _ => Err(Malformed("unknown block codec")),
-    }
-}
-
-/// Undoes [`pack_lz4`], into one allocation that is no larger than the payload can explain.
-pub(super) fn unpack_lz4(mut payload: &[u8]) -> Decoded<Arc<[u8]>> {
-    let len = codec::get_varint(&mut payload)
-        .and_then(|len| usize::try_from(len).ok())
-        .ok_or(Malformed("LZ4 block without a length"))?;
-    if len > payload.len().saturating_mul(LZ4_RATIO_MAX) {
-        return Err(Malformed("LZ4 block promises more than it can hold"));
-    }
-    let mut bytes = zeroed(len);
-    let target = Arc::get_mut(&mut bytes).ok_or(Malformed("block shared while being filled"))?;
-    match lz4_flex::block::decompress_into(payload, target) {
-        Ok(filled) if filled == len => Ok(bytes),
-        _ => Err(Malformed("LZ4 block does not decompress to its length")),
-    }
+    let codec = Codec::from_byte(codec_byte).ok_or(Malformed("unknown block codec"))?;
+    Ok((payload, codec))
 }
 
 /// `len` zeros in one allocation.
@@ -135,32 +91,11 @@ mod tests {
 
     #[test]
     fn an_unknown_codec_is_refused_though_its_checksum_holds() {
-        let crc = codec::checksum(7, &[&0u64.to_le_bytes(), b"abc\x02"]);
-        let stored = [&b"abc\x02"[..], &crc.to_le_bytes()].concat();
+        let crc = codec::checksum(7, &[&0u64.to_le_bytes(), b"abc\x04"]);
+        let stored = [&b"abc\x04"[..], &crc.to_le_bytes()].concat();
         assert_eq!(
             verify(&stored, TableId(7), 0),
             Err(Malformed("unknown block codec"))
         );
-    }
-
-    #[test]
-    fn lz4_round_trip_and_incompressible_refusal() {
-        let mut packed = Vec::new();
-        let payload = b"abcabcabcabcabcabcabcabcabcabcabcabc".repeat(20);
-        assert!(pack_lz4(&payload, &mut packed));
-        assert_eq!(&unpack_lz4(&packed).unwrap()[..], &payload[..]);
-        assert!(!pack_lz4(b"q7Zx", &mut packed));
-    }
-
-    #[test]
-    fn hostile_lz4_lengths_do_not_allocate() {
-        for promised in [u64::MAX, 1 << 62, 1 << 40, 4 * 255 + 1] {
-            let mut payload = Vec::new();
-            codec::put_varint(&mut payload, promised);
-            payload.extend_from_slice(&[0; 4]);
-            assert!(unpack_lz4(&payload).is_err(), "{promised}");
-        }
-        assert!(unpack_lz4(&[]).is_err());
-        assert!(unpack_lz4(&[0x80; 11]).is_err());
     }
 }

@@ -1,5 +1,7 @@
 //! Writes a table into a sink, front to back, in memory for one block plus index and key hashes.
 //!
+//! Where a dictionary is wanted the first blocks, half a MiB of them, wait for it in the sink's buffer.
+//!
 //! Order of records is the caller's duty and asserted. Records are encoded where the sink keeps what it
 //! will write, so each byte is copied once. An error of the sink ends the table (drop the writer).
 //! Nothing is synced here.
@@ -7,6 +9,7 @@
 use super::block::{BlockBuilder, KEY_BYTES_MAX, common_prefix};
 use super::footer::{Footer, Properties};
 use super::index::{IndexBuilder, separator};
+use super::packing::{Packer, SAMPLE_BYTES};
 use super::stored::{self, TRAILER_BYTES};
 use super::{Codec, PAGE_BYTES, TableMeta, TableOptions, TableSink};
 use crate::filter::BloomFilter;
@@ -19,12 +22,25 @@ pub struct TableWriter<S> {
     out: Output<S>,
     options: TableOptions,
     block: BlockBuilder,
+    /// Blocks that wait for a dictionary; `None` once it is made, or if none is wanted.
+    waiting: Option<Waiting>,
+    dictionary: Option<Vec<u8>>,
     index: IndexBuilder,
     hashes: Vec<u64>,
     last_key: Vec<u8>,
     last_version: Version,
     separator: Vec<u8>,
     properties: Properties,
+}
+
+/// Blocks that lie at the end of the sink's buffer as they are, one after the other.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Bytes of them.
+    bytes: usize,
+    lens: Vec<usize>,
+    /// What the index will say of each: separator, and whether the key goes on.
+    separators: Vec<(Vec<u8>, bool)>,
 }
 
 impl<S: TableSink> TableWriter<S> {
@@ -34,11 +50,13 @@ impl<S: TableSink> TableWriter<S> {
             out: Output {
                 sink,
                 id,
-                packed: Vec::new(),
+                packer: Packer::new(&options),
                 offset: 0,
             },
             options,
             block: BlockBuilder::new(options.restart_interval),
+            waiting: (options.codec == Codec::ZstdDictionary).then(Waiting::default),
+            dictionary: None,
             index: IndexBuilder::default(),
             hashes: Vec::new(),
             last_key: Vec::new(),
@@ -113,10 +131,30 @@ impl<S: TableSink> TableWriter<S> {
             Some(next) if !continues => separator(&self.last_key, next, &mut self.separator),
             _ => self.separator.clone_from(&self.last_key),
         }
-        let start = self.block.finish(self.out.sink.buffer());
-        let (stored_len, crc) = self.out.seal(start, self.options.codec)?;
+        let buffer = self.out.sink.buffer();
+        let start = self.block.finish(buffer);
+        let Some(waiting) = &mut self.waiting else {
+            let separator = std::mem::take(&mut self.separator);
+            let sealed = self.seal_block(start, &separator, continues);
+            self.separator = separator;
+            return sealed;
+        };
+        let len = buffer.len() - start;
+        waiting.bytes += len;
+        waiting.lens.push(len);
+        waiting.separators.push((self.separator.clone(), continues));
+        match waiting.bytes >= SAMPLE_BYTES {
+            true => self.end_waiting(),
+            false => Ok(()),
+        }
+    }
+
+    /// Stores the block that lies at the buffer's end from `start` on.
+    fn seal_block(&mut self, start: usize, separator: &[u8], continues: bool) -> Result<()> {
+        let used = self.out.packer.pack(self.out.sink.buffer(), start);
+        let (stored_len, crc) = self.out.seal(start, used)?;
         self.properties.add_block_checksum(crc);
-        self.index.add(stored_len, &self.separator, continues);
+        self.index.add(stored_len, separator, continues);
         if self.index.overflows() {
             return Err(Error::unsupported(
                 Path::new(""),
@@ -126,13 +164,37 @@ impl<S: TableSink> TableWriter<S> {
         Ok(())
     }
 
+    /// Makes a dictionary of the blocks that wait for one, if they are worth it, and stores them.
+    fn end_waiting(&mut self) -> Result<()> {
+        let Some(waiting) = self.waiting.take() else {
+            return Ok(());
+        };
+        let buffer = self.out.sink.buffer();
+        let blocks = buffer.split_off(buffer.len() - waiting.bytes);
+        self.dictionary = self.out.packer.train(&blocks, &waiting.lens);
+        let mut rest = &blocks[..];
+        for (len, (separator, continues)) in waiting.lens.into_iter().zip(waiting.separators) {
+            let (block, behind) = rest.split_at(len);
+            let buffer = self.out.sink.buffer();
+            let start = buffer.len();
+            buffer.extend_from_slice(block);
+            self.seal_block(start, &separator, continues)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
     /// Ordinal of the block that the last record went to.
     pub fn block_ordinal(&self) -> usize {
-        self.index.blocks() as usize
+        let waiting = self
+            .waiting
+            .as_ref()
+            .map_or(0, |waiting| waiting.lens.len());
+        self.index.blocks() as usize + waiting
     }
 
     /// Bytes handed to the sink so far, plus what is buffered: the block at hand before
-    /// compression, index rows, filter.
+    /// compression, and those that wait for a dictionary, index rows, filter. Less than before when these are compressed.
     pub fn bytes_estimate(&self) -> u64 {
         let filter = self.hashes.len() as u64 * u64::from(self.options.filter_bits_per_key) / 8;
         let block = if self.block.is_empty() {
@@ -140,15 +202,21 @@ impl<S: TableSink> TableWriter<S> {
         } else {
             self.block.len() + TRAILER_BYTES
         };
-        self.out.offset + filter + (block + self.index.bytes()) as u64
+        let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.bytes);
+        self.out.offset + filter + (waiting + block + self.index.bytes()) as u64
     }
 
-    /// Writes filter, index, properties and footer.
+    /// Writes the dictionary, if there is one, filter, index, properties and footer.
     pub fn finish(mut self) -> Result<(S, TableMeta)> {
         if !self.block.is_empty() {
             self.cut_block(None)?;
         }
+        self.end_waiting()?;
         let data_len = self.out.offset;
+        let dictionary_len = match self.dictionary.take() {
+            Some(bytes) => self.out.emit(|buffer| buffer.extend_from_slice(&bytes))?.0,
+            None => 0,
+        };
         let mut filter_len = 0;
         if self.options.filter_bits_per_key > 0 {
             let filter = BloomFilter::build(&self.hashes, self.options.filter_bits_per_key);
@@ -161,7 +229,9 @@ impl<S: TableSink> TableWriter<S> {
         let properties = &self.properties;
         let (properties_len, properties_crc) = self.out.emit(|buffer| properties.encode(buffer))?;
         let footer = Footer {
+            is_zstd: self.options.codec.is_zstd(),
             data_len,
+            dictionary_len,
             filter_len,
             index_len,
             properties_len,
@@ -180,7 +250,7 @@ impl<S: TableSink> TableWriter<S> {
 struct Output<S> {
     sink: S,
     id: TableId,
-    packed: Vec<u8>,
+    packer: Packer,
     /// Bytes of the table that are complete, passed on or not.
     offset: u64,
 }
@@ -194,15 +264,9 @@ impl<S: TableSink> Output<S> {
         self.seal(start, Codec::None)
     }
 
-    /// Makes a stored block of what the buffer holds from `start` on; its length and checksum.
-    fn seal(&mut self, start: usize, wanted: Codec) -> Result<(u64, u32)> {
+    /// Makes a stored block of the payload that the buffer holds from `start` on; its length and checksum.
+    fn seal(&mut self, start: usize, used: Codec) -> Result<(u64, u32)> {
         let buffer = self.sink.buffer();
-        let mut used = Codec::None;
-        if wanted == Codec::Lz4 && stored::pack_lz4(&buffer[start..], &mut self.packed) {
-            buffer.truncate(start);
-            buffer.extend_from_slice(&self.packed);
-            used = Codec::Lz4;
-        }
         let trailer = stored::trailer(self.id, self.offset, &buffer[start..], used);
         buffer.extend_from_slice(&trailer);
         let stored_len = (buffer.len() - start) as u64;

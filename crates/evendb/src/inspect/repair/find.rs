@@ -74,6 +74,29 @@ impl Repairer<'_, '_> {
         Ok(())
     }
 
+    /// Refuses a database that has tables which this build lacks a feature to read, before anything is written: all of
+    /// their records would be taken for lost.
+    pub(super) fn refuse_lacking(&self) -> Result<()> {
+        for part in self
+            .loaded
+            .state
+            .chunks
+            .values()
+            .flat_map(|chunk| &chunk.parts)
+        {
+            if let Ok(file) = tables::open(self.directory, self.container.as_ref(), part) {
+                tables::refuse_lacking(&*file, tables::start(part), part.meta.len, part.table)?;
+            }
+        }
+        for found in self.unplaced.iter().chain(self.misplaced.values()) {
+            let path = self.directory.dir.join(&found.name);
+            if let Ok(file) = self.directory.vfs.open(&path, false) {
+                tables::refuse_lacking(&*file, found.offset, found.len, found.id)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Ids ascend: what the lost edits named is newer than what those before them did.
     fn may_be_unplaced(&self, id: TableId) -> bool {
         !self.loaded.named_ever.contains(&id) && id > self.loaded.greatest_before_loss

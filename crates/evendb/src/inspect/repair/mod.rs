@@ -56,7 +56,8 @@ pub struct RepairOptions {
 ///
 /// # Errors
 /// `NotFound` without a database, `Locked` if it is open for writing, `AlreadyExists` if `into` is
-/// not an empty or new directory, and as for writing the new one.
+/// not an empty or new directory, `Unsupported` where tables need a feature that this build lacks, and as for writing the
+/// new one.
 pub fn repair(
     path: impl AsRef<Path>,
     into: impl AsRef<Path>,
@@ -88,6 +89,7 @@ pub fn repair(
     };
     repairer.read_commit_log()?;
     repairer.find_tables()?;
+    repairer.refuse_lacking()?;
     let database = repairer.create(into)?;
     repairer.keyspaces(&database)?;
     repairer.rest_of_log(&database)?;

@@ -16,7 +16,10 @@ pub const CALLS: &[Call] = &[
 fn options(world: &mut World) -> KeyspaceOptions {
     let mut options = KeyspaceOptions::new();
     if world.dice.one_in(2) {
-        options = options.compression(*world.dice.pick(&[Compression::None, Compression::Lz4]));
+        let zstd = Compression::Zstd { level: 1 };
+        let all = [Compression::None, Compression::Lz4, zstd];
+        let there = if cfg!(feature = "zstd") { 3 } else { 2 };
+        options = options.compression(*world.dice.pick(&all[..there]));
     }
     if world.dice.one_in(2) {
         options = options.block_bytes(*world.dice.pick(&[64, 256, 4096]));

@@ -1,0 +1,102 @@
+//! Zstandard, by the library of that name: the one place that calls it. Behind the feature `zstd`; without it the types of
+//! `zstd_absent` stand here.
+//!
+//! A frame has no checksum, as the stored block has one, but the id of its dictionary: unpacking with another dictionary
+//! fails. A [`Compressor`] belongs to one thread; a [`Dictionary`] is shared freely. Unpacking keeps some 160 KiB for each
+//! thread that unpacked. No allocation depends on what a frame says.
+
+use super::Codec;
+use std::cell::Cell;
+use std::fmt;
+use zstd::zstd_safe::{self, CCtx, CDict, DCtx, DDict};
+
+/// Whether this build has Zstandard.
+pub(super) const IS_THERE: bool = true;
+
+thread_local! {
+    /// What unpacking works with, for the next block.
+    static UNPACKING: Cell<Option<DCtx<'static>>> = const { Cell::new(None) };
+}
+
+/// Packs block after block.
+pub(super) struct Compressor {
+    context: CCtx<'static>,
+    level: i32,
+    dictionary: Option<CDict<'static>>,
+}
+
+impl fmt::Debug for Compressor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has_dictionary = self.dictionary.is_some();
+        write!(f, "Compressor(level {}, {has_dictionary})", self.level)
+    }
+}
+
+impl Compressor {
+    pub(super) fn new(level: i32) -> Compressor {
+        Compressor {
+            context: CCtx::create(),
+            level,
+            dictionary: None,
+        }
+    }
+
+    /// Makes a dictionary of at most `len` bytes, and uses it from now on.
+    pub(super) fn train(&mut self, samples: &[u8], lens: &[usize], len: usize) -> Option<Vec<u8>> {
+        let dictionary = zstd::dict::from_continuous(samples, lens, len).ok()?;
+        // One without an id could not be told from another.
+        zstd_safe::get_dict_id_from_dict(&dictionary)?;
+        self.dictionary = Some(CDict::try_create(&dictionary, self.level)?);
+        Some(dictionary)
+    }
+
+    /// Appends the frame of `block`.
+    pub(super) fn append(&mut self, block: &[u8], packed: &mut Vec<u8>) -> Option<Codec> {
+        let start = packed.len();
+        packed.resize(start + zstd_safe::compress_bound(block.len()), 0);
+        let target = &mut packed[start..];
+        let (len, used) = match &self.dictionary {
+            Some(dictionary) => (
+                self.context.compress_using_cdict(target, block, dictionary),
+                Codec::ZstdDictionary,
+            ),
+            None => (
+                self.context.compress(target, block, self.level),
+                Codec::Zstd,
+            ),
+        };
+        packed.truncate(start + len.ok()?);
+        Some(used)
+    }
+}
+
+/// What a table's blocks were packed with, ready for unpacking.
+pub(super) struct Dictionary(DDict<'static>);
+
+impl Dictionary {
+    /// `None` if the bytes are no dictionary with an id.
+    pub(super) fn new(bytes: &[u8]) -> Option<Dictionary> {
+        zstd_safe::get_dict_id_from_dict(bytes)?;
+        DDict::try_create(bytes).map(Dictionary)
+    }
+
+    /// Bytes of memory it takes.
+    pub(super) fn resident_bytes(&self) -> usize {
+        self.0.sizeof()
+    }
+}
+
+/// Fills `target` with what a frame stands for: how many bytes that is, `None` if it is none or does not fit.
+pub(super) fn decompress(
+    frame: &[u8],
+    target: &mut [u8],
+    dictionary: Option<&Dictionary>,
+) -> Option<usize> {
+    let mut context = UNPACKING.take().or_else(DCtx::try_create)?;
+    let filled = match dictionary {
+        Some(dictionary) => context.decompress_using_ddict(target, frame, &dictionary.0),
+        None => context.decompress(target, frame),
+    };
+    UNPACKING.set(Some(context));
+    filled.ok()
+}
