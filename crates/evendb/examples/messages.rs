@@ -1,5 +1,5 @@
-//! A small messenger: messages by user and time, an index by sender that always agrees with them, counters, a live tail, and
-//! a backup each night.
+//! A small messenger: messages by user and time, an index by sender that always agrees with them, counters, a live tail, a
+//! backup each night, and messages that leave after thirty days.
 //!
 //! ```text
 //! messages    (to, time, number)   -> from, text       a user's inbox is one range, newest last
@@ -11,21 +11,44 @@
 //! one that is named as its argument, which it then adds to. Its
 //! backups lie beside it, in a directory of its name with `-backups`.
 
-use evendb::{Backups, Change, Db, Keyspace, KeyspaceOptions, Merges, Transaction, keys};
+use evendb::{
+    Backups, Change, Db, Keyspace, KeyspaceOptions, Merges, Options, Transaction, WallClock, keys,
+};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const USERS: [&str; 5] = ["ada", "ben", "cleo", "dan", "eve"];
 /// Messages that each of the senders posts.
 const MESSAGES: u64 = 400;
+/// A message is there so long.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// So many nights' backups are kept.
 const BACKUPS_KEPT: usize = 7;
 /// Of the live tail so many lines are shown.
 const SHOWN: usize = 5;
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an application; the store asks in one place"
+)]
+fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+/// A clock that is ahead of the system's, so that a month passes while you watch.
+#[derive(Debug)]
+struct Ahead(Duration);
+
+impl WallClock for Ahead {
+    fn now(&self) -> SystemTime {
+        now() + self.0
+    }
+}
 
 /// The messenger's keyspaces.
 #[derive(Clone)]
@@ -53,15 +76,17 @@ impl Messenger {
 
     /// Posts a message: the message, its place in the index and the count of unread ones, all or none.
     fn post(&self, from: &str, to: &str, time: u64, text: &str) -> evendb::Result<()> {
+        // Message and index leave at the same moment.
+        let until = now() + KEPT;
         self.db.transact(|transaction| {
             // The next free number of this user and time. Two that post at once see each other: a scan is a read.
             let taken = keys::range((to, time, ..));
             let taken = taken_numbers(transaction, &self.messages, taken)?;
             let key = (to, time, taken);
             let body = format!("{from}: {text}");
-            transaction.put(&self.messages, keys::key(&key), body)?;
+            transaction.put_expiring_at(&self.messages, keys::key(&key), body, until)?;
             let index = keys::key(&(from, time, to, taken));
-            transaction.put(&self.by_sender, index, "")?;
+            transaction.put_expiring_at(&self.by_sender, index, "", until)?;
             let unread = count_of(transaction.get(&self.unread, to)?.as_deref());
             transaction.put(&self.unread, to, (unread + 1).to_le_bytes())?;
             // Nobody reads it here, so that no other sender is in the way of it.
@@ -90,7 +115,21 @@ impl Messenger {
         })
     }
 
-    /// What runs each night, beside everything else. Where the backup lies.
+    /// What runs each night, beside everything else: counts again what is unread, without what has left by itself.
+    fn count_again(&self) -> Result<(), Failure> {
+        for user in USERS {
+            self.db.transact(|transaction| {
+                let inbox = transaction.prefix(&self.messages, keys::prefix(&(user,)))?;
+                let unread = inbox
+                    .map(|item| item.map(|_| 1))
+                    .sum::<evendb::Result<u64>>()?;
+                transaction.put(&self.unread, user, unread.to_le_bytes())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What runs each night, too. Where the backups lie.
     fn back_up(&self, backups: &Path) -> Result<Backups, Failure> {
         self.db.backup(backups)?;
         let backups = Backups::at(backups);
@@ -213,8 +252,23 @@ fn break_and_restore(messenger: Messenger, directory: &Path) -> Result<(), Failu
         is.1, is.0
     );
     messenger.db.close()?;
+    a_month_later(&restored)?;
     std::fs::remove_dir_all(&restored)?;
     Ok(())
+}
+
+/// Nobody has deleted the messages of last month.
+fn a_month_later(directory: &Path) -> Result<(), Failure> {
+    let clock = Arc::new(Ahead(KEPT + Duration::from_secs(3600)));
+    let options = Options::new().advanced(|advanced| advanced.wall_clock(clock));
+    let messenger = Messenger::open(options.open(directory)?)?;
+    messenger.count_again()?;
+    let (left, sent) = (messenger.check()?, messenger.sent()?);
+    if left != 0 {
+        return Err(format!("{left} messages are still there a month later").into());
+    }
+    println!("a month later: {left} messages, {sent} ever sent");
+    Ok(messenger.db.close()?)
 }
 
 fn main() -> Result<(), Failure> {

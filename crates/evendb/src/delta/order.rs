@@ -2,7 +2,7 @@
 //! The slots of a page in order of their keys, with the keys' heads beside them.
 //!
 //! ```text
-//! | n u16, length of prefix u16 | n heads u32 | n slot numbers u8 | prefix |
+//! | n u16, length of prefix u16 | n words u32: 25 bits of the key's head, 7 of the slot's number | prefix |
 //! ```
 //! A search in it looks at a few lines, and at a record only where heads are equal. Without the heads each step of a
 //! search is a record, somewhere in memory.
@@ -12,18 +12,63 @@
 
 use super::page::SLOTS_MAX;
 use crate::key_heads::{Head, common_prefix, count_before};
+use std::cmp::Ordering;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
 /// Bytes of the prefix that are kept at most: few in the page that every delta begins with, of which there are many, and
 /// where a search without heads is short too.
 const fn prefix_max(slots: usize) -> usize {
-    if slots <= 8 { 12 } else { 48 }
+    if slots <= 8 { 16 } else { 48 }
 }
 
 /// Words of an order.
 fn words(slots: usize, prefix: usize) -> usize {
-    1 + slots + (slots + prefix).div_ceil(size_of::<u32>())
+    1 + slots + prefix.div_ceil(size_of::<u32>())
+}
+
+/// Bits of a word that are the slot's number.
+const SLOT_BITS: u32 = (SLOTS_MAX - 1) as u32;
+
+/// A slot's number and the head of its key, which alone is compared.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Word(u32);
+
+impl Word {
+    fn slot(self) -> u8 {
+        (self.0 & SLOT_BITS) as u8
+    }
+
+    fn head(self) -> u32 {
+        self.0 & !SLOT_BITS
+    }
+}
+
+impl Head for Word {
+    fn of(bytes: &[u8]) -> Word {
+        Word(u32::of(bytes) & !SLOT_BITS)
+    }
+}
+
+impl PartialEq for Word {
+    fn eq(&self, other: &Word) -> bool {
+        self.head() == other.head()
+    }
+}
+
+impl Eq for Word {}
+
+impl PartialOrd for Word {
+    fn partial_cmp(&self, other: &Word) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Word {
+    fn cmp(&self, other: &Word) -> Ordering {
+        self.head().cmp(&other.head())
+    }
 }
 
 /// Bytes of an order of a page of so many slots, at most.
@@ -61,10 +106,11 @@ impl<'g> Order<'g> {
         let prefix = common_prefix(first, key_of(last)).min(prefix_max(slots.len()));
         let mut order = Vec::with_capacity(words(slots.len(), prefix));
         order.push(slots.len() as u32 | (prefix as u32) << 16);
-        order.extend(slots.iter().map(|&slot| u32::of(&key_of(slot)[prefix..])));
-        let mut bytes = slots.iter().chain(&first[..prefix]);
-        while let Some(&byte) = bytes.next() {
-            let mut next = || bytes.next().copied().unwrap_or(0);
+        let word = |&slot: &u8| Word::of(&key_of(slot)[prefix..]).0 | u32::from(slot);
+        order.extend(slots.iter().map(word));
+        let mut bytes = first[..prefix].iter().copied();
+        while let Some(byte) = bytes.next() {
+            let mut next = || bytes.next().unwrap_or(0);
             // As they lie in memory, on any machine.
             order.push(u32::from_le_bytes([byte, next(), next(), next()]).to_le());
         }
@@ -97,38 +143,33 @@ impl<'g> Order<'g> {
     }
 
     #[inline]
-    fn heads(self) -> &'g [u32] {
-        // SAFETY: they follow the first word; see `create`.
-        unsafe { std::slice::from_raw_parts(self.words.as_ptr().add(1), self.len()) }
-    }
-
-    /// The bytes behind the heads: from the first slot number on.
-    #[inline]
-    fn bytes(self, from: usize, len: usize) -> &'g [u8] {
-        // SAFETY: slots and prefix follow the heads; see `create`. Bytes have no alignment.
-        unsafe {
-            let bytes = self.words.as_ptr().add(1 + self.len()).cast::<u8>();
-            std::slice::from_raw_parts(bytes.add(from), len)
-        }
+    fn words(self) -> &'g [Word] {
+        // SAFETY: they follow the first word; see `create`. A `Word` is laid out as a `u32`.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr().add(1).cast(), self.len()) }
     }
 
     /// The slot numbers.
     #[inline]
-    pub(super) fn slots(self) -> &'g [u8] {
-        self.bytes(0, self.len())
+    pub(super) fn slots(self) -> impl Iterator<Item = u8> + use<'g> {
+        self.words().iter().map(|word| word.slot())
     }
 
     #[inline]
     fn prefix(self) -> &'g [u8] {
-        self.bytes(self.len(), (self.first() >> 16) as usize)
+        let len = (self.first() >> 16) as usize;
+        // SAFETY: it follows the words; see `create`. Bytes have no alignment.
+        unsafe {
+            let bytes = self.words.as_ptr().add(1 + self.len()).cast::<u8>();
+            std::slice::from_raw_parts(bytes, len)
+        }
     }
 
     /// How many of its keys are below `key`.
     #[inline]
     pub(super) fn count_below<'k>(self, key: &[u8], key_of: impl Fn(u8) -> &'k [u8]) -> usize {
-        let slots = self.slots();
-        count_before(self.prefix(), self.heads(), key, |at| {
-            key_of(slots[at]) < key
+        let words = self.words();
+        count_before(self.prefix(), words, key, |at| {
+            key_of(words[at].slot()) < key
         })
     }
 }
@@ -154,7 +195,7 @@ mod tests {
                 let made = Order::create(&slots, of);
                 // SAFETY: just made, and freed below.
                 let order = unsafe { Order::at(made) }.expect("some slots");
-                assert_eq!(order.slots(), slots);
+                assert_eq!(order.slots().collect::<Vec<_>>(), slots);
                 assert!(words(order.len(), order.prefix().len()) * 4 <= bytes_max(count));
                 for number in 0..8 * count {
                     for key in [key(number), key(number)[..shared].to_vec(), vec![b'q']] {

@@ -261,10 +261,10 @@ impl<'g> PageRef<'g> {
 
     /// The published slots in order of their keys, of which `known` tells a part.
     fn sorted_beside(self, known: Option<Order<'g>>) -> Sorted<'g> {
-        let order = known.map_or(&[][..], Order::slots);
+        let known_len = known.map_or(0, Order::len);
         // The order may be newer than our length: it then has slots which `len` does not count,
         // and which are published all the same.
-        let len = self.len().max(order.len());
+        let len = self.len().max(known_len);
         let mut sorted = Sorted {
             slots: [0; SLOTS_MAX],
             len,
@@ -272,14 +272,17 @@ impl<'g> PageRef<'g> {
             inserted: SmallVec::new(),
             is_whole: true,
         };
-        if len - order.len() > INSERTED_MAX || (order.is_empty() && len > 1) {
+        if len - known_len > INSERTED_MAX || (known_len == 0 && len > 1) {
             sorted.known = None;
             sorted.is_whole = false;
             self.sort_all(&mut sorted.slots[..len]);
             return sorted;
         }
-        sorted.slots[..order.len()].copy_from_slice(order);
-        for slot in order.len()..len {
+        if let Some(known) = known {
+            let slots = sorted.slots.iter_mut().zip(known.slots());
+            slots.for_each(|(slot, known)| *slot = known);
+        }
+        for slot in known_len..len {
             let key = self.head(slot).key();
             let at = sorted.count_below(self, key);
             sorted.slots.copy_within(at..slot, at + 1);

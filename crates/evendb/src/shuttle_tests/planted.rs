@@ -35,7 +35,7 @@ fn shuttle_p7_no_row_check() {
 #[test]
 fn shuttle_p8_row_check_of_the_old_chunk() {
     for seed in 0..20 {
-        let scheduler = PctScheduler::new_from_seed(seed, 3, 1000);
+        let scheduler = PctScheduler::new_from_seed(seed, 3, 5000);
         let found = finds(Box::new(scheduler), None, || {
             munks::row_across_a_split(Plant::RowCheckOfOldChunk)
         });
@@ -106,7 +106,7 @@ fn shuttle_p25_a_look_at_deltas_alone() {
 #[test]
 fn shuttle_p20_replaced_chunks_end_a_checkpoint() {
     for seed in 0..20 {
-        let scheduler = PctScheduler::new_from_seed(seed, 3, 1000);
+        let scheduler = PctScheduler::new_from_seed(seed, 3, 5000);
         let found = finds(Box::new(scheduler), None, || {
             layouts::replaced_under_a_checkpoint(Plant::GoneIsTheEnd)
         });

@@ -79,6 +79,9 @@ fn single_delete(world: &mut World) -> Outcome {
     let (key, value) = (key_of_its_own(world), world.dice.value());
     let effects = Effects::put((generation, &key), Some(&value));
     world.write(effects, None, || keyspace.put(&key, &value))?;
+    if world.vfs.crashed() {
+        return Ok(());
+    }
     world.did("Keyspace::single_delete");
     let effects = Effects::put((generation, &key), None);
     world.write(effects, None, || keyspace.single_delete(&key))
