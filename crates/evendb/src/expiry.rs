@@ -191,7 +191,7 @@ mod tests {
 
     /// Seconds.
     #[derive(Debug)]
-    struct Hands(AtomicU64);
+    pub(super) struct Hands(pub(super) AtomicU64);
 
     impl WallClock for Hands {
         fn now(&self) -> SystemTime {

@@ -1,21 +1,12 @@
 //! Planted faults of records that expire and of single deletes: each scenario holds, and with its fault it does not.
 
+use super::tests::Hands;
 use crate::plant::Plant;
-use crate::{Db, KeyspaceOptions, Merges, Options, WallClock};
+use crate::{Db, KeyspaceOptions, Merges, Options};
 use evendb_storage::vfs::SimVfs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
-
-/// Seconds.
-#[derive(Debug)]
-struct Hands(AtomicU64);
-
-impl WallClock for Hands {
-    fn now(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_secs(self.0.load(Ordering::Relaxed))
-    }
-}
+use std::time::Duration;
 
 fn open(plant: Plant) -> (Db, Arc<Hands>) {
     let hands = Arc::new(Hands(AtomicU64::new(100)));
@@ -91,7 +82,7 @@ fn p42_a_single_delete_waits_for_its_put() {
 
 /// P44: operands are folded into a value above the one that was put, and a single delete goes with it alone.
 #[test]
-fn p_settle_an_operator_that_comes_between_makes_a_plain_delete() {
+fn p44_an_operator_that_comes_between_makes_a_plain_delete() {
     let scenario = |plant| {
         let (db, _) = open(plant);
         let keyspace = db.default_keyspace();

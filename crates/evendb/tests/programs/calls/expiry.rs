@@ -2,7 +2,7 @@
 
 use super::{Call, call};
 use crate::world::{Effects, Outcome, World};
-use evendb::{CompactionFilter, FilterDecision};
+use evendb::{CompactionFilter, FilterDecision, Keyspace};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -40,38 +40,57 @@ fn key_of_its_own(world: &mut World) -> Vec<u8> {
     format!("once/{:016x}", world.dice.below(u64::MAX)).into_bytes()
 }
 
+/// What a batch or a transaction writes: two values that expire, and a single delete of nothing.
+struct Group {
+    keyspace: Keyspace,
+    first: Vec<u8>,
+    second: Vec<u8>,
+    value: Vec<u8>,
+    once: Vec<u8>,
+    effects: Effects,
+}
+
+impl Group {
+    fn new(world: &mut World) -> evendb::Result<Group> {
+        let (keyspace, generation) = world.keyspace()?;
+        let (first, second) = (world.dice.key(), world.dice.key());
+        let (value, once) = (world.dice.value(), key_of_its_own(world));
+        let mut effects = Effects::put((generation, &first), Some(&value));
+        effects.set((generation, &second), Some(&value));
+        effects.set((generation, &once), None);
+        Ok(Group {
+            keyspace,
+            first,
+            second,
+            value,
+            once,
+            effects,
+        })
+    }
+}
+
 fn batch(world: &mut World) -> Outcome {
-    let (keyspace, generation) = world.keyspace()?;
-    let (first, second) = (world.dice.key(), world.dice.key());
-    let (value, once) = (world.dice.value(), key_of_its_own(world));
-    let mut effects = Effects::put((generation, &first), Some(&value));
-    effects.set((generation, &second), Some(&value));
-    effects.set((generation, &once), None);
+    let group = Group::new(world)?;
     world.did("Batch::put_with_ttl");
     world.did("Batch::put_expiring_at");
     world.did("Batch::single_delete");
     let mut batch = world.db().batch();
-    batch.put_with_ttl(&keyspace, &first, &value, LIFE);
-    batch.put_expiring_at(&keyspace, &second, &value, far());
-    batch.single_delete(&keyspace, &once);
-    world.write(effects, None, || batch.commit())
+    batch.put_with_ttl(&group.keyspace, &group.first, &group.value, LIFE);
+    batch.put_expiring_at(&group.keyspace, &group.second, &group.value, far());
+    batch.single_delete(&group.keyspace, &group.once);
+    world.write(group.effects, None, || batch.commit())
 }
 
 fn transact(world: &mut World) -> Outcome {
-    let (keyspace, generation) = world.keyspace()?;
-    let (first, second) = (world.dice.key(), world.dice.key());
-    let (value, once) = (world.dice.value(), key_of_its_own(world));
-    let mut effects = Effects::put((generation, &first), Some(&value));
-    effects.set((generation, &second), Some(&value));
-    effects.set((generation, &once), None);
+    let group = Group::new(world)?;
     world.did("Transaction::put_with_ttl");
     world.did("Transaction::put_expiring_at");
     world.did("Transaction::single_delete");
     let mut transaction = world.db().transaction()?;
-    transaction.put_with_ttl(&keyspace, &first, &value, LIFE)?;
-    transaction.put_expiring_at(&keyspace, &second, &value, far())?;
-    transaction.single_delete(&keyspace, &once)?;
-    world.write(effects, None, || transaction.commit())
+    transaction.put_with_ttl(&group.keyspace, &group.first, &group.value, LIFE)?;
+    transaction.put_expiring_at(&group.keyspace, &group.second, &group.value, far())?;
+    transaction.single_delete(&group.keyspace, &group.once)?;
+    world.write(group.effects, None, || transaction.commit())
 }
 
 fn single_delete(world: &mut World) -> Outcome {
