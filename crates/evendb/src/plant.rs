@@ -75,6 +75,8 @@ pub(crate) enum Plant {
     SingleSharesVersion,
     /// P44: a single delete is written as it was called, whatever operator its keyspace has got since.
     SingleAsCalled,
+    /// P45: what is put to chunks that a layout change made may have the version of what it froze.
+    LayoutSharesVersion,
     /// P43: a rewrite makes tables as the database's options say, whatever the keyspace's own do.
     KeyspaceOptionsForgotten,
 }

@@ -316,6 +316,11 @@ pub(crate) fn replace_chunks(
             chunk.freeze(writer, next, &core.admission);
         }
     }
+    // Under the latches: what is put to the new chunks is announced later, and so has a greater version than what is
+    // frozen. A merge that shared its version with a frozen one of its key would be taken for the same record.
+    if !planted!(core.options, LayoutSharesVersion) {
+        core.clock.advance();
+    }
     let changed_at = guards.iter().map(|writer| writer.changed_at).max();
     let changed_at = changed_at.unwrap_or(Version::MAX);
     let single_at = guards.iter().map(|writer| writer.single_at).max();

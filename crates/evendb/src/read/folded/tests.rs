@@ -3,7 +3,8 @@
 use crate::munk::Munk;
 use crate::options::{Durability, KeyspaceOptions, Options};
 use crate::plant::Plant;
-use crate::{Db, Merges, Snapshot, rebalance};
+use crate::rebalance::layout::{self, Munks, NewChunk};
+use crate::{Db, Keyspace, Merges, Snapshot, rebalance};
 use evendb_storage::vfs::SimVfs;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::collections::BTreeMap;
@@ -11,8 +12,8 @@ use std::sync::Arc;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Random merges, puts and deletes beside checkpoints, absorbs, loads of some spans and snapshots; what reads differently from a
-/// map.
+/// Random merges, puts and deletes beside checkpoints, splits, absorbs, loads of some spans and snapshots; what reads differently
+/// from a map.
 fn run(seed: u64, plant: Plant) -> Result<(), String> {
     let mut options = Options::new()
         .memory_budget(1 << 20)
@@ -53,6 +54,7 @@ fn run(seed: u64, plant: Plant) -> Result<(), String> {
                 snapshots.push((db.snapshot().expect("a snapshot"), map.clone()));
             }
             92 => snapshots.clear(),
+            93 => split(&db, &keyspace, &key),
             _ => {
                 for (key, value) in &map {
                     let got = keyspace.get(key).expect("gets");
@@ -92,6 +94,27 @@ fn load_some(db: &Db, random: &mut StdRng) {
     }
 }
 
+/// Cuts the key's chunk before the key. The halves share its tables and carry what is in its deltas.
+fn split(db: &Db, keyspace: &Keyspace, key: &[u8]) {
+    let engine = db.engine();
+    let state = &keyspace.state;
+    let chunk = state.index.load_full().find(key).clone();
+    let Some(_token) = chunk.try_token() else {
+        return;
+    };
+    if *chunk.range.low == *key {
+        return;
+    }
+    let lows = [chunk.range.low.to_vec(), key.to_vec()];
+    let new = lows.into_iter().map(|low| NewChunk {
+        low,
+        base: Vec::new(),
+    });
+    let old = std::slice::from_ref(&chunk);
+    let jobs = engine.jobs();
+    layout::replace_chunks(&jobs, state, old, new.collect(), None, Munks::Keep).expect("splits");
+}
+
 fn seeds_that_notice(plant: Plant) -> usize {
     (0..6).filter(|&seed| run(seed, plant).is_err()).count()
 }
@@ -121,4 +144,9 @@ fn p35_operands_out_of_order_are_caught() {
 #[test]
 fn p36_operands_folded_under_a_snapshot_are_caught() {
     assert!(seeds_that_notice(Plant::FoldsUnderSnapshots) > 0);
+}
+
+#[test]
+fn p45_merges_that_share_their_version_with_a_frozen_delta_are_caught() {
+    assert!(seeds_that_notice(Plant::LayoutSharesVersion) > 0);
 }
