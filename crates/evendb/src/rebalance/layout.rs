@@ -293,6 +293,27 @@ fn joined_row_tag(core: &Core, views: &[Arc<View>], rewritten: Option<&Rewritten
     }
 }
 
+/// Freezes the active deltas of latched chunks in the middle of a checkpoint, whose number is returned. What is put to their
+/// successors is announced later, and so has a greater version than what is frozen here. A merge that shared its version
+/// with a frozen one of its key would be taken for the same record.
+fn freeze_all(
+    core: &Core,
+    chunks: &[Arc<Chunk>],
+    guards: &mut [MutexGuard<'_, ChunkWriter>],
+) -> u64 {
+    let checkpoint = checkpoint_of(core.clock.now());
+    for (chunk, writer) in chunks.iter().zip(guards) {
+        if !writer.active.is_empty() {
+            let next = checkpoint.max(writer.active.checkpoint());
+            chunk.freeze(writer, next, &core.admission);
+        }
+    }
+    if !planted!(core.options, LayoutSharesVersion) {
+        core.clock.advance();
+    }
+    checkpoint
+}
+
 /// A split or merge: `old` chunks (adjacent, ascending, tokens held) are replaced by `new`
 /// ones over the same span. With `rewritten` the new chunks' bases hold everything of the
 /// old ones' bases and of their runs below those ordinals; without, the new chunks share the
@@ -309,18 +330,7 @@ pub(crate) fn replace_chunks(
         core, disk, flow, ..
     } = context;
     let mut guards = latch_beside(Beside::NoRun, core, flow, keyspace, old)?;
-    let checkpoint = checkpoint_of(core.clock.now());
-    for (chunk, writer) in old.iter().zip(&mut guards) {
-        if !writer.active.is_empty() {
-            let next = checkpoint.max(writer.active.checkpoint());
-            chunk.freeze(writer, next, &core.admission);
-        }
-    }
-    // Under the latches: what is put to the new chunks is announced later, and so has a greater version than what is
-    // frozen. A merge that shared its version with a frozen one of its key would be taken for the same record.
-    if !planted!(core.options, LayoutSharesVersion) {
-        core.clock.advance();
-    }
+    let checkpoint = freeze_all(core, old, &mut guards);
     let changed_at = guards.iter().map(|writer| writer.changed_at).max();
     let changed_at = changed_at.unwrap_or(Version::MAX);
     let single_at = guards.iter().map(|writer| writer.single_at).max();
