@@ -60,20 +60,21 @@ pub(super) fn oldest(engine: &Engine) -> Option<Position> {
         Some(ring) => ring.tail(),
         None => log.history.replayed.0,
     };
-    let life = life_at(&log.history, tail).or(log.history.lives.last())?;
+    // The tail may lie where a life ended that logged nothing more, below the start of the next one.
+    let mut lives = log.history.lives.iter();
+    let life = lives.find(|life| life.closed_at.is_none_or(|closed| tail < closed))?;
+    let at = tail.max(life.start);
     let completed = *engine.flow.completed.lock();
     if let Some(kept) = &log.history.kept
         && let Some(begin) = kept.begins_before(tail)
         && let Ok(Some(mut reader)) = kept.find(begin)
         && let Ok(Some(frame)) = reader.next(begin)
     {
-        return Some(Position::at((frame.epoch, frame.tag), frame.version, begin));
+        // Not `begin`: where the ring goes round, bytes of an older life may lie before the record.
+        let life = (frame.epoch, frame.tag);
+        return Some(Position::at(life, frame.version, frame.lsn));
     }
-    Some(Position::new(
-        life,
-        last_version_of(completed),
-        (tail, tail),
-    ))
+    Some(Position::new(life, last_version_of(completed), (at, at)))
 }
 
 /// The changes at a position are not kept any more.

@@ -60,10 +60,7 @@ pub(crate) fn load_spans(
     chunk: &Arc<Chunk>,
     choose: &dyn Fn(&Munk) -> Vec<usize>,
 ) -> Result<()> {
-    // What comes from the funk has the operands of durable deltas: no munk may take them in a second time.
-    if core.choices.merge_operator(chunk.keyspace).is_some() {
-        munks::absorb(core, chunk);
-    }
+    absorb_operands(core, chunk);
     let view = {
         let mut writer = chunk.latch.lock();
         let view = chunk.view.load_full();
@@ -108,6 +105,22 @@ pub(crate) fn load_spans(
             chunk.note_damage();
             Err(error)
         }
+    }
+}
+
+/// What comes from the funk has the operands of durable deltas: no munk may take them in a second time. The munk may be another
+/// one afterwards.
+fn absorb_operands(core: &Core, chunk: &Arc<Chunk>) {
+    if core.choices.merge_operator(chunk.keyspace).is_some() {
+        munks::absorb(core, chunk);
+    }
+}
+
+/// Chooses spans of this munk, and none of another one, whose spans may be others.
+fn only_of(munk: &Arc<Munk>, spans: Vec<usize>) -> impl Fn(&Munk) -> Vec<usize> {
+    move |now| match std::ptr::eq(&raw const **munk, now) {
+        true => spans.clone(),
+        false => Vec::new(),
     }
 }
 
@@ -254,18 +267,18 @@ pub(crate) fn load_wanted(
     if chunk.damaged.load(Ordering::Relaxed) {
         return Ok(());
     }
-    let view = chunk.view.load_full();
-    let Some(munk) = view.munk.clone() else {
+    // Now, so that nothing is left to be absorbed by the time that the spans are chosen, unless a checkpoint comes between.
+    absorb_operands(core, chunk);
+    let Some(munk) = chunk.view.load_full().munk.clone() else {
         return load_spans(core, chunk, &|_| Vec::new());
     };
-    drop(view);
     let (wanted, more) = wanted_spans(caches, &munk);
     if wanted.is_empty() {
         return Ok(());
     }
     let bytes = (wanted.len() * munk.span_bytes()) as u64;
     if take_room(core, disk, log, caches, bytes, chunk) {
-        load_spans(core, chunk, &|_| wanted.clone())?;
+        load_spans(core, chunk, &only_of(&munk, wanted))?;
         if more {
             work.push_load(chunk);
         }
@@ -291,7 +304,7 @@ pub(crate) fn load_for_scan(
     let (core, disk, log) = (&engine.core, &engine.disk, &engine.log);
     let bytes = munk.span_bytes() as u64;
     if take_room(core, disk, log, &engine.caches, bytes, chunk) {
-        load_spans(core, chunk, &|_| vec![*span])?;
+        load_spans(core, chunk, &only_of(munk, vec![*span]))?;
     }
     Ok(())
 }

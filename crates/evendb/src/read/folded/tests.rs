@@ -12,9 +12,7 @@ use std::sync::Arc;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Random merges, puts and deletes beside checkpoints, splits, absorbs, loads of some spans and snapshots; what reads differently
-/// from a map.
-fn run(seed: u64, plant: Plant) -> Result<(), String> {
+fn open(seed: u64, plant: Plant) -> (Db, Keyspace) {
     let mut options = Options::new()
         .memory_budget(1 << 20)
         .advanced(|advanced| advanced.chunk_bytes(64 << 10).block_bytes(256))
@@ -25,6 +23,13 @@ fn run(seed: u64, plant: Plant) -> Result<(), String> {
     let db = options.open("/db").expect("opens");
     let merging = KeyspaceOptions::new().merge_operator(Merges::Append);
     let keyspace = db.keyspace_with("merged", &merging).expect("makes it");
+    (db, keyspace)
+}
+
+/// Random merges, puts and deletes beside checkpoints, splits, absorbs, loads of some spans and snapshots; what reads differently
+/// from a map.
+fn run(seed: u64, plant: Plant) -> Result<(), String> {
+    let (db, keyspace) = open(seed, plant);
     let mut random = StdRng::seed_from_u64(seed);
     let mut map = Map::new();
     let mut snapshots: Vec<(Snapshot, Map)> = Vec::new();
@@ -113,6 +118,38 @@ fn split(db: &Db, keyspace: &Keyspace, key: &[u8]) {
     let old = std::slice::from_ref(&chunk);
     let jobs = engine.jobs();
     layout::replace_chunks(&jobs, state, old, new.collect(), None, Munks::Keep).expect("splits");
+}
+
+/// A scan asks for a span of a munk that has fewer spans once the durable deltas of its chunk are absorbed.
+#[test]
+fn a_span_is_loaded_of_the_munk_that_it_was_chosen_by() {
+    let (db, keyspace) = open(1, Plant::Nothing);
+    let key = |index: u32| format!("key{index:03}");
+    for index in 0..200 {
+        keyspace.put(key(index), [b'v'; 600]).expect("puts");
+    }
+    db.settle_debt().expect("settles");
+    let engine = db.engine();
+    let index = || keyspace.state.index.load_full();
+    let chunk = index().find(b"key").clone();
+    let munk = || chunk.view.load_full().munk.clone().expect("a munk");
+    rebalance::spans::evict_spans(&engine.core, &chunk, |_| true);
+    let all_but_last = |munk: &Munk| (0..munk.span_count() - 1).collect();
+    rebalance::spans::load_spans(&engine.core, &chunk, &all_but_last).expect("loads");
+    let chosen = (munk(), munk().span_count() - 1);
+    assert!(!chosen.0.has_span(chosen.1), "it is to be loaded");
+    for index in 0..150 {
+        keyspace.delete(key(index)).expect("deletes");
+    }
+    db.flush().expect("a checkpoint");
+    for _ in 0..2 {
+        rebalance::spans::load_for_scan(engine, &chunk, &chosen).expect("another munk");
+    }
+    assert!(munk().span_count() < chosen.0.span_count());
+    for index in 0..200 {
+        let there = keyspace.get(key(index)).expect("gets").is_some();
+        assert_eq!(there, index >= 150);
+    }
 }
 
 fn seeds_that_notice(plant: Plant) -> usize {
