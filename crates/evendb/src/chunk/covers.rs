@@ -417,11 +417,18 @@ impl Covers {
         false
     }
 
-    /// Whether there is one up to version `limit` in keys from `low` to below `high`.
-    pub(crate) fn has_any_up_to(&self, limit: Version, low: &[u8], high: Option<&[u8]>) -> bool {
+    /// Whether there is one above version `since`, and up to `limit`, in keys from `low` to below `high`.
+    pub(crate) fn has_any_between(
+        &self,
+        since: Version,
+        limit: Version,
+        low: &[u8],
+        high: Option<&[u8]>,
+    ) -> bool {
         let mut next = Some(self.stretch(low));
         while let Some(stretch) = next {
-            if stretch.newest_up_to(limit).is_some() {
+            let newest = stretch.newest_up_to(limit);
+            if newest.is_some_and(|newest| newest > since) {
                 return true;
             }
             let behind = self.stretch_behind(&stretch);

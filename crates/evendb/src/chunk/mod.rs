@@ -164,6 +164,16 @@ impl View {
         self.munk.as_ref().is_some_and(|munk| munk.holds_any())
     }
 
+    /// Whether range deletions hide nothing of what the munk has, nor of the deltas: those up to where it was mended are of completed
+    /// checkpoints, and what deltas have that no munk has taken in since is newer. Every reader sees these range deletions.
+    #[inline]
+    pub(crate) fn munk_is_mended(&self) -> bool {
+        match (&self.munk, &self.covers) {
+            (Some(munk), Some(covers)) => covers.newest() <= munk.mended_to(),
+            _ => false,
+        }
+    }
+
     /// The munk, if none of its spans is absent: then it alone is the truth below the deltas.
     pub(crate) fn whole_munk(&self) -> Option<&Arc<Munk>> {
         self.munk.as_ref().filter(|munk| munk.is_whole())

@@ -95,7 +95,8 @@ pub(crate) struct Munk {
     presence: Presence,
     sizes: Sizes,
     totals: Totals,
-    /// Nothing is in it that range deletions of the chunk up to this version hide. Kept by what takes spans and cuts.
+    /// Nothing is in it that range deletions of the chunk up to this version hide. Kept by what takes spans and cuts, and by an
+    /// absorb: deltas that become durable later have only what is newer.
     mended_to: Version,
     /// The memory of this list; images are charged by themselves.
     charge: Charge,

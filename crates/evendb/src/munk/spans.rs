@@ -250,7 +250,10 @@ impl Munk {
             }
         }
         out.share(self, next..self.spans.len());
-        out.finish()
+        Munk {
+            mended_to: self.mended_to,
+            ..out.finish()
+        }
     }
 
     /// A munk of a chunk that is cut at `lows`, of which no span is there.

@@ -11,6 +11,10 @@
 //!
 //! Thread safety: under the caller's pin, or of a counted view. Not here: how a chunk comes to its range deletions.
 
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;
+
 use super::get::{InRam, of_delta, of_munk, search_deltas};
 use super::tables::Direction;
 use crate::chunk::View;
@@ -91,6 +95,9 @@ pub(super) fn beneath<'v>(
     in_ram: bool,
 ) -> Option<Beneath<'v>> {
     let covers = view.covers.as_ref()?;
+    if in_ram && view.munk_is_mended() {
+        return None;
+    }
     let mut stretch = match direction {
         Direction::Forward if covers.leaves_out(from.unwrap_or_default()) => return None,
         Direction::Forward => covers.stretch(from.unwrap_or_default()),
@@ -183,6 +190,9 @@ impl<'v> Shade<'v> {
     #[inline]
     pub(super) fn new(view: &'v View, at: Version, in_ram: bool) -> Option<Shade<'v>> {
         let covers = view.covers.as_deref()?;
+        if in_ram && view.munk_is_mended() {
+            return None;
+        }
         let stretch = covers.first_stretch();
         Some(Shade {
             hidden_below: stretch.hidden_below(at),

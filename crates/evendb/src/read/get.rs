@@ -49,6 +49,13 @@ pub(crate) fn search_ram(
 ) -> InRam {
     let ReadPoint { at, time } = point;
     let record = search_deltas(view, key, hash, at, guard);
+    // Of a mended munk nothing is hidden.
+    if record.is_none()
+        && view.munk_is_mended()
+        && let Some(answer) = search_munk(view, key, hash, point)
+    {
+        return answer;
+    }
     if let Some(covers) = &view.covers
         && record.is_none_or(|record| record.version() <= covers.newest())
         && let Some(cover) = covers.newest_seen(key, at)
@@ -58,14 +65,16 @@ pub(crate) fn search_ram(
     if let Some(record) = record {
         return of_delta(record, time);
     }
-    let Some(munk) = &view.munk else {
-        return InRam::Unknown(Version::ZERO);
-    };
-    // The oldest source of the spans that it has: what is not there does not exist.
-    match munk.get(key, hash, at) {
-        Sought::Found(hit) => of_munk(hit, time),
-        Sought::Nothing => InRam::Answer(Component::Munk, None),
-        Sought::Absent => InRam::Unknown(Version::ZERO),
+    search_munk(view, key, hash, point).unwrap_or(InRam::Unknown(Version::ZERO))
+}
+
+/// What the view's munk says, if it has the key's span: the oldest source, so what is not there does not exist.
+#[inline]
+fn search_munk(view: &View, key: &[u8], hash: u64, point: ReadPoint<'_>) -> Option<InRam> {
+    match view.munk.as_ref()?.get(key, hash, point.at) {
+        Sought::Found(hit) => Some(of_munk(hit, point.time)),
+        Sought::Nothing => Some(InRam::Answer(Component::Munk, None)),
+        Sought::Absent => None,
     }
 }
 

@@ -97,6 +97,7 @@ pub(crate) fn maintain(
         }
         worked |= covered_tables::drop_covered(core, disk, flow, &keyspace, chunk)?;
         worked |= expired_tables::drop_expired(core, disk, flow, &keyspace, chunk)?;
+        worked |= munks::mend_spent(core, chunk);
         let view = chunk.view.load_full();
         match decide(core, space, &keyspace, chunk, &view) {
             Decision::None => {

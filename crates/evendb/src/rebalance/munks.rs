@@ -120,10 +120,11 @@ pub(crate) fn mend(core: &Core, chunk: &Arc<Chunk>, limit: Version) {
     };
     let horizon = core.clock.horizon();
     let mut yielder = pace::yielder(core);
+    let since = munk.mended_to();
     let is_touched = |span: usize| {
         yielder.yield_if_due();
         let (low, high) = munk.limits(span);
-        covers.has_any_up_to(limit, low, high)
+        covers.has_any_between(since, limit, low, high)
     };
     let mut hidden_below = |key: &[u8]| {
         let own = covers.stretch(key).newest_up_to(limit);
@@ -141,6 +142,25 @@ pub(crate) fn mend(core: &Core, chunk: &Arc<Chunk>, limit: Version) {
     new_view.munk = Some(Arc::new(mended));
     chunk.publish(new_view);
     drop(writer);
+}
+
+/// Mends the munk where range deletions have come that every reader sees: from then on reads of it need not ask them
+/// ([`View::munk_is_mended`]), however long they stay for the tables. The caller holds the token. Whether there was anything to do.
+pub(crate) fn mend_spent(core: &Core, chunk: &Arc<Chunk>) -> bool {
+    let view = chunk.view.load_full();
+    let (Some(munk), Some(covers)) = (&view.munk, &view.covers) else {
+        return false;
+    };
+    if view.munk_is_mended() || !munk.holds_any() {
+        return false;
+    }
+    let limit = covers.spent_limit(&core.clock.horizon());
+    let next = covers.oldest_above(munk.mended_to());
+    let is_due = next.is_some_and(|next| next <= limit);
+    if is_due {
+        mend(core, chunk, limit);
+    }
+    is_due
 }
 
 /// Takes the durable deltas into the munk. Drops the munk instead where three things hold: puts are about

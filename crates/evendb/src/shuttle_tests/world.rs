@@ -425,12 +425,14 @@ impl World {
         }
     }
 
+    /// Takes what is durable into the munk, range deletions too.
     pub(super) fn absorb(&self, index: usize) {
         let chunk = self.chunk(index);
         if let Some(_token) = chunk.try_token()
             && !chunk.latch.lock().retired
         {
             munks::absorb(&self.engine().core, &chunk);
+            munks::mend_spent(&self.engine().core, &chunk);
         }
     }
 
