@@ -34,6 +34,7 @@ pub mod phase_length;
 pub mod phase_result;
 mod phase_text;
 pub mod process;
+pub mod purposes;
 pub mod random;
 pub mod readable;
 pub mod recorder;

@@ -154,6 +154,12 @@ impl Population {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// The next record number that [`take`](Self::take) will hand out: all below were handed out.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
     /// Says that the put of `record`, taken before, has succeeded.
     pub fn acknowledge(&self, record: u64) {
         let mut early = self.early.lock();

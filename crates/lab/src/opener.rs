@@ -1,6 +1,7 @@
 //! What an experiment opens: a store by name, with the memory and the durability it is given.
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::store::{Store, StoreError, StoreResult};
 
@@ -56,6 +57,49 @@ impl std::fmt::Display for Variant {
     }
 }
 
+/// How long what is put stays, by a clock that may run faster than the real one: a test of an hour need not take one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lifetime {
+    /// The time to live, by the clock.
+    pub ttl: Duration,
+    /// How many times as fast as the real time the clock runs.
+    pub speed: f64,
+}
+
+impl Lifetime {
+    /// The time to live in real time.
+    #[must_use]
+    pub fn real(&self) -> Duration {
+        self.ttl.div_f64(self.speed)
+    }
+}
+
+/// What a store is opened for, where puts, gets and scans are not all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Purpose {
+    /// Counters that are added to ([`Store::counters`]).
+    Counters,
+    /// Sorted records that come all at once ([`Store::sorted_ingest`]).
+    Ingest,
+    /// Values that lie apart from their keys, from this many bytes on. The store has the usual calls.
+    ValuesApart(u64),
+    /// Records that expire ([`Store::expiring`]).
+    Expiry(Lifetime),
+}
+
+impl Purpose {
+    /// The words in messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Purpose::Counters => "counters",
+            Purpose::Ingest => "sorted ingest",
+            Purpose::ValuesApart(_) => "values apart from their keys",
+            Purpose::Expiry(_) => "expiry",
+        }
+    }
+}
+
 /// One way to open a store.
 pub trait Opener: Sync {
     /// The name by which a user chooses it.
@@ -99,6 +143,31 @@ pub trait Opener: Sync {
         variant: Variant,
     ) -> StoreResult<Box<dyn Store>> {
         let message = format!("{} has no option `{variant}`", self.name());
+        Err(StoreError::new("open", message))
+    }
+
+    /// Whether it opens a store for that.
+    fn serves(&self, _purpose: Purpose) -> bool {
+        false
+    }
+
+    /// Whether it has the values of another opener's store with their keys, where that one has large values apart from
+    /// them ([`Purpose::ValuesApart`]): the two are measured beside each other.
+    fn measured_beside_values_apart(&self) -> bool {
+        false
+    }
+
+    /// Opens, or creates, the store in `directory` for a purpose.
+    ///
+    /// # Errors
+    /// The store's own, or that it does not serve that.
+    fn open_for(
+        &self,
+        _directory: &Path,
+        _settings: &Settings,
+        purpose: Purpose,
+    ) -> StoreResult<Box<dyn Store>> {
+        let message = format!("{} has no {}", self.name(), purpose.name());
         Err(StoreError::new("open", message))
     }
 

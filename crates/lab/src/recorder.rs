@@ -29,16 +29,19 @@ pub enum OperationKind {
     ReadModifyWrite,
     /// A transaction, from its first attempt until it is committed.
     Transaction,
+    /// An addition to a counter, without reading it.
+    Merge,
 }
 
 impl OperationKind {
     /// All kinds, in the order of reports.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Get,
         Self::Put,
         Self::Scan,
         Self::ReadModifyWrite,
         Self::Transaction,
+        Self::Merge,
     ];
 
     /// The name in reports.
@@ -50,6 +53,7 @@ impl OperationKind {
             Self::Scan => "scan",
             Self::ReadModifyWrite => "read-modify-write",
             Self::Transaction => "transaction",
+            Self::Merge => "merge",
         }
     }
 }

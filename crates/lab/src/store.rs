@@ -10,6 +10,7 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::purposes::{CountingStore, ExpiringStore, IngestingStore};
 use crate::transactions::TransactionalStore;
 
 /// What a store reports when an operation fails: which operation, and why.
@@ -121,6 +122,21 @@ pub trait Store: Send + Sync {
 
     /// Its transactions, if it was opened with them.
     fn transactions(&self) -> Option<&dyn TransactionalStore> {
+        None
+    }
+
+    /// Its counters, if it was opened for them ([`crate::opener::Purpose`]).
+    fn counters(&self) -> Option<&dyn CountingStore> {
+        None
+    }
+
+    /// Its way to take sorted records all at once, if it was opened for that.
+    fn sorted_ingest(&self) -> Option<&dyn IngestingStore> {
+        None
+    }
+
+    /// Its records that expire, if it was opened for them.
+    fn expiring(&self) -> Option<&dyn ExpiringStore> {
         None
     }
 

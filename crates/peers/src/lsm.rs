@@ -3,6 +3,9 @@
 //! Settings: as it comes, uncompressed, its cache a quarter of the memory. Paying the debt is
 //! writing the memtable out and waiting until flushes and compactions rest.
 //!
+//! It has no merges: a counter is read, and written with what is added, under one of [`LOCKS`] locks of the adapter's, which
+//! a hash of the key chooses, so that nothing is lost.
+//!
 //! With transactions it is another kind of database over the same keyspace: see [`transactions`].
 //!
 //! | level | setting |
@@ -16,18 +19,24 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use evendb_lab::opener::Durability;
-use evendb_lab::store::{BatchWrite, Figure, Store, StoreResult};
+use evendb_lab::purposes::{CountingStore, counter_of};
+use evendb_lab::store::{BatchWrite, Figure, Store, StoreError, StoreResult};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use parking_lot::Mutex;
 
 use crate::failed;
 
 pub mod transactions;
+
+/// Locks under which counters are added to.
+const LOCKS: usize = 1024;
 
 /// A fjall database with one keyspace.
 pub struct FjallStore {
     database: Database,
     records: Keyspace,
     durability: Durability,
+    locks: Box<[Mutex<()>]>,
 }
 
 impl FjallStore {
@@ -47,11 +56,16 @@ impl FjallStore {
         let records = database
             .keyspace("records", options)
             .map_err(failed("open"))?;
-        Ok(Self {
+        Ok(Self::new(database, records, durability))
+    }
+
+    fn new(database: Database, records: Keyspace, durability: Durability) -> Self {
+        Self {
             database,
             records,
             durability,
-        })
+            locks: (0..LOCKS).map(|_| Mutex::new(())).collect(),
+        }
     }
 
     /// What a write does before it returns, beyond writing.
@@ -119,6 +133,10 @@ impl Store for FjallStore {
         batch.commit().map_err(failed("batch"))
     }
 
+    fn counters(&self) -> Option<&dyn CountingStore> {
+        Some(self)
+    }
+
     fn stats(&self) -> Vec<Figure> {
         Vec::new()
     }
@@ -141,5 +159,24 @@ impl Store for FjallStore {
         self.database
             .persist(PersistMode::Buffer)
             .map_err(failed("close"))
+    }
+}
+
+impl CountingStore for FjallStore {
+    fn add(&self, key: &[u8], addend: u64) -> StoreResult<()> {
+        let hash = key.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let _held = self.locks[hash as usize % LOCKS].lock();
+        let before = match self.records.get(key).map_err(failed("add"))? {
+            None => 0,
+            Some(value) => counter_of(&value)
+                .ok_or_else(|| StoreError::new("add", "a counter is not 8 bytes long"))?,
+        };
+        self.put(key, &before.wrapping_add(addend).to_le_bytes())
+    }
+
+    fn adds_by(&self) -> &'static str {
+        "get, put"
     }
 }

@@ -4,9 +4,13 @@
 
 use std::path::Path;
 
+#[cfg(any(feature = "rocksdb", feature = "fjall"))]
+use evendb_lab::opener::Purpose;
 use evendb_lab::opener::{Opener, Settings};
 use evendb_lab::store::{Store, StoreResult};
-use evendb_lab::stores::evendb::{EvenDbOpener, HalfMemoryOpener, LockingOpener};
+use evendb_lab::stores::evendb::{
+    EvenDbOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
+};
 
 use crate::leveldb::{Kind, LevelDbStore};
 use crate::lmdb::LmdbStore;
@@ -16,7 +20,7 @@ use crate::redb::RedbStore;
 #[cfg(feature = "rocksdb")]
 use crate::rocks::transactions::{Optimistic, Pessimistic};
 #[cfg(feature = "rocksdb")]
-use crate::rocks::{Kind as RocksKind, RocksStore, Tuning};
+use crate::rocks::{Kind as RocksKind, Opening, RocksStore, Tuning};
 #[cfg(feature = "rocksdb")]
 use rocksdb::DB;
 #[cfg(feature = "rocksdb")]
@@ -29,6 +33,7 @@ pub fn all() -> Vec<Box<dyn Opener>> {
         Box::new(EvenDbOpener),
         Box::new(HalfMemoryOpener),
         Box::new(LockingOpener),
+        Box::new(ValuesApartOpener),
         Box::new(Lmdb),
         Box::new(Redb),
         Box::new(LevelDb(Kind::LevelDb)),
@@ -55,6 +60,8 @@ pub fn all() -> Vec<Box<dyn Opener>> {
             Tuning::Tuned,
             PhantomData,
         )),
+        #[cfg(feature = "rocksdb")]
+        Box::new(RocksBlobs),
         #[cfg(feature = "fjall")]
         Box::new(Fjall),
         #[cfg(feature = "fjall")]
@@ -135,9 +142,74 @@ impl<K: RocksKind + 'static> Opener for Rocks<K> {
     }
 
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
-        let (memory_bytes, durability) = (settings.memory_bytes, settings.durability);
-        let store = RocksStore::<K>::open(directory, self.1, memory_bytes, durability)?;
-        Ok(Box::new(store))
+        let opening = rocks_opening(directory, self.1, settings);
+        Ok(Box::new(RocksStore::<K>::open(&opening)?))
+    }
+
+    fn serves(&self, purpose: Purpose) -> bool {
+        K::WORD.is_none() && !matches!(purpose, Purpose::ValuesApart(_))
+    }
+
+    fn measured_beside_values_apart(&self) -> bool {
+        K::WORD.is_none() && self.1 == Tuning::Tuned
+    }
+
+    fn open_for(
+        &self,
+        directory: &Path,
+        settings: &Settings,
+        purpose: Purpose,
+    ) -> StoreResult<Box<dyn Store>> {
+        if !self.serves(purpose) {
+            let message = format!("{} has no {}", self.0, purpose.name());
+            return Err(evendb_lab::store::StoreError::new("open", message));
+        }
+        let opening = rocks_opening(directory, self.1, settings);
+        Ok(Box::new(RocksStore::<DB>::open_for(&opening, purpose)?))
+    }
+}
+
+#[cfg(feature = "rocksdb")]
+fn rocks_opening<'a>(directory: &'a Path, tuning: Tuning, settings: &Settings) -> Opening<'a> {
+    Opening {
+        path: directory,
+        tuning,
+        memory_bytes: settings.memory_bytes,
+        durability: settings.durability,
+    }
+}
+
+/// RocksDB as tuned, with large values in blob files.
+#[cfg(feature = "rocksdb")]
+struct RocksBlobs;
+
+#[cfg(feature = "rocksdb")]
+impl Opener for RocksBlobs {
+    fn name(&self) -> &'static str {
+        "rocksdb-blobs"
+    }
+
+    fn only_if_named(&self) -> bool {
+        true
+    }
+
+    fn serves(&self, purpose: Purpose) -> bool {
+        matches!(purpose, Purpose::ValuesApart(_))
+    }
+
+    /// With the size from which on the lab's values lie apart where nothing else is asked for.
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        self.open_for(directory, settings, Purpose::ValuesApart(4096))
+    }
+
+    fn open_for(
+        &self,
+        directory: &Path,
+        settings: &Settings,
+        purpose: Purpose,
+    ) -> StoreResult<Box<dyn Store>> {
+        let opening = rocks_opening(directory, Tuning::Tuned, settings);
+        Ok(Box::new(RocksStore::<DB>::open_for(&opening, purpose)?))
     }
 }
 
@@ -154,6 +226,20 @@ impl Opener for Fjall {
         let store =
             crate::lsm::FjallStore::open(directory, settings.memory_bytes, settings.durability)?;
         Ok(Box::new(store))
+    }
+
+    fn serves(&self, purpose: Purpose) -> bool {
+        purpose == Purpose::Counters
+    }
+
+    /// Counters need nothing else.
+    fn open_for(
+        &self,
+        directory: &Path,
+        settings: &Settings,
+        _purpose: Purpose,
+    ) -> StoreResult<Box<dyn Store>> {
+        self.open(directory, settings)
     }
 }
 

@@ -20,14 +20,16 @@
 //! | process | its default: the log is written, not synced |
 //! | relaxed | `manual_wal_flush`: the log is written when its buffer is full |
 //!
-//! With transactions it is another kind of database with the same settings: see [`transactions`].
+//! With transactions it is another kind of database with the same settings: see [`transactions`]. Opened for a purpose of
+//! the lab's it has settings beside these: see [`purposes`].
 //!
 //! The rest of the memory is the page cache's in both. Paying the debt is a flush and waiting for
 //! compactions to end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use evendb_lab::opener::Durability;
+use evendb_lab::opener::{Durability, Purpose};
+use evendb_lab::purposes::{CountingStore, ExpiringStore, IngestingStore};
 use evendb_lab::store::{BatchWrite, Figure, Store, StoreError, StoreResult};
 use evendb_lab::transactions::TransactionalStore;
 use rocksdb::{
@@ -38,6 +40,7 @@ use rocksdb::{
 
 use crate::failed;
 
+pub mod purposes;
 pub mod transactions;
 
 /// Which settings.
@@ -96,6 +99,11 @@ pub trait Kind: DBAccess + Send + Sync + Sized {
 
     /// The transactions of a store of this kind.
     fn transactions(store: &RocksStore<Self>) -> Option<&dyn TransactionalStore>;
+
+    /// The store, if it is of the plain kind, which alone is opened for purposes.
+    fn plain(_store: &RocksStore<Self>) -> Option<&RocksStore<DB>> {
+        None
+    }
 }
 
 /// The calls that look the same for every kind.
@@ -175,33 +183,33 @@ impl Kind for DB {
     fn transactions(_: &RocksStore<Self>) -> Option<&dyn TransactionalStore> {
         None
     }
+
+    fn plain(store: &RocksStore<Self>) -> Option<&RocksStore<DB>> {
+        Some(store)
+    }
 }
 
-/// A RocksDB database.
-pub struct RocksStore<K = DB> {
-    database: K,
-    tuning: Tuning,
-    durability: Durability,
-    write: WriteOptions,
+/// How a database is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening<'a> {
+    /// Its directory.
+    pub path: &'a Path,
+    /// Which settings.
+    pub tuning: Tuning,
+    /// Bytes of memory in all.
+    pub memory_bytes: u64,
+    /// What a write survives.
+    pub durability: Durability,
 }
 
-impl<K: Kind> RocksStore<K> {
-    /// Opens or makes one in this directory, for `memory_bytes` bytes of memory in all.
-    ///
-    /// # Errors
-    /// RocksDB's own.
-    pub fn open(
-        path: &Path,
-        tuning: Tuning,
-        memory_bytes: u64,
-        durability: Durability,
-    ) -> StoreResult<Self> {
-        let mut options = Options::default();
-        options.set_manual_wal_flush(durability == Durability::Relaxed);
+impl Opening<'_> {
+    /// The settings of the module's table, over those that `options` has.
+    fn set(&self, options: &mut Options) {
+        options.set_manual_wal_flush(self.durability == Durability::Relaxed);
         options.create_if_missing(true);
         options.set_compression_type(DBCompressionType::None);
-        if tuning != Tuning::Default {
-            let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
+        if self.tuning != Tuning::Default {
+            let memory_bytes = usize::try_from(self.memory_bytes).unwrap_or(usize::MAX);
             let mut tables = BlockBasedOptions::default();
             tables.set_block_cache(&Cache::new_lru_cache(memory_bytes / 3));
             tables.set_bloom_filter(10.0, false);
@@ -212,18 +220,48 @@ impl<K: Kind> RocksStore<K> {
             options.set_level_compaction_dynamic_level_bytes(true);
             options.set_enable_pipelined_write(true);
         }
-        if tuning == Tuning::Universal {
+        if self.tuning == Tuning::Universal {
             options.set_compaction_style(DBCompactionStyle::Universal);
         }
-        let database = K::open(&options, path).map_err(failed("open"))?;
+    }
+}
+
+/// A RocksDB database.
+pub struct RocksStore<K = DB> {
+    database: K,
+    tuning: Tuning,
+    durability: Durability,
+    write: WriteOptions,
+    path: PathBuf,
+    memory_bytes: u64,
+    /// What it was opened for.
+    purpose: Option<Purpose>,
+}
+
+impl<K: Kind> RocksStore<K> {
+    /// Opens or makes one.
+    ///
+    /// # Errors
+    /// RocksDB's own.
+    pub fn open(opening: &Opening<'_>) -> StoreResult<Self> {
+        let mut options = Options::default();
+        opening.set(&mut options);
+        let database = K::open(&options, opening.path).map_err(failed("open"))?;
+        Ok(Self::new(database, opening, None))
+    }
+
+    fn new(database: K, opening: &Opening<'_>, purpose: Option<Purpose>) -> Self {
         let mut write = WriteOptions::default();
-        write.set_sync(durability == Durability::Sync);
-        Ok(Self {
+        write.set_sync(opening.durability == Durability::Sync);
+        Self {
             database,
-            tuning,
-            durability,
+            tuning: opening.tuning,
+            durability: opening.durability,
             write,
-        })
+            path: opening.path.to_owned(),
+            memory_bytes: opening.memory_bytes,
+            purpose,
+        }
     }
 }
 
@@ -238,7 +276,9 @@ impl<K: Kind> Store for RocksStore<K> {
             Durability::Process => None,
             other => Some(other.name()),
         };
-        let words: Vec<_> = [Some(tuning), K::WORD, level]
+        let apart = matches!(self.purpose, Some(Purpose::ValuesApart(_)));
+        let blobs = apart.then_some("blob files");
+        let words: Vec<_> = [Some(tuning), K::WORD, blobs, level]
             .into_iter()
             .flatten()
             .collect();
@@ -303,6 +343,18 @@ impl<K: Kind> Store for RocksStore<K> {
 
     fn transactions(&self) -> Option<&dyn TransactionalStore> {
         K::transactions(self)
+    }
+
+    fn counters(&self) -> Option<&dyn CountingStore> {
+        K::plain(self).and_then(purposes::counters)
+    }
+
+    fn sorted_ingest(&self) -> Option<&dyn IngestingStore> {
+        K::plain(self).and_then(purposes::sorted_ingest)
+    }
+
+    fn expiring(&self) -> Option<&dyn ExpiringStore> {
+        K::plain(self).and_then(purposes::expiring)
     }
 
     fn stats(&self) -> Vec<Figure> {

@@ -2,7 +2,9 @@
 
 use evendb_lab::experiments::Experiment;
 use evendb_lab::opener::Opener;
-use evendb_lab::stores::evendb::{EvenDbOpener, HalfMemoryOpener, LockingOpener};
+use evendb_lab::stores::evendb::{
+    EvenDbOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
+};
 
 use crate::failure::{Failure, Success};
 
@@ -20,10 +22,11 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let openers: [Box<dyn Opener>; 3] = [
+    let openers: [Box<dyn Opener>; 4] = [
         Box::new(EvenDbOpener),
         Box::new(HalfMemoryOpener),
         Box::new(LockingOpener),
+        Box::new(ValuesApartOpener),
     ];
     arguments
         .experiment

@@ -18,9 +18,13 @@
 
 pub mod batches;
 pub mod disk_space;
+pub mod expiring;
+pub mod ingest;
+pub mod large_values;
 pub mod many_databases;
 pub mod memory_overshoot;
 pub mod memory_split;
+pub mod merges;
 pub mod paper;
 pub mod pauses;
 pub mod processes;
@@ -38,7 +42,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 use crate::dataset::{Dataset, key_of};
-use crate::opener::{Opener, Settings};
+use crate::opener::{Opener, Purpose, Settings};
 use crate::store::{Store, StoreResult};
 
 /// Why an experiment ended without a result.
@@ -137,6 +141,14 @@ pub enum Experiment {
     Transactions(transactions::Arguments),
     /// What many live range deletions cost gets and scans, and how soon the space of a deleted prefix is back
     RangeTombstones(range_tombstones::Arguments),
+    /// Counters that are added to by merges, beside gets of them
+    Merges(merges::Arguments),
+    /// Sorted records that come all at once, beside puts of the same and the disk's own rate
+    Ingest(ingest::Arguments),
+    /// Puts and gets of large values, and what is written for them
+    LargeValues(large_values::Arguments),
+    /// An event log whose events expire: space over time, and what the expiry costs puts
+    Expiring(expiring::Arguments),
     /// The evaluation of the EvenDB paper: every figure and table, at any scale; writes results.jsonl
     /// and report.md
     Paper(paper::Arguments),
@@ -163,6 +175,10 @@ impl Experiment {
             Experiment::Batches(arguments) => arguments,
             Experiment::Transactions(arguments) => arguments,
             Experiment::RangeTombstones(arguments) => arguments,
+            Experiment::Merges(arguments) => arguments,
+            Experiment::Ingest(arguments) => arguments,
+            Experiment::LargeValues(arguments) => arguments,
+            Experiment::Expiring(arguments) => arguments,
             Experiment::Paper(arguments) => return arguments.run(openers),
             // These two start no process by `processes`.
             Experiment::Report(arguments) => return arguments.run(),
@@ -190,9 +206,22 @@ impl Turn<'_> {
         settings: &Settings,
         run: impl FnOnce(&dyn Store, &Path) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
+        self.in_fresh_store_for(None, settings, run)
+    }
+
+    /// The same, opened for a purpose.
+    fn in_fresh_store_for<T>(
+        &self,
+        purpose: Option<Purpose>,
+        settings: &Settings,
+        run: impl FnOnce(&dyn Store, &Path) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let own = self.directory.join(self.round.to_string());
         std::fs::create_dir_all(&own)?;
-        let store = self.opener.open(&own, settings)?;
+        let store = match purpose {
+            None => self.opener.open(&own, settings)?,
+            Some(purpose) => self.opener.open_for(&own, settings, purpose)?,
+        };
         let done = run(&*store, &own)?;
         store.close()?;
         std::fs::remove_dir_all(&own)?;
@@ -226,6 +255,29 @@ fn median_of_cell(
         all.iter().find(|figures| is_cell(figures))?[name].as_f64()
     });
     table::median(figures.collect())
+}
+
+/// The stores of results, each once, in the order in which they first come.
+fn stores_of(results: &[Measured]) -> Vec<&str> {
+    let mut stores: Vec<&str> = Vec::new();
+    for one in results {
+        if !stores.contains(&&*one.store) {
+            stores.push(&one.store);
+        }
+    }
+    stores
+}
+
+/// What each store of EvenDB reaches of the best of the others, as `2.00x`; nothing for the others, nor where there is
+/// no other.
+fn beside_best_peer(stores: &[&str], store: &str, figure: impl Fn(&str) -> f64) -> String {
+    const OURS: &str = "evendb";
+    let peers = stores.iter().filter(|store| !store.starts_with(OURS));
+    let best = peers.map(|store| figure(store)).fold(f64::NAN, f64::max);
+    match store.starts_with(OURS) && best > 0.0 {
+        true => format!("{:.2}x", figure(store) / best),
+        false => String::new(),
+    }
 }
 
 /// The text that each round of each store left, in the order of stores: for experiments whose figures

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use super::disk_space::disk_bytes;
 use super::table::{TextTable, median};
-use super::{Common, Failure, Measure, Measured, Turn, put_all};
+use super::{Common, Failure, Measure, Measured, Turn, put_all, stores_of};
 use crate::dataset::{Dataset, key_of, record_of};
 use crate::opener::{Durability, Opener, Settings};
 use crate::random::Random;
@@ -392,12 +392,7 @@ impl Measure for Arguments {
             "prefix ms",
             "back s",
         ]);
-        let mut stores: Vec<&str> = Vec::new();
-        for one in results {
-            if !stores.contains(&&*one.store) {
-                stores.push(&one.store);
-            }
-        }
+        let stores = stores_of(results);
         for store in stores {
             let of = |pointer: &str| {
                 let own = results.iter().filter(|one| one.store == store);

@@ -23,7 +23,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::table::TextTable;
-use super::{Common, Failure, Measure, Measured, Turn, median_of_cell};
+use super::{
+    Common, Failure, Measure, Measured, Turn, beside_best_peer, median_of_cell, stores_of,
+};
 use crate::dataset::Dataset;
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
 use crate::mix::{LoadWorker, Population};
@@ -60,9 +62,6 @@ pub struct Arguments {
     #[arg(long)]
     seconds: Option<f64>,
 }
-
-/// How the names of this store's openers begin.
-const OURS: &str = "evendb";
 
 /// One measurement of a round.
 #[derive(Clone, Copy)]
@@ -226,12 +225,7 @@ impl Measure for Arguments {
             "p99 us",
             "p99.9 us",
         ]);
-        let mut stores: Vec<&str> = Vec::new();
-        for one in results {
-            if !stores.contains(&&*one.store) {
-                stores.push(&one.store);
-            }
-        }
+        let stores = stores_of(results);
         for cell in self.cells() {
             for row in rows(results, &stores, cell) {
                 table.row(row);
@@ -244,17 +238,10 @@ impl Measure for Arguments {
 /// The rows of a cell, one for each store.
 fn rows(results: &[Measured], stores: &[&str], cell: Cell) -> Vec<Vec<String>> {
     const RATE: &str = "commits_per_second_with_debt";
-    let peers = stores.iter().filter(|store| !store.starts_with(OURS));
-    let best = peers
-        .map(|store| figure(results, store, cell, RATE))
-        .fold(f64::NAN, f64::max);
     let row = |store: &&str| {
         let of = |name: &str| figure(results, store, cell, name);
         let micros = |name: &str| format!("{:.1}", of(name) / 1e3);
-        let beside = match store.starts_with(OURS) && best > 0.0 {
-            true => format!("{:.2}x", of(RATE) / best),
-            false => String::new(),
-        };
+        let beside = beside_best_peer(stores, store, |store| figure(results, store, cell, RATE));
         vec![
             (*store).to_owned(),
             cell.contention.name().to_owned(),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::table::{TextTable, median};
-use super::{Common, Failure, Measure, Measured, Turn};
+use super::{Common, Failure, Measure, Measured, Turn, stores_of};
 use crate::dataset::Dataset;
 use crate::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
 use crate::driver::{self, Limit, NoProgress, Phase, Worker};
@@ -137,12 +137,7 @@ impl Measure for Arguments {
             "p99.9 us",
             "CPU us",
         ]);
-        let mut stores: Vec<&str> = Vec::new();
-        for one in results {
-            if !stores.contains(&&*one.store) {
-                stores.push(&one.store);
-            }
-        }
+        let stores = stores_of(results);
         for kind in KINDS {
             for store in &stores {
                 let of = |path: &[&str]| {

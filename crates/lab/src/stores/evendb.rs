@@ -4,11 +4,14 @@
 //! commit looks at again, or ([`LockingOpener`]) with `get_for_update` for all keys. Where
 //! it gives up, it is called again.
 
+mod purposes;
+
 use std::path::Path;
 
 use evendb::{Db, ErrorKind, LogSearch, Options, Stats, Transaction};
 
-use crate::opener::{Durability, Opener, Settings, Variant};
+use crate::opener::{Durability, Opener, Purpose, Settings, Variant};
+use crate::purposes::{CountingStore, ExpiringStore, IngestingStore};
 use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreError, StoreResult};
 use crate::transactions::{READS, TransactionalStore, Work};
 
@@ -18,6 +21,8 @@ pub struct EvenDbStore {
     description: String,
     /// Whether transactions lock what they read.
     locks: bool,
+    /// What it was opened for.
+    purpose: Option<Purpose>,
 }
 
 impl EvenDbStore {
@@ -39,6 +44,7 @@ impl EvenDbStore {
             database,
             description,
             locks: false,
+            purpose: None,
         })
     }
 
@@ -85,6 +91,23 @@ impl Opener for EvenDbOpener {
         };
         let store = EvenDbStore::open(directory, options, &variant.to_string())?;
         Ok(Box::new(store))
+    }
+
+    fn serves(&self, purpose: Purpose) -> bool {
+        !matches!(purpose, Purpose::ValuesApart(_))
+    }
+
+    fn measured_beside_values_apart(&self) -> bool {
+        true
+    }
+
+    fn open_for(
+        &self,
+        directory: &Path,
+        settings: &Settings,
+        purpose: Purpose,
+    ) -> StoreResult<Box<dyn Store>> {
+        Ok(Box::new(purposes::open(directory, settings, purpose)?))
     }
 
     /// A fifth is left to the allocator, the driver and the page cache.
@@ -148,6 +171,48 @@ impl Opener for LockingOpener {
             locks: true,
             ..store
         }))
+    }
+
+    fn memory_within(&self, limit_bytes: u64) -> u64 {
+        EvenDbOpener.memory_within(limit_bytes)
+    }
+}
+
+/// EvenDB with large values apart from their keys ([`Purpose::ValuesApart`]), and all else as [`EvenDbOpener`].
+pub struct ValuesApartOpener;
+
+/// Bytes from which on a value lies apart where nothing else is asked for.
+const APART_FROM: u64 = 4096;
+
+impl Opener for ValuesApartOpener {
+    fn name(&self) -> &'static str {
+        "evendb-values-apart"
+    }
+
+    fn only_if_named(&self) -> bool {
+        true
+    }
+
+    fn unavailable(&self) -> Option<String> {
+        let offered = purposes::with_values_apart(Options::new(), 1).is_some();
+        (!offered).then(|| "this version has no option for values apart from their keys".to_owned())
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        self.open_for(directory, settings, Purpose::ValuesApart(APART_FROM))
+    }
+
+    fn serves(&self, purpose: Purpose) -> bool {
+        matches!(purpose, Purpose::ValuesApart(_))
+    }
+
+    fn open_for(
+        &self,
+        directory: &Path,
+        settings: &Settings,
+        purpose: Purpose,
+    ) -> StoreResult<Box<dyn Store>> {
+        Ok(Box::new(purposes::open(directory, settings, purpose)?))
     }
 
     fn memory_within(&self, limit_bytes: u64) -> u64 {
@@ -244,6 +309,18 @@ impl Store for EvenDbStore {
 
     fn transactions(&self) -> Option<&dyn TransactionalStore> {
         Some(self)
+    }
+
+    fn counters(&self) -> Option<&dyn CountingStore> {
+        purposes::counters(self)
+    }
+
+    fn sorted_ingest(&self) -> Option<&dyn IngestingStore> {
+        purposes::sorted_ingest(self)
+    }
+
+    fn expiring(&self) -> Option<&dyn ExpiringStore> {
+        purposes::expiring(self)
     }
 
     fn stats(&self) -> Vec<Figure> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 
+use crate::purposes::{CountingStore, ExpiringStore, IngestingStore, SortedRecords, counter_of};
 use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreResult};
 use crate::transactions::{READS, TransactionalStore, Work};
 
@@ -29,8 +30,14 @@ pub enum Fault {
     ShortRange,
     /// So does none behind it.
     LongRange,
-    /// Between the reads and the writes of a transaction others have their turn.
+    /// Between the reads and the writes of a transaction, or of an addition, others have their turn.
     LoseUpdate,
+    /// Every 100th record of a sorted ingest is left out.
+    LoseIngested,
+    /// What is to expire stays.
+    NeverExpire,
+    /// What is to expire does so at once.
+    ExpireEarly,
 }
 
 /// An in-memory ordered store.
@@ -174,6 +181,18 @@ impl Store for MemoryStore {
         Some(self)
     }
 
+    fn counters(&self) -> Option<&dyn CountingStore> {
+        Some(self)
+    }
+
+    fn sorted_ingest(&self) -> Option<&dyn IngestingStore> {
+        Some(self)
+    }
+
+    fn expiring(&self) -> Option<&dyn ExpiringStore> {
+        Some(self)
+    }
+
     fn stats(&self) -> Vec<Figure> {
         let absent = self.absent.load(Ordering::Relaxed);
         let found = self.gets.load(Ordering::Relaxed).saturating_sub(absent);
@@ -228,6 +247,52 @@ impl TransactionalStore for MemoryStore {
             records.insert(key.to_vec(), value.to_vec());
         }
         Ok(0)
+    }
+}
+
+impl CountingStore for MemoryStore {
+    fn add(&self, key: &[u8], addend: u64) -> StoreResult<()> {
+        let mut records = self.records.write();
+        let before = records.get(key).and_then(|value| counter_of(value));
+        if self.fault == Fault::LoseUpdate {
+            drop(records);
+            std::thread::sleep(Duration::from_micros(50));
+            records = self.records.write();
+        }
+        let sum = before.unwrap_or(0).wrapping_add(addend);
+        records.insert(key.to_vec(), sum.to_le_bytes().to_vec());
+        Ok(())
+    }
+
+    fn adds_by(&self) -> &'static str {
+        "a lock on all"
+    }
+}
+
+impl IngestingStore for MemoryStore {
+    fn ingest(&self, records: &mut SortedRecords<'_>) -> StoreResult<()> {
+        let (mut key, mut value, mut number) = (Vec::new(), Vec::new(), 0u64);
+        while records(&mut key, &mut value) {
+            number += 1;
+            if !(self.fault == Fault::LoseIngested && number.is_multiple_of(100)) {
+                self.put(&key, &value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// It has no clock: what is to expire stays, which it admits unless that is its fault.
+impl ExpiringStore for MemoryStore {
+    fn put_expiring(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
+        match self.fault {
+            Fault::ExpireEarly => Ok(()),
+            _ => self.put(key, value),
+        }
+    }
+
+    fn hides_expired(&self) -> bool {
+        self.fault == Fault::NeverExpire
     }
 }
 

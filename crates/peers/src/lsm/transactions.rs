@@ -66,11 +66,7 @@ impl TransactionalFjallStore {
             Form::Optimistic(database, records) => (database.inner(), records.inner()),
             Form::SingleWriter(database, records) => (database.inner(), records.inner()),
         };
-        let plain = FjallStore {
-            database: database.clone(),
-            records: records.clone(),
-            durability,
-        };
+        let plain = FjallStore::new(database.clone(), records.clone(), durability);
         Ok(Self { plain, form })
     }
 
