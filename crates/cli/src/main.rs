@@ -11,6 +11,7 @@ mod float_text;
 mod input;
 mod interrupt;
 mod json_text;
+mod key_file;
 mod key_types;
 mod keys;
 mod open;
@@ -25,8 +26,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     backup, backups, bench, calibrate, changes, compact, delete, dump, experiment, export, get,
-    import, ingest, keyspaces, merge, pop, put, repair, restore, scan, size as range_size, stats,
-    verify, verify_import,
+    import, ingest, keyspaces, merge, pop, put, repair, restore, rotate_key, scan,
+    size as range_size, stats, verify, verify_import,
 };
 
 /// EvenDB: an embedded ordered key-value store for keys with spatial locality.
@@ -70,6 +71,7 @@ enum Command {
     Backup(backup::Arguments),
     Backups(backups::Arguments),
     Restore(restore::Arguments),
+    RotateKey(rotate_key::Arguments),
     Bench(bench::Arguments),
     Calibrate(calibrate::Arguments),
     Experiment(experiment::Arguments),
@@ -98,6 +100,7 @@ fn main() -> ExitCode {
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Backups(arguments) => backups::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
+        Command::RotateKey(arguments) => rotate_key::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Experiment(arguments) => experiment::run(&arguments),

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use evendb::{Db, Durability, ErrorKind, Keyspace, Options};
 
 use crate::failure::Failure;
+use crate::key_file::KeyFile;
 use crate::size::parse_size;
 
 /// Which database, and how to open it.
@@ -19,6 +20,8 @@ pub struct DatabaseArguments {
     /// Memory for caches, as 256MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
+    #[command(flatten)]
+    pub key_file: KeyFile,
 }
 
 /// What a write survives.
@@ -101,6 +104,7 @@ impl DatabaseArguments {
     /// For a moment: what was hot in the life before is of no use to one command, and stays noted for a longer one.
     fn briefly(&self, options: Options) -> Options {
         let options = options.advanced(|advanced| advanced.warm_reopening(false));
+        let options = self.key_file.given_to(options);
         match self.memory {
             Some(bytes) => options.memory_budget(bytes),
             None => options,

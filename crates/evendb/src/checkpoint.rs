@@ -516,7 +516,9 @@ pub(crate) fn build_table(
     let id = disk.new_table_id();
     let sink = std::mem::take(buffer);
     let options = core.table_options(keyspace).without_dictionary();
-    let mut writer = TableWriter::new(sink, id, options);
+    let secrets = disk.vfs.secrets();
+    let secrets = secrets.filter(|_| !planted!(core.options, RunLeftPlain));
+    let mut writer = TableWriter::new(sink, id, options).sealed(secrets);
     let mut keys: Vec<(u64, usize)> = Vec::new();
     let mut last_key: Vec<u8> = Vec::new();
     while let Some(entry) = merge.current() {

@@ -35,7 +35,7 @@ use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{CONTAINER, CURRENT, LOCK, UNFINISHED_COPY, is_own_name};
+use crate::files::{CONTAINER, CURRENT, KEYS, LOCK, UNFINISHED_COPY, is_own_name};
 use crate::funk::tables::{TableHandle, table_path};
 use crate::manifest::edit::{Part, Place};
 use crate::manifest::state::ManifestState;
@@ -194,6 +194,13 @@ fn fill(
                 summary.bytes_copied += bytes;
             }
         }
+    }
+    if disk.vfs.secrets().is_some() {
+        // Replaced as a whole when the key changes: either of the two opens the copy.
+        let (from, to) = (disk.dir.join(KEYS), target.dir.join(KEYS));
+        let len = disk.vfs.open(&from, false).and_then(|file| file.len());
+        let len = len.map_err(failed(&from, "look at the keys"))?;
+        target.copy_file(&from, &to, len, &mut |_| {})?;
     }
     let places = copy_runs(core, disk, target, &tables, &mut summary)?;
     target.sync_names()?;
@@ -425,7 +432,7 @@ impl Target<'_> {
         }
         let mut all_gone = true;
         for name in names {
-            let own = is_own_name(name) || name == CONTAINER || name == LOCK;
+            let own = is_own_name(name) || [CONTAINER, LOCK, KEYS].contains(&name);
             if own && name != UNFINISHED_COPY {
                 all_gone &= remove(name).is_ok();
             }

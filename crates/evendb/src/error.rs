@@ -59,6 +59,12 @@ pub enum ErrorKind {
     Unsorted,
     /// An argument makes no sense; the message says which.
     InvalidArgument,
+    /// The database is encrypted, and no key was given, or its provider failed. Nothing was touched.
+    NeedsKey,
+    /// The key that was given is not the one by which the database is encrypted. Nothing was touched.
+    WrongKey,
+    /// A key was given for a database that is not encrypted. Nothing was touched.
+    NotEncrypted,
     /// This process was forked from one that had a database open. Its copies of handles cannot be
     /// used; nothing was read or written, and the parent goes on.
     Forked,

@@ -7,6 +7,10 @@ pub(crate) const CURRENT: &str = "CURRENT";
 pub(crate) const CURRENT_UNFINISHED: &str = "CURRENT.tmp";
 pub(crate) const COMMIT_LOG: &str = "COMMIT-LOG";
 pub(crate) const CONTAINER: &str = "CHUNK-LOGS";
+/// The key of an encrypted database, itself encrypted.
+pub(crate) const KEYS: &str = "KEYS";
+/// A `KEYS` that is not written yet.
+pub(crate) const KEYS_UNFINISHED: &str = "KEYS.tmp";
 /// Room kept back for a full disk.
 pub(crate) const BALLAST: &str = "BALLAST";
 pub(crate) const LOCK: &str = "LOCK";
@@ -28,6 +32,7 @@ pub(crate) fn is_own_name(name: &str) -> bool {
     let digits = |tail: &str| tail.len() >= 6 && tail.bytes().all(|byte| byte.is_ascii_digit());
     name == CURRENT_UNFINISHED
         || name == HEAT_UNFINISHED
+        || name == KEYS_UNFINISHED
         || name == UNFINISHED_COPY
         || name.strip_suffix(".sst").is_some_and(hex)
         || name.strip_suffix(".val").is_some_and(hex)

@@ -96,7 +96,7 @@ pub(crate) fn log_takes(core: &Core, disk: &Disk, log: &Log, payload_bytes: u64)
     let Some(ring) = &log.commit_log else {
         return true;
     };
-    let total = CommitLog::record_bytes(payload_bytes as usize);
+    let total = CommitLog::record_bytes(payload_bytes as usize + ring.seal_bytes());
     if payload_bytes > log.ring_record_bytes_max() {
         return false;
     }

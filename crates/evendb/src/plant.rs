@@ -77,6 +77,8 @@ pub(crate) enum Plant {
     SingleAsCalled,
     /// P45: what is put to chunks that a layout change made may have the version of what it froze.
     LayoutSharesVersion,
+    /// P51: a checkpoint writes the runs of an encrypted database as plain tables.
+    RunLeftPlain,
     /// P43: a rewrite makes tables as the database's options say, whatever the keyspace's own do.
     KeyspaceOptionsForgotten,
 }

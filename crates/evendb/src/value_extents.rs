@@ -32,6 +32,7 @@ use crate::op::Op;
 use crate::payload::{self, Encoded, ExtentName};
 use crate::sync::{Arc, Mutex};
 use evendb_storage::codec::checksum;
+use evendb_storage::sealing::{PieceSealer, Secrets, open_pieces};
 use evendb_storage::vfs::{File, Vfs, WriteBehind, read_exact_at};
 use evendb_storage::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -39,6 +40,9 @@ use std::path::{Path, PathBuf};
 /// So many extents are left unsynced, and their files open, at most. Few are as long as an eighth of the
 /// log; there are more only where a full disk keeps the log small.
 const UNSYNCED_MAX: usize = 64;
+
+/// What it is to the cipher, in an encrypted database.
+const SEALED_KIND: &str = "value extent";
 
 /// The name of an extent's file.
 pub(crate) fn file_name(id: u64) -> String {
@@ -64,7 +68,23 @@ pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, name: &ExtentName) -> Result<Optio
     }
     let mut bytes = vec![0; name.len as usize];
     read_exact_at(&*file, &mut bytes, 0).map_err(failed("read a value extent"))?;
-    Ok((checksum(name.id, &[&bytes]) == name.checksum).then_some(bytes))
+    if checksum(name.id, &[&bytes]) != name.checksum {
+        return Ok(None);
+    }
+    // Its checksum is in the record that names it, which was opened: a crash leaves no such bytes.
+    let opened = opened(vfs.secrets(), name.id, bytes);
+    let what = "a value extent that was not encrypted with this key";
+    opened
+        .map(Some)
+        .ok_or_else(|| Error::corruption(&path, 0, what))
+}
+
+/// The contents of the extent whose file has these bytes, which verify; `None` if they were not encrypted as this extent.
+pub(crate) fn opened(secrets: Option<&Secrets>, id: u64, bytes: Vec<u8>) -> Option<Vec<u8>> {
+    match secrets {
+        None => Some(bytes),
+        Some(secrets) => open_pieces(secrets, SEALED_KIND, id, &bytes),
+    }
 }
 
 /// The extents of an open database.
@@ -114,7 +134,7 @@ impl ValueExtents {
         let write = || {
             let (mut at, mut crc) = (0, checksum(id, &[]));
             let mut behind = WriteBehind::default();
-            payload::in_pieces(ops, &mut |piece| -> std::io::Result<()> {
+            let mut write = |piece: &[u8]| -> std::io::Result<()> {
                 match is_synced {
                     true => behind.write_at(&*file, piece, at)?,
                     false => file.write_at(piece, at)?,
@@ -123,7 +143,16 @@ impl ValueExtents {
                 // Continues where the last piece ended.
                 crc = checksum(u64::from(crc), &[piece]);
                 Ok(())
-            })?;
+            };
+            match file.secrets() {
+                None => payload::in_pieces(ops, &mut write)?,
+                Some(secrets) => {
+                    let (mut sealer, salt) = PieceSealer::new(secrets, SEALED_KIND, id);
+                    write(&salt)?;
+                    payload::in_pieces(ops, &mut |piece| sealer.push(piece, &mut write))?;
+                    sealer.finish(&mut write)?;
+                }
+            }
             if is_synced {
                 file.sync_data()?;
             }

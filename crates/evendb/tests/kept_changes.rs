@@ -281,7 +281,9 @@ fn a_full_disk_costs_what_is_kept() {
 /// `dump` prints every kept change, and `verify` looks at what each says.
 #[test]
 fn kept_changes_are_printed_and_verified() {
-    use evendb_storage::framed_log::{FRAME_HEADER_BYTES, FramedLogWriter, survey_frames};
+    use evendb_storage::framed_log::{
+        FRAME_HEADER_BYTES, FrameCodec, FramedLogWriter, survey_frames,
+    };
     let vfs = SimVfs::new(1);
     let db = keeping(on_sim(&vfs, Durability::Process, 0), 1 << 20)
         .open(DIR)
@@ -331,7 +333,8 @@ fn kept_changes_are_printed_and_verified() {
     let path = Path::new(DIR).join(name);
     let (bytes, id) = (vfs.read_file(&path), name[8..].parse().unwrap());
     let mut frames: Vec<Vec<u8>> = Vec::new();
-    survey_frames(&bytes, id, &mut |found| {
+    let codec = FrameCodec::of(None, &path, id);
+    survey_frames(&bytes, &codec, &mut |found| {
         if let evendb_storage::framed_log::Surveyed::Frame { payload, .. } = found {
             frames.push(payload.to_vec());
         }

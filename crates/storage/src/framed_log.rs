@@ -14,11 +14,21 @@
 //! torn tail is wiped ([`FramedLogWriter::resume`]): frames behind it may be whole, and would
 //! otherwise come back to life behind a new frame that happens to end where they start.
 //!
+//! In an encrypted database ([`crate::sealing`]) the format version is 2, and what stands in the place of a payload is
+//! ```text
+//! | nonce (12 bytes) | payload, encrypted | tag (16 bytes) |
+//! ```
+//! The key is the log's own, of its file name and id. The nonce is a fresh one in each frame: a place is written again after
+//! a torn append. The frame's offset is bound. [`FrameCodec`] is all of that, for one log.
+//!
 //! The writer belongs to one thread at a time; after a failed append or sync the caller stops.
 
+use crate::sealing::{Cipher, NONCE_BYTES, Nonce, Secrets, TAG_BYTES, Use};
 use crate::vfs::{File, read_exact_at};
 use crate::{Error, Result, codec};
+use std::borrow::Cow;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Bytes of the file header: the offset of the first frame.
@@ -30,6 +40,8 @@ pub const FRAME_HEADER_BYTES: usize = 8;
 /// `EVENFLOG` in a hex dump.
 const MAGIC: u64 = u64::from_le_bytes(*b"EVENFLOG");
 const FORMAT_VERSION: u32 = 1;
+/// Of an encrypted log.
+const FORMAT_VERSION_SEALED: u32 = 2;
 
 /// What is wiped at once.
 const WIPE_BYTES: usize = 4096;
@@ -39,9 +51,13 @@ const READ_BYTES: u64 = 256 << 10;
 
 /// The header of log `id`.
 pub fn encode_header(id: u64) -> [u8; HEADER_BYTES as usize] {
+    encode_header_of(id, FORMAT_VERSION)
+}
+
+fn encode_header_of(id: u64, version: u32) -> [u8; HEADER_BYTES as usize] {
     let mut header = [0; HEADER_BYTES as usize];
     header[..8].copy_from_slice(&MAGIC.to_le_bytes());
-    header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+    header[8..12].copy_from_slice(&version.to_le_bytes());
     header[12..20].copy_from_slice(&id.to_le_bytes());
     let crc = codec::checksum(id, &[&header[..20]]);
     header[20..].copy_from_slice(&crc.to_le_bytes());
@@ -73,11 +89,107 @@ fn frame_checksum(id: u64, offset: u64, len: u32, payload: &[u8]) -> u32 {
     codec::checksum(id, &[&offset.to_le_bytes(), &len.to_le_bytes(), payload])
 }
 
+/// Encodes and decodes the frames of one log.
+#[derive(Debug)]
+pub struct FrameCodec {
+    id: u64,
+    seal: Option<(Secrets, Cipher)>,
+}
+
+/// What lies at a place of a log.
+pub enum FrameAt<'a> {
+    /// A frame, whose payload this is.
+    Frame(Cow<'a, [u8]>),
+    /// Nothing that verifies.
+    Nothing,
+    /// A frame that verifies, and was not written here with the database's key. No crash leaves such.
+    Foreign,
+}
+
+impl FrameCodec {
+    /// Of log `id` in `file`.
+    pub fn new(file: &dyn File, id: u64) -> FrameCodec {
+        FrameCodec::of(file.secrets(), file.path(), id)
+    }
+
+    /// Of log `id` in the file at `path`, whose last name counts, of a database with these secrets.
+    pub fn of(secrets: Option<&Secrets>, path: &Path, id: u64) -> FrameCodec {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let seal = secrets.map(|secrets| {
+            let cipher = secrets.cipher(Use::FramedLog(&name), id, &[]);
+            (secrets.clone(), cipher)
+        });
+        FrameCodec { id, seal }
+    }
+
+    /// Bytes that the frame of a payload of `len` bytes takes.
+    pub fn frame_bytes(&self, len: usize) -> u64 {
+        let sealed = self.seal.as_ref().map_or(0, |_| NONCE_BYTES + TAG_BYTES);
+        (FRAME_HEADER_BYTES + sealed + len) as u64
+    }
+
+    fn header(&self) -> [u8; HEADER_BYTES as usize] {
+        encode_header_of(self.id, self.version())
+    }
+
+    fn version(&self) -> u32 {
+        match self.seal {
+            Some(_) => FORMAT_VERSION_SEALED,
+            None => FORMAT_VERSION,
+        }
+    }
+
+    /// Appends the frame of `payload` for `offset`; `false` if it is 4 GiB or longer.
+    pub fn encode(&self, out: &mut Vec<u8>, offset: u64, payload: &[u8]) -> bool {
+        let Some((secrets, cipher)) = &self.seal else {
+            return encode_frame(out, self.id, offset, payload);
+        };
+        let nonce = secrets.fresh::<NONCE_BYTES>();
+        let mut sealed = Vec::with_capacity(NONCE_BYTES + payload.len() + TAG_BYTES);
+        sealed.extend_from_slice(&nonce);
+        sealed.extend_from_slice(payload);
+        cipher.seal(
+            Nonce(nonce),
+            &offset.to_le_bytes(),
+            &mut sealed,
+            NONCE_BYTES,
+        );
+        encode_frame(out, self.id, offset, &sealed)
+    }
+
+    /// What lies at the start of `bytes`, which are at `offset` of the log.
+    pub fn decode<'a>(&self, bytes: &'a [u8], offset: u64) -> FrameAt<'a> {
+        let Some(stored) = decode_frame(bytes, self.id, offset) else {
+            return FrameAt::Nothing;
+        };
+        let Some((_, cipher)) = &self.seal else {
+            return FrameAt::Frame(Cow::Borrowed(stored));
+        };
+        let opened = stored.split_first_chunk().and_then(|(nonce, sealed)| {
+            let mut payload = vec![0; sealed.len().checked_sub(TAG_BYTES)?];
+            let bound = offset.to_le_bytes();
+            let opens = cipher.open_into(Nonce(*nonce), &bound, sealed, &mut payload);
+            opens.then_some(payload)
+        });
+        opened.map_or(FrameAt::Foreign, |payload| {
+            FrameAt::Frame(Cow::Owned(payload))
+        })
+    }
+
+    /// The payload at the start of `bytes`, if a frame that was written there is.
+    pub fn payload<'a>(&self, bytes: &'a [u8], offset: u64) -> Option<Cow<'a, [u8]>> {
+        match self.decode(bytes, offset) {
+            FrameAt::Frame(payload) => Some(payload),
+            FrameAt::Nothing | FrameAt::Foreign => None,
+        }
+    }
+}
+
 /// Appends frames to a file.
 #[derive(Debug)]
 pub struct FramedLogWriter {
     file: Arc<dyn File>,
-    id: u64,
+    codec: FrameCodec,
     end: u64,
     frame: Vec<u8>,
 }
@@ -85,12 +197,13 @@ pub struct FramedLogWriter {
 impl FramedLogWriter {
     /// Starts log `id` in an empty file by writing its header. Nothing is synced.
     pub fn create(file: Arc<dyn File>, id: u64) -> Result<Self> {
-        let header = encode_header(id);
+        let codec = FrameCodec::new(&*file, id);
+        let header = codec.header();
         file.write_at(&header, 0)
             .map_err(|error| Error::io(file.path(), "write log header", error))?;
         Ok(FramedLogWriter {
             file,
-            id,
+            codec,
             end: HEADER_BYTES,
             frame: Vec::new(),
         })
@@ -102,8 +215,8 @@ impl FramedLogWriter {
         wipe(&*file, end)
             .map_err(|error| Error::io(file.path(), "wipe torn tail of log", error))?;
         Ok(FramedLogWriter {
+            codec: FrameCodec::new(&*file, id),
             file,
-            id,
             end,
             frame: Vec::new(),
         })
@@ -113,7 +226,7 @@ impl FramedLogWriter {
     /// [`FramedLogWriter::sync`].
     pub fn append(&mut self, payload: &[u8]) -> Result<u64> {
         self.frame.clear();
-        if !encode_frame(&mut self.frame, self.id, self.end, payload) {
+        if !self.codec.encode(&mut self.frame, self.end, payload) {
             let error = io::Error::new(io::ErrorKind::InvalidInput, "frame of 4 GiB or more");
             return Err(Error::io(self.file.path(), "append to log", error));
         }
@@ -129,6 +242,11 @@ impl FramedLogWriter {
         self.file
             .sync_data()
             .map_err(|error| Error::io(self.file.path(), "sync log", error))
+    }
+
+    /// Bytes that the frame of a payload of `len` bytes takes.
+    pub fn frame_bytes(&self, len: usize) -> u64 {
+        self.codec.frame_bytes(len)
     }
 
     /// Where the next frame goes.
@@ -178,7 +296,8 @@ pub fn read_frames(
         buffer: Vec::new(),
         start: 0,
     };
-    check_header(file, id, reader.at(0, HEADER_BYTES)?)?;
+    let codec = FrameCodec::new(file, id);
+    check_header(file, &codec, reader.at(0, HEADER_BYTES)?)?;
     let mut offset = HEADER_BYTES;
     loop {
         if offset >= len {
@@ -193,16 +312,20 @@ pub fn read_frames(
         } else {
             &[]
         };
-        match decode_frame(frame, id, offset) {
-            Some(payload) => each(offset, payload)?,
-            None if offset < verified_up_to => {
+        match codec.decode(frame, offset) {
+            FrameAt::Frame(payload) => each(offset, &payload)?,
+            FrameAt::Foreign => {
+                let what = "log frame that was not encrypted for this place with this key";
+                return Err(Error::corruption(file.path(), offset, what));
+            }
+            FrameAt::Nothing if offset < verified_up_to => {
                 return Err(Error::corruption(
                     file.path(),
                     offset,
                     "log frame does not verify",
                 ));
             }
-            None => return Ok(offset),
+            FrameAt::Nothing => return Ok(offset),
         }
         offset += frame_len;
     }
@@ -246,26 +369,35 @@ fn next_frame(bytes: &[u8], from: usize, id: u64, offset: u64) -> Option<usize> 
         .or_else(|| (from + 1..used_end).find(there))
 }
 
-fn check_header(file: &dyn File, id: u64, header: &[u8]) -> Result<()> {
+fn check_header(file: &dyn File, codec: &FrameCodec, header: &[u8]) -> Result<()> {
     let mut input = header;
     let magic = codec::get_u64(&mut input);
     let version = codec::get_u32(&mut input);
     let corrupt = |detail| Err(Error::corruption(file.path(), 0, detail));
     match (magic, version) {
-        (Some(MAGIC), Some(FORMAT_VERSION)) => {}
-        (Some(MAGIC), Some(version)) => {
-            let detail = format!("log format {version}, this build reads {FORMAT_VERSION}");
+        (Some(MAGIC), Some(version)) if version == codec.version() => {}
+        (Some(MAGIC), Some(FORMAT_VERSION)) => {
+            return corrupt("a log that is not encrypted, in an encrypted database");
+        }
+        (Some(MAGIC), Some(FORMAT_VERSION_SEALED)) => {
+            let detail = "an encrypted log, and no key was given";
             return Err(Error::unsupported(file.path(), detail));
+        }
+        (Some(MAGIC), Some(version)) => {
+            return Err(Error::unsupported(file.path(), unknown_version(version)));
         }
         (Some(_), Some(_)) => return corrupt("not a framed log: wrong magic"),
         _ => return corrupt("log header cut short"),
     }
-    let expected = encode_header(id);
-    if header == expected {
+    if header == codec.header() {
         Ok(())
     } else {
         corrupt("header of another log, or broken")
     }
+}
+
+fn unknown_version(version: u32) -> String {
+    format!("log format {version}, this build reads {FORMAT_VERSION} and {FORMAT_VERSION_SEALED}")
 }
 
 /// The id of the log whose header `bytes` begin with; the text says why there is none.
@@ -280,13 +412,11 @@ pub fn header_id(bytes: &[u8]) -> std::result::Result<u64, String> {
     if magic != Some(MAGIC) {
         return Err("not a framed log: wrong magic".to_owned());
     }
-    if version != Some(FORMAT_VERSION) {
-        let found = version.unwrap_or(0);
-        return Err(format!(
-            "log format {found}, this build reads {FORMAT_VERSION}"
-        ));
+    let version = version.unwrap_or(0);
+    if ![FORMAT_VERSION, FORMAT_VERSION_SEALED].contains(&version) {
+        return Err(unknown_version(version));
     }
-    match header == encode_header(id) {
+    match header == encode_header_of(id, version) {
         true => Ok(id),
         false => Err("log header does not verify".to_owned()),
     }
@@ -299,6 +429,8 @@ pub enum Surveyed<'a> {
     Frame {
         /// Where it starts.
         offset: u64,
+        /// Its bytes in the log, header included.
+        len: u64,
         /// What it holds.
         payload: &'a [u8],
     },
@@ -314,18 +446,24 @@ pub enum Surveyed<'a> {
     },
 }
 
-/// Tells `each` what `bytes`, all of log `id`, consist of behind the header, damaged or not: a
-/// frame verifies only in its own place, so those behind damage are found again.
-pub fn survey_frames<'a>(bytes: &'a [u8], id: u64, each: &mut dyn FnMut(Surveyed<'a>)) {
+/// Tells `each` what `bytes`, all of the log of `codec`, consist of behind the header, damaged or not: a
+/// frame verifies only in its own place, so those behind damage are found again. One that was not written there with the
+/// database's key is a hole.
+pub fn survey_frames(bytes: &[u8], codec: &FrameCodec, each: &mut dyn FnMut(Surveyed<'_>)) {
+    let id = codec.id;
     let mut offset = (HEADER_BYTES as usize).min(bytes.len());
     while offset < bytes.len() {
-        if let Some(payload) = frame_at(bytes, offset, id, 0) {
-            let start = offset as u64;
+        let stored = frame_at(bytes, offset, id, 0);
+        if let Some(stored) = stored
+            && let Some(payload) = codec.payload(&bytes[offset..], offset as u64)
+        {
+            let len = FRAME_HEADER_BYTES + stored.len();
             each(Surveyed::Frame {
-                offset: start,
-                payload,
+                offset: offset as u64,
+                len: len as u64,
+                payload: &payload,
             });
-            offset += FRAME_HEADER_BYTES + payload.len();
+            offset += len;
             continue;
         }
         let told = codec::get_u32(&mut &bytes[offset..]).map_or(0, |len| len as usize);

@@ -1,6 +1,6 @@
 //! The parts a storage engine is built from: files ([`vfs`]), encodings and checksums ([`codec`]),
-//! blocks and sorted tables ([`table`]), filters ([`filter`]) and framed append-only logs
-//! ([`framed_log`]).
+//! blocks and sorted tables ([`table`]), filters ([`filter`]), framed append-only logs
+//! ([`framed_log`]), and the encryption of all of them ([`sealing`]).
 //!
 //! Nothing here knows what a chunk is: a second engine can be built on the same parts. Every byte
 //! that reaches the disk is encoded and decoded in this crate, without I/O, in explicit
@@ -11,6 +11,7 @@ pub mod codec;
 mod error;
 pub mod filter;
 pub mod framed_log;
+pub mod sealing;
 pub mod table;
 mod types;
 pub mod vfs;

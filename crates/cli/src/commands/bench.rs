@@ -38,6 +38,7 @@ use super::bench_text;
 use super::bench_transactions::{self, TransactionArguments};
 use crate::failure::{Failure, Success};
 use crate::interrupt::Interrupt;
+use crate::key_file::KeyFile;
 use crate::open::DurabilityArgument;
 use crate::output;
 use crate::size::parse_size;
@@ -86,6 +87,8 @@ pub struct Arguments {
     /// Compression of the store's tables: none, lz4, or zstd, also with a level as zstd:9
     #[arg(long, value_name = "COMPRESSION", default_value = "none")]
     compression: Compression,
+    #[command(flatten)]
+    key_file: KeyFile,
     /// The store's memory budget; its default if not given
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
@@ -166,6 +169,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let mut options = Options::new()
         .durability(arguments.durability.into())
         .compression(arguments.compression);
+    options = arguments.key_file.given_to(options);
     if let Some(budget) = arguments.memory {
         options = options.memory_budget(budget);
     }

@@ -54,6 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     database.close()?;
     // What is there now: closing gave back the rest.
     let options = Options::new().read_only(true);
+    let options = arguments.database.key_file.given_to(options);
     let left = options.open(&arguments.database.db)?.stats().space;
     let mut target = io::stdout().lock();
     if arguments.json {

@@ -9,6 +9,7 @@ use evendb::inspect::{self, Dump, DumpItem, DumpOptions, DumpValue, InspectOptio
 use serde_json::{Map, Value};
 
 use crate::failure::{Failure, Success};
+use crate::key_file::KeyFile;
 use crate::open::{Purpose, refused};
 use crate::output;
 
@@ -32,6 +33,8 @@ Exit codes: 0 all of it, 5 some of it does not verify, 1 failure")]
 pub struct Arguments {
     /// The database's directory
     db: PathBuf,
+    #[command(flatten)]
+    key_file: KeyFile,
     #[command(subcommand)]
     what: What,
     /// Stop after this number of records (of the manifest: changes)
@@ -90,7 +93,9 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let mut target = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut damaged = false;
     let mut outcome = Ok(());
-    let inspect = InspectOptions::new();
+    let inspect = arguments
+        .key_file
+        .given_to_inspection(InspectOptions::new());
     let told = inspect::dump(&arguments.db, &what, &options, inspect, &mut |item| {
         damaged |= item.kind == "damage";
         outcome = match arguments.json {

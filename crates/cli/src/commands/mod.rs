@@ -26,6 +26,7 @@ pub mod pop;
 pub mod put;
 pub mod repair;
 pub mod restore;
+pub mod rotate_key;
 pub mod scan;
 pub mod size;
 pub mod stats;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::commands::import::progress_bar;
 use crate::failure::{Failure, Success};
+use crate::key_file::KeyFile;
 use crate::open::{Purpose, refused};
 use crate::output;
 
@@ -33,6 +34,8 @@ Exit codes: 0 everything was saved, 5 something was lost, 1 failure")]
 pub struct Arguments {
     /// The damaged database's directory
     db: PathBuf,
+    #[command(flatten)]
+    key_file: KeyFile,
     /// Where the new database goes: a directory that is empty or not there
     #[arg(
         long,
@@ -64,7 +67,8 @@ fn accept_log_loss(arguments: &Arguments) -> Result<Success, Failure> {
     let options = Options::new()
         .create_if_missing(false)
         .accept_log_loss(true);
-    let database = options
+    let database = arguments.key_file.given_to(options);
+    let database = database
         .open(&arguments.db)
         .map_err(|error| refused(&arguments.db, Purpose::Writing, &error))?;
     let records = database.stats().log_records_given_up;
@@ -94,6 +98,7 @@ fn save(arguments: &Arguments, into: &Path) -> Result<Success, Failure> {
         one_keyspace: arguments.one_keyspace,
     };
     let inspect = InspectOptions::new().progress(&mut tell);
+    let inspect = arguments.key_file.given_to_inspection(inspect);
     let report = inspect::repair(&arguments.db, into, options, inspect);
     bar.finish_and_clear();
     let report = report.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;

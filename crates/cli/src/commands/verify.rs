@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::commands::import::progress_bar;
 use crate::failure::{Failure, Success};
+use crate::key_file::KeyFile;
 use crate::open::{Purpose, refused};
 use crate::output;
 
@@ -27,6 +28,8 @@ elsewhere, unreadable directory)")]
 pub struct Arguments {
     /// The database's directory
     db: PathBuf,
+    #[command(flatten)]
+    key_file: KeyFile,
     /// Print one JSON object a line: the findings, then what was checked
     #[arg(long)]
     json: bool,
@@ -41,6 +44,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     };
     let begun = Instant::now();
     let options = InspectOptions::new().progress(&mut tell);
+    let options = arguments.key_file.given_to_inspection(options);
     let report = inspect::verify(&arguments.db, options);
     bar.finish_and_clear();
     let report = report.map_err(|error| refused(&arguments.db, Purpose::Reading, &error))?;

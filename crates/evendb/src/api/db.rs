@@ -22,7 +22,7 @@ use crate::read::moment::Moment;
 use crate::sync::Arc;
 use crate::transaction::Session;
 use crate::value::Value;
-use crate::{checkpoint, fork, opening, trace, worker};
+use crate::{checkpoint, encryption, fork, opening, trace, worker};
 use std::ops::RangeBounds;
 use std::path::Path;
 
@@ -407,6 +407,22 @@ impl Db {
     pub fn flush(&self) -> Result<()> {
         self.engine().core.health.check_writable()?;
         checkpoint::checkpoint(self.engine())
+    }
+
+    /// Encrypts the key of an encrypted database by the current key of its provider
+    /// ([`Advanced::encryption`](crate::Advanced::encryption)), durably. From then on the key before opens it no more. Nothing
+    /// else is written; copies and backups that were made before keep the key that they have.
+    ///
+    /// # Errors
+    /// `NotEncrypted`; `NeedsKey` and `WrongKey` if the provider has no current key; `ReadOnly`, `NoSpace`, `Io`, after which
+    /// one of the two keys opens it.
+    pub fn rotate_key(&self) -> Result<()> {
+        let engine = self.engine();
+        engine.core.health.check_writable()?;
+        // One at a time.
+        let _no_other = engine.flow.checkpoint_mutex.lock();
+        let provider = engine.core.options.advanced.encryption.as_ref();
+        encryption::rotate(&engine.disk.vfs, &engine.disk.dir, provider)
     }
 
     /// Flushes and does all reorganisation that is owed, and waits for it: what has been

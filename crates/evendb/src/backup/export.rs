@@ -15,6 +15,7 @@ use super::list::{BackupList, FileSum, ListedFile};
 use super::{LIST_BYTES_MAX, seconds_now};
 use crate::api::keyspace::Keyspace;
 use crate::copy::{PIECE_BYTES, failed};
+use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::IngestSummary;
 use crate::read::get;
@@ -72,7 +73,7 @@ impl Keyspace {
         let dir = dir.as_ref();
         let dir = std::path::absolute(dir).map_err(failed(dir, "resolve the path"))?;
         let export = Export {
-            vfs: self.handle.engine.disk.vfs.clone(),
+            vfs: plain_files(&self.handle.engine),
             dir,
         };
         export.make_directory()?;
@@ -87,7 +88,7 @@ impl Keyspace {
     /// Nothing was ingested then.
     pub fn import(&self, dir: impl AsRef<Path>) -> Result<IngestSummary> {
         let export = Export {
-            vfs: self.handle.engine.disk.vfs.clone(),
+            vfs: plain_files(&self.handle.engine),
             dir: dir.as_ref().to_owned(),
         };
         let list = export.read_list()?;
@@ -112,6 +113,11 @@ impl Keyspace {
         }
         ingest.finish()
     }
+}
+
+/// An export is plain, also of an encrypted database: it is to be read elsewhere.
+fn plain_files(engine: &Engine) -> Arc<dyn Vfs> {
+    engine.core.options.vfs.clone()
 }
 
 /// A record of an export; `stored` is for a value with its time.

@@ -6,11 +6,12 @@ use super::idle_pages::IdlePages;
 use super::mapped_pages::Tending;
 use super::record::{ALIGN, HEADER_BYTES, Header, HeaderKind, payload_checksum, record_bytes};
 use super::room::record_bytes_max_of;
-use super::{CAPACITY_MIN, CAPACITY_UNIT, LogPlant, Lsn};
+use super::{CAPACITY_MIN, CAPACITY_UNIT, LogPlant, Lsn, sealed};
 use crate::options::Writing;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use crossbeam_utils::CachePadded;
+use evendb_storage::sealing::{Cipher, TAG_BYTES};
 use evendb_storage::vfs::{File, Mapping};
 use evendb_storage::{Error, Version};
 use std::collections::VecDeque;
@@ -62,6 +63,8 @@ pub(crate) struct CommitLog {
     pub(super) idle_pages: IdlePages,
     #[cfg(test)]
     pub(super) plant: LogPlant,
+    /// What payloads are encrypted by, in an encrypted database.
+    cipher: Option<Cipher>,
 }
 
 /// What the ring latch guards, besides moving the head.
@@ -71,6 +74,8 @@ pub(super) struct Ring {
     pub(super) fillers: VecDeque<(u64, u64)>,
     /// One record on its way to `write_at`.
     scratch: Vec<u8>,
+    /// One payload, encrypted.
+    sealed: Vec<u8>,
     /// Records that no sync has taken yet, where they are gathered.
     pub(super) gathered: Gathered,
 }
@@ -174,7 +179,10 @@ impl CommitLog {
         } else {
             None
         };
+        let cipher = file.secrets();
+        let cipher = cipher.map(|secrets| sealed::cipher(secrets, epoch, seed));
         Ok(CommitLog {
+            cipher,
             file,
             writing,
             mapping,
@@ -210,19 +218,29 @@ impl CommitLog {
         self.writing == Writing::Mapped
     }
 
-    /// Bytes that a record with a payload of this length takes in the ring.
+    /// Bytes that a record with a payload of this length takes in the ring. One that is encrypted is longer by
+    /// [`seal_bytes`](Self::seal_bytes).
     pub(crate) fn record_bytes(payload_len: usize) -> u64 {
         record_bytes(payload_len)
+    }
+
+    /// Bytes that encryption adds to each payload.
+    pub(crate) fn seal_bytes(&self) -> usize {
+        self.cipher.as_ref().map_or(0, |_| TAG_BYTES)
     }
 
     /// Appends one record whose payload is `parts`, concatenated, and returns its end. The caller
     /// has reserved its bytes. Fails only where each append writes: a failed write latches the log,
     /// and this and every later append returns the failure.
     pub(crate) fn append(&self, version: Version, parts: &[&[u8]]) -> Result<Lsn, Error> {
-        let payload_len: usize = parts.iter().map(|part| part.len()).sum();
+        let plain_len: usize = parts.iter().map(|part| part.len()).sum();
+        let payload_len = plain_len + self.seal_bytes();
         let total = record_bytes(payload_len);
-        // Outside of the latch: the longer part of the checksum.
-        let checksum = payload_checksum(self.seed, parts);
+        // Outside of the latch: the longer part of the checksum. Of what is encrypted it is known under it, as the place is.
+        let checksum = match self.cipher {
+            None => payload_checksum(self.seed, parts),
+            Some(_) => 0,
+        };
         let mut ring = self.ring.lock();
         let head = self.head.load(Ordering::Relaxed);
         let mapping = self.mapping_at(head);
@@ -253,6 +271,20 @@ impl CommitLog {
             self.fill(&mut ring, mapping, head, rest, tail)
                 .map_err(|error| self.write_failed(error))?;
         }
+        let mut sealed = std::mem::take(&mut ring.sealed);
+        let mut encrypted = [&[][..]];
+        let (parts, checksum) = match &self.cipher {
+            None => (parts, checksum),
+            Some(cipher) => {
+                let nonce = match self.is_planted(LogPlant::PlaceAsNonce) {
+                    false => start,
+                    true => start % self.capacity,
+                };
+                sealed::seal(cipher, Lsn(nonce), version, parts, &mut sealed);
+                encrypted[0] = &sealed;
+                (&encrypted[..], payload_checksum(self.seed, &encrypted))
+            }
+        };
         let header = Header {
             // Into a mapping the header comes last.
             kind: match mapping {
@@ -270,6 +302,8 @@ impl CommitLog {
         .encode(self.seed);
         self.copy(&mut ring, mapping, start, &header, parts)
             .map_err(|error| self.write_failed(error))?;
+        sealed.shrink_to(SCRATCH_BYTES_MAX);
+        ring.sealed = sealed;
         if start != head {
             ring.fillers.push_back((start, rest));
         }
@@ -421,7 +455,8 @@ impl CommitLog {
         }
     }
 
-    #[cfg(all(test, evendb_loom))]
+    #[cfg(test)]
+    #[allow(dead_code, reason = "not every build of the tests plants a fault here")]
     pub(super) fn planted(mut self, plant: LogPlant) -> CommitLog {
         self.plant = plant;
         self

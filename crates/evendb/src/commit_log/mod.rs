@@ -35,6 +35,7 @@ mod read_back;
 mod record;
 mod recover;
 mod room;
+mod sealed;
 mod survey;
 
 pub(crate) use append::CommitLog;
@@ -77,6 +78,8 @@ pub(crate) enum LogPlant {
     CountsOutside,
     /// P-copy: a reader does not look whether its copy was overwritten.
     NoLookBack,
+    /// P50: an encrypted record's nonce is its place in the file, which comes again in every lap.
+    PlaceAsNonce,
     /// No fault: each leader dies before its sync, as by a panic.
     LeaderDies,
 }
@@ -85,6 +88,8 @@ pub(crate) enum LogPlant {
 mod golden;
 #[cfg(all(test, evendb_loom))]
 mod models;
+#[cfg(all(test, feature = "encryption", not(any(evendb_loom, evendb_shuttle))))]
+mod sealed_tests;
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod survey_tests;

@@ -22,8 +22,9 @@
 //! are visible, and where a record must begin: the caller gives ends of records.
 
 use super::append::CommitLog;
-use super::record::{HEADER_BYTES, HeaderKind, LogRecord, payload_checksum};
+use super::record::{HEADER_BYTES, HeaderKind, LogRecord};
 use super::recover::{Segment, verified};
+use super::sealed::{Opener, is_whole};
 use super::{LogPlant, Lsn};
 use crate::sync::atomic::Ordering;
 use evendb_storage::vfs::{BLOCK_BYTES, File, read_exact_at};
@@ -50,6 +51,7 @@ pub(crate) struct ReadBack {
     buffer: Vec<u8>,
     /// LSN of the buffer's first byte.
     start: u64,
+    opener: Opener,
 }
 
 /// Whether a copy was whole.
@@ -65,6 +67,7 @@ impl ReadBack {
         ReadBack {
             buffer: Vec::new(),
             start: 0,
+            opener: Opener::default(),
         }
     }
 
@@ -107,12 +110,15 @@ impl ReadBack {
             Copied::Overwritten => return Ok(Passage::Overwritten),
             Copied::Short => return Ok(Passage::Foreign),
         }
-        let payload = self.bytes(at, len).get(HEADER_BYTES..).unwrap_or_default();
-        let whole = payload_checksum(segment.seed, &[payload]) == header.payload_checksum;
-        Ok(match whole {
-            true => Passage::Record(header.record(payload)),
-            false => Passage::Foreign,
-        })
+        let from = (at.0 - self.start) as usize;
+        let stored = self.buffer.get(from + HEADER_BYTES..from + len);
+        let stored = stored.unwrap_or_default();
+        if !is_whole(segment, &header, stored) {
+            return Ok(Passage::Foreign);
+        }
+        let offset = at.0 % capacity;
+        let payload = self.opener.open(file, offset, segment, &header, stored)?;
+        Ok(Passage::Record(header.record(payload)))
     }
 
     /// Has the buffer hold `len` bytes from `at` on.

@@ -1,12 +1,12 @@
 //! Reading the ring after a crash: the longest prefix of records that verify.
 
-use super::record::{
-    ALIGN, HEADER_BYTES, Header, HeaderKind, LogRecord, payload_checksum, verifies,
-};
+use super::record::{ALIGN, HEADER_BYTES, Header, HeaderKind, LogRecord, verifies};
+use super::sealed::{Opener, is_whole};
 use super::{CAPACITY_UNIT, Lsn};
 use evendb_storage::codec::hash_key;
 use evendb_storage::vfs::{self, File};
 use evendb_storage::{Error, Result};
+use std::ops::Range;
 
 /// The part of the commit log that one life of the database wrote.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,6 +133,10 @@ pub(super) struct RingReader<'a> {
     buffer: Vec<u8>,
     /// Place in the file of the buffer's first byte.
     buffer_start: u64,
+    opener: Opener,
+    /// An encrypted record that does not open is told like one whose payload does not verify: for inspections, which look
+    /// further.
+    pub(super) is_lenient: bool,
 }
 
 impl<'a> RingReader<'a> {
@@ -144,6 +148,8 @@ impl<'a> RingReader<'a> {
             limit: from.0.saturating_add(capacity),
             buffer: Vec::new(),
             buffer_start: 0,
+            opener: Opener::default(),
+            is_lenient: false,
         }
     }
 
@@ -190,14 +196,19 @@ impl<'a> RingReader<'a> {
         if header.kind == HeaderKind::Filler {
             return Ok(FoundInRing::Whole(header, &[]));
         }
-        let whole = self.bytes(offset, HEADER_BYTES + header.payload_len as usize)?;
-        let payload = whole.get(HEADER_BYTES..).unwrap_or_default();
-        Ok(
-            match payload_checksum(segment.seed, &[payload]) == header.payload_checksum {
-                true => FoundInRing::Whole(header, payload),
-                false => FoundInRing::Stump(header),
-            },
-        )
+        let whole = self.have(offset, HEADER_BYTES + header.payload_len as usize)?;
+        let stored = self.buffer[whole].get(HEADER_BYTES..).unwrap_or_default();
+        if !is_whole(segment, &header, stored) {
+            return Ok(FoundInRing::Stump(header));
+        }
+        let opened = self
+            .opener
+            .open(self.file, offset, segment, &header, stored);
+        match opened {
+            Ok(payload) => Ok(FoundInRing::Whole(header, payload)),
+            Err(_) if self.is_lenient => Ok(FoundInRing::Stump(header)),
+            Err(error) => Err(error),
+        }
     }
 
     /// The first header from `at` on, and below `end`, that verifies in its place. Takes time in
@@ -243,6 +254,12 @@ impl<'a> RingReader<'a> {
 
     /// `len` bytes at `offset`, which do not wrap; fewer if the file is shorter than the ring.
     fn bytes(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
+        let held = self.have(offset, len)?;
+        Ok(&self.buffer[held])
+    }
+
+    /// Where the buffer has them.
+    fn have(&mut self, offset: u64, len: usize) -> Result<Range<usize>> {
         let buffered_end = self.buffer_start + self.buffer.len() as u64;
         if offset < self.buffer_start || offset + len as u64 > buffered_end {
             let stretch = READ_BYTES.max(len as u64).min(self.capacity - offset);
@@ -253,6 +270,6 @@ impl<'a> RingReader<'a> {
                 .map_err(|error| Error::io(self.file.path(), "read the commit log", error))?;
         }
         let start = (offset - self.buffer_start) as usize;
-        Ok(&self.buffer[start..start + len])
+        Ok(start..start + len)
     }
 }

@@ -107,8 +107,10 @@ pub(crate) fn survey(
         let detail = format!("commit log of {capacity} bytes");
         return Err(Error::corruption(file.path(), 0, detail));
     }
+    let mut reader = RingReader::new(file, capacity, how.from);
+    reader.is_lenient = true;
     let mut surveyor = Surveyor {
-        reader: RingReader::new(file, capacity, how.from),
+        reader,
         limit: how.from.0.saturating_add(capacity),
         at: how.start.max(how.from),
         beyond: false,

@@ -50,7 +50,8 @@ pub(crate) struct History {
 impl Log {
     /// Longest payload that goes into the ring itself.
     pub(crate) fn ring_record_bytes_max(&self) -> u64 {
-        commit_log::record_bytes_max(self.ring_bytes) - CommitLog::record_bytes(0) - 8
+        let sealed = self.commit_log.as_ref().map_or(0, CommitLog::seal_bytes) as u64;
+        commit_log::record_bytes_max(self.ring_bytes) - CommitLog::record_bytes(0) - sealed - 8
     }
 
     /// Where the complete records end, if this life can read them back.

@@ -303,7 +303,7 @@ impl IngestWriter {
         let buffer = std::mem::take(&mut self.spare);
         Ok(OpenTable {
             id,
-            writer: TableWriter::new(buffer, id, options),
+            writer: TableWriter::new(buffer, id, options).sealed(engine.disk.vfs.secrets()),
             data_bytes: 0,
             border,
         })

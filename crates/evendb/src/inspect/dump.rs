@@ -17,7 +17,7 @@ use crate::manifest::writer::{self, CURRENT_LEN, manifest_path};
 use crate::op::OpKind;
 use crate::payload::{self, Decoded, DecodedOp};
 use crate::value_extents;
-use evendb_storage::framed_log::{self, header_id, survey_frames};
+use evendb_storage::framed_log::{self, FrameCodec, header_id, survey_frames};
 use evendb_storage::table::{
     self, BlockFacts, Codec, TableDamage, TableFacts, TableMeta, TableVisitor,
 };
@@ -128,7 +128,7 @@ pub fn dump(
     inspect: InspectOptions<'_>,
     each: &mut dyn FnMut(DumpItem) -> ControlFlow<()>,
 ) -> Result<()> {
-    let directory = LockedDirectory::open(inspect.files(), path.as_ref())?;
+    let directory = LockedDirectory::open(&inspect, path.as_ref())?;
     let loaded = Loaded::read(&directory);
     let mut dumper = Dumper {
         directory: &directory,
@@ -224,7 +224,8 @@ impl Dumper<'_> {
             Err(what) => damage(0, 0, framed_log::HEADER_BYTES, what),
         };
         let mut flow = self.give(header);
-        survey_frames(&bytes, id, &mut |found| {
+        let codec = FrameCodec::of(self.directory.vfs.secrets(), &path, id);
+        survey_frames(&bytes, &codec, &mut |found| {
             if flow.is_continue() {
                 flow = self.manifest_stretch(found);
             }
@@ -242,17 +243,18 @@ impl Dumper<'_> {
             framed_log::Surveyed::Hole { offset, used, .. } => {
                 self.give(damage(0, offset, used, "no edit verifies here"))
             }
-            framed_log::Surveyed::Frame { offset, payload } => {
-                let len = (payload.len() + framed_log::FRAME_HEADER_BYTES) as u64;
-                match edit::decode(payload) {
-                    None => self.give(damage(0, offset, len, "the edit cannot be decoded")),
-                    Some(changes) => {
-                        let edit = DumpItem::new("edit", 0).at(offset, len);
-                        self.give(edit.number("changes", changes.len() as u64))?;
-                        changes.iter().try_for_each(|change| self.change(change))
-                    }
+            framed_log::Surveyed::Frame {
+                offset,
+                len,
+                payload,
+            } => match edit::decode(payload) {
+                None => self.give(damage(0, offset, len, "the edit cannot be decoded")),
+                Some(changes) => {
+                    let edit = DumpItem::new("edit", 0).at(offset, len);
+                    self.give(edit.number("changes", changes.len() as u64))?;
+                    changes.iter().try_for_each(|change| self.change(change))
                 }
-            }
+            },
         }
     }
 
@@ -561,10 +563,12 @@ impl Dumper<'_> {
             return Ok(self.give(item));
         }
         for (id, name) in files {
-            let bytes = directory.read(&directory.dir.join(&name));
+            let path = directory.dir.join(&name);
+            let codec = FrameCodec::of(directory.vfs.secrets(), &path, id);
+            let bytes = directory.read(&path);
             let bytes = bytes.map_err(not_found)?;
             let mut flow = self.give(DumpItem::new("kept-changes", 0).text("file", name));
-            survey_frames(&bytes, id, &mut |found| {
+            survey_frames(&bytes, &codec, &mut |found| {
                 if flow.is_continue() {
                     flow = self.kept_stretch(found, bytes.len() as u64);
                 }
@@ -577,7 +581,7 @@ impl Dumper<'_> {
     }
 
     fn kept_stretch(&mut self, found: framed_log::Surveyed<'_>, file_len: u64) -> ControlFlow<()> {
-        let (offset, payload) = match found {
+        let (offset, len, payload) = match found {
             // A crash leaves bytes behind the last change, and they are none.
             framed_log::Surveyed::Hole { offset, len, .. } if offset + len >= file_len => {
                 return self.give(DumpItem::new("room", 1).at(offset, len));
@@ -585,9 +589,12 @@ impl Dumper<'_> {
             framed_log::Surveyed::Hole { offset, len, .. } => {
                 return self.give(damage(1, offset, len, "no kept change verifies here"));
             }
-            framed_log::Surveyed::Frame { offset, payload } => (offset, payload),
+            framed_log::Surveyed::Frame {
+                offset,
+                len,
+                payload,
+            } => (offset, len, payload),
         };
-        let len = (payload.len() + framed_log::FRAME_HEADER_BYTES) as u64;
         let frame = match kept_changes::item_of(payload) {
             Some(KeptItem::First(lsn, previous)) => {
                 let item = DumpItem::new("begin", 1).at(offset, len);

@@ -5,8 +5,9 @@
 //! damaged, those behind it are applied all the same; then [`Loaded::whole`] is false, and what the
 //! state says may be out of date.
 
-use super::{Finding, FindingKind, Severity};
+use super::{Finding, FindingKind, InspectOptions, Severity};
 use crate::commit_log::{Segment, Survey};
+use crate::encryption;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{CONTAINER, CURRENT, LOCK, UNFINISHED_COPY, is_own_name};
 use crate::manifest::edit::{self, Change};
@@ -17,9 +18,7 @@ use crate::opening::directory::{self, Wish};
 use crate::opening::lock::open_elsewhere;
 use crate::sync::Arc;
 use crate::version::clock::last_version_of;
-use evendb_storage::framed_log::{
-    FRAME_HEADER_BYTES, HEADER_BYTES, Surveyed, header_id, survey_frames,
-};
+use evendb_storage::framed_log::{FrameCodec, HEADER_BYTES, Surveyed, header_id, survey_frames};
 use evendb_storage::vfs::{LockGuard, Vfs, read_exact_at};
 use evendb_storage::{Error as StorageError, TableId};
 use std::collections::BTreeSet;
@@ -64,7 +63,8 @@ pub(super) fn io(path: &Path, what: &str) -> impl FnOnce(std::io::Error) -> Erro
 impl LockedDirectory {
     /// Takes the lock shared. A directory that is none of a database is `NotFound`; so is one in which a
     /// crash cut a creation short, as opening says.
-    pub(super) fn open(vfs: Arc<dyn Vfs>, path: &Path) -> Result<LockedDirectory> {
+    pub(super) fn open(options: &InspectOptions<'_>, path: &Path) -> Result<LockedDirectory> {
+        let vfs = options.files();
         let dir = std::path::absolute(path).map_err(io(path, "resolve the path"))?;
         let not_found = || {
             let message = format!("there is no database in {}", dir.display());
@@ -105,6 +105,7 @@ impl LockedDirectory {
                 _ => {}
             }
         }
+        let vfs = encryption::find(&vfs, &dir, options.encryption.as_ref())?;
         Ok(LockedDirectory {
             vfs,
             dir,
@@ -245,9 +246,15 @@ impl Loaded {
         }
         let verified = verified.unwrap_or(HEADER_BYTES);
         let mut end = HEADER_BYTES;
-        survey_frames(&bytes, id, &mut |found| match found {
-            Surveyed::Frame { offset, payload } => {
-                end = offset + (FRAME_HEADER_BYTES + payload.len()) as u64;
+        let path = manifest_path(&place.dir, id);
+        let codec = FrameCodec::of(place.vfs.secrets(), &path, id);
+        survey_frames(&bytes, &codec, &mut |found| match found {
+            Surveyed::Frame {
+                offset,
+                len,
+                payload,
+            } => {
+                end = offset + len;
                 self.live.push(offset..end);
                 self.edit(&name, offset..end, payload);
             }

@@ -25,6 +25,7 @@ pub use dump::{Dump, DumpItem, DumpOptions, DumpValue, dump};
 pub use repair::{Loss, RepairOptions, RepairReport, repair};
 pub use verify::verify;
 
+use crate::encryption::{KeyProvider, Provider};
 use crate::expiry::{ExpiryClock, SystemWallClock, WallClock};
 use crate::manifest::edit::ChunkRecord;
 use crate::manifest::state::ManifestState;
@@ -39,6 +40,7 @@ use std::ops::Range;
 pub struct InspectOptions<'a> {
     vfs: Option<Arc<dyn Vfs>>,
     wall_clock: Option<Arc<dyn WallClock>>,
+    encryption: Option<Provider>,
     progress: Option<&'a mut dyn FnMut(Progress)>,
 }
 
@@ -70,6 +72,14 @@ impl<'a> InspectOptions<'a> {
     #[must_use]
     pub fn wall_clock(mut self, clock: Arc<dyn WallClock>) -> Self {
         self.wall_clock = Some(clock);
+        self
+    }
+
+    /// Who gives the key of an encrypted database ([`Advanced::encryption`](crate::Advanced::encryption)). What [`repair`]
+    /// makes of it is encrypted by the provider's current key, too.
+    #[must_use]
+    pub fn encryption(mut self, keys: Arc<dyn KeyProvider>) -> Self {
+        self.encryption = Some(Provider(keys));
         self
     }
 

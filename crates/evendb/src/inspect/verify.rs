@@ -11,7 +11,7 @@ use super::{
 };
 use crate::commit_log::{self, LogRecord, Lsn, Proof, Surveyed};
 use crate::error::Result;
-use crate::files::{COMMIT_LOG, CONTAINER, CURRENT, DAMAGED_LOG, LOCK, is_own_name};
+use crate::files::{COMMIT_LOG, CONTAINER, CURRENT, DAMAGED_LOG, KEYS, LOCK, is_own_name};
 use crate::kept_changes::{self, KeptItem};
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::{ChunkRecord, Part, Place, Role};
@@ -36,7 +36,7 @@ use std::path::Path;
 /// # Errors
 /// `NotFound` without a database, `Locked` if it is open for writing, `Io`.
 pub fn verify(path: impl AsRef<Path>, mut options: InspectOptions<'_>) -> Result<VerifyReport> {
-    let directory = LockedDirectory::open(options.files(), path.as_ref())?;
+    let directory = LockedDirectory::open(&options, path.as_ref())?;
     let loaded = Loaded::read(&directory);
     let mut verifier = Verifier {
         directory: &directory,
@@ -489,7 +489,9 @@ impl Verifier<'_, '_> {
                     self.report.checked.files += 1;
                     self.report.checked.value_extents += 1;
                     self.live(&name, 0..extent.len);
-                    let ops = payload::decode_ops(&bytes);
+                    let secrets = self.directory.vfs.secrets();
+                    let opened = value_extents::opened(secrets, extent.id, bytes);
+                    let ops = opened.as_deref().and_then(payload::decode_ops);
                     let what = match &ops {
                         None => Some("its contents make no sense".to_owned()),
                         Some(ops) => self.log_operations(ops),
@@ -587,7 +589,7 @@ impl Verifier<'_, '_> {
             if let Some(id) = kept_changes::file_id(name) {
                 self.kept_changes(name, id);
             }
-            let other = [LOCK, CURRENT, COMMIT_LOG, CONTAINER].contains(&name.as_str());
+            let other = [LOCK, CURRENT, COMMIT_LOG, CONTAINER, KEYS].contains(&name.as_str());
             if !other && is_own_name(name) && !known.contains(name) {
                 let what = match loaded.whole {
                     true => "nothing names this file; the next opening removes it",

@@ -30,12 +30,13 @@ pub(crate) use keep::RingToKeep;
 use crate::commit_log::Lsn;
 use crate::sync::{Arc, Mutex};
 use evendb_storage::framed_log::{
-    FRAME_HEADER_BYTES, FramedLogWriter, HEADER_BYTES, decode_frame, read_frames,
+    FRAME_HEADER_BYTES, FrameCodec, FramedLogWriter, HEADER_BYTES, read_frames,
 };
 use evendb_storage::vfs::{File, Vfs, read_exact_at};
 use evendb_storage::{Error, ErrorKind, Result};
 use frame::{First, Summary};
 use keep::Writer;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// Begins the name of each file.
@@ -182,7 +183,8 @@ impl KeptChanges {
     fn first_of(&self, id: u64) -> Result<Option<First>> {
         let file = self.open_file(id, false)?;
         let len = len_of(&*file)?;
-        let frame = read_frame(&*file, id, HEADER_BYTES, len)?;
+        let codec = FrameCodec::new(&*file, id);
+        let frame = read_frame(&*file, &codec, HEADER_BYTES, len)?;
         Ok(frame.as_deref().and_then(First::decode))
     }
 
@@ -266,8 +268,8 @@ impl KeptChanges {
             Err(error) => return Err(Error::io(&self.path(id), "open kept changes", error)),
         };
         Ok(Some(KeptReader {
+            codec: FrameCodec::new(&*file, id),
             file,
-            id,
             len: holds.len,
             end: holds.end,
             offset: HEADER_BYTES,
@@ -279,7 +281,7 @@ impl KeptChanges {
 /// Reads one file in order.
 pub(crate) struct KeptReader {
     file: Arc<dyn File>,
-    id: u64,
+    codec: FrameCodec,
     len: u64,
     end: Lsn,
     offset: u64,
@@ -298,11 +300,11 @@ impl KeptReader {
             let corrupt = |offset| {
                 Error::corruption(self.file.path(), offset, "a kept change does not verify")
             };
-            let Some(payload) = read_frame(&*self.file, self.id, self.offset, self.len)? else {
+            let Some(payload) = read_frame(&*self.file, &self.codec, self.offset, self.len)? else {
                 return Err(corrupt(self.offset));
             };
             let offset = self.offset;
-            self.offset += (FRAME_HEADER_BYTES + payload.len()) as u64;
+            self.offset += self.codec.frame_bytes(payload.len());
             if std::mem::take(&mut self.is_first) {
                 continue;
             }
@@ -322,7 +324,12 @@ fn len_of(file: &dyn File) -> Result<u64> {
 }
 
 /// The payload of the frame at `offset`, if one that ends at most at `len` verifies there.
-fn read_frame(file: &dyn File, id: u64, offset: u64, len: u64) -> Result<Option<Vec<u8>>> {
+fn read_frame(
+    file: &dyn File,
+    codec: &FrameCodec,
+    offset: u64,
+    len: u64,
+) -> Result<Option<Vec<u8>>> {
     let failed = |error| Error::io(file.path(), "read kept changes", error);
     let rest = len.saturating_sub(offset);
     let mut header = [0; FRAME_HEADER_BYTES];
@@ -338,9 +345,5 @@ fn read_frame(file: &dyn File, id: u64, offset: u64, len: u64) -> Result<Option<
     }
     let mut frame = vec![0; bytes as usize];
     read_exact_at(file, &mut frame, offset).map_err(failed)?;
-    if decode_frame(&frame, id, offset).is_none() {
-        return Ok(None);
-    }
-    frame.drain(..header.len());
-    Ok(Some(frame))
+    Ok(codec.payload(&frame, offset).map(Cow::into_owned))
 }

@@ -27,7 +27,7 @@ use crate::files::{CURRENT, CURRENT_UNFINISHED};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 use evendb_storage::codec::{checksum, get_u32, get_u64};
-use evendb_storage::framed_log::{FRAME_HEADER_BYTES, FramedLogWriter, find_frame, read_frames};
+use evendb_storage::framed_log::{FramedLogWriter, find_frame, read_frames};
 use evendb_storage::vfs::{File, Vfs, read_exact_at};
 use evendb_storage::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
@@ -560,7 +560,7 @@ impl Writer {
         // One frame, so that none is appended before the one ahead of it is synced: a frame that
         // verifies behind one that does not proves damage.
         let payload: Vec<u8> = edits.flat_map(|changes| edit::encode(changes)).collect();
-        let bytes = (FRAME_HEADER_BYTES + payload.len()) as u64;
+        let bytes = self.log.frame_bytes(payload.len());
         self.reserve(self.log.end() + bytes + keep_bytes, ahead)?;
         // From here a failure leaves bytes whose fate is unknown behind the last good edit.
         self.failed = true;

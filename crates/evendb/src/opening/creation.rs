@@ -11,8 +11,11 @@ use super::directory::{self, Wish};
 use super::keyspace::keyspace_changes;
 use crate::catalog::DEFAULT_KEYSPACE;
 use crate::commit_log;
+use crate::encryption;
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{BALLAST, COMMIT_LOG, CONTAINER, CURRENT, CURRENT_UNFINISHED, LOCK};
+use crate::files::{
+    BALLAST, COMMIT_LOG, CONTAINER, CURRENT, CURRENT_UNFINISHED, KEYS, KEYS_UNFINISHED, LOCK,
+};
 use crate::full_disk::ballast;
 use crate::funk::container;
 use crate::manifest::state::ManifestState;
@@ -51,27 +54,40 @@ fn room_needed(options: &Options) -> u64 {
 }
 
 /// Creates the files of a new database; `CURRENT` comes last and makes it one.
-pub(super) fn create(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Manifest> {
+pub(super) fn create(
+    vfs: &Arc<dyn Vfs>,
+    dir: &Path,
+    options: &Options,
+) -> Result<(Arc<dyn Vfs>, Manifest)> {
     // Asked again under the lock: a copy may be being made here by now.
-    directory::check_vacant(vfs, dir, Wish::Create)?;
+    directory::check_vacant(&**vfs, dir, Wish::Create)?;
     let names = vfs
         .list(dir)
         .map_err(|error| failed(dir, "list the directory", error))?;
     for name in names.iter().filter_map(|name| name.to_str()) {
         if name.starts_with("MANIFEST-")
-            || [COMMIT_LOG, CONTAINER, CURRENT_UNFINISHED].contains(&name)
+            || [
+                COMMIT_LOG,
+                CONTAINER,
+                CURRENT_UNFINISHED,
+                KEYS,
+                KEYS_UNFINISHED,
+            ]
+            .contains(&name)
         {
             let path = dir.join(name);
             vfs.remove(&path)
                 .map_err(|error| failed(&path, "remove a leftover", error))?;
         }
     }
+    // First: what is encrypted is encrypted from its first byte on.
+    let vfs = encryption::begin(vfs, dir, options.advanced.encryption.as_ref())?;
     let ring_bytes = match options.durability {
         Durability::Relaxed => 0,
         _ => options.ring_bytes(),
     };
     if ring_bytes > 0 {
-        commit_log::create_file(vfs, &dir.join(COMMIT_LOG), ring_bytes)?;
+        commit_log::create_file(&*vfs, &dir.join(COMMIT_LOG), ring_bytes)?;
     }
     // It has no bytes: its name is all that is to be made durable, with those of the others, before
     // `CURRENT` is written.
@@ -92,7 +108,8 @@ pub(super) fn create(vfs: &dyn Vfs, dir: &Path, options: &Options) -> Result<Man
             .apply(&change)
             .map_err(|what| StorageError::corruption(dir, 0, what))?;
     }
-    Ok(Manifest::create(options.vfs.clone(), dir, 1, state)?)
+    let manifest = Manifest::create(vfs.clone(), dir, 1, state)?;
+    Ok((vfs, manifest))
 }
 
 /// What there was before a database was created, to leave it like that if nothing comes of it.
@@ -173,8 +190,17 @@ impl Creation {
 
     fn remove_new_files(&self) {
         let manifest = writer::manifest_path(&self.dir, 1);
-        let own = [CURRENT_UNFINISHED, COMMIT_LOG, CONTAINER, BALLAST, LOCK]
-            .map(|name| self.dir.join(name));
+        // The keys go after what they open.
+        let own = [
+            CURRENT_UNFINISHED,
+            COMMIT_LOG,
+            CONTAINER,
+            BALLAST,
+            KEYS_UNFINISHED,
+            KEYS,
+            LOCK,
+        ]
+        .map(|name| self.dir.join(name));
         for path in own.iter().chain([&manifest]) {
             let was_there = |name: &OsString| path.file_name() == Some(name);
             // A lock's file may have been there; of the others only what a creation left that was cut short.

@@ -15,7 +15,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{
-    BALLAST, COMMIT_LOG, CONTAINER, CURRENT, HEAT, LOCK, STATS, UNFINISHED_COPY, is_own_name,
+    BALLAST, COMMIT_LOG, CONTAINER, CURRENT, HEAT, KEYS, LOCK, STATS, UNFINISHED_COPY, is_own_name,
 };
 use crate::kept_changes;
 use evendb_storage::Error as StorageError;
@@ -150,6 +150,7 @@ fn is_foreign(name: &OsStr) -> bool {
         BALLAST,
         STATS,
         HEAT,
+        KEYS,
         "lost+found",
     ];
     !(name.starts_with('.')

@@ -18,6 +18,7 @@ use crate::admission::Admission;
 use crate::catalog::Catalog;
 use crate::chunk::row_tag::RowTags;
 use crate::commit_log::{self, CommitLog};
+use crate::encryption;
 use crate::engine::Engine;
 use crate::engine::caches::Caches;
 use crate::engine::claim::Claim;
@@ -102,7 +103,11 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
             (false, true) => Wish::Create,
         };
         directory::check_vacant(&*vfs, &dir, wish)?;
+        encryption::check_creation(&dir, options.advanced.encryption.as_ref())?;
         creation = Some(Creation::begin(&options, &dir)?);
+    } else {
+        // Before anything is touched, the lock's file too.
+        encryption::find(&vfs, &dir, options.advanced.encryption.as_ref())?;
     }
     let mut locked = None;
     let opened = open_locked(vfs, dir, options, &mut locked);
@@ -129,9 +134,13 @@ fn open_locked(
         guard,
         creates: !exists,
     });
-    let manifest = match exists {
-        true => None,
-        false => Some(create(&*vfs, &dir, &options)?),
+    let provider = options.advanced.encryption.as_ref();
+    let (vfs, manifest) = match exists {
+        true => (encryption::find(&vfs, &dir, provider)?, None),
+        false => {
+            let (vfs, manifest) = create(&vfs, &dir, &options)?;
+            (vfs, Some(manifest))
+        }
     };
     Opening::new(vfs, dir, options, manifest)?.run(&mut locked.guard)
 }

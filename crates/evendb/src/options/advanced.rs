@@ -3,6 +3,7 @@
 
 use super::keyspace::{BLOCK_BYTES_LIMITS, FILTER_BITS_LIMITS};
 use super::{refuse, within};
+use crate::encryption::{KeyProvider, Provider};
 use crate::error::Result;
 use crate::expiry::{SystemWallClock, WallClock};
 use std::sync::Arc;
@@ -68,6 +69,7 @@ pub struct Advanced {
     pub(crate) open_files_max: Option<u64>,
     pub(crate) keep_changes_bytes: u64,
     pub(crate) wall_clock: Arc<dyn WallClock>,
+    pub(crate) encryption: Option<Provider>,
 }
 
 impl Advanced {
@@ -88,6 +90,7 @@ impl Advanced {
             open_files_max: None,
             keep_changes_bytes: 0,
             wall_clock: Arc::new(SystemWallClock),
+            encryption: None,
         }
     }
 
@@ -97,6 +100,29 @@ impl Advanced {
     /// brings nothing back that has expired since the database was opened: the greatest time that it told counts.
     pub fn wall_clock(mut self, clock: Arc<dyn WallClock>) -> Self {
         self.wall_clock = clock;
+        self
+    }
+
+    /// Who gives the key of an encrypted database; a new one is encrypted if there is a provider. Default: none. With the
+    /// feature `encryption` alone; other builds refuse it as [`Unsupported`](crate::ErrorKind::Unsupported). docs/encryption.md
+    /// says what it protects from, and what it does not hide.
+    ///
+    /// Touch it when what lies on the disk is to be of no use to whoever gets hold of the disk, a copy or a backup.
+    ///
+    /// ```
+    /// use evendb::{Key, KeyRing, Options};
+    /// use std::sync::Arc;
+    ///
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let keys = Arc::new(KeyRing::new(Key::new([7; 32]))); // 32 random bytes, kept elsewhere
+    /// let opened = Options::new()
+    ///     .advanced(|advanced| advanced.encryption(keys))
+    ///     .open(dir.path());
+    /// # #[cfg(feature = "encryption")]
+    /// opened.unwrap().put("key", "secret").unwrap();
+    /// ```
+    pub fn encryption(mut self, keys: Arc<dyn KeyProvider>) -> Self {
+        self.encryption = Some(Provider(keys));
         self
     }
 

@@ -583,7 +583,7 @@ fn write_table(
     };
     let file = disk.vfs.create(&path).map_err(io("create an SSTable"))?;
     let sink = FileSink::new(core, file.clone(), making.past_cache);
-    let mut writer = TableWriter::new(sink, id, making.options);
+    let mut writer = TableWriter::new(sink, id, making.options).sealed(disk.vfs.secrets());
     let mut last_key: Option<Vec<u8>> = None;
     let mut live_bytes = 0;
     let mut rest = Rest::new(core);

@@ -27,6 +27,7 @@ use crate::pace;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace;
+use evendb_storage::sealing::{open_pieces, seal_pieces};
 use evendb_storage::vfs::read_exact_at;
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,8 @@ use std::time::{Duration, Instant};
 const SPANS_MAX: usize = 16;
 /// Between two writings.
 const SAVE_INTERVAL: Duration = Duration::from_secs(60);
+/// What the file is to the cipher, in an encrypted database.
+const SEALED_KIND: &str = "heat";
 /// A rest while another thread reads the file, or puts wait.
 const REST: Duration = Duration::from_millis(50);
 
@@ -94,11 +97,14 @@ fn read(engine: &Engine) -> Option<Vec<HotSpan>> {
     let path = engine.disk.dir.join(HEAT);
     let file = engine.disk.vfs.open(&path, false).ok()?;
     let len = usize::try_from(file.len().ok()?).ok()?;
-    if len > warmth::FILE_BYTES_MAX {
+    if len > warmth::FILE_BYTES_MAX + (warmth::FILE_BYTES_MAX >> 8) {
         return None;
     }
     let mut bytes = vec![0; len];
     read_exact_at(&*file, &mut bytes, 0).ok()?;
+    if let Some(secrets) = file.secrets() {
+        bytes = open_pieces(secrets, SEALED_KIND, 0, &bytes)?;
+    }
     warmth::decode(&bytes)
 }
 
@@ -203,7 +209,11 @@ fn write(engine: &Engine, bytes: &[u8]) -> std::io::Result<()> {
     let unfinished = dir.join(HEAT_UNFINISHED);
     // What an earlier attempt left.
     let _ = vfs.remove(&unfinished);
-    vfs.create(&unfinished)?.write_at(bytes, 0)?;
+    let file = vfs.create(&unfinished)?;
+    match file.secrets() {
+        None => file.write_at(bytes, 0)?,
+        Some(secrets) => file.write_at(&seal_pieces(secrets, SEALED_KIND, 0, bytes), 0)?,
+    }
     vfs.rename(&unfinished, &dir.join(HEAT))
 }
 

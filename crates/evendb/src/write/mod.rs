@@ -135,7 +135,7 @@ pub(crate) fn write_if(
     let mut body = Gathered::new();
     let encoded = encode(engine, ops, &totals, durability, &mut body)?;
     let ring_bytes = match &engine.log.commit_log {
-        Some(_) => CommitLog::record_bytes(encoded.len()),
+        Some(log) => CommitLog::record_bytes(encoded.len() + log.seal_bytes()),
         None => 0,
     };
     let delta_bytes = totals.memory_bytes;

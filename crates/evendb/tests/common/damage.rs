@@ -2,13 +2,12 @@
 
 use super::oracle::{Map, Oracle};
 use super::workload::{Runner, Step, What, steps};
-use super::{DIR, on_sim};
+use super::{DIR, inspecting, on_sim};
 use evendb::Durability;
 use evendb::inspect::{InspectOptions, VerifyReport, verify};
 use evendb::vfs::{CrashMode, SimVfs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 pub const LEVEL: Durability = Durability::Process;
 
@@ -112,7 +111,7 @@ impl Image {
 }
 
 pub fn inspect_options(disk: &SimVfs) -> InspectOptions<'static> {
-    InspectOptions::new().vfs(Arc::new(disk.clone()))
+    inspecting(disk)
 }
 
 /// What verify says; it must never fail, whatever the damage.

@@ -14,8 +14,9 @@ pub mod workload;
 #[allow(unused_imports, reason = "every test binary uses its own part")]
 pub use knobs::{choice_from_env, count_from_env, flag_from_env, number_from_env};
 
+use evendb::inspect::InspectOptions;
 use evendb::vfs::SimVfs;
-use evendb::{Compression, Durability, LogSearch, Options};
+use evendb::{Compression, Durability, Key, KeyRing, LogSearch, Options};
 use std::sync::Arc;
 
 /// Where the simulated database lives.
@@ -33,8 +34,28 @@ pub fn tiny(level: Durability, workers: usize) -> Options {
                 .chunk_bytes(2048)
                 .block_bytes(256)
         })
+        .advanced(|advanced| match keys() {
+            Some(keys) => advanced.encryption(keys),
+            None => advanced,
+        })
         .durability(level)
         .workers(workers)
+}
+
+/// With `EVENDB_ENCRYPTED=1`, in a build with the feature `encryption`, every database of a test is encrypted that has these
+/// options.
+pub fn keys() -> Option<Arc<KeyRing>> {
+    let encrypted = cfg!(feature = "encryption") && flag_from_env("EVENDB_ENCRYPTED");
+    encrypted.then(|| Arc::new(KeyRing::new(Key::new([7; 32]))))
+}
+
+/// How a closed database of such options is looked at.
+pub fn inspecting(vfs: &SimVfs) -> InspectOptions<'static> {
+    let options = InspectOptions::new().vfs(Arc::new(vfs.clone()));
+    match keys() {
+        Some(keys) => options.encryption(keys),
+        None => options,
+    }
 }
 
 /// Each compression that this build has, but for none.

@@ -6,14 +6,13 @@ use super::calls::transactions::OpenTransaction;
 use super::dice::Dice;
 use super::model::{Span, State};
 use crate::common::oracle::{Change, End, Map, Oracle};
-use crate::common::{DIR, LEVELS, varied};
+use crate::common::{DIR, LEVELS, inspecting, varied};
 use evendb::vfs::{CrashMode, SimVfs};
 use evendb::{
     Db, Durability, Keyspace, KeyspaceOptions, Merges, Options, Position, Snapshot, inspect,
 };
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// An error of the database ends the step. It is a fault unless the machine has stopped.
 pub type Outcome = evendb::Result<()>;
@@ -243,7 +242,7 @@ impl World {
     /// What the closed files say.
     fn inspect(&mut self) {
         let vfs = self.vfs.fork_state();
-        let files = || inspect::InspectOptions::new().vfs(Arc::new(vfs.clone()));
+        let files = || inspecting(&vfs);
         if self.dice.one_in(3) {
             self.did("inspect::verify");
             let report = inspect::verify(DIR, files()).expect("verifies");

@@ -10,7 +10,9 @@
 //! the filter. A read that fails is damage too: a bad sector must not hide the rest.
 
 use super::block::Block;
-use super::footer::{FOOTER_BYTES, Footer, FooterError, Properties};
+use super::footer::{
+    self, FOOTER_BYTES, Footer, FooterError, NOT_SEALED, Properties, SEAL_BYTES, behind_parts,
+};
 use super::index::BlockIndex;
 use super::packing::{self, NEEDS_ZSTD, NO_DICTIONARY};
 use super::reader::crc_of;
@@ -19,6 +21,7 @@ use super::walk::Walk;
 use super::zstd::{self, Dictionary};
 use super::{Codec, TableMeta};
 use crate::filter::BloomFilter;
+use crate::sealing::{Cipher, TAG_BYTES};
 use crate::vfs::File;
 use crate::{EntryRef, TableId, Version, codec};
 use std::ops::{ControlFlow, Range};
@@ -172,6 +175,7 @@ pub fn examine(
         len,
         window: Vec::new(),
         start: 0,
+        cipher: None,
     };
     let mut teller = Teller {
         visitor,
@@ -204,9 +208,32 @@ struct Source<'a> {
     len: u64,
     window: Vec<u8>,
     start: u64,
+    /// Of an encrypted table.
+    cipher: Option<Cipher>,
 }
 
 impl Source<'_> {
+    /// Bytes behind the last part.
+    fn behind_parts(&self) -> u64 {
+        behind_parts(self.cipher.is_some())
+    }
+
+    /// A stored block as [`stored::verify`] gives it, in memory of its own if it is decrypted, and its checksum.
+    fn stored(&mut self, id: TableId, place: &Range<u64>) -> Result<(Vec<u8>, Codec, u32), String> {
+        let text = |malformed: Malformed| malformed.0.to_owned();
+        let mut stored = self.bytes(place.clone())?.to_vec();
+        let crc = crc_of(&stored);
+        let (len, used) = match &self.cipher {
+            Some(cipher) => stored::open(cipher, &mut stored, id, place.start).map_err(text)?,
+            None => {
+                let (payload, used) = stored::verify(&stored, id, place.start).map_err(text)?;
+                (payload.len(), used)
+            }
+        };
+        stored.truncate(len);
+        Ok((stored, used, crc))
+    }
+
     fn bytes(&mut self, place: Range<u64>) -> Result<&[u8], String> {
         let held = self.start..self.start + self.window.len() as u64;
         if place.start < held.start || place.end > held.end {
@@ -296,7 +323,14 @@ struct Tail {
 impl Tail {
     fn read(source: &mut Source<'_>, id: TableId, teller: &mut Teller<'_>) -> Tail {
         let footer_at = source.len.saturating_sub(FOOTER_BYTES as u64);
-        let footer = read_footer(source, id, footer_at);
+        let footer = read_footer(source, id, footer_at).and_then(|footer| {
+            source.cipher = read_seal(source, id, Some(&footer))?;
+            Ok(footer)
+        });
+        if footer.is_err() && source.cipher.is_none() {
+            // The footer alone may be damaged, and not the salt in front of it.
+            source.cipher = read_seal(source, id, None).unwrap_or_default();
+        }
         let mut tail = Tail::default();
         match footer {
             Ok(footer) => {
@@ -311,7 +345,8 @@ impl Tail {
             }
             Err(what) => {
                 teller.part(TablePart::Footer, footer_at..source.len, what);
-                tail.guess_parts(source, id, footer_at);
+                let parts_end = source.len.saturating_sub(source.behind_parts());
+                tail.guess_parts(source, id, parts_end);
             }
         }
         tail.facts.blocks = tail
@@ -442,13 +477,41 @@ fn part<T>(
     place: &Range<u64>,
     decode: impl FnOnce(&[u8]) -> Decoded<T>,
 ) -> Result<(T, u32), String> {
-    let stored = source.bytes(place.clone())?;
-    let crc = crc_of(stored);
     let text = |malformed: Malformed| malformed.0.to_owned();
-    match stored::verify(stored, id, place.start).map_err(text)? {
-        (payload, Codec::None) => Ok((decode(payload).map_err(text)?, crc)),
-        (_, _) => Err("compressed table part".to_owned()),
+    match source.stored(id, place)? {
+        (payload, Codec::None, crc) => Ok((decode(&payload).map_err(text)?, crc)),
+        _ => Err("compressed table part".to_owned()),
     }
+}
+
+/// What the table is encrypted by, if it is. Without a footer the salt in front of it has to do.
+fn read_seal(
+    source: &mut Source<'_>,
+    id: TableId,
+    footer: Option<&Footer>,
+) -> Result<Option<Cipher>, String> {
+    let text = |malformed: Malformed| malformed.0.to_owned();
+    let secrets = source.file.secrets();
+    if let Some(footer) = footer
+        && !footer.is_sealed
+    {
+        return match secrets {
+            Some(_) => Err(text(NOT_SEALED)),
+            None => Ok(None),
+        };
+    }
+    let at = source.len.saturating_sub(behind_parts(true));
+    let bytes = source.bytes(at..source.len)?;
+    let (seal, encoded) = bytes
+        .split_last_chunk::<FOOTER_BYTES>()
+        .ok_or("table too short for its seal")?;
+    if footer.is_some() {
+        return footer::open_seal(secrets, id, seal, encoded)
+            .map(Some)
+            .map_err(text);
+    }
+    let salt = &seal[..SEAL_BYTES.min(seal.len()) - TAG_BYTES.min(seal.len())];
+    Ok(secrets.map(|secrets| footer::cipher(secrets, id, salt)))
 }
 
 /// Where the stored block that starts at `start` ends, by its checksum; `None` if it ends nowhere
@@ -484,7 +547,7 @@ struct Pass<'t, 'v> {
 
 impl Pass<'_, '_> {
     fn run(&mut self, source: &mut Source<'_>) -> ControlFlow<()> {
-        let limit = source.len.saturating_sub(FOOTER_BYTES as u64);
+        let limit = source.len.saturating_sub(source.behind_parts());
         let data_len = self.tail.data_len.unwrap_or(limit);
         let Some(index) = &self.tail.index else {
             return self.run_chain(source, data_len);
@@ -520,16 +583,16 @@ impl Pass<'_, '_> {
     }
 
     fn looks_like_data(&self, source: &mut Source<'_>, place: &Range<u64>) -> bool {
-        let Ok(stored) = source.bytes(place.clone()) else {
+        let Ok((payload, used, _)) = source.stored(self.id, place) else {
             return false;
         };
-        let block = open_block(stored, self.id, place.start, self.tail.dictionary.as_ref());
+        let block = open_block(&payload, used, self.tail.dictionary.as_ref());
         // Nothing but data is packed. What is lost by that is told.
         if matches!(block, Err(NO_DICTIONARY | NEEDS_ZSTD)) {
             return true;
         }
         let above = |key: &[u8]| self.last.as_ref().is_none_or(|(last, _)| **last <= *key);
-        block.is_ok_and(|(block, _)| {
+        block.is_ok_and(|block| {
             let mut walk = Walk::default();
             let first = walk.first(&block).is_ok() && above(walk.key());
             first
@@ -546,16 +609,15 @@ impl Pass<'_, '_> {
         place: Range<u64>,
     ) -> ControlFlow<()> {
         let part = TablePart::Block(ordinal);
-        let stored = match source.bytes(place.clone()) {
+        let (payload, used, crc) = match source.stored(self.id, &place) {
             Ok(stored) => stored,
             Err(what) => {
                 self.lose(part, place, what);
                 return ControlFlow::Continue(());
             }
         };
-        let crc = crc_of(stored);
         let dictionary = self.tail.dictionary.as_ref();
-        let (block, used) = match open_block(stored, self.id, place.start, dictionary) {
+        let block = match open_block(&payload, used, dictionary) {
             Ok(opened) => opened,
             Err(malformed) => {
                 self.lose(part, place, malformed.0);
@@ -692,16 +754,10 @@ impl Pass<'_, '_> {
 }
 
 /// A data block in memory of its own.
-fn open_block(
-    stored: &[u8],
-    id: TableId,
-    relative: u64,
-    dictionary: Option<&Dictionary>,
-) -> Decoded<(Block, Codec)> {
-    let (payload, used) = stored::verify(stored, id, relative)?;
+fn open_block(payload: &[u8], used: Codec, dictionary: Option<&Dictionary>) -> Decoded<Block> {
     let bytes = packing::unpack(payload, used, dictionary)?;
     let len = bytes.len();
-    Ok((Block::parse(bytes, 0..len)?, used))
+    Block::parse(bytes, 0..len)
 }
 
 #[cfg(test)]

@@ -11,11 +11,14 @@
 //!
 //! Data, dictionary, filter, index, properties and footer lie end to end and fill the table, so their lengths
 //! are all the handles there are; their sum must be the table's length. Version 2 has every table that was to be
-//! compressed by Zstandard, and no other, so that a build that does not know it refuses the table at once. A slice is its length as
-//! a varint and its bytes. No I/O here.
+//! compressed by Zstandard, and no other, so that a build that does not know it refuses the table at once. Versions 3 and 4
+//! are 1 and 2, encrypted: in front of the footer stand the salt of the table's key, and a tag over the footer.
+//!
+//! A slice is its length as a varint and its bytes. No I/O here.
 
-use super::stored::{Decoded, Malformed};
+use super::stored::{Decoded, Malformed, NEEDS_KEY, NOT_SEALED_HERE};
 use super::{Codec, TableMeta};
+use crate::sealing::{Cipher, Nonce, SALT_BYTES, Secrets, TAG_BYTES, Use};
 use crate::{EntryRef, TableId, Time, Version, codec};
 
 /// Bytes of a footer.
@@ -28,6 +31,16 @@ pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"EVENTABL");
 pub(super) const FORMAT_VERSION: u32 = 1;
 pub(super) const FORMAT_VERSION_ZSTD: u32 = 2;
 
+/// The same of tables that are encrypted.
+const FORMAT_VERSION_SEALED: u32 = 3;
+const FORMAT_VERSION_ZSTD_SEALED: u32 = 4;
+
+/// Bytes of salt and tag in front of the footer of an encrypted table.
+pub(super) const SEAL_BYTES: usize = SALT_BYTES + TAG_BYTES;
+
+/// Tells the nonce of the footer's tag from those of blocks.
+const FOOTER_KIND: u32 = 1;
+
 /// Where the footer's checksum stands; it covers what is before it and the magic.
 const CRC_AT: usize = 44;
 
@@ -35,6 +48,7 @@ const CRC_AT: usize = 44;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footer {
     pub(super) is_zstd: bool,
+    pub(super) is_sealed: bool,
     pub(super) data_len: u64,
     /// At most 32 bits, as then is `properties_len`.
     pub(super) dictionary_len: u64,
@@ -62,9 +76,11 @@ impl Footer {
             self.properties_len | self.dictionary_len << 32,
             id.0,
         ];
-        let version = match self.is_zstd {
-            true => FORMAT_VERSION_ZSTD,
-            false => FORMAT_VERSION,
+        let version = match (self.is_zstd, self.is_sealed) {
+            (true, false) => FORMAT_VERSION_ZSTD,
+            (false, false) => FORMAT_VERSION,
+            (true, true) => FORMAT_VERSION_ZSTD_SEALED,
+            (false, true) => FORMAT_VERSION_SEALED,
         };
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
@@ -93,13 +109,12 @@ impl Footer {
         if codec::get_u64(&mut input).ok_or(CUT)? != MAGIC {
             return Err(FooterError::Corrupt(Malformed("not a table: wrong magic")));
         }
-        let is_zstd = version == FORMAT_VERSION_ZSTD;
-        if version != FORMAT_VERSION && !is_zstd {
+        let Some((is_zstd, is_sealed)) = kind_of(version) else {
             let detail = format!(
-                "table format {version}, this build reads {FORMAT_VERSION} and {FORMAT_VERSION_ZSTD}"
+                "table format {version}, this build reads {FORMAT_VERSION} to {FORMAT_VERSION_ZSTD_SEALED}"
             );
             return Err(FooterError::Unsupported(detail));
-        }
+        };
         let corrupt = |detail| Err(FooterError::Corrupt(Malformed(detail)));
         if crc != codec::checksum(id.0, &[&bytes[..CRC_AT], &bytes[48..]]) {
             return corrupt("footer checksum mismatch");
@@ -115,7 +130,7 @@ impl Footer {
             filter_len,
             index_len,
             properties_len,
-            FOOTER_BYTES as u64,
+            behind_parts(is_sealed),
         ];
         match parts
             .iter()
@@ -126,6 +141,7 @@ impl Footer {
         }
         Ok(Footer {
             is_zstd,
+            is_sealed,
             data_len,
             dictionary_len,
             filter_len,
@@ -137,17 +153,18 @@ impl Footer {
     /// Identity and length of the table whose footer these bytes are, if they verify.
     pub(super) fn identify(bytes: &[u8; FOOTER_BYTES]) -> Option<(TableId, u64)> {
         let mut input = &bytes[..];
-        let mut sum = FOOTER_BYTES as u64;
+        let mut sum = 0u64;
         for _ in 0..3 {
             sum = sum.checked_add(codec::get_u64(&mut input)?)?;
         }
         let word = codec::get_u64(&mut input)?;
         let id = TableId(codec::get_u64(&mut input)?);
-        let is_zstd = codec::get_u32(&mut input)? == FORMAT_VERSION_ZSTD;
+        let (is_zstd, is_sealed) = kind_of(codec::get_u32(&mut input)?)?;
         let (properties_len, dictionary_len) = last_lens(word, is_zstd);
         let sum = sum
             .checked_add(properties_len)?
-            .checked_add(dictionary_len)?;
+            .checked_add(dictionary_len)?
+            .checked_add(behind_parts(is_sealed))?;
         Footer::decode(bytes, id, sum).ok().map(|_| (id, sum))
     }
 
@@ -157,6 +174,69 @@ impl Footer {
         codec::checksum(id.0, &[&crcs[0], &crcs[1], &self.encode(id)])
     }
 }
+
+/// Whether a table of this version was to be compressed by Zstandard, and whether it is encrypted.
+fn kind_of(version: u32) -> Option<(bool, bool)> {
+    match version {
+        FORMAT_VERSION => Some((false, false)),
+        FORMAT_VERSION_ZSTD => Some((true, false)),
+        FORMAT_VERSION_SEALED => Some((false, true)),
+        FORMAT_VERSION_ZSTD_SEALED => Some((true, true)),
+        _ => None,
+    }
+}
+
+/// Bytes behind a table's last part.
+pub(super) fn behind_parts(is_sealed: bool) -> u64 {
+    match is_sealed {
+        true => (FOOTER_BYTES + SEAL_BYTES) as u64,
+        false => FOOTER_BYTES as u64,
+    }
+}
+
+/// The cipher of a table.
+pub(super) fn cipher(secrets: &Secrets, id: TableId, salt: &[u8]) -> Cipher {
+    secrets.cipher(Use::Table, id.0, salt)
+}
+
+/// What stands in front of the footer of an encrypted table.
+pub(super) fn seal_of(
+    cipher: &Cipher,
+    salt: &[u8; SALT_BYTES],
+    footer: &[u8; FOOTER_BYTES],
+) -> Vec<u8> {
+    let mut seal = salt.to_vec();
+    cipher.seal(
+        Nonce::of_kind(0, FOOTER_KIND),
+        footer,
+        &mut seal,
+        SALT_BYTES,
+    );
+    seal
+}
+
+/// The cipher of an encrypted table, if `seal`, which stands in front of its `footer`, was made with the same secret.
+pub(super) fn open_seal(
+    secrets: Option<&Secrets>,
+    id: TableId,
+    seal: &[u8],
+    footer: &[u8; FOOTER_BYTES],
+) -> Decoded<Cipher> {
+    let secrets = secrets.ok_or(NEEDS_KEY)?;
+    let (salt, tag) = seal
+        .split_first_chunk::<SALT_BYTES>()
+        .ok_or(Malformed("table too short for its seal"))?;
+    let cipher = cipher(secrets, id, salt);
+    let mut tag = tag.to_vec();
+    match cipher.open(Nonce::of_kind(0, FOOTER_KIND), footer, &mut tag) {
+        Some([]) => Ok(cipher),
+        _ => Err(NOT_SEALED_HERE),
+    }
+}
+
+/// A table that is not encrypted, in a database that is.
+pub(super) const NOT_SEALED: Malformed =
+    Malformed("a table that is not encrypted, in an encrypted database");
 
 /// The lengths of properties and dictionary in their word.
 fn last_lens(word: u64, is_zstd: bool) -> (u64, u64) {
@@ -282,6 +362,7 @@ mod tests {
     fn footer() -> Footer {
         Footer {
             is_zstd: false,
+            is_sealed: false,
             data_len: 100,
             dictionary_len: 0,
             filter_len: 69,
@@ -336,7 +417,7 @@ mod tests {
     fn another_version_is_unsupported_and_another_magic_is_damage() {
         let decode = |at: usize| {
             let mut bytes = footer().encode(TableId(9));
-            bytes[at] ^= 2;
+            bytes[at] ^= 8;
             Footer::decode(&bytes, TableId(9), 275)
         };
         assert!(matches!(decode(40), Err(FooterError::Unsupported(_))));

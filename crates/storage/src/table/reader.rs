@@ -8,13 +8,16 @@
 //! Immutable and shared freely between threads. No cache here: that is the caller's.
 
 use super::block::{Block, Search};
-use super::footer::{FOOTER_BYTES, Footer, FooterError, Properties};
+use super::footer::{
+    self, FOOTER_BYTES, Footer, FooterError, NOT_SEALED, Properties, behind_parts,
+};
 use super::index::{BlockIndex, share_below};
 use super::packing::{self, NEEDS_ZSTD};
-use super::stored::{self, Decoded, Malformed, UNKNOWN_KIND};
+use super::stored::{self, Decoded, Malformed, NEEDS_KEY, UNKNOWN_KIND};
 use super::zstd::{self, Dictionary};
 use super::{Codec, Found, TableMeta};
 use crate::filter::BloomFilter;
+use crate::sealing::Cipher;
 use crate::vfs::{File, read_exact_at};
 use crate::{Error, Result, TableId, Version};
 use std::cell::Cell;
@@ -45,7 +48,9 @@ pub struct Table {
     dictionary: Option<Dictionary>,
     index: BlockIndex,
     filter: Option<BloomFilter>,
-    /// All stored blocks, of a small table that is not compressed.
+    /// Of an encrypted table.
+    cipher: Option<Cipher>,
+    /// All stored blocks, of a small table that is not compressed; decrypted, if it was encrypted.
     whole: Option<Arc<[u8]>>,
     /// The version of all records, whatever the rows say.
     assigned: Option<Version>,
@@ -166,13 +171,16 @@ impl Table {
         if len < FOOTER_BYTES as u64 || offset.checked_add(len).is_none() {
             return Err(corrupt(0, Malformed("table too short for a footer")));
         }
-        let (footer, tail, tail_start) = read_tail(&*file, offset, len, id)?;
+        let (footer, mut tail, tail_start) = read_tail(&*file, offset, len, id)?;
+        let cipher = cipher_of(&*file, &footer, &tail, id)
+            .map_err(|malformed| refuse(&*file, offset.saturating_add(len), malformed))?;
         let mut parts = Parts {
-            tail: &tail,
+            tail: &mut tail,
             tail_start,
             at: footer.data_len,
             id,
             crc: 0,
+            cipher: cipher.as_ref(),
         };
         let dictionary = parts
             .optional(footer.dictionary_len, packing::dictionary)
@@ -210,7 +218,15 @@ impl Table {
         meta.checksum = footer.table_checksum(id, index_crc, parts.crc);
         let is_whole = tail_start == 0 && len <= TAIL_BYTES && codec == Codec::None;
         let whole = usize::try_from(footer.data_len).ok().filter(|_| is_whole);
-        let whole = whole.and_then(|data_len| tail.get(..data_len));
+        let whole = whole.and_then(|data_len| tail.get_mut(..data_len));
+        let whole = whole.and_then(|data| {
+            let opens = match &cipher {
+                // What does not open is told by the read that asks for it.
+                Some(cipher) => open_blocks(cipher, data, &index, 0..index.len(), id).is_empty(),
+                None => true,
+            };
+            opens.then_some(data)
+        });
         Ok(Table {
             file,
             offset,
@@ -221,7 +237,8 @@ impl Table {
             dictionary,
             index,
             filter,
-            whole: whole.map(Arc::from),
+            whole: whole.map(|data| Arc::from(&*data)),
+            cipher,
             assigned: None,
             companion: None,
         })
@@ -241,10 +258,12 @@ impl Table {
         let counted = 2 * size_of::<usize>() + size_of::<Self>();
         let dictionary = self.dictionary.as_ref();
         let dictionary = dictionary.map_or(0, |dictionary| allocated(dictionary.resident_bytes()));
+        let cipher = self.cipher.as_ref().map_or(0, |_| Cipher::MEMORY_BYTES);
         allocated(counted)
             + self.index.resident_bytes()
             + allocated(filter)
             + dictionary
+            + cipher
             + whole
             + keys
     }
@@ -384,7 +403,7 @@ impl Table {
     }
 
     /// Where stored block `ordinal` lies within the table.
-    pub(super) fn place(&self, ordinal: usize) -> Range<u64> {
+    pub(crate) fn place(&self, ordinal: usize) -> Range<u64> {
         self.index.block(ordinal)
     }
 
@@ -412,6 +431,7 @@ impl Table {
                 let mut buffer = stored::zeroed(len);
                 if let Some(bytes) = Arc::get_mut(&mut buffer) {
                     self.read_stored(bytes, place.start)?;
+                    self.open_in_place(bytes, place.start)?;
                 }
                 self.block_in(&buffer, 0..len, place.start)
             }
@@ -419,6 +439,7 @@ impl Table {
                 let mut scratch = SCRATCH.take();
                 scratch.resize(len, 0);
                 let block = self.read_stored(&mut scratch, place.start).and_then(|()| {
+                    self.open_in_place(&mut scratch, place.start)?;
                     let block = self.block_of(&scratch, place.start);
                     block.map_err(|malformed| self.corrupt_at(place.start, malformed))
                 });
@@ -432,13 +453,45 @@ impl Table {
 
     /// The block stored in `stored`, in an allocation of its own.
     fn block_of(&self, stored: &[u8], relative: u64) -> Decoded<Block> {
-        let (payload, used) = stored::verify(stored, self.id, relative)?;
+        let (payload, used) = self.payload_of(stored, relative)?;
         let bytes = packing::unpack(payload, used, self.dictionary.as_ref())?;
         let len = bytes.len();
         Block::parse(bytes, 0..len)
     }
 
-    /// The block stored in `buffer[within]`, sharing the buffer if it is not compressed.
+    /// Payload and codec of a stored block: one that verifies, or that was opened when it was read.
+    #[inline]
+    fn payload_of<'b>(&self, stored: &'b [u8], relative: u64) -> Decoded<(&'b [u8], Codec)> {
+        match self.cipher {
+            None => stored::verify(stored, self.id, relative),
+            Some(_) => stored::opened(stored),
+        }
+    }
+
+    /// Decrypts a stored block, if the table is encrypted.
+    #[inline]
+    fn open_in_place(&self, stored: &mut [u8], relative: u64) -> Result<()> {
+        if let Some(cipher) = &self.cipher {
+            let opened = stored::open(cipher, stored, self.id, relative);
+            opened.map_err(|malformed| self.corrupt_at(relative, malformed))?;
+        }
+        Ok(())
+    }
+
+    /// Decrypts stored blocks that lie together, if the table is encrypted; those that do not verify or open.
+    pub(super) fn open_all(
+        &self,
+        stored: &mut [u8],
+        blocks: Range<usize>,
+    ) -> Vec<(usize, Malformed)> {
+        match &self.cipher {
+            Some(cipher) => open_blocks(cipher, stored, &self.index, blocks, self.id),
+            None => Vec::new(),
+        }
+    }
+
+    /// The block stored in `buffer[within]`, sharing the buffer if it is not compressed. Of an encrypted table it was opened
+    /// there.
     pub(super) fn block_in(
         &self,
         buffer: &Arc<[u8]>,
@@ -446,17 +499,19 @@ impl Table {
         relative: u64,
     ) -> Result<Block> {
         let stored = &buffer[within.clone()];
-        let block = stored::verify(stored, self.id, relative).and_then(|(payload, used)| {
-            if used != Codec::None {
-                let bytes = packing::unpack(payload, used, self.dictionary.as_ref())?;
-                let len = bytes.len();
-                return Block::parse(bytes, 0..len);
-            }
-            Block::parse(
-                Arc::clone(buffer),
-                within.start..within.start + payload.len(),
-            )
-        });
+        let block = self
+            .payload_of(stored, relative)
+            .and_then(|(payload, used)| {
+                if used != Codec::None {
+                    let bytes = packing::unpack(payload, used, self.dictionary.as_ref())?;
+                    let len = bytes.len();
+                    return Block::parse(bytes, 0..len);
+                }
+                Block::parse(
+                    Arc::clone(buffer),
+                    within.start..within.start + payload.len(),
+                )
+            });
         block.map_err(|malformed| self.corrupt_at(relative, malformed))
     }
 
@@ -466,10 +521,7 @@ impl Table {
     }
 
     pub(super) fn corrupt_at(&self, relative: u64, malformed: Malformed) -> Error {
-        match malformed == UNKNOWN_KIND || malformed == NEEDS_ZSTD {
-            true => Error::unsupported(self.file.path(), malformed.0),
-            false => Error::corruption(self.file.path(), self.offset + relative, malformed.0),
-        }
+        refuse(&*self.file, self.offset + relative, malformed)
     }
 
     /// The error for a block whose rows make no sense.
@@ -519,6 +571,62 @@ impl Table {
             }
         }
     }
+}
+
+/// The error for bytes at `offset` of `file`.
+fn refuse(file: &dyn File, offset: u64, malformed: Malformed) -> Error {
+    match [UNKNOWN_KIND, NEEDS_ZSTD, NEEDS_KEY].contains(&malformed) {
+        true => Error::unsupported(file.path(), malformed.0),
+        false => Error::corruption(file.path(), offset, malformed.0),
+    }
+}
+
+/// What a table is encrypted by, if it is; `tail` ends with its footer. All tables of an encrypted database are encrypted.
+fn cipher_of(
+    file: &dyn File,
+    footer: &Footer,
+    tail: &[u8],
+    id: TableId,
+) -> Decoded<Option<Cipher>> {
+    match (footer.is_sealed, file.secrets()) {
+        (false, None) => Ok(None),
+        (false, Some(_)) => Err(NOT_SEALED),
+        (true, secrets) => {
+            let behind = tail
+                .len()
+                .checked_sub(behind_parts(true) as usize)
+                .ok_or(Malformed("table too short for its seal"))?;
+            let (seal, footer) = tail[behind..]
+                .split_last_chunk::<FOOTER_BYTES>()
+                .ok_or(Malformed("table too short for a footer"))?;
+            footer::open_seal(secrets, id, seal, footer).map(Some)
+        }
+    }
+}
+
+/// Decrypts these blocks, which `stored` begins with; those that do not verify or open.
+fn open_blocks(
+    cipher: &Cipher,
+    stored: &mut [u8],
+    index: &BlockIndex,
+    blocks: Range<usize>,
+    id: TableId,
+) -> Vec<(usize, Malformed)> {
+    let mut failed = Vec::new();
+    let mut rest = stored;
+    for ordinal in blocks {
+        let place = index.block(ordinal);
+        let Some((block, behind)) = rest.split_at_mut_checked((place.end - place.start) as usize)
+        else {
+            failed.push((ordinal, Malformed("block out of bounds")));
+            return failed;
+        };
+        if let Err(malformed) = stored::open(cipher, block, id, place.start) {
+            failed.push((ordinal, malformed));
+        }
+        rest = behind;
+    }
+    failed
 }
 
 /// Reads the footer of the table at `[offset, offset + len)` and at least all behind the data; the
@@ -575,20 +683,21 @@ fn read_at(file: &dyn File, buffer: &mut [u8], offset: u64) -> Result<()> {
 
 /// The stored blocks between data and footer, one after the other.
 struct Parts<'a> {
-    tail: &'a [u8],
+    tail: &'a mut [u8],
     tail_start: u64,
     at: u64,
     id: TableId,
     /// Checksum of the part read last.
     crc: u32,
+    cipher: Option<&'a Cipher>,
 }
 
-impl<'a> Parts<'a> {
+impl Parts<'_> {
     /// Verifies and decodes the next part; an error comes with the part's relative offset.
     fn next<T>(
         &mut self,
         stored_len: u64,
-        decode: impl FnOnce(&'a [u8]) -> Decoded<T>,
+        decode: impl FnOnce(&[u8]) -> Decoded<T>,
     ) -> std::result::Result<T, (u64, Malformed)> {
         let at = self.at;
         self.part(stored_len)
@@ -600,7 +709,7 @@ impl<'a> Parts<'a> {
     fn optional<T>(
         &mut self,
         stored_len: u64,
-        decode: impl FnOnce(&'a [u8]) -> Decoded<T>,
+        decode: impl FnOnce(&[u8]) -> Decoded<T>,
     ) -> std::result::Result<Option<T>, (u64, Malformed)> {
         match stored_len {
             0 => Ok(None),
@@ -608,20 +717,26 @@ impl<'a> Parts<'a> {
         }
     }
 
-    fn part(&mut self, stored_len: u64) -> Decoded<&'a [u8]> {
+    fn part(&mut self, stored_len: u64) -> Decoded<&[u8]> {
         // The footer's lengths sum up to the table's, so every part lies in the tail.
         let start = (self.at - self.tail_start) as usize;
         let stored = usize::try_from(stored_len)
             .ok()
-            .and_then(|len| self.tail.get(start..start.checked_add(len)?))
+            .and_then(|len| self.tail.get_mut(start..start.checked_add(len)?))
             .ok_or(Malformed("table part out of bounds"))?;
-        let (payload, used) = stored::verify(stored, self.id, self.at)?;
+        self.crc = crc_of(stored);
+        let (payload_len, used) = match self.cipher {
+            Some(cipher) => stored::open(cipher, stored, self.id, self.at)?,
+            None => {
+                let (payload, used) = stored::verify(stored, self.id, self.at)?;
+                (payload.len(), used)
+            }
+        };
         if used != Codec::None {
             return Err(Malformed("compressed table part"));
         }
         self.at += stored_len;
-        self.crc = crc_of(stored);
-        Ok(payload)
+        Ok(&stored[..payload_len])
     }
 }
 

@@ -6,9 +6,14 @@
 //!
 //! The checksum covers table id, the block's offset within the table, payload and codec byte, so
 //! that a block of another table, or one at another place, does not verify. What a payload is that
-//! is compressed: see `packing`. No I/O here.
+//! is compressed: see `packing`.
+//!
+//! In an encrypted table the payload is sealed, after compression, by the table's cipher: nonce is the block's offset, the
+//! codec byte is bound. The checksum is of what is stored, so that damage is found, and told from a block that somebody
+//! made, without the key. No I/O here.
 
 use super::Codec;
+use crate::sealing::{Cipher, Nonce, TAG_BYTES};
 use crate::{TableId, codec};
 use std::sync::Arc;
 
@@ -22,6 +27,13 @@ pub(super) struct Malformed(pub(super) &'static str);
 /// A record of a later version's kind: no damage.
 pub(super) const UNKNOWN_KIND: Malformed =
     Malformed("a record of a kind that this build does not know");
+
+/// An encrypted table, read without the key: no damage.
+pub(super) const NEEDS_KEY: Malformed = Malformed("an encrypted table, and no key was given");
+
+/// Bytes that verify, but were not written with the table's key for this place.
+pub(super) const NOT_SEALED_HERE: Malformed =
+    Malformed("block that was not encrypted for this place with this key");
 
 /// Result of decoding without I/O.
 pub(super) type Decoded<T> = std::result::Result<T, Malformed>;
@@ -51,6 +63,36 @@ pub(super) fn verify(stored: &[u8], id: TableId, offset: u64) -> Decoded<(&[u8],
     }
     let codec = Codec::from_byte(codec_byte).ok_or(Malformed("unknown block codec"))?;
     Ok((payload, codec))
+}
+
+/// Encrypts the payload that `buffer` ends with from `start` on, in its place.
+pub(super) fn seal(cipher: &Cipher, offset: u64, used: Codec, buffer: &mut Vec<u8>, start: usize) {
+    cipher.seal(Nonce::at(offset), &[used as u8], buffer, start);
+}
+
+/// Checks a stored block of an encrypted table, and decrypts its payload in its place: the payload's length, and the codec.
+pub(super) fn open(
+    cipher: &Cipher,
+    stored: &mut [u8],
+    id: TableId,
+    offset: u64,
+) -> Decoded<(usize, Codec)> {
+    let (payload, used) = verify(stored, id, offset)?;
+    let sealed_len = payload.len();
+    let sealed = &mut stored[..sealed_len];
+    let opened = cipher.open(Nonce::at(offset), &[used as u8], sealed);
+    opened
+        .map(|payload| (payload.len(), used))
+        .ok_or(NOT_SEALED_HERE)
+}
+
+/// Payload and codec of a stored block that [`open`] has opened.
+pub(super) fn opened(stored: &[u8]) -> Decoded<(&[u8], Codec)> {
+    let short = Malformed("block too short");
+    let (sealed, trailer) = stored.split_last_chunk::<TRAILER_BYTES>().ok_or(short)?;
+    let payload_len = sealed.len().checked_sub(TAG_BYTES).ok_or(short)?;
+    let codec = Codec::from_byte(trailer[0]).ok_or(Malformed("unknown block codec"))?;
+    Ok((&sealed[..payload_len], codec))
 }
 
 /// `len` zeros in one allocation.

@@ -6,7 +6,7 @@
 
 use super::block::Block;
 use super::reader::{Table, crc_of};
-use super::stored;
+use super::stored::{self, Malformed};
 use crate::Result;
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,6 +29,8 @@ pub(super) struct Window {
     buffer: Arc<[u8]>,
     blocks: Range<usize>,
     start: u64,
+    /// Blocks of an encrypted table that were fetched, and did not open.
+    failed: Vec<(usize, Malformed)>,
 }
 
 impl Window {
@@ -37,6 +39,9 @@ impl Window {
     pub(super) fn block(&mut self, table: &Table, ordinal: usize, reach: Reach) -> Result<Block> {
         if !self.holds(ordinal) {
             self.fetch(table, ordinal, reach)?;
+        }
+        if let Some((_, malformed)) = self.failed.iter().find(|(failed, _)| *failed == ordinal) {
+            return Err(table.corrupt_block(ordinal, *malformed));
         }
         let place = table.place(ordinal);
         let start = (place.start - self.start) as usize;
@@ -58,6 +63,7 @@ impl Window {
     fn fetch(&mut self, table: &Table, ordinal: usize, reach: Reach) -> Result<()> {
         if let Some(whole) = table.whole() {
             self.buffer = Arc::clone(whole);
+            self.failed.clear();
             (self.blocks, self.start) = (0..table.block_count(), 0);
             return Ok(());
         }
@@ -91,6 +97,7 @@ impl Window {
         }
         if let Some(buffer) = Arc::get_mut(&mut self.buffer) {
             table.read_stored(&mut buffer[..len], place.start)?;
+            self.failed = table.open_all(&mut buffer[..len], blocks.clone());
             (self.blocks, self.start) = (blocks, place.start);
         }
         Ok(())

@@ -7,12 +7,13 @@
 //! Nothing is synced here.
 
 use super::block::{BlockBuilder, KEY_BYTES_MAX, common_prefix};
-use super::footer::{Footer, Properties};
+use super::footer::{self, FOOTER_BYTES, Footer, Properties};
 use super::index::{IndexBuilder, separator};
 use super::packing::{Packer, SAMPLE_BYTES};
 use super::stored::{self, TRAILER_BYTES};
 use super::{Codec, PAGE_BYTES, TableMeta, TableOptions, TableSink};
 use crate::filter::BloomFilter;
+use crate::sealing::{Cipher, SALT_BYTES, Secrets, TAG_BYTES};
 use crate::{EntryRef, Error, Kind, Result, TableId, Version, codec};
 use std::path::Path;
 
@@ -52,6 +53,7 @@ impl<S: TableSink> TableWriter<S> {
                 id,
                 packer: Packer::new(&options),
                 offset: 0,
+                seal: None,
             },
             options,
             block: BlockBuilder::new(options.restart_interval),
@@ -67,6 +69,18 @@ impl<S: TableSink> TableWriter<S> {
                 ..Properties::default()
             },
         }
+    }
+
+    /// The same of an encrypted database: all of the table is encrypted, by a key of its own. To be called before the first
+    /// record; without `secrets` the table is a plain one.
+    #[must_use]
+    pub fn sealed(mut self, secrets: Option<&Secrets>) -> Self {
+        self.out.seal = secrets.map(|secrets| {
+            let salt = secrets.fresh();
+            let cipher = footer::cipher(secrets, self.out.id, &salt);
+            Seal { cipher, salt }
+        });
+        self
     }
 
     /// Appends a record: keys ascending, versions of one key descending.
@@ -121,7 +135,7 @@ impl<S: TableSink> TableWriter<S> {
             return false;
         }
         let in_page = (self.out.offset % PAGE_BYTES as u64) as usize;
-        in_page + len + TRAILER_BYTES > PAGE_BYTES
+        in_page + len + self.out.trailer_bytes() > PAGE_BYTES
     }
 
     /// Writes the block at hand; `next` is the key that follows it, if one does.
@@ -200,7 +214,7 @@ impl<S: TableSink> TableWriter<S> {
         let block = if self.block.is_empty() {
             0
         } else {
-            self.block.len() + TRAILER_BYTES
+            self.block.len() + self.out.trailer_bytes()
         };
         let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.bytes);
         self.out.offset + filter + (waiting + block + self.index.bytes()) as u64
@@ -229,6 +243,7 @@ impl<S: TableSink> TableWriter<S> {
         let properties = &self.properties;
         let (properties_len, properties_crc) = self.out.emit(|buffer| properties.encode(buffer))?;
         let footer = Footer {
+            is_sealed: self.out.seal.is_some(),
             is_zstd: self.options.codec.is_zstd(),
             data_len,
             dictionary_len,
@@ -253,9 +268,25 @@ struct Output<S> {
     packer: Packer,
     /// Bytes of the table that are complete, passed on or not.
     offset: u64,
+    seal: Option<Seal>,
+}
+
+/// What an encrypted table is encrypted by.
+#[derive(Debug)]
+struct Seal {
+    cipher: Cipher,
+    salt: [u8; SALT_BYTES],
 }
 
 impl<S: TableSink> Output<S> {
+    /// Bytes behind the payload of a stored block.
+    fn trailer_bytes(&self) -> usize {
+        match self.seal {
+            Some(_) => TAG_BYTES + TRAILER_BYTES,
+            None => TRAILER_BYTES,
+        }
+    }
+
     /// Makes a stored block, uncompressed, of what `write` appends; its length and checksum.
     fn emit(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(u64, u32)> {
         let buffer = self.sink.buffer();
@@ -267,6 +298,9 @@ impl<S: TableSink> Output<S> {
     /// Makes a stored block of the payload that the buffer holds from `start` on; its length and checksum.
     fn seal(&mut self, start: usize, used: Codec) -> Result<(u64, u32)> {
         let buffer = self.sink.buffer();
+        if let Some(seal) = &self.seal {
+            stored::seal(&seal.cipher, self.offset, used, buffer, start);
+        }
         let trailer = stored::trailer(self.id, self.offset, &buffer[start..], used);
         buffer.extend_from_slice(&trailer);
         let stored_len = (buffer.len() - start) as u64;
@@ -277,7 +311,12 @@ impl<S: TableSink> Output<S> {
     }
 
     /// Appends the table's last bytes.
-    fn end(&mut self, footer: &[u8]) -> Result<()> {
+    fn end(&mut self, footer: &[u8; FOOTER_BYTES]) -> Result<()> {
+        if let Some(seal) = &self.seal {
+            let bytes = footer::seal_of(&seal.cipher, &seal.salt, footer);
+            self.sink.buffer().extend_from_slice(&bytes);
+            self.offset += bytes.len() as u64;
+        }
         self.sink.buffer().extend_from_slice(footer);
         self.offset += footer.len() as u64;
         self.sink.pass_on(true)

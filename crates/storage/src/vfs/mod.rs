@@ -25,6 +25,7 @@ pub use sim::{
     CrashMode, Fault, FaultKind, FaultOn, ReadAheadCounts, SimEvent, SimEventKind, SimVfs,
 };
 
+use crate::sealing::Secrets;
 use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io;
@@ -75,6 +76,10 @@ pub trait Vfs: Send + Sync + Debug + 'static {
     fn boot_id(&self) -> Option<BootId> {
         None
     }
+    /// The secret of the database that these files belong to, if it is encrypted.
+    fn secrets(&self) -> Option<&Secrets> {
+        None
+    }
     /// What can be told, after a refusal, of who holds the lock on `path`; a moment later it may
     /// be somebody else. Never fails: what cannot be told is left out.
     fn lock_holder(&self, path: &Path) -> LockHolder;
@@ -109,6 +114,11 @@ pub const BLOCK_BYTES: usize = 4096;
 pub trait File: Send + Sync + Debug + 'static {
     /// The path it was opened by, for messages.
     fn path(&self) -> &Path;
+    /// The secret of the encrypted database that the file belongs to: whoever gives the file's bytes their meaning seals
+    /// and opens them with it ([`crate::sealing`]). Reads and writes here are of the bytes as they are stored.
+    fn secrets(&self) -> Option<&Secrets> {
+        None
+    }
     /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes all of `data` at `offset`, extending the file if need be.

@@ -13,6 +13,7 @@ use crate::value_extents;
 use crate::version::clock::checkpoint_of;
 use evendb_storage::Kind;
 use evendb_storage::codec::checksum;
+use evendb_storage::sealing::Secrets;
 use evendb_storage::vfs::{File, Mapping};
 use std::path::Path;
 
@@ -171,7 +172,11 @@ impl Repairer<'_, '_> {
                 false => Err("does not verify".to_owned()),
             },
         );
-        let ops = whole.as_ref().map(|bytes| payload::decode_ops(bytes));
+        let secrets = self.directory.vfs.secrets();
+        let whole = whole.map(|bytes| value_extents::opened(secrets, name.id, bytes));
+        let ops = whole
+            .as_ref()
+            .map(|bytes| payload::decode_ops(bytes.as_deref()?));
         let (what, is_synced) = match ops {
             Ok(Some(ops)) => return self.take_operations(&ops),
             // What makes no sense now made none then.
@@ -218,6 +223,9 @@ struct Padded(Arc<dyn File>, u64);
 impl File for Padded {
     fn path(&self) -> &Path {
         self.0.path()
+    }
+    fn secrets(&self) -> Option<&Secrets> {
+        self.0.secrets()
     }
     fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
         let mut done = 0;

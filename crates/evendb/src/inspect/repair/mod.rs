@@ -28,7 +28,7 @@ use crate::expiry::StoppedClock;
 use crate::files::COMMIT_LOG;
 use crate::manifest::KeyspaceId;
 use crate::manifest::edit::ChunkRecord;
-use crate::options::{Durability, KeyspaceOptions, Options};
+use crate::options::{Advanced, Durability, KeyspaceOptions, Options};
 use crate::range_set::RangeSet;
 use crate::sync::Arc;
 use evendb_storage::vfs::File;
@@ -64,7 +64,7 @@ pub fn repair(
     options: RepairOptions,
     mut inspect: InspectOptions<'_>,
 ) -> Result<RepairReport> {
-    let directory = LockedDirectory::open(inspect.files(), path.as_ref())?;
+    let directory = LockedDirectory::open(&inspect, path.as_ref())?;
     let into = into.as_ref();
     refuse_used(&directory, into)?;
     let loaded = Loaded::read(&directory);
@@ -197,8 +197,9 @@ impl Repairer<'_, '_> {
         let greatest = greatest
             .max(unplaced.unwrap_or(0))
             .max(logged.max().unwrap_or(0));
+        let keys = self.inspect.encryption.clone();
         Options::new()
-            .vfs(self.directory.vfs.clone())
+            .vfs(self.inspect.files())
             .create_if_missing(true)
             .error_if_exists(true)
             .durability(Durability::Relaxed)
@@ -207,7 +208,11 @@ impl Repairer<'_, '_> {
             .advanced(|advanced| {
                 // What has expired is saved, too.
                 let stopped = Arc::new(StoppedClock);
-                advanced.munks(false).row_cache(false).wall_clock(stopped)
+                let advanced = advanced.munks(false).row_cache(false).wall_clock(stopped);
+                Advanced {
+                    encryption: keys,
+                    ..advanced
+                }
             })
             .open(into)
     }

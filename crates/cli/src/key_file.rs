@@ -1,0 +1,93 @@
+//! The key of an encrypted database, out of a file: never on the command line, where every process can read it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::Args;
+use evendb::inspect::InspectOptions;
+use evendb::{Key, KeyRing, Options};
+
+/// Bytes of a key.
+const KEY_BYTES: usize = 32;
+
+/// By which key the database is encrypted.
+#[derive(Args)]
+pub struct KeyFile {
+    /// The key of an encrypted database, and of one that is created: a file of 32 bytes or 64 hexadecimal digits
+    #[arg(long, value_name = "PATH", value_parser = read_key)]
+    key_file: Option<Key>,
+}
+
+impl KeyFile {
+    /// The same options, with the key if there is one.
+    pub fn given_to(&self, options: Options) -> Options {
+        match &self.key_file {
+            Some(key) => {
+                let keys = Arc::new(KeyRing::new(key.clone()));
+                options.advanced(|advanced| advanced.encryption(keys))
+            }
+            None => options,
+        }
+    }
+
+    /// The same for looking inside.
+    pub fn given_to_inspection<'a>(&self, options: InspectOptions<'a>) -> InspectOptions<'a> {
+        match &self.key_file {
+            Some(key) => options.encryption(Arc::new(KeyRing::new(key.clone()))),
+            None => options,
+        }
+    }
+
+    /// The key.
+    pub fn key(&self) -> Option<&Key> {
+        self.key_file.as_ref()
+    }
+}
+
+/// The key in the file `path`. The text of an error has nothing of the file.
+pub fn read_key(path: &str) -> Result<Key, String> {
+    let mut bytes = std::fs::read(Path::new(path)).map_err(|error| error.to_string())?;
+    let parsed = parse(&bytes);
+    bytes.fill(0);
+    parsed.ok_or_else(|| "a key is 32 bytes, or 64 hexadecimal digits".to_owned())
+}
+
+fn parse(bytes: &[u8]) -> Option<Key> {
+    if let Ok(raw) = bytes.try_into() {
+        return Some(Key::new(raw));
+    }
+    let digits = bytes.trim_ascii();
+    if digits.len() != 2 * KEY_BYTES {
+        return None;
+    }
+    let mut key = [0; KEY_BYTES];
+    for (byte, pair) in key.iter_mut().zip(digits.chunks_exact(2)) {
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
+    }
+    let parsed = Key::new(key);
+    key.fill(0);
+    Some(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_bytes_or_digits_and_nothing_else() {
+        let digits = "0aFf".repeat(16);
+        assert!(parse(digits.as_bytes()).is_some());
+        assert!(parse(format!("{digits}\n").as_bytes()).is_some());
+        assert!(parse(&[7; 32]).is_some());
+        for bad in [
+            "",
+            "00",
+            &digits[1..],
+            &format!("{digits}00"),
+            &digits.replace('a', "g"),
+        ] {
+            assert!(parse(bad.as_bytes()).is_none(), "{bad:?}");
+        }
+    }
+}

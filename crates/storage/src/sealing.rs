@@ -1,0 +1,103 @@
+//! Encryption of what is stored: a database's secret, the ciphers that are derived of it, and the files that carry it.
+//!
+//! ```text
+//! data key --HKDF-SHA-256(use, id, salt)--> key of one table, log, life, ...  --AES-256-GCM--> sealed bodies
+//!
+//! body, as it was --seal(nonce, bound, ..)--> | body, encrypted | tag (16 bytes) |
+//! ```
+//! A *body* is what one read takes and one checksum covers: a block, a frame, a record, a piece of an extent. Each body of
+//! a file is sealed by the cipher of that file, under a nonce of its own, which its place gives ([`Nonce::at`]) wherever a
+//! place is written once under one key, and chance where it is written again ([`Secrets::fresh`]). What a body must not be
+//! taken for goes into the derivation (use, id, salt), the nonce (place) or `bound` (the rest). So a body that was moved
+//! within its file, to another file or to another database does not open.
+//!
+//! [`SealedVfs`] hands the secret to all that reads and writes files: [`File::secrets`](crate::vfs::File::secrets) of each of its files is the
+//! database's. It changes no byte itself. Who knows what a body is asks the file, and seals.
+//!
+//! Invariants: no two bodies are sealed by one cipher under one nonce. No key is in `Debug`, in an error, or left in memory
+//! by a drop. Thread safety: all of it is for any thread. Without the feature `encryption` there is no value of [`Secrets`]
+//! and [`Cipher`], so no code behind one is ever reached (`absent.rs`).
+//! Not here: where the secret is kept, and who gives the key to it (the engine's `encryption`).
+
+#[cfg(not(feature = "encryption"))]
+mod absent;
+#[cfg(feature = "encryption")]
+mod aes_gcm;
+mod files;
+mod pieces;
+#[cfg(all(test, feature = "encryption"))]
+mod tests;
+
+#[cfg(not(feature = "encryption"))]
+pub use absent::{Cipher, Key, Secrets};
+#[cfg(feature = "encryption")]
+pub use aes_gcm::{Cipher, Key, Secrets};
+pub use files::SealedVfs;
+pub use pieces::{PieceSealer, open_pieces, seal_pieces};
+
+/// Whether this build encrypts and decrypts.
+pub const HAS_ENCRYPTION: bool = cfg!(feature = "encryption");
+
+/// Bytes that a sealed body has more than the body.
+pub const TAG_BYTES: usize = 16;
+
+/// Bytes of a salt.
+pub const SALT_BYTES: usize = 16;
+
+/// Bytes of a nonce.
+pub const NONCE_BYTES: usize = 12;
+
+/// Bytes of a key.
+pub const KEY_BYTES: usize = 32;
+
+/// What a cipher is for. No two uses share a key. The names are part of the format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use<'a> {
+    /// The data key itself, in the file that keeps it.
+    DataKey,
+    /// Blocks of a table.
+    Table,
+    /// Records of the commit log in one life.
+    CommitLog,
+    /// Frames of the framed log of this file name.
+    FramedLog(&'a str),
+    /// Bodies in a file of this kind: in pieces ([`PieceSealer`]), or each at an offset that is written once under one salt
+    /// (then the nonce is [`Nonce::at`] of that offset).
+    File(&'a str),
+}
+
+#[cfg(feature = "encryption")]
+impl<'a> Use<'a> {
+    /// What goes into the derivation: no name is the beginning of another.
+    fn names(self) -> [&'a [u8]; 2] {
+        match self {
+            Use::DataKey => [b"evendb data key\0", b""],
+            Use::Table => [b"evendb table\0", b""],
+            Use::CommitLog => [b"evendb commit log\0", b""],
+            Use::FramedLog(file) => [b"evendb framed log\0", file.as_bytes()],
+            Use::File(kind) => [b"evendb file\0", kind.as_bytes()],
+        }
+    }
+}
+
+/// The number under which a cipher seals one body, and no other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Nonce(pub [u8; NONCE_BYTES]);
+
+impl Nonce {
+    /// Of the body at `place`: an offset, an LSN, an ordinal.
+    #[inline]
+    pub fn at(place: u64) -> Nonce {
+        let mut bytes = [0; NONCE_BYTES];
+        bytes[..8].copy_from_slice(&place.to_le_bytes());
+        Nonce(bytes)
+    }
+
+    /// Of what is no body, and is told from those at the same place by `kind`, which is not 0.
+    #[inline]
+    pub fn of_kind(place: u64, kind: u32) -> Nonce {
+        let mut nonce = Nonce::at(place);
+        nonce.0[8..].copy_from_slice(&kind.to_le_bytes());
+        nonce
+    }
+}

@@ -1,0 +1,175 @@
+//! AES-256-GCM, keys by HKDF-SHA-256. Which cipher, and why: docs/decisions/0066-encryption.md.
+
+use super::{KEY_BYTES, Nonce, TAG_BYTES, Use};
+use aes_gcm::Aes256Gcm;
+use aes_gcm::aead::inout::InOutBuf;
+use aes_gcm::aead::{AeadInOut, KeyInit};
+use hkdf::Hkdf;
+use sha2::Sha256;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use zeroize::Zeroizing;
+
+/// A key of 256 bits. Its memory is zeroed when it is dropped, and `Debug` shows nothing of it.
+#[derive(Clone)]
+pub struct Key(Zeroizing<[u8; KEY_BYTES]>);
+
+impl Key {
+    /// Takes the bytes, which must be random. The caller's copy is the caller's to forget.
+    pub fn new(bytes: [u8; KEY_BYTES]) -> Key {
+        Key(Zeroizing::new(bytes))
+    }
+
+    /// A new key, of the system's randomness.
+    pub fn random() -> io::Result<Key> {
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        fill(&mut bytes[..])?;
+        Ok(Key(bytes))
+    }
+
+    /// The key that [`Secrets::wrap`] has encrypted; `None` if `by` is another cipher, or the bytes are others.
+    pub fn unwrap(by: &Cipher, nonce: Nonce, bound: &[u8], wrapped: &[u8]) -> Option<Key> {
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        let opens = by.open_into(nonce, bound, wrapped, &mut bytes[..]);
+        opens.then_some(Key(bytes))
+    }
+
+    /// What may be shown of a key to tell it from others: 16 hexadecimal digits, which do not lead to the key.
+    pub fn fingerprint(&self) -> String {
+        let mut short = [0; 8];
+        expand(self, &[b"evendb fingerprint\0"], &mut short);
+        short.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+fn fill(bytes: &mut [u8]) -> io::Result<()> {
+    getrandom::fill(bytes).map_err(io::Error::other)
+}
+
+fn expand(key: &Key, info: &[&[u8]], out: &mut [u8]) {
+    let derivation = Hkdf::<Sha256>::from_prk(&key.0[..]).expect("a key is as long as a hash");
+    derivation
+        .expand_multi_info(info, out)
+        .expect("shorter than 255 hashes");
+}
+
+/// A database's data key, and fresh numbers for as long as it is open.
+#[derive(Clone)]
+pub struct Secrets(Arc<Inner>);
+
+struct Inner {
+    key: Key,
+    /// Random in each opening: no number of [`Secrets::fresh`] comes twice.
+    fresh: Key,
+    counter: AtomicU64,
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secrets(..)")
+    }
+}
+
+impl Secrets {
+    /// Of this data key. Fails if the system gives no randomness.
+    pub fn new(key: Key) -> io::Result<Secrets> {
+        Ok(Secrets::with_fresh(key, Key::random()?))
+    }
+
+    /// With numbers that follow from `fresh`, for bytes that are the same in every run.
+    pub(super) fn with_fresh(key: Key, fresh: Key) -> Secrets {
+        let counter = AtomicU64::new(0);
+        Secrets(Arc::new(Inner {
+            key,
+            fresh,
+            counter,
+        }))
+    }
+
+    /// The cipher of one file, log or life. Two of the same use and id have different keys if their salts differ.
+    pub fn cipher(&self, what: Use<'_>, id: u64, salt: &[u8]) -> Cipher {
+        let mut derived = Zeroizing::new([0; KEY_BYTES]);
+        let [name, detail] = what.names();
+        let len = (detail.len() as u64).to_le_bytes();
+        let info = [name, &len, detail, &id.to_le_bytes(), salt];
+        expand(&self.0.key, &info, &mut derived[..]);
+        Cipher(Box::new(Aes256Gcm::new((&*derived).into())))
+    }
+
+    /// Bytes that were never given out before: a salt, or a random nonce.
+    pub fn fresh<const BYTES: usize>(&self) -> [u8; BYTES] {
+        let count = self.0.counter.fetch_add(1, Ordering::Relaxed);
+        let mut bytes = [0; BYTES];
+        let info: [&[u8]; 2] = [b"evendb fresh\0", &count.to_le_bytes()];
+        expand(&self.0.fresh, &info, &mut bytes);
+        bytes
+    }
+
+    /// The data key, encrypted by `by`, whose only use this is.
+    pub fn wrap(&self, by: &Cipher, bound: &[u8]) -> Vec<u8> {
+        let mut wrapped = Vec::with_capacity(KEY_BYTES + TAG_BYTES);
+        wrapped.extend_from_slice(&self.0.key.0[..]);
+        by.seal(Nonce::at(0), bound, &mut wrapped, 0);
+        wrapped
+    }
+}
+
+/// Encrypts and decrypts the bodies of one file, log or life. The state is zeroed when it is dropped.
+pub struct Cipher(Box<Aes256Gcm>);
+
+impl fmt::Debug for Cipher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cipher(..)")
+    }
+}
+
+impl Cipher {
+    /// Bytes of memory that a cipher takes.
+    pub const MEMORY_BYTES: usize = size_of::<Aes256Gcm>() + 16;
+
+    /// Encrypts `buffer` from `start` on in its place, and appends the tag. `bound` is not stored: the reader has to know it.
+    #[inline]
+    pub fn seal(&self, nonce: Nonce, bound: &[u8], buffer: &mut Vec<u8>, start: usize) {
+        let body = InOutBuf::from(&mut buffer[start..]);
+        let tag = self
+            .0
+            .encrypt_inout_detached(&nonce.0.into(), bound, body)
+            .expect("no body has 64 GiB");
+        buffer.extend_from_slice(&tag);
+    }
+
+    /// Decrypts `sealed` in its place: the body, or `None` if it is not what was sealed here, under this nonce, with `bound`.
+    #[inline]
+    pub fn open<'b>(&self, nonce: Nonce, bound: &[u8], sealed: &'b mut [u8]) -> Option<&'b [u8]> {
+        let (body, tag) = sealed.split_last_chunk_mut::<TAG_BYTES>()?;
+        let tag = (&*tag).into();
+        let opened = InOutBuf::from(&mut body[..]);
+        let opened = self
+            .0
+            .decrypt_inout_detached(&nonce.0.into(), bound, opened, tag);
+        opened.ok().map(|()| &*body)
+    }
+
+    /// The same into `body`, which is as long as `sealed` without its tag; whether it is what was sealed.
+    #[inline]
+    pub fn open_into(&self, nonce: Nonce, bound: &[u8], sealed: &[u8], body: &mut [u8]) -> bool {
+        let Some((from, tag)) = sealed.split_last_chunk::<TAG_BYTES>() else {
+            return false;
+        };
+        let Ok(both) = InOutBuf::new(from, body) else {
+            return false;
+        };
+        let opened = self
+            .0
+            .decrypt_inout_detached(&nonce.0.into(), bound, both, tag.into());
+        opened.is_ok()
+    }
+}
