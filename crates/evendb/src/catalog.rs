@@ -16,6 +16,7 @@ use crate::options::{CompactionFilter, KeyspaceOptions};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::reclaim::ArcCell;
 use crate::sync::{Arc, Mutex, MutexGuard};
+use crate::value_files::Needed;
 use evendb_storage::{Kind, Time, Version};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -92,6 +93,10 @@ pub(crate) struct KeyspaceState {
     /// The time to live of what is put without an expiry of its own, in milliseconds; 0 for none. Relaxed: puts that are
     /// under way while it changes follow either.
     ttl_millis: AtomicU64,
+    /// The length from which on values go apart; 0: as the database has it. Relaxed, as above.
+    values_apart_from: AtomicU32,
+    /// The value files that records of a dropped keyspace may name which no table has.
+    pub(crate) kept_value_files: Mutex<Vec<Needed>>,
     /// It has a merge operator, by its name at least. Set before the first operand can be put, and never taken back. Relaxed:
     /// who must know of an operand has it from the latch of the operand's chunk.
     has_operator: AtomicBool,
@@ -129,6 +134,8 @@ impl KeyspaceState {
             index: ArcCell::new(Arc::new(index)),
             root_lock: Mutex::new(()),
             ttl_millis: AtomicU64::new(0),
+            values_apart_from: AtomicU32::new(0),
+            kept_value_files: Mutex::default(),
             has_operator: AtomicBool::new(false),
             filter: Mutex::new(None),
             properties: Mutex::new(properties),
@@ -146,6 +153,8 @@ impl KeyspaceState {
     pub(crate) fn follow(&self, options: &KeyspaceOptions) {
         let millis = options.ttl_millis.unwrap_or(0);
         self.ttl_millis.store(millis, Ordering::Relaxed);
+        let from = options.values_apart_from.unwrap_or(0);
+        self.values_apart_from.store(from, Ordering::Relaxed);
         if options.merge_operator.is_some() {
             self.has_operator.store(true, Ordering::Relaxed);
         }
@@ -159,6 +168,15 @@ impl KeyspaceState {
         match self.has_operator.load(Ordering::Relaxed) {
             true => Kind::Delete,
             false => Kind::SingleDelete,
+        }
+    }
+
+    /// The length from which on its values go apart, if it has one of its own.
+    #[inline]
+    pub(crate) fn values_apart_from(&self) -> Option<u32> {
+        match self.values_apart_from.load(Ordering::Relaxed) {
+            0 => None,
+            bytes => Some(bytes),
         }
     }
 

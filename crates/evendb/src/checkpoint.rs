@@ -56,7 +56,7 @@ use crate::version::horizon::Horizon;
 use crate::visibility::Dropping;
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::{TableMeta, TableWriter};
-use evendb_storage::{Kind, TableId, Version};
+use evendb_storage::{TableId, Version};
 use gather::Gatherer;
 use joining::Joining;
 use std::time::Instant;
@@ -171,6 +171,7 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
     let replay_from = log.replay_position();
     // Before the version moves: what comes between counts for the next checkpoint, too, and does no harm.
     core.admission.covers_taken();
+    let value_bytes = core.value_files.begin_checkpoint();
     let boundary = core.clock.advance_checkpoint();
     let number = checkpoint_of(boundary) - 1;
     let of = Runs {
@@ -189,8 +190,14 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
     if written.is_ok() {
         keep_changes(log, replay_from);
     }
+    // What the runs say where to find, before anything names them.
+    let written = written.and_then(|()| match planted!(core.options, ValuesNotSynced) {
+        true => Ok(()),
+        false => Ok(core.value_files.sync()?),
+    });
     let completed = written.and_then(|()| complete(core, disk, number, replay_from, &runs));
     if let Err(error) = completed {
+        core.value_files.give_up_checkpoint(value_bytes);
         return Err(give_up(&engine.jobs(), error, runs));
     }
     move_tail(core, log, replay_from);
@@ -214,6 +221,7 @@ fn try_checkpoint(engine: &Engine) -> Result<()> {
     }
     // Everything an earlier life left is below the new replay position.
     log.inherits.store(false, Ordering::Release);
+    core.value_files.note_completed(number);
     *flow.completed.lock() = number;
     flow.progress.notify_all();
     disk.full_disk.note_room(&engine.catalog);
@@ -693,8 +701,10 @@ fn update_rows(caches: &Caches, run: &PendingRun) {
             {
                 // What has expired stays one that has: the get that finds the row looks at the time. A row whose key was
                 // merged goes: it is the value of before.
-                let is_put = matches!(record.kind(), Kind::Put | Kind::PutUntil);
-                let value = is_put.then(|| (record.kind(), record.value()));
+                let value = record
+                    .kind()
+                    .is_put()
+                    .then(|| (record.kind(), record.value()));
                 rows.update_stored(tag, key, hash_key(key), value);
                 if run.deltas.len() > 1 {
                     seen.push(key);

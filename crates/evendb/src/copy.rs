@@ -41,10 +41,11 @@ use crate::manifest::edit::{Part, Place};
 use crate::manifest::state::ManifestState;
 use crate::manifest::writer::Manifest;
 use crate::sync::Arc;
+use crate::value_files;
 use evendb_storage::vfs::{File, LockGuard, Vfs, WriteBehind, read_exact_at};
 use evendb_storage::{Error as StorageError, TableId};
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -58,13 +59,13 @@ pub(crate) const PIECE_BYTES: u64 = 1 << 20;
 pub struct CopySummary {
     /// SSTables that the copy shares with the source.
     pub tables_linked: u64,
-    /// Bytes of those: they cost no space as long as both databases need them.
+    /// Bytes of those, and of value files that are shared: they cost no space as long as both databases need them.
     pub bytes_linked: u64,
     /// SSTables that had to be copied, because no link was possible.
     pub tables_copied: u64,
     /// Runs of the chunks' logs, which are always copied.
     pub runs_copied: u64,
-    /// Bytes of copied tables and runs.
+    /// Bytes of copied tables, runs and value files.
     pub bytes_copied: u64,
     /// From the call to the end.
     pub elapsed: Duration,
@@ -86,19 +87,34 @@ impl Db {
     #[doc(alias = "backup")]
     #[doc(alias = "checkpoint")]
     pub fn copy_to(&self, dir: impl AsRef<Path>) -> Result<CopySummary> {
-        copy_to(self.engine(), dir.as_ref(), &|engine, part| {
-            Some(table_path(&engine.disk.dir, part.table))
+        copy_to(self.engine(), dir.as_ref(), &|engine, wanted| {
+            let dir = &engine.disk.dir;
+            Some(match wanted {
+                Wanted::Table(part) => table_path(dir, part.table),
+                Wanted::Values { id, .. } => value_files::file_path(dir, id),
+            })
         })
     }
 }
 
-/// The file with which a copy may share a table, if there is one: it has the same bytes, and nobody writes to it.
-pub(crate) type SharesWith<'s> = dyn Fn(&Engine, &Part) -> Option<PathBuf> + 's;
+/// What a copy needs.
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted<'p> {
+    /// An SSTable.
+    Table(&'p Part),
+    /// A value file of so many bytes. It is not written any more.
+    Values { id: u64, len: u64 },
+}
+
+/// The file with which a copy may share it, if there is one: it has the same bytes, and nobody writes to it.
+pub(crate) type SharesWith<'s> = dyn Fn(&Engine, Wanted<'_>) -> Option<PathBuf> + 's;
 
 /// What is copied: the structure at one moment, and what keeps its tables from being deleted.
 struct CopyMoment {
     state: ManifestState,
     tables: Vec<Arc<TableHandle>>,
+    /// The value files that they name, with their lengths. The tables' handles keep them.
+    value_files: BTreeMap<u64, u64>,
 }
 
 /// A directory that is becoming a database.
@@ -145,7 +161,7 @@ pub(crate) fn copy_to(
 fn take_moment(engine: &Engine) -> Result<CopyMoment> {
     let _no_other_checkpoint = engine.flow.checkpoint_mutex.lock();
     checkpoint::checkpoint_locked(engine)?;
-    engine.disk.manifest().with_state(|state| {
+    let mut moment = engine.disk.manifest().with_state(|state| {
         let parts = state.chunks.values().flat_map(|chunk| &chunk.parts);
         let mut tables: BTreeMap<TableId, Arc<TableHandle>> = BTreeMap::new();
         for part in parts {
@@ -156,11 +172,24 @@ fn take_moment(engine: &Engine) -> Result<CopyMoment> {
                 })?);
             }
         }
-        Ok(CopyMoment {
+        let value_files = BTreeMap::new();
+        Ok::<_, Error>(CopyMoment {
             state: state.clone(),
             tables: tables.into_values().collect(),
+            value_files,
         })
-    })
+    })?;
+    // From here on nobody writes to the files that they name.
+    let values = &engine.core.value_files;
+    values.seal();
+    let named = moment
+        .tables
+        .iter()
+        .flat_map(|table| &table.part.meta.value_files);
+    let named: BTreeSet<u64> = named.map(|(id, _)| *id).collect();
+    let len = |id| Some((id, values.find(id)?.bytes().0));
+    moment.value_files = named.into_iter().filter_map(len).collect();
+    Ok(moment)
 }
 
 /// Steps 3 and 4.
@@ -171,7 +200,11 @@ fn fill(
     shares_with: &SharesWith<'_>,
 ) -> Result<CopySummary> {
     let Engine { core, disk, .. } = engine;
-    let CopyMoment { mut state, tables } = moment;
+    let CopyMoment {
+        mut state,
+        tables,
+        value_files,
+    } = moment;
     let mut summary = CopySummary::default();
     let mut may_link = true;
     for table in &tables {
@@ -180,7 +213,7 @@ fn fill(
             let id = table.part.table;
             let to = table_path(&target.dir, id);
             let bytes = table.part_len();
-            let shared = shares_with(engine, &table.part).filter(|_| may_link);
+            let shared = shares_with(engine, Wanted::Table(&table.part)).filter(|_| may_link);
             let is_linked = match shared {
                 Some(from) => target.link(&from, &to, &mut may_link)?,
                 None => false,
@@ -201,6 +234,27 @@ fn fill(
         let len = disk.vfs.open(&from, false).and_then(|file| file.len());
         let len = len.map_err(failed(&from, "look at the keys"))?;
         target.copy_file(&from, &to, len, &mut |_| {})?;
+    }
+    for (id, len) in value_files {
+        core.health.check_readable()?;
+        let to = value_files::file_path(&target.dir, id);
+        let shared = shares_with(engine, Wanted::Values { id, len }).filter(|_| may_link);
+        let is_linked = match shared {
+            Some(from) => target.link(&from, &to, &mut may_link)?,
+            None => false,
+        };
+        match is_linked {
+            true => summary.bytes_linked += len,
+            false => {
+                target.copy_file(
+                    &value_files::file_path(&disk.dir, id),
+                    &to,
+                    len,
+                    &mut |_| {},
+                )?;
+                summary.bytes_copied += len;
+            }
+        }
     }
     let places = copy_runs(core, disk, target, &tables, &mut summary)?;
     target.sync_names()?;

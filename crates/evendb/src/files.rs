@@ -36,5 +36,6 @@ pub(crate) fn is_own_name(name: &str) -> bool {
         || name == UNFINISHED_COPY
         || name.strip_suffix(".sst").is_some_and(hex)
         || name.strip_suffix(".val").is_some_and(hex)
+        || name.strip_suffix(".values").is_some_and(hex)
         || name.strip_prefix("MANIFEST-").is_some_and(digits)
 }

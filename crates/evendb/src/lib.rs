@@ -60,6 +60,7 @@ mod trace;
 mod transaction;
 mod value;
 mod value_extents;
+mod value_files;
 mod version;
 mod visibility;
 mod worker;

@@ -154,8 +154,8 @@ impl Source for MunkSource<'_> {
 /// might be lost, and what it hides must be there then.
 pub(crate) type Covering<'s> = Box<dyn Fn(&[u8], Version) -> Option<Version> + 's>;
 
-/// What the application says of a put, by key and value.
-pub(crate) type Filtering<'s> = Box<dyn FnMut(&[u8], &[u8]) -> FilterDecision + 's>;
+/// What the application says of a put, by key, kind and value as it is stored.
+pub(crate) type Filtering<'s> = Box<dyn FnMut(&[u8], Kind, &[u8]) -> FilterDecision + 's>;
 
 /// What is written instead of the current record.
 struct Instead {
@@ -174,11 +174,11 @@ fn ask(
     if newest_snapshot.is_some_and(|&newest| newest >= entry.version) {
         return (Fate::Kept, None);
     }
-    let (prefix, value) = entry.value.split_at(entry.kind.prefix_bytes());
-    match filter(entry.key, value) {
+    let prefix = &entry.value[..entry.kind.prefix_bytes()];
+    match filter(entry.key, entry.kind, entry.value) {
         FilterDecision::Keep => (Fate::Kept, None),
         FilterDecision::Replace(value) => {
-            let (kind, value) = (entry.kind, [prefix, &value].concat());
+            let (kind, value) = (entry.kind.in_place(), [prefix, &value].concat());
             (Fate::Kept, Some(Instead { kind, value }))
         }
         // What a snapshot sees stays below it, and must stay hidden.
@@ -462,7 +462,7 @@ impl<'s> Merge<'s> {
             if fate == Fate::Kept
                 && before.is_first()
                 && let Some(filter) = &mut self.filter
-                && matches!(kind, Kind::Put | Kind::PutUntil)
+                && kind.is_put()
             {
                 let (decided, instead) = ask(filter, &self.horizon, entry);
                 (fate, self.instead) = (decided, instead);
@@ -529,7 +529,7 @@ impl<'s> Merge<'s> {
         let next = next.and_then(|&least| self.sources[least].current());
         next.is_some_and(|next| {
             *next.key == *self.key
-                && matches!(next.kind, Kind::Put | Kind::PutUntil)
+                && next.kind.is_put()
                 && self.horizon.may_drop(next.version, version)
         })
     }

@@ -110,14 +110,14 @@ impl Totals {
             let record = &op.record;
             totals.records += 1;
             match op.kind() {
-                OpKind::One(Kind::Put) => {}
+                OpKind::One(Kind::Put | Kind::PutApart) => {}
                 OpKind::One(Kind::Delete) => totals.deletes += 1,
                 OpKind::One(Kind::Merge) => totals.merges += 1,
                 OpKind::One(Kind::SingleDelete) => {
                     totals.deletes += 1;
                     totals.single_deletes += 1;
                 }
-                OpKind::One(Kind::PutUntil) => totals.expiring += 1,
+                OpKind::One(Kind::PutUntil | Kind::PutUntilApart) => totals.expiring += 1,
                 OpKind::RangeDelete => {
                     totals.range_deletes += 1;
                     totals.memory_bytes += RANGE_BYTES;

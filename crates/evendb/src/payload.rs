@@ -11,8 +11,9 @@
 
 use crate::manifest::KeyspaceId;
 use crate::op::{KEY_BYTES_MAX, Op, OpKind, Totals};
-use evendb_storage::Kind;
+use crate::value_files::Bytes;
 use evendb_storage::codec::{get_u32, get_u64};
+use evendb_storage::{Apart, Kind};
 use smallvec::SmallVec;
 
 pub(crate) const OP_HEADER_BYTES: usize = 13;
@@ -248,6 +249,55 @@ pub(crate) fn decode(input: &[u8]) -> Option<Decoded<'_>> {
         EXTENT_SYNCED | EXTENT_UNSYNCED => decode_extent(input).map(Decoded::Extent),
         _ => decode_ops(input).map(Decoded::Inline),
     }
+}
+
+/// Operations whose values may lie apart.
+pub(crate) enum WithValues {
+    /// None does.
+    AsItIs,
+    /// The same with all values in place.
+    Read(Vec<u8>),
+    /// The file of one is gone.
+    Gone,
+}
+
+/// Puts the values into the operations of an inline payload or of a value extent's contents that lie apart; `read` reads one.
+/// Operations that make no sense stay as they are.
+pub(crate) fn with_values<E>(
+    payload: &[u8],
+    read: &dyn Fn(&Apart) -> Result<Option<Bytes>, E>,
+) -> Result<WithValues, E> {
+    let ops = decode_ops(payload).unwrap_or_default();
+    let place_of = |op: &DecodedOp<'_>| match op.kind {
+        OpKind::One(kind) => Apart::of(kind, op.value),
+        OpKind::RangeDelete => None,
+    };
+    if !ops.iter().any(|op| place_of(op).is_some()) {
+        return Ok(WithValues::AsItIs);
+    }
+    let mut out = Vec::with_capacity(payload.len());
+    for op in &ops {
+        let (mut kind, mut prefix, mut value) = (op.kind, &op.value[..0], op.value);
+        let apart;
+        if let OpKind::One(own) = op.kind
+            && let Some(place) = place_of(op)
+        {
+            let Some(bytes) = read(&place)? else {
+                return Ok(WithValues::Gone);
+            };
+            apart = bytes;
+            kind = OpKind::One(own.in_place());
+            (prefix, value) = (&op.value[..own.prefix_bytes()], &apart);
+        }
+        out.push(kind_byte(kind));
+        out.extend_from_slice(&op.keyspace.0.to_le_bytes());
+        out.extend_from_slice(&(op.key.len() as u32).to_le_bytes());
+        out.extend_from_slice(&((prefix.len() + value.len()) as u32).to_le_bytes());
+        out.extend_from_slice(op.key);
+        out.extend_from_slice(prefix);
+        out.extend_from_slice(value);
+    }
+    Ok(WithValues::Read(out))
 }
 
 /// The value extent that a payload names, if it names one.

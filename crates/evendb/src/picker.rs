@@ -9,7 +9,8 @@
 //! 5. rebalance, for tombstones: half as many as the base has records, or a munk that has less than
 //!    half of the base;
 //! 6. rebalance, for range deletions: a quarter is hidden, or there are many;
-//! 7. merge, with the smaller neighbour, when both together are far below the chunk limit.
+//! 7. rebalance, for values in value files that are mostly dead;
+//! 8. merge, with the smaller neighbour, when both together are far below the chunk limit.
 //!
 //! No decision is undone by the next: halves of a split are above `merge_bytes` together, and a
 //! rebalance leaves no log, no garbage and no shared tables.
@@ -63,6 +64,8 @@ pub(crate) struct ChunkStats {
     /// About what of it range deletions hide that a rewrite would apply, and pieces of those.
     pub(crate) hidden_bytes: u64,
     pub(crate) hidden_pieces: u32,
+    /// Values of it lie in files that are mostly dead.
+    pub(crate) values_to_move: bool,
     /// Frozen deltas that are durable and wait beside the munk.
     pub(crate) frozen_deltas: u32,
     /// Live bytes of the chunk before, if there is one.
@@ -153,6 +156,8 @@ pub(crate) enum Reason {
     Tombstones,
     /// Much is hidden by range deletions, or there are many of these.
     RangeTombstones,
+    /// Values lie in files that are mostly dead.
+    DeadValueFiles,
     /// It and the chunk before are small.
     SmallWithPrevious,
     /// It and the chunk behind are small.
@@ -202,6 +207,9 @@ fn decide(stats: &ChunkStats, limits: &PickerLimits) -> (Decision, Reason) {
     }
     if hidden_pays(stats) {
         return (Decision::RebalanceFunk, Reason::RangeTombstones);
+    }
+    if stats.values_to_move {
+        return (Decision::RebalanceFunk, Reason::DeadValueFiles);
     }
     let with =
         |bytes: Option<u64>| bytes.map_or(u64::MAX, |bytes| bytes.saturating_add(live_bytes));

@@ -77,6 +77,14 @@ pub(crate) enum Plant {
     SingleAsCalled,
     /// P45: what is put to chunks that a layout change made may have the version of what it froze.
     LayoutSharesVersion,
+    /// P46: a checkpoint is completed before the values are synced that its runs name.
+    ValuesNotSynced,
+    /// P47: a value file is removed although tables name it.
+    ValueFileNotNeeded,
+    /// P48: replay takes records without a look at the values that they name.
+    ValuesNotLookedAt,
+    /// P49: of the values that a rewrite moves all records come to name the first one.
+    MovesLoseNewest,
     /// P51: a checkpoint writes the runs of an encrypted database as plain tables.
     RunLeftPlain,
     /// P43: a rewrite makes tables as the database's options say, whatever the keyspace's own do.

@@ -235,12 +235,25 @@ impl RecordRef {
 
     /// A put, until a time if there is one; else as [`RecordRef::new`].
     pub(crate) fn put(key: &[u8], value: &[u8], expires: Option<Time>, hash: u64) -> RecordRef {
+        RecordRef::put_stored(key, value, expires, false, hash)
+    }
+
+    /// The same, with `is_apart` of a value that lies apart: where it lies.
+    pub(crate) fn put_stored(
+        key: &[u8],
+        value: &[u8],
+        expires: Option<Time>,
+        is_apart: bool,
+        hash: u64,
+    ) -> RecordRef {
+        let kind = match expires {
+            Some(_) => Kind::PutUntil,
+            None => Kind::Put,
+        };
+        let kind = if is_apart { kind.apart() } else { kind };
         match expires {
-            Some(time) => {
-                let time = time.0.to_le_bytes();
-                RecordRef::of_parts(key, &time, value, Kind::PutUntil, hash)
-            }
-            None => RecordRef::new(key, value, Kind::Put, hash),
+            Some(time) => RecordRef::of_parts(key, &time.0.to_le_bytes(), value, kind, hash),
+            None => RecordRef::new(key, value, kind, hash),
         }
     }
 

@@ -11,6 +11,7 @@
 use crate::munk::PageArc;
 use crate::record::RecordRef;
 use evendb_storage::table::Block;
+use evendb_storage::{Apart, Kind};
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -37,6 +38,8 @@ pub(crate) enum Owner {
 pub struct Value {
     owner: Owner,
     range: Range<usize>,
+    /// The bytes say where the value lies. It does not leave the engine before it is exchanged for that (`read/apart.rs`).
+    is_apart: bool,
 }
 
 impl Owner {
@@ -61,16 +64,49 @@ impl Owner {
 
 impl Value {
     pub(crate) fn new(owner: Owner, range: Range<usize>) -> Value {
-        Value { owner, range }
+        Value {
+            owner,
+            range,
+            is_apart: false,
+        }
+    }
+
+    /// The same as a record of this kind has it: where that is, if the value lies apart.
+    #[inline]
+    pub(crate) fn of_kind(mut self, kind: Kind) -> Value {
+        self.is_apart = kind.is_apart();
+        self
+    }
+
+    /// Whether it says only where the value lies.
+    #[inline]
+    pub(crate) fn is_apart(&self) -> bool {
+        self.is_apart
+    }
+
+    /// Where it lies, of one that [is apart](Self::is_apart). Nothing makes no sense where nobody knows.
+    pub(crate) fn place_apart(&self) -> Option<Apart> {
+        Apart::decode(self.stored())
+    }
+
+    /// A value that is apart, and nobody knows where: whoever meets it asks for its key again.
+    pub(crate) fn to_be_asked() -> Value {
+        Value::of_bytes(Arc::from(&[][..])).of_kind(Kind::PutApart)
+    }
+
+    /// The bytes as the record has them.
+    #[inline]
+    pub(crate) fn stored(&self) -> &[u8] {
+        self.owner.slice(&self.range)
     }
 
     /// The value of a record of a delta.
     pub(crate) fn of_record(record: RecordRef) -> Value {
-        let range = record.shown();
+        let (range, kind) = (record.shown(), record.kind());
         if range.is_empty() {
             return Value::new(Owner::Bytes(Arc::from(&[][..])), 0..0);
         }
-        Value::new(Owner::Record(record), range)
+        Value::new(Owner::Record(record), range).of_kind(kind)
     }
 
     pub(crate) fn of_bytes(bytes: Arc<[u8]>) -> Value {
@@ -82,14 +118,17 @@ impl Value {
     pub(crate) fn pinned_bytes(&self) -> usize {
         match &self.owner {
             Owner::Block(block) => block.bytes().len(),
-            _ => self.len(),
+            _ => self.range.len(),
         }
     }
 
     /// The same bytes in an allocation of their own, so that nothing else is kept for them.
     pub(crate) fn detached(self) -> Value {
         match &self.owner {
-            Owner::Page(_) | Owner::Block(_) => Value::of_bytes(Arc::from(&*self)),
+            Owner::Page(_) | Owner::Block(_) => Value {
+                is_apart: self.is_apart,
+                ..Value::of_bytes(Arc::from(self.stored()))
+            },
             Owner::Record(_) | Owner::Bytes(_) => self,
         }
     }
@@ -104,7 +143,8 @@ impl Deref for Value {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.owner.slice(&self.range)
+        assert!(!self.is_apart, "a value is read before it is given out");
+        self.stored()
     }
 }
 

@@ -46,9 +46,9 @@ pub(crate) trait Candidate {
 #[inline]
 pub(crate) fn live<R: Candidate>(decides: R, time: ReadTime<'_>) -> Option<R> {
     match decides.kind() {
-        Kind::Put | Kind::Merge => Some(decides),
+        Kind::Put | Kind::PutApart | Kind::Merge => Some(decides),
         Kind::Delete | Kind::SingleDelete => None,
-        Kind::PutUntil => unexpired(decides, time),
+        Kind::PutUntil | Kind::PutUntilApart => unexpired(decides, time),
     }
 }
 
@@ -159,7 +159,7 @@ impl Dropping<'_> {
     #[inline]
     pub(crate) fn as_all_read<'e>(&self, entry: EntryRef<'e>) -> EntryRef<'e> {
         match entry.kind {
-            Kind::PutUntil => self.as_all_read_now(entry),
+            Kind::PutUntil | Kind::PutUntilApart => self.as_all_read_now(entry),
             _ => entry,
         }
     }

@@ -92,6 +92,11 @@ fn write_everything(db: &Db) -> evendb::Result<()> {
     named.set_property("plaintext property", "plaintext text")?;
     let merging = KeyspaceOptions::new().merge_operator(Merges::Append);
     let merging = db.keyspace_with("plaintext merges", &merging)?;
+    let apart = KeyspaceOptions::new().values_apart_from(200);
+    let apart = db.keyspace_with("plaintext apart", &apart)?;
+    for number in 0..40 {
+        apart.put(key(number), value(number, 300))?;
+    }
     for number in 0..600 {
         db.put(key(scramble(number)), value(number, 60))?;
         if number % 7 == 0 {
@@ -158,6 +163,7 @@ fn nothing_that_was_written_can_be_found_in_any_file() {
             "MANIFEST-",
             ".sst",
             ".val",
+            ".values",
             "KEYS",
             "CHANGES-",
         ] {
@@ -193,6 +199,7 @@ fn what_is_written_without_a_key_is_found() {
         "MANIFEST-",
         ".sst",
         ".val",
+        ".values",
         "CHANGES-",
     ] {
         let marked = marked(&found);

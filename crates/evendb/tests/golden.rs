@@ -5,7 +5,7 @@
 //! both kinds, a commit log that is still needed, a value extent. The text is a dump of 16-byte
 //! rows; `*` repeats the row before, and rows left out are zeros. From version 3 on a database has range deletions
 //! as well, in its manifest and in its commit log; from version 4 on records that expire and single deletes, in tables and in
-//! its commit log.
+//! its commit log; from version 5 on values apart, which tables and its commit log name.
 //!
 //! If the format changes on purpose, its version does too, and
 //! `EVENDB_BLESS=1 cargo test -p evendb --test golden` adds the database of the new version. It never
@@ -16,7 +16,7 @@ mod common;
 use common::oracle::{Map, contents};
 use common::{DIR, flag_from_env, on_sim};
 use evendb::vfs::{CrashMode, SimVfs};
-use evendb::{Db, Durability, ErrorKind};
+use evendb::{Db, Durability, ErrorKind, KeyspaceOptions};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -61,6 +61,13 @@ fn expected(version: char) -> BTreeMap<&'static str, Map> {
         let staying = staying.map(|key| (key.into_bytes(), b"stays".to_vec()));
         maps.insert("default", Map::from(staying));
     }
+    if version >= '5' {
+        for (key, value) in apart() {
+            maps.get_mut("default")
+                .expect("is there")
+                .insert(key.into_bytes(), value);
+        }
+    }
     for (name, key, value) in (0..3).flat_map(entries) {
         let map = maps.get_mut(name).expect("one of the two");
         match value {
@@ -69,6 +76,11 @@ fn expected(version: char) -> BTreeMap<&'static str, Map> {
         }
     }
     maps
+}
+
+/// Two values that lie apart, one named by a table and one by the commit log.
+fn apart() -> [(String, Vec<u8>); 2] {
+    ["in a table", "in the log"].map(|place| (format!("apart/{place}"), vec![b'v'; 700]))
 }
 
 fn write_part(db: &Db, part: u32) {
@@ -102,9 +114,15 @@ fn write_expiring(db: &Db, place: &str) {
 /// The files of a database made by the fixed workload.
 fn make() -> SimVfs {
     let vfs = SimVfs::new(1);
+    // More than anything else that is put, but for what goes to a value extent.
     let db = on_sim(&vfs, Durability::Process, 0)
+        .advanced(|advanced| advanced.values_apart_from(Some(600)))
         .open(DIR)
         .expect("opens");
+    let never = KeyspaceOptions::new().values_apart_from(u32::MAX);
+    db.keyspace_with("other", &never).expect("creates");
+    let [in_table, in_log] = apart();
+    db.put(in_table.0, in_table.1).expect("puts");
     // Twice, so that there is something to merge.
     write_part(&db, 0);
     db.flush().expect("a checkpoint");
@@ -125,6 +143,7 @@ fn make() -> SimVfs {
     write_gone(&db);
     db.delete_range("gone/".."gone/9").expect("deletes");
     write_expiring(&db, "in the log");
+    db.put(in_log.0, in_log.1).expect("puts");
     let machine = vfs.crash(CrashMode::Process);
     drop(db);
     machine

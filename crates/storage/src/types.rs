@@ -39,8 +39,7 @@ pub struct Time(pub u64);
 
 /// What a record says about its key. The number is its byte in tables and in the commit log.
 ///
-/// Of the numbers between and behind, 2 is a range deletion, which tables do not have; 5 and 6 are laid down in
-/// docs/format.md, and this build refuses them.
+/// Of the numbers between, 2 is a range deletion, which tables do not have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -54,6 +53,10 @@ pub enum Kind {
     /// The key has a value from this version on, until a time: the record's value is 8 bytes, that time, and the
     /// value ([`expiry`]).
     PutUntil = 4,
+    /// As `Put`, of a value that lies in a value file: the record's value is where ([`Apart`]).
+    PutApart = 5,
+    /// As `PutUntil`, of a value that lies in a value file: the record's value is the time, and where.
+    PutUntilApart = 6,
     /// As `Delete`, of a key that was put once: the two go together, wherever they meet.
     SingleDelete = 7,
 }
@@ -66,6 +69,8 @@ impl Kind {
             1 => Some(Kind::Put),
             3 => Some(Kind::Merge),
             4 => Some(Kind::PutUntil),
+            5 => Some(Kind::PutApart),
+            6 => Some(Kind::PutUntilApart),
             7 => Some(Kind::SingleDelete),
             _ => None,
         }
@@ -78,6 +83,41 @@ impl Kind {
             Kind::Put => true,
             Kind::Merge => !value.is_empty() && operands(value).all(|operand| operand.is_some()),
             Kind::PutUntil => value.len() >= EXPIRY_BYTES,
+            Kind::PutApart => value.len() == APART_BYTES,
+            Kind::PutUntilApart => value.len() == EXPIRY_BYTES + APART_BYTES,
+        }
+    }
+
+    /// Whether the key has a value, unless that has expired: what is called a put.
+    #[inline]
+    pub const fn is_put(self) -> bool {
+        matches!(
+            self,
+            Kind::Put | Kind::PutUntil | Kind::PutApart | Kind::PutUntilApart
+        )
+    }
+
+    /// Whether the record says only where its value is.
+    #[inline]
+    pub const fn is_apart(self) -> bool {
+        matches!(self, Kind::PutApart | Kind::PutUntilApart)
+    }
+
+    /// The kind of the same put with its value apart.
+    pub const fn apart(self) -> Kind {
+        match self {
+            Kind::Put => Kind::PutApart,
+            Kind::PutUntil => Kind::PutUntilApart,
+            other => other,
+        }
+    }
+
+    /// The kind of the same put with its value in place.
+    pub const fn in_place(self) -> Kind {
+        match self {
+            Kind::PutApart => Kind::Put,
+            Kind::PutUntilApart => Kind::PutUntil,
+            other => other,
         }
     }
 
@@ -91,7 +131,7 @@ impl Kind {
     #[inline]
     pub const fn prefix_bytes(self) -> usize {
         match self {
-            Kind::PutUntil => EXPIRY_BYTES,
+            Kind::PutUntil | Kind::PutUntilApart => EXPIRY_BYTES,
             _ => 0,
         }
     }
@@ -101,7 +141,9 @@ impl Kind {
     pub fn expires(self, value: &[u8]) -> Option<Time> {
         match self {
             // No decoder lets one in that is too short.
-            Kind::PutUntil => Some(Time(expiry(value).map_or(0, |(time, _)| time))),
+            Kind::PutUntil | Kind::PutUntilApart => {
+                Some(Time(expiry(value).map_or(0, |(time, _)| time)))
+            }
             _ => None,
         }
     }
@@ -109,6 +151,65 @@ impl Kind {
 
 /// What a value of kind [`Kind::PutUntil`] begins with: the time in milliseconds since 1970, little-endian.
 pub const EXPIRY_BYTES: usize = 8;
+
+/// Bytes of an [`Apart`].
+pub const APART_BYTES: usize = 24;
+
+/// Where a value lies that is stored apart from its record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Apart {
+    /// Number of the value file.
+    pub file: u64,
+    /// First byte in it.
+    pub offset: u64,
+    /// Bytes of the value.
+    pub len: u32,
+    /// [`Apart::checksum_of`] the value.
+    pub checksum: u32,
+}
+
+impl Apart {
+    /// The checksum of a value, which names its place too: the bytes of another value do not verify.
+    pub fn checksum_of(file: u64, offset: u64, value: &[u8]) -> u32 {
+        codec::checksum(file, &[&offset.to_le_bytes(), value])
+    }
+
+    /// Whether these are the bytes of the value.
+    pub fn verifies(&self, value: &[u8]) -> bool {
+        value.len() == self.len as usize
+            && Apart::checksum_of(self.file, self.offset, value) == self.checksum
+    }
+
+    /// As records have it.
+    pub fn encode(&self) -> [u8; APART_BYTES] {
+        let mut bytes = [0; APART_BYTES];
+        bytes[..8].copy_from_slice(&self.file.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.len.to_le_bytes());
+        bytes[20..].copy_from_slice(&self.checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Of exactly so many bytes.
+    pub fn decode(mut bytes: &[u8]) -> Option<Apart> {
+        let apart = Apart {
+            file: codec::get_u64(&mut bytes)?,
+            offset: codec::get_u64(&mut bytes)?,
+            len: codec::get_u32(&mut bytes)?,
+            checksum: codec::get_u32(&mut bytes)?,
+        };
+        bytes.is_empty().then_some(apart)
+    }
+
+    /// Where the value of a record lies that has this kind and value, if it lies apart. Decoders let in no other than
+    /// whole ones.
+    pub fn of(kind: Kind, value: &[u8]) -> Option<Apart> {
+        match kind.is_apart() {
+            true => Apart::decode(value.get(kind.prefix_bytes()..)?),
+            false => None,
+        }
+    }
+}
 
 /// The time and the value that a record of kind [`Kind::PutUntil`] has in its value.
 pub fn expiry(value: &[u8]) -> Option<(u64, &[u8])> {
@@ -171,7 +272,7 @@ mod tests {
         let known: Vec<u8> = (0..=u8::MAX)
             .filter(|&byte| Kind::from_byte(byte).is_some())
             .collect();
-        assert_eq!(known, [0, 1, 3, 4, 7]);
+        assert_eq!(known, [0, 1, 3, 4, 5, 6, 7]);
         assert!(
             known
                 .iter()
@@ -191,6 +292,29 @@ mod tests {
         value.pop();
         assert!(!Kind::Merge.takes(&value) && !Kind::Merge.takes(b""));
         assert_eq!(operands(&value).last(), Some(None));
+    }
+
+    #[test]
+    fn a_place_apart_round_trips_and_its_checksum_names_the_place() {
+        let apart = Apart {
+            file: 7 << 32 | 3,
+            offset: 4096,
+            len: 5,
+            checksum: Apart::checksum_of(7 << 32 | 3, 4096, b"value"),
+        };
+        let bytes = apart.encode();
+        assert_eq!(Apart::decode(&bytes), Some(apart));
+        assert_eq!(Apart::decode(&bytes[..23]), None);
+        assert!(apart.verifies(b"value") && !apart.verifies(b"other") && !apart.verifies(b"val"));
+        let moved = Apart { offset: 0, ..apart };
+        assert!(!moved.verifies(b"value"));
+        let timed = [&9u64.to_le_bytes()[..], &bytes].concat();
+        assert_eq!(Apart::of(Kind::PutUntilApart, &timed), Some(apart));
+        assert_eq!(Apart::of(Kind::PutApart, &bytes), Some(apart));
+        assert_eq!(Apart::of(Kind::Put, &bytes), None);
+        assert!(Kind::PutApart.takes(&bytes) && !Kind::PutApart.takes(&timed));
+        assert!(Kind::PutUntilApart.takes(&timed) && !Kind::PutUntilApart.takes(&bytes));
+        assert_eq!(Kind::PutUntilApart.expires(&timed), Some(Time(9)));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use evendb_storage::codec::{get_varint, hash_key};
 use evendb_storage::filter::BloomFilter;
 use evendb_storage::framed_log::{FramedLogWriter, read_frames};
 use evendb_storage::table::{Codec, Table, TableOptions};
-use evendb_storage::{Kind, Version};
+use evendb_storage::{Apart, Kind, Version};
 use knobs::flag_from_env;
 use std::fmt::Write;
 use std::path::Path;
@@ -165,6 +165,13 @@ fn annotate_table(bytes: &[u8], title: &str) -> String {
         out.varint("records that expire");
         out.varint("time of the last of them");
     }
+    if out.rest.len() > end + 5 {
+        let files = out.varint("value files");
+        for _ in 0..files {
+            out.varint("number of a value file");
+            out.varint("bytes of values in it");
+        }
+    }
     out.trailer();
     assert_eq!(out.rest.len(), end);
     out.section("footer");
@@ -290,6 +297,34 @@ fn records_of_other_kinds() -> Vec<Record> {
     ]
 }
 
+/// Values that lie apart.
+fn records_apart() -> Vec<Record> {
+    let place = |file, offset| {
+        let apart = Apart {
+            file,
+            offset,
+            len: 5,
+            checksum: Apart::checksum_of(file, offset, b"value"),
+        };
+        apart.encode().to_vec()
+    };
+    let of = |key: &[u8], version, kind, value: &[u8]| Record {
+        kind,
+        ..Record::put(key, version, value)
+    };
+    let until = [
+        &1_700_000_000_000u64.to_le_bytes()[..],
+        &place(1 << 32 | 7, 5),
+    ]
+    .concat();
+    vec![
+        of(b"picture", 3, Kind::PutApart, &place(2 << 32 | 1, 4096)),
+        of(b"picture", 2, Kind::PutApart, &place(1 << 32 | 7, 0)),
+        of(b"session", 7, Kind::PutUntilApart, &until),
+        Record::put(b"text", 0, b"in place"),
+    ]
+}
+
 fn check_table(name: &str, codec: Codec) {
     check_table_of(
         &records(),
@@ -337,6 +372,12 @@ fn table_of_other_kinds() {
         Codec::None,
         what,
     );
+}
+
+#[test]
+fn table_of_values_apart() {
+    let what = "values apart, one of them until a time, beside one in place";
+    check_table_of(&records_apart(), "table-apart.hex", Codec::None, what);
 }
 
 #[test]

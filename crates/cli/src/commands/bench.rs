@@ -89,6 +89,9 @@ pub struct Arguments {
     compression: Compression,
     #[command(flatten)]
     key_file: KeyFile,
+    /// From how many bytes on values are written into files of their own, as 4KiB; never if not given
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    values_apart_from: Option<u64>,
     /// The store's memory budget; its default if not given
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
@@ -175,6 +178,10 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     }
     if let Some(factor) = arguments.space_amplification {
         options = options.space_amplification(factor);
+    }
+    if let Some(bytes) = arguments.values_apart_from {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        options = options.advanced(|advanced| advanced.values_apart_from(Some(bytes)));
     }
     let mut dataset = Dataset::of_size(
         arguments.size,
@@ -550,6 +557,9 @@ fn description(arguments: &Arguments) -> String {
     if arguments.compression != Compression::None {
         description += &format!(", compression {}", arguments.compression);
     }
+    if let Some(from) = arguments.values_apart_from {
+        description += &format!(", values apart from {}", bytes(from));
+    }
     description
 }
 
@@ -570,6 +580,7 @@ fn report(
             "value_bytes": arguments.value_bytes,
             "compressible": arguments.compressible,
             "compression": arguments.compression.to_string(),
+            "values_apart_from": arguments.values_apart_from,
             "data_bytes": dataset.map(Dataset::data_bytes),
             "memory_bytes": memory_bytes,
             "space_amplification": arguments.space_amplification,

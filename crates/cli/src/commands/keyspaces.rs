@@ -25,7 +25,8 @@ use crate::time_text::parse_duration;
   evendb keyspaces files.db --keyspace texts --compression lz4 --block-bytes 16KiB
   evendb keyspaces events.db --keyspace log --ttl 3600
   evendb keyspaces files.db --keyspace texts --compression none --change
-  evendb keyspaces files.db --keyspace hits --merge add-u64")]
+  evendb keyspaces files.db --keyspace hits --merge add-u64
+  evendb keyspaces files.db --keyspace pictures --values-apart-from 4KiB")]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArguments,
@@ -60,6 +61,9 @@ struct OptionArguments {
     /// How long a value stays that is put without an expiry of its own, in seconds, as 86400 or 0.5
     #[arg(long, value_name = "SECONDS", value_parser = parse_duration, requires = "keyspace")]
     ttl: Option<Duration>,
+    /// From how many bytes on values are written into files of their own, as 4KiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "keyspace")]
+    values_apart_from: Option<u64>,
 }
 
 /// A merge operator, as it is written on the command line.
@@ -112,6 +116,9 @@ impl OptionArguments {
         }
         if let Some(ttl) = self.ttl {
             options = options.ttl(ttl);
+        }
+        if let Some(bytes) = self.values_apart_from {
+            options = options.values_apart_from(u32::try_from(bytes).unwrap_or(u32::MAX));
         }
         options
     }

@@ -70,6 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         ("records", checked.records),
         ("commit_log_records", checked.commit_log_records),
         ("value_extents", checked.value_extents),
+        ("values", checked.values),
     ];
     if arguments.json {
         let checked: serde_json::Map<_, _> = figures

@@ -80,7 +80,8 @@ impl Write {
     fn as_batch_write(&self) -> BatchWrite<'_> {
         match self.record.kind() {
             Kind::Delete | Kind::SingleDelete => BatchWrite::Delete,
-            kind @ (Kind::Put | Kind::PutUntil) => {
+            // Values go apart when the batch is committed.
+            kind @ (Kind::Put | Kind::PutUntil | Kind::PutApart | Kind::PutUntilApart) => {
                 BatchWrite::Put(&self.record.value()[kind.prefix_bytes()..])
             }
             Kind::Merge => {

@@ -54,6 +54,8 @@ impl Db {
 
     /// The oldest position from which the log has every change to its end at this moment. Reads the log for it, a fiftieth of
     /// a second for 64 MiB. What comes after it is kept until the log has gone round to it.
+    /// A change of a value that lies apart
+    /// ([`Advanced::values_apart_from`](crate::Advanced::values_apart_from)) may be gone before, with the file of the value.
     ///
     /// # Errors
     /// `Unsupported` without a commit log, `Io`, `Closed`.

@@ -544,6 +544,9 @@ fn drop_keyspace(engine: &Engine, name: &str) -> Result<()> {
     keyspace.set_dropped(true);
     // Writes that were announced before have finished; later ones see that it is dropped.
     engine.core.clock.wait_all_idle_once();
+    // What snapshots still read of it may be in deltas alone, which no checkpoint takes any more.
+    let in_deltas = engine.core.value_files.not_completed();
+    *keyspace.kept_value_files.lock() = in_deltas;
     let change = Change::DropKeyspace { id: keyspace.id };
     let tables = last_tables(&keyspace);
     let dropped = engine.disk.full_disk.with(Need::Jobs, || {
@@ -553,6 +556,7 @@ fn drop_keyspace(engine: &Engine, name: &str) -> Result<()> {
     let bytes = dropped.inspect_err(|_| {
         // Not dropped after all, unless nothing may be written any more.
         keyspace.set_dropped(false);
+        keyspace.kept_value_files.lock().clear();
     })?;
     engine.core.metrics.bytes_manifest.add(bytes);
     // No snapshot may read first, as one of before the drop, and be refused then.

@@ -7,7 +7,7 @@ use crate::chunk::covers::range_record;
 use crate::compact::{self, CompactionSummary, KeySpan};
 use crate::engine::handle::Handle;
 use crate::error::Result;
-use crate::expiry::{ExpiryClock, expiry_at};
+use crate::expiry::{ExpiryClock, ReadPoint, expiry_at};
 use crate::op::{Op, check_limits, range_limits};
 use crate::options::{CompactionFilter, Durability};
 use crate::read::cursor::{Cursor, Iter, Keys, limits, prefix_end};
@@ -287,7 +287,10 @@ impl Keyspace {
     /// # Errors
     /// As [`get`](Self::get).
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
+        fork::check()?;
+        let engine = &self.handle.engine;
+        let newest = ReadPoint::newest(&engine.core.clock.expiry);
+        get::contains(engine, &self.state, key.as_ref(), newest)
     }
 
     /// The values of `keys`, in their order, all of one moment.

@@ -52,7 +52,9 @@ impl Snapshot {
     /// # Errors
     /// As [`get`](Self::get).
     pub fn contains_key(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(keyspace, key)?.is_some())
+        self.check_own(keyspace)?;
+        let engine = self.moment.engine();
+        get::contains(engine, &keyspace.state, key.as_ref(), self.moment.point())
     }
 
     /// The values of `keys`, in their order.

@@ -36,14 +36,14 @@ mod list;
 mod tests;
 
 use crate::api::db::Db;
-use crate::copy::{self, PIECE_BYTES, Target, failed};
+use crate::copy::{self, PIECE_BYTES, Target, Wanted, failed};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{CURRENT, CURRENT_UNFINISHED, LOCK, UNFINISHED_COPY};
 use crate::funk::tables::table_path;
-use crate::manifest::edit::Part;
 use crate::plant::planted;
 use crate::sync::Arc;
+use crate::value_files;
 use evendb_storage::Error as StorageError;
 use evendb_storage::vfs::{LockGuard, OsVfs, Vfs, read_exact_at};
 use list::{BackupList, FileSum, ListedFile};
@@ -145,8 +145,8 @@ fn backup(engine: &Engine, dir: &Path) -> Result<BackupSummary> {
         None => Shared::default(),
     };
     let target = backups.path_of(number);
-    let copied = copy::copy_to(engine, &target, &|_, part| shared.path_of(part))?;
-    let shared = match copied.tables_linked {
+    let copied = copy::copy_to(engine, &target, &|_, wanted| shared.path_of(wanted))?;
+    let shared = match copied.bytes_linked {
         // The file system has no links.
         0 => Shared::default(),
         _ => shared,
@@ -185,7 +185,8 @@ struct Shared {
 
 impl Shared {
     fn with(dir: PathBuf, list: &BackupList) -> Shared {
-        let tables = list.files.iter().filter(|file| file.table.is_some());
+        let may_be = |file: &&ListedFile| file.table.is_some() || is_value_file(&file.name);
+        let tables = list.files.iter().filter(may_be);
         let files = tables.map(|file| (file.name.clone(), file.clone()));
         Shared {
             dir,
@@ -193,13 +194,26 @@ impl Shared {
         }
     }
 
-    /// Where it has the table: the same id, length and checksum.
-    fn path_of(&self, part: &Part) -> Option<PathBuf> {
-        let path = table_path(&self.dir, part.table);
+    /// Where it has the table: the same id, length and checksum. A value file: the same number, half of which is random, and the
+    /// same length, because values are only appended.
+    fn path_of(&self, wanted: Wanted<'_>) -> Option<PathBuf> {
+        let path = match wanted {
+            Wanted::Table(part) => table_path(&self.dir, part.table),
+            Wanted::Values { id, .. } => value_files::file_path(&self.dir, id),
+        };
         let own = self.files.get(path.file_name()?.to_str()?)?;
-        let is_same = own.len == part.meta.len && own.table == Some(part.meta.checksum);
+        let is_same = match wanted {
+            Wanted::Table(part) => {
+                own.len == part.meta.len && own.table == Some(part.meta.checksum)
+            }
+            Wanted::Values { len, .. } => own.len == len,
+        };
         is_same.then_some(path)
     }
+}
+
+fn is_value_file(name: &str) -> bool {
+    name.ends_with(".values")
 }
 
 /// A generation's directory.
@@ -506,7 +520,13 @@ impl Backups {
                 true => Some(self.table_checksum(&path)?),
                 false => None,
             };
-            let known = shared.files.get(name).filter(|own| own.table == table);
+            let mut known = shared.files.get(name).filter(|own| own.table == table);
+            if is_value_file(name) && known.is_some() {
+                let file = self.vfs.open(&path, false);
+                let len = file.and_then(|file| file.len());
+                let len = len.map_err(failed(&path, "look at a value file"))?;
+                known = known.filter(|own| own.len == len);
+            }
             files.push(match known {
                 Some(known) => ListedFile {
                     shared: true,

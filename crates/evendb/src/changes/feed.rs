@@ -16,10 +16,10 @@ use crate::files::COMMIT_LOG;
 use crate::kept_changes::{Frame, KeptReader};
 use crate::op::OpKind;
 use crate::options::Durability;
-use crate::payload::{self, DecodedOp, ExtentName};
+use crate::payload::{self, DecodedOp, ExtentName, WithValues};
 use crate::sync::Arc;
 use crate::value_extents;
-use evendb_storage::{Error as StorageError, Kind, Version};
+use evendb_storage::{Apart, Error as StorageError, Kind, Version};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -270,6 +270,7 @@ impl Changes {
             None => None,
         };
         let payload = extent.unwrap_or(taken.payload);
+        let payload = in_place(&self.handle.engine, lsn, payload)?;
         let Some(places) = self.places_of(&payload) else {
             return Err(senseless(&self.handle.engine, lsn));
         };
@@ -337,9 +338,7 @@ fn place(payload: &[u8], op: &DecodedOp<'_>, keyspace: &Arc<str>) -> Place {
         keyspace_id: op.keyspace.0,
         key: range(op.key),
         value: match op.kind {
-            OpKind::One(kind @ (Kind::Put | Kind::PutUntil)) => {
-                Some(range(&op.value[kind.prefix_bytes()..]))
-            }
+            OpKind::One(kind) if kind.is_put() => Some(range(&op.value[kind.prefix_bytes()..])),
             _ => None,
         },
         operands: (op.kind == OpKind::One(Kind::Merge)).then(|| range(op.value)),
@@ -385,6 +384,27 @@ fn senseless(engine: &Engine, lsn: Lsn) -> Error {
     let path = engine.disk.dir.join(COMMIT_LOG);
     let offset = lsn.0 % engine.log.history.capacity.max(1);
     StorageError::corruption(&path, offset, "a commit-log record makes no sense").into()
+}
+
+/// Operations with their values, some of which may lie apart. A file that is gone is a change that is gone: what its values
+/// were written for has been overwritten or moved since.
+fn in_place(engine: &Engine, lsn: Lsn, payload: Vec<u8>) -> Result<Vec<u8>> {
+    let values = &engine.core.value_files;
+    let read = |place: &Apart| values.read(place);
+    match payload::with_values(&payload, &read)? {
+        WithValues::AsItIs => Ok(payload),
+        WithValues::Read(read) => Ok(read),
+        WithValues::Gone => {
+            // What is kept has the values.
+            if let Some(mut kept) = find_kept(engine, lsn)?
+                && let Some(frame) = kept.next(lsn)?
+                && frame.lsn == lsn
+            {
+                return Ok(frame.operations);
+            }
+            Err(gone(engine, "the file of a large value was removed"))
+        }
+    }
 }
 
 /// The contents of a value extent: of its file, or as they are kept.

@@ -13,7 +13,7 @@ use crate::payload::{Decoded, DecodedOp, Encoded, ExtentName, decode, has_later_
 use crate::sync::Arc;
 use crate::value_extents;
 use evendb_storage::vfs::File;
-use evendb_storage::{Kind, Version, codec};
+use evendb_storage::{Apart, Kind, Version, codec};
 
 const SEED: u64 = 0x0123_4567_89ab_cdef;
 
@@ -123,6 +123,22 @@ fn records_of_other_kinds() {
     ];
     assert_eq!(decode(&bytes), Some(Decoded::Inline(ops)));
     assert!(!has_later_kind(&bytes));
+    // A value apart, in keyspace 2, and one whose place is cut short.
+    let place = "01 00 00 00 07 00 00 00  00 10 00 00 00 00 00 00  2c 01 00 00  0d 0c 0b 0a";
+    let apart = bytes_of(&format!(
+        "05 02 00 00 00 01 00 00 00 18 00 00 00 61 {place}"
+    ));
+    let value = &apart[14..];
+    let ops = vec![op(Kind::PutApart, &b"a"[..], value)];
+    assert_eq!(decode(&apart), Some(Decoded::Inline(ops)));
+    let named = Apart::of(Kind::PutApart, value).unwrap();
+    let (file, offset) = (7 << 32 | 1, 4096);
+    assert_eq!((named.file, named.offset, named.len), (file, offset, 300));
+    assert_eq!(named.checksum, 0x0a0b_0c0d);
+    let mut cut = apart[..apart.len() - 1].to_vec();
+    cut[9] = 0x17;
+    assert_eq!(decode(&cut), None);
+    assert!(!has_later_kind(&cut));
     // Operands that are longer than their list, and a time that is cut short.
     let mut bad = bytes.clone();
     bad[14] = 4;
@@ -132,7 +148,7 @@ fn records_of_other_kinds() {
         None
     );
     // Kinds that later versions will write.
-    for kind in [5, 6, 0xf0] {
+    for kind in [8, 9, 0xf0] {
         let mut later = bytes.clone();
         later[0] = kind;
         assert_eq!(decode(&later), None);

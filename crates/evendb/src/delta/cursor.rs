@@ -30,7 +30,7 @@ pub(crate) struct DeltaShare {
 impl DeltaShare {
     fn add(&mut self, record: &Record) {
         match record.kind() {
-            Kind::Put | Kind::PutUntil | Kind::Merge => {
+            Kind::Put | Kind::PutUntil | Kind::PutApart | Kind::PutUntilApart | Kind::Merge => {
                 self.puts += 1.0;
                 self.put_bytes += record.data_bytes() as f64;
             }

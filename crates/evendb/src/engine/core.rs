@@ -13,6 +13,7 @@ use crate::memory::{Ledger, LedgerOwner};
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::sync::Arc;
+use crate::value_files::ValueFiles;
 use crate::version::clock::Clock;
 use evendb_storage::table::TableOptions;
 use std::path::Path;
@@ -27,6 +28,7 @@ pub(crate) struct Core {
     pub(crate) admission: Arc<Admission>,
     pub(crate) metrics: Metrics,
     pub(crate) row_tags: Arc<RowTags>,
+    pub(crate) value_files: Arc<ValueFiles>,
     ledger: LedgerOwner,
     /// Deltas come and go all the time.
     _warm: KeepWarm,
@@ -41,6 +43,7 @@ impl Core {
         admission: Arc<Admission>,
         ledger: LedgerOwner,
         row_tags: Arc<RowTags>,
+        value_files: Arc<ValueFiles>,
     ) -> Core {
         Core {
             health: Health::new(dir, options.read_only),
@@ -49,6 +52,7 @@ impl Core {
             admission,
             metrics: Metrics::default(),
             row_tags,
+            value_files,
             ledger,
             _warm: KeepWarm::new(options.delta_bytes_max()),
             options,

@@ -63,6 +63,15 @@ impl Disk {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// A number for a value file. The high half is the epoch; the low half is random, so that no two files have the same
+    /// number, even of lives that have parted: backups share files by their numbers.
+    pub(crate) fn new_value_file_id(&self) -> u64 {
+        use std::hash::{BuildHasher, Hasher};
+        let mut hasher = std::hash::RandomState::new().build_hasher();
+        hasher.write_u64(self.new_id());
+        self.epoch << 32 | hasher.finish() >> 32
+    }
+
     /// A table's number, never given out before.
     pub(crate) fn new_table_id(&self) -> TableId {
         TableId(self.new_id())

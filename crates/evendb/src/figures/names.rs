@@ -313,6 +313,11 @@ impl Stats {
                 "into files of writes too large for the commit log",
             ),
             moved(
+                "written.value_files",
+                written.value_files,
+                "values apart, put and moved",
+            ),
+            moved(
                 "read_bytes",
                 self.bytes_read,
                 "blocks in which gets found their record",
@@ -517,6 +522,16 @@ impl Stats {
                 "space.manifest_bytes",
                 space.manifest_bytes,
                 "the manifest's file",
+            ),
+            held(
+                "space.value_file_bytes",
+                space.value_file_bytes,
+                "files of values apart",
+            ),
+            held(
+                "space.value_file_live_bytes",
+                space.value_file_live_bytes,
+                "values in them that tables name",
             ),
         ]
     }

@@ -408,8 +408,8 @@ impl Candidate for (Component, Found) {
 pub(crate) fn value_of(found: Found, time: ReadTime<'_>) -> Option<Value> {
     let found = live(found, time)?;
     let shown = found.value.start + found.kind.prefix_bytes()..found.value.end;
-    let value = Value::new(Owner::Block(found.block), shown);
+    let value = Value::new(Owner::Block(found.block), shown).of_kind(found.kind);
     // A value that is most of its block may as well keep it.
-    let most = 2 * value.len() > value.pinned_bytes();
+    let most = 2 * value.stored().len() > value.pinned_bytes();
     Some(if most { value } else { value.detached() })
 }

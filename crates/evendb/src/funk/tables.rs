@@ -19,6 +19,7 @@ use crate::memory::{Charge, Ledger, TABLE_BYTES, Use, allocated_bytes};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use crate::sync::lazy::LazyArc;
 use crate::sync::{Arc, Mutex, Weak, reclaim};
+use crate::value_files::{NeededByTable, ValueFiles};
 use evendb_storage::table::Table;
 use evendb_storage::vfs::{BLOCK_BYTES, File, Vfs};
 use evendb_storage::{Error, TableId, Version};
@@ -64,6 +65,9 @@ pub(crate) fn file_blocks(len: u64) -> u64 {
 /// Index, filter and footer of a long table take about so much of it.
 const END_PART: u64 = 64;
 
+/// What a table keeps for each value file that it names: twice its figures, and a reference.
+const VALUE_FILE_BYTES: usize = 56;
+
 /// One table on disk.
 pub(crate) struct TableHandle {
     pub(crate) part: Part,
@@ -74,6 +78,8 @@ pub(crate) struct TableHandle {
     released: AtomicBool,
     /// See [`TableHandle::max_version`].
     max_version: AtomicU64,
+    /// Where its values lie that are apart.
+    values: NeededByTable,
     shared: Arc<SharedByTables>,
     charge: Charge,
 }
@@ -83,6 +89,7 @@ struct SharedByTables {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
     container: Arc<Container>,
+    value_files: Arc<ValueFiles>,
     /// Where unneeded tables go until a worker deletes them.
     reaper: Reaper,
     ledger: Ledger,
@@ -361,7 +368,9 @@ impl Drop for TableHandle {
         if let Some(table) = &table {
             self.shared.count(self, table, -1);
         }
-        if self.released.load(Ordering::Acquire) {
+        let released = self.released.load(Ordering::Acquire);
+        self.values.let_go(released);
+        if released {
             let (reaper, len) = (&self.shared.reaper, self.part.meta.len);
             match self.part.place {
                 Place::Extent { offset } => reaper.extents.push((offset, len)),
@@ -377,6 +386,7 @@ impl Tables {
         vfs: Arc<dyn Vfs>,
         dir: &Path,
         container: Arc<Container>,
+        value_files: Arc<ValueFiles>,
         ledger: Ledger,
         files_max: u64,
     ) -> Tables {
@@ -384,6 +394,7 @@ impl Tables {
             vfs,
             dir: dir.to_owned(),
             container,
+            value_files,
             reaper: Reaper::default(),
             ledger,
             opened: crossbeam_queue::SegQueue::new(),
@@ -422,9 +433,15 @@ impl Tables {
             charge: Charge::new(
                 self.shared.ledger,
                 Use::Metadata,
-                TABLE_BYTES + 2 * (part.meta.min_key.len() + part.meta.max_key.len()),
+                TABLE_BYTES
+                    + 2 * (part.meta.min_key.len() + part.meta.max_key.len())
+                    + VALUE_FILE_BYTES * part.meta.value_files.len(),
             ),
             part: part.clone(),
+            values: self
+                .shared
+                .value_files
+                .needed_by_table(&part.meta.value_files),
             opened: LazyArc::new(),
             touched: AtomicBool::new(false),
             released: AtomicBool::new(false),
@@ -466,7 +483,9 @@ impl Tables {
     /// Whether there are files to remove, or removed ones that somebody held.
     pub(crate) fn has_unneeded(&self) -> bool {
         let reaper = &self.shared.reaper;
-        !reaper.files.is_empty() || !reaper.leaving.lock().is_empty()
+        !reaper.files.is_empty()
+            || !reaper.leaving.lock().is_empty()
+            || self.shared.value_files.has_unneeded()
     }
 
     /// Frees the extents of tables that are no longer needed. No I/O.
@@ -482,6 +501,7 @@ impl Tables {
     /// database: the next opening removes what the manifest does not name.
     pub(crate) fn remove_file(&self) -> bool {
         let Some((id, len, table)) = self.shared.reaper.files.pop() else {
+            self.shared.value_files.remove_unneeded();
             return false;
         };
         let _ = self.shared.vfs.remove(&table_path(&self.shared.dir, id));

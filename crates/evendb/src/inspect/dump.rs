@@ -17,12 +17,13 @@ use crate::manifest::writer::{self, CURRENT_LEN, manifest_path};
 use crate::op::OpKind;
 use crate::payload::{self, Decoded, DecodedOp};
 use crate::value_extents;
+use crate::value_files;
 use evendb_storage::framed_log::{self, FrameCodec, header_id, survey_frames};
 use evendb_storage::table::{
     self, BlockFacts, Codec, TableDamage, TableFacts, TableMeta, TableVisitor,
 };
 use evendb_storage::vfs::File;
-use evendb_storage::{EntryRef, Error as StorageError, Kind, TableId, Version, operands};
+use evendb_storage::{Apart, EntryRef, Error as StorageError, Kind, TableId, Version, operands};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -172,6 +173,8 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Delete => "delete",
         Kind::Merge => "merge",
         Kind::PutUntil => "put-until",
+        Kind::PutApart => "put-apart",
+        Kind::PutUntilApart => "put-until-apart",
         Kind::SingleDelete => "single-delete",
     }
 }
@@ -651,6 +654,13 @@ impl Dumper<'_> {
             (false, Kind::Put | Kind::PutUntil) => {
                 item.bytes("value", &value[kind.prefix_bytes()..])
             }
+            (false, Kind::PutApart | Kind::PutUntilApart) => match Apart::of(kind, value) {
+                Some(apart) => item
+                    .text("value-file", value_files::file_name(apart.file))
+                    .number("offset", apart.offset)
+                    .number("length", apart.len.into()),
+                None => item,
+            },
             (false, Kind::Merge) => {
                 let known = operands(value).flatten();
                 known.fold(item, |item, operand| item.bytes("operand", operand))

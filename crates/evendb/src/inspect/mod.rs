@@ -150,6 +150,8 @@ pub enum FindingKind {
     CommitLogRecord,
     /// A value extent that the commit log names.
     ValueExtent,
+    /// A value that lies apart, in a value file.
+    Value,
     /// Changes that are kept for consumers do not verify. Nothing of the database is lost with them.
     KeptChanges,
     /// A file that nothing names; the next opening removes it.
@@ -174,6 +176,7 @@ impl FindingKind {
             FindingKind::CommitLogRecord => "commit-log-record",
             FindingKind::ValueExtent => "value-extent",
             FindingKind::KeptChanges => "kept-changes",
+            FindingKind::Value => "value",
             FindingKind::Orphan => "orphan",
         }
     }
@@ -288,6 +291,8 @@ pub struct Checked {
     pub commit_log_records: u64,
     /// Value extents.
     pub value_extents: u64,
+    /// Values that lie apart.
+    pub values: u64,
 }
 
 /// What [`verify`] found.

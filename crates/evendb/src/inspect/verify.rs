@@ -3,6 +3,8 @@
 //! In the order of reading: structure, container by offset, SSTables, commit log, value extents,
 //! names. Each finding names the damaged unit: a frame, a block, a record, a file.
 
+mod values;
+
 use super::load::{Loaded, LockedDirectory, io};
 use super::tables::{self, NamedTable};
 use super::{
@@ -26,9 +28,11 @@ use evendb_storage::codec::checksum;
 use evendb_storage::framed_log::{find_frame, read_frames};
 use evendb_storage::table::{self, BlockFacts, TableDamage, TableFacts, TableVisitor};
 use evendb_storage::vfs::File;
+use evendb_storage::{Apart, EntryRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
+use values::NamedValues;
 
 /// Checks every checksum and invariant on disk of the closed database in `path`. Nothing is
 /// written; damage is in the report.
@@ -46,6 +50,7 @@ pub fn verify(path: impl AsRef<Path>, mut options: InspectOptions<'_>) -> Result
         progress: Progress::default(),
         extents_named: BTreeSet::new(),
         bad_extents: Vec::new(),
+        values: NamedValues::default(),
     };
     verifier.report.findings.clone_from(&loaded.findings);
     verifier.count_structure(&loaded);
@@ -62,6 +67,7 @@ pub fn verify(path: impl AsRef<Path>, mut options: InspectOptions<'_>) -> Result
     verifier.container_places(&named)?;
     verifier.tables(&named)?;
     verifier.commit_log(&loaded)?;
+    verifier.table_values();
     verifier.names(&loaded, &named);
     Ok(verifier.report)
 }
@@ -75,6 +81,7 @@ struct Verifier<'v, 'o> {
     /// Value extents that records of the log name.
     extents_named: BTreeSet<u64>,
     bad_extents: Vec<BadExtent>,
+    values: NamedValues,
 }
 
 impl Verifier<'_, '_> {
@@ -267,6 +274,9 @@ impl Verifier<'_, '_> {
         checked.records += examined.records;
         self.live(name, start..start.saturating_add(part.meta.len));
         self.advance(part.meta.len);
+        for place in look.places {
+            self.values.add(place, None);
+        }
         let chunks = self.chunk_names(&named.chunks);
         for damage in look.damages {
             let at = |relative: u64| start.saturating_add(relative);
@@ -442,7 +452,12 @@ impl Verifier<'_, '_> {
         }
         match payload::decode(record.payload) {
             None => wrong.push("the record makes no sense".to_owned()),
-            Some(Decoded::Inline(ops)) => wrong.extend(self.log_operations(&ops)),
+            Some(Decoded::Inline(ops)) => {
+                if checkpoint_of(record.version) > self.state.completed {
+                    self.note_values(record.lsn, &ops);
+                }
+                wrong.extend(self.log_operations(&ops));
+            }
             Some(Decoded::Extent(name)) => {
                 self.extents_named.insert(name.id);
                 self.value_extent(record.lsn, &name);
@@ -492,6 +507,7 @@ impl Verifier<'_, '_> {
                     let secrets = self.directory.vfs.secrets();
                     let opened = value_extents::opened(secrets, extent.id, bytes);
                     let ops = opened.as_deref().and_then(payload::decode_ops);
+                    self.note_values(lsn, ops.as_deref().unwrap_or_default());
                     let what = match &ops {
                         None => Some("its contents make no sense".to_owned()),
                         Some(ops) => self.log_operations(ops),
@@ -506,6 +522,7 @@ impl Verifier<'_, '_> {
 
     /// Whether they are damage is known only when all of the log was seen.
     fn bad_extents(&mut self, proof: &Proof) {
+        self.log_values(proof);
         for bad in std::mem::take(&mut self.bad_extents) {
             let damage = proof.is_damaged_extent(bad.lsn, bad.extent.is_synced);
             let (severity, so) = match damage {
@@ -573,6 +590,7 @@ impl Verifier<'_, '_> {
                 .iter()
                 .map(|&id| value_extents::file_name(id)),
         );
+        known.extend(self.values.files());
         known.extend(loaded.manifest.map(writer::manifest_name));
         for name in &self.directory.names {
             if name.starts_with(DAMAGED_LOG) {
@@ -717,9 +735,16 @@ fn wrong_in_chunk(state: &ManifestState, chunk: &ChunkRecord, high: Option<&[u8]
 struct TableLook {
     facts: TableFacts,
     damages: Vec<TableDamage>,
+    /// Of values that lie apart.
+    places: Vec<Apart>,
 }
 
 impl TableVisitor for TableLook {
+    fn entry(&mut self, _ordinal: usize, entry: EntryRef<'_>) -> ControlFlow<()> {
+        self.places.extend(Apart::of(entry.kind, entry.value));
+        ControlFlow::Continue(())
+    }
+
     fn facts(&mut self, facts: &TableFacts) {
         self.facts = facts.clone();
     }

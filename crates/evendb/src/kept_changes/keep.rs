@@ -7,11 +7,12 @@
 use super::frame::{First, Frame, Summary};
 use super::{KeptChanges, KeptFile};
 use crate::commit_log::{CommitLog, Lsn, Passage, ReadBack, Segment};
-use crate::payload;
+use crate::payload::{self, WithValues};
 use crate::value_extents;
+use crate::value_files;
 use evendb_storage::framed_log::FramedLogWriter;
 use evendb_storage::vfs::File;
-use evendb_storage::{Error, Result, Version};
+use evendb_storage::{Apart, Error, Result, Version};
 
 /// A file gets no more records when it has this part of what is kept, at least so many bytes.
 const FILE_PART: u64 = 8;
@@ -135,6 +136,20 @@ impl KeptChanges {
                     ));
                 }
             },
+        };
+        // Values, too: their files go without regard to what is kept.
+        let read = |place: &Apart| value_files::read(&*self.vfs, &self.dir, place);
+        let operations = match payload::with_values(&operations, &read)? {
+            WithValues::AsItIs => operations,
+            WithValues::Read(operations) => operations,
+            WithValues::Gone => {
+                let place = value_files::file_path(&self.dir, 0);
+                return Err(Error::corruption(
+                    &place,
+                    0,
+                    "the file of a value is missing",
+                ));
+            }
         };
         Ok(Frame {
             epoch: life.epoch,

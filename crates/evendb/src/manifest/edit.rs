@@ -176,13 +176,18 @@ fn get_meta(input: &mut &[u8]) -> Option<TableMeta> {
 /// Added to the place of a table in which records expire: behind the rest it says how many, and when the last one does.
 const EXPIRES: u64 = 2;
 
+/// Added to the place of a table of which values lie apart: behind all that it says in which files, and how many bytes.
+const APART: u64 = 4;
+
 fn put_part(out: &mut Vec<u8>, part: &Part) {
     put_varint(out, part.table.0);
     let expires = if part.meta.expiring > 0 { EXPIRES } else { 0 };
+    let is_apart = !part.meta.value_files.is_empty();
+    let more = if is_apart { expires + APART } else { expires };
     match part.place {
-        Place::File => put_varint(out, expires),
+        Place::File => put_varint(out, more),
         Place::Extent { offset } => {
-            put_varint(out, 1 + expires);
+            put_varint(out, 1 + more);
             put_varint(out, offset);
         }
     }
@@ -197,13 +202,16 @@ fn put_part(out: &mut Vec<u8>, part: &Part) {
         put_varint(out, part.meta.expiring);
         put_varint(out, part.meta.last_expiry.0);
     }
+    if is_apart {
+        part.meta.put_value_files(out);
+    }
 }
 
 fn get_part(input: &mut &[u8]) -> Option<Part> {
     let table = TableId(get_varint(input)?);
     let place = get_varint(input)?;
-    let expires = place >= EXPIRES;
-    let place = match place.checked_sub(EXPIRES).unwrap_or(place) {
+    let (is_apart, expires) = (place & APART != 0, place & EXPIRES != 0);
+    let place = match place & !(APART | EXPIRES) {
         0 => Place::File,
         1 => Place::Extent {
             offset: get_varint(input)?,
@@ -224,6 +232,9 @@ fn get_part(input: &mut &[u8]) -> Option<Part> {
         if meta.expiring == 0 {
             return None;
         }
+    }
+    if is_apart {
+        meta.value_files = TableMeta::get_value_files(input)?;
     }
     Some(Part {
         table,
@@ -562,16 +573,38 @@ pub(crate) mod tests {
         }]
     }
 
+    /// Tables of which values lie apart.
+    pub(crate) fn apart_samples() -> Vec<Change> {
+        let apart = |table, place, expiring| {
+            let mut part = part(table, place, Role::Base);
+            let meta = TableMeta {
+                expiring,
+                last_expiry: Time(expiring * 1000),
+                value_files: vec![(1 << 32 | 3, 70_000), (1 << 32 | 9, 16_384)],
+                ..(*part.meta).clone()
+            };
+            part.meta = Arc::new(meta);
+            part
+        };
+        vec![Change::AddParts {
+            id: ChunkId(9),
+            parts: vec![
+                apart(3, Place::File, 0),
+                apart(4, Place::Extent { offset: 512 }, 5),
+            ],
+        }]
+    }
+
     #[test]
     fn edits_round_trip() {
-        for changes in [samples(), expiring_samples()] {
+        for changes in [samples(), expiring_samples(), apart_samples()] {
             assert_eq!(decode(&encode(&changes)), Some(changes));
         }
     }
 
     #[test]
     fn cut_or_flipped_edits_never_panic() {
-        let bytes = encode(&[samples(), expiring_samples()].concat());
+        let bytes = encode(&[samples(), expiring_samples(), apart_samples()].concat());
         for end in 0..bytes.len() {
             let _ = decode(&bytes[..end]);
         }

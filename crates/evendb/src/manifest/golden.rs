@@ -1,7 +1,7 @@
 //! The manifest's formats, byte for byte and in both directions: what is written today gives these
 //! bytes, and these bytes are read as that. A difference is a change of format: raise the version.
 
-use super::edit::tests::{expiring_samples, samples};
+use super::edit::tests::{apart_samples, expiring_samples, samples};
 use super::edit::{self, Change, EpochRecord};
 use super::writer;
 use crate::commit_log::Lsn;
@@ -15,20 +15,20 @@ use std::sync::Arc;
 
 const CURRENT_CLOSED: &str = "
 45 56 45 4e 43 55 52        # magic EVENCUR
-34                          # format version, the digit 4
+35                          # format version, the digit 5
 2a 00 00 00 00 00 00 00     # u64 number of the manifest: MANIFEST-000042
 e8 03 00 00 00 00 00 00     # u64 length up to which it must verify: 1000
 01 00 00 00                 # u32 1: closed cleanly
-dd 7d a8 ca                 # u32 crc32c of the bytes before
+30 00 a2 c7                 # u32 crc32c of the bytes before
 ";
 
 const CURRENT_OPEN: &str = "
 45 56 45 4e 43 55 52        # magic EVENCUR
-34                          # format version, the digit 4
+35                          # format version, the digit 5
 40 42 0f 00 00 00 00 00     # u64 number of the manifest: MANIFEST-1000000
 18 00 00 00 00 00 00 00     # u64 length up to which it must verify: 24
 00 00 00 00                 # u32 0: open, or its process died
-d6 f7 3a 05                 # u32 crc32c of the bytes before
+3b 8a 30 08                 # u32 crc32c of the bytes before
 ";
 
 const EDIT: &str = "
@@ -143,6 +143,50 @@ fn tables_in_which_records_expire() {
     assert_eq!(edit::decode(&bytes), Some(expiring_samples()));
 }
 
+const APART: &str = "
+07                          # 7 AddParts
+09                          #   chunk 9
+02                          #   tables
+03                          #   table 3
+04                          #     a file of its own, values of which lie apart
+00                          #     base
+02 07                       #     epoch 2, checkpoint 7
+a0 1f 28 03 bc 1e           #     4000 bytes, 40 records, 3 deletes, 3900 bytes of data
+80 80 80 38                 #     greatest version: 7 << 24
+02 61 61                    #     least key
+02 7a 7a                    #     greatest key
+ef fd b6 f5 0d              #     checksum
+02                          #     value files
+83 80 80 80 10              #       number 1 << 32 | 3
+f0 a2 04                    #       70000 bytes of values
+89 80 80 80 10              #       number 1 << 32 | 9
+80 80 01                    #       16384 bytes
+04                          #   table 4
+07                          #     an extent; records expire, and values lie apart
+80 04                       #     offset 512
+00                          #     base
+02 07                       #     epoch 2, checkpoint 7
+a0 1f 28 03 bc 1e           #     4000 bytes, 40 records, 3 deletes, 3900 bytes of data
+80 80 80 38                 #     greatest version: 7 << 24
+02 61 61                    #     least key
+02 7a 7a                    #     greatest key
+ef fd b6 f5 0d              #     checksum
+05                          #     records that expire
+88 27                       #     time of the last: 5000
+02                          #     value files
+83 80 80 80 10              #       number 1 << 32 | 3
+f0 a2 04                    #       70000 bytes of values
+89 80 80 80 10              #       number 1 << 32 | 9
+80 80 01                    #       16384 bytes
+";
+
+#[test]
+fn tables_of_which_values_lie_apart() {
+    let bytes = bytes_of(APART);
+    assert_eq!(edit::encode(&apart_samples()), bytes);
+    assert_eq!(edit::decode(&bytes), Some(apart_samples()));
+}
+
 #[test]
 fn an_epoch_of_an_unknown_start() {
     let bytes = bytes_of(EPOCH_WITHOUT_BOOT);
@@ -211,11 +255,11 @@ fn current() {
     }
 }
 
-/// Versions 2 to 4 are read. Another one is told by its number, whatever its length
+/// Versions 2 to 5 are read. Another one is told by its number, whatever its length
 /// and its checksum are; what is no number of a version is damage.
 #[test]
 fn current_of_other_versions() {
-    for version in [b'1', b'5', b'9'] {
+    for version in [b'1', b'6', b'9'] {
         for len in [8, 28, writer::CURRENT_LEN, 40] {
             let mut bytes = bytes_of(CURRENT_CLOSED);
             bytes[7] = version;
@@ -292,6 +336,6 @@ fn current_of_the_kept_database() {
     assert_eq!((current.id, current.closed), (1, false));
     writer::write_current(&vfs, dir, current).expect("writes");
     let written = vfs.read_file(&dir.join("CURRENT"));
-    assert_eq!((bytes[7], written[7]), (b'2', b'4'));
+    assert_eq!((bytes[7], written[7]), (b'2', b'5'));
     assert_eq!(written[8..28], bytes[8..28], "all but version and checksum");
 }

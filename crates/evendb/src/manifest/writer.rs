@@ -49,10 +49,10 @@ pub(crate) const RESERVE_BYTES_MIN: u64 =
 /// A new file is not worth it for less.
 const SHRINK_BYTES_MIN: u64 = 64 << 10;
 /// The last byte is the format version.
-const CURRENT_MAGIC: &[u8; 8] = b"EVENCUR4";
-/// Versions that are read. Version 2 had no range deletions, version 3 told of no table when its records expire; otherwise they
-/// are the same.
-const VERSIONS_READ: [u8; 3] = [b'2', b'3', b'4'];
+const CURRENT_MAGIC: &[u8; 8] = b"EVENCUR5";
+/// Versions that are read. Version 2 had no range deletions, version 3 told of no table when its records expire, version 4 had no
+/// values apart; otherwise they are the same.
+const VERSIONS_READ: [u8; 4] = [b'2', b'3', b'4', b'5'];
 pub(crate) const CURRENT_LEN: usize = 8 + 8 + 8 + 4 + 4;
 /// Of the flags in it.
 const CURRENT_CLOSED: u32 = 1;

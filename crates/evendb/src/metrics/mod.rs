@@ -198,6 +198,8 @@ impl Metrics {
             sstable: self.bytes_sstable.get(),
             manifest: self.bytes_manifest.get(),
             value_extents: self.bytes_value_extents.get(),
+            // Counted by the files.
+            value_files: 0,
         };
         stats.block_reads = self.block_reads.get();
         stats.bytes_read = self.bytes_read.get();
@@ -263,12 +265,14 @@ pub struct WrittenStats {
     pub manifest: u64,
     /// Into value extents, for records that do not fit the commit log.
     pub value_extents: u64,
+    /// Value files: values that lie apart, and those that were moved.
+    pub value_files: u64,
 }
 
 impl WrittenStats {
     /// Bytes that reach the disk for certain: everything but the commit log.
     pub fn disk(&self) -> u64 {
-        self.log + self.sstable + self.manifest + self.value_extents
+        self.log + self.sstable + self.manifest + self.value_extents + self.value_files
     }
 }
 
@@ -387,6 +391,10 @@ pub struct SpaceStats {
     pub container_bytes: u64,
     /// The manifest, with what is reserved for the next edits.
     pub manifest_bytes: u64,
+    /// Value files: what was appended to those that are there.
+    pub value_file_bytes: u64,
+    /// Of these, values that tables name. The rest is dead, or not in tables yet.
+    pub value_file_live_bytes: u64,
 }
 
 /// What a database did since it was opened, and what it holds.

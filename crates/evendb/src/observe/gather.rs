@@ -15,6 +15,7 @@ pub(crate) fn stats(engine: &Engine) -> Stats {
     let admission = &engine.core.admission;
     let waits = [&admission.room, &admission.pace, &admission.debt].map(Waits::stats);
     engine.core.metrics.fill(&mut stats, waits);
+    stats.bytes_written.value_files = engine.core.value_files.written.get();
     let memory = &mut stats.memory;
     memory.budget = engine.core.options.memory_budget;
     memory.deltas = engine.core.admission.delta_used();

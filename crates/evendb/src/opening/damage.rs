@@ -10,12 +10,12 @@
 //!
 //! Not here: what damage in other files means; each refuses it where it reads.
 
+use super::replay::Bad;
 use super::{Opening, io};
 use crate::commit_log::{self, Lsn, Survey, Surveyed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{COMMIT_LOG, DAMAGED_LOG};
 use crate::manifest::epochs::same_boot;
-use crate::payload::ExtentName;
 use crate::version::clock::last_version_of;
 use crate::{trace, value_extents};
 use evendb_storage::vfs::{File, read_exact_at};
@@ -38,12 +38,9 @@ pub(super) struct Damage {
 
 impl Opening {
     /// The damage at the end of what recovery read, if it is none that a crash leaves.
-    /// `bad_extent`: the record there verifies, but not the value extent that it names.
-    pub(super) fn find_damage(
-        &self,
-        at: Lsn,
-        bad_extent: Option<ExtentName>,
-    ) -> Result<Option<Damage>> {
+    /// `bad`: the record there verifies, but not what it names: a value extent, or a value in a value file. That
+    /// counts as an extent of which the record does not say that it was synced.
+    pub(super) fn find_damage(&self, at: Lsn, bad: Option<Bad>) -> Result<Option<Damage>> {
         let Some(ring) = &self.ring else {
             return Ok(None);
         };
@@ -73,16 +70,17 @@ impl Opening {
             }
             Ok(())
         })?;
-        let is_damage = match bad_extent {
-            Some(name) => proof.is_damaged_extent(at, name.is_synced),
+        let is_damage = match bad {
+            Some(Bad::Extent(name)) => proof.is_damaged_extent(at, name.is_synced),
+            Some(Bad::Value) => proof.is_damaged_extent(at, false),
             None => proof.is_damage(at, is_sealed),
         };
         if !is_damage {
             return Ok(None);
         }
-        let (file, offset) = match bad_extent {
-            Some(name) => (value_extents::file_path(&self.dir, name.id), 0),
-            None => (self.dir.join(COMMIT_LOG), at.0 % self.state.ring_bytes),
+        let (file, offset) = match bad {
+            Some(Bad::Extent(name)) => (value_extents::file_path(&self.dir, name.id), 0),
+            Some(Bad::Value) | None => (self.dir.join(COMMIT_LOG), at.0 % self.state.ring_bytes),
         };
         Ok(Some(Damage {
             file,

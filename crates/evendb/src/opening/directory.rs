@@ -85,7 +85,10 @@ fn data_of_a_database(
         if !is_own_name(name) && name != CONTAINER && name != COMMIT_LOG {
             continue;
         }
-        if name.ends_with(".sst") || name.ends_with(".val") {
+        if [".sst", ".val", ".values"]
+            .iter()
+            .any(|end| name.ends_with(end))
+        {
             return Ok(Some("there are files of a database"));
         }
         if name.starts_with("MANIFEST-") && name != "MANIFEST-000001" {

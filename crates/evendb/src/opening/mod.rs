@@ -49,6 +49,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::AtomicBool;
 use crate::trace;
 use crate::value_extents::ValueExtents;
+use crate::value_files::{BothSyncedFirst, ValueFiles};
 use crate::version::clock::{CHECKPOINT_SHIFT, Clock, checkpoint_of};
 use creation::{Creation, Locked, create};
 use directory::Wish;
@@ -212,15 +213,10 @@ impl Opening {
         let container = self.open_container()?;
         let ledger_owner = LedgerOwner::take();
         let ledger = ledger_owner.ledger();
-        let tables = self.open_tables(&container, ledger);
-        let mut ballast = Ballast::new(
-            self.vfs.clone(),
-            &self.dir,
-            self.options.chunk_bytes_max(),
-            self.options.delta_bytes_max(),
-            self.table_bytes(),
-        );
-        let log = self.begin_life(&epoch, &replay, &mut ballast)?;
+        let value_files = self.open_value_files(&replay, checkpoint_of(version))?;
+        let tables = self.open_tables(&container, &value_files, ledger);
+        let mut ballast = self.look_for_ballast();
+        let log = self.begin_life(&epoch, &replay, &mut ballast, &value_files)?;
         let usable = log.commit_log.as_ref().map_or(0, CommitLog::usable);
         let admission = Arc::new(Admission::new(usable, self.options.delta_bytes_max()));
         let search_settings = SearchSettings {
@@ -238,6 +234,7 @@ impl Opening {
                 _ => replay.live_bytes(self.state.replay_from),
             };
             admission.adopt(live, 0);
+            self.write_values_again(&replay)?;
             self.remove_orphans(&replay)?;
         }
         trace::event!(
@@ -255,6 +252,7 @@ impl Opening {
             admission,
             ledger_owner,
             row_tags,
+            value_files,
         );
         for (id, options) in choices {
             core.choices.set(id, options);
@@ -299,10 +297,26 @@ impl Opening {
         clock
     }
 
-    fn open_tables(&self, container: &Arc<Container>, ledger: Ledger) -> Tables {
+    fn look_for_ballast(&self) -> Ballast {
+        Ballast::new(
+            self.vfs.clone(),
+            &self.dir,
+            self.options.chunk_bytes_max(),
+            self.options.delta_bytes_max(),
+            self.table_bytes(),
+        )
+    }
+
+    fn open_tables(
+        &self,
+        container: &Arc<Container>,
+        value_files: &Arc<ValueFiles>,
+        ledger: Ledger,
+    ) -> Tables {
         let files_max = self.options.open_files_limit();
         let (vfs, container) = (self.vfs.clone(), container.clone());
-        Tables::new(vfs, &self.dir, container, ledger, files_max)
+        let values = value_files.clone();
+        Tables::new(vfs, &self.dir, container, values, ledger, files_max)
     }
 
     fn next_epoch(&self, replay: &Replay) -> EpochRecord {
@@ -323,6 +337,7 @@ impl Opening {
         epoch: &EpochRecord,
         replay: &Replay,
         ballast: &mut Ballast,
+        value_files: &Arc<ValueFiles>,
     ) -> Result<Log> {
         let value_extents = ValueExtents::new(self.vfs.clone(), &self.dir, &replay.extents);
         let value_extents = Arc::new(value_extents);
@@ -335,7 +350,11 @@ impl Opening {
             commit_log = self.start_commit_log(epoch, replay, ballast)?;
         }
         if !planted!(self.options, NoExtentsSynced) {
-            commit_log = commit_log.map(|log| log.with_synced_first(value_extents.clone()));
+            let both = Arc::new(BothSyncedFirst {
+                extents: value_extents.clone(),
+                values: value_files.clone(),
+            });
+            commit_log = commit_log.map(|log| log.with_synced_first(both));
         }
         let ring_bytes = commit_log.as_ref().map_or(0, |_| self.state.ring_bytes);
         let mut lives = epochs::lives(&self.state);

@@ -17,14 +17,18 @@ use crate::memory::Ledger;
 use crate::op::OpKind;
 use crate::options::Durability;
 use crate::payload::{self, Decoded, DecodedOp, ExtentName};
+use crate::plant::planted;
 use crate::record::RecordRef;
 use crate::sync::{Arc, Weak, reclaim};
 use crate::value_extents;
+use crate::value_files;
 use crate::version::clock::{CHECKPOINT_MAX, checkpoint_of};
 use crate::version::horizon::Horizon;
 use evendb_storage::codec::hash_key;
-use evendb_storage::{Error as StorageError, ErrorKind as StorageErrorKind, Kind, Version};
-use std::collections::BTreeMap;
+use evendb_storage::vfs::{File, Vfs};
+use evendb_storage::{Apart, Error as StorageError, ErrorKind as StorageErrorKind, Kind, Version};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// Chunks that wait for a checkpoint, and for which one.
 type Dirty = Vec<(Weak<Chunk>, u64)>;
@@ -39,6 +43,10 @@ pub(super) struct Replay {
     pub(super) checkpoint_max: u64,
     /// Value extents that valid records name, with the ends of those records.
     pub(super) extents: Vec<(Lsn, u64)>,
+    /// Value files that records name which are replayed.
+    pub(super) value_files: BTreeSet<u64>,
+    /// Those of their values that verify.
+    pub(super) values: Vec<Apart>,
     /// Where a filler begins, which no put reserved, and where it ends.
     pub(super) filler: Option<(Lsn, Lsn)>,
 }
@@ -103,7 +111,8 @@ impl Opening {
             }
             last_end = end;
         };
-        let mut bad_extent = None;
+        let mut bad = None;
+        let mut looks = ValueLooks::new(&*self.vfs, &self.dir);
         let end = self.for_each_record(&mut |record| {
             if record.tail > self.state.replay_from {
                 let path = self.dir.join(COMMIT_LOG);
@@ -113,12 +122,26 @@ impl Opening {
             }
             let valid = match payload::decode(record.payload) {
                 None => return Err(self.bad_record(record)),
-                Some(Decoded::Inline(_)) => true,
+                Some(Decoded::Inline(ops)) => {
+                    let is_new = checkpoint_of(record.version) > self.state.completed;
+                    let whole = !is_new || self.values_are_there(&ops, &mut looks)?;
+                    bad = (!whole).then_some(Bad::Value);
+                    whole
+                }
                 Some(Decoded::Extent(name)) => {
                     extents.push((record.end, name.id));
-                    let whole = self.read_extent(&name)?.is_some();
-                    bad_extent = (!whole).then_some(name);
-                    whole
+                    let contents = self.read_extent(&name)?;
+                    bad = contents.is_none().then_some(Bad::Extent(name));
+                    let ops = contents.as_deref().and_then(payload::decode_ops);
+                    let is_new = checkpoint_of(record.version) > self.state.completed;
+                    let whole = match ops {
+                        Some(ops) if is_new => self.values_are_there(&ops, &mut looks)?,
+                        _ => true,
+                    };
+                    if !whole {
+                        bad = Some(Bad::Value);
+                    }
+                    bad.is_none()
                 }
             };
             if checkpoint_of(record.version) > CHECKPOINT_MAX {
@@ -132,7 +155,7 @@ impl Opening {
         })?;
         note_gap(end, end);
         extents.retain(|(record_end, _)| *record_end <= end);
-        let given_up = self.find_damage(end, bad_extent)?;
+        let given_up = self.find_damage(end, bad)?;
         if let Some(damage) = &given_up {
             self.refuse_damage(damage)?;
         }
@@ -141,6 +164,8 @@ impl Opening {
             given_up,
             checkpoint_max,
             extents,
+            value_files: looks.named,
+            values: looks.places,
             filler,
         })
     }
@@ -159,6 +184,43 @@ impl Opening {
                 StorageError::corruption(&path, offset, detail).into()
             }
         }
+    }
+
+    /// Whether all values that lie apart are where the operations of a record say. After a power loss one may not be: then the
+    /// record ends the log, as one that does not verify.
+    fn values_are_there(&self, ops: &[DecodedOp<'_>], looks: &mut ValueLooks<'_>) -> Result<bool> {
+        if planted!(self.options, ValuesNotLookedAt) {
+            let places = ops.iter().filter_map(place_of);
+            looks.named.extend(places.map(|place| place.file));
+            return Ok(true);
+        }
+        for place in ops.iter().filter_map(place_of) {
+            if !looks.is_there(&place)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes the values again, where they are, that replayed records name. A sync of the life before may have failed, and then
+    /// the kernel may call their pages clean although they are not on the disk: the next sync would leave them out.
+    pub(super) fn write_values_again(&self, replay: &Replay) -> Result<()> {
+        let mut last: Option<(u64, Arc<dyn File>)> = None;
+        for place in &replay.values {
+            let path = value_files::file_path(&self.dir, place.file);
+            let file = match &last {
+                Some((id, file)) if *id == place.file => file.clone(),
+                _ => {
+                    let file = self.vfs.open(&path, true);
+                    file.map_err(|source| StorageError::open(&path, "open a value file", source))?
+                }
+            };
+            last = Some((place.file, file.clone()));
+            let stored = value_files::read_stored(&*file, &path, place)?;
+            let written = file.write_at(&stored, place.offset);
+            written.map_err(io(&path, "write a value again"))?;
+        }
+        Ok(())
     }
 
     /// The contents of a value extent, if they verify.
@@ -284,6 +346,70 @@ impl Opening {
     }
 }
 
+/// Where the value of an operation lies, if it lies apart.
+fn place_of(op: &DecodedOp<'_>) -> Option<Apart> {
+    match op.kind {
+        OpKind::One(kind) => Apart::of(kind, op.value),
+        OpKind::RangeDelete => None,
+    }
+}
+
+/// What ends the log although its record verifies.
+#[derive(Clone, Copy)]
+pub(super) enum Bad {
+    /// The value extent that it names does not verify.
+    Extent(ExtentName),
+    /// A value does not that it names, in a value file.
+    Value,
+}
+
+/// Looks at values that records of the commit log name.
+struct ValueLooks<'a> {
+    vfs: &'a dyn Vfs,
+    dir: &'a Path,
+    /// The file that was looked at last: most are followed by another value of the same.
+    last: Option<(u64, Arc<dyn File>)>,
+    /// The files that they name, and the values.
+    named: BTreeSet<u64>,
+    places: Vec<Apart>,
+}
+
+impl<'a> ValueLooks<'a> {
+    fn new(vfs: &'a dyn Vfs, dir: &'a Path) -> ValueLooks<'a> {
+        ValueLooks {
+            vfs,
+            dir,
+            last: None,
+            named: BTreeSet::new(),
+            places: Vec::new(),
+        }
+    }
+
+    fn is_there(&mut self, place: &Apart) -> Result<bool> {
+        let path = value_files::file_path(self.dir, place.file);
+        let file = match &self.last {
+            Some((id, file)) if *id == place.file => file.clone(),
+            _ => match self.vfs.open(&path, false) {
+                Ok(file) => file,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+                Err(source) => {
+                    return Err(StorageError::open(&path, "open a value file", source).into());
+                }
+            },
+        };
+        self.last = Some((place.file, file.clone()));
+        match value_files::read_stored(&*file, &path, place) {
+            Ok(_) => {
+                self.named.insert(place.file);
+                self.places.push(*place);
+                Ok(true)
+            }
+            Err(error) if error.kind() == StorageErrorKind::Corruption => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
 /// Operands of one key and version are gathered in one record up to this length.
 const OPERANDS_BYTES_MAX: usize = 4096;
 
@@ -323,7 +449,7 @@ impl Onto<'_> {
         if kind == Kind::SingleDelete {
             writer.single_at = self.version;
         }
-        self.expires |= kind == Kind::PutUntil;
+        self.expires |= matches!(kind, Kind::PutUntil | Kind::PutUntilApart);
         let mut new = RecordRef::new(op.key, op.value, kind, hash_key(op.key));
         new.set_version(self.version);
         self.touch(&chunk, &mut writer);

@@ -22,6 +22,7 @@ use crate::memory::Ledger;
 use crate::options::KeyspaceOptions;
 use crate::sync::Arc;
 use crate::value_extents;
+use crate::value_files::{self, ValueFiles};
 use crate::version::clock::checkpoint_of;
 use evendb_storage::{Error as StorageError, Version};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -184,6 +185,45 @@ impl Opening {
         Ok(covers.map(Arc::new))
     }
 
+    /// The value files that tables name, or records that are replayed. Some come more than once.
+    fn value_files_named<'a>(&'a self, replay: &'a Replay) -> impl Iterator<Item = u64> + 'a {
+        let parts = self.state.chunks.values().flat_map(|chunk| &chunk.parts);
+        let in_tables = parts.flat_map(|part| part.meta.value_files.iter().map(|file| file.0));
+        in_tables.chain(replay.value_files.iter().copied())
+    }
+
+    /// The value files that are there and needed. What is replayed is of `checkpoint`: until that is completed, files that
+    /// replayed records name stay, and its edit waits for a sync of theirs.
+    pub(super) fn open_value_files(
+        &self,
+        replay: &Replay,
+        checkpoint: u64,
+    ) -> Result<Arc<ValueFiles>> {
+        let file_bytes = self.options.advanced.value_file_bytes;
+        let completed = self.state.completed;
+        let files = ValueFiles::new(self.vfs.clone(), &self.dir, file_bytes, completed);
+        #[cfg(test)]
+        if crate::plant::planted!(self.options, ValueFileNotNeeded) {
+            use crate::sync::atomic::Ordering;
+            files.planted_unneeded.store(true, Ordering::Relaxed);
+        }
+        let named: BTreeSet<u64> = self.value_files_named(replay).collect();
+        for id in named {
+            let path = value_files::file_path(&self.dir, id);
+            let len = match self.vfs.open(&path, false) {
+                Ok(file) => file.len().map_err(io(&path, "look at a value file"))?,
+                // It is told when a value is read that lies there.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(source) => {
+                    return Err(StorageError::open(&path, "open a value file", source).into());
+                }
+            };
+            let is_replayed = replay.value_files.contains(&id);
+            files.adopt(id, len, is_replayed.then_some(checkpoint));
+        }
+        Ok(Arc::new(files))
+    }
+
     /// Step 5.
     pub(super) fn remove_orphans(&self, replay: &Replay) -> Result<()> {
         let mut named: BTreeSet<PathBuf> = BTreeSet::new();
@@ -197,6 +237,10 @@ impl Opening {
                 .extents
                 .iter()
                 .map(|(_, id)| value_extents::file_path(&self.dir, *id)),
+        );
+        named.extend(
+            self.value_files_named(replay)
+                .map(|id| value_files::file_path(&self.dir, id)),
         );
         let manifest_id = writer::read_current(&*self.vfs, &self.dir)?.id;
         named.insert(writer::manifest_path(&self.dir, manifest_id));

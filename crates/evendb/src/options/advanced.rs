@@ -1,7 +1,7 @@
 //! What few users ever set: sizes that follow from the memory budget, and choices between ways of
 //! working that experiments compare.
 
-use super::keyspace::{BLOCK_BYTES_LIMITS, FILTER_BITS_LIMITS};
+use super::keyspace::{APART_LIMITS, BLOCK_BYTES_LIMITS, FILTER_BITS_LIMITS};
 use super::{refuse, within};
 use crate::encryption::{KeyProvider, Provider};
 use crate::error::Result;
@@ -68,6 +68,9 @@ pub struct Advanced {
     pub(crate) commit_log_mapped: Option<bool>,
     pub(crate) open_files_max: Option<u64>,
     pub(crate) keep_changes_bytes: u64,
+    pub(crate) values_apart_from: Option<u32>,
+    pub(crate) value_file_bytes: u64,
+    pub(crate) value_file_live_percent: u32,
     pub(crate) wall_clock: Arc<dyn WallClock>,
     pub(crate) encryption: Option<Provider>,
 }
@@ -89,6 +92,9 @@ impl Advanced {
             commit_log_mapped: None,
             open_files_max: None,
             keep_changes_bytes: 0,
+            values_apart_from: None,
+            value_file_bytes: 64 << 20,
+            value_file_live_percent: 20,
             wall_clock: Arc::new(SystemWallClock),
             encryption: None,
         }
@@ -284,6 +290,36 @@ impl Advanced {
         self
     }
 
+    /// From how many bytes on values are written apart, into files of their own beside tables and commit log; not 0.
+    /// Default: `None`, never. A keyspace may have an answer of its own
+    /// ([`KeyspaceOptions::values_apart_from`](crate::KeyspaceOptions::values_apart_from)). It is new, and not measured yet.
+    ///
+    /// Touch it when values are large, from about 4 KiB on: each is then written once and hardly ever moved, a scan of keys
+    /// alone reads none, and a get of one on disk takes a second read. `docs/large-values.md` says what it costs.
+    #[doc(alias = "blob")]
+    pub fn values_apart_from(mut self, bytes: Option<u32>) -> Self {
+        self.values_apart_from = bytes;
+        self
+    }
+
+    /// How long a value file becomes before the next one is begun, in bytes, from 4 KiB to 1 TiB. Default: 64 MiB. As much may
+    /// be read by an opening after a crash; a checkpoint comes with each file.
+    ///
+    /// Touch it when values are very large.
+    pub fn value_file_bytes(mut self, bytes: u64) -> Self {
+        self.value_file_bytes = bytes;
+        self
+    }
+
+    /// Of a value file that has less of its bytes live than this, in percent from 0 to 90, what is live is moved when its
+    /// records are rewritten, so that it can go. Default: 20. 0 means that a file goes only when all of it is dead.
+    ///
+    /// Touch it when space counts for more than writes (higher), or the other way round.
+    pub fn value_file_live_percent(mut self, percent: u32) -> Self {
+        self.value_file_live_percent = percent;
+        self
+    }
+
     /// Refuses what no database can work with, naming the limit. `files_max` is how many files the process
     /// may have open.
     pub(super) fn check(&self, files_max: Option<u64>) -> Result<()> {
@@ -312,6 +348,16 @@ impl Advanced {
                 (64 << 10, 1 << 40),
             )?;
         }
+        if let Some(bytes) = self.values_apart_from {
+            within("values_apart_from", u64::from(bytes), APART_LIMITS)?;
+        }
+        within(
+            "value_file_bytes",
+            self.value_file_bytes,
+            (4 << 10, 1 << 40),
+        )?;
+        let percent = u64::from(self.value_file_live_percent);
+        within("value_file_live_percent", percent, (0, 90))?;
         if let Some(files) = self.open_files_max {
             // More than the process may have open would fail when it is read, not here.
             within("open_files_max", files, (1, files_max.unwrap_or(u64::MAX)))?;

@@ -8,6 +8,7 @@
 //! evendb.option.row_cache             on | off
 //! evendb.option.merge_operator        the operator's name
 //! evendb.option.ttl_millis            decimal
+//! evendb.option.values_apart_from     decimal
 //! ```
 //! A value that is not one of these is refused when the database is opened. An option of another name is that of a later
 //! version, and passed over: it stays as it is.
@@ -61,6 +62,7 @@ pub struct KeyspaceOptions {
     pub(crate) row_cache: Option<bool>,
     pub(crate) merge_operator: Option<NamedOperator>,
     pub(crate) ttl_millis: Option<u64>,
+    pub(crate) values_apart_from: Option<u32>,
 }
 
 /// A merge operator by its name, which the keyspace remembers, and itself, if it was given or its name says all.
@@ -147,6 +149,15 @@ impl KeyspaceOptions {
         self
     }
 
+    /// From how many bytes on values are written apart, into value files: from 1 on, `u32::MAX` for never. It
+    /// holds for what is put from then on; what lies apart, or does not, is read as it is. See
+    /// [`Advanced::values_apart_from`](crate::Advanced::values_apart_from).
+    #[doc(alias = "blob")]
+    pub fn values_apart_from(mut self, bytes: u32) -> Self {
+        self.values_apart_from = Some(bytes);
+        self
+    }
+
     /// The options that are chosen, by name, with their values as they are recorded.
     pub fn chosen(&self) -> impl Iterator<Item = (&'static str, String)> {
         let each = self.values().into_iter();
@@ -185,11 +196,14 @@ impl KeyspaceOptions {
         if let Some(millis) = self.ttl_millis {
             within("ttl_millis", millis, TTL_LIMITS)?;
         }
+        if let Some(bytes) = self.values_apart_from {
+            within("values_apart_from", u64::from(bytes), APART_LIMITS)?;
+        }
         Ok(())
     }
 
     /// Every option by its name, with its value if it is chosen.
-    fn values(&self) -> [(&'static str, Option<String>); 6] {
+    fn values(&self) -> [(&'static str, Option<String>); 7] {
         let on_or_off = |yes: bool| if yes { "on" } else { "off" }.to_owned();
         [
             (
@@ -214,6 +228,10 @@ impl KeyspaceOptions {
             (
                 "ttl_millis",
                 self.ttl_millis.map(|millis| millis.to_string()),
+            ),
+            (
+                "values_apart_from",
+                self.values_apart_from.map(|bytes| bytes.to_string()),
             ),
         ]
     }
@@ -252,6 +270,7 @@ impl KeyspaceOptions {
             "filter_bits_per_key" => self.filter_bits_per_key = Some(text.parse().ok()?),
             "block_bytes" => self.block_bytes = Some(text.parse().ok()?),
             "ttl_millis" => self.ttl_millis = Some(text.parse().ok()?),
+            "values_apart_from" => self.values_apart_from = Some(text.parse().ok()?),
             "row_cache" => {
                 self.row_cache = Some(match text {
                     "on" => true,
@@ -299,6 +318,8 @@ impl KeyspaceOptions {
 pub(super) const BLOCK_BYTES_LIMITS: (u64, u64) = (64, 1 << 20);
 pub(super) const FILTER_BITS_LIMITS: (u64, u64) = (0, 64);
 const TTL_LIMITS: (u64, u64) = (1, u64::MAX);
+/// That a short value is no longer than what says where it lies is no harm but to space and time.
+pub(super) const APART_LIMITS: (u64, u64) = (1, u32::MAX as u64);
 
 const MERGE_OPERATOR: &str = "merge_operator";
 
@@ -321,7 +342,8 @@ mod tests {
             .block_bytes(8192)
             .row_cache(false)
             .merge_operator(Merges::Max)
-            .ttl(Duration::from_secs(3600));
+            .ttl(Duration::from_secs(3600))
+            .values_apart_from(4096);
         for options in [
             all.clone(),
             KeyspaceOptions::new(),
@@ -331,7 +353,7 @@ mod tests {
             let back = KeyspaceOptions::of_properties(&properties(&options));
             assert_eq!(back, Ok(options));
         }
-        assert_eq!(properties(&all).len(), 6);
+        assert_eq!(properties(&all).len(), 7);
         let text = &properties(&all)["evendb.option.compression"];
         assert_eq!(text, b"lz4");
     }

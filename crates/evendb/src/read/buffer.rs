@@ -15,7 +15,7 @@ use super::tables::{Direction, TableHit};
 use crate::munk::{MunkCursor, PageArc};
 use crate::record::Record;
 use crate::value::{Owner, Value};
-use evendb_storage::{Time, Version};
+use evendb_storage::{Apart, Kind, Time, Version};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ struct RecordSlot {
     value_owner: u32,
     key: Range<usize>,
     value: Range<usize>,
+    /// The value is where the value lies.
+    is_apart: bool,
 }
 
 /// The records of a page from the key on whose newest record is `head`, as `at` sees them at a time.
@@ -188,6 +190,7 @@ impl Buffer {
                         value_owner: owner,
                         key: seen.key,
                         value: seen.value,
+                        is_apart: seen.kind.is_apart(),
                     });
                 }
                 self.run = None;
@@ -249,6 +252,24 @@ impl Buffer {
             self.owners[slot.key_owner as usize].slice(&slot.key),
             self.owners[slot.value_owner as usize].slice(&slot.value),
         )
+    }
+
+    /// Whether of the record last taken the value is only where it lies: then this is where, or nothing if its key is to be
+    /// asked for again.
+    #[inline]
+    pub(super) fn current_apart(&self) -> Option<Option<Apart>> {
+        let slot = &self.current;
+        slot.is_apart.then(|| {
+            let value = &self.owners[slot.value_owner as usize];
+            // The blocks of keys alone are not kept, and who wants keys alone does not ask.
+            Apart::decode(value.slice(&slot.value))
+        })
+    }
+
+    /// Whether what the key of the record last taken has is to be asked for.
+    #[inline]
+    pub(super) fn current_is_asked(&self) -> bool {
+        self.current.is_apart && self.current.value.is_empty()
     }
 
     /// The record last taken, as handles.
@@ -315,18 +336,20 @@ impl Buffer {
             value_owner: owner,
             key: 0..key,
             value: record.shown(),
+            is_apart: record.kind().is_apart(),
         });
     }
 
     /// A record whose bytes are nowhere else.
-    pub(super) fn push_bytes(&mut self, key: &[u8], value: &[u8]) {
+    pub(super) fn push_bytes(&mut self, key: &[u8], value: &Value) {
         let owner = self.owners.len() as u32;
-        let bytes = [key, value].concat();
+        let bytes = [key, value.stored()].concat();
         self.push(RecordSlot {
             key_owner: owner,
             value_owner: owner,
             key: 0..key.len(),
             value: key.len()..bytes.len(),
+            is_apart: value.is_apart(),
         });
         self.owners.push(Owner::Bytes(Arc::from(bytes)));
     }
@@ -341,13 +364,14 @@ impl Buffer {
     }
 
     /// The record that the cursor is on, whose value lies in its page.
-    pub(super) fn push_page(&mut self, cursor: &MunkCursor<'_>, value: Range<usize>) {
+    pub(super) fn push_page(&mut self, cursor: &MunkCursor<'_>, value: Range<usize>, kind: Kind) {
         let owner = self.own_page(cursor.page());
         self.push(RecordSlot {
             key_owner: owner,
             value_owner: owner,
             key: cursor.key_range(),
             value,
+            is_apart: kind.is_apart(),
         });
     }
 
@@ -378,6 +402,7 @@ impl Buffer {
             value_owner: self.owners.len() as u32 - 1,
             key: start..self.arena.len(),
             value: hit.shown(),
+            is_apart: hit.kind.is_apart(),
         });
     }
 

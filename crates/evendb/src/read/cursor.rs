@@ -28,6 +28,7 @@ use crate::read::get::get_at;
 use crate::read::moment::Moment;
 use crate::sync::Arc;
 use crate::value::Value;
+use evendb_storage::Apart;
 use std::ops::{Bound, RangeBounds};
 
 /// The first refill takes as many records as a scan does as a rule, so many while that is not known;
@@ -62,6 +63,8 @@ pub struct Cursor {
     /// How many records are wanted was said, so what is taken tells nothing of other scans.
     hinted: bool,
     error: Option<Error>,
+    /// The value of the record last given, if it lies apart.
+    in_place: Option<Value>,
 }
 
 /// A range as its least key and its exclusive upper limit.
@@ -109,6 +112,7 @@ impl Cursor {
             high,
             hinted: false,
             error,
+            in_place: None,
         };
         cursor.front.exhausted = empty;
         cursor.back.exhausted = empty;
@@ -133,7 +137,7 @@ impl Cursor {
     )]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         Ok(if self.advance(Direction::Forward)? {
-            Some(self.front.buffer.current())
+            Some(self.current(Direction::Forward))
         } else {
             None
         })
@@ -145,7 +149,7 @@ impl Cursor {
     /// As [`next`](Self::next).
     pub fn next_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         Ok(if self.advance(Direction::Backward)? {
-            Some(self.back.buffer.current())
+            Some(self.current(Direction::Backward))
         } else {
             None
         })
@@ -293,6 +297,45 @@ impl Cursor {
         )
     }
 
+    /// The record that an end has given last, of both ends.
+    #[inline]
+    fn current(&self, direction: Direction) -> (&[u8], &[u8]) {
+        let buffer = self.buffer(direction);
+        match &self.in_place {
+            None => buffer.current(),
+            Some(value) => (buffer.current_key(), value),
+        }
+    }
+
+    /// The same as handles.
+    #[inline]
+    pub(super) fn current_values(&self, direction: Direction) -> (Value, Value) {
+        let buffer = self.buffer(direction);
+        match &self.in_place {
+            None => buffer.current_values(),
+            Some(value) => (buffer.current_key_value(), value.clone()),
+        }
+    }
+
+    /// Reads the value of the record that an end is about to give, if it lies apart. False if the key has none after all:
+    /// only operands over a value can tell.
+    #[cold]
+    fn read_apart(&mut self, direction: Direction, place: Option<Apart>) -> Result<bool> {
+        let Some(moment) = &self.moment else {
+            return Ok(false);
+        };
+        let engine = moment.engine();
+        if let Some(place) = place
+            && let Some(bytes) = engine.core.value_files.read(&place)?
+        {
+            self.in_place = Some(Value::of_bytes(bytes));
+            return Ok(true);
+        }
+        let key = self.buffer(direction).current_key().to_vec();
+        self.in_place = self.get(&key)?;
+        Ok(self.in_place.is_some())
+    }
+
     /// What an end has gathered.
     #[inline]
     pub(super) fn buffer(&self, direction: Direction) -> &Buffer {
@@ -320,7 +363,26 @@ impl Cursor {
             };
             if let Some(key) = end.buffer.look_ahead() {
                 let met = other.has_passed(opposite, key);
-                return Ok(!met && end.buffer.take());
+                if met || !end.buffer.take() {
+                    return Ok(false);
+                }
+                let (keys_only, buffer) = (end.keys_only, &end.buffer);
+                let place = match keys_only {
+                    false => buffer.current_apart(),
+                    true => buffer.current_is_asked().then_some(None),
+                };
+                match place {
+                    None => {
+                        self.in_place = None;
+                        return Ok(true);
+                    }
+                    Some(place) => {
+                        if self.read_apart(direction, place)? {
+                            return Ok(true);
+                        }
+                        continue;
+                    }
+                }
             }
             if end.exhausted {
                 return Ok(false);

@@ -274,7 +274,7 @@ pub(crate) fn fill_from_munk(
                 push_folded(buffer, view, at.unwrap_or_default(), span)?;
             }
             Some(Seen::Record(record)) => buffer.push_record(record),
-            Some(Seen::Below(hit)) => buffer.push_page(&munk, hit.shown()),
+            Some(Seen::Below(hit)) => buffer.push_page(&munk, hit.shown(), hit.kind),
             None if look == Some(Look::Long) => {
                 return Ok(Filled::UpTo(at.unwrap_or_default().to_vec()));
             }

@@ -29,7 +29,7 @@ use crate::value::Value;
 use crate::visibility::{Candidate, live};
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::Found;
-use evendb_storage::{Kind, Version};
+use evendb_storage::{Apart, Kind, Version};
 use std::sync::Arc;
 
 /// The value of a key with operands.
@@ -43,6 +43,15 @@ pub(crate) struct Folded {
     pub(crate) of_funk_alone: bool,
     /// The newest record, if the active delta has it and many operands were merged: the value may take its place.
     pub(crate) long: Option<RecordRef>,
+}
+
+/// What becomes of a value apart on which operands lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhatIsApart {
+    /// It is read. The caller has no pin.
+    IsRead,
+    /// The value of the key is [to be asked for](Value::to_be_asked), by one who has no pin.
+    IsAskedFor,
 }
 
 /// From so many operands on it pays to put their value in their place.
@@ -64,6 +73,8 @@ struct Search<'c> {
     lists: Vec<Vec<u8>>,
     /// What they lie on, once that is known.
     beneath: Option<Option<Vec<u8>>>,
+    /// That lies apart: the record's kind and value.
+    apart: Option<(Kind, Vec<u8>)>,
     /// That expires, or has.
     changes_with_time: bool,
 }
@@ -89,6 +100,15 @@ impl Search<'_> {
                     let base = live(Base(kind, value), self.time);
                     self.beneath =
                         Some(base.map(|Base(kind, value)| value[kind.prefix_bytes()..].to_vec()));
+                    self.changes_with_time = true;
+                }
+                Kind::PutApart => {
+                    (self.beneath, self.apart) = (Some(None), Some((kind, value)));
+                }
+                Kind::PutUntilApart => {
+                    let base = live(Base(kind, value), self.time);
+                    (self.beneath, self.apart) =
+                        (Some(None), base.map(|Base(kind, value)| (kind, value)));
                     self.changes_with_time = true;
                 }
                 Kind::Delete | Kind::SingleDelete => self.beneath = Some(None),
@@ -125,6 +145,7 @@ pub(crate) fn get(
     view: &View,
     (key, hash): (&[u8], u64),
     point: ReadPoint<'_>,
+    apart: WhatIsApart,
 ) -> Result<Folded> {
     let at = point.at;
     let hidden_below = || {
@@ -134,11 +155,29 @@ pub(crate) fn get(
     };
     loop {
         let hidden = hidden_below();
-        let (search, component, of_funk_alone) =
+        let (mut search, component, of_funk_alone) =
             search(core, caches, view, (key, hash), point, hidden)?;
         // A range deletion may have come to be seen meanwhile, with what its batch has put.
         if hidden_below() != hidden {
             continue;
+        }
+        if let Some((kind, value)) = &search.apart
+            && let Some(place) = Apart::of(*kind, value)
+        {
+            let read = match apart {
+                WhatIsApart::IsRead => core.value_files.read(&place)?,
+                WhatIsApart::IsAskedFor => None,
+            };
+            let Some(read) = read else {
+                return Ok(Folded {
+                    value: Some(Value::to_be_asked()),
+                    component,
+                    changes_with_time: search.changes_with_time,
+                    of_funk_alone,
+                    long: None,
+                });
+            };
+            search.beneath = Some(Some(read.to_vec()));
         }
         let existing = search.beneath.flatten();
         let mut count = 0;
@@ -185,6 +224,7 @@ fn search<'c>(
         newest: None,
         lists: Vec::new(),
         beneath: None,
+        apart: None,
         changes_with_time: false,
     };
     let sought = |munk: &Munk, at| match munk.get(key, hash, at) {
@@ -339,6 +379,9 @@ pub(crate) fn after(
     let existing = match before.kind() {
         kind @ (Kind::Put | Kind::PutUntil) => Some(&before.value()[kind.prefix_bytes()..]),
         Kind::Delete | Kind::SingleDelete => None,
+        Kind::PutApart | Kind::PutUntilApart => {
+            unreachable!("values go apart after the records of a write are made")
+        }
         Kind::Merge => {
             let operator = keyspace.merge_operator.get();
             let value = folding::joined(operator, key, &[before.value(), operands]);

@@ -4,10 +4,12 @@
 //! searched under a pin, the row cache by a try-lock. Before the first read that may enter the
 //! kernel it takes a counted reference to the view and unpins (I17).
 
-use super::{counting, covered, folded};
+use super::{apart, counting, covered, folded};
+use crate::cache::row::RowValue;
 use crate::cache::sample::Served;
 use crate::catalog::KeyspaceState;
 use crate::chunk::{Chunk, Heat, View};
+use crate::engine::Engine;
 use crate::engine::caches::Caches;
 use crate::engine::core::Core;
 use crate::engine::work::Work;
@@ -96,7 +98,9 @@ pub(super) fn of_munk(hit: MunkHit<'_>, time: ReadTime<'_>) -> InRam {
     match live(hit, time) {
         Some(hit) if hit.kind == Kind::Merge => InRam::Operands,
         hit => {
-            let value = hit.map(|hit| Value::new(Owner::Page(hit.page.clone()), hit.shown()));
+            let value = hit.map(|hit| {
+                Value::new(Owner::Page(hit.page.clone()), hit.shown()).of_kind(hit.kind)
+            });
             InRam::Answer(Component::Munk, value)
         }
     }
@@ -135,9 +139,41 @@ pub(crate) fn get(
     get_at(core, caches, work, keyspace, key, newest)
 }
 
-/// The value of `key` that a reader sees. Rows are the newest values only, so a
-/// snapshot, whose version is never the greatest, passes them over.
+/// The value of `key` that a reader sees.
 pub(crate) fn get_at(
+    core: &Core,
+    caches: &Caches,
+    work: &Work,
+    keyspace: &KeyspaceState,
+    key: &[u8],
+    point: ReadPoint<'_>,
+) -> Result<Option<Value>> {
+    apart::in_place(core, || {
+        get_stored(core, caches, work, keyspace, key, point)
+    })
+}
+
+/// Whether `key` has a value that a reader sees. One that lies apart is not read.
+pub(crate) fn contains(
+    engine: &Engine,
+    keyspace: &KeyspaceState,
+    key: &[u8],
+    point: ReadPoint<'_>,
+) -> Result<bool> {
+    let (core, caches, work) = (&engine.core, &engine.caches, &engine.work);
+    let found = get_stored(core, caches, work, keyspace, key, point)?;
+    match found {
+        // Operands over it, which may make anything of it.
+        Some(value) if value.is_apart() && value.place_apart().is_none() => {
+            Ok(get_at(core, caches, work, keyspace, key, point)?.is_some())
+        }
+        found => Ok(found.is_some()),
+    }
+}
+
+/// The value of `key` that a reader sees or, if it lies apart, where. Rows are the newest values only, so a
+/// snapshot, whose version is never the greatest, passes them over.
+pub(crate) fn get_stored(
     core: &Core,
     caches: &Caches,
     work: &Work,
@@ -252,7 +288,8 @@ fn get_folded(
     point: ReadPoint<'_>,
     started: Option<Instant>,
 ) -> Result<Option<Value>> {
-    let folded = folded::get(core, caches, keyspace, view, (key, hash), point);
+    let apart = folded::WhatIsApart::IsRead;
+    let folded = folded::get(core, caches, keyspace, view, (key, hash), point, apart);
     let folded = folded.inspect_err(|error| folded::note_damage(chunk, error))?;
     match folded.component {
         Component::Munk => counting::hit(caches, chunk, view, key, hash),
@@ -262,6 +299,7 @@ fn get_folded(
     // Where deltas have operands, what the funk has is not the newest value. A value that is another one when what it was
     // made of expires is none for a row.
     if let Some(value) = &folded.value
+        && !value.is_apart()
         && point.at == Version::MAX
         && folded.of_funk_alone
         && !folded.changes_with_time
@@ -277,7 +315,9 @@ fn get_folded(
             (value, None),
         );
     }
-    if let (Some(newest), Some(value)) = (&folded.long, &folded.value) {
+    if let (Some(newest), Some(value)) = (&folded.long, &folded.value)
+        && !value.is_apart()
+    {
         folded::fold_back(core, chunk, key, newest, value);
     }
     let component = served_by(folded.component, &folded.value);
@@ -354,7 +394,7 @@ fn fill_row(
     let Some(rows) = &caches.row_cache else {
         return;
     };
-    if value.len() > core.options.row_bytes_max() {
+    if value.stored().len() > core.options.row_bytes_max() {
         return;
     }
     if core.choices.of(keyspace.id).row_cache == Some(false) {
@@ -363,7 +403,12 @@ fn fill_row(
     let Some(tag) = view.row_tag.number() else {
         return;
     };
-    rows.insert_until_if(tag, key, hash, (value, expires), || {
+    let row = RowValue {
+        value: value.stored(),
+        expires,
+        is_apart: value.is_apart(),
+    };
+    rows.insert_until_if(tag, key, hash, row, || {
         let guard = reclaim::pin();
         let now = keyspace
             .index

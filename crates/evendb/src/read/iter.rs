@@ -3,7 +3,6 @@
 //! Both end after an error, which is their last item, and after as many items as [`Iter::limit`] allows. Thread safety:
 //! one thread at a time has an iterator.
 
-use super::buffer::Buffer;
 use super::cursor::Cursor;
 use super::tables::Direction;
 use crate::error::Result;
@@ -69,7 +68,7 @@ impl Iter {
     }
 
     fn step(&mut self, direction: Direction) -> Option<Result<(Value, Value)>> {
-        self.0.step(direction, Buffer::current_values)
+        self.0.step(direction, Cursor::current_values)
     }
 }
 
@@ -138,7 +137,8 @@ impl Keys {
     }
 
     fn step(&mut self, direction: Direction) -> Option<Result<Value>> {
-        self.0.step(direction, Buffer::current_key_value)
+        let key = |cursor: &Cursor, direction| cursor.buffer(direction).current_key_value();
+        self.0.step(direction, key)
     }
 }
 
@@ -236,11 +236,11 @@ impl Limited {
         }
     }
 
-    /// The next item at an end, made by `item` of the buffer that has it.
+    /// The next item at an end, made by `item` of the cursor that has it there.
     fn step<T>(
         &mut self,
         direction: Direction,
-        item: impl FnOnce(&Buffer) -> T,
+        item: impl FnOnce(&Cursor, Direction) -> T,
     ) -> Option<Result<T>> {
         if self.left == 0 {
             return None;
@@ -253,7 +253,7 @@ impl Limited {
             Ok(false) => None,
             Ok(true) => {
                 self.left -= 1;
-                Some(Ok(item(self.cursor.buffer(direction))))
+                Some(Ok(item(&self.cursor, direction)))
             }
         }
     }

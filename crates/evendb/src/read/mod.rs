@@ -1,9 +1,11 @@
 //! The one read path. [`get`] answers one key, wait-free until it must read from disk; [`fill`]
 //! merges a chunk's components over a range into a buffer; [`cursor`] moves buffers over chunks in
 //! both directions, [`refill`] fills them again, and [`ahead`] asks the disk for what comes next; [`iter`] gives their records as handles; [`moment`] is one moment of
-//! the whole database; [`size`] estimates what a range holds.
+//! the whole database; [`size`] estimates what a range holds; [`apart`] reads
+//! values that lie in files of their own.
 
 mod ahead;
+pub(crate) mod apart;
 pub(crate) mod buffer;
 mod counting;
 mod covered;

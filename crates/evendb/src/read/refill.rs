@@ -279,7 +279,8 @@ fn folding<'a>(
 ) -> impl Fn(&View, &[u8]) -> Result<Option<Value>> + 'a {
     move |view, key| {
         let (core, key) = (&engine.core, (key, hash_key(key)));
-        let folded = folded::get(core, &engine.caches, keyspace, view, key, point);
+        let apart = folded::WhatIsApart::IsAskedFor;
+        let folded = folded::get(core, &engine.caches, keyspace, view, key, point, apart);
         folded.map(|folded| folded.value)
     }
 }

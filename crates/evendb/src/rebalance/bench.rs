@@ -28,6 +28,7 @@ use crate::options::{KeyspaceOptions, Options};
 use crate::pace;
 use crate::record::RecordRef;
 use crate::sync::{Arc, reclaim};
+use crate::value_files::ValueFiles;
 use crate::version::clock::{CHECKPOINT_SHIFT, Clock, checkpoint_of};
 use crate::visibility::Dropping;
 use evendb_storage::codec::hash_key;
@@ -73,7 +74,10 @@ impl Bench {
         let manifest = Manifest::create(vfs.clone(), dir, 1, ManifestState::default()).unwrap();
         let owner = LedgerOwner::take();
         let ledger = owner.ledger();
-        let tables = Tables::new(vfs.clone(), dir, container.clone(), ledger, 100);
+        let value_files = ValueFiles::new(vfs.clone(), dir, 64 << 20, 0);
+        let value_files = std::sync::Arc::new(value_files);
+        let values = value_files.clone();
+        let tables = Tables::new(vfs.clone(), dir, container.clone(), values, ledger, 100);
         let deltas_max = options.delta_bytes_max();
         let chunk_max = options.chunk_bytes_max();
         let ballast = Ballast::new(vfs.clone(), dir, chunk_max, deltas_max, 0);
@@ -85,7 +89,8 @@ impl Bench {
         };
         let caches = Caches::new(&options, search_settings);
         let clock = Clock::new(Version(1 << CHECKPOINT_SHIFT));
-        let core = Core::new(options, dir, clock, admission, owner, Arc::default());
+        let tags = Arc::default();
+        let core = Core::new(options, dir, clock, admission, owner, tags, value_files);
         let manifest = Some(Arc::new(manifest));
         let full_disk = FullDisk::new(
             ballast,

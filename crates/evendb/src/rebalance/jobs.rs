@@ -360,6 +360,11 @@ pub(crate) fn own_figures(core: &Core, space: &Space, chunk: &Chunk, view: &View
         None => Hidden::default(),
     };
     ChunkStats {
+        values_to_move: core.value_files.is_any_to_be_emptied()
+            && funk.tables().any(|table| {
+                let named = &table.part.meta.value_files;
+                core.value_files.is_one_to_be_emptied(named)
+            }),
         covers: view
             .covers
             .as_ref()

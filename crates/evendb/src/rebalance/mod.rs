@@ -30,4 +30,5 @@ pub(crate) mod spans;
 #[cfg(test)]
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
+pub(crate) mod value_moves;
 pub(crate) mod warm;

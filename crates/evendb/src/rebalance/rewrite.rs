@@ -13,6 +13,7 @@ use super::growth::{Growth, Stream};
 use super::layout::{Beside, Munks, NewChunk, Rewritten};
 use super::munks::{self, is_mostly_written};
 use super::pieces::Pieces;
+use super::value_moves::Moves;
 use crate::catalog::KeyspaceState;
 use crate::checkpoint::joining::stretch_bytes_min;
 use crate::chunk::covers::Covers;
@@ -35,11 +36,12 @@ use crate::rebalance::layout;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::trace;
+use crate::value_files::Needed;
 use crate::version::clock::checkpoint_of;
 use crate::visibility::Dropping;
 use evendb_storage::table::{TableMeta, TableOptions, TableSink, TableWriter};
 use evendb_storage::vfs::{Appender, BLOCK_BYTES, File};
-use evendb_storage::{TableId, Version};
+use evendb_storage::{Apart, EntryRef, TableId, Version};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -141,6 +143,7 @@ pub(crate) fn rewrite(
         streams,
         spent,
         filtered,
+        _moved_to,
     } = written.inspect_err(|error| {
         if matches!(error.kind(), ErrorKind::Corruption) {
             chunks.iter().for_each(|chunk| chunk.note_damage());
@@ -317,8 +320,10 @@ struct Written {
     streams: Vec<Stream>,
     /// Nothing that range deletions up to this version hide is left: they go with the same layout change.
     spent: Version,
-    /// A compaction filter has changed something.
+    /// A compaction filter has changed something, or values were moved: what is in RAM says otherwise.
     filtered: bool,
+    /// The files that values were moved to.
+    _moved_to: Vec<Needed>,
 }
 
 /// Merges and writes. The tables are synced here, their names with the edit; on an error no table is
@@ -352,6 +357,7 @@ fn write_tables(
             streams,
             spent,
             filtered: false,
+            _moved_to: Vec::new(),
         });
     }
     let pieces = pieces_for(core, keyspace, chunks, views, &mut streams)?;
@@ -373,20 +379,17 @@ fn write_tables(
     let filter = filter.map(|filter| filtering(core, filter, &filtered));
     let covering = Covers::covering_now(covers.as_ref());
     let operator = core.choices.operator(keyspace.id);
+    let mut moves = Moves::new(core, disk);
     let result = Merge::filtering(sources, dropping, covering, operator, filter)
         .map(|merge| merge.yielding_by(pace::yielder(core)))
         .and_then(|mut merge| {
             let mut count = Count::default();
             count.begin(&merge);
-            let past_cache = goes_past_cache(chunks, views);
             let making = Making {
-                past_cache,
-                options: match planted!(core.options, KeyspaceOptionsForgotten) {
-                    true => core.options.table_options(),
-                    false => core.table_options(keyspace.id),
-                },
+                past_cache: goes_past_cache(chunks, views),
+                options: making_options(core, keyspace),
             };
-            write_pieces(core, disk, &mut merge, pieces, cuts, making, &mut parts)?;
+            write_pieces(&mut moves, &mut merge, pieces, cuts, making, &mut parts)?;
             count.add(&merge, parts.iter().map(|part| &*part.meta));
             Ok(count)
         });
@@ -398,12 +401,23 @@ fn write_tables(
             remove_tables(core, disk, &parts);
             core.health.latch(error)
         })?;
+    let moved_to = moves
+        .finish()
+        .inspect_err(|_| remove_tables(core, disk, &parts))?;
     Ok(Written {
         parts,
         streams,
         spent,
-        filtered: filtered.get(),
+        filtered: filtered.get() || !moved_to.is_empty(),
+        _moved_to: moved_to,
     })
+}
+
+fn making_options(core: &Core, keyspace: &KeyspaceState) -> TableOptions {
+    match planted!(core.options, KeyspaceOptionsForgotten) {
+        true => core.options.table_options(),
+        false => core.table_options(keyspace.id),
+    }
 }
 
 /// The filter as a merge calls it. After a panic all is kept: what it has to say is not known any more.
@@ -413,10 +427,18 @@ fn filtering<'f>(
     filtered: &'f Cell<bool>,
 ) -> Filtering<'f> {
     let mut has_panicked = false;
-    Box::new(move |key, value| {
+    Box::new(move |key, kind, stored| {
+        let value = &stored[kind.prefix_bytes()..];
         if has_panicked {
             return FilterDecision::Keep;
         }
+        // What cannot be read stays, for whoever asks for it.
+        let apart = match Apart::of(kind, stored).map(|place| core.value_files.read(&place)) {
+            None => None,
+            Some(Ok(Some(apart))) => Some(apart),
+            Some(Ok(None) | Err(_)) => return FilterDecision::Keep,
+        };
+        let value = apart.as_deref().unwrap_or(value);
         let decision = catch_unwind(AssertUnwindSafe(|| filter.filter(key, value)));
         let decision = decision.unwrap_or_else(|_| {
             core.metrics.compaction_filter_panics.add(1);
@@ -539,20 +561,20 @@ fn rewrite_and_files(disk: &Disk, chunks: &[Arc<Chunk>], views: &[Arc<View>]) ->
 }
 
 fn write_pieces(
-    core: &Core,
-    disk: &Disk,
+    moves: &mut Moves<'_>,
     merge: &mut Merge<'_>,
     mut pieces: Pieces,
     mut cuts: Vec<Vec<u8>>,
     making: Making,
     parts: &mut Vec<Part>,
 ) -> Result<()> {
+    let (core, disk) = (moves.core, moves.disk);
     while let Some(entry) = merge.current() {
         while cuts.pop_if(|cut| **cut <= *entry.key).is_some() {}
         let id = disk.new_table_id();
         let path = table_path(&disk.dir, id);
         let end = cuts.last().map(|cut| &**cut);
-        let written = write_table(core, disk, merge, id, &mut pieces, end, making);
+        let written = write_table(moves, merge, id, &mut pieces, end, making);
         match written {
             Ok(part) => parts.push(part),
             Err(error) => {
@@ -568,14 +590,14 @@ fn write_pieces(
 
 /// A table as large as `pieces` says, of keys below `end`.
 fn write_table(
-    core: &Core,
-    disk: &Disk,
+    moves: &mut Moves<'_>,
     merge: &mut Merge<'_>,
     id: TableId,
     pieces: &mut Pieces,
     end: Option<&[u8]>,
     making: Making,
 ) -> Result<Part> {
+    let (core, disk) = (moves.core, moves.disk);
     let path = table_path(&disk.dir, id);
     let io = |what| {
         let path = path.clone();
@@ -606,7 +628,9 @@ fn write_table(
             last.extend_from_slice(entry.key);
         }
         if !(planted!(core.options, RewriteLosesRecord) && entry.key.ends_with(b"7")) {
-            writer.add(entry)?;
+            let moved = moves.moved(&entry)?;
+            let value = moved.as_deref().unwrap_or(entry.value);
+            writer.add(EntryRef { value, ..entry })?;
         }
         live_bytes += (entry.key.len() + entry.value.len()) as u64;
         merge.advance()?;

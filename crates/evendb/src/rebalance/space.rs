@@ -107,6 +107,8 @@ pub(crate) fn space_round(
 
 fn look_at_chunks(core: &Core, catalog: &Catalog, work: &Work, space: &Space) -> SpaceSums {
     let mut sums = SpaceSums::default();
+    let percent = core.options.advanced.value_file_live_percent;
+    core.value_files.look_for_mostly_dead(percent);
     let limits = jobs::picker_limits(core, space);
     let chunks = catalog.chunks();
     sums.chunks = chunks.len() as u64;
@@ -134,7 +136,7 @@ fn look_at_chunks(core: &Core, catalog: &Catalog, work: &Work, space: &Space) ->
         // A snapshot that needed what is hidden may have ended.
         let covered = view.covers.is_some()
             && (hidden_pays(&stats) || covered_tables::has_spent(core, chunk, &view));
-        if covered || expired_tables::has_expired(core, &view) {
+        if covered || stats.values_to_move || expired_tables::has_expired(core, &view) {
             work.push_maintenance(chunk);
         }
         sums.add(&stats, &limits);
@@ -282,6 +284,9 @@ pub(crate) fn fill_space(engine: &Engine, stats: &mut SpaceStats, table_bytes: u
         let bytes = engine.disk.vfs.allocated_bytes(&engine.disk.dir.join(name));
         bytes.unwrap_or(0)
     };
+    let (value_bytes, live, _) = engine.core.value_files.totals();
+    stats.value_file_bytes = value_bytes;
+    stats.value_file_live_bytes = live.min(value_bytes);
     stats.commit_log_bytes = blocks(COMMIT_LOG);
     stats.ballast_bytes = blocks(BALLAST);
     stats.container_bytes = blocks(CONTAINER);
@@ -300,6 +305,7 @@ pub(crate) fn fill_space(engine: &Engine, stats: &mut SpaceStats, table_bytes: u
         + stats.container_bytes
         + stats.manifest_bytes
         + engine.log.value_extents.allocated_bytes()
+        + stats.value_file_bytes
         + small.iter().sum::<u64>();
 }
 

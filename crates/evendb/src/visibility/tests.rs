@@ -27,6 +27,7 @@ use crate::rebalance::rewrite::funk_sources;
 use crate::record::RecordRef;
 use crate::sync::yielding::Yielder;
 use crate::sync::{Arc, reclaim};
+use crate::value_files::ValueFiles;
 use evendb_storage::codec::hash_key;
 use evendb_storage::table::{Codec, TableOptions, TableWriter};
 use evendb_storage::vfs::{SimVfs, Vfs};
@@ -338,7 +339,9 @@ impl World {
         vfs.create_dir_all(dir).expect("a directory");
         let file = vfs.create(&dir.join("CHUNK-LOGS")).expect("a new file");
         let container = Arc::new(Container::new(file, Extents::new(0), 0));
-        let tables = Tables::new(vfs.clone(), dir, container, Ledger::SHARED, 100);
+        let values = ValueFiles::new(vfs.clone(), dir, 64 << 20, 0);
+        let values = Arc::new(values);
+        let tables = Tables::new(vfs.clone(), dir, container, values, Ledger::SHARED, 100);
         let base = table_of(writes, 0, &*vfs, Role::Base);
         let base = base.iter().map(|part| tables.acquire(part)).collect();
         let runs = [1, 2].into_iter().filter_map(|layer| {

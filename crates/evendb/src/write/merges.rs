@@ -85,8 +85,8 @@ fn combine(
         }
         Kind::Put => Some(newest.value()),
         Kind::Delete | Kind::SingleDelete => None,
-        // It expires, and what is merged into it does not.
-        Kind::PutUntil => return otherwise,
+        // It expires, and what is merged into it does not; or it would have to be read.
+        Kind::PutUntil | Kind::PutApart | Kind::PutUntilApart => return otherwise,
     };
     let Some(operator) = operator else {
         return otherwise;

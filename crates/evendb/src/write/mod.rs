@@ -12,6 +12,7 @@
 //! A transaction comes with what it has read ([`reads`]). The chunks of that are latched, too, and the write happens
 //! only if nothing of it has changed.
 
+mod apart;
 mod merges;
 mod ranges;
 pub(crate) mod reads;
@@ -38,6 +39,7 @@ use crate::sync::{Arc, MutexGuard, reclaim};
 use crate::version::clock::{Announcement, checkpoint_of};
 use crate::version::stamp::BatchStamp;
 use crate::{checkpoint, log_room, making_room, trace, worker};
+use apart::StoredApart;
 use evendb_storage::{Kind, Version};
 use reads::{Found, Read, Reads};
 use smallvec::SmallVec;
@@ -77,6 +79,8 @@ struct Reserved<'a> {
     engine: &'a Engine,
     ring_bytes: u64,
     delta_bytes: u64,
+    /// The files of its values that lie apart.
+    apart: &'a StoredApart,
 }
 
 impl Reserved<'_> {
@@ -127,8 +131,13 @@ pub(crate) fn write_if(
         checkpoint::take_inherited(engine)?;
     }
     let started = sample();
-    let totals = Totals::of(ops);
+    let mut totals = Totals::of(ops);
     check_batch_size(&engine.core, &totals)?;
+    let user_bytes = totals.data_bytes;
+    let stored_apart = apart::store(engine, ops)?;
+    if stored_apart.is_any() {
+        totals = Totals::of(ops);
+    }
     if totals.expiring > 0 {
         engine.core.clock.expiry.note_use();
     }
@@ -148,6 +157,7 @@ pub(crate) fn write_if(
         engine,
         ring_bytes,
         delta_bytes,
+        apart: &stored_apart,
     };
     let written = write_admitted(engine, ops, &encoded, reserved, reads, started);
     let outcome = written.inspect_err(|_| discard(&engine.core, &engine.log, &encoded))?;
@@ -158,7 +168,7 @@ pub(crate) fn write_if(
             return Ok(found);
         }
     };
-    count_written(&engine.core, &totals, ring_bytes);
+    count_written(&engine.core, &totals, user_bytes, ring_bytes);
     if let Some(log) = &engine.log.commit_log
         && engine.core.options.durability < Durability::Sync
     {
@@ -210,9 +220,9 @@ fn check_batch_size(core: &Core, totals: &Totals) -> Result<()> {
     Err(Error::new(ErrorKind::BatchTooLarge, message))
 }
 
-fn count_written(core: &Core, totals: &Totals, ring_bytes: u64) {
+fn count_written(core: &Core, totals: &Totals, user_bytes: u64, ring_bytes: u64) {
     let metrics = &core.metrics;
-    metrics.bytes_user.add(totals.data_bytes);
+    metrics.bytes_user.add(user_bytes);
     metrics.bytes_commit_log.add(ring_bytes);
     metrics
         .puts
@@ -496,6 +506,7 @@ fn write_latched(
         && (planted!(engine.core.options, SingleAsCalled) || singles::settle(ops));
     let announcement = announce(engine, (ops, singles), reads, targets, guards)?;
     let version = announcement.version();
+    reserved.apart.note_written(version);
     let end = match &engine.log.commit_log {
         Some(log) => log
             .append(version, &encoded.parts(ops))

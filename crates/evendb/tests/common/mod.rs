@@ -74,6 +74,16 @@ pub fn on_sim(vfs: &SimVfs, level: Durability, workers: usize) -> Options {
 pub fn varied(vfs: &SimVfs, level: Durability, variant: u64) -> Options {
     let options = on_sim(vfs, level, 0)
         .advanced(|advanced| advanced.commit_log_mapped(!variant.is_multiple_of(3)));
+    let options = match scramble(variant ^ 0x5a5a) % 4 {
+        0 => options,
+        // Values in files of their own that go again soon.
+        other => options.advanced(|advanced| {
+            advanced
+                .values_apart_from(Some([20, 60, 600][other as usize - 1]))
+                .value_file_bytes(4096)
+                .value_file_live_percent(60)
+        }),
+    };
     match scramble(variant) % 6 {
         0 => options.advanced(|advanced| advanced.munks(false)),
         1 => options

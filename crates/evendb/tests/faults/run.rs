@@ -19,7 +19,7 @@ pub struct Run {
 impl Run {
     pub fn new(seed: u64, level: Durability, place: String, full_disk: bool) -> Run {
         let vfs = SimVfs::new(seed);
-        let runner = Runner::new(&vfs, level);
+        let runner = Runner::new(&vfs, level).vary(seed);
         Run {
             runner,
             place,
@@ -166,7 +166,7 @@ pub fn brief(step: &Step) -> String {
 /// How many operations and reads the workload has when nothing fails.
 pub fn undisturbed(seed: u64, level: Durability) -> (u64, u64, u64) {
     let vfs = SimVfs::new(seed);
-    let mut runner = Runner::new(&vfs, level);
+    let mut runner = Runner::new(&vfs, level).vary(seed);
     runner.open().expect("opens");
     for step in steps(seed, STEPS) {
         runner.step(&step).expect("nothing fails");

@@ -108,7 +108,7 @@ fn without_current() {
 #[test]
 fn a_newer_format() {
     let vfs = closed_database();
-    for (name, at, version) in [("CURRENT", 7, b'4'), ("MANIFEST-000001", 8, 1)] {
+    for (name, at, version) in [("CURRENT", 7, b'5'), ("MANIFEST-000001", 8, 1)] {
         let vfs = vfs.fork_state();
         let path = Path::new(DIR).join(name);
         let mut bytes = vfs.read_file(&path);

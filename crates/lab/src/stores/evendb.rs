@@ -193,11 +193,6 @@ impl Opener for ValuesApartOpener {
         true
     }
 
-    fn unavailable(&self) -> Option<String> {
-        let offered = purposes::with_values_apart(Options::new(), 1).is_some();
-        (!offered).then(|| "this version has no option for values apart from their keys".to_owned())
-    }
-
     fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
         self.open_for(directory, settings, Purpose::ValuesApart(APART_FROM))
     }

@@ -3,7 +3,8 @@
 //! ```text
 //! properties = | entries v | deletes v | data_bytes v | max_version v | blocks v |
 //!              | codec u8 | checksum of the data blocks u32 | min key slice | max key slice |
-//!              | where records expire: their number v | time of the last v |
+//!              | where records expire, or values lie apart: number of those that expire v | time of the last v |
+//!              | where values lie apart: number of files v | of each, ascending: file v, bytes of the values in it v |
 //! footer     = | data_len u64 | filter_len u64 | index_len u64 | properties_len u64 |
 //!              | table id u64 | format version u32 | crc32c u32 | magic u64 |     (56 bytes)
 //! version 2  = the same, but | properties_len u32 | dictionary_len u32 |
@@ -19,7 +20,7 @@
 use super::stored::{Decoded, Malformed, NEEDS_KEY, NOT_SEALED_HERE};
 use super::{Codec, TableMeta};
 use crate::sealing::{Cipher, Nonce, SALT_BYTES, Secrets, TAG_BYTES, Use};
-use crate::{EntryRef, TableId, Time, Version, codec};
+use crate::{Apart, EntryRef, TableId, Time, Version, codec};
 
 /// Bytes of a footer.
 pub(super) const FOOTER_BYTES: usize = 56;
@@ -275,6 +276,9 @@ impl Properties {
             meta.expiring += 1;
             meta.last_expiry = meta.last_expiry.max(expiry);
         }
+        if let Some(apart) = Apart::of(entry.kind, entry.value) {
+            meta.add_value_bytes(apart.file, u64::from(apart.len));
+        }
         meta.data_bytes += (entry.key.len() + entry.value.len()) as u64;
         meta.max_version = meta.max_version.max(entry.version);
     }
@@ -295,9 +299,12 @@ impl Properties {
         out.extend_from_slice(&self.data_checksum.to_le_bytes());
         codec::put_slice(out, &meta.min_key);
         codec::put_slice(out, &meta.max_key);
-        if meta.expiring > 0 {
+        if meta.expiring > 0 || !meta.value_files.is_empty() {
             codec::put_varint(out, meta.expiring);
             codec::put_varint(out, meta.last_expiry.0);
+        }
+        if !meta.value_files.is_empty() {
+            meta.put_value_files(out);
         }
     }
 
@@ -319,13 +326,24 @@ impl Properties {
         let data_checksum = codec::get_u32(input)?;
         let min_key = codec::get_slice(input)?.to_vec();
         let max_key = codec::get_slice(input)?.to_vec();
-        let (expiring, last_expiry) = match input.is_empty() {
+        let is_short = input.is_empty();
+        let (expiring, last_expiry) = match is_short {
             true => (0, 0),
             false => (codec::get_varint(input)?, codec::get_varint(input)?),
         };
+        let is_said = expiring > 0 || !input.is_empty() || is_short;
+        let value_files = match input.is_empty() {
+            true => Vec::new(),
+            false => TableMeta::get_value_files(input)?,
+        };
+        // Said only where there is something to say: one content has one form.
+        if !is_said {
+            return None;
+        }
         let meta = TableMeta {
             expiring,
             last_expiry: Time(last_expiry),
+            value_files,
             entries,
             deletes,
             data_bytes,

@@ -42,7 +42,7 @@ pub use examine::{
 pub use reader::Table;
 pub use writer::TableWriter;
 
-use crate::{Kind, Result, Time, Version};
+use crate::{Kind, Result, Time, Version, codec};
 
 /// A page of the system's cache, which is what the disk reads at least. Blocks are cut so that few lie in two of them, if the
 /// table begins with one.
@@ -120,7 +120,9 @@ pub struct TableMeta {
     pub expiring: u64,
     /// When the last of these does.
     pub last_expiry: Time,
-    /// Sum of key lengths and value lengths.
+    /// The value files in which values of records lie, ascending, and the bytes of these values.
+    pub value_files: Vec<(u64, u64)>,
+    /// Sum of key lengths and value lengths; of a value that lies apart the length of what says where.
     pub data_bytes: u64,
     /// Least key.
     pub min_key: Vec<u8>,
@@ -130,6 +132,45 @@ pub struct TableMeta {
     pub max_version: Version,
     /// Checksum of the table's footer and index, naming this very table.
     pub checksum: u32,
+}
+
+impl TableMeta {
+    /// A record has a value of so many bytes in a value file.
+    fn add_value_bytes(&mut self, file: u64, bytes: u64) {
+        match self.value_files.binary_search_by_key(&file, |own| own.0) {
+            Ok(at) => self.value_files[at].1 += bytes,
+            Err(at) => self.value_files.insert(at, (file, bytes)),
+        }
+    }
+
+    /// Bytes of all values that lie apart.
+    pub fn value_bytes(&self) -> u64 {
+        self.value_files.iter().map(|file| file.1).sum()
+    }
+
+    /// Appends the value files, of which there is at least one: their number, then file and bytes of each, all varints.
+    pub fn put_value_files(&self, out: &mut Vec<u8>) {
+        codec::put_varint(out, self.value_files.len() as u64);
+        for (file, bytes) in &self.value_files {
+            codec::put_varint(out, *file);
+            codec::put_varint(out, *bytes);
+        }
+    }
+
+    /// Reads what [`TableMeta::put_value_files`] wrote. `None` if it makes no sense.
+    pub fn get_value_files(input: &mut &[u8]) -> Option<Vec<(u64, u64)>> {
+        let count = codec::get_varint(input)?;
+        // Not reserved: a hostile count ends at the first one that is not there.
+        let mut files: Vec<(u64, u64)> = Vec::new();
+        for _ in 0..count {
+            let (file, bytes) = (codec::get_varint(input)?, codec::get_varint(input)?);
+            if files.last().is_some_and(|last| last.0 >= file) {
+                return None;
+            }
+            files.push((file, bytes));
+        }
+        (!files.is_empty()).then_some(files)
+    }
 }
 
 /// Where a table's bytes go, in order.

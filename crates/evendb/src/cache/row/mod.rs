@@ -63,6 +63,15 @@ const EVICT_STEPS_MAX: usize = 64;
 /// gets that find the lock taken are misses.
 const SHRINK_ROWS: usize = 32;
 
+/// What a row is made of.
+#[derive(Clone, Copy)]
+pub(crate) struct RowValue<'v> {
+    /// The value or, of one that lies apart, where.
+    pub(crate) value: &'v [u8],
+    pub(crate) expires: Option<Time>,
+    pub(crate) is_apart: bool,
+}
+
 /// Where [`RowCache::compact`] goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Compaction {
@@ -142,7 +151,12 @@ impl RowCache {
         value: &[u8],
         still_valid: impl FnOnce() -> bool,
     ) -> bool {
-        self.insert_until_if(keyspace, key, hash, (value, None), still_valid)
+        let row = RowValue {
+            value,
+            expires: None,
+            is_apart: false,
+        };
+        self.insert_until_if(keyspace, key, hash, row, still_valid)
     }
 
     /// Adds a row if there is none for the key and `still_valid()`, which is asked under the
@@ -152,7 +166,7 @@ impl RowCache {
         keyspace: u32,
         key: &[u8],
         hash: u64,
-        (value, expires): (&[u8], Option<Time>),
+        row: RowValue<'_>,
         still_valid: impl FnOnce() -> bool,
     ) -> bool {
         let (lane, place) = self.lane(keyspace, hash);
@@ -160,12 +174,18 @@ impl RowCache {
             return false;
         };
         if shard.rows.places.contains_key(&place)
-            || row_bytes(key, value) > shard.row_bytes_max()
+            || row_bytes(key, row.value) > shard.row_bytes_max()
             || !still_valid()
         {
             return false;
         }
-        shard.insert(place, keyspace, RecordRef::put(key, value, expires, hash));
+        let RowValue {
+            value,
+            expires,
+            is_apart,
+        } = row;
+        let record = RecordRef::put_stored(key, value, expires, is_apart, hash);
+        shard.insert(place, keyspace, record);
         shard.evict();
         true
     }

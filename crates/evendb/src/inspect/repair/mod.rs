@@ -31,8 +31,9 @@ use crate::manifest::edit::ChunkRecord;
 use crate::options::{Advanced, Durability, KeyspaceOptions, Options};
 use crate::range_set::RangeSet;
 use crate::sync::Arc;
+use crate::value_files;
 use evendb_storage::vfs::File;
-use evendb_storage::{Kind, TableId, Time};
+use evendb_storage::{Apart, Kind, TableId, Time};
 use find::Found;
 use salvage::{Operated, Winners, hide, overlay};
 use std::collections::BTreeMap;
@@ -264,11 +265,47 @@ impl Repairer<'_, '_> {
         Ok(())
     }
 
+    /// A put with its value, which may lie apart; none if that is lost.
+    fn in_place(&mut self, key: &[u8], stored: Stored) -> Option<Stored> {
+        let Some(place) = Apart::of(stored.kind, &stored.value) else {
+            return Some(stored);
+        };
+        let path = value_files::file_path(&self.directory.dir, place.file);
+        let file = self.directory.vfs.open(&path, false);
+        let read = file.map_err(|error| error.to_string()).and_then(|file| {
+            let read = value_files::read_value(&*file, &path, &place);
+            read.map_err(|error| error.to_string())
+        });
+        match read {
+            Ok(value) => {
+                let prefix = &stored.value[..stored.kind.prefix_bytes()];
+                Some(Stored {
+                    kind: stored.kind.in_place(),
+                    value: [prefix, &value].concat(),
+                })
+            }
+            Err(what) => {
+                let name = value_files::file_name(place.file);
+                let bytes = place.offset..place.offset.saturating_add(place.len.into());
+                let what = format!("the value of key \"{}\": {what}", key.escape_ascii());
+                let mut loss = Loss::new(&name, Some(bytes), what);
+                loss.keys_from = Some(key.to_vec());
+                loss.keys_to = Some(key.to_vec());
+                self.report.losses.push(loss);
+                None
+            }
+        }
+    }
+
     fn put(&mut self, keyspace: &Keyspace, winners: Winners) -> Result<u64> {
         let mut records = 0;
         for (key, (version, _, saved)) in winners {
             let (stored, operands) = saved.put_over(version);
             let mut has_expired = false;
+            let stored = match stored {
+                Some(stored) => self.in_place(&key, stored),
+                None => None,
+            };
             if let Some(Stored { kind, value }) = &stored {
                 let expires = kind.expires(value);
                 has_expired = expires.is_some_and(|expires| expires <= self.time);

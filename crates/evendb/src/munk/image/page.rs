@@ -88,6 +88,7 @@ pub(super) struct RecordLayout {
 /// A key and the value that some reader sees, by where they lie within the page; what comes behind is to be looked for from
 /// record `next` on.
 pub(crate) struct SeenRecord {
+    pub(crate) kind: Kind,
     pub(crate) key: Range<usize>,
     pub(crate) value: Range<usize>,
     pub(crate) next: usize,
@@ -352,8 +353,14 @@ impl Page {
             };
             head += 1;
             let Some(seen) = seen else { continue };
-            if seen.kind == Kind::Put || seen.kind == Kind::PutUntil && self.is_live(&seen, time) {
+            let is_live = match seen.kind {
+                Kind::Put | Kind::PutApart => true,
+                Kind::PutUntil | Kind::PutUntilApart => self.is_live(&seen, time),
+                Kind::Delete | Kind::SingleDelete | Kind::Merge => false,
+            };
+            if is_live {
                 return Some(SeenRecord {
+                    kind: seen.kind,
                     key,
                     value: seen.value.start + seen.kind.prefix_bytes()..seen.value.end,
                     next: head,

@@ -293,7 +293,13 @@ fn positions(world: &mut World) -> Outcome {
             _ => break,
         }
     }
-    read?;
+    match read {
+        // The log has the record still, and not the file of its value, which lay apart.
+        Err(error)
+            if error.kind() == ErrorKind::ChangesGone
+                && error.to_string().contains("file of a large value") => {}
+        read => read?,
+    }
     assert!(
         db.changes_since(&now)?.next().is_none(),
         "a change after all"

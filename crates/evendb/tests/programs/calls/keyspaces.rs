@@ -33,6 +33,9 @@ fn options(world: &mut World) -> KeyspaceOptions {
     if world.dice.one_in(2) {
         options = options.merge_operator(Merges::Append);
     }
+    if world.dice.one_in(3) {
+        options = options.values_apart_from(*world.dice.pick(&[30, 200, u32::MAX]));
+    }
     options
 }
 

@@ -4,14 +4,14 @@
 //! |---|---|---|
 //! | counters | the default keyspace has the operator `Merges::AddU64` | `Db::merge` |
 //! | sorted ingest | nothing | `Keyspace::begin_ingest`, `Ingest::put` of each record, `Ingest::finish` |
-//! | values apart | the option of [`with_values_apart`] | the usual ones |
+//! | values apart | `Advanced::values_apart_from` | the usual ones |
 //! | expiry | a clock that runs as fast as the lifetime says | `Keyspace::put_with_ttl` |
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use evendb::{KeyspaceOptions, Merges, Options, WallClock};
+use evendb::{KeyspaceOptions, Merges, WallClock};
 
 use super::{EvenDbStore, options};
 use crate::opener::{Lifetime, Purpose, Settings};
@@ -34,13 +34,6 @@ impl WallClock for FastClock {
     }
 }
 
-/// The one place where the option is set by which values of at least `from` bytes lie apart from their keys. `None`: the
-/// library has no such option (`values_apart_from`) yet. With it, this is `Some(options.values_apart_from(from))`.
-pub(super) fn with_values_apart(options: Options, from: u64) -> Option<Options> {
-    let _ = (options, from);
-    None
-}
-
 pub(super) fn open(
     directory: &Path,
     settings: &Settings,
@@ -50,9 +43,9 @@ pub(super) fn open(
     let (options, description) = match purpose {
         Purpose::Counters | Purpose::Ingest => (options, ""),
         Purpose::ValuesApart(from) => {
-            let options = with_values_apart(options, from);
-            let none = || StoreError::new("open", "this version has no such option");
-            (options.ok_or_else(none)?, "values apart")
+            let from = u32::try_from(from).unwrap_or(u32::MAX);
+            let apart = options.advanced(|advanced| advanced.values_apart_from(Some(from)));
+            (apart, "values apart")
         }
         Purpose::Expiry(lifetime) => (options.advanced(|all| all.wall_clock(clock(lifetime))), ""),
     };

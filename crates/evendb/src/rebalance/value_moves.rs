@@ -1,0 +1,103 @@
+//! Values that are moved: where a rewrite meets one whose file is mostly dead, it writes the value into the active value file, and
+//! a record that says so; the version stays. When no record is left that names the old file, that goes.
+//!
+//! ```text
+//! space round: files that are mostly dead --> chunks whose tables name one are rewritten --> their values move
+//! ```
+//! A rewrite that has moved values puts what is in RAM of its chunk out of reach, as a filter does that has changed
+//! something: there the records have the old places. Whoever has found an old place, and no file there, asks again (`read/apart.rs`).
+//!
+//! Durability: moved values are synced before the rewrite's layout change is queued; the files are kept by [`Moves`] until the
+//! handles of the new tables keep them.
+//!
+//! Thread safety: [`Moves`] is one rewrite's.
+
+use crate::engine::core::Core;
+use crate::engine::disk::Disk;
+use crate::error::Result;
+use crate::plant::planted;
+use crate::value_files::Needed;
+use evendb_storage::{Apart, EntryRef, ErrorKind as StorageErrorKind};
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
+
+/// A value of a record: where a value lies, perhaps behind a time.
+type Place = SmallVec<[u8; 32]>;
+
+/// The values that one rewrite moves.
+pub(super) struct Moves<'a> {
+    pub(super) core: &'a Core,
+    pub(super) disk: &'a Disk,
+    from: BTreeSet<u64>,
+    /// The files that they are moved to.
+    to: Vec<Needed>,
+    /// For a planted fault.
+    first: Option<Apart>,
+}
+
+impl<'a> Moves<'a> {
+    /// Out of the files that are mostly dead now.
+    pub(super) fn new(core: &'a Core, disk: &'a Disk) -> Moves<'a> {
+        let percent = core.options.advanced.value_file_live_percent;
+        Moves {
+            core,
+            disk,
+            from: core.value_files.mostly_dead(percent),
+            to: Vec::new(),
+            first: None,
+        }
+    }
+
+    /// Moves the value of a record, if it is to be: what the record says then.
+    pub(super) fn moved(&mut self, entry: &EntryRef<'_>) -> Result<Option<Place>> {
+        let Some(place) = Apart::of(entry.kind, entry.value) else {
+            return Ok(None);
+        };
+        if !self.from.contains(&place.file) {
+            return Ok(None);
+        }
+        let values = &self.core.value_files;
+        let value = match values.read(&place) {
+            Ok(Some(value)) => value,
+            // It stays as it is, damaged for whoever reads it, and for nobody else.
+            Ok(None) => {
+                values.note_damaged(place.file);
+                return Ok(None);
+            }
+            Err(error) if error.kind() == StorageErrorKind::Corruption => {
+                values.note_damaged(place.file);
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let appended = values.append(&value, || self.disk.new_value_file_id());
+        let (mut apart, file) = match appended {
+            // The rewrite may be what makes room: it goes on, and moves nothing more.
+            Err(error) if error.kind() == StorageErrorKind::NoSpace => {
+                self.from.clear();
+                values.note_no_room();
+                return Ok(None);
+            }
+            appended => appended?,
+        };
+        values.moved.add(value.len() as u64);
+        if planted!(self.core.options, MovesLoseNewest) {
+            apart = *self.first.get_or_insert(apart);
+        }
+        if !self.to.iter().any(|own| own.id() == file.id()) {
+            self.to.push(file);
+        }
+        let mut moved = Place::from_slice(&entry.value[..entry.kind.prefix_bytes()]);
+        moved.extend_from_slice(&apart.encode());
+        Ok(Some(moved))
+    }
+
+    /// Makes what was moved durable: the files, which are to be kept until the new tables have handles.
+    pub(super) fn finish(self) -> Result<Vec<Needed>> {
+        if !self.to.is_empty() {
+            let synced = self.core.value_files.sync();
+            synced.map_err(|error| self.core.health.latch(error.into()))?;
+        }
+        Ok(self.to)
+    }
+}

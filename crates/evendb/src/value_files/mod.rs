@@ -1,0 +1,628 @@
+//! Value files: large values, each written once, outside of the commit log, of runs and of tables.
+//!
+//! ```text
+//!   put --> append: bytes in the active file --> record that says where (Kind::PutApart) --> log, delta, run, table
+//!
+//!   active --sealed: long enough--> sealed --no table, no delta and no write needs it--> removed
+//!                                     `--most of it is dead: rewrites move what is left into the active one
+//! ```
+//! A value file has no header and no frames: values end to end, as they were put, so that a value of whole pages lies in
+//! whole pages. In an encrypted database each is sealed, and 16 bytes longer. What says where a value lies has its checksum, which names the place too ([`Apart`]). Not to be confused with value extents
+//! ([`crate::value_extents`]): each of those is the body of one write that the commit log does not take, and goes with the
+//! next checkpoint.
+//!
+//! Invariants
+//! * A value is in its file, as the system sees it, before the record that names it is appended to the commit log or linked.
+//! * Nothing becomes durable whose values are not: who syncs the commit log syncs the files first ([`SyncedFirst`]), and a
+//!   checkpoint, and a rewrite that has moved values, syncs them before its edit.
+//! * A file goes only when nobody can name it any more ([`ValueFiles::remove_unneeded`]): no table of the manifest or of a
+//!   view, no record of a checkpoint that is not completed, no write under way. Tables and writes hold a counted reference
+//!   ([`Needed`]); a reference that comes out of nothing else but another one, or of the lock, is what makes the count right.
+//!
+//! Thread safety: any. The lock is a leaf; files are created and opened under it, and nothing else is done with them.
+//! Not here: which values go apart (`write/apart.rs`), what reads do (`read/apart.rs`), which files are worth
+//! emptying (`rebalance/`).
+
+use crate::commit_log::SyncedFirst;
+use crate::metrics::Counter;
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering, fence};
+use crate::sync::{Arc, Mutex};
+use evendb_storage::sealing::{Nonce, Secrets, TAG_BYTES, Use};
+use evendb_storage::vfs::{File, Vfs, read_exact_at};
+use evendb_storage::{Apart, Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// So many files are open at once, about.
+const OPEN_MAX: usize = 256;
+
+/// After a move that found no room.
+const LOOKS_PASSED_OVER: u64 = 16;
+
+/// The name of a value file.
+pub(crate) fn file_name(id: u64) -> String {
+    format!("{id:016x}.values")
+}
+
+/// Where a value file lies.
+pub(crate) fn file_path(dir: &Path, id: u64) -> PathBuf {
+    dir.join(file_name(id))
+}
+
+/// One file, as all that need it share it.
+pub(crate) struct ValueFile {
+    id: u64,
+    /// Open, or not opened yet, or closed because many are.
+    file: Mutex<Option<Arc<dyn File>>>,
+    /// Bytes that writes have taken; of a file of an earlier life, its length.
+    len: AtomicU64,
+    /// Appends under way.
+    writing: AtomicU64,
+    /// Something was written that no sync covers.
+    unsynced: AtomicBool,
+    /// Bytes of values that tables name, a table that chunks share counted once.
+    live: AtomicI64,
+    /// No record of a later checkpoint names it, but those of tables.
+    last_checkpoint: AtomicU64,
+    /// A value of it could not be read to be moved: it is not emptied any more.
+    damaged: AtomicBool,
+    /// A table that names it was let go of while the manifest may still name that: it stays in this life.
+    stays: AtomicBool,
+}
+
+/// The bytes of a value.
+pub(crate) type Bytes = std::sync::Arc<[u8]>;
+
+/// Keeps a file from being removed.
+pub(crate) type Needed = Arc<ValueFile>;
+
+impl ValueFile {
+    fn new(id: u64, len: u64, file: Option<Arc<dyn File>>) -> Needed {
+        Arc::new(ValueFile {
+            id,
+            file: Mutex::new(file),
+            len: AtomicU64::new(len),
+            writing: AtomicU64::new(0),
+            unsynced: AtomicBool::new(false),
+            damaged: AtomicBool::new(false),
+            live: AtomicI64::new(0),
+            last_checkpoint: AtomicU64::new(0),
+            stays: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// A record of this checkpoint names it.
+    pub(crate) fn note_record(&self, checkpoint: u64) {
+        self.last_checkpoint.fetch_max(checkpoint, Ordering::AcqRel);
+    }
+
+    /// Bytes that were written, and those of them that tables name.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        let live = self.live.load(Ordering::Relaxed).max(0) as u64;
+        (self.len.load(Ordering::Relaxed), live)
+    }
+}
+
+/// The files that a table names, as long as its handle lives.
+pub(crate) struct NeededByTable {
+    files: Vec<(Needed, u64)>,
+}
+
+impl NeededByTable {
+    /// The handle goes. `released`: the manifest does not name the table any more, durably.
+    pub(crate) fn let_go(&mut self, released: bool) {
+        for (file, bytes) in self.files.drain(..) {
+            if !released {
+                file.stays.store(true, Ordering::Release);
+            }
+            file.live.fetch_sub(bytes as i64, Ordering::Relaxed);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Known {
+    /// Those that are there.
+    files: BTreeMap<u64, Needed>,
+    /// The one that values are appended to.
+    active: Option<Needed>,
+    /// How many are open, about.
+    open: usize,
+}
+
+/// The value files of a database.
+pub(crate) struct ValueFiles {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    known: Mutex<Known>,
+    /// A file is sealed from this length on.
+    file_bytes: u64,
+    /// Everything of this checkpoint and earlier ones is in tables whose handles are there.
+    completed: AtomicU64,
+    /// Bytes appended since the last checkpoint began.
+    since_checkpoint: AtomicU64,
+    /// Those that were mostly dead at the last look, and whether there are any. Relaxed: a chunk that is missed is found at the next.
+    to_empty: Mutex<BTreeSet<u64>>,
+    any_to_empty: AtomicBool,
+    looks_to_pass_over: AtomicU64,
+    /// Bytes appended in this life, and those of them that rewrites moved.
+    pub(crate) written: Counter,
+    pub(crate) moved: Counter,
+    /// Files removed in this life.
+    pub(crate) removed: Counter,
+    /// A file was created whose name no sync of the directory covers. That comes before the file is marked unsynced.
+    new_names: AtomicBool,
+    /// One thread at a time syncs: what another one has begun to sync is not durable before that ends.
+    syncing: Mutex<()>,
+    /// P47: files count as unneeded whoever needs them.
+    #[cfg(test)]
+    pub(crate) planted_unneeded: AtomicBool,
+}
+
+impl ValueFiles {
+    pub(crate) fn new(vfs: Arc<dyn Vfs>, dir: &Path, file_bytes: u64, completed: u64) -> Self {
+        ValueFiles {
+            vfs,
+            dir: dir.to_owned(),
+            known: Mutex::default(),
+            file_bytes,
+            completed: AtomicU64::new(completed),
+            since_checkpoint: AtomicU64::new(0),
+            to_empty: Mutex::default(),
+            any_to_empty: AtomicBool::new(false),
+            looks_to_pass_over: AtomicU64::new(0),
+            written: Counter::default(),
+            moved: Counter::default(),
+            removed: Counter::default(),
+            new_names: AtomicBool::new(false),
+            syncing: Mutex::new(()),
+            #[cfg(test)]
+            planted_unneeded: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes a file that was there before this life, with its length. `replayed`: records of this checkpoint name it, and
+    /// what they name may not be on the disk.
+    pub(crate) fn adopt(&self, id: u64, len: u64, replayed: Option<u64>) {
+        let mut known = self.known.lock();
+        let file = known.files.entry(id);
+        let file = file.or_insert_with(|| ValueFile::new(id, len, None));
+        if let Some(checkpoint) = replayed {
+            file.note_record(checkpoint);
+            file.unsynced.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The files that a table names: `files` has their numbers and the bytes of the table's values in each. Whoever asks holds
+    /// a table that names them, or what wrote them, or is opening the database.
+    pub(crate) fn needed_by_table(&self, files: &[(u64, u64)]) -> NeededByTable {
+        let mut known = self.known.lock();
+        let each = files.iter().map(|&(id, bytes)| {
+            // One that is missing is told when it is read.
+            let file = known.files.entry(id);
+            let file = file.or_insert_with(|| ValueFile::new(id, 0, None)).clone();
+            file.live.fetch_add(bytes as i64, Ordering::Relaxed);
+            (file, bytes)
+        });
+        NeededByTable {
+            files: each.collect(),
+        }
+    }
+
+    /// Where a file lies.
+    pub(crate) fn path(&self, id: u64) -> PathBuf {
+        file_path(&self.dir, id)
+    }
+
+    /// A counted reference to a file, if it is there.
+    pub(crate) fn find(&self, id: u64) -> Option<Needed> {
+        self.known.lock().files.get(&id).cloned()
+    }
+
+    /// Appends `value`: where it lies, and what keeps that file. Nothing names it yet, so a failure loses nothing but room. `new_id`
+    /// gives a number for a new file.
+    pub(crate) fn append(
+        &self,
+        value: &[u8],
+        new_id: impl FnOnce() -> u64,
+    ) -> Result<(Apart, Needed)> {
+        let secrets = self.vfs.secrets();
+        let len = (value.len() + secrets.map_or(0, |_| TAG_BYTES)) as u64;
+        let (needed, offset) = self.take_room(len, new_id)?;
+        let sealed = secrets.map(|secrets| sealed(secrets, (needed.id, offset), value));
+        let stored = sealed.as_deref().unwrap_or(value);
+        let path = file_path(&self.dir, needed.id);
+        let failed = |source| Error::io(&path, "write a value", source);
+        let file = self.opened(&needed);
+        let written = file.and_then(|file| {
+            file.write_at(stored, offset).map_err(failed)?;
+            begin_writing_out(&*file, offset, len);
+            Ok(())
+        });
+        // Pairs with the Acquire in `seal`.
+        needed.writing.fetch_sub(1, Ordering::Release);
+        written?;
+        // Before anything names it: whoever then syncs finds that it has to. Pairs with the swap in `sync`.
+        needed.unsynced.store(true, Ordering::Release);
+        self.since_checkpoint.fetch_add(len, Ordering::Relaxed);
+        self.written.add(len);
+        let apart = Apart {
+            file: needed.id,
+            offset,
+            len: len as u32,
+            checksum: Apart::checksum_of(needed.id, offset, stored),
+        };
+        Ok((apart, needed))
+    }
+
+    /// Room in the active file, or in a new one.
+    fn take_room(&self, len: u64, new_id: impl FnOnce() -> u64) -> Result<(Needed, u64)> {
+        let mut known = self.known.lock();
+        if let Some(active) = &known.active {
+            let at = active.len.load(Ordering::Relaxed);
+            if at < self.file_bytes {
+                active.len.store(at + len, Ordering::Relaxed);
+                active.writing.fetch_add(1, Ordering::Relaxed);
+                return Ok((active.clone(), at));
+            }
+        }
+        let id = new_id();
+        let path = file_path(&self.dir, id);
+        let file = self.vfs.create(&path);
+        let file = file.map_err(|source| Error::io(&path, "create a value file", source))?;
+        self.new_names.store(true, Ordering::Release);
+        file.expect_random_reads();
+        let active = ValueFile::new(id, len, Some(file));
+        active.writing.fetch_add(1, Ordering::Relaxed);
+        known.open += 1;
+        known.files.insert(id, active.clone());
+        known.active = Some(active.clone());
+        Ok((active, 0))
+    }
+
+    /// Nothing more is appended to any file that is there now; what is being appended is waited for.
+    pub(crate) fn seal(&self) {
+        let all: Vec<Needed> = {
+            let mut known = self.known.lock();
+            known.active = None;
+            known.files.values().cloned().collect()
+        };
+        for file in all {
+            while file.writing.load(Ordering::Acquire) > 0 {
+                crate::sync::thread::yield_now();
+            }
+        }
+    }
+
+    /// The files of which less than so much is live, in percent, and that nothing in RAM alone names: what is live of them is to
+    /// be moved.
+    pub(crate) fn mostly_dead(&self, percent: u32) -> BTreeSet<u64> {
+        let known = self.known.lock();
+        let active = known.active.as_ref().map(|active| active.id);
+        let completed = self.completed.load(Ordering::Acquire);
+        let is_mostly_dead = |file: &&Needed| {
+            let (bytes, live) = file.bytes();
+            Some(file.id) != active
+                && file.last_checkpoint.load(Ordering::Acquire) <= completed
+                && !file.damaged.load(Ordering::Relaxed)
+                && u128::from(live) * 100 < u128::from(bytes) * u128::from(percent)
+        };
+        let files = known.files.values().filter(is_mostly_dead);
+        files.map(|file| file.id).collect()
+    }
+
+    /// Notes which files are [mostly dead](Self::mostly_dead).
+    pub(crate) fn look_for_mostly_dead(&self, percent: u32) {
+        // One thread at a time looks, so a lost change does no harm.
+        let passed_over = self.looks_to_pass_over.load(Ordering::Relaxed);
+        if passed_over > 0 {
+            self.looks_to_pass_over
+                .store(passed_over - 1, Ordering::Relaxed);
+            return;
+        }
+        let files = self.mostly_dead(percent);
+        self.any_to_empty
+            .store(!files.is_empty(), Ordering::Relaxed);
+        *self.to_empty.lock() = files;
+    }
+
+    /// Whether the last look found any.
+    pub(crate) fn is_any_to_be_emptied(&self) -> bool {
+        self.any_to_empty.load(Ordering::Relaxed)
+    }
+
+    /// Whether one of the files that a table names is among them.
+    pub(crate) fn is_one_to_be_emptied(&self, named: &[(u64, u64)]) -> bool {
+        let files = self.to_empty.lock();
+        named.iter().any(|(file, _)| files.contains(file))
+    }
+
+    /// A value of the file could not be read to be moved.
+    pub(crate) fn note_damaged(&self, id: u64) {
+        if let Some(file) = self.find(id) {
+            file.damaged.store(true, Ordering::Relaxed);
+        }
+        self.to_empty.lock().remove(&id);
+    }
+
+    /// There was no room to move a value: no file is to be emptied for some looks.
+    pub(crate) fn note_no_room(&self) {
+        self.any_to_empty.store(false, Ordering::Relaxed);
+        self.to_empty.lock().clear();
+        self.looks_to_pass_over
+            .store(LOOKS_PASSED_OVER, Ordering::Relaxed);
+    }
+
+    /// The files that records in RAM alone may name.
+    pub(crate) fn not_completed(&self) -> Vec<Needed> {
+        let known = self.known.lock();
+        let completed = self.completed.load(Ordering::Acquire);
+        let named = |file: &&Needed| file.last_checkpoint.load(Ordering::Acquire) > completed;
+        known.files.values().filter(named).cloned().collect()
+    }
+
+    fn opened(&self, needed: &ValueFile) -> Result<Arc<dyn File>> {
+        if let Some(file) = &*needed.file.lock() {
+            return Ok(file.clone());
+        }
+        let path = file_path(&self.dir, needed.id);
+        let opened = self.vfs.open(&path, false);
+        let opened = opened.map_err(|source| Error::open(&path, "open a value file", source))?;
+        opened.expect_random_reads();
+        self.close_some();
+        let file = needed.file.lock().get_or_insert(opened).clone();
+        Ok(file)
+    }
+
+    /// One more is going to be open: closes others where there are many. One that is in use stays open until it is not.
+    fn close_some(&self) {
+        let mut known = self.known.lock();
+        known.open += 1;
+        if known.open <= OPEN_MAX {
+            return;
+        }
+        let Known {
+            files,
+            active,
+            open,
+        } = &mut *known;
+        let active = active.as_ref().map(|active| active.id);
+        // One that is being written has a handle for that, which nobody else would open.
+        let idle = |file: &&Needed| {
+            Some(file.id) != active
+                && !file.unsynced.load(Ordering::Relaxed)
+                && file.writing.load(Ordering::Acquire) == 0
+        };
+        for file in files.values().filter(idle) {
+            *file.file.lock() = None;
+        }
+        let is_open = |file: &&Needed| file.file.lock().is_some();
+        *open = files.values().filter(is_open).count() + 1;
+    }
+
+    /// The value that lies there; `None` if there is no such file (any more).
+    pub(crate) fn read(&self, apart: &Apart) -> Result<Option<Bytes>> {
+        match self.find(apart.file) {
+            Some(file) => self.read_of(&file, apart).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn read_of(&self, needed: &ValueFile, apart: &Apart) -> Result<Bytes> {
+        let file = self.opened(needed)?;
+        read_value(&*file, &file_path(&self.dir, needed.id), apart)
+    }
+
+    /// Bytes appended since the last checkpoint began.
+    pub(crate) fn since_checkpoint(&self) -> u64 {
+        self.since_checkpoint.load(Ordering::Relaxed)
+    }
+
+    /// A checkpoint begins: what was appended so far is its own.
+    pub(crate) fn begin_checkpoint(&self) -> u64 {
+        self.since_checkpoint.swap(0, Ordering::Relaxed)
+    }
+
+    /// A checkpoint was given up: what it began with is for the next one.
+    pub(crate) fn give_up_checkpoint(&self, bytes: u64) {
+        self.since_checkpoint.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Everything of checkpoint `number` and earlier ones is in tables whose handles are there.
+    pub(crate) fn note_completed(&self, number: u64) {
+        self.completed.fetch_max(number, Ordering::AcqRel);
+    }
+
+    /// Whether [`remove_unneeded`](Self::remove_unneeded) would find any.
+    pub(crate) fn has_unneeded(&self) -> bool {
+        let known = self.known.lock();
+        known
+            .files
+            .values()
+            .any(|file| self.is_unneeded(&known, file))
+    }
+
+    /// Asked under the lock, so that no reference is made meanwhile but of another one.
+    fn is_unneeded(&self, known: &Known, file: &Needed) -> bool {
+        let is_active = known
+            .active
+            .as_ref()
+            .is_some_and(|active| active.id == file.id);
+        #[cfg(test)]
+        let is_planted = self.planted_unneeded.load(Ordering::Relaxed);
+        #[cfg(not(test))]
+        let is_planted = false;
+        if is_active || Arc::strong_count(file) > 1 && !is_planted {
+            return false;
+        }
+        // The count first: a write notes its checkpoint before it lets go.
+        fence(Ordering::Acquire);
+        file.last_checkpoint.load(Ordering::Acquire) <= self.completed.load(Ordering::Acquire)
+            && !file.stays.load(Ordering::Acquire)
+    }
+
+    /// Removes the files that nobody can name any more. A file that could not be removed is removed by the next opening.
+    pub(crate) fn remove_unneeded(&self) {
+        let mut gone = Vec::new();
+        {
+            let mut known = self.known.lock();
+            let unneeded = |file: &&Needed| self.is_unneeded(&known, file);
+            let ids: Vec<u64> = known
+                .files
+                .values()
+                .filter(unneeded)
+                .map(|file| file.id)
+                .collect();
+            for id in ids {
+                gone.extend(known.files.remove(&id));
+            }
+            let open = gone
+                .iter()
+                .filter(|file| file.file.lock().is_some())
+                .count();
+            known.open = known.open.saturating_sub(open);
+        }
+        for file in gone {
+            let _ = self.vfs.remove(&file_path(&self.dir, file.id));
+            self.removed.add(1);
+        }
+    }
+
+    /// Syncs everything that was appended before the call, and the names of the files.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let _one_at_a_time = self.syncing.lock();
+        let unsynced: Vec<Needed> = {
+            let known = self.known.lock();
+            let unsynced = |file: &&Needed| file.unsynced.load(Ordering::Acquire);
+            known.files.values().filter(unsynced).cloned().collect()
+        };
+        if unsynced.is_empty() {
+            return Ok(());
+        }
+        for needed in &unsynced {
+            // Before the sync: what is written meanwhile sets it again.
+            needed.unsynced.store(false, Ordering::Release);
+            let path = file_path(&self.dir, needed.id);
+            let synced = self.opened(needed).and_then(|file| {
+                let synced = file.sync_data();
+                synced.map_err(|source| Error::io(&path, "sync a value file", source))
+            });
+            synced.inspect_err(|_| needed.unsynced.store(true, Ordering::Release))?;
+        }
+        if !self.new_names.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let synced = self.vfs.sync_dir(&self.dir);
+        synced.map_err(|source| {
+            self.new_names.store(true, Ordering::Release);
+            Error::io(&self.dir, "sync the directory", source)
+        })
+    }
+
+    /// Bytes written into the files that are there, those of them that tables name, and how many files there are.
+    pub(crate) fn totals(&self) -> (u64, u64, u64) {
+        let known = self.known.lock();
+        let each = known.files.values().map(|file| file.bytes());
+        let (bytes, live) = each.fold((0, 0), |sum, file| (sum.0 + file.0, sum.1 + file.1));
+        (bytes, live, known.files.len() as u64)
+    }
+}
+
+/// Has the disk begin with what was written, a piece at a time, so that a sync does not find all of it still to be written.
+fn begin_writing_out(file: &dyn File, offset: u64, len: u64) {
+    const PIECE_BYTES: u64 = 4 << 20;
+    let (before, after) = (offset / PIECE_BYTES, (offset + len) / PIECE_BYTES);
+    if before < after {
+        file.start_writing(before * PIECE_BYTES, (after - before) * PIECE_BYTES);
+    }
+}
+
+/// What value files are to the cipher, in an encrypted database.
+const SEALED_KIND: &str = "value file";
+
+/// A value as it is stored in an encrypted database. Nothing else is ever written at that offset of a file of that number: half
+/// of the number is chance, and files of earlier lives are not appended to.
+fn sealed(secrets: &Secrets, (file, offset): (u64, u64), value: &[u8]) -> Vec<u8> {
+    let mut stored = Vec::with_capacity(value.len() + TAG_BYTES);
+    stored.extend_from_slice(value);
+    let cipher = secrets.cipher(Use::File(SEALED_KIND), file, &[]);
+    cipher.seal(Nonce::at(offset), &[], &mut stored, 0);
+    stored
+}
+
+/// The value that lies in `file`, which is that of its place.
+pub(crate) fn read_value(file: &dyn File, path: &Path, apart: &Apart) -> Result<Bytes> {
+    let stored = read_stored(file, path, apart)?;
+    let Some(secrets) = file.secrets() else {
+        return Ok(stored);
+    };
+    let opened = (|| {
+        let len = stored.len().checked_sub(TAG_BYTES)?;
+        let mut value: Bytes = std::iter::repeat_n(0, len).collect();
+        let bytes = Bytes::get_mut(&mut value).expect("nobody else has it yet");
+        let cipher = secrets.cipher(Use::File(SEALED_KIND), apart.file, &[]);
+        let is_open = cipher.open_into(Nonce::at(apart.offset), &[], &stored, bytes);
+        is_open.then_some(value)
+    })();
+    let detail = "a value is not what this database encrypted there";
+    opened.ok_or_else(|| Error::corruption(path, apart.offset, detail))
+}
+
+/// The same as it is stored.
+pub(crate) fn read_stored(file: &dyn File, path: &Path, apart: &Apart) -> Result<Bytes> {
+    let damaged = |detail| Error::corruption(path, apart.offset, detail);
+    let is_long = apart.len >= LONG_BYTES;
+    // A length that nobody has verified must not make the memory run out.
+    if is_long {
+        let len = file
+            .len()
+            .map_err(|source| Error::io(path, "look at a value file", source))?;
+        if len < apart.offset.saturating_add(u64::from(apart.len)) {
+            return Err(damaged("a value lies beyond the end of its file"));
+        }
+    }
+    let mut value: Bytes = std::iter::repeat_n(0, apart.len as usize).collect();
+    let bytes = Bytes::get_mut(&mut value).expect("nobody else has it yet");
+    read_exact_at(file, bytes, apart.offset).map_err(|source| match source.kind() {
+        std::io::ErrorKind::UnexpectedEof => damaged("a value lies beyond the end of its file"),
+        _ => Error::io(path, "read a value", source),
+    })?;
+    match apart.verifies(&value) {
+        true => Ok(value),
+        false => Err(damaged("a value does not verify")),
+    }
+}
+
+/// The value that lies there; `None` if its file is gone. For those that have no database at hand.
+pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, apart: &Apart) -> Result<Option<Bytes>> {
+    let path = file_path(dir, apart.file);
+    match vfs.open(&path, false) {
+        Ok(file) => read_value(&*file, &path, apart).map(Some),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::open(&path, "open a value file", source)),
+    }
+}
+
+/// Longer values are looked at before memory is taken for them.
+const LONG_BYTES: u32 = 16 << 20;
+
+/// What is to be durable before the commit log is: value extents, and value files.
+pub(crate) struct BothSyncedFirst {
+    pub(crate) extents: Arc<dyn SyncedFirst>,
+    pub(crate) values: Arc<ValueFiles>,
+}
+
+impl SyncedFirst for BothSyncedFirst {
+    fn sync(&self) -> Result<()> {
+        self.values.sync()?;
+        self.extents.sync()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;

@@ -1,0 +1,468 @@
+//! Large values through the life of a database on the simulated disk: where they lie, what crashes leave of them, when their files
+//! go; and faults planted in each, which must be noticed.
+
+use super::*;
+use crate::plant::Plant;
+use crate::{Db, Durability, ErrorKind, KeyspaceOptions, Merges, Options, inspect};
+use evendb_storage::vfs::{CrashMode, SimVfs};
+use std::time::Duration;
+
+const DIR: &str = "/db";
+const FROM: usize = 100;
+
+fn options(vfs: &SimVfs, level: Durability, plant: Plant) -> Options {
+    let mut options = Options::new()
+        .memory_budget(1 << 20)
+        .advanced(|advanced| {
+            advanced
+                .commit_log_bytes(64 << 10)
+                .chunk_bytes(2048)
+                .block_bytes(256)
+                .values_apart_from(Some(FROM as u32))
+                .value_file_bytes(4096)
+                .value_file_live_percent(50)
+        })
+        .durability(level)
+        .workers(0)
+        .vfs(std::sync::Arc::new(vfs.clone()));
+    options.plant = plant;
+    options
+}
+
+fn open(vfs: &SimVfs, level: Durability, plant: Plant) -> crate::Result<Db> {
+    options(vfs, level, plant).open(DIR)
+}
+
+fn sound(vfs: &SimVfs, level: Durability) -> Db {
+    open(vfs, level, Plant::Nothing).expect("opens")
+}
+
+fn key(number: usize) -> String {
+    format!("key{number:04}")
+}
+
+/// That of a key at a time; large if `len` is at least [`FROM`].
+fn value(number: usize, round: usize, len: usize) -> Vec<u8> {
+    let mut value = format!("{number}.{round}.").into_bytes();
+    value.resize(len, (number * 31 + round) as u8);
+    value
+}
+
+fn names(vfs: &SimVfs) -> Vec<String> {
+    let names = vfs.list(Path::new(DIR)).expect("lists").into_iter();
+    let names = names.filter_map(|name| name.into_string().ok());
+    names.filter(|name| name.ends_with(".values")).collect()
+}
+
+/// Each key of `0..keys` has its value of this round, by every way of reading.
+fn check(db: &Db, keys: usize, round: usize, len: usize) -> crate::Result<()> {
+    let all: Vec<String> = (0..keys).map(key).collect();
+    let expected: Vec<Vec<u8>> = (0..keys).map(|number| value(number, round, len)).collect();
+    let snapshot = db.snapshot()?;
+    let space = db.default_keyspace();
+    for (key, value) in all.iter().zip(&expected) {
+        assert_eq!(db.get(key)?.as_deref(), Some(&value[..]), "{key}");
+        assert_eq!(
+            snapshot.get(space, key)?.as_deref(),
+            Some(&value[..]),
+            "{key}"
+        );
+        assert!(db.contains_key(key)?);
+    }
+    let got: Vec<Vec<u8>> = db
+        .multi_get(&all)?
+        .into_iter()
+        .map(|v| v.unwrap().to_vec())
+        .collect();
+    assert_eq!(got, expected);
+    let items: Vec<_> = db.iter().collect::<crate::Result<_>>()?;
+    let back: Vec<_> = db.iter().rev().collect::<crate::Result<_>>()?;
+    assert_eq!(items.len(), keys);
+    for (number, (own, value)) in items.iter().enumerate() {
+        assert_eq!(
+            (&own[..], &value[..]),
+            (all[number].as_bytes(), &expected[number][..])
+        );
+        assert_eq!(&back[keys - 1 - number].1[..], &expected[number][..]);
+    }
+    let mut cursor = db.cursor::<&str>(..);
+    for (own, value) in all.iter().zip(&expected) {
+        assert_eq!(cursor.next()?, Some((own.as_bytes(), &value[..])));
+    }
+    assert_eq!(db.keys::<&str>(..).count(), keys);
+    Ok(())
+}
+
+#[test]
+fn values_apart_are_read_by_every_way_wherever_their_records_are() {
+    for level in [Durability::Relaxed, Durability::Process, Durability::Sync] {
+        let vfs = SimVfs::new(1);
+        let db = sound(&vfs, level);
+        for round in 0..3 {
+            for number in 0..40 {
+                db.put(key(number), value(number, round, 300)).unwrap();
+            }
+            check(&db, 40, round, 300).unwrap();
+            db.flush().unwrap();
+            check(&db, 40, round, 300).unwrap();
+        }
+        db.compact().unwrap();
+        check(&db, 40, 2, 300).unwrap();
+        let stats = db.stats();
+        assert!(stats.bytes_written.value_files >= 3 * 40 * 300);
+        assert!(
+            stats.bytes_written.commit_log < 3 * 40 * 150,
+            "values are not in the log"
+        );
+        db.close().unwrap();
+        let db = sound(&vfs, level);
+        check(&db, 40, 2, 300).unwrap();
+        db.close().unwrap();
+        let options = inspect::InspectOptions::new().vfs(std::sync::Arc::new(vfs.clone()));
+        let report = inspect::verify(DIR, options).unwrap();
+        assert!(
+            report.is_sound() && report.checked.values >= 40,
+            "{:?}",
+            report.findings
+        );
+    }
+}
+
+#[test]
+fn short_values_stay_and_a_keyspace_may_say_otherwise() {
+    let vfs = SimVfs::new(1);
+    let db = sound(&vfs, Durability::Process);
+    db.put("short", vec![7; FROM - 1]).unwrap();
+    assert!(names(&vfs).is_empty());
+    let never = KeyspaceOptions::new().values_apart_from(u32::MAX);
+    let never = db.keyspace_with("never", &never).unwrap();
+    never.put("long", vec![7; 5000]).unwrap();
+    assert!(names(&vfs).is_empty());
+    let early = KeyspaceOptions::new().values_apart_from(10);
+    let early = db.keyspace_with("early", &early).unwrap();
+    early.put("short", vec![7; 10]).unwrap();
+    assert_eq!(names(&vfs).len(), 1);
+    assert_eq!(early.get("short").unwrap().unwrap().to_vec(), vec![7; 10]);
+    // What lies apart is read after the keyspace has another answer.
+    early
+        .set_options(&KeyspaceOptions::new().values_apart_from(1000))
+        .unwrap();
+    db.flush().unwrap();
+    assert_eq!(early.get("short").unwrap().unwrap().to_vec(), vec![7; 10]);
+}
+
+#[test]
+fn merges_expiry_single_deletes_and_transactions_over_values_apart() {
+    let vfs = SimVfs::new(1);
+    let db = sound(&vfs, Durability::Process);
+    let appends = KeyspaceOptions::new().merge_operator(Merges::Append);
+    let appends = db.keyspace_with("appends", &appends).unwrap();
+    let base = vec![b'b'; 500];
+    let mut expected = base.clone();
+    appends.put("k", &base).unwrap();
+    appends
+        .put_with_ttl("t", &base, Duration::from_secs(1 << 30))
+        .unwrap();
+    for round in 0..4 {
+        appends.merge("k", [b'0' + round]).unwrap();
+        expected.push(b'0' + round);
+        for _ in 0..2 {
+            assert_eq!(appends.get("k").unwrap().unwrap().to_vec(), expected);
+            let items: Vec<_> = appends.iter().collect::<crate::Result<_>>().unwrap();
+            assert_eq!(items[0].1.to_vec(), expected);
+            assert_eq!(items[1].1.to_vec(), base);
+            assert_eq!(appends.keys::<&str>(..).count(), 2);
+            db.flush().unwrap();
+        }
+        db.compact().unwrap();
+    }
+    let swapped = appends
+        .compare_and_swap("k", Some(&expected), Some(&base))
+        .unwrap();
+    assert!(swapped.is_ok());
+    let mut transaction = db.transaction().unwrap();
+    let read = transaction.get(&appends, "k").unwrap().unwrap();
+    assert_eq!(read.to_vec(), base);
+    transaction.put(&appends, "k", vec![1; 700]).unwrap();
+    assert_eq!(
+        transaction.get(&appends, "k").unwrap().unwrap().to_vec(),
+        vec![1; 700]
+    );
+    transaction.commit().unwrap();
+    let plain = db.default_keyspace();
+    plain.put("once", vec![3; 900]).unwrap();
+    db.flush().unwrap();
+    plain.single_delete("once").unwrap();
+    assert_eq!(plain.get("once").unwrap(), None);
+    db.compact().unwrap();
+    assert_eq!(plain.get("once").unwrap(), None);
+    appends.delete_range("k".."l").unwrap();
+    assert_eq!(appends.get("k").unwrap(), None);
+    assert_eq!(appends.pop_first().unwrap().unwrap().1.to_vec(), base);
+}
+
+/// Overwrites and deletes until most files are dead; what is found of the files and the figures.
+fn churn(vfs: &SimVfs, db: &Db) {
+    for round in 0..12 {
+        for number in 0..60 {
+            // Some are never overwritten: they are moved.
+            if round == 0 || number % 10 > 0 {
+                db.put(key(number), value(number, round, 400)).unwrap();
+            }
+        }
+        db.flush().unwrap();
+        db.settle_debt().unwrap();
+    }
+    db.compact().unwrap();
+    db.settle_debt().unwrap();
+    db.flush().unwrap();
+    let _ = vfs;
+}
+
+fn check_churned(db: &Db) -> crate::Result<bool> {
+    let mut right = true;
+    for number in 0..60 {
+        let round = if number % 10 > 0 { 11 } else { 0 };
+        let found = db.get(key(number))?;
+        right &= found.as_deref() == Some(&value(number, round, 400)[..]);
+    }
+    Ok(right)
+}
+
+#[test]
+fn files_of_dead_values_go_and_what_lives_is_moved() {
+    let vfs = SimVfs::new(1);
+    let db = sound(&vfs, Durability::Process);
+    churn(&vfs, &db);
+    assert!(check_churned(&db).unwrap());
+    let (bytes, live, files) = db.engine().core.value_files.totals();
+    assert!(
+        db.engine().core.value_files.moved.get() > 0,
+        "nothing was moved"
+    );
+    assert!(db.engine().core.value_files.removed.get() > 10);
+    assert!(
+        bytes < 4 * 60 * 400,
+        "{bytes} bytes in {files} files, {live} live"
+    );
+    assert_eq!(names(&vfs).len() as u64, files);
+    drop(db);
+    let db = sound(&vfs, Durability::Process);
+    assert!(check_churned(&db).unwrap());
+}
+
+#[test]
+fn a_snapshot_and_an_iterator_read_on_while_files_go() {
+    let vfs = SimVfs::new(1);
+    let db = sound(&vfs, Durability::Process);
+    for number in 0..60 {
+        db.put(key(number), value(number, 0, 400)).unwrap();
+    }
+    let snapshot = db.snapshot().unwrap();
+    let mut begun = db.iter();
+    assert!(begun.next().is_some());
+    churn(&vfs, &db);
+    for number in 0..60 {
+        let found = snapshot
+            .get(db.default_keyspace(), key(number))
+            .unwrap()
+            .unwrap();
+        assert_eq!(found.to_vec(), value(number, 0, 400));
+    }
+    for (number, item) in begun.enumerate() {
+        assert_eq!(item.unwrap().1.to_vec(), value(number + 1, 0, 400));
+    }
+    drop(snapshot);
+}
+
+#[test]
+fn what_is_read_of_a_dropped_keyspace_stays() {
+    let vfs = SimVfs::new(1);
+    let db = sound(&vfs, Durability::Process);
+    let doomed = db.keyspace("doomed").unwrap();
+    for number in 0..20 {
+        doomed.put(key(number), value(number, 0, 400)).unwrap();
+    }
+    let snapshot = db.snapshot().unwrap();
+    db.drop_keyspace("doomed").unwrap();
+    churn(&vfs, &db);
+    for number in 0..20 {
+        let found = snapshot.get(&doomed, key(number)).unwrap().unwrap();
+        assert_eq!(found.to_vec(), value(number, 0, 400));
+    }
+}
+
+/// A machine that has lost its power after a checkpoint: what is read of the values.
+fn after_power_loss(plant: Plant) -> bool {
+    let vfs = SimVfs::new(1);
+    let db = open(&vfs, Durability::Process, plant).unwrap();
+    for number in 0..8 {
+        db.put(key(number), value(number, 0, 300)).unwrap();
+    }
+    db.flush().unwrap();
+    let machine = vfs.crash(CrashMode::PowerLossNothing);
+    drop(db);
+    let db = sound(&machine, Durability::Process);
+    (0..8).all(|number| {
+        let found = db.get(key(number));
+        matches!(found, Ok(Some(found)) if *found == value(number, 0, 300)[..])
+    })
+}
+
+#[test]
+fn values_that_are_not_synced_before_the_checkpoint_are_noticed() {
+    assert!(after_power_loss(Plant::Nothing));
+    assert!(!after_power_loss(Plant::ValuesNotSynced), "P46");
+}
+
+#[test]
+fn a_file_that_goes_although_tables_name_it_is_noticed() {
+    let run = |plant: Plant| {
+        let vfs = SimVfs::new(1);
+        let db = open(&vfs, Durability::Process, plant).unwrap();
+        for number in 0..40 {
+            db.put(key(number), value(number, 0, 300)).unwrap();
+        }
+        db.flush().unwrap();
+        db.settle_debt().unwrap();
+        db.flush().unwrap();
+        (0..40).all(|number| db.get(key(number)).is_ok())
+    };
+    assert!(run(Plant::Nothing));
+    assert!(!run(Plant::ValueFileNotNeeded), "P47");
+}
+
+/// Whether power losses leave a prefix of what was put, all of it readable.
+fn prefixes_are_left(plant: Plant) -> bool {
+    (0..60).all(|seed| {
+        let vfs = SimVfs::new(seed);
+        let db = sound(&vfs, Durability::Process);
+        for number in 0..12 {
+            db.put(key(number), value(number, 0, 300)).unwrap();
+        }
+        let machine = vfs.crash(CrashMode::PowerLossRandom(seed));
+        drop(db);
+        let db = open(&machine, Durability::Process, plant).expect("opens");
+        let mut here = Vec::new();
+        for item in db.iter() {
+            let Ok((own, value)) = item else {
+                return false;
+            };
+            here.push((own.to_vec(), value.to_vec()));
+        }
+        let expected = |at: usize| (key(at).into_bytes(), value(at, 0, 300));
+        here.iter()
+            .enumerate()
+            .all(|(at, found)| *found == expected(at))
+    })
+}
+
+#[test]
+fn a_record_whose_value_is_lost_ends_the_log() {
+    assert!(prefixes_are_left(Plant::Nothing));
+    assert!(!prefixes_are_left(Plant::ValuesNotLookedAt), "P48");
+}
+
+#[test]
+fn values_that_move_to_a_wrong_place_are_noticed() {
+    let vfs = SimVfs::new(1);
+    let db = open(&vfs, Durability::Process, Plant::MovesLoseNewest).unwrap();
+    churn(&vfs, &db);
+    assert!(!check_churned(&db).unwrap(), "P49");
+}
+
+#[test]
+fn damage_is_told_for_the_key_alone_and_repair_saves_the_others() {
+    let vfs = SimVfs::new(1);
+    let db = sound(&vfs, Durability::Process);
+    for number in 0..10 {
+        db.put(key(number), value(number, 0, 300)).unwrap();
+    }
+    db.close().unwrap();
+    let name = &names(&vfs)[0];
+    let path = Path::new(DIR).join(name);
+    let file = vfs.open(&path, true).unwrap();
+    file.write_at(b"damage", 310).unwrap();
+    let db = sound(&vfs, Durability::Process);
+    for number in 0..10 {
+        match db.get(key(number)) {
+            Ok(found) => assert_eq!(found.unwrap().to_vec(), value(number, 0, 300)),
+            Err(error) => {
+                assert_eq!((number, error.kind()), (1, ErrorKind::Corruption));
+                assert!(error.to_string().contains(name), "{error}");
+            }
+        }
+    }
+    assert!(db.get(key(1)).is_err());
+    let refused = db.iter().find_map(|item| item.err()).unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Corruption);
+    assert_eq!(db.keys::<&str>(..).count(), 10);
+    db.compact().unwrap();
+    db.close().unwrap();
+    let inspected = || inspect::InspectOptions::new().vfs(std::sync::Arc::new(vfs.clone()));
+    let report = inspect::verify(DIR, inspected()).unwrap();
+    assert!(!report.is_sound());
+}
+
+#[test]
+fn a_full_disk_refuses_the_put_and_loses_nothing() {
+    let vfs = SimVfs::new(1);
+    let db = sound(&vfs, Durability::Process);
+    for number in 0..10 {
+        db.put(key(number), value(number, 0, 300)).unwrap();
+    }
+    vfs.set_capacity(0);
+    let refused = (0..400).find_map(|number| db.put(key(number), vec![1; 3000]).err());
+    assert_eq!(refused.expect("no room").kind(), ErrorKind::NoSpace);
+    for number in 0..10 {
+        assert!(db.get(key(number)).unwrap().is_some());
+    }
+    vfs.set_capacity(u64::MAX);
+    db.put("more", vec![2; 3000]).unwrap();
+    assert_eq!(db.get("more").unwrap().unwrap().to_vec(), vec![2; 3000]);
+}
+
+#[test]
+fn changes_copies_and_backups_have_the_values() {
+    let vfs = SimVfs::new(1);
+    let db = sound(&vfs, Durability::Process);
+    let position = db.position().unwrap();
+    for number in 0..20 {
+        db.put(key(number), value(number, 0, 300)).unwrap();
+    }
+    let mut seen = Vec::new();
+    for change in db.changes_since(&position).unwrap() {
+        for write in change.unwrap().writes() {
+            seen.push((write.key.to_vec(), write.value.unwrap().to_vec()));
+        }
+        if seen.len() == 20 {
+            break;
+        }
+    }
+    for (number, (own, found)) in seen.iter().enumerate() {
+        assert_eq!(
+            (own, found),
+            (&key(number).into_bytes(), &value(number, 0, 300))
+        );
+    }
+    db.copy_to("/copy").unwrap();
+    db.backup("/backups").unwrap();
+    db.put(key(3), value(3, 1, 300)).unwrap();
+    let second = db.backup("/backups").unwrap();
+    assert!(second.bytes_shared >= 20 * 300, "{second:?}");
+    let backups = crate::Backups::at("/backups").vfs(std::sync::Arc::new(vfs.clone()));
+    backups.verify(None).unwrap();
+    backups.restore(Some(1), "/restored").unwrap();
+    churn(&vfs, &db);
+    backups.verify(None).unwrap();
+    backups.verify(Some(1)).unwrap();
+    for dir in ["/copy", "/restored"] {
+        let copy = options(&vfs, Durability::Process, Plant::Nothing)
+            .open(dir)
+            .unwrap();
+        check(&copy, 20, 0, 300).unwrap();
+        churn(&vfs, &copy);
+        assert!(check_churned(&copy).unwrap());
+    }
+    assert!(check_churned(&db).unwrap());
+}

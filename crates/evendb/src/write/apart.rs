@@ -1,0 +1,107 @@
+//! Values that go apart: before anything is reserved or latched, they are written into the active value file, and their
+//! records say only where ([`crate::value_files`]).
+//!
+//! What is written for a write that is refused afterwards is dead from the beginning, and goes with its file. A write keeps the files
+//! of its values ([`StoredApart`]) until it has noted by which checkpoint they are in tables.
+//!
+//! A checkpoint is due when a file's worth of values has come, because an opening looks at all that are in none.
+//!
+//! Thread safety: any; nothing is held.
+
+use crate::catalog::KeyspaceState;
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::op::{Op, OpKind};
+use crate::record::RecordRef;
+use crate::value_files::Needed;
+use crate::version::clock::checkpoint_of;
+use crate::worker;
+use evendb_storage::{Kind, Version};
+use smallvec::SmallVec;
+
+/// So many files' worth of values may wait for a checkpoint. Then writes wait, too.
+const FILES_WAITING_MAX: u64 = 4;
+
+/// The files in which the values of a write are.
+#[derive(Default)]
+pub(super) struct StoredApart {
+    files: SmallVec<[Needed; 2]>,
+}
+
+impl StoredApart {
+    pub(super) fn is_any(&self) -> bool {
+        !self.files.is_empty()
+    }
+
+    /// The write is announced, and its records have this version.
+    pub(super) fn note_written(&self, version: Version) {
+        for file in &self.files {
+            file.note_record(checkpoint_of(version));
+        }
+    }
+}
+
+/// Writes those values of `ops` apart that are long enough, and puts other records in the places of theirs.
+pub(super) fn store(engine: &Engine, ops: &mut [Op<'_>]) -> Result<StoredApart> {
+    let mut stored = StoredApart::default();
+    for op in ops {
+        let kind = match op.kind() {
+            OpKind::One(kind @ (Kind::Put | Kind::PutUntil)) => kind,
+            _ => continue,
+        };
+        let from = bytes_from(engine, op.keyspace);
+        if op.record.value().len() - kind.prefix_bytes() >= from {
+            store_one(engine, op, kind, &mut stored)?;
+        }
+    }
+    Ok(stored)
+}
+
+/// The length from which on values of a keyspace go apart.
+#[inline]
+fn bytes_from(engine: &Engine, keyspace: &KeyspaceState) -> usize {
+    let own = keyspace.values_apart_from();
+    let default = engine.core.options.advanced.values_apart_from;
+    match own.or(default) {
+        None | Some(u32::MAX) => usize::MAX,
+        Some(bytes) => bytes as usize,
+    }
+}
+
+#[cold]
+fn store_one(engine: &Engine, op: &mut Op<'_>, kind: Kind, stored: &mut StoredApart) -> Result<()> {
+    if !stored.is_any() {
+        engine.disk.full_disk.check(&engine.catalog)?;
+        wait_for_checkpoint(engine)?;
+    }
+    let (prefix, value) = op.record.value().split_at(kind.prefix_bytes());
+    let values = &engine.core.value_files;
+    let (apart, file) = values.append(value, || engine.disk.new_value_file_id())?;
+    let place = [prefix, &apart.encode()].concat();
+    let hash = u64::from(op.record.hash()) << 32;
+    let record = RecordRef::new(op.record.key(), &place, kind.apart(), hash);
+    op.record = record;
+    if !stored.files.iter().any(|own| own.id() == file.id()) {
+        stored.files.push(file);
+    }
+    Ok(())
+}
+
+/// Asks for a checkpoint where much has come since the last one began, and waits for it where that is too much.
+fn wait_for_checkpoint(engine: &Engine) -> Result<()> {
+    let core = &engine.core;
+    let since = core.value_files.since_checkpoint();
+    let due = core.options.advanced.value_file_bytes;
+    if since < due {
+        return Ok(());
+    }
+    if core.manual() {
+        worker::relieve(engine);
+    } else if since < FILES_WAITING_MAX.saturating_mul(due) {
+        engine.work.want_checkpoint();
+    } else {
+        let now = checkpoint_of(core.clock.now());
+        worker::wait_for_checkpoint(engine, now)?;
+    }
+    Ok(())
+}
