@@ -5,11 +5,11 @@
 //!                                                     space watched      0        1        1 life live
 //!   turns:   two empty stores: puts that expire | puts that stay | puts that expire | ...   debt paid in each
 //! ```
-//! Events come in the order of time, from several threads; their keys ascend with it ([`Keys`]). The clock of the store runs faster
+//! Events come in the order of time, from several threads; their keys ascend with it (`Keys`). The clock of the store runs faster
 //! than the real one, so that an hour's life takes a minute. A store that has a clock of its own, of seconds, gets the real life
 //! instead.
 //!
-//! After the course all is read ([`check`]): an event that has not expired must be there, with its value, and one that has
+//! After the course all is read (`check`): an event that has not expired must be there, with its value, and one that has
 //! expired must not, where the store hides what has expired. In the turns life is shorter, so that events expire while the
 //! turns go on; a turn pays its debt and has it charged.
 //!

@@ -7,7 +7,7 @@
 //!   puts:    an empty store takes them one by one        debt paid, files synced | counted | removed
 //! ```
 //! One thread hands the records out, in ascending order, in both ways. Afterwards all are read: one that is missing, or not
-//! as it was given, ends the experiment. Puts end after a time ([`Arguments::seconds`]) if not before, and are then
+//! as it was given, ends the experiment. Puts end after a time (`--seconds`) if not before, and are then
 //! counted as far as they came.
 //!
 //! * **MB/s**: millions of bytes of keys and values by the time until all is on the disk: the call, paying the debt, and
