@@ -1,8 +1,9 @@
 //! What the database does with itself: checkpoints, reorganisation, copies, reopenings, crashes.
 
 use super::{Call, call};
-use crate::common::varied;
+use crate::common::{keys, varied};
 use crate::world::{Outcome, World};
+use evendb::ErrorKind;
 use std::ops::Bound;
 use std::path::Path;
 
@@ -14,6 +15,7 @@ pub const CALLS: &[Call] = &[
     call("compact", 4, compact),
     call("copy", 5, copy),
     call("look at figures", 4, stats),
+    call("encrypt the key again", 2, rotate_key),
     call("close and open", 10, World::reopen),
     call("crash at once", 6, crash_at_once),
     call("crash in a call to come", 10, crash_soon),
@@ -30,6 +32,19 @@ fn persist(world: &mut World) -> Outcome {
     world.did("Db::persist");
     world.db().persist()?;
     world.all_is_durable();
+    Ok(())
+}
+
+/// By the same key. A database that is not encrypted says so.
+fn rotate_key(world: &mut World) -> Outcome {
+    world.did("Db::rotate_key");
+    let rotated = world.db().rotate_key();
+    if keys().is_some() {
+        return rotated;
+    }
+    let refused = rotated.expect_err("there is no key");
+    let is_right = refused.kind() == ErrorKind::NotEncrypted;
+    assert!(is_right || world.vfs.crashed(), "{refused:?}");
     Ok(())
 }
 
