@@ -86,6 +86,19 @@ fn what_is_popped_is_gone_after_reopening_and_a_reader_may_not_pop() {
 }
 
 /// Pops until nothing comes while `more` says that something may; what came.
+/// The least key may be locked still by a transaction that began before.
+#[test]
+fn a_dropped_keyspace_is_told_and_not_waited_for() {
+    let db = open(0);
+    let keyspace = db.keyspace("dropped").unwrap();
+    let mut transaction = db.transaction().unwrap();
+    transaction.get_for_update(&keyspace, "").unwrap();
+    db.drop_keyspace("dropped").unwrap();
+    let error = keyspace.pop_first().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::KeyspaceDropped, "{error}");
+    drop(transaction);
+}
+
 fn pop_all(keyspace: &Keyspace, last: bool, more: &AtomicU64) -> Vec<Vec<u8>> {
     let mut popped = Vec::new();
     loop {

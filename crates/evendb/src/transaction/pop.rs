@@ -41,6 +41,10 @@ impl Session {
         (low, high): (&[u8], Option<&[u8]>),
         end: RangeEnd,
     ) -> Result<Option<(Value, Value)>> {
+        // Else a lock that is left of before the drop would be waited for.
+        if keyspace.is_dropped() {
+            return Err(keyspace.dropped_error());
+        }
         self.lock_key((keyspace.id, low.into()))
             .map_err(|why| self.not_locked(keyspace, low, why))?;
         self.renew()?;
