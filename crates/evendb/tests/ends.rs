@@ -91,7 +91,7 @@ fn what_is_popped_is_gone_after_reopening_and_a_reader_may_not_pop() {
 fn a_dropped_keyspace_is_told_and_not_waited_for() {
     let db = open(0);
     let keyspace = db.keyspace("dropped").unwrap();
-    let mut transaction = db.transaction().unwrap();
+    let transaction = db.transaction().unwrap();
     transaction.get_for_update(&keyspace, "").unwrap();
     db.drop_keyspace("dropped").unwrap();
     let error = keyspace.pop_first().unwrap_err();
