@@ -7,7 +7,7 @@
 //! * the damage is told: by the opening, by a read, or by `verify`;
 //! * nobody needs the bytes, and all is there;
 //! * the damage hits the end of a log, and no intact record or edit behind it proves that the log went
-//!   on there ([`Disk::is_open_end`]), or a value extent that nobody had synced when power was lost. What is left is a state that the database once had. No format
+//!   on there ([`Disk::is_open_end`]), or a value extent or a value that nobody had synced when power was lost. What is left is a state that the database once had. No format
 //!   without a second copy of its end can tell this from a crash.
 //!
 //! Where the opening refuses damage in the commit log, giving up what lies behind it gives such a
@@ -68,6 +68,8 @@ struct Unit {
     durable: u64,
     /// The value extent that it names, and whether that was synced before it was written.
     extent: Option<(String, bool)>,
+    /// The places in value files that its operations name.
+    values: Vec<(String, Range<u64>)>,
 }
 
 /// A disk to damage.
@@ -115,27 +117,39 @@ fn dumped(machine: &SimVfs, what: &Dump) -> Vec<DumpItem> {
 
 fn units(machine: &SimVfs, what: &Dump, kind: &str) -> Vec<Unit> {
     let of_log = *what == Dump::CommitLog;
-    dumped(machine, what)
-        .iter()
-        .filter(|item| item.kind == kind)
-        .map(|item| {
-            let start = item.offset.expect("it has a place");
-            let field = |name| if of_log { number(item, name) } else { 0 };
+    let mut units: Vec<Unit> = Vec::new();
+    for item in &dumped(machine, what) {
+        let text = |wanted| {
             let mut fields = item.fields.iter();
-            let extent = fields.find_map(|(name, value)| match (*name, value) {
-                ("value-extent", DumpValue::Text(text)) => {
-                    Some((text.clone(), number(item, "value-extent-synced-first") == 1))
-                }
+            fields.find_map(|(name, value)| match value {
+                DumpValue::Text(text) if *name == wanted => Some(text.clone()),
                 _ => None,
-            });
-            Unit {
-                place: start..start + item.len.expect("it has a length"),
-                lsn: field("lsn"),
-                durable: field("durable"),
-                extent,
-            }
-        })
-        .collect()
+            })
+        };
+        // An operation belongs to the record before it.
+        if let Some(file) = text("value-file")
+            && let Some(unit) = units.last_mut()
+        {
+            let start = number(item, "offset");
+            unit.values
+                .push((file, start..start + number(item, "length")));
+        }
+        if item.kind != kind {
+            continue;
+        }
+        let start = item.offset.expect("it has a place");
+        let field = |name| if of_log { number(item, name) } else { 0 };
+        let synced = |_: &String| number(item, "value-extent-synced-first") == 1;
+        let extent = text("value-extent").map(|name| (name.clone(), synced(&name)));
+        units.push(Unit {
+            place: start..start + item.len.expect("it has a length"),
+            lsn: field("lsn"),
+            durable: field("durable"),
+            extent,
+            values: Vec::new(),
+        });
+    }
+    units
 }
 
 impl Disk {
@@ -239,6 +253,9 @@ impl Disk {
         if file.ends_with(".val") {
             return self.is_open_extent(file);
         }
+        if file.ends_with(".values") {
+            return self.is_open_value(file, changed);
+        }
         if file != COMMIT_LOG {
             return false;
         }
@@ -264,6 +281,21 @@ impl Disk {
         let is_synced = record.extent.as_ref().is_some_and(|(_, synced)| *synced);
         let proven = self.log.iter().any(|unit| unit.durable > record.lsn);
         self.end == End::PowerLoss && !is_synced && !proven
+    }
+
+    /// Whether a value of a value file may have been lost with the power: a record of the log names it, and none says that
+    /// this one was durable.
+    fn is_open_value(&self, file: &str, changed: &[u64]) -> bool {
+        let touches = |place: &Range<u64>| changed.iter().any(|at| place.contains(at));
+        let names = |unit: &&Unit| {
+            let mut own = unit.values.iter();
+            own.any(|(name, place)| name == file && touches(place))
+        };
+        let Some(record) = self.log.iter().find(names) else {
+            return false;
+        };
+        let proven = self.log.iter().any(|unit| unit.durable > record.lsn);
+        self.end == End::PowerLoss && !proven
     }
 
     /// Whether it once held this. A keyspace whose creation is at the open end may be missing.

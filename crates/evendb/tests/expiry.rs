@@ -507,7 +507,9 @@ fn run(seed: u64, steps: u64) {
     let hands = Hands::at(1_000);
     let mut random = Random(seed << 32);
     let open = |vfs: &SimVfs| {
-        let options = common::varied(vfs, Durability::Process, seed);
+        // Operands over a value apart stay beside it, and count too in the end.
+        let options = common::varied(vfs, Durability::Process, seed)
+            .advanced(|advanced| advanced.values_apart_from(None));
         by(options, &hands).open(DIR).expect("opens")
     };
     let mut db = open(&vfs);
