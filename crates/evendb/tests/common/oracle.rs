@@ -144,6 +144,11 @@ impl Oracle {
 
     /// The write that began has returned well, at the given level if that is above the usual.
     pub fn acknowledge(&mut self, level: Option<Durability>) {
+        // Of a call that wrote nothing, as a pop of an empty range, nothing is durable either: what a process that died has left
+        // may still go.
+        if self.entries[self.acknowledged].is_empty() {
+            return self.retract();
+        }
         for change in &self.entries[self.acknowledged] {
             apply(&mut self.current, change);
         }
