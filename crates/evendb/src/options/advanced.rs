@@ -292,7 +292,7 @@ impl Advanced {
 
     /// From how many bytes on values are written apart, into files of their own beside tables and commit log; not 0.
     /// Default: `None`, never. A keyspace may have an answer of its own
-    /// ([`KeyspaceOptions::values_apart_from`](crate::KeyspaceOptions::values_apart_from)). It is new, and not measured yet.
+    /// ([`KeyspaceOptions::values_apart_from`](crate::KeyspaceOptions::values_apart_from)). It takes much space while values are overwritten: docs/large-values.md.
     ///
     /// Touch it when values are large, from about 4 KiB on: each is then written once and hardly ever moved, a scan of keys
     /// alone reads none, and a get of one on disk takes a second read. `docs/large-values.md` says what it costs.
