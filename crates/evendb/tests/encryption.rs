@@ -143,6 +143,17 @@ fn contents(db: &Db) -> Vec<(String, Vec<u8>, Vec<u8>)> {
     all
 }
 
+/// Parts of the names of all files that have something of what is written.
+const KINDS: [&str; 7] = [
+    "COMMIT-LOG",
+    "CHUNK-LOGS",
+    "MANIFEST-",
+    ".sst",
+    ".val",
+    ".values",
+    "CHANGES-",
+];
+
 const LEVELS: [Durability; 3] = [Durability::Relaxed, Durability::Process, Durability::Sync];
 
 #[test]
@@ -157,16 +168,7 @@ fn nothing_that_was_written_can_be_found_in_any_file() {
         let killed = vfs.crash(CrashMode::Process);
         let found = files(&killed, DIR);
         assert_eq!(marked(&found), [""; 0], "{level:?}");
-        for kind in [
-            "COMMIT-LOG",
-            "CHUNK-LOGS",
-            "MANIFEST-",
-            ".sst",
-            ".val",
-            ".values",
-            "KEYS",
-            "CHANGES-",
-        ] {
+        for kind in KINDS.into_iter().chain(["KEYS"]) {
             let logged = !["COMMIT-LOG", ".val", "CHANGES-"].contains(&kind);
             let there = found.keys().any(|name| name.contains(kind));
             assert!(
@@ -193,15 +195,7 @@ fn what_is_written_without_a_key_is_found() {
     let db = plain_options(&vfs, Durability::Process).open(DIR).unwrap();
     write_everything(&db).unwrap();
     let found = files(&vfs, DIR);
-    for kind in [
-        "COMMIT-LOG",
-        "CHUNK-LOGS",
-        "MANIFEST-",
-        ".sst",
-        ".val",
-        ".values",
-        "CHANGES-",
-    ] {
+    for kind in KINDS {
         let marked = marked(&found);
         assert!(marked.iter().any(|name| name.contains(kind)), "{kind}");
     }
@@ -232,7 +226,12 @@ fn files_of_a_database_with_threads_show_nothing() {
             .open(dir.path())
             .unwrap()
     };
-    for round in 0..2 {
+    let mut rounds_with_heat = 0;
+    // What is hot at a closing depends on how far the threads are: most rounds leave it, and some do not.
+    for round in 0..20 {
+        if rounds_with_heat == 2 {
+            return;
+        }
         let db = open();
         write_everything(&db).unwrap();
         db.settle_debt().unwrap();
@@ -250,12 +249,9 @@ fn files_of_a_database_with_threads_show_nothing() {
             found.insert(name, std::fs::read(entry.path()).unwrap());
         }
         assert_eq!(marked(&found), [""; 0], "round {round}");
-        assert!(
-            found.contains_key("HEAT"),
-            "round {round}: {:?}",
-            found.keys()
-        );
+        rounds_with_heat += u32::from(found.contains_key("HEAT"));
     }
+    panic!("HEAT was there {rounds_with_heat} times in 20 rounds");
 }
 
 fn kind_of(opened: evendb::Result<Db>) -> ErrorKind {
