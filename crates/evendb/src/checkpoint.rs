@@ -597,7 +597,8 @@ fn publish_run(context: &JobContext<'_>, caches: &Caches, run: PendingRun) {
     let funk = chunk.view.load_full().funk.clone();
     let new_funk = Arc::new(extended_funk(disk, caches, &funk, &run.tables));
     if !(planted!(core.options, NoRowsWithMunk) && chunk.view.load_full().munk.is_some()) {
-        update_rows(caches, &run);
+        let oldest_last = planted!(core.options, OlderRowStays);
+        update_rows(caches, &run, oldest_last);
     }
     for frozen in &run.deltas {
         frozen.delta.note_durable();
@@ -676,8 +677,8 @@ fn extended_funk(disk: &Disk, caches: &Caches, funk: &Funk, tables: &[NewTable])
     }
 }
 
-/// Gives cached rows of the run's keys their new value, or removes them.
-fn update_rows(caches: &Caches, run: &PendingRun) {
+/// Gives cached rows of the run's keys their new value, or removes them. (`oldest_last` is a planted fault.)
+fn update_rows(caches: &Caches, run: &PendingRun, oldest_last: bool) {
     let Some(rows) = caches.row_cache.as_ref().filter(|rows| rows.len() > 0) else {
         return;
     };
@@ -686,8 +687,13 @@ fn update_rows(caches: &Caches, run: &PendingRun) {
         return;
     };
     let pin = reclaim::pin();
-    let mut seen: Vec<&[u8]> = Vec::new();
-    for frozen in &run.deltas {
+    // Oldest delta first, so that the newest one's value stays. Until then nobody is given the value that an older one has: as
+    // long as the deltas are in the view, the newest of them answers.
+    let mut deltas: Vec<&Frozen> = run.deltas.iter().rev().collect();
+    if oldest_last {
+        deltas.reverse();
+    }
+    for frozen in deltas {
         // A delta that a split shared holds keys of other chunks too, for which it may no longer
         // be the newest.
         let range = frozen.limits.as_deref().unwrap_or(&run.chunk.range);
@@ -695,10 +701,7 @@ fn update_rows(caches: &Caches, run: &PendingRun) {
         cursor.seek(&range.low);
         while cursor.valid() && range.contains(cursor.key()) {
             let key = cursor.key();
-            // Newest delta first: an older one's value must not come after.
-            if (run.deltas.len() == 1 || !seen.contains(&key))
-                && let Some(record) = cursor.versions().next()
-            {
+            if let Some(record) = cursor.versions().next() {
                 // What has expired stays one that has: the get that finds the row looks at the time. A row whose key was
                 // merged goes: it is the value of before.
                 let value = record
@@ -706,9 +709,6 @@ fn update_rows(caches: &Caches, run: &PendingRun) {
                     .is_put()
                     .then(|| (record.kind(), record.value()));
                 rows.update_stored(tag, key, hash_key(key), value);
-                if run.deltas.len() > 1 {
-                    seen.push(key);
-                }
             }
             cursor.next();
         }

@@ -23,6 +23,8 @@ pub(crate) enum Plant {
     EarlyTail,
     /// P14: a checkpoint leaves the rows of chunks with a munk alone.
     NoRowsWithMunk,
+    /// P62: of several deltas of one checkpoint the oldest is the last to change a cached row.
+    OlderRowStays,
     /// P15: layouts change while a run is under way.
     LayoutUnderRun,
     /// P16: deltas that become durable while a munk loads are not kept for it.

@@ -377,6 +377,26 @@ fn a_scan_reads_what_its_limit_and_its_range_ask_for() {
     });
     // Ten records, a block at each end of them, and one more that tells what comes behind.
     assert!(few <= 10 * 900 + 3 * 5000, "{few} bytes for ten records");
+    // A short one is one read, wherever in a block it begins.
+    for limit in 1..=9 {
+        for start in 500..508 {
+            for backward in [false, true] {
+                let read = bytes_read(&db, || {
+                    let range = db.range(from(start)..from(start + 100));
+                    let given = match backward {
+                        false => range.limit(limit as u64).count(),
+                        true => range.limit(limit as u64).rev().count(),
+                    };
+                    assert_eq!(given, limit);
+                });
+                let most = limit as u64 * 900 + 3 * 5000;
+                assert!(
+                    read <= most,
+                    "{read} bytes for {limit} records from {start}"
+                );
+            }
+        }
+    }
     let narrow = bytes_read(&db, || {
         assert_eq!(db.range(from(500)..from(503)).count(), 3);
         assert_eq!(db.range(from(500)..from(503)).rev().count(), 3);

@@ -2,7 +2,9 @@
 
 use super::gather::WRITE_BYTES;
 use super::*;
+use crate::plant::Plant;
 use crate::rebalance::bench::Bench;
+
 use evendb_storage::vfs::read_exact_at;
 
 /// Steps 2 to 4 up to where runs are written.
@@ -304,4 +306,38 @@ fn a_checkpoint_without_room_leaves_all_for_the_next() {
     assert_eq!(named_tables(&bench), 1);
     assert!(chunk.view.load_full().frozen.is_empty());
     bench.check();
+}
+
+/// What the row of key 1 is after a checkpoint of two deltas that have it, the older one as 2, the newer one as 3.
+fn row_after_two_deltas(plant: Plant) -> Option<u8> {
+    let mut bench = Bench::new();
+    bench.core.options.plant = plant;
+    bench.put(0..10, 1);
+    bench.checkpoint();
+    let chunk = bench.chunk();
+    let (key, hash) = (b"00000001", hash_key(b"00000001"));
+    let tag = chunk.view.load_full().row_tag.number().expect("a number");
+    let rows = bench.caches.row_cache.as_ref().expect("a row cache");
+    rows.insert_if(tag, key, hash, &[1; 92], || true);
+    assert!(rows.get(tag, key, hash).is_some());
+    bench.put(0..10, 2);
+    {
+        let mut writer = chunk.latch.lock();
+        let number = writer.active.checkpoint();
+        chunk.freeze(&mut writer, number, &bench.core.admission);
+    }
+    bench.put(0..10, 3);
+    bench.checkpoint();
+    let rows = bench.caches.row_cache.as_ref().expect("a row cache");
+    rows.get(tag, key, hash).map(|value| value[0])
+}
+
+#[test]
+fn a_row_has_what_the_newest_delta_of_a_checkpoint_put() {
+    assert_eq!(row_after_two_deltas(Plant::Nothing), Some(3));
+}
+
+#[test]
+fn p62_a_row_of_an_older_delta_is_caught() {
+    assert_eq!(row_after_two_deltas(Plant::OlderRowStays), Some(2));
 }

@@ -422,6 +422,17 @@ pub(crate) struct FunkScan {
 const READAHEAD_PAGES: usize = 8;
 const READAHEAD_PAGES_MAX: usize = 32;
 
+/// Pages that a seek reads of a table in which `wanted_bytes` of the records are expected that a scan is to take: so many
+/// that they suffice wherever in a page the first record lies, with the record behind the last one, which ends that key. A
+/// page too many costs little; a page too few is a second read that waits for the first.
+fn pages_wanted(wanted_bytes: u64, record_bytes: u64) -> usize {
+    match wanted_bytes < record_bytes {
+        // Most likely none: the page of the record that the seek finds.
+        true => 1,
+        false => 1 + wanted_bytes.div_ceil(PAGE_BYTES as u64) as usize,
+    }
+}
+
 impl FunkScan {
     /// At the start of a span. Its records are taken to be spread over the tables as all records are:
     /// each is read by one read, if that is right, and no further than the span reaches. Where there are several, all these
@@ -436,11 +447,16 @@ impl FunkScan {
         span: &FillSpan<'_>,
         least: Version,
     ) -> Result<FunkScan> {
-        let entries: u64 = funk.tables().map(|table| table.part.meta.entries).sum();
+        let (mut entries, mut bytes_all) = (0, 0);
+        for table in funk.tables() {
+            entries += table.part.meta.entries;
+            bytes_all += table.part.meta.data_bytes;
+        }
+        let entries = u64::max(entries, 1);
         let max = (span.block_bytes_max / PAGE_BYTES).clamp(1, READAHEAD_PAGES_MAX);
         let readahead = |bytes: u64| {
-            let wanted = span.records_max as u64 * bytes / entries.max(1);
-            let seek = (1 + wanted as usize / PAGE_BYTES).min(max);
+            let wanted = span.records_max as u64 * bytes / entries;
+            let seek = pages_wanted(wanted, bytes_all / entries).min(max);
             ReadAhead {
                 seek,
                 next: (seek / 2).clamp(1, max),
