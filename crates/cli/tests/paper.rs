@@ -57,7 +57,7 @@ fn a_run_is_gone_on_with_and_repeats_nothing() {
     let text = std::fs::read_to_string(&report).expect("there is a report");
     assert!(text.contains("| C zipf-simple, 2 MiB | ") && !text.contains("event log: ingest"));
     let told = succeed(&out, "6,3,5");
-    assert!(told.contains("1 of 2 steps were finished before"), "{told}");
+    assert!(told.contains("1 of 3 steps were finished before"), "{told}");
     let cells = lines(&out, "cell");
     assert_eq!(cells.len(), 5, "ingest and scans besides");
     assert!(
@@ -182,6 +182,20 @@ fn a_report_of_nothing_says_what_to_do() {
 }
 
 #[test]
+fn table_3_is_printed_without_measuring() {
+    let place = tempfile::tempdir().expect("a directory");
+    let out = place.path().join("results");
+    let output = run(&out, "table-3", &[]);
+    assert!(output.status.success());
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        told.contains("| zipf-simple, theta 0.99 | 4.87 % | "),
+        "{told}"
+    );
+    assert!(!out.exists(), "nothing was measured");
+}
+
+#[test]
 fn mistakes_are_told() {
     let place = tempfile::tempdir().expect("a directory");
     let out = place.path().join("results");
@@ -189,6 +203,11 @@ fn mistakes_are_told() {
         (&["--figures", "13"], "no figure `13`"),
         (&["--stores", "nosuch"], "no store `nosuch`"),
         (&["--scale", "0"], "a scale is a number"),
+        (&["--theta", "1"], "does not lie between 0 and 1"),
+        (
+            &["--durability", "often"],
+            "possible values: relaxed, process, sync",
+        ),
     ] {
         let output = run(&out, "6", arguments);
         let told = String::from_utf8_lossy(&output.stderr);

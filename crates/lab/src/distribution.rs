@@ -6,10 +6,14 @@
 //! | zipf-composite | the key space is cut into 2^14 equal ranges (the key's 14 most significant bits); the range is Zipf and scattered, the record in it uniform |
 //! | zipf-composite-contiguous | the same, hot ranges side by side at the start of the key space |
 //! | zipf-composite-suffix | the same as zipf-composite, the record within the range Zipf as well |
+//! | zipf-composite-scaled | the same as zipf-composite, with so many ranges that each holds 4,883 records, as it does with the paper's 80 million |
 //! | latest | Zipf distance from the record that was inserted last |
 //! | uniform | every record alike |
 //!
 //! With fewer records than 2^14 there are as many ranges as records.
+//!
+//! In the paper a range has 4 MB. A smaller data set keeps either the number of ranges, whose size then shrinks against
+//! a chunk and the memory (zipf-composite, the harder form), or their size (zipf-composite-scaled, the paper's ratios).
 //!
 //! A [`Distribution`] is immutable and shared; a [`Chooser`] belongs to one thread.
 
@@ -26,6 +30,20 @@ pub const THETA_DEFAULT: f64 = 0.99;
 /// Most significant bits that make up the composite distributions' primary attribute.
 pub const COMPOSITE_PREFIX_BITS: u32 = 14;
 
+/// The records of a range of the paper's largest data set: 80 million records of 800 bytes in 2^14 ranges.
+const PAPER_RANGE_RECORDS: u64 = 80_000_000 >> COMPOSITE_PREFIX_BITS;
+
+/// A skew as a user gives it.
+///
+/// # Errors
+/// That it is no number strictly between 0 and 1.
+pub fn parse_theta(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(theta) if theta > 0.0 && theta < 1.0 => Ok(theta),
+        _ => Err(format!("`{text}` does not lie between 0 and 1")),
+    }
+}
+
 /// The kinds of access distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DistributionKind {
@@ -37,6 +55,8 @@ pub enum DistributionKind {
     ZipfCompositeContiguous,
     /// Zipf over scattered key ranges, Zipf within.
     ZipfCompositeSuffix,
+    /// Zipf over scattered key ranges that are as large as in the paper, uniform within.
+    ZipfCompositeScaled,
     /// Skewed towards the records inserted last.
     Latest,
     /// Every record alike.
@@ -45,11 +65,12 @@ pub enum DistributionKind {
 
 impl DistributionKind {
     /// All kinds, in the order of the documentation.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::ZipfSimple,
         Self::ZipfComposite,
         Self::ZipfCompositeContiguous,
         Self::ZipfCompositeSuffix,
+        Self::ZipfCompositeScaled,
         Self::Latest,
         Self::Uniform,
     ];
@@ -62,6 +83,7 @@ impl DistributionKind {
             Self::ZipfComposite => "zipf-composite",
             Self::ZipfCompositeContiguous => "zipf-composite-contiguous",
             Self::ZipfCompositeSuffix => "zipf-composite-suffix",
+            Self::ZipfCompositeScaled => "zipf-composite-scaled",
             Self::Latest => "latest",
             Self::Uniform => "uniform",
         }
@@ -117,8 +139,8 @@ impl Distribution {
     pub fn new(kind: DistributionKind, records: u64, theta: f64, seed: u64) -> Self {
         assert!(records > 0, "a distribution needs at least one record");
         let zipf = Zipf::new(records, theta);
-        let composite = |contiguous: bool, zipf_suffix: bool| {
-            let prefixes = records.min(1 << COMPOSITE_PREFIX_BITS);
+        let paper_prefixes = records.min(1 << COMPOSITE_PREFIX_BITS);
+        let composite = |prefixes: u64, contiguous: bool, zipf_suffix: bool| {
             let span = records / prefixes;
             Shape::Composite {
                 prefix: Zipf::new(prefixes, theta),
@@ -131,9 +153,12 @@ impl Distribution {
             DistributionKind::Uniform => Shape::Uniform,
             DistributionKind::Latest => Shape::Latest(zipf),
             DistributionKind::ZipfSimple => Shape::Simple(zipf, Permutation::new(records, seed)),
-            DistributionKind::ZipfComposite => composite(false, false),
-            DistributionKind::ZipfCompositeContiguous => composite(true, false),
-            DistributionKind::ZipfCompositeSuffix => composite(false, true),
+            DistributionKind::ZipfComposite => composite(paper_prefixes, false, false),
+            DistributionKind::ZipfCompositeContiguous => composite(paper_prefixes, true, false),
+            DistributionKind::ZipfCompositeSuffix => composite(paper_prefixes, false, true),
+            DistributionKind::ZipfCompositeScaled => {
+                composite((records / PAPER_RANGE_RECORDS).max(1), false, false)
+            }
         };
         Self {
             kind,
@@ -381,6 +406,31 @@ mod tests {
                 kind == DistributionKind::ZipfCompositeContiguous
             );
         }
+    }
+
+    #[test]
+    fn scaled_ranges_are_as_large_as_the_papers() {
+        let records = 32 * PAPER_RANGE_RECORDS;
+        let mut ranges: HashMap<u64, u32> = HashMap::new();
+        for (record, count) in counts(DistributionKind::ZipfCompositeScaled, records, 200_000) {
+            *ranges.entry(record / PAPER_RANGE_RECORDS).or_default() += count;
+        }
+        assert_eq!(ranges.len(), 32);
+        let hottest = f64::from(ranges.into_values().max().unwrap()) / 200_000.0;
+        let expected = 1.0 / crate::zipf::zeta(32, THETA_DEFAULT);
+        assert!(
+            (hottest / expected - 1.0).abs() < 0.03,
+            "{hottest} {expected}"
+        );
+        // With the paper's data both forms are the same.
+        let top =
+            |kind, records| Distribution::new(kind, records, THETA_DEFAULT, 5).top_frequency();
+        let [scaled, fixed] = [
+            DistributionKind::ZipfCompositeScaled,
+            DistributionKind::ZipfComposite,
+        ]
+        .map(|kind| top(kind, 80_000_000));
+        assert!((scaled / fixed - 1.0).abs() < 0.001, "{scaled} {fixed}");
     }
 
     #[test]

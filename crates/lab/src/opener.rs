@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::store::{Store, StoreError, StoreResult};
 
 /// What an acknowledged put survives, in words that every store can be asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Durability {
     /// Nothing for certain: no log, or one that is written when the store pleases.
     Relaxed,

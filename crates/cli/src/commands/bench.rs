@@ -18,7 +18,7 @@ use clap::ValueEnum;
 use evendb::{Compression, Options};
 use evendb_lab::arrivals::{Arrivals, RATE_MAX, Spacing};
 use evendb_lab::dataset::Dataset;
-use evendb_lab::distribution::{Distribution, DistributionKind, THETA_DEFAULT};
+use evendb_lab::distribution::{Distribution, DistributionKind, THETA_DEFAULT, parse_theta};
 use evendb_lab::driver::{self, Limit, Phase, Progress};
 use evendb_lab::ideal_cache::{DiskReads, IdealCache};
 use evendb_lab::log_replay::ReplayedLog;
@@ -613,12 +613,5 @@ pub fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(seconds),
         _ => Err(format!("`{text}` is no number of seconds above 0")),
-    }
-}
-
-fn parse_theta(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(theta) if theta > 0.0 && theta < 1.0 => Ok(theta),
-        _ => Err(format!("`{text}` does not lie between 0 and 1")),
     }
 }

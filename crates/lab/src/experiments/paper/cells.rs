@@ -3,11 +3,11 @@
 //! A cell belongs to one experiment, named after the paper's figure that asks for it. Figures that
 //! show the same phases in another way are made of the same cells: 7 (write amplification) of P's, 8
 //! and 9 (latencies and what serves gets) of A's in figure 6; 4 (space) and table 2 (resources) of
-//! figure 3's. Table 3 is about the distributions alone, and a test.
+//! figure 3's. The drafts' table of reads is made of C's. Table 3 is about the distributions alone: it has no cells.
 //!
 //! All sizes are multiples of the memory, of which the paper had 16 GiB: everything scales together.
 
-use crate::distribution::{DistributionKind, THETA_DEFAULT};
+use crate::distribution::DistributionKind;
 use crate::mix::{LoadOrder, Mix};
 use crate::opener::Variant;
 use std::fmt;
@@ -23,20 +23,31 @@ const INGESTS_QUICK: [f64; 1] = [4.0];
 /// Figures 10 to 12: 64 GB. Table 4: 32 GB.
 const LARGE: f64 = 4.0;
 const TABLE_4_SIZE: f64 = 2.0;
+/// Figure 10's skews.
 const THETAS: [f64; 5] = [0.99, 0.95, 0.90, 0.85, 0.80];
 const THREADS: [usize; 5] = [1, 2, 4, 8, 12];
 const THREADS_QUICK: [usize; 3] = [1, 2, 4];
 /// Log limits of a chunk that is not in RAM; the paper's default is 2 MiB.
-const LOG_BYTES: [u64; 5] = [128 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20];
-const SPLIT_FACTORS: [usize; 5] = [1, 4, 8, 16, 32];
+const LOG_BYTES: [u64; 6] = [128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20];
+const SPLIT_FACTORS: [usize; 6] = [1, 2, 4, 8, 16, 32];
 const COMPOSITE_AND_SIMPLE: [DistributionKind; 2] = [
     DistributionKind::ZipfComposite,
     DistributionKind::ZipfSimple,
 ];
 
-/// What a user can ask for by `--figures`.
-pub const FIGURES: [&str; 12] = [
-    "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "table-2", "table-4",
+/// The composite distribution with ranges of the paper's size: beside the other one wherever data is scaled down.
+const SCALED: DistributionKind = DistributionKind::ZipfCompositeScaled;
+
+/// Composite forms that no figure has unless they are named.
+const FURTHER_COMPOSITES: [DistributionKind; 3] = [
+    SCALED,
+    DistributionKind::ZipfCompositeSuffix,
+    DistributionKind::ZipfCompositeContiguous,
+];
+
+/// What a user can ask for by `--figures`. `reads` is the drafts' table of bytes and system calls for a get.
+pub const FIGURES: [&str; 14] = [
+    "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "table-2", "table-3", "table-4", "reads",
 ];
 
 /// What one phase does.
@@ -101,9 +112,13 @@ impl Cell {
 
     /// The cells that it shares one loaded store with: those of the same data.
     pub fn family(&self) -> Family {
-        let events = matches!(self.work, Work::Ingest | Work::Analytics);
+        let data = match self.work {
+            Work::Ingest => Data::Events,
+            Work::Analytics => Data::EventsUnpaid,
+            Work::Load(_) | Work::Mix { .. } => Data::Records,
+        };
         Family {
-            events,
+            data,
             data_bytes: self.data_bytes,
             variant: self.variant,
         }
@@ -115,7 +130,7 @@ impl Cell {
             mix, distribution, ..
         } = self.work
         else {
-            return usize::from(self.work == Work::Analytics);
+            return 0;
         };
         match mix {
             Mix::C => 2,
@@ -164,18 +179,32 @@ impl fmt::Display for Cell {
     }
 }
 
+/// What a store is loaded with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// Records, in one order or another.
+    Records,
+    /// An event log, and what its ingestion owes is paid and charged to it.
+    Events,
+    /// An event log whose ingestion's debt is unpaid when the next phase begins, and charged to that.
+    EventsUnpaid,
+}
+
 /// What cells of one loaded store have in common.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Family {
-    /// Whether the data is an event log; records if not.
-    pub events: bool,
+    pub data: Data,
     pub data_bytes: u64,
     pub variant: Option<Variant>,
 }
 
 impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.events { "events" } else { "records" };
+        let what = match self.data {
+            Data::Records => "records",
+            Data::Events => "events",
+            Data::EventsUnpaid => "events, debt unpaid",
+        };
         write!(f, "{} of {what}", crate::readable::bytes(self.data_bytes))?;
         match self.variant {
             Some(variant) => write!(f, ", {variant}"),
@@ -190,7 +219,10 @@ pub struct Wanted {
     pub figures: Vec<String>,
     /// The mixes; all of the paper's if empty.
     pub mixes: Vec<Mix>,
+    /// The distributions; those that a figure has if empty.
     pub distributions: Vec<DistributionKind>,
+    /// The skew where no figure varies it.
+    pub theta: f64,
     /// The sizes of the data in bytes; the paper's if empty.
     pub sizes: Vec<u64>,
     pub ingests: Vec<u64>,
@@ -203,7 +235,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    fn has(&self, figures: &[&str]) -> bool {
+    pub fn has(&self, figures: &[&str]) -> bool {
         figures
             .iter()
             .any(|figure| self.figures.iter().any(|wanted| wanted == figure))
@@ -251,7 +283,7 @@ impl Wanted {
         }
         let mut ordered: Vec<Cell> = Vec::new();
         for family in families {
-            if !family.events {
+            if family.data == Data::Records {
                 ordered.push(Cell {
                     experiment: "load",
                     work: Work::Load(self.load_order),
@@ -274,13 +306,21 @@ impl Wanted {
         ordered
     }
 
+    /// The distributions of a figure: those it has, and the further composite forms that were asked for by name. `takes`
+    /// leaves those that were asked for.
+    fn shapes(&self, own: &[DistributionKind]) -> Vec<DistributionKind> {
+        let asked = self.distributions.iter();
+        let asked = asked.filter(|kind| FURTHER_COMPOSITES.contains(kind) && !own.contains(kind));
+        own.iter().chain(asked).copied().collect()
+    }
+
     fn mix(&self, experiment: &'static str, mix: Mix, wanted: DistributionKind) -> Cell {
         Cell {
             experiment,
             work: Work::Mix {
                 mix,
                 distribution: mix.distribution(wanted),
-                theta: THETA_DEFAULT,
+                theta: self.theta,
             },
             data_bytes: self.bytes(LARGE),
             threads: self.threads,
@@ -294,14 +334,19 @@ impl Wanted {
             for mix in [P, A, B, C, D, E(10), E(100), E(1000), F] {
                 let shown = self.has(&["6"])
                     || (mix == P && self.has(&["7"]))
-                    || (mix == A && self.has(&["8", "9"]));
-                let mut distributions = COMPOSITE_AND_SIMPLE.to_vec();
-                match mix {
-                    P => distributions.push(DistributionKind::Uniform),
-                    D => distributions = vec![DistributionKind::Latest],
-                    _ => {}
-                }
-                for distribution in distributions {
+                    || (mix == A && self.has(&["8", "9"]))
+                    || (mix == C && self.has(&["reads"]));
+                let [composite, simple] = COMPOSITE_AND_SIMPLE;
+                let own: &[DistributionKind] = match mix {
+                    P => &[composite, SCALED, simple, DistributionKind::Uniform],
+                    D => &[DistributionKind::Latest],
+                    _ => &[composite, SCALED, simple],
+                };
+                let shapes = match mix {
+                    D => own.to_vec(),
+                    _ => self.shapes(own),
+                };
+                for distribution in shapes {
                     if shown && self.takes(mix, distribution) {
                         let cell = self.mix("figure-6", mix, distribution);
                         cells.push(Cell { data_bytes, ..cell });
@@ -317,7 +362,7 @@ impl Wanted {
         }
         for wanted_theta in THETAS {
             for mix in [Mix::P, Mix::A, Mix::C, Mix::E(100)] {
-                for kind in COMPOSITE_AND_SIMPLE {
+                for kind in self.shapes(&COMPOSITE_AND_SIMPLE) {
                     let mut cell = self.mix("figure-10", mix, kind);
                     if let Work::Mix { theta, .. } = &mut cell.work {
                         *theta = wanted_theta;
@@ -340,7 +385,7 @@ impl Wanted {
         }
         for &threads in self.thread_counts() {
             for mix in [Mix::A, Mix::C, Mix::P] {
-                for kind in COMPOSITE_AND_SIMPLE {
+                for kind in self.shapes(&COMPOSITE_AND_SIMPLE) {
                     let cell = self.mix("figure-11", mix, kind);
                     if self.takes(mix, kind) {
                         cells.push(Cell { threads, ..cell });
@@ -374,8 +419,7 @@ impl Wanted {
         if !self.has(&["12"]) {
             return;
         }
-        let kind = DistributionKind::ZipfComposite;
-        let mut push = |mix, variant| {
+        let mut push = |mix, kind, variant| {
             let variant = Some(variant);
             if self.takes(mix, kind) {
                 cells.push(Cell {
@@ -386,11 +430,17 @@ impl Wanted {
         };
         for bytes in LOG_BYTES {
             for mix in [Mix::A, Mix::E(100)] {
-                push(mix, Variant::LogBytes(bytes));
+                push(
+                    mix,
+                    DistributionKind::ZipfComposite,
+                    Variant::LogBytes(bytes),
+                );
             }
         }
         for factor in SPLIT_FACTORS {
-            push(Mix::A, Variant::BloomSplit(factor));
+            for kind in COMPOSITE_AND_SIMPLE {
+                push(Mix::A, kind, Variant::BloomSplit(factor));
+            }
         }
     }
 
@@ -419,6 +469,7 @@ impl Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::distribution::THETA_DEFAULT;
     use std::collections::HashSet;
 
     fn wanted(figures: &[&str]) -> Wanted {
@@ -426,6 +477,7 @@ mod tests {
             figures: figures.iter().map(|&figure| figure.to_owned()).collect(),
             mixes: vec![],
             distributions: vec![],
+            theta: THETA_DEFAULT,
             sizes: vec![],
             ingests: vec![],
             load_order: LoadOrder::Key,
@@ -464,9 +516,34 @@ mod tests {
         for (index, family) in families.iter().enumerate() {
             assert!(!families[..index].contains(family), "{family} comes twice");
         }
-        // 5 sizes x (2 x 8 + uniform P + D).
+        // 5 sizes x (3 x 8 + uniform P + D).
         let figure_6 = cells.iter().filter(|cell| cell.experiment == "figure-6");
-        assert_eq!(figure_6.count(), 5 * 18);
+        assert_eq!(figure_6.count(), 5 * 26);
+        // Figure 5 begins with a debt of its own; figure 3 pays it.
+        let of_events = |data| families.iter().filter(|family| family.data == data).count();
+        assert_eq!(
+            (of_events(Data::Events), of_events(Data::EventsUnpaid)),
+            (3, 3)
+        );
+    }
+
+    #[test]
+    fn a_named_distribution_and_skew_are_taken() {
+        let mut wanted = wanted(&["6", "11"]);
+        wanted.distributions = vec![
+            DistributionKind::ZipfCompositeSuffix,
+            DistributionKind::ZipfCompositeContiguous,
+        ];
+        wanted.theta = 0.8;
+        let cells = wanted.cells();
+        let mixes: Vec<_> = cells
+            .iter()
+            .filter(|cell| cell.experiment != "load")
+            .collect();
+        // 5 sizes x 8 mixes x 2, and 5 numbers of threads x 3 mixes x 2.
+        assert_eq!(mixes.len(), 5 * 8 * 2 + 5 * 3 * 2);
+        let skewed = |cell: &&&Cell| matches!(cell.work, Work::Mix { theta: 0.8, .. });
+        assert_eq!(mixes.iter().filter(skewed).count(), mixes.len());
     }
 
     #[test]
@@ -476,7 +553,7 @@ mod tests {
             cells.iter().map(Cell::name).collect()
         };
         let all = of(&["6"]);
-        for part in ["7", "8", "9"] {
+        for part in ["7", "8", "9", "reads"] {
             let part = of(&[part]);
             assert!(!part.is_empty() && part.iter().all(|name| all.contains(name)));
         }

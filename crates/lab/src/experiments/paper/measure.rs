@@ -9,11 +9,14 @@
 //!   load, settle, close | open, read everything | warm, C, warm, E, ... warm, A, settle, close
 //!                       | open | warm with puts, P, settle, close | open | ... next P ...
 //! ```
+//! Analytics of an event log begin straight after its ingestion, whose debt is unpaid then and charged to them; the
+//! ingestion that is measured itself pays its own.
+//!
 //! Each phase of puts alone begins on a freshly opened store, so that it does not depend on what
 //! the phases before it left in memory; `--keep-open` leaves the store open throughout. Files stay in the
 //! page cache either way.
 
-use super::cells::{Cell, Family, Work};
+use super::cells::{Cell, Data, Family, Work};
 use super::results_file::{ResultsFile, identity, key};
 use crate::dataset::Dataset;
 use crate::distribution::Distribution;
@@ -130,9 +133,9 @@ impl Measurement<'_> {
     }
 
     fn measure(&self, open: &[Cell], done: &mut usize) -> Result<(), Failure> {
-        match self.family.events {
-            true => self.events(open, done),
-            false => self.records(open, done),
+        match self.family.data {
+            Data::Records => self.records(open, done),
+            Data::Events | Data::EventsUnpaid => self.events(open, done),
         }
     }
 
@@ -289,8 +292,9 @@ impl Measurement<'_> {
         let events = self.family.data_bytes / log.event_bytes();
         let population = Arc::new(Population::new(0));
         let cell = self.cells.first().ok_or("a family without cells")?;
-        let ingest = phase(cell, Some(method.load_max.as_secs_f64()), true);
-        let (ingested, space) = self.watching_space(|| {
+        let settle = self.family.data != Data::EventsUnpaid;
+        let ingest = phase(cell, Some(method.load_max.as_secs_f64()), settle);
+        let (ingested, space) = self.watching_space(store, || {
             run(store, &ingest, &|_| {
                 Box::new(IngestWorker::new(
                     log.clone(),
@@ -328,14 +332,17 @@ impl Measurement<'_> {
         Ok(())
     }
 
-    /// The bytes that the store's files take, once a second while `body` runs.
-    fn watching_space<T>(&self, body: impl FnOnce() -> T) -> (T, Value) {
+    /// The bytes that the store's files take, and of them what it says are its logs, once a second while `body` runs.
+    fn watching_space<T>(&self, store: &dyn Store, body: impl FnOnce() -> T) -> (T, Value) {
         let ended = AtomicBool::new(false);
-        let (mut bytes, tick) = (Vec::new(), Duration::from_millis(50));
+        let (mut bytes, mut logs, tick) = (Vec::new(), Vec::new(), Duration::from_millis(50));
         let done = std::thread::scope(|scope| {
             let watcher = scope.spawn(|| {
                 while !ended.load(Ordering::Relaxed) {
                     bytes.push(disk_bytes(self.directory));
+                    let figures = store.stats();
+                    let log = figures.iter().find(|figure| figure.name == "log_bytes");
+                    logs.extend(log.map(|figure| figure.value));
                     for _ in 0..20 {
                         if !ended.load(Ordering::Relaxed) {
                             std::thread::sleep(tick);
@@ -349,7 +356,8 @@ impl Measurement<'_> {
             let _ = watcher.join();
             done
         });
-        (done, json!({ "interval_seconds": 1, "bytes": bytes }))
+        let course = json!({ "interval_seconds": 1, "bytes": bytes, "log_bytes": logs });
+        (done, course)
     }
 
     fn note(&self, cell: &Cell, result: &PhaseResult, more: Value) -> Result<(), Failure> {

@@ -18,7 +18,7 @@ mod results_file;
 
 use super::{Failure, processes};
 use crate::calibrate;
-use crate::distribution::DistributionKind;
+use crate::distribution::{DistributionKind, THETA_DEFAULT, parse_theta};
 use crate::memory_limit::{self, MemoryLimit};
 use crate::mix::{LoadOrder, Mix};
 use crate::opener::{Durability, Opener, Settings};
@@ -41,7 +41,8 @@ pub struct Arguments {
     /// while the stores are written; a run that was interrupted goes on there
     #[arg(long)]
     out: PathBuf,
-    /// The paper's figures and tables; all if not given (3 to 12, table-2, table-4)
+    /// The paper's figures and tables; all if not given (3 to 12, table-2, table-3, table-4; `reads` is the bytes and
+    /// system calls of a get, a table of the paper's drafts)
     #[arg(long, value_delimiter = ',')]
     figures: Vec<String>,
     /// The stores; all that were built in if not given. `evendb,evendb-half-memory` (with `--mixes P`)
@@ -61,9 +62,16 @@ pub struct Arguments {
     /// Scans after the phases that write: of data that was just overwritten
     #[arg(long)]
     scans_last: bool,
-    /// Only these distributions
+    /// Only these distributions; those that no figure has by itself (zipf-composite-suffix,
+    /// zipf-composite-contiguous) are measured where they are named
     #[arg(long, value_delimiter = ',')]
     distributions: Vec<DistributionKind>,
+    /// Skew of the Zipf distributions, strictly between 0 and 1; figure 10 has skews of its own
+    #[arg(long, default_value_t = THETA_DEFAULT, value_parser = parse_theta)]
+    theta: f64,
+    /// What an acknowledged put survives
+    #[arg(long, value_enum, default_value_t)]
+    durability: Durability,
     /// MiB of keys and values, instead of the paper's sizes
     #[arg(long, value_delimiter = ',')]
     sizes_mib: Vec<u64>,
@@ -164,6 +172,7 @@ impl Arguments {
             figures,
             mixes: self.mixes.clone(),
             distributions: self.distributions.clone(),
+            theta: self.theta,
             sizes: bytes(&self.sizes_mib),
             ingests: bytes(&self.ingest_mib),
             load_order: self.load_order,
@@ -178,7 +187,7 @@ impl Arguments {
         Method {
             settings: Settings {
                 memory_bytes: opener.memory_within(self.memory_bytes()),
-                durability: Durability::Process,
+                durability: self.durability,
             },
             memory_bytes: self.memory_bytes(),
             value_bytes: self.value_bytes,
@@ -202,7 +211,8 @@ impl Arguments {
             "put_seconds": self.lengths().put_seconds,
             "keep_open": self.keep_open,
             "load_order": self.load_order.name(),
-            "durability": Durability::Process.name(),
+            "durability": self.durability.name(),
+            "theta": self.theta,
             "seed": self.seed,
         })
     }
@@ -285,6 +295,11 @@ impl Arguments {
         if self.list {
             return self.print_plan(&plan);
         }
+        if plan.is_empty() && self.wanted()?.has(&["table-3"]) {
+            // Nothing is measured for it.
+            print!("{}", report::table_3(self.memory_bytes(), self.value_bytes));
+            return Ok(());
+        }
         fs::create_dir_all(&self.out)?;
         let _owner = Owner::lock(&self.out)?;
         let results = ResultsFile::in_directory(&self.out);
@@ -308,6 +323,7 @@ impl Arguments {
         results.append(&json!({
             "kind": "run",
             "version": 1,
+            "table_3": self.wanted()?.has(&["table-3"]),
             "started": machine::now(),
             "settings": self.settings(),
             "stores": stores,

@@ -53,6 +53,13 @@ pub fn write(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Table 3 by itself, for memory and values of so many bytes.
+pub fn table_3(memory_bytes: u64, value_bytes: usize) -> String {
+    let mut page = markdown::Page::default();
+    page.table(&tables::skew(4 * memory_bytes, value_bytes));
+    page.into_text()
+}
+
 /// The arguments of `experiment report`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {

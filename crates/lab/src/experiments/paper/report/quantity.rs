@@ -39,6 +39,10 @@ pub enum Quantity {
     WriteRate,
     /// Bytes fetched from storage for one get or scan.
     FetchedPerRead,
+    /// Bytes fetched from storage by bytes of keys and values that reads handed back.
+    FetchedByReturned,
+    /// Read system calls for one get or scan.
+    ReadCalls,
     /// Gets served from RAM by gets that found their key.
     HitRate,
     /// Records of scans, or gets, that were served from RAM by all of them.
@@ -91,11 +95,12 @@ impl Quantity {
             Self::CpuShare => phase["cpu_share_of_cores"].as_f64(),
             Self::ReadRate => Some(phase["process"]["read_bytes"].as_f64()? / running()?),
             Self::WriteRate => Some(stored(&phase["process"])? / running()?),
-            Self::FetchedPerRead => {
-                let count = |kind: &str| phase["latency_nanos"][kind]["count"].as_f64();
-                let reads = count("get").unwrap_or(0.0) + count("scan").unwrap_or(0.0);
-                (reads > 0.0).then_some(phase["process"]["read_bytes"].as_f64()? / reads)
+            Self::FetchedPerRead => per_read(phase, "read_bytes"),
+            Self::FetchedByReturned => {
+                let returned = phase["user_bytes_read"].as_f64()?;
+                (returned > 0.0).then_some(phase["process"]["read_bytes"].as_f64()? / returned)
             }
+            Self::ReadCalls => per_read(phase, "read_calls"),
             Self::HitRate => phase["ram_hit_rate"].as_f64(),
             Self::ReadHitRate => phase["cache"]["read_hit_rate"].as_f64(),
             Self::IdealHitRate => phase["cache"]["ideal"]["hit_rate"].as_f64(),
@@ -141,6 +146,8 @@ impl Quantity {
             Self::ReadRate => "MB/s read",
             Self::WriteRate => "MB/s written",
             Self::FetchedPerRead => "fetched a read",
+            Self::FetchedByReturned => "fetched by returned",
+            Self::ReadCalls => "read calls",
             Self::HitRate => "gets from RAM",
             Self::ReadHitRate => "reads from RAM",
             Self::IdealHitRate => "ideal cache",
@@ -178,6 +185,13 @@ impl Quantity {
             _ => figure(value),
         }
     }
+}
+
+/// What the process used of something by gets and scans.
+fn per_read(phase: &Value, name: &str) -> Option<f64> {
+    let count = |kind: &str| phase["latency_nanos"][kind]["count"].as_f64();
+    let reads = count("get").unwrap_or(0.0) + count("scan").unwrap_or(0.0);
+    (reads > 0.0).then_some(phase["process"][name].as_f64()? / reads)
 }
 
 /// As it was recorded; of results without it, from the rate without debt and both times.

@@ -235,12 +235,21 @@ fn throughput_tenths(course: &Value) -> Option<(f64, [f64; 10])> {
     Some((end, std::array::from_fn(|i| rate(i) / tenth / 1e3)))
 }
 
-/// How the disk filled.
-pub fn space_courses(cells: &[&CellResults]) -> Table {
-    let caption = "GiB on the disk over the time of the first round, the most in each tenth";
+/// How the disk filled: all files, and of them what the store says are its logs.
+pub fn space_courses(cells: &[&CellResults], of: SpaceOf) -> Table {
+    let (caption, member) = match of {
+        SpaceOf::AllFiles => (
+            "GiB on the disk over the time of the first round, the most in each tenth",
+            "bytes",
+        ),
+        SpaceOf::Logs => (
+            "GiB of these in chunks' logs, of the stores that tell",
+            "log_bytes",
+        ),
+    };
     courses(caption, cells, |line| {
         let course = &line["space_course"];
-        let bytes = course["bytes"].as_array()?.iter();
+        let bytes = course[member].as_array()?.iter();
         let bytes: Vec<f64> = bytes.filter_map(Value::as_f64).collect();
         let most = |i: usize| {
             let to = ((i + 1) * bytes.len()).div_ceil(10);
@@ -250,6 +259,13 @@ pub fn space_courses(cells: &[&CellResults]) -> Table {
         let seconds = course["interval_seconds"].as_f64()? * bytes.len() as f64;
         (bytes.len() > 1).then(|| (seconds, std::array::from_fn(most)))
     })
+}
+
+/// What a course of space is of.
+#[derive(Clone, Copy, Debug)]
+pub enum SpaceOf {
+    AllFiles,
+    Logs,
 }
 
 /// The components that answer gets, in the order from memory to disk.
@@ -301,61 +317,58 @@ fn by_component(
     })
 }
 
-/// The paper's table 3 for its 64 GB, in per cent: distribution, hundredths of theta, frequency of
-/// the top key.
-const PAPER_SKEW: [(&str, [(u64, f64); 5]); 2] = [
-    (
-        "zipf-simple",
-        [(99, 4.87), (95, 3.30), (90, 1.91), (85, 1.04), (80, 0.54)],
-    ),
-    (
-        "zipf-composite",
-        [
-            (99, 0.013),
-            (95, 0.012),
-            (90, 0.010),
-            (85, 0.009),
-            (80, 0.008),
-        ],
-    ),
+/// The paper's table 3 for its 64 GB, simple and composite: hundredths of theta, and the frequency of the top key in per
+/// cent.
+const PAPER_SKEW: [[(u64, f64); 5]; 2] = [
+    [(99, 4.87), (95, 3.30), (90, 1.91), (85, 1.04), (80, 0.54)],
+    [
+        (99, 0.013),
+        (95, 0.012),
+        (90, 0.010),
+        (85, 0.009),
+        (80, 0.008),
+    ],
 ];
 
-/// The frequency of the most popular key for the distributions, skews and sizes of these cells.
-pub fn skew(cells: &[&CellResults], value_bytes: usize) -> Table {
-    let mut seen = Vec::new();
+/// The paper's largest data set.
+const PAPER_BYTES: u64 = 64_000_000_000;
+
+/// The frequency of the most popular key for the paper's distributions and skews: of its data, and of data of
+/// `data_bytes`.
+pub fn skew(data_bytes: u64, value_bytes: usize) -> Table {
+    let sizes = [PAPER_BYTES, data_bytes.max(1)];
+    let forms = [
+        (DistributionKind::ZipfSimple, 0),
+        (DistributionKind::ZipfComposite, 1),
+        (DistributionKind::ZipfCompositeScaled, 1),
+    ];
     let mut rows = Vec::new();
-    for cell in cells {
-        let hundredths = (cell.theta * 100.0).round() as u64;
-        let key = (&cell.distribution, hundredths, cell.data_bytes);
-        let kind = cell.distribution.parse::<DistributionKind>();
-        let (Ok(kind), 1..=99, false) = (kind, hundredths, seen.contains(&key)) else {
-            continue;
-        };
-        seen.push(key);
-        let records = Dataset::of_size(cell.data_bytes, value_bytes.max(1), 1).records;
-        let here = Distribution::new(kind, records.max(1), cell.theta, 1).top_frequency() * 100.0;
-        let paper = PAPER_SKEW
-            .iter()
-            .find(|(name, _)| cell.distribution == *name);
-        let paper = paper.and_then(|(_, all)| all.iter().find(|(theta, _)| *theta == hundredths));
-        rows.push(vec![
-            format!(
-                "{}, theta {:.2}, {}",
-                cell.distribution,
-                cell.theta,
-                size(cell.data_bytes)
-            )
-            .into(),
-            match here {
-                here if here >= 0.1 => format!("{here:.2} %").into(),
-                here => format!("{here:.4} %").into(),
-            },
-            or_dash(paper.map(|(_, percent)| format!("{percent} %"))),
-        ]);
+    for (kind, paper) in forms {
+        for (hundredths, percent) in PAPER_SKEW[paper] {
+            let theta = hundredths as f64 / 100.0;
+            let mut row: Vec<Entry> = vec![format!("{kind}, theta {theta:.2}").into()];
+            row.extend(sizes.map(|bytes| {
+                // The paper counts values alone: 80 million of 800 bytes.
+                let records = match bytes == PAPER_BYTES {
+                    true => bytes / value_bytes.max(1) as u64,
+                    false => Dataset::of_size(bytes, value_bytes.max(1), 1).records,
+                };
+                match Distribution::new(kind, records.max(1), theta, 1).top_frequency() * 100.0 {
+                    here if here >= 0.1 => format!("{here:.2} %").into(),
+                    here => format!("{here:.4} %").into(),
+                }
+            }));
+            row.push(format!("{percent} %").into());
+            rows.push(row);
+        }
     }
+    let mut heading = words(["distribution"]);
+    heading.push("computed, 64 GB".to_owned());
+    heading.push(format!("computed, {}", size(data_bytes)));
+    heading.push("the paper, 64 GB".to_owned());
     Table {
         caption: "How often the most popular key occurs".to_owned(),
-        heading: words(["distribution", "here", "the paper, 64 GB"]),
+        heading,
         rows,
     }
 }
