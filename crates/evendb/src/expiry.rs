@@ -62,9 +62,15 @@ fn time_of(at: SystemTime, round_up: bool) -> Time {
 }
 
 fn millis_of(duration: Duration, round_up: bool) -> Time {
-    let part = u128::from(round_up && !duration.as_nanos().is_multiple_of(1_000_000));
-    let millis = duration.as_millis() + part;
-    Time(u64::try_from(millis).unwrap_or(u64::MAX))
+    // By numbers of 64 and 32 bits: each put that expires comes here twice.
+    let part = u64::from(round_up && !duration.subsec_nanos().is_multiple_of(1_000_000));
+    let millis = u64::from(duration.subsec_millis()) + part;
+    let seconds = duration.as_secs().checked_mul(1000);
+    Time(
+        seconds
+            .and_then(|seconds| seconds.checked_add(millis))
+            .unwrap_or(u64::MAX),
+    )
 }
 
 /// When a record expires that is to be gone from `at` on.
@@ -109,12 +115,17 @@ impl ExpiryClock {
     /// The time, which never falls.
     ///
     /// AcqRel: whoever is told a time after another thread was told a later one, and knows of that, is told no earlier
-    /// one, because all of them go through one word.
+    /// one, because all of them go through one word. A look at it is enough where it says so much already: then the word
+    /// stays shared, and puts that expire do not take it from each other.
     pub(crate) fn now(&self) -> Time {
         let now = time_of(self.source.now(), false).0;
         #[cfg(test)]
         if self.goes_back.load(Ordering::Relaxed) {
             return Time(now);
+        }
+        let latest = self.latest.load(Ordering::Acquire);
+        if latest >= now {
+            return Time(latest);
         }
         Time(self.latest.fetch_max(now, Ordering::AcqRel).max(now))
     }

@@ -89,6 +89,8 @@ pub(crate) enum Plant {
     MovesLoseNewest,
     /// P51: a checkpoint writes the runs of an encrypted database as plain tables.
     RunLeftPlain,
+    /// P56: a put leaves a range emptied in which it puts.
+    EmptiedStays,
     /// P43: a rewrite makes tables as the database's options say, whatever the keyspace's own do.
     KeyspaceOptionsForgotten,
 }

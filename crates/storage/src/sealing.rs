@@ -27,6 +27,8 @@ mod files;
 mod pieces;
 #[cfg(all(test, feature = "encryption"))]
 mod tests;
+#[cfg(all(target_arch = "x86_64", feature = "encryption"))]
+mod wide;
 
 #[cfg(not(feature = "encryption"))]
 pub use absent::{Cipher, Key, Secrets};

@@ -39,9 +39,8 @@ impl Keyspace {
     /// Pops of one range take turns, so with [`Durability::Sync`](crate::Durability::Sync) each waits for the disk by
     /// itself.
     ///
-    /// What was removed is passed over by later pops until it has been reorganised away, which takes about a tenth of a
-    /// microsecond for each such record. To empty a long queue, pop from the last key on where nothing is put before
-    /// that: `pop_first_range(last..)`.
+    /// A pop begins behind what earlier pops have left empty, so it takes as long however many there were. What was removed in another
+    /// way ([`delete`](Self::delete)) is passed over until it has been reorganised away.
     ///
     /// ```
     /// # fn main() -> evendb::Result<()> {

@@ -20,6 +20,7 @@
 
 pub(crate) mod check;
 pub(crate) mod covers;
+pub(crate) mod emptied;
 pub(crate) mod index;
 pub(crate) mod row_tag;
 pub(crate) mod share;
@@ -34,6 +35,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::reclaim::ArcCell;
 use crate::sync::{Arc, Mutex};
 use covers::Covers;
+use emptied::Emptied;
 use evendb_storage::Version;
 use evendb_storage::table::TableMeta;
 use row_tag::RowTag;
@@ -200,6 +202,8 @@ pub(crate) struct ChunkWriter {
     pub(crate) changed_at: Version,
     /// The version of its last single delete: what is put later has a greater one.
     pub(crate) single_at: Version,
+    /// Where pops have left nothing.
+    pub(crate) emptied: Emptied,
 }
 
 /// How often a chunk is used; decayed by the policy.
@@ -337,6 +341,7 @@ impl Chunk {
             loading: false,
             changed_at,
             single_at: Version::ZERO,
+            emptied: Emptied::default(),
         };
         Chunk {
             id,

@@ -49,6 +49,12 @@ impl DeltaShare {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Steps of all cursors of this thread.
+    pub(crate) static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 enum Pages<'g> {
     None,
     Single(PageRef<'g>),
@@ -200,6 +206,8 @@ impl<'g> DeltaCursor<'g> {
     /// To the next key. The cursor must be valid.
     pub(crate) fn next(&mut self) {
         debug_assert!(self.valid());
+        #[cfg(test)]
+        STEPS.set(STEPS.get() + 1);
         self.at += 1;
         if self.at >= self.len() {
             self.first_from(self.page_at + 1);
@@ -209,6 +217,8 @@ impl<'g> DeltaCursor<'g> {
     /// To the previous key. The cursor must be valid.
     pub(crate) fn prev(&mut self) {
         debug_assert!(self.valid());
+        #[cfg(test)]
+        STEPS.set(STEPS.get() + 1);
         match self.at.checked_sub(1) {
             Some(at) => self.at = at,
             None => self.last_before(self.page_at),

@@ -45,6 +45,9 @@ mod page;
 #[cfg(not(any(evendb_loom, evendb_shuttle)))]
 mod tests;
 
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+pub(crate) use cursor::STEPS;
 pub(crate) use cursor::{DeltaCursor, DeltaShare};
 
 use crate::record::{Record, RecordRef, allocated_bytes, hash_of};

@@ -106,6 +106,13 @@ fn shuttle_p25_a_look_at_deltas_alone() {
     )));
 }
 
+#[test]
+fn shuttle_p56_a_put_into_what_is_emptied_is_not_told() {
+    assert!(notices(20_000, None, || transactions::pops(
+        Plant::EmptiedStays
+    )));
+}
+
 /// Found with few preemptions, as the fault itself was; at random hardly ever.
 #[test]
 fn shuttle_p20_replaced_chunks_end_a_checkpoint() {

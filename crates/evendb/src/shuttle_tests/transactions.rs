@@ -189,6 +189,54 @@ fn whole() {
     world.close();
 }
 
+/// Two pop from ranges that meet, while a third puts before and between what they pop, and layouts change: nothing is popped twice,
+/// and what is left comes in order.
+pub(super) fn pops(plant: Plant) {
+    let world = world(plant);
+    for key in ["b", "c", "d", "e"] {
+        put(&world, key, 1);
+    }
+    let popped = Arc::new(crate::sync::Mutex::new(Vec::new()));
+    let pop = |low: &'static str| {
+        let popped = popped.clone();
+        world.spawn(move |world| {
+            for _ in 0..2 {
+                match world.keyspace().pop_first_range(low..) {
+                    Ok(Some((key, _))) => popped.lock().push(key.to_vec()),
+                    Ok(None) => {}
+                    // In a model every wait ends by time at once.
+                    Err(error) => assert!(
+                        matches!(error.kind(), ErrorKind::LockTimeout | ErrorKind::Conflict),
+                        "{error}"
+                    ),
+                }
+            }
+        })
+    };
+    let putter = world.spawn(|world| {
+        for key in ["a", "bb", "cc"] {
+            put(world, key, 2);
+        }
+    });
+    let jobs = world.spawn(|world| {
+        world.checkpoint();
+        world.split(1);
+        world.merge(0);
+    });
+    join([pop(""), pop("c"), putter, jobs]);
+    let mut popped = popped.lock().clone();
+    let mut left: Vec<Vec<u8>> = Vec::new();
+    while let Some((key, _)) = world.keyspace().pop_first().expect("pops") {
+        left.push(key.to_vec());
+    }
+    oracle!(left.is_sorted(), "out of order: {left:?}");
+    popped.extend(left);
+    popped.sort();
+    let all = ["a", "b", "bb", "c", "cc", "d", "e"].map(|key| key.as_bytes().to_vec());
+    oracle!(popped == all, "popped: {popped:?}");
+    world.close();
+}
+
 fn layout_beside(world: &World) {
     world.checkpoint();
     world.merge(0);
@@ -213,6 +261,11 @@ fn shuttle_s11_counter() {
 #[test]
 fn shuttle_s11_locks() {
     explore(2000, locks);
+}
+
+#[test]
+fn shuttle_s11_pops() {
+    explore(2000, || pops(Plant::Nothing));
 }
 
 #[test]

@@ -132,6 +132,7 @@ impl<'t, R: Records> Seen<'t, R> {
         list.push(Read {
             keyspace: keyspace.clone(),
             span: ReadSpan::Range(low.clone(), high.clone()),
+            empties: false,
         });
         drop(list);
         Seen {
@@ -336,6 +337,7 @@ impl<R: Records> Drop for Seen<'_, R> {
         list.extend(passed.map(|span| Read {
             keyspace: keyspace.clone(),
             span,
+            empties: false,
         }));
     }
 }

@@ -336,7 +336,8 @@ impl Session {
         self.lock_alone(keyspace, key)?;
         let read = Read::of_key(keyspace, key);
         let mut renewals = 0;
-        while read.look(self.version(), &self.handle.engine.core) != Found::Same {
+        let core = &self.handle.engine.core;
+        while read.look((self.version(), self.time()), core) != Found::Same {
             // What a put brings now and again is not worth waiting for.
             if renewals == RENEWALS_MAX {
                 break;
@@ -386,7 +387,7 @@ impl Session {
         let new = Moment::now(&self.handle)?;
         for read in self.reads.borrow().iter() {
             // First the new moment, then the look: what it calls the same is so at that moment.
-            let found = read.look(old.version(), &self.handle.engine.core);
+            let found = read.look((old.version(), old.time()), &self.handle.engine.core);
             // What has expired between the two was not written.
             let same = found == Found::Same && old.time() == new.time();
             if !same && !self.is_equal(read, &old, &new)? {
@@ -468,6 +469,7 @@ impl Session {
         let reads = Reads {
             all: &self.reads.borrow(),
             since: self.version(),
+            time: self.time(),
         };
         write::write_if(&self.handle.engine, &mut ops, durability, Some(reads))
     }

@@ -4,13 +4,17 @@
 //! when it has the lock. Without turns all but one of those that meet would do their work in vain. What makes each of
 //! them right is still the look at its reads when it commits: that nothing came to lie before the record.
 //!
+//! A pop does not pass over what earlier pops have deleted: it begins behind that ([`crate::chunk::emptied`]). What it read is all of the
+//! range up to the record all the same.
+//!
 //! Thread safety: that of the session.
 
 use super::Session;
 use crate::catalog::KeyspaceState;
+use crate::chunk::emptied::Since;
 use crate::error::Result;
 use crate::read::iter::Iter;
-use crate::sync::Arc;
+use crate::sync::{Arc, reclaim};
 use crate::value::Value;
 use crate::write::reads::{Read, ReadSpan};
 
@@ -48,17 +52,68 @@ impl Session {
         self.lock_key((keyspace.id, low.into()))
             .map_err(|why| self.not_locked(keyspace, low, why))?;
         self.renew()?;
-        let cursor = self.cursor(keyspace, low.to_vec(), high.map(<[u8]>::to_vec));
+        let (from, to) = self.without_emptied(keyspace, (low, high), end);
+        let cursor = self.cursor(keyspace, from, to);
         let found = end.of(Iter::new(cursor))?;
         let key = found.as_ref().map(|(key, _)| &**key);
         self.reads.borrow_mut().push(Read {
             keyspace: keyspace.clone(),
             span: span_up_to(key, (low, high), end),
+            empties: key.is_some(),
         });
         if let Some(key) = key {
             self.set(keyspace, key, None)?;
         }
         Ok(found)
+    }
+
+    /// The range without what pops have left empty at this end of it.
+    fn without_emptied(
+        &self,
+        keyspace: &KeyspaceState,
+        (low, high): (&[u8], Option<&[u8]>),
+        end: RangeEnd,
+    ) -> (Vec<u8>, Option<Vec<u8>>) {
+        let reader = Since {
+            version: self.version(),
+            time: self.time(),
+        };
+        let (mut low, mut high) = (low.to_vec(), high.map(<[u8]>::to_vec));
+        while high.as_ref().is_none_or(|high| low < *high) {
+            let chunk = {
+                let pin = reclaim::pin();
+                let index = keyspace.index.load(&pin);
+                match (end, &high) {
+                    (RangeEnd::First, _) => Some(index.get().find(&low).clone()),
+                    (RangeEnd::Last, None) => Some(index.get().last().clone()),
+                    (RangeEnd::Last, Some(high)) => index.get().find_below(high).cloned(),
+                }
+            };
+            let Some(chunk) = chunk else { break };
+            let writer = chunk.latch.lock();
+            if writer.retired {
+                break;
+            }
+            match end {
+                RangeEnd::First => match writer.emptied.end_from(&low, reader) {
+                    Some(Some(behind)) => low = behind.to_vec(),
+                    Some(None) => high = Some(low.clone()),
+                    None => break,
+                },
+                RangeEnd::Last => {
+                    let limit = chunk.range.high.as_deref();
+                    let below = match (high.as_deref(), limit) {
+                        (Some(high), Some(limit)) => Some(high.min(limit)),
+                        (high, limit) => high.or(limit),
+                    };
+                    match writer.emptied.begin_below(below, reader) {
+                        Some(begin) => high = Some(begin.to_vec()),
+                        None => break,
+                    }
+                }
+            }
+        }
+        (low, high)
     }
 }
 
@@ -70,3 +125,7 @@ fn span_up_to(key: Option<&[u8]>, (low, high): (&[u8], Option<&[u8]>), end: Rang
         (Some(key), RangeEnd::Last) => ReadSpan::Range(key.into(), high.map(Box::from)),
     }
 }
+
+#[cfg(test)]
+#[cfg(not(any(evendb_loom, evendb_shuttle)))]
+mod tests;

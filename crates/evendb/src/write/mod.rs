@@ -19,6 +19,7 @@ pub(crate) mod reads;
 mod singles;
 
 use crate::admission::Refused;
+use crate::chunk::emptied::Since;
 use crate::chunk::{Chunk, ChunkWriter, Heat};
 use crate::commit_log::{CommitLog, Lsn};
 use crate::engine::Engine;
@@ -353,7 +354,8 @@ fn find_changes(core: &Core, reads: Reads<'_>, targets: &[Target], guards: &Guar
         let latched = targets.iter().zip(guards).skip(behind.saturating_sub(1));
         for (target, writer) in latched {
             let chunk = &*target.chunk;
-            found = found.max(read.span.look(chunk, writer, reads.since, core));
+            let since = (reads.since, reads.time);
+            found = found.max(read.span.look(chunk, writer, since, core));
             if !read.goes_on_behind(chunk) {
                 break;
             }
@@ -524,7 +526,11 @@ fn write_latched(
         ranges::link(engine, ranges, version, stamp.as_ref(), targets, guards);
     }
     let ones = (ones, range_count, singles);
-    let (before, after) = link(ones, version, stamp.as_ref(), targets, guards);
+    let tells = !planted!(engine.core.options, EmptiedStays);
+    let (before, after) = link(ones, tells, version, stamp.as_ref(), targets, guards);
+    if let Some(reads) = reads {
+        note_emptied(reads, version, targets, guards);
+    }
     if planted!(engine.core.options, EarlyUnlatch) {
         guards.clear();
     }
@@ -542,9 +548,10 @@ fn write_latched(
 }
 
 /// Links all records into their chunks' active deltas; `ranges` come before them in the write, and some are single deletes if
-/// `singles`. What those took of memory, before and after.
+/// `singles`. The chunk is told what comes into ranges that pops have emptied. What those took of memory, before and after.
 fn link(
     (ops, ranges, singles): (&mut [Op<'_>], usize, bool),
+    tells: bool,
     version: Version,
     stamp: Option<&BatchStamp>,
     targets: &[Target],
@@ -562,7 +569,11 @@ fn link(
         if singles {
             singles::note(own, writer, version);
         }
-        let delta = &writer.active;
+        let ChunkWriter {
+            active: delta,
+            emptied,
+            ..
+        } = &mut **writer;
         before += delta.bytes() as u64;
         for op in own {
             let record = op.folded.as_mut().unwrap_or(&mut op.record);
@@ -571,11 +582,28 @@ fn link(
                 Some(stamp) => record.set_stamp(stamp, version),
                 None => record.set_version(version),
             }
+            if tells && !record.kind().is_tombstone() {
+                emptied.touch(record.key());
+            }
             delta.insert(record.clone());
         }
         after += delta.bytes() as u64;
     }
     (before, after)
+}
+
+/// Tells the chunks of what the write has left empty: a pop, of what it found nothing in but its record. That nothing newer
+/// has come there was seen under the same latches.
+fn note_emptied(reads: Reads<'_>, version: Version, targets: &[Target], guards: &mut Guards<'_>) {
+    let time = reads.time;
+    for read in reads.all.iter().filter(|read| read.empties) {
+        for (target, writer) in targets.iter().zip(guards.iter_mut()) {
+            if target.chunk.keyspace == read.keyspace.id {
+                let since = Since { version, time };
+                read.span.note_emptied(&target.chunk, writer, since);
+            }
+        }
+    }
 }
 
 /// Queues the chunk for the checkpoint that will flush its active delta.

@@ -20,6 +20,7 @@
 
 use crate::catalog::KeyspaceState;
 use crate::chunk::covers::Covers;
+use crate::chunk::emptied::{Emptied, Since};
 use crate::chunk::index::Index;
 use crate::chunk::{Chunk, ChunkWriter, View};
 use crate::delta::Delta;
@@ -29,8 +30,9 @@ use crate::plant::planted;
 use crate::sync::Arc;
 use crate::sync::reclaim::{self, Guard};
 use crate::version::clock::checkpoint_of;
-use evendb_storage::Version;
 use evendb_storage::codec::hash_key;
+use evendb_storage::{Time, Version};
+use std::borrow::Cow;
 
 /// Keys of one keyspace that were read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,14 +48,17 @@ pub(crate) enum ReadSpan {
 pub(crate) struct Read {
     pub(crate) keyspace: Arc<KeyspaceState>,
     pub(crate) span: ReadSpan,
+    /// Nothing was found there but what the write deletes.
+    pub(crate) empties: bool,
 }
 
 /// Reads of one moment.
 #[derive(Clone, Copy)]
 pub(crate) struct Reads<'a> {
     pub(crate) all: &'a [Read],
-    /// The version at which they were made.
+    /// The version at which they were made, and by what time.
     pub(crate) since: Version,
+    pub(crate) time: Time,
 }
 
 /// What became of something that was read.
@@ -94,6 +99,28 @@ impl ReadSpan {
         ReadSpan::Range(low.into(), Some(successor(last).into_boxed_slice()))
     }
 
+    /// Where it ends, exclusive; `None` if it does not.
+    fn high(&self) -> Option<Cow<'_, [u8]>> {
+        match self {
+            ReadSpan::Key(key) => Some(Cow::Owned(successor(key))),
+            ReadSpan::Range(_, high) => high.as_deref().map(Cow::Borrowed),
+        }
+    }
+
+    /// Notes that nothing lives of it in a chunk whose latch the caller holds, from `since` on.
+    pub(super) fn note_emptied(&self, chunk: &Chunk, writer: &mut ChunkWriter, since: Since) {
+        let range = &chunk.range;
+        let low = self.low().max(&range.low);
+        let own = self.high();
+        let high = match (own.as_deref(), range.high.as_deref()) {
+            (Some(own), Some(limit)) => Some(own.min(limit)),
+            (own, limit) => own.or(limit),
+        };
+        if high.is_none_or(|high| low < high) {
+            writer.emptied.note(low, high, since);
+        }
+    }
+
     /// Whether some of it may lie at `key` or above.
     fn reaches(&self, key: &[u8]) -> bool {
         match self {
@@ -108,7 +135,7 @@ impl ReadSpan {
         &self,
         delta: &Delta,
         counts: &dyn Fn(&[u8]) -> bool,
-        since: Version,
+        (since, emptied): (Version, Option<(&Emptied, Since)>),
         guard: &Guard,
     ) -> bool {
         if delta.is_empty() || delta.checkpoint() < checkpoint_of(since) {
@@ -123,6 +150,16 @@ impl ReadSpan {
                 let mut cursor = delta.cursor(guard);
                 cursor.seek(low);
                 while cursor.valid() && self.reaches(cursor.key()) {
+                    // Nothing lived there at the moment, nor does now, whatever was deleted again.
+                    let end = emptied.and_then(|(of, reader)| of.end_from(cursor.key(), reader));
+                    match end {
+                        Some(Some(behind)) => {
+                            cursor.seek(behind);
+                            continue;
+                        }
+                        Some(None) => return false,
+                        None => {}
+                    }
                     let newest = cursor.versions().next();
                     if newest.is_some_and(|record| record.version() > since) && counts(cursor.key())
                     {
@@ -146,12 +183,12 @@ impl ReadSpan {
         }
     }
 
-    /// What became of it in a chunk whose latch the caller holds.
+    /// What became of it in a chunk whose latch the caller holds, since it was read at a version, by a time.
     pub(crate) fn look(
         &self,
         chunk: &Chunk,
         writer: &ChunkWriter,
-        since: Version,
+        (since, time): (Version, Time),
         core: &Core,
     ) -> Found {
         if writer.changed_at <= since {
@@ -168,14 +205,19 @@ impl ReadSpan {
             funk,
             ..
         } = view.get();
-        let changed = self.is_changed_in(active, &|_| true, since, &pin)
+        let reader = Since {
+            version: since,
+            time,
+        };
+        let since_emptied = (since, Some((&writer.emptied, reader)));
+        let changed = self.is_changed_in(active, &|_| true, since_emptied, &pin)
             || covers
                 .as_ref()
                 .is_some_and(|covers| self.is_deleted_in(covers, since))
             || frozen.iter().any(|frozen| {
                 let limits = frozen.limits.as_ref();
                 let counts = |key: &[u8]| limits.is_none_or(|limits| limits.contains(key));
-                self.is_changed_in(&frozen.delta, &counts, since, &pin)
+                self.is_changed_in(&frozen.delta, &counts, since_emptied, &pin)
             });
         // What was ingested is in tables at once.
         let all_in_deltas = now == checkpoint_of(since) && funk.max_version <= since;
@@ -192,6 +234,7 @@ impl Read {
         Read {
             keyspace: keyspace.clone(),
             span: ReadSpan::Key(key.into()),
+            empties: false,
         }
     }
 
@@ -203,7 +246,7 @@ impl Read {
 
     /// What became of it, by a look at one chunk after the other, each at its own moment. That says what was so at any
     /// moment before: what is written later is newer than that.
-    pub(crate) fn look(&self, since: Version, core: &Core) -> Found {
+    pub(crate) fn look(&self, since: (Version, Time), core: &Core) -> Found {
         let mut found = Found::Same;
         let mut from: Box<[u8]> = Box::from(self.span.low());
         loop {
@@ -229,7 +272,8 @@ impl Read {
 impl Reads<'_> {
     /// What became of all of it, chunk by chunk, each at its own moment.
     pub(crate) fn look_unlatched(&self, core: &Core) -> Found {
-        let looks = self.all.iter().map(|read| read.look(self.since, core));
+        let since = (self.since, self.time);
+        let looks = self.all.iter().map(|read| read.look(since, core));
         looks.max().unwrap_or(Found::Same)
     }
 }

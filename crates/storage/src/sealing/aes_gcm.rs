@@ -1,4 +1,4 @@
-//! AES-256-GCM, keys by HKDF-SHA-256. Which cipher, and why: docs/decisions/0066-encryption.md.
+//! AES-256-GCM, keys by HKDF-SHA-256. Which cipher, and why: docs/decisions/0066-encryption.md. By which instructions: 0068.
 
 use super::{KEY_BYTES, Nonce, TAG_BYTES, Use};
 use aes_gcm::Aes256Gcm;
@@ -101,7 +101,7 @@ impl Secrets {
         let len = (detail.len() as u64).to_le_bytes();
         let info = [name, &len, detail, &id.to_le_bytes(), salt];
         expand(&self.0.key, &info, &mut derived[..]);
-        Cipher(Box::new(Aes256Gcm::new((&*derived).into())))
+        Cipher::new(&derived)
     }
 
     /// Bytes that were never given out before: a salt, or a random nonce.
@@ -123,7 +123,14 @@ impl Secrets {
 }
 
 /// Encrypts and decrypts the bodies of one file, log or life. The state is zeroed when it is dropped.
-pub struct Cipher(Box<Aes256Gcm>);
+pub struct Cipher(Way);
+
+/// By what: the bytes are the same.
+enum Way {
+    #[cfg(target_arch = "x86_64")]
+    Wide(Box<super::wide::Wide>),
+    Any(Box<Aes256Gcm>),
+}
 
 impl fmt::Debug for Cipher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -132,17 +139,33 @@ impl fmt::Debug for Cipher {
 }
 
 impl Cipher {
-    /// Bytes of memory that a cipher takes.
-    pub const MEMORY_BYTES: usize = size_of::<Aes256Gcm>() + 16;
+    /// Bytes of memory that a cipher takes, at most.
+    pub const MEMORY_BYTES: usize = 16 + max(size_of::<Aes256Gcm>(), WIDE_BYTES);
+
+    pub(super) fn new(key: &[u8; KEY_BYTES]) -> Cipher {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(wide) = super::wide::Wide::new(key) {
+            return Cipher(Way::Wide(wide));
+        }
+        Cipher::of_any_processor(key)
+    }
+
+    pub(super) fn of_any_processor(key: &[u8; KEY_BYTES]) -> Cipher {
+        Cipher(Way::Any(Box::new(Aes256Gcm::new(key.into()))))
+    }
 
     /// Encrypts `buffer` from `start` on in its place, and appends the tag. `bound` is not stored: the reader has to know it.
     #[inline]
     pub fn seal(&self, nonce: Nonce, bound: &[u8], buffer: &mut Vec<u8>, start: usize) {
-        let body = InOutBuf::from(&mut buffer[start..]);
-        let tag = self
-            .0
-            .encrypt_inout_detached(&nonce.0.into(), bound, body)
-            .expect("no body has 64 GiB");
+        let body = &mut buffer[start..];
+        let tag: [u8; TAG_BYTES] = match &self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Way::Wide(wide) => wide.seal(&nonce.0, bound, body),
+            Way::Any(any) => any
+                .encrypt_inout_detached(&nonce.0.into(), bound, InOutBuf::from(body))
+                .expect("no body has 64 GiB")
+                .into(),
+        };
         buffer.extend_from_slice(&tag);
     }
 
@@ -150,12 +173,17 @@ impl Cipher {
     #[inline]
     pub fn open<'b>(&self, nonce: Nonce, bound: &[u8], sealed: &'b mut [u8]) -> Option<&'b [u8]> {
         let (body, tag) = sealed.split_last_chunk_mut::<TAG_BYTES>()?;
-        let tag = (&*tag).into();
-        let opened = InOutBuf::from(&mut body[..]);
-        let opened = self
-            .0
-            .decrypt_inout_detached(&nonce.0.into(), bound, opened, tag);
-        opened.ok().map(|()| &*body)
+        let opens = match &self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Way::Wide(wide) => wide.open(&nonce.0, bound, body, tag),
+            Way::Any(any) => {
+                let opened = InOutBuf::from(&mut body[..]);
+                let tag = (&*tag).into();
+                any.decrypt_inout_detached(&nonce.0.into(), bound, opened, tag)
+                    .is_ok()
+            }
+        };
+        opens.then_some(&*body)
     }
 
     /// The same into `body`, which is as long as `sealed` without its tag; whether it is what was sealed.
@@ -164,12 +192,28 @@ impl Cipher {
         let Some((from, tag)) = sealed.split_last_chunk::<TAG_BYTES>() else {
             return false;
         };
-        let Ok(both) = InOutBuf::new(from, body) else {
+        if from.len() != body.len() {
             return false;
-        };
-        let opened = self
-            .0
-            .decrypt_inout_detached(&nonce.0.into(), bound, both, tag.into());
-        opened.is_ok()
+        }
+        match &self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Way::Wide(wide) => {
+                body.copy_from_slice(from);
+                wide.open(&nonce.0, bound, body, tag)
+            }
+            Way::Any(any) => InOutBuf::new(from, body).is_ok_and(|both| {
+                any.decrypt_inout_detached(&nonce.0.into(), bound, both, tag.into())
+                    .is_ok()
+            }),
+        }
     }
+}
+
+#[cfg(target_arch = "x86_64")]
+const WIDE_BYTES: usize = size_of::<super::wide::Wide>();
+#[cfg(not(target_arch = "x86_64"))]
+const WIDE_BYTES: usize = 0;
+
+const fn max(a: usize, b: usize) -> usize {
+    if a > b { a } else { b }
 }

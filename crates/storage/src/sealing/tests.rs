@@ -67,6 +67,48 @@ fn a_body_opens_only_as_what_it_was_sealed() {
     }
 }
 
+/// What encrypts by the processor's wide instructions, and what does on any, open what the other one sealed: of every length
+/// around its steps, with anything bound.
+#[test]
+fn every_way_gives_the_same_bytes() {
+    let noise = |len: usize, seed: usize| -> Vec<u8> {
+        (0..len)
+            .map(|at| (((at + seed) * 2_654_435_761) >> 7) as u8)
+            .collect()
+    };
+    let key: [u8; KEY_BYTES] = noise(KEY_BYTES, 5).try_into().unwrap();
+    let (own, any) = (Cipher::new(&key), Cipher::of_any_processor(&key));
+    let lens = (0..600).chain([1007, 1008, 1009, 4074, 4075, 4076, 65_519, 65_536, 100_001]);
+    for len in lens {
+        let body = noise(len, len);
+        let bound = noise(len % 41, 1);
+        let nonce = Nonce::of_kind(0xFFFF_FFFF_0000_0001 - len as u64, 3);
+        let [sealed, expected] = [&own, &any].map(|cipher| {
+            let mut sealed = body.clone();
+            cipher.seal(nonce, &bound, &mut sealed, 0);
+            sealed
+        });
+        assert!(sealed == expected, "{len} bytes");
+        for cipher in [&own, &any] {
+            assert_eq!(
+                cipher.open(nonce, &bound, &mut sealed.clone()),
+                Some(&*body)
+            );
+            let mut apart = vec![0; len];
+            assert!(cipher.open_into(nonce, &bound, &sealed, &mut apart) && apart == body);
+            let mut bad = sealed.clone();
+            let bit = (len * 31) % (bad.len() * 8);
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(cipher.open(nonce, &bound, &mut bad), None, "{len} bytes");
+            if !bound.is_empty() {
+                assert!(!cipher.open_into(nonce, &bound[1..], &sealed, &mut apart));
+            }
+            let mut short = vec![0; len + 1];
+            assert!(!cipher.open_into(nonce, &bound, &sealed, &mut short));
+        }
+    }
+}
+
 /// These bytes are the format: keys that are derived in another way, or another cipher, open nothing that is there.
 #[test]
 fn golden_bytes() {
