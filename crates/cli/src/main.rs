@@ -26,7 +26,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     backup, backups, bench, calibrate, changes, compact, delete, dump, experiment, export, get,
-    import, ingest, keyspaces, merge, pop, put, repair, restore, rotate_key, scan,
+    import, ingest, keyspaces, merge, mixgraph, pop, put, repair, restore, rotate_key, scan,
     size as range_size, stats, verify, verify_import,
 };
 
@@ -73,6 +73,7 @@ enum Command {
     Restore(restore::Arguments),
     RotateKey(rotate_key::Arguments),
     Bench(bench::Arguments),
+    Mixgraph(mixgraph::Arguments),
     Calibrate(calibrate::Arguments),
     Experiment(experiment::Arguments),
     VerifyImport(verify_import::Arguments),
@@ -102,6 +103,7 @@ fn main() -> ExitCode {
         Command::Restore(arguments) => restore::run(&arguments),
         Command::RotateKey(arguments) => rotate_key::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Mixgraph(arguments) => mixgraph::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Experiment(arguments) => experiment::run(&arguments),
         Command::VerifyImport(arguments) => verify_import::run(&arguments),

@@ -12,6 +12,9 @@
 //! that waiting is part of its latency. There is one schedule for all workers: an operation is
 //! carried out by whichever is free first.
 //!
+//! The rate may swing as a sine ([`Arrivals::swing`]). Operations are then counted in time: the n-th starts when the rate,
+//! summed up, is n (of a Poisson process: when it is the sum of n exponential gaps).
+//!
 //! The gate sleeps until shortly before a start and then yields in a loop, since sleeping alone is
 //! late by some 60 us. That costs CPU time of one core at high rates: figures of CPU per operation
 //! are those of closed loops.
@@ -23,6 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use evendb_model::model::Rate;
 use parking_lot::Mutex;
 
 use crate::random::Random;
@@ -64,10 +68,30 @@ impl Spacing {
 pub struct Arrivals {
     /// Operations a second over all workers; above 0 and at most [`RATE_MAX`].
     pub per_second: f64,
+    /// The rate by time where it swings; `per_second` is its mean then.
+    pub swing: Option<Rate>,
     /// How the operations are spread in time.
     pub spacing: Spacing,
     /// Seeds the gaps of [`Spacing::Poisson`].
     pub seed: u64,
+}
+
+impl Arrivals {
+    /// Seconds after which so many operations are due.
+    fn time_of(&self, operations: f64) -> f64 {
+        match &self.swing {
+            None => operations / self.per_second,
+            Some(rate) => rate.time_of(operations),
+        }
+    }
+
+    /// Operations that are due between two times.
+    fn due_between(&self, from: f64, to: f64) -> f64 {
+        match &self.swing {
+            None => (to - from) * self.per_second,
+            Some(rate) => rate.due(to) - rate.due(from),
+        }
+    }
 }
 
 /// How well an open loop kept to its schedule.
@@ -151,6 +175,8 @@ struct Schedule {
     arrivals: Arrivals,
     random: Random,
     number: u64,
+    /// What the rate, summed up, is at the next operation's start.
+    due: f64,
     /// Seconds from the phase's start to the next operation's.
     next: f64,
 }
@@ -161,26 +187,29 @@ impl Schedule {
             arrivals,
             random: Random::new(arrivals.seed, 0x6172_7269),
             number: 0,
+            due: 0.0,
             next: 0.0,
         };
         if arrivals.spacing == Spacing::Poisson {
-            schedule.next = schedule.gap();
+            schedule.due = schedule.gap();
+            schedule.next = arrivals.time_of(schedule.due);
         }
         schedule
     }
 
     fn gap(&mut self) -> f64 {
         // `unit` is below 1, so the logarithm is of something above 0.
-        -(1.0 - self.random.unit()).ln() / self.arrivals.per_second
+        -(1.0 - self.random.unit()).ln()
     }
 
     fn advance(&mut self) {
         self.number += 1;
-        self.next = match self.arrivals.spacing {
+        self.due = match self.arrivals.spacing {
             // Not a sum: that would drift.
-            Spacing::Even => self.number as f64 / self.arrivals.per_second,
-            Spacing::Poisson => self.next + self.gap(),
+            Spacing::Even => self.number as f64,
+            Spacing::Poisson => self.due + self.gap(),
         };
+        self.next = self.arrivals.time_of(self.due);
     }
 }
 
@@ -257,7 +286,7 @@ impl Gate {
         let (number, next) = (state.schedule.number, state.schedule.next);
         let (not_started, behind) = if number < self.operations && next < over {
             // Less a little, so that what is due at the very end is not of the phase.
-            let due = ((over - next) * arrivals.per_second - 1e-3).ceil().max(1.0) as u64;
+            let due = (arrivals.due_between(next, over) - 1e-3).ceil().max(1.0) as u64;
             let behind = (end - self.start).as_secs_f64() - next;
             (due.min(self.operations - number), behind)
         } else {
@@ -279,6 +308,7 @@ mod tests {
 
     const EVEN: Arrivals = Arrivals {
         per_second: 1000.0,
+        swing: None,
         spacing: Spacing::Even,
         seed: 1,
     };
@@ -330,6 +360,37 @@ mod tests {
             let longer = gaps.iter().filter(|gap| **gap > times * 0.001).count();
             let longer = longer as f64 / gaps.len() as f64;
             assert!((longer - share).abs() < 0.01, "{times}: {longer}");
+        }
+    }
+
+    #[test]
+    fn a_swinging_rate_has_its_operations_at_its_times() {
+        // 1,000 a second on average, from 100 to 1,900 in swings of a second.
+        let (a, b, c, d) = (900.0, std::f64::consts::TAU, 0.0, 1000.0);
+        for spacing in [Spacing::Even, Spacing::Poisson] {
+            let arrivals = Arrivals {
+                swing: Some(Rate { a, b, c, d }),
+                spacing,
+                ..EVEN
+            };
+            let all = starts(arrivals, None, Some(millis(10_000)));
+            let parts = |from: f64| {
+                all.iter()
+                    .filter(|start| (from..from + 0.25).contains(&start.fract()))
+                    .count()
+            };
+            // The quarter around the highest rate: 250 + 900 / 2 pi (cos(pi / 4) - cos(3 pi / 4)) operations a swing.
+            let fast = parts(0.125) as f64;
+            let expected = 10.0 * (250.0 + 900.0 / std::f64::consts::TAU * 2f64.sqrt());
+            assert!(
+                (fast / expected - 1.0).abs() < 0.05,
+                "{spacing:?}: {fast} {expected}"
+            );
+            let whole = all.len() as f64;
+            assert!(
+                (whole / 10_000.0 - 1.0).abs() < 0.04,
+                "{spacing:?}: {whole}"
+            );
         }
     }
 

@@ -616,6 +616,7 @@ mod tests {
         phase.threads = 1;
         let arrivals = Arrivals {
             per_second: 100.0,
+            swing: None,
             spacing: crate::arrivals::Spacing::Even,
             seed: 1,
         };

@@ -26,6 +26,7 @@ pub mod ideal_cache;
 pub mod log_replay;
 pub mod memory_limit;
 pub mod mix;
+pub mod mixgraph;
 pub mod opener;
 #[cfg(feature = "parts")]
 pub mod parts;

@@ -258,7 +258,7 @@ impl Worker for LoadWorker {
 /// Other threads put too, and no order is known among them; but of two values of the same thread the
 /// one with the lower generation is older, and the loaded ones are older than all. One slot for
 /// each hash of a record's number: the next record with that hash takes it over.
-struct OwnPuts {
+pub(crate) struct OwnPuts {
     /// What all generations of this thread and no other have in their upper half.
     tag: u64,
     count: u64,
@@ -269,7 +269,7 @@ struct OwnPuts {
 const OWN_PUTS: usize = 1024;
 
 impl OwnPuts {
-    fn new(tag: u64) -> Self {
+    pub(crate) fn new(tag: u64) -> Self {
         Self {
             tag: tag & !u64::from(u32::MAX),
             count: 0,
@@ -281,17 +281,17 @@ impl OwnPuts {
         mix64(record) as usize % OWN_PUTS
     }
 
-    fn next_generation(&mut self) -> u64 {
+    pub(crate) fn next_generation(&mut self) -> u64 {
         self.count = (self.count + 1) & u64::from(u32::MAX);
         self.tag | self.count
     }
 
-    fn acknowledged(&mut self, record: u64, generation: u64) {
+    pub(crate) fn acknowledged(&mut self, record: u64, generation: u64) {
         self.slots[Self::slot(record)] = (record, generation);
     }
 
     /// Whether this generation of the record was overwritten before the get began.
-    fn is_stale(&self, record: u64, generation: u64) -> bool {
+    pub(crate) fn is_stale(&self, record: u64, generation: u64) -> bool {
         let (known, last) = self.slots[Self::slot(record)];
         let own = generation & !u64::from(u32::MAX) == self.tag;
         known == record && (generation == 0 || own && generation < last)
@@ -509,7 +509,7 @@ impl Worker for SweepWorker {
     }
 }
 
-fn thoroughness(read: u64) -> Thoroughness {
+pub(crate) fn thoroughness(read: u64) -> Thoroughness {
     if read.is_multiple_of(WHOLE_CHECK_EVERY) {
         Thoroughness::Whole
     } else {

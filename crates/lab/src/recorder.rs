@@ -31,17 +31,20 @@ pub enum OperationKind {
     Transaction,
     /// An addition to a counter, without reading it.
     Merge,
+    /// A removal.
+    Delete,
 }
 
 impl OperationKind {
     /// All kinds, in the order of reports.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Get,
         Self::Put,
         Self::Scan,
         Self::ReadModifyWrite,
         Self::Transaction,
         Self::Merge,
+        Self::Delete,
     ];
 
     /// The name in reports.
@@ -54,6 +57,7 @@ impl OperationKind {
             Self::ReadModifyWrite => "read-modify-write",
             Self::Transaction => "transaction",
             Self::Merge => "merge",
+            Self::Delete => "delete",
         }
     }
 }

@@ -179,6 +179,25 @@ impl Values {
                 expected: self.value_bytes,
             });
         }
+        self.check_content(record, value, thoroughness)
+    }
+
+    /// Whether the bytes are those of one of this record's values of that length, which is at least the header's.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check_content(
+        &self,
+        record: u64,
+        value: &[u8],
+        thoroughness: Thoroughness,
+    ) -> Result<(), ValueFault> {
+        if value.len() < HEADER_BYTES {
+            return Err(ValueFault::Length {
+                found: value.len(),
+                expected: HEADER_BYTES,
+            });
+        }
         let found = word_at(value, 0);
         if found != record {
             return Err(ValueFault::Record { found });

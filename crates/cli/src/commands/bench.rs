@@ -402,6 +402,7 @@ impl Bench<'_> {
         };
         let arrivals = arguments.rate.map(|per_second| Arrivals {
             per_second,
+            swing: None,
             spacing,
             seed: arguments.seed,
         });

@@ -22,14 +22,18 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    carry_out(&arguments.experiment)
+}
+
+/// Carries an experiment out on the stores that this command knows.
+pub fn carry_out(experiment: &Experiment) -> Result<Success, Failure> {
     let openers: [Box<dyn Opener>; 4] = [
         Box::new(EvenDbOpener),
         Box::new(HalfMemoryOpener),
         Box::new(LockingOpener),
         Box::new(ValuesApartOpener),
     ];
-    arguments
-        .experiment
+    experiment
         .run(&openers)
         .map_err(|error| Failure::Message(error.to_string()))?;
     Ok(Success::Done)

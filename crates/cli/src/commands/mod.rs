@@ -22,6 +22,7 @@ mod key_arguments;
 mod key_range;
 pub mod keyspaces;
 pub mod merge;
+pub mod mixgraph;
 pub mod pop;
 pub mod put;
 pub mod repair;

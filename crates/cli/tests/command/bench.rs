@@ -319,3 +319,64 @@ fn an_interrupted_bench_reports_and_removes_its_store() {
         "the store is removed"
     );
 }
+
+#[test]
+fn a_model_is_printed_edited_and_run() {
+    let place = Place::new();
+    let mixgraph = |more: &[&str]| {
+        let mut command = evendb();
+        Outcome::of(command.arg("mixgraph").args(more).output().unwrap())
+    };
+    let printed = mixgraph(&["up2x", "--print-model"]);
+    assert_eq!(printed.code, Some(0), "{}", printed.error);
+    let text = String::from_utf8(printed.out).unwrap();
+    assert!(text.contains("[mix]") && text.contains("# "), "{text}");
+
+    let (file, json) = (place.path("mine.toml"), place.path("result.json"));
+    fs::write(
+        &file,
+        text.replace("pairs = 4_710_000", "pairs = 4_000_000"),
+    )
+    .unwrap();
+    let directory = place.path("stores");
+    let [file, directory] = [&file, &directory].map(|path| path.to_str().unwrap());
+    let small = [
+        "--dir",
+        directory,
+        "--quick",
+        "--rounds=1",
+        "--operations=2000",
+    ];
+    let run = |more: &[&str]| mixgraph(&[&[file][..], &small[..], more].concat());
+    let done = run(&[
+        "--allocation=all-dist,uniform",
+        "--json",
+        json.to_str().unwrap(),
+    ]);
+    assert_eq!(done.code, Some(0), "{}", done.error);
+    let report = String::from_utf8_lossy(&done.out).into_owned();
+    for words in [
+        "on 2,000 pairs",
+        "all-dist",
+        "uniform",
+        "merge",
+        "write amplif.",
+    ] {
+        assert!(report.contains(words), "{words} in {report}");
+    }
+    let result: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+    let cells = &result["results"][0]["figures"]["cells"];
+    assert_eq!(cells[1]["allocation"], "uniform");
+
+    let broken = text.replace("size = 8", "size = 9");
+    fs::write(file, broken).unwrap();
+    let refused = run(&[]);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.error.contains("mix.merge: is above 0"),
+        "{}",
+        refused.error
+    );
+    assert!(refused.out.is_empty());
+}

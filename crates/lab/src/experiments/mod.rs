@@ -25,6 +25,7 @@ pub mod many_databases;
 pub mod memory_overshoot;
 pub mod memory_split;
 pub mod merges;
+pub mod mixgraph;
 pub mod paper;
 pub mod pauses;
 pub mod processes;
@@ -52,7 +53,7 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[derive(clap::Args, Clone, Debug)]
 pub struct Common {
     /// The stores; all that were built in if not given
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, visible_alias = "store", value_delimiter = ',')]
     pub stores: Vec<String>,
     /// Rounds of which medians are taken
     #[arg(long, default_value_t = 3)]
@@ -143,6 +144,12 @@ pub enum Experiment {
     RangeTombstones(range_tombstones::Arguments),
     /// Counters that are added to by merges, beside gets of them
     Merges(merges::Arguments),
+    /// A model of a load, with hot keys where an allocation has them: `evendb mixgraph` for every store
+    Mixgraph(mixgraph::MixgraphArguments),
+    /// The study's figure 14: the eight benchmarks beside one another, by one of them
+    MixgraphAllocations(mixgraph::AllocationsArguments),
+    /// The study's figure 15: what is drawn of a model beside the model; no store takes part
+    MixgraphStatistics(mixgraph::StatisticsArguments),
     /// Sorted records that come all at once, beside puts of the same and the disk's own rate
     Ingest(ingest::Arguments),
     /// Puts and gets of large values, and what is written for them
@@ -176,11 +183,20 @@ impl Experiment {
             Experiment::Transactions(arguments) => arguments,
             Experiment::RangeTombstones(arguments) => arguments,
             Experiment::Merges(arguments) => arguments,
+            Experiment::Mixgraph(arguments) => match arguments.begin()? {
+                true => arguments,
+                false => return Ok(()),
+            },
+            Experiment::MixgraphAllocations(arguments) => match arguments.begin()? {
+                true => arguments,
+                false => return Ok(()),
+            },
+            Experiment::MixgraphStatistics(arguments) => return arguments.run(),
             Experiment::Ingest(arguments) => arguments,
             Experiment::LargeValues(arguments) => arguments,
             Experiment::Expiring(arguments) => arguments,
             Experiment::Paper(arguments) => return arguments.run(openers),
-            // These two start no process by `processes`.
+            // This one and `paper` start no process by `processes`.
             Experiment::Report(arguments) => return arguments.run(),
         };
         processes::run(measure, openers)

@@ -1,0 +1,409 @@
+//! `evendb mixgraph` and the experiments `mixgraph`, `mixgraph-allocations`, `mixgraph-statistics`: a model of a load on a
+//! store, with hot pairs where an allocation has them.
+//!
+//! ```text
+//!   each allocation in a fresh store: all pairs put at random -> debt paid -> warm (a quarter) -> measure -> debt paid
+//! ```
+//! A model is scaled by `--scale`: pairs, operations and memory together, so that their ratios stay the model's. What is
+//! measured is a phase as any other ([`crate::phase_result`]). Where the model has merges, the store is opened for counters
+//! and those must add up at the end.
+//!
+//! `mixgraph-allocations` (the study's figure 14) puts the eight benchmarks beside one another, by the figures of storage
+//! that the study has, each by that of a chosen one (`report.rs`). `mixgraph-statistics` (its figure 15) compares what is drawn
+//! with the model, without a store (`statistics.rs`).
+
+mod report;
+mod statistics;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use evendb_model::{Model, presets};
+use serde_json::{Value, json};
+
+use super::{Common, Failure, Measure, Measured, Turn};
+use crate::arrivals::{Arrivals, RATE_MAX, Spacing};
+use crate::driver::{self, Limit, NoProgress, Phase, Worker};
+use crate::mixgraph::allocation::Allocation;
+use crate::mixgraph::{FillWorker, Load, ModelWorker};
+use crate::opener::{Durability, Opener, Purpose, Settings};
+use crate::phase_length::WARMING_PART;
+use crate::phase_result::PhaseResult;
+use crate::store::Store;
+
+pub use statistics::Arguments as StatisticsArguments;
+
+/// How fast operations come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Pace {
+    /// As fast as possible: a thread starts its next operation when the last one is done
+    Max,
+    /// As the model's rate says, whatever the store does: latencies count from when an operation was due
+    Model,
+}
+
+/// The arguments of `mixgraph`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct MixgraphArguments {
+    /// The model: the name of a preset (zippydb, udb-assoc, up2x), or a file
+    #[arg(default_value = "zippydb")]
+    model: String,
+    #[command(flatten)]
+    common: Common,
+    /// Where hot pairs lie, each in a store of its own [default: prefix-dist]
+    #[arg(long, visible_alias = "allocations", value_enum, value_delimiter = ',')]
+    allocation: Vec<Allocation>,
+    /// Which share of the model's pairs, operations and memory, above 0 and at most 1 [default: 0.02, quick: 0.0005]
+    #[arg(long, value_parser = parse_share)]
+    scale: Option<f64>,
+    /// Operations of a measurement, in the place of the model's, scaled
+    #[arg(long)]
+    operations: Option<u64>,
+    /// Seconds after which a measurement ends at the latest
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Threads
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// MiB of memory that the store is told to use [default: the model's, scaled, at least 4]
+    #[arg(long)]
+    memory_mib: Option<u64>,
+    /// How fast operations come
+    #[arg(long, value_enum, default_value = "max")]
+    pace: Pace,
+    /// The model's rate so many times as fast, its swings too
+    #[arg(long, default_value_t = 1.0, value_parser = parse_times)]
+    faster: f64,
+    /// Print the model's file and end
+    #[arg(long)]
+    print_model: bool,
+}
+
+/// The arguments of `mixgraph-allocations`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct AllocationsArguments {
+    #[command(flatten)]
+    inner: MixgraphArguments,
+    /// The benchmark by which the figures of the others are divided
+    #[arg(long, value_enum, default_value = "prefix-dist")]
+    by: Allocation,
+}
+
+/// Memory below which a store is not told to go, in MiB.
+const MEMORY_MIB_MIN: u64 = 4;
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err(format!("`{text}` is no number above 0 and at most 1")),
+    }
+}
+
+fn parse_times(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(times) if times > 0.0 && times <= 1e6 => Ok(times),
+        _ => Err(format!(
+            "`{text}` is no number above 0 and at most a million"
+        )),
+    }
+}
+
+/// A preset, or a model file.
+///
+/// # Errors
+/// There is no such preset or file, or what is wrong in the file.
+pub fn model_named(name: &str) -> Result<Model, Failure> {
+    if let Some(model) = presets::named(name) {
+        return Ok(model);
+    }
+    let text = std::fs::read_to_string(Path::new(name)).map_err(|error| {
+        let known: Vec<_> = presets::names().collect();
+        let known = known.join(", ");
+        format!("`{name}` is none of the presets ({known}), and as a file cannot be read: {error}")
+    })?;
+    Model::from_toml(&text).map_err(|error| format!("{name}: {error}").into())
+}
+
+impl MixgraphArguments {
+    /// Whether there is something to measure: not if all that was asked for is the model's file, which is printed then.
+    ///
+    /// # Errors
+    /// There is no such model, it is wrong, or it has no rate where one is needed.
+    pub fn begin(&self) -> Result<bool, Failure> {
+        let model = self.scaled()?;
+        self.arrivals(&model)?;
+        if self.print_model {
+            match presets::text(&self.model) {
+                Some(text) => print!("{text}"),
+                None => print!("{}", model_named(&self.model)?.to_toml()?),
+            }
+        }
+        Ok(!self.print_model)
+    }
+
+    fn scaled(&self) -> Result<Model, Failure> {
+        let scale = match self.common.quick {
+            true => 0.0005,
+            false => 0.02,
+        };
+        let mut model = model_named(&self.model)?.scaled(self.scale.unwrap_or(scale));
+        model.rate = model.rate.map(|rate| rate.faster(self.faster));
+        if let Some(operations) = self.operations {
+            model.operations = operations;
+        }
+        Ok(model)
+    }
+
+    fn allocations(&self) -> Vec<Allocation> {
+        match self.allocation.is_empty() {
+            true => vec![Allocation::PrefixDist],
+            false => self.allocation.clone(),
+        }
+    }
+
+    fn memory_bytes(&self, model: &Model) -> u64 {
+        let given = self.memory_mib.map(|mib| mib << 20);
+        let of_model = model.memory_bytes.unwrap_or(model.data_bytes() / 10);
+        given.unwrap_or_else(|| of_model.max(MEMORY_MIB_MIN << 20))
+    }
+
+    fn arrivals(&self, model: &Model) -> Result<Option<Arrivals>, Failure> {
+        if self.pace == Pace::Max {
+            return Ok(None);
+        }
+        let rate = model
+            .rate
+            .ok_or("the model has no rate; without --pace model it runs as fast as possible")?;
+        if rate.d + rate.a.abs() > RATE_MAX {
+            return Err(
+                format!("more than {RATE_MAX} operations a second cannot be started").into(),
+            );
+        }
+        Ok(Some(Arrivals {
+            per_second: rate.d,
+            swing: Some(rate),
+            spacing: Spacing::Poisson,
+            seed: self.common.seed,
+        }))
+    }
+
+    fn phase(&self, name: &str, allocation: Allocation, limit: Limit) -> Phase {
+        Phase {
+            distribution: allocation.name().to_owned(),
+            limit,
+            settle: true,
+            course_interval: Duration::from_millis(500),
+            ..Phase::new(name, self.threads)
+        }
+    }
+
+    fn limit(&self, model: &Model, share: f64) -> Limit {
+        Limit {
+            operations: Some(((model.operations as f64 * share) as u64).max(1)),
+            duration: self
+                .seconds
+                .map(|seconds| Duration::from_secs_f64(seconds * share)),
+        }
+    }
+
+    /// Loads an empty store and measures one allocation on it.
+    fn cell(
+        &self,
+        store: &dyn Store,
+        model: &Model,
+        allocation: Allocation,
+        stream: u64,
+    ) -> Result<Value, Failure> {
+        let never = AtomicBool::new(false);
+        let load = Arc::new(Load::new(model, allocation, self.common.seed));
+        let taken = Arc::new(AtomicU64::new(0));
+        let fill = self.phase("load", allocation, Limit::default());
+        let filled = driver::run(store, &fill, &never, &NoProgress, &|_| -> Box<dyn Worker> {
+            Box::new(FillWorker::new(&load, &taken))
+        })?;
+        let worker = |stream: u64| {
+            let load = &load;
+            move |thread: usize| -> Box<dyn Worker> {
+                Box::new(ModelWorker::new(load, stream, thread))
+            }
+        };
+        let warm = Phase {
+            settle: false,
+            ..self.phase("warm-up", allocation, self.limit(model, 1.0 / WARMING_PART))
+        };
+        driver::run(store, &warm, &never, &NoProgress, &worker(stream | 1 << 32))?;
+        let phase = self.phase(&model.name, allocation, self.limit(model, 1.0));
+        let result = match self.arrivals(model)? {
+            None => driver::run(store, &phase, &never, &NoProgress, &worker(stream)),
+            Some(arrivals) => driver::run_open(
+                store,
+                &phase,
+                arrivals,
+                &never,
+                &NoProgress,
+                &worker(stream),
+            ),
+        }?;
+        load.check_sum(store)?;
+        Ok(figures(&result, &filled, allocation, load.absent()))
+    }
+}
+
+/// The result of a phase, with what the tables need at its top.
+fn figures(
+    result: &PhaseResult,
+    filled: &PhaseResult,
+    allocation: Allocation,
+    absent: u64,
+) -> Value {
+    let mut figures = result.to_json();
+    figures["allocation"] = allocation.name().into();
+    figures["text"] = result.to_table().into();
+    figures["load"] = filled.to_json();
+    figures["gets_of_deleted_pairs"] = absent.into();
+    let usage = result.usage;
+    figures["read_calls"] = usage.map(|usage| usage.read_calls).into();
+    figures["read_call_bytes"] = usage.map(|usage| usage.read_call_bytes).into();
+    figures["fetched_bytes"] = usage.map(|usage| usage.read_bytes).into();
+    figures["written_bytes"] = result
+        .usage_settled
+        .map(|usage| usage.stored_bytes())
+        .into();
+    figures["read_hit_rate_of_gets"] = result.ram_hit_rate().into();
+    let gets = result
+        .latencies
+        .iter()
+        .find(|one| one.kind == crate::recorder::OperationKind::Get);
+    let hits = result
+        .ram_hit_rate()
+        .zip(gets)
+        .map(|(rate, gets)| rate * gets.count as f64);
+    figures["cache_hits"] = hits.into();
+    for latency in &result.latencies {
+        let name = latency.kind.name();
+        figures[format!("{name}_p50_nanos")] = latency.p50.into();
+        figures[format!("{name}_p99_nanos")] = latency.p99.into();
+    }
+    figures
+}
+
+impl Measure for MixgraphArguments {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn takes_part(&self, opener: &dyn Opener) -> bool {
+        let counts = model_named(&self.model).is_ok_and(|model| model.counts());
+        !opener.only_if_named() && (!counts || opener.serves(Purpose::Counters))
+    }
+
+    fn settings(&self) -> Value {
+        let model = self.scaled().ok();
+        json!({
+            "model": model.as_ref().and_then(|model| model.to_toml().ok()),
+            "allocations": self.allocations().iter().map(|one| one.name()).collect::<Vec<_>>(),
+            "threads": self.threads,
+            "memory_bytes": model.as_ref().map(|model| self.memory_bytes(model)),
+            "data_bytes": model.as_ref().map(Model::data_bytes),
+            "pace": format!("{:?}", self.pace).to_lowercase(),
+            "faster": self.faster,
+            "seconds": self.seconds,
+            "durability": Durability::Process.name(),
+            "seed": self.common.seed,
+        })
+    }
+
+    fn measure(&self, turn: Turn<'_>) -> Result<Value, Failure> {
+        let model = self.scaled()?;
+        let settings = Settings {
+            memory_bytes: self.memory_bytes(&model),
+            durability: Durability::Process,
+        };
+        let purpose = model.counts().then_some(Purpose::Counters);
+        let (mut cells, mut name) = (Vec::new(), String::new());
+        for (number, allocation) in self.allocations().into_iter().enumerate() {
+            eprintln!(
+                "{}: {} {}",
+                turn.opener.name(),
+                model.name,
+                allocation.name()
+            );
+            let stream = (turn.round << 8 | number) as u64;
+            cells.push(turn.in_fresh_store_for(purpose, &settings, |store, _| {
+                name = store.name();
+                self.cell(store, &model, allocation, stream)
+            })?);
+        }
+        Ok(json!({ "store": name, "cells": cells }))
+    }
+
+    fn report(&self, results: &[Measured]) -> String {
+        let Ok(model) = self.scaled() else {
+            return String::new();
+        };
+        let memory_bytes = self.memory_bytes(&model);
+        let mut text = report::head(&model, memory_bytes);
+        for one in results {
+            text += &report::blocks(one);
+        }
+        text + &report::storage(&self.allocations(), results)
+    }
+}
+
+impl AllocationsArguments {
+    /// As [`MixgraphArguments::begin`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn begin(&self) -> Result<bool, Failure> {
+        self.inner.begin()
+    }
+
+    /// The same with all eight benchmarks, where none was named.
+    fn all(&self) -> MixgraphArguments {
+        let mut inner = self.inner.clone();
+        if inner.allocation.is_empty() {
+            inner.allocation = Allocation::FIGURE_14.to_vec();
+        }
+        if !inner.allocation.contains(&self.by) {
+            inner.allocation.push(self.by);
+        }
+        inner
+    }
+}
+
+impl Measure for AllocationsArguments {
+    fn common(&self) -> &Common {
+        &self.inner.common
+    }
+
+    fn takes_part(&self, opener: &dyn Opener) -> bool {
+        self.inner.takes_part(opener)
+    }
+
+    fn settings(&self) -> Value {
+        let mut settings = self.all().settings();
+        settings["by"] = self.by.name().into();
+        settings
+    }
+
+    fn measure(&self, turn: Turn<'_>) -> Result<Value, Failure> {
+        self.all().measure(turn)
+    }
+
+    fn report(&self, results: &[Measured]) -> String {
+        let all = self.all();
+        let Ok(model) = all.scaled() else {
+            return String::new();
+        };
+        let mut text = report::head(&model, all.memory_bytes(&model));
+        text += &report::storage(&all.allocations(), results);
+        text + &report::beside_the_study(&all.allocations(), self.by, results)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Tables of `mixgraph`: what each allocation cost, and how the study's figures compare.
+
+use evendb_model::Model;
+use serde_json::Value;
+
+use super::super::table::TextTable;
+use super::super::{Measured, median_of_cell, stores_of};
+use crate::mixgraph::allocation::Allocation;
+use crate::readable::{bytes, grouped};
+
+/// What the study prints of storage, by that of the replayed trace: block reads, bytes read, bytes written, cache hits. Of the
+/// others it has bars without numbers.
+const STUDY: [(Allocation, [Option<f64>; 4]); 2] = [
+    // Section 7.1; YCSB's default is zipfian.
+    (
+        Allocation::Zipfian,
+        [Some(7.7), Some(6.2), Some(0.74), Some(0.17)],
+    ),
+    // Section 7.2.
+    (
+        Allocation::PrefixDist,
+        [None, Some(1.43), Some(0.60), Some(0.77)],
+    ),
+];
+
+/// Our figures in the order of [`STUDY`]'s, and their heads.
+const COMPARED: [(&str, &str); 4] = [
+    ("read_calls", "read calls"),
+    ("read_call_bytes", "bytes read"),
+    ("written_bytes", "bytes written"),
+    ("cache_hits", "cache hits"),
+];
+
+const WHAT_FIGURES_MEAN: &str = "\
+read calls and bytes: what the process asked the system for while the operations ran (a store that maps its files asks for
+none); fetched: what of it storage was read for, since the system's cache had it not; written: with the debt that was left;
+from RAM: gets that the store answered itself, where it tells that.
+";
+
+/// What is measured.
+pub(super) fn head(model: &Model, memory_bytes: u64) -> String {
+    let kinds = model
+        .mix
+        .shares()
+        .into_iter()
+        .filter(|(_, share)| *share > 0.0);
+    let kinds: Vec<_> = kinds
+        .map(|(name, share)| format!("{:.2} % {name}", share * 100.0))
+        .collect();
+    format!(
+        "{}: {} operations ({}) on {} pairs, {} of data, {} of memory\n",
+        model.name,
+        grouped(model.operations),
+        kinds.join(", "),
+        grouped(model.pairs),
+        bytes(model.data_bytes()),
+        bytes(memory_bytes)
+    )
+}
+
+/// The blocks of all phases of a store's round.
+pub(super) fn blocks(one: &Measured) -> String {
+    let mut text = format!("\n{}, round {}\n", one.store, one.round + 1);
+    for cell in one.figures["cells"].as_array().into_iter().flatten() {
+        text += cell["text"].as_str().unwrap_or_default();
+    }
+    text
+}
+
+fn figure_of(results: &[Measured], store: &str, allocation: Allocation, name: &str) -> f64 {
+    let is_cell = |cell: &Value| cell["allocation"].as_str() == Some(allocation.name());
+    median_of_cell(results, Some(store), "cells", is_cell, name)
+}
+
+/// A number with these decimals, or a dash where there is none.
+fn shown(value: f64, decimals: usize) -> String {
+    match value.is_finite() {
+        true => format!("{value:.decimals$}"),
+        false => "-".to_owned(),
+    }
+}
+
+/// Rates, latencies and storage of each allocation on each store, medians of the rounds.
+pub(super) fn storage(allocations: &[Allocation], results: &[Measured]) -> String {
+    let mut table = TextTable::new([
+        "store",
+        "allocation",
+        "kop/s",
+        "get p50 us",
+        "p99 us",
+        "put p99 us",
+        "scan p99 us",
+        "read calls/op",
+        "B read/op",
+        "B fetched/op",
+        "B written/op",
+        "from RAM %",
+    ]);
+    for store in stores_of(results) {
+        for &allocation in allocations {
+            let of = |name: &str| figure_of(results, store, allocation, name);
+            let micros = |name: &str| shown(of(name) / 1e3, 1);
+            let each = |name: &str| of(name) / of("operations");
+            table.row([
+                store.to_owned(),
+                allocation.name().to_owned(),
+                shown(of("operations_per_second_with_debt") / 1e3, 1),
+                micros("get_p50_nanos"),
+                micros("get_p99_nanos"),
+                micros("put_p99_nanos"),
+                micros("scan_p99_nanos"),
+                shown(each("read_calls"), 3),
+                shown(each("read_call_bytes"), 0),
+                shown(each("fetched_bytes"), 0),
+                shown(each("written_bytes"), 1),
+                shown(of("read_hit_rate_of_gets") * 100.0, 1),
+            ]);
+        }
+    }
+    format!("\n{table}\n{WHAT_FIGURES_MEAN}")
+}
+
+/// Each figure by that of one allocation, with the study's beside where it prints it: by the replayed trace, and where
+/// it also prints the chosen one's, by that.
+pub(super) fn beside_the_study(
+    allocations: &[Allocation],
+    by: Allocation,
+    results: &[Measured],
+) -> String {
+    let mut heads = vec!["store".to_owned(), "allocation".to_owned()];
+    for (_, head) in COMPARED {
+        heads.extend([
+            head.to_owned(),
+            "study".to_owned(),
+            "(by replay)".to_owned(),
+        ]);
+    }
+    let mut table = TextTable::new(heads);
+    let study = |allocation: Allocation, place: usize| {
+        let known = STUDY.iter().find(|(known, _)| *known == allocation);
+        known
+            .and_then(|(_, figures)| figures[place])
+            .unwrap_or(f64::NAN)
+    };
+    for store in stores_of(results) {
+        for &allocation in allocations {
+            let mut row = vec![store.to_owned(), allocation.name().to_owned()];
+            for (place, (name, _)) in COMPARED.into_iter().enumerate() {
+                // Each operation's share: a run that ended by time may have had fewer operations.
+                let each = |allocation| {
+                    let of = |name: &str| figure_of(results, store, allocation, name);
+                    of(name) / of("operations")
+                };
+                let (own, theirs) = (each(allocation) / each(by), study(allocation, place));
+                row.extend([
+                    shown(own, 2),
+                    shown(theirs / study(by, place), 2),
+                    shown(theirs, 2),
+                ]);
+            }
+            table.row(row);
+        }
+    }
+    let by = by.name();
+    format!(
+        "\nBy {by}, for each operation; \"study\": what it prints, by its {by}; \"(by replay)\": by its replayed trace. It\n\
+         prints numbers of two of the eight benchmarks (at least 7.7 and 6.2 times, of YCSB), on RocksDB with direct I/O and\n\
+         a cache of 256 MiB for 50 million pairs. Here all benchmarks have the model's sizes and lengths, also YCSB's, which in\n\
+         the study had values of one size: so what differs here is where hot pairs lie, and nothing else.\n\n{table}"
+    )
+}

@@ -1,0 +1,261 @@
+//! Experiment `mixgraph-statistics`: whether what is drawn is what the model says, as the study's figure 15 shows.
+//!
+//! No store takes part. Operations are drawn and counted; sizes, lengths, accesses of pairs and of ranges, and starts are
+//! compared with the model, and fitted again by the fits that a trace is fitted with. The study shows curves that lie on each
+//! other; here is the largest distance between them.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use evendb_model::correlation::pearson;
+use evendb_model::curve::Shape;
+use evendb_model::size_fit::{Candidate, Known, counted};
+use evendb_model::sizes::{Sizes, Spread};
+use evendb_model::{Model, curve_fit, size_fit};
+
+use super::super::Failure;
+use super::super::table::TextTable;
+use super::model_named;
+use crate::mixgraph::allocation::Allocation;
+use crate::mixgraph::{Kind, Load, ModelWorker};
+
+/// The arguments of `mixgraph-statistics`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    /// The model: the name of a preset (zippydb, udb-assoc, up2x), or a file
+    #[arg(default_value = "udb-assoc")]
+    model: String,
+    /// Which share of the model's pairs
+    #[arg(long, default_value_t = 0.1, value_parser = super::parse_share)]
+    scale: f64,
+    /// Operations that are drawn
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1000..))]
+    operations: u64,
+    /// The seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// What was drawn.
+struct Drawn {
+    kinds: [u64; 5],
+    values: Vec<u64>,
+    lengths: Vec<u64>,
+    accesses: Vec<u32>,
+    /// Kind, pair, value size and scan length of some operations.
+    rows: Vec<[f64; 4]>,
+}
+
+/// Operations of which correlations are taken.
+const ROWS_MAX: usize = 200_000;
+
+impl Arguments {
+    /// Draws, compares and prints.
+    ///
+    /// # Errors
+    /// There is no such model.
+    pub fn run(&self) -> Result<(), Failure> {
+        print!("{}", self.report()?);
+        Ok(())
+    }
+
+    pub(super) fn report(&self) -> Result<String, Failure> {
+        let model = model_named(&self.model)?.scaled(self.scale);
+        let load = Arc::new(Load::new(&model, Allocation::PrefixDist, self.seed));
+        let drawn = self.draw(&load);
+        let mut table = TextTable::new(["what", "model", "drawn", "largest distance"]);
+        let all = self.operations as f64;
+        for ((name, share), count) in model.mix.shares().into_iter().zip(drawn.kinds) {
+            if share > 0.0 {
+                let own = count as f64 / all;
+                table.row([
+                    name.to_owned(),
+                    format!("{share:.4}"),
+                    format!("{own:.4}"),
+                    format!("{:.4}", (own - share).abs()),
+                ]);
+            }
+        }
+        let mut notes = String::new();
+        sizes(
+            &mut table,
+            &mut notes,
+            "value size",
+            &model.values.sizes,
+            &drawn.values,
+        );
+        if let Some(lengths) = &model.scans {
+            sizes(
+                &mut table,
+                &mut notes,
+                "scan length",
+                lengths,
+                &drawn.lengths,
+            );
+        }
+        accesses(&mut table, &load, &drawn.accesses);
+        rate(&mut table, &model)?;
+        let correlation = largest_correlation(&drawn.rows);
+        table.row([
+            "correlation",
+            "0",
+            &format!("{correlation:.4}"),
+            &format!("{:.4}", correlation.abs()),
+        ]);
+        let operations = crate::readable::grouped(self.operations);
+        Ok(format!(
+            "{operations} operations of {} drawn\n\n{table}\n{notes}",
+            model.name
+        ))
+    }
+
+    fn draw(&self, load: &Arc<Load>) -> Drawn {
+        let mut worker = ModelWorker::new(load, 0, 0);
+        let mut drawn = Drawn {
+            kinds: [0; 5],
+            values: Vec::new(),
+            lengths: Vec::new(),
+            accesses: vec![0; load.model.pairs as usize],
+            rows: Vec::new(),
+        };
+        for _ in 0..self.operations {
+            let kind = worker.next_kind();
+            let pair = worker.next_pair();
+            let (value, length) = (worker.next_value(pair).0, worker.next_length());
+            drawn.kinds[kind as usize] += 1;
+            drawn.accesses[pair as usize] += 1;
+            match kind {
+                Kind::Put => drawn.values.push(value),
+                Kind::Scan => drawn.lengths.push(length),
+                _ => {}
+            }
+            if drawn.rows.len() < ROWS_MAX {
+                let is_get = f64::from(u8::from(kind == Kind::Get));
+                // Lengths have a heavy tail, which few operations would decide about.
+                drawn
+                    .rows
+                    .push([is_get, pair as f64, value as f64, (length as f64).ln()]);
+            }
+        }
+        drawn
+    }
+}
+
+/// Compares sizes that were drawn with their spread, and fits them again where that is one that can be fitted.
+fn sizes(table: &mut TextTable, notes: &mut String, name: &str, of: &Sizes, drawn: &[u64]) {
+    let pairs = counted(drawn);
+    let all = drawn.len() as f64;
+    if drawn.is_empty() {
+        return;
+    }
+    let (mut own, mut expected, mut most, mut from) = (0.0, 0.0, 0.0f64, of.least);
+    for &(size, count) in &pairs {
+        own += count as f64 / all;
+        expected += (from..=size).map(|size| of.share(size)).sum::<f64>();
+        from = size + 1;
+        most = most.max((own - expected).abs());
+    }
+    let mean = drawn.iter().sum::<u64>() as f64 / all;
+    let means = [of.mean(), mean].map(|mean| format!("mean {mean:.1}"));
+    table.row([name, &means[0], &means[1], &format!("{most:.4}")]);
+    if let Spread::GeneralizedPareto { theta, .. } = of.spread {
+        let (least, most) = (of.least, of.most);
+        let found = size_fit::choose(&pairs, &Candidate::ALL, Known { theta, least, most });
+        // Writing to a string cannot fail.
+        let _ = match found {
+            Ok(found) => writeln!(notes, "{name}, the model's: {:?}\n{found}", of.spread),
+            Err(error) => writeln!(notes, "{name} cannot be fitted: {error}"),
+        };
+    }
+}
+
+/// Compares the accesses of ranges, and of pairs by rank, with the model's.
+fn accesses(table: &mut TextTable, load: &Load, drawn: &[u32]) {
+    let (model, space) = (&load.model, &load.space);
+    let all: f64 = drawn.iter().map(|&count| f64::from(count)).sum();
+    let shares = model.ranges.as_ref().and_then(|ranges| ranges.shares());
+    let shares = shares.unwrap_or_else(|| vec![1.0]);
+    let (mut own, mut expected, mut most) = (0.0, 0.0, 0.0f64);
+    for (heat, share) in shares.iter().enumerate() {
+        let (first, among) = space.range_at(space.place_of(heat as u64));
+        let counts = &drawn[first as usize..(first + among) as usize];
+        own += counts.iter().map(|&count| f64::from(count)).sum::<f64>() / all;
+        expected += share;
+        most = most.max((own - expected).abs());
+    }
+    let ranges = format!("{} ranges", shares.len());
+    table.row([&ranges, "as its curve", "", &format!("{most:.4}")]);
+    let Some(accesses) = model.accesses else {
+        return;
+    };
+    // All ranges have the same accesses within, so the places of pairs may be added up over them.
+    let touched = accesses.touched(model.pairs);
+    let among = model.pairs / shares.len() as u64;
+    let mut by_rank = vec![0.0; among as usize + 1];
+    for heat in 0..shares.len() as u64 {
+        let (first, among) = space.range_at(space.place_of(heat));
+        for rank in 0..among {
+            by_rank[rank as usize] += f64::from(drawn[(first + rank) as usize]) / all;
+        }
+    }
+    let (mut own, mut most) = (0.0, 0.0f64);
+    for (rank, share) in by_rank.iter().enumerate() {
+        own += share;
+        let expected = accesses.share_below(rank as u64 + 1, among, touched);
+        most = most.max((own - expected).abs());
+    }
+    table.row([
+        "accesses by rank",
+        "as its power",
+        "",
+        &format!("{most:.4}"),
+    ]);
+}
+
+/// Fits the starts that the model's rate gives over two of its swings.
+fn rate(table: &mut TextTable, model: &Model) -> Result<(), Failure> {
+    let Some(rate) = model.rate.filter(|rate| rate.b > 0.0 && rate.a != 0.0) else {
+        return Ok(());
+    };
+    let swings = 2.0 * std::f64::consts::TAU / rate.b;
+    let steps = 120;
+    let width = swings / f64::from(steps);
+    let points: Vec<(f64, f64)> = (0..steps)
+        .map(|step| {
+            let from = f64::from(step) * width;
+            // Whole operations, as a counter of starts would see them.
+            let due = rate.due(from + width).floor() - rate.due(from).floor();
+            (from + width / 2.0, due / width)
+        })
+        .collect();
+    let found = curve_fit::fit(&points, Shape::Sine)?.curve;
+    let text = |p: &[f64]| format!("{:.0} sin({:.6} t) + {:.0}", p[0], p[1], p[3]);
+    let off = points
+        .iter()
+        .map(|&(t, _)| (found.value(t) - rate.at(t)).abs());
+    let off = off.fold(0.0, f64::max) / rate.d;
+    let model = text(&[rate.a, rate.b, rate.c, rate.d]);
+    table.row([
+        "rate",
+        &model,
+        &text(&found.parameters),
+        &format!("{off:.4}"),
+    ]);
+    Ok(())
+}
+
+/// Of all pairs of columns, the correlation that is farthest from 0; columns that do not vary have none.
+fn largest_correlation(rows: &[[f64; 4]]) -> f64 {
+    let mut largest = 0.0f64;
+    for first in 0..4 {
+        for second in first + 1..4 {
+            let column = |place: usize| rows.iter().map(|row| row[place]).collect::<Vec<_>>();
+            if let Ok(r) = pearson(&column(first), &column(second))
+                && r.abs() > largest.abs()
+            {
+                largest = r;
+            }
+        }
+    }
+    largest
+}

@@ -1,0 +1,157 @@
+//! The commands in small, on EvenDB and on a store in memory.
+
+use super::*;
+use crate::stores::evendb::EvenDbOpener;
+use crate::stores::memory::MemoryStore;
+use clap::Parser;
+
+#[derive(Parser)]
+struct Command {
+    #[command(flatten)]
+    arguments: MixgraphArguments,
+}
+
+#[derive(Parser)]
+struct AllCommand {
+    #[command(flatten)]
+    arguments: AllocationsArguments,
+}
+
+#[derive(Parser)]
+struct StatisticsCommand {
+    #[command(flatten)]
+    arguments: StatisticsArguments,
+}
+
+const TINY: [&str; 4] = [
+    "mixgraph",
+    "--quick",
+    "--operations=3000",
+    "--memory-mib=80",
+];
+
+fn tiny(more: &[&str]) -> MixgraphArguments {
+    Command::parse_from(TINY.iter().chain(more)).arguments
+}
+
+fn measured(measure: &dyn Measure) -> Measured {
+    let directory = tempfile::tempdir().unwrap();
+    let turn = Turn {
+        opener: &EvenDbOpener,
+        directory: directory.path(),
+        round: 0,
+    };
+    Measured {
+        store: "evendb".to_owned(),
+        round: 0,
+        figures: measure.measure(turn).unwrap(),
+    }
+}
+
+#[test]
+fn evendb_runs_presets_and_reports() {
+    for preset in ["zippydb", "up2x"] {
+        let arguments = tiny(&[preset]);
+        assert!(arguments.takes_part(&EvenDbOpener));
+        let one = measured(&arguments);
+        let cell = &one.figures["cells"][0];
+        assert_eq!(cell["operations"], 3000);
+        let report = arguments.report(&[one]);
+        for words in [
+            "prefix-dist",
+            "get",
+            "write amplif.",
+            "B written/op",
+            "evendb, round 1",
+        ] {
+            assert!(report.contains(words), "{words} in\n{report}");
+        }
+        assert!(!report.contains("NaN"), "{report}");
+    }
+}
+
+#[test]
+fn the_eight_benchmarks_stand_beside_the_study() {
+    let arguments = AllCommand::parse_from(TINY.iter().chain(&["--scale=0.0002"])).arguments;
+    let one = measured(&arguments);
+    assert_eq!(one.figures["cells"].as_array().unwrap().len(), 8);
+    let report = arguments.report(&[one]);
+    let row = |table: &str, name: &str| -> Vec<String> {
+        let start = report.find(table).unwrap();
+        let line = report[start..]
+            .lines()
+            .find(|line| line.contains(&format!(" {name} ")));
+        line.unwrap()
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect()
+    };
+    for allocation in Allocation::FIGURE_14 {
+        assert_eq!(row("kop/s", allocation.name()).len(), 12, "{report}");
+    }
+    // 6.2 by 1.43, and by the replayed trace.
+    let zipfian = row("By prefix-dist", "zipfian");
+    assert_eq!(
+        (&*zipfian[6], &*zipfian[7]),
+        ("4.34", "6.20"),
+        "{zipfian:?}"
+    );
+    let own = row("By prefix-dist", "prefix-dist");
+    assert_eq!((&*own[6], &*own[7]), ("1.00", "1.43"), "{own:?}");
+    assert!(!report.contains("NaN"), "{report}");
+}
+
+#[test]
+fn operations_come_at_the_models_rate() {
+    // 45,000 a second, so that 3,000 take a fifteenth of a second and no less.
+    let arguments = tiny(&["--pace=model", "--faster=10"]);
+    let model = arguments.scaled().unwrap();
+    let cell = arguments
+        .cell(&MemoryStore::new(), &model, Allocation::PrefixDist, 0)
+        .unwrap();
+    assert_eq!(cell["intended_operations_per_second"], 45_000.0);
+    assert_eq!(
+        (cell["operations"].as_u64(), cell["not_started"].as_u64()),
+        (Some(3000), Some(0))
+    );
+    assert!(cell["seconds"].as_f64().unwrap() > 0.05, "{cell}");
+}
+
+#[test]
+fn what_cannot_be_run_is_told() {
+    let told = |name: &str| model_named(name).unwrap_err().to_string();
+    assert!(told("nothing").contains("none of the presets (zippydb, udb-assoc, up2x)"));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("mine.toml");
+    let text = presets::text("zippydb").unwrap();
+    std::fs::write(&path, text.replace("get = 0.83", "get = 0.93")).unwrap();
+    let told = told(path.to_str().unwrap());
+    assert!(told.contains("mine.toml: line 13: mix.get"), "{told}");
+    std::fs::write(&path, text.split("[rate]").next().unwrap()).unwrap();
+    let arguments = tiny(&[path.to_str().unwrap(), "--pace=model"]);
+    let error = arguments.begin().unwrap_err();
+    assert!(error.to_string().contains("has no rate"), "{error}");
+    assert!(tiny(&[path.to_str().unwrap()]).begin().unwrap());
+}
+
+#[test]
+fn what_is_drawn_is_the_model() {
+    for preset in ["udb-assoc", "zippydb", "up2x"] {
+        let all = ["statistics", preset, "--scale=0.002", "--operations=200000"];
+        let report = StatisticsCommand::parse_from(all)
+            .arguments
+            .report()
+            .unwrap();
+        let heads = report.lines().skip(3).take_while(|line| !line.is_empty());
+        for line in heads {
+            let distance: f64 = line.split_whitespace().last().unwrap().parse().unwrap();
+            assert!(distance < 0.02, "{preset}: {line}\n{report}");
+        }
+        assert!(report.contains("rate "), "{report}");
+        assert_eq!(
+            report.contains("generalized-pareto"),
+            preset != "up2x",
+            "{report}"
+        );
+    }
+}

@@ -1,0 +1,146 @@
+//! Keys and values of a model's pairs, and their check.
+//!
+//! ```text
+//!   key:   [ pair number: 8 digits to the base 32 ][ digits that the number makes ]    keys sort as their numbers do
+//!   value: as `crate::value`, cut to its size; of a counter, 8 bytes that count
+//! ```
+//! The size of a key is drawn by its number alone, that of a value by number and generation: so whoever reads them knows which
+//! size they must have. A value that is too short for its generation is checked by its number only.
+
+use evendb_model::Model;
+use evendb_model::model::{COUNTER_BYTES, KEY_BYTES_MIN};
+use evendb_model::sizes::Sizes;
+
+use crate::random::{mix64, unit_from};
+use crate::value::{Thoroughness, VALUE_BYTES_MIN, Values, generation_of};
+
+const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
+const DIGIT_BITS: u32 = 5;
+const NUMBER_BYTES: usize = KEY_BYTES_MIN as usize;
+
+/// What makes the draw of a key's size another than that of a value's.
+const OF_KEYS: u64 = 0x6b65_7973;
+const OF_VALUES: u64 = 0x7661_6c75;
+
+/// Keys and values. Cheap to share.
+#[derive(Clone, Debug)]
+pub struct Records {
+    keys: Sizes,
+    put: Sizes,
+    loaded: Sizes,
+    values: Values,
+    counters: bool,
+    seed: u64,
+}
+
+impl Records {
+    /// Keys and values of a model under a seed.
+    #[must_use]
+    pub fn new(model: &Model, seed: u64) -> Self {
+        let values = Values::new(VALUE_BYTES_MIN, seed);
+        Self {
+            keys: model.keys.clone(),
+            put: model.values.sizes.clone(),
+            loaded: model.values.loaded.clone(),
+            values: values.compressible(model.values.compressible),
+            counters: model.counts(),
+            seed,
+        }
+    }
+
+    /// The key of a pair.
+    #[must_use]
+    pub fn key(&self, pair: u64) -> Vec<u8> {
+        let mut key = Vec::new();
+        self.write_key(pair, &mut key);
+        key
+    }
+
+    /// Replaces `key` by the key of a pair.
+    pub fn write_key(&self, pair: u64, key: &mut Vec<u8>) {
+        key.clear();
+        let digit = |bits: u64| DIGITS[bits as usize % DIGITS.len()];
+        for place in (0..NUMBER_BYTES as u32).rev() {
+            key.push(digit(pair >> (place * DIGIT_BITS)));
+        }
+        let mixed = mix64(pair ^ self.seed ^ OF_KEYS);
+        let bytes = self.keys.quantile(unit_from(mixed)) as usize;
+        for place in 0..bytes.saturating_sub(NUMBER_BYTES) as u32 {
+            key.push(digit(mixed >> (place % 12 * DIGIT_BITS)));
+        }
+    }
+
+    /// The pair of a key, or `None` where the bytes are no key of this model.
+    #[must_use]
+    pub fn pair_of(&self, key: &[u8]) -> Option<u64> {
+        let mut pair = 0;
+        for byte in key.get(..NUMBER_BYTES)? {
+            let digit = DIGITS.iter().position(|digit| digit == byte)?;
+            pair = pair << DIGIT_BITS | digit as u64;
+        }
+        (self.key(pair) == key).then_some(pair)
+    }
+
+    /// How large a value is; generation 0 is what was loaded.
+    #[must_use]
+    pub fn value_bytes(&self, pair: u64, generation: u64) -> u64 {
+        let sizes = if generation == 0 {
+            &self.loaded
+        } else {
+            &self.put
+        };
+        let mixed = mix64(mix64(pair ^ self.seed ^ OF_VALUES) ^ mix64(generation));
+        sizes.quantile(unit_from(mixed))
+    }
+
+    /// Replaces `value` by that of a pair and a generation. Counters begin at zero, whatever the generation.
+    pub fn write_value(&self, pair: u64, generation: u64, value: &mut Vec<u8>) {
+        if self.counters {
+            value.clear();
+            value.resize(COUNTER_BYTES as usize, 0);
+            return;
+        }
+        let bytes = self.value_bytes(pair, generation) as usize;
+        self.values.fill_sized(pair, generation, bytes, value);
+    }
+
+    /// Whether `value` is one of this pair's; its generation, where the value is long enough to say it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(
+        &self,
+        pair: u64,
+        value: &[u8],
+        thoroughness: Thoroughness,
+    ) -> Result<Option<u64>, String> {
+        let wrong_size =
+            |expected: u64| format!("the value has {} bytes instead of {expected}", value.len());
+        if self.counters {
+            let sound = value.len() as u64 == COUNTER_BYTES;
+            return sound
+                .then_some(None)
+                .ok_or_else(|| wrong_size(COUNTER_BYTES));
+        }
+        let known = value.len().min(8);
+        if value[..known] != pair.to_le_bytes()[..known] {
+            return Err("the value belongs to another pair".to_owned());
+        }
+        if value.len() < VALUE_BYTES_MIN {
+            let bytes = value.len() as u64;
+            let may_be = self.put.share(bytes) > 0.0 || self.loaded.share(bytes) > 0.0;
+            return may_be
+                .then_some(None)
+                .ok_or_else(|| "no value has this size".to_owned());
+        }
+        let generation = generation_of(value);
+        let expected = self.value_bytes(pair, generation);
+        if value.len() as u64 != expected {
+            return Err(wrong_size(expected));
+        }
+        let content = self.values.check_content(pair, value, thoroughness);
+        content
+            .map(|()| Some(generation))
+            .map_err(|fault| fault.to_string())
+    }
+}

@@ -1,0 +1,251 @@
+//! What one thread does: it puts all pairs, or carries out the model's operations.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Load;
+use super::allocation::KeyChooser;
+use crate::driver::Worker;
+use crate::mix::{OwnPuts, thoroughness};
+use crate::permutation::Permutation;
+use crate::purposes::given;
+use crate::random::Random;
+use crate::recorder::{OperationKind, Recorder, RunError};
+use crate::store::Store;
+
+/// The kinds of operation of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Reads one pair.
+    Get,
+    /// Writes one pair.
+    Put,
+    /// Removes one pair.
+    Delete,
+    /// Adds one to a counter.
+    Merge,
+    /// Reads consecutive pairs.
+    Scan,
+}
+
+/// Puts all pairs, each once, in random order.
+pub struct FillWorker {
+    load: Arc<Load>,
+    /// How many were taken, by all workers together.
+    taken: Arc<AtomicU64>,
+    order: Permutation,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl FillWorker {
+    /// A worker that shares `taken`, which begins at zero, with others.
+    #[must_use]
+    pub fn new(load: &Arc<Load>, taken: &Arc<AtomicU64>) -> Self {
+        Self {
+            order: Permutation::new(load.model.pairs, load.seed ^ 0x6c6f_6164),
+            load: Arc::clone(load),
+            taken: Arc::clone(taken),
+            key: Vec::new(),
+            value: Vec::new(),
+        }
+    }
+}
+
+impl Worker for FillWorker {
+    fn step(&mut self, store: &dyn Store, recorder: &mut Recorder) -> Result<bool, RunError> {
+        let number = self.taken.fetch_add(1, Ordering::Relaxed);
+        if number >= self.load.model.pairs {
+            return Ok(false);
+        }
+        let (pair, records) = (self.order.apply(number), &self.load.records);
+        records.write_key(pair, &mut self.key);
+        records.write_value(pair, 0, &mut self.value);
+        recorder.time(OperationKind::Put, || store.put(&self.key, &self.value))?;
+        recorder.user_bytes_written += (self.key.len() + self.value.len()) as u64;
+        Ok(true)
+    }
+}
+
+/// Carries out a model's operations on one thread.
+pub struct ModelWorker {
+    load: Arc<Load>,
+    kinds: Random,
+    pairs: KeyChooser,
+    lengths: Random,
+    own_puts: OwnPuts,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    reads: u64,
+}
+
+impl ModelWorker {
+    /// The worker of thread `thread` in the phase `phase` (both only choose the random numbers).
+    #[must_use]
+    pub fn new(load: &Arc<Load>, phase: u64, thread: usize) -> Self {
+        let stream = |what: u64| Random::new(load.seed ^ what << 48, (phase << 16) | thread as u64);
+        Self {
+            kinds: stream(1),
+            pairs: load.space.chooser(stream(2)),
+            lengths: stream(3),
+            own_puts: OwnPuts::new(stream(4).next_u64()),
+            load: Arc::clone(load),
+            key: Vec::new(),
+            value: Vec::new(),
+            reads: 0,
+        }
+    }
+
+    /// The kind of the next operation.
+    pub fn next_kind(&mut self) -> Kind {
+        let mix = &self.load.model.mix;
+        let mut left = self.kinds.unit();
+        let kinds = [
+            (Kind::Get, mix.get),
+            (Kind::Put, mix.put),
+            (Kind::Delete, mix.delete),
+            (Kind::Merge, mix.merge),
+            (Kind::Scan, mix.scan),
+        ];
+        let mut last = Kind::Get;
+        for (kind, share) in kinds.into_iter().filter(|(_, share)| *share > 0.0) {
+            left -= share;
+            if left < 0.0 {
+                return kind;
+            }
+            last = kind;
+        }
+        // What the shares miss of 1 by rounding.
+        last
+    }
+
+    /// The pair of the next operation.
+    pub fn next_pair(&mut self) -> u64 {
+        self.pairs.pair()
+    }
+
+    /// The length of the next scan.
+    pub fn next_length(&mut self) -> u64 {
+        let unit = self.lengths.unit();
+        let lengths = self.load.model.scans.as_ref();
+        lengths.map_or(1, |lengths| lengths.quantile(unit))
+    }
+
+    /// The size of the value that the next put of this pair has, and its generation.
+    pub fn next_value(&mut self, pair: u64) -> (u64, u64) {
+        let generation = self.own_puts.next_generation();
+        (self.load.records.value_bytes(pair, generation), generation)
+    }
+
+    fn get(&mut self, store: &dyn Store, recorder: &mut Recorder) -> Result<(), RunError> {
+        let pair = self.next_pair();
+        let (records, key) = (&self.load.records, &mut self.key);
+        records.write_key(pair, key);
+        self.reads += 1;
+        let thoroughness = thoroughness(self.reads);
+        let (mut checked, mut bytes) = (Ok(None), 0);
+        let found = recorder.time(OperationKind::Get, || {
+            store.get(key, &mut |value| {
+                bytes = value.len();
+                checked = records.check(pair, value, thoroughness);
+            })
+        })?;
+        let generation = checked.map_err(|why| self.wrong("get", &why))?;
+        if !found {
+            self.load.absent.fetch_add(1, Ordering::Relaxed);
+            return match self.load.model.mix.delete > 0.0 {
+                true => Ok(()),
+                false => Err(self.wrong("get", "the pair is missing")),
+            };
+        }
+        if generation.is_some_and(|generation| self.own_puts.is_stale(pair, generation)) {
+            return Err(self.wrong("get", "the value was overwritten before"));
+        }
+        recorder.user_bytes_read += (self.key.len() + bytes) as u64;
+        Ok(())
+    }
+
+    fn put(&mut self, store: &dyn Store, recorder: &mut Recorder) -> Result<(), RunError> {
+        let pair = self.next_pair();
+        let generation = self.own_puts.next_generation();
+        let records = &self.load.records;
+        records.write_key(pair, &mut self.key);
+        records.write_value(pair, generation, &mut self.value);
+        recorder.time(OperationKind::Put, || store.put(&self.key, &self.value))?;
+        self.own_puts.acknowledged(pair, generation);
+        recorder.user_bytes_written += (self.key.len() + self.value.len()) as u64;
+        Ok(())
+    }
+
+    fn delete(&mut self, store: &dyn Store, recorder: &mut Recorder) -> Result<(), RunError> {
+        let pair = self.next_pair();
+        self.load.records.write_key(pair, &mut self.key);
+        recorder.time(OperationKind::Delete, || store.delete(&self.key))?;
+        recorder.user_bytes_written += self.key.len() as u64;
+        Ok(())
+    }
+
+    fn merge(&mut self, store: &dyn Store, recorder: &mut Recorder) -> Result<(), RunError> {
+        let counters = given(store, store.counters(), "add")?;
+        let pair = self.next_pair();
+        self.load.records.write_key(pair, &mut self.key);
+        recorder.time(OperationKind::Merge, || counters.add(&self.key, 1))?;
+        self.load.additions.fetch_add(1, Ordering::Relaxed);
+        recorder.user_bytes_written += self.key.len() as u64 + 8;
+        Ok(())
+    }
+
+    fn scan(&mut self, store: &dyn Store, recorder: &mut Recorder) -> Result<(), RunError> {
+        let (start, length) = (self.next_pair(), self.next_length());
+        let model = &self.load.model;
+        let (pairs, holes) = (model.pairs, model.mix.delete > 0.0);
+        let records = &self.load.records;
+        records.write_key(start, &mut self.key);
+        let (mut next, mut lent, mut bytes, mut fault) = (start, 0u64, 0, None);
+        let reads = self.reads;
+        recorder.time(OperationKind::Scan, || {
+            store.scan(&self.key, length as usize, &mut |key, value| {
+                let pair = records
+                    .pair_of(key)
+                    .filter(|pair| *pair == next || holes && *pair > next);
+                let Some(pair) = pair else {
+                    fault = Some(format!("the scan yielded key `{}`", key.escape_ascii()));
+                    return false;
+                };
+                fault = records.check(pair, value, thoroughness(reads + lent)).err();
+                (next, lent) = (pair + 1, lent + 1);
+                bytes += (key.len() + value.len()) as u64;
+                fault.is_none()
+            })
+        })?;
+        if let Some(fault) = fault {
+            return Err(self.wrong("scan", &fault));
+        }
+        let expected = length.min(pairs - start);
+        if lent > expected || !holes && lent < expected {
+            return Err(self.wrong("scan", &format!("{lent} of {expected} pairs came")));
+        }
+        self.reads += lent;
+        recorder.records_scanned += lent;
+        recorder.user_bytes_read += bytes;
+        Ok(())
+    }
+
+    fn wrong(&self, operation: &str, what: &str) -> RunError {
+        let key = self.key.escape_ascii();
+        RunError::Wrong(format!("{operation} of key `{key}`: {what}"))
+    }
+}
+
+impl Worker for ModelWorker {
+    fn step(&mut self, store: &dyn Store, recorder: &mut Recorder) -> Result<bool, RunError> {
+        match self.next_kind() {
+            Kind::Get => self.get(store, recorder)?,
+            Kind::Put => self.put(store, recorder)?,
+            Kind::Delete => self.delete(store, recorder)?,
+            Kind::Merge => self.merge(store, recorder)?,
+            Kind::Scan => self.scan(store, recorder)?,
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,203 @@
+//! Which pairs are accessed how often: ranges of the key space, and the pairs within.
+//!
+//! ```text
+//!   key space, sorted:  |  range 4  |  range 0  |  range 2  | ...     ranges lie anywhere; 0 is the hottest
+//!                            \ share of the accesses: curve(1 + number), made to add up to 1
+//!   in a range:         [ rank 0, rank 1, ... ]                       0 is the hottest pair
+//!                            \ share of the range's accesses: `Accesses`
+//! ```
+//! The study takes the average number of pairs in a table file as the size of a range: then what is hot together lies in
+//! the same blocks and files. [`Ranges::count_for`] does so.
+//!
+//! Of accesses of pairs there are two descriptions. *Cumulative*: the hottest x pairs together have the share `a x^b` of all
+//! accesses. That is what the study's numbers mean (a = 0.002312 and b = 0.3467 reach 1 at 40 of its 50 million pairs: the
+//! others are not accessed). *By rank*: the x-th hottest pair is accessed in proportion to `x^b`, with b below 0.
+
+use crate::curve::Curve;
+
+/// The most ranges of a model.
+pub const RANGES_MAX: u64 = 1 << 24;
+
+/// How hot ranges of the key space are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranges {
+    /// In how many parts of equal size the key space is cut.
+    pub count: u64,
+    /// How hot each is, by its number from 1 on.
+    pub curve: Curve,
+}
+
+impl Ranges {
+    /// How many ranges there are if each has as many pairs as a table file has on average: at least one.
+    #[must_use]
+    pub fn count_for(pairs: u64, average_pairs_per_table: f64) -> u64 {
+        let tables = (pairs as f64 / average_pairs_per_table.max(1.0)).round();
+        (tables as u64).clamp(1, RANGES_MAX)
+    }
+
+    /// The share of accesses that goes to each range, the hottest numbered 0; `None` if the curve has no value for one,
+    /// one below 0, or none above 0.
+    #[must_use]
+    pub fn shares(&self) -> Option<Vec<f64>> {
+        let heats: Vec<f64> = (1..=self.count)
+            .map(|number| self.curve.value(number as f64))
+            .collect();
+        let sum: f64 = heats.iter().sum();
+        let sound = heats.iter().all(|heat| heat.is_finite() && *heat >= 0.0);
+        let sound = sound && sum.is_finite() && sum > 0.0;
+        sound.then(|| heats.iter().map(|heat| heat / sum).collect())
+    }
+}
+
+/// How often pairs are accessed beside each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Accesses {
+    /// The hottest x of the model's pairs have the share `a x^b` together.
+    Cumulative {
+        /// Above 0.
+        a: f64,
+        /// Above 0 and at most 1.
+        b: f64,
+    },
+    /// The x-th hottest pair is accessed in proportion to `x^b`.
+    ByRank {
+        /// At most 0 and at least -4.
+        b: f64,
+    },
+}
+
+impl Accesses {
+    /// The share of the pairs that is accessed at all, where the model has `pairs`.
+    #[must_use]
+    pub fn touched(&self, pairs: u64) -> f64 {
+        match self {
+            Self::Cumulative { a, b } => (a.recip().powf(b.recip()) / pairs as f64).min(1.0),
+            Self::ByRank { .. } => 1.0,
+        }
+    }
+
+    /// The rank of an accessed pair among `among` pairs, 0 the hottest, for a `unit` that is drawn evenly from 0 to 1.
+    /// `touched` is what [`Accesses::touched`] says of the model.
+    #[must_use]
+    pub fn rank(&self, unit: f64, among: u64, touched: f64) -> u64 {
+        let last = among.saturating_sub(1);
+        let rank = match *self {
+            Self::Cumulative { b, .. } => hot(among, touched) * unit.powf(b.recip()),
+            Self::ByRank { b } => {
+                let e = b + 1.0;
+                let end = among as f64 + 1.0;
+                match e.abs() < 1e-9 {
+                    true => end.powf(unit) - 1.0,
+                    false => (unit * (end.powf(e) - 1.0) + 1.0).powf(e.recip()) - 1.0,
+                }
+            }
+        };
+        (rank.max(0.0) as u64).min(last)
+    }
+
+    /// The share of accesses that the pairs of lower rank than `rank` have together: what [`Accesses::rank`] inverts.
+    #[must_use]
+    pub fn share_below(&self, rank: u64, among: u64, touched: f64) -> f64 {
+        if rank >= among {
+            return 1.0;
+        }
+        match *self {
+            Self::Cumulative { b, .. } => (rank as f64 / hot(among, touched)).min(1.0).powf(b),
+            Self::ByRank { b } => {
+                let e = b + 1.0;
+                let (begin, end) = (rank as f64 + 1.0, among as f64 + 1.0);
+                match e.abs() < 1e-9 {
+                    true => begin.ln() / end.ln(),
+                    false => (begin.powf(e) - 1.0) / (end.powf(e) - 1.0),
+                }
+            }
+        }
+    }
+}
+
+/// The pairs that are accessed, of so many: at least one.
+fn hot(among: u64, touched: f64) -> f64 {
+    (among as f64 * touched).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::curve::Shape;
+
+    #[test]
+    fn ranges_have_as_many_pairs_as_tables() {
+        assert_eq!(Ranges::count_for(50_000_000, 1_666_666.7), 30);
+        assert_eq!(Ranges::count_for(10, 1e9), 1);
+        assert_eq!(Ranges::count_for(10, 0.0), 10);
+    }
+
+    #[test]
+    fn shares_of_ranges_are_those_of_the_curve() {
+        let curve = |p: [f64; 4]| Curve::new(Shape::TwoExponentials, p.to_vec()).unwrap();
+        let study = curve([14.18, -2.917, 0.0164, -0.08082]);
+        let shares = Ranges {
+            count: 30,
+            curve: study,
+        }
+        .shares()
+        .unwrap();
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        // The hottest of the study's 30 ranges has most of the accesses, and the rest falls slowly.
+        assert!(
+            shares[0] > 0.7 && shares[1] < 0.1 && shares[29] > 0.001,
+            "{shares:?}"
+        );
+        let negative = curve([1.0, -1.0, -9.0, -0.1]);
+        assert_eq!(
+            Ranges {
+                count: 30,
+                curve: negative
+            }
+            .shares(),
+            None
+        );
+    }
+
+    #[test]
+    fn the_studys_accesses_touch_four_of_five_pairs() {
+        let study = Accesses::Cumulative {
+            a: 0.002312,
+            b: 0.3467,
+        };
+        let touched = study.touched(50_000_000);
+        assert!((touched - 0.8).abs() < 0.02, "{touched}");
+    }
+
+    #[test]
+    fn ranks_follow_their_shares() {
+        let all = [
+            Accesses::Cumulative { a: 0.01, b: 0.5 },
+            Accesses::Cumulative { a: 1.0, b: 1.0 },
+            Accesses::ByRank { b: 0.0 },
+            Accesses::ByRank { b: -0.5 },
+            Accesses::ByRank { b: -1.0 },
+            Accesses::ByRank { b: -1.5 },
+        ];
+        for accesses in all {
+            let touched = accesses.touched(20_000);
+            for among in [1, 2, 7, 1000] {
+                let below = |rank| accesses.share_below(rank, among, touched);
+                assert_eq!((below(0), below(among)), (0.0, 1.0));
+                for rank in 0..among {
+                    let (from, to) = (below(rank), below(rank + 1));
+                    assert!(from <= to, "{accesses:?} {among} {rank}");
+                    if to - from > 1e-9 {
+                        let middle = (from + to) / 2.0;
+                        assert_eq!(
+                            accesses.rank(middle, among, touched),
+                            rank,
+                            "{accesses:?} {among}"
+                        );
+                    }
+                }
+                assert!(accesses.rank(1.0, among, touched) < among);
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Which curve comes nearest to points.
+//!
+//! * **decides**: the fit standard error, `sqrt(sum of squares / (points - parameters))`, which the study takes too. It
+//!   charges each parameter, so that a curve does not win by having more of them. Where several are within
+//!   [`ALIKE_PERCENT`] of the least, the one with fewest parameters is chosen.
+//! * **told beside**: R^2, the share of the variance that the curve explains; below 0 if a constant would do better.
+//!
+//! Points are scaled before and parameters back afterwards, so that no unit of measure matters. How the search begins
+//! is in `starts.rs`; what it does then is in `least_squares.rs`.
+
+use std::f64::consts::{PI, TAU};
+use std::fmt;
+
+use crate::curve::{Curve, Shape};
+use crate::error::{FitError, finite};
+use crate::least_squares::{polished, squares};
+use crate::starts::starts;
+
+/// Errors that differ by less than this are alike.
+pub const ALIKE_PERCENT: f64 = 1.0;
+
+/// Errors below this share of the largest y are those of the arithmetic, and alike.
+const ARITHMETIC: f64 = 1e-9;
+
+/// A curve and how near it comes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CurveFit {
+    /// The curve.
+    pub curve: Curve,
+    /// The fit standard error, in the unit of y.
+    pub standard_error: f64,
+    /// The share of the variance that is explained.
+    pub r_squared: f64,
+}
+
+/// What was fitted with each candidate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CurveFits {
+    /// The chosen one.
+    pub best: CurveFit,
+    /// All, the smallest error first.
+    pub all: Vec<CurveFit>,
+    /// Those that do not fit at all, and why.
+    pub refused: Vec<(Shape, FitError)>,
+}
+
+/// Fits one shape.
+///
+/// # Errors
+/// There are no more points than parameters, something is not finite, all x or all y are equal, or the shape is not
+/// defined where points are.
+pub fn fit(points: &[(f64, f64)], shape: Shape) -> Result<CurveFit, FitError> {
+    check(points)?;
+    let (needed, given) = (shape.parameters() + 1, points.len());
+    if given < needed {
+        return Err(FitError::TooFew { needed, given });
+    }
+    let negative = points.iter().position(|&(x, _)| x <= 0.0);
+    if let Some(index) = negative.filter(|_| shape.needs_positive_x()) {
+        let rule = "x must be above 0";
+        return Err(FitError::Outside { rule, index });
+    }
+    let scale = Scale::of(shape, points);
+    let scaled: Vec<(f64, f64)> = points.iter().map(|&point| scale.apply(point)).collect();
+    let ends = starts(shape, &scaled)
+        .into_iter()
+        .map(|start| polished(shape, start, &scaled))
+        .map(|(parameters, _)| scale.back(shape, parameters))
+        .map(|parameters| (squares(shape, &parameters, points), parameters))
+        .filter(|(squares, _)| squares.is_finite());
+    let (left, parameters) = ends
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .ok_or(FitError::NotConverged)?;
+    let curve = Curve::new(shape, parameters).ok_or(FitError::NotConverged)?;
+    Ok(CurveFit {
+        curve,
+        standard_error: (left / (given - shape.parameters()) as f64).sqrt(),
+        r_squared: 1.0 - left / variation(points),
+    })
+}
+
+/// Fits all candidates, and chooses.
+///
+/// # Errors
+/// As [`fit`]; where no candidate fits, why the first did not.
+pub fn choose(points: &[(f64, f64)], candidates: &[Shape]) -> Result<CurveFits, FitError> {
+    check(points)?;
+    let (mut all, mut refused) = (Vec::new(), Vec::new());
+    for &shape in candidates {
+        match fit(points, shape) {
+            Ok(fitted) => all.push(fitted),
+            Err(error) => refused.push((shape, error)),
+        }
+    }
+    all.sort_by(|a, b| a.standard_error.total_cmp(&b.standard_error));
+    let Some(least) = all.first().map(|fitted| fitted.standard_error) else {
+        let first = refused.into_iter().next();
+        return Err(first.map_or(FitError::Empty, |(_, error)| error));
+    };
+    let largest = points.iter().map(|&(_, y)| y.abs()).fold(0.0, f64::max);
+    let alike = (least * (1.0 + ALIKE_PERCENT / 100.0)).max(largest * ARITHMETIC);
+    let best = all
+        .iter()
+        .filter(|fitted| fitted.standard_error <= alike)
+        .min_by_key(|fitted| fitted.curve.shape.parameters())
+        .unwrap_or(&all[0])
+        .clone();
+    Ok(CurveFits { best, all, refused })
+}
+
+fn check(points: &[(f64, f64)]) -> Result<(), FitError> {
+    finite(points.iter().map(|&(x, y)| x + y))?;
+    if points.len() < 2 {
+        let (needed, given) = (2, points.len());
+        return Err(FitError::TooFew { needed, given });
+    }
+    let equal = |of: fn(&(f64, f64)) -> f64| {
+        let first = of(&points[0]);
+        points.iter().all(|point| of(point) == first)
+    };
+    if equal(|point| point.0) {
+        return Err(FitError::AllEqual { what: "x" });
+    }
+    if equal(|point| point.1) {
+        return Err(FitError::AllEqual { what: "y" });
+    }
+    Ok(())
+}
+
+/// The squares by which the mean misses the points.
+fn variation(points: &[(f64, f64)]) -> f64 {
+    let mean = points.iter().map(|&(_, y)| y).sum::<f64>() / points.len() as f64;
+    points.iter().map(|&(_, y)| (y - mean).powi(2)).sum()
+}
+
+/// What is taken off x, and what x and y are divided by.
+struct Scale {
+    shift: f64,
+    x: f64,
+    y: f64,
+}
+
+impl Scale {
+    fn of(shape: Shape, points: &[(f64, f64)]) -> Self {
+        let xs = || points.iter().map(|&(x, _)| x);
+        let y = points.iter().map(|&(_, y)| y.abs()).fold(0.0, f64::max);
+        let (least, most) = (xs().fold(f64::MAX, f64::min), xs().fold(f64::MIN, f64::max));
+        match shape {
+            Shape::Polynomial(_) => {
+                let x = least.abs().max(most.abs());
+                Self { shift: 0.0, x, y }
+            }
+            Shape::Exponential | Shape::TwoExponentials | Shape::Sine => Self {
+                shift: least,
+                x: most - least,
+                y,
+            },
+            _ => {
+                let middle = xs().map(f64::ln).sum::<f64>() / points.len() as f64;
+                let x = middle.exp();
+                // A density's y has the unit 1 / x.
+                let y = if shape == Shape::Weibull { 1.0 / x } else { y };
+                Self { shift: 0.0, x, y }
+            }
+        }
+    }
+
+    fn apply(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        ((x - self.shift) / self.x, y / self.y)
+    }
+
+    fn back(&self, shape: Shape, mut p: Vec<f64>) -> Vec<f64> {
+        match shape {
+            Shape::Power | Shape::PowerConstant | Shape::TwoPowers => {
+                p[0] *= self.y * self.x.powf(-p[1]);
+                match shape {
+                    Shape::PowerConstant => p[2] *= self.y,
+                    Shape::TwoPowers => p[2] *= self.y * self.x.powf(-p[3]),
+                    _ => {}
+                }
+            }
+            Shape::Exponential | Shape::TwoExponentials => {
+                for term in p.chunks_exact_mut(2) {
+                    term[1] /= self.x;
+                    term[0] *= self.y * (-term[1] * self.shift).exp();
+                }
+            }
+            Shape::Polynomial(_) => {
+                let mut divisor = 1.0;
+                for factor in &mut p {
+                    *factor *= self.y / divisor;
+                    divisor *= self.x;
+                }
+            }
+            Shape::Weibull => p[0] *= self.x.powf(-p[1]),
+            Shape::Sine => {
+                p[0] *= self.y;
+                p[1] /= self.x;
+                p[2] -= p[1] * self.shift;
+                p[3] *= self.y;
+            }
+        }
+        ordered(shape, p)
+    }
+}
+
+/// Of all parameters that mean the same curve, those that reports have: the steeper term first, a swing with a size and
+/// a frequency above 0.
+fn ordered(shape: Shape, mut p: Vec<f64>) -> Vec<f64> {
+    match shape {
+        Shape::TwoPowers | Shape::TwoExponentials if p[1] > p[3] => p.rotate_left(2),
+        Shape::Sine => {
+            if p[1] < 0.0 {
+                // sin(-b x + c) = sin(b x + pi - c)
+                p[1] = -p[1];
+                p[2] = PI - p[2];
+            }
+            if p[0] < 0.0 {
+                p[0] = -p[0];
+                p[2] += PI;
+            }
+            p[2] = p[2].rem_euclid(TAU);
+        }
+        _ => {}
+    }
+    p
+}
+
+impl fmt::Display for CurveFits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<22}{:>16}{:>10}", "curve", "standard error", "R^2")?;
+        for one in &self.all {
+            let chosen = if one == &self.best { "  <- chosen" } else { "" };
+            let (name, error, r) = (one.curve.shape, one.standard_error, one.r_squared);
+            writeln!(f, "{name:<22}{error:>16.6e}{r:>10.5}{chosen}")?;
+        }
+        for (shape, error) in &self.refused {
+            writeln!(f, "{shape:<22}not fitted: {error}")?;
+        }
+        writeln!(f, "chosen by the standard error: {}", self.best.curve)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+//! From tables to a model: what each field may be.
+
+use super::tables::{AccessesTable, File, RangesTable, RateTable, SizesTable};
+use super::{FORMAT, ModelError};
+use crate::access::{Accesses, RANGES_MAX, Ranges};
+use crate::curve::{Curve, Shape};
+use crate::model::{
+    COUNTER_BYTES, KEY_BYTES_MAX, KEY_BYTES_MIN, Mix, Model, PAIRS_MAX, Rate, SCAN_LENGTH_MAX,
+    VALUE_BYTES_MAX, Values,
+};
+use crate::sizes::{Sizes, Spread};
+
+/// By how much shares that must add up to 1 may miss it: what a hand writes is rounded.
+const ROUNDED: f64 = 1e-3;
+
+/// Where an error stands: the text, and the table that is being read.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    text: &'a str,
+    table: &'a str,
+}
+
+impl Place<'_> {
+    fn error(&self, field: &str, why: impl Into<String>) -> ModelError {
+        let whole = match self.table {
+            "" => field.to_owned(),
+            table => format!("{table}.{field}"),
+        };
+        ModelError::Field {
+            line: line_of(self.text, self.table, field),
+            field: whole,
+            why: why.into(),
+        }
+    }
+
+    fn needed<T>(&self, field: &str, value: Option<T>, by: &str) -> Result<T, ModelError> {
+        value.ok_or_else(|| self.error(field, format!("is missing, and {by} needs it")))
+    }
+
+    /// A number that is finite and lies between the two, both of them allowed.
+    fn between(&self, field: &str, value: f64, low: f64, high: f64) -> Result<f64, ModelError> {
+        match value >= low && value <= high {
+            true => Ok(value),
+            false => Err(self.error(
+                field,
+                format!("must be from {low} to {high}, and is {value}"),
+            )),
+        }
+    }
+
+    fn count(&self, field: &str, value: u64, low: u64, high: u64) -> Result<u64, ModelError> {
+        match value >= low && value <= high {
+            true => Ok(value),
+            false => Err(self.error(
+                field,
+                format!("must be from {low} to {high}, and is {value}"),
+            )),
+        }
+    }
+}
+
+/// The line in which a field of a table stands, counted from 1; where it does not, that of the table.
+fn line_of(text: &str, table: &str, field: &str) -> Option<usize> {
+    let (mut inside, mut head) = (String::new(), None);
+    for (index, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if let Some(name) = line.strip_prefix('[') {
+            inside = name.trim_matches(['[', ']', ' ']).to_owned();
+            if inside == table {
+                head = head.or(Some(index + 1));
+            }
+        } else if inside == table
+            && let Some((key, _)) = line.split_once('=')
+            && key.trim() == field
+        {
+            return Some(index + 1);
+        }
+    }
+    head
+}
+
+pub(super) fn model(file: &File, text: &str) -> Result<Model, ModelError> {
+    if file.format != FORMAT {
+        return Err(ModelError::Format { found: file.format });
+    }
+    let at = |table| Place { text, table };
+    let root = at("");
+    if file.name.is_empty() {
+        return Err(root.error("name", "is empty"));
+    }
+    let pairs = root.count("pairs", file.pairs, 1, PAIRS_MAX)?;
+    let operations = root.count("operations", file.operations, 1, 1 << 60)?;
+    if let Some(bytes) = file.memory_bytes {
+        root.count("memory_bytes", bytes, 1, 1 << 60)?;
+    }
+    let mix = mix(file, at("mix"))?;
+    let keys = sizes(&file.keys, at("keys"), [KEY_BYTES_MIN, KEY_BYTES_MAX])?;
+    let values = values(file, text, mix)?;
+    let scans = file
+        .scans
+        .as_ref()
+        .map(|scans| sizes(scans, at("scans"), [1, SCAN_LENGTH_MAX]))
+        .transpose()?;
+    if mix.scan > 0.0 && scans.is_none() {
+        return Err(at("mix").error(
+            "scan",
+            "is above 0, and there is no table `scans` with their lengths",
+        ));
+    }
+    let ranges = file.ranges.as_ref();
+    let accesses = file.accesses.as_ref();
+    let rate = file.rate.as_ref();
+    Ok(Model {
+        name: file.name.clone(),
+        about: file.about.clone(),
+        pairs,
+        operations,
+        memory_bytes: file.memory_bytes,
+        mix,
+        keys,
+        values,
+        scans,
+        ranges: ranges
+            .map(|table| self::ranges(table, pairs, at("ranges")))
+            .transpose()?,
+        accesses: accesses
+            .map(|table| self::accesses(table, at("accesses")))
+            .transpose()?,
+        rate: rate
+            .map(|table| self::rate(table, at("rate")))
+            .transpose()?,
+    })
+}
+
+fn mix(file: &File, at: Place<'_>) -> Result<Mix, ModelError> {
+    let table = &file.mix;
+    let mix = Mix {
+        get: table.get,
+        put: table.put,
+        delete: table.delete,
+        merge: table.merge,
+        scan: table.scan,
+    };
+    let mut sum = 0.0;
+    for (name, share) in mix.shares() {
+        sum += at.between(name, share, 0.0, 1.0)?;
+    }
+    if (sum - 1.0).abs() > ROUNDED {
+        return Err(at.error(
+            "get",
+            format!("all shares of the mix add up to {sum}, and not to 1"),
+        ));
+    }
+    Ok(mix)
+}
+
+fn values(file: &File, text: &str, mix: Mix) -> Result<Values, ModelError> {
+    let limits = [0, VALUE_BYTES_MAX];
+    let at = |table| Place { text, table };
+    let table = &file.values;
+    let compressible = u64::from(table.compressible);
+    at("values").count("compressible", compressible, 0, 100)?;
+    let put = sizes(&table.put, at("values.put"), limits)?;
+    let loaded = match &table.loaded {
+        Some(loaded) => sizes(loaded, at("values.loaded"), limits)?,
+        None => put.clone(),
+    };
+    let counter = Sizes::constant(COUNTER_BYTES);
+    if mix.merge > 0.0 && (put != counter || loaded != counter) {
+        let why = format!(
+            "is above 0: then all values are counters, and both `values.put` and `values.loaded` must be constant {COUNTER_BYTES}"
+        );
+        return Err(at("mix").error("merge", why));
+    }
+    Ok(Values {
+        sizes: put,
+        loaded,
+        compressible: table.compressible,
+    })
+}
+
+fn sizes(table: &SizesTable, at: Place<'_>, limits: [u64; 2]) -> Result<Sizes, ModelError> {
+    let [low, high] = limits;
+    let least = at.count("least", table.least.unwrap_or(low), low, high)?;
+    let most = at.count("most", table.most.unwrap_or(high), least, high)?;
+    let name = &*table.spread;
+    let positive = |field: &str, value: Option<f64>| {
+        at.between(field, at.needed(field, value, name)?, 1e-9, 1e12)
+    };
+    let spread = match name {
+        "constant" => {
+            let size = at.needed("size", table.size, name)?;
+            return Ok(Sizes::constant(at.count("size", size, low, high)?));
+        }
+        "histogram" => return histogram(table, at, limits),
+        "uniform" => Spread::Uniform,
+        "generalized-pareto" => Spread::GeneralizedPareto {
+            k: at.between("k", at.needed("k", table.k, name)?, -10.0, 20.0)?,
+            sigma: positive("sigma", table.sigma)?,
+            theta: at.between("theta", table.theta.unwrap_or(0.0), 0.0, high as f64)?,
+        },
+        "weibull" => Spread::Weibull {
+            shape: at.between("shape", at.needed("shape", table.shape, name)?, 0.01, 100.0)?,
+            scale: positive("scale", table.scale)?,
+        },
+        "exponential" => Spread::Exponential {
+            mean: positive("mean", table.mean)?,
+        },
+        other => {
+            let why = format!(
+                "`{other}` is not known; known are constant, histogram, uniform, generalized-pareto, weibull, exponential"
+            );
+            return Err(at.error("spread", why));
+        }
+    };
+    let sizes = Sizes {
+        spread,
+        least,
+        most,
+    };
+    if !matches!(sizes.spread, Spread::Uniform) {
+        let within = sizes.spread.above(least as f64 - 0.5) - sizes.spread.above(most as f64 + 0.5);
+        if within.is_nan() || within < 1e-6 {
+            return Err(at.error(
+                "spread",
+                format!("has next to nothing from {least} to {most}"),
+            ));
+        }
+    }
+    Ok(sizes)
+}
+
+fn histogram(table: &SizesTable, at: Place<'_>, limits: [u64; 2]) -> Result<Sizes, ModelError> {
+    let bars = at.needed("bars", table.bars.as_ref(), "histogram")?;
+    let mut sum = 0.0;
+    for bar in bars {
+        at.count("bars", bar.size, limits[0], limits[1])?;
+        sum += at.between("bars", bar.share, 0.0, 1.0)?;
+    }
+    if (sum - 1.0).abs() > ROUNDED {
+        return Err(at.error("bars", format!("the shares add up to {sum}, and not to 1")));
+    }
+    let sizes = || bars.iter().map(|bar| bar.size);
+    Ok(Sizes {
+        least: sizes().min().unwrap_or(limits[0]),
+        most: sizes().max().unwrap_or(limits[0]),
+        spread: Spread::Histogram(bars.iter().map(|bar| (bar.size, bar.share)).collect()),
+    })
+}
+
+fn ranges(table: &RangesTable, pairs: u64, at: Place<'_>) -> Result<Ranges, ModelError> {
+    let count = match (table.count, table.pairs_per_table) {
+        (Some(count), None) => at.count("count", count, 1, RANGES_MAX.min(pairs))?,
+        (None, Some(average)) => {
+            let average = at.between("pairs_per_table", average, 1.0, 1e15)?;
+            Ranges::count_for(pairs, average)
+        }
+        _ => return Err(at.error("count", "either this or pairs_per_table must be there")),
+    };
+    let shape: Shape = table
+        .curve
+        .parse()
+        .map_err(|why: String| at.error("curve", why))?;
+    let given = [table.a, table.b, table.c, table.d, table.e];
+    let mut parameters = Vec::new();
+    for (index, (name, value)) in ["a", "b", "c", "d", "e"].iter().zip(given).enumerate() {
+        if index < shape.parameters() {
+            let value = at.needed(name, value, shape.name())?;
+            parameters.push(at.between(name, value, -1e300, 1e300)?);
+        } else if value.is_some() {
+            return Err(at.error(name, format!("{} has no such parameter", shape.name())));
+        }
+    }
+    let curve = Curve::new(shape, parameters)
+        .ok_or_else(|| at.error("curve", "has not the parameters that it needs"))?;
+    let ranges = Ranges { count, curve };
+    if ranges.shares().is_none() {
+        return Err(at.error(
+            "curve",
+            format!("is not above 0 at each range from 1 to {count}"),
+        ));
+    }
+    Ok(ranges)
+}
+
+fn accesses(table: &AccessesTable, at: Place<'_>) -> Result<Accesses, ModelError> {
+    match &*table.by {
+        "cumulative" => Ok(Accesses::Cumulative {
+            a: at.between("a", at.needed("a", table.a, "cumulative")?, 1e-300, 1.0)?,
+            b: at.between("b", table.b, 1e-3, 1.0)?,
+        }),
+        "rank" if table.a.is_some() => Err(at.error("a", "rank has no such parameter")),
+        "rank" => Ok(Accesses::ByRank {
+            b: at.between("b", table.b, -4.0, 0.0)?,
+        }),
+        other => Err(at.error(
+            "by",
+            format!("`{other}` is not known; known are cumulative, rank"),
+        )),
+    }
+}
+
+fn rate(table: &RateTable, at: Place<'_>) -> Result<Rate, ModelError> {
+    let (b, c) = (
+        at.between("b", table.b, 0.0, 1e3)?,
+        at.between("c", table.c, -1e6, 1e6)?,
+    );
+    let d = at.between("d", table.d, 1e-3, 1e7)?;
+    let a = table.a;
+    if a.is_nan() || a.abs() >= d {
+        return Err(at.error(
+            "a",
+            format!("must be smaller than d, which is {d}, so that the rate stays above 0"),
+        ));
+    }
+    Ok(Rate { a, b, c, d })
+}

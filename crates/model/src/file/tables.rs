@@ -1,0 +1,126 @@
+//! The tables of a model file as they stand there, before anything is checked.
+//!
+//! Sizes, ranges and accesses are flat tables with a name and the fields that it needs, so that an error of a field can
+//! name the field: of alternatives, it could name the table only.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub format: u32,
+    pub name: String,
+    #[serde(default)]
+    pub about: String,
+    pub pairs: u64,
+    pub operations: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    pub mix: MixTable,
+    pub keys: SizesTable,
+    pub values: ValuesTable,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scans: Option<SizesTable>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ranges: Option<RangesTable>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accesses: Option<AccessesTable>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateTable>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MixTable {
+    #[serde(default)]
+    pub get: f64,
+    #[serde(default)]
+    pub put: f64,
+    #[serde(default)]
+    pub delete: f64,
+    #[serde(default)]
+    pub merge: f64,
+    #[serde(default)]
+    pub scan: f64,
+}
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SizesTable {
+    pub spread: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub k: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sigma: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub theta: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bars: Option<Vec<Bar>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Bar {
+    pub size: u64,
+    pub share: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ValuesTable {
+    #[serde(default)]
+    pub compressible: u8,
+    pub put: SizesTable,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loaded: Option<SizesTable>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RangesTable {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pairs_per_table: Option<f64>,
+    pub curve: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub a: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub b: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub c: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub d: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub e: Option<f64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AccessesTable {
+    pub by: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub a: Option<f64>,
+    pub b: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RateTable {
+    pub a: f64,
+    pub b: f64,
+    pub c: f64,
+    pub d: f64,
+}

@@ -1,0 +1,235 @@
+//! A model of a load: everything that drives the benchmark. Its text form is in `file`.
+//!
+//! What it does not say: how kinds depend on each other, which pairs are read and which written (all kinds have the same
+//! hot pairs), and what changes over days. Key sizes belong to pairs, value sizes to writes.
+
+use crate::access::{Accesses, Ranges};
+use crate::sizes::Sizes;
+
+/// The bytes of a key that say which pair it is of: no key is shorter.
+pub const KEY_BYTES_MIN: u64 = 8;
+/// No key is longer.
+pub const KEY_BYTES_MAX: u64 = 4096;
+/// No value is larger.
+pub const VALUE_BYTES_MAX: u64 = 1 << 24;
+/// No scan is longer.
+pub const SCAN_LENGTH_MAX: u64 = 1 << 24;
+/// A model has not more pairs: as many as keys tell apart.
+pub const PAIRS_MAX: u64 = 1 << 40;
+/// Bytes of each value where values are merged: a counter.
+pub const COUNTER_BYTES: u64 = 8;
+
+/// The shares of the kinds of operation; they add up to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Mix {
+    /// Reads of one pair.
+    pub get: f64,
+    /// Writes of one pair.
+    pub put: f64,
+    /// Removals of one pair.
+    pub delete: f64,
+    /// Additions to a counter without reading it.
+    pub merge: f64,
+    /// Reads of consecutive pairs.
+    pub scan: f64,
+}
+
+impl Mix {
+    /// The shares with their names, in the order of reports.
+    #[must_use]
+    pub fn shares(&self) -> [(&'static str, f64); 5] {
+        [
+            ("get", self.get),
+            ("put", self.put),
+            ("delete", self.delete),
+            ("merge", self.merge),
+            ("scan", self.scan),
+        ]
+    }
+}
+
+/// Sizes of values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Values {
+    /// Of those that are put.
+    pub sizes: Sizes,
+    /// Of those that are there before.
+    pub loaded: Sizes,
+    /// How much of a value can be compressed, to next to nothing, in percent.
+    pub compressible: u8,
+}
+
+/// Operations a second: `a sin(b t + c) + d`, with t in seconds; d above a, so that there is always something to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// By how much it swings to each side.
+    pub a: f64,
+    /// 2 pi by the seconds of a swing.
+    pub b: f64,
+    /// Where the swing begins.
+    pub c: f64,
+    /// The mean.
+    pub d: f64,
+}
+
+impl Rate {
+    /// Operations a second at this time.
+    #[must_use]
+    pub fn at(&self, seconds: f64) -> f64 {
+        self.a * (self.b * seconds + self.c).sin() + self.d
+    }
+
+    /// Operations that are due up to this time.
+    #[must_use]
+    pub fn due(&self, seconds: f64) -> f64 {
+        let swing = match self.b {
+            0.0 => self.c.sin() * seconds,
+            b => (self.c.cos() - (b * seconds + self.c).cos()) / b,
+        };
+        self.a * swing + self.d * seconds
+    }
+
+    /// When so many operations are due.
+    #[must_use]
+    pub fn time_of(&self, operations: f64) -> f64 {
+        // Between the times at the highest and the lowest rate; what is due only grows, so halving finds it, and
+        // Newton's steps are used where they stay between.
+        let (mut low, mut high) = (
+            operations / (self.d + self.a.abs()),
+            operations / (self.d - self.a.abs()),
+        );
+        let mut time = operations / self.d;
+        for _ in 0..100 {
+            let off = self.due(time) - operations;
+            if off > 0.0 {
+                high = time
+            } else {
+                low = time
+            }
+            let next = time - off / self.at(time);
+            let next = if next > low && next < high {
+                next
+            } else {
+                f64::midpoint(low, high)
+            };
+            if (next - time).abs() <= 1e-12 * (1.0 + time) {
+                return next;
+            }
+            time = next;
+        }
+        time
+    }
+
+    /// The same swings with this many times the operations, in this part of the time.
+    #[must_use]
+    pub fn faster(&self, times: f64) -> Self {
+        let (a, b, c, d) = (self.a * times, self.b * times, self.c, self.d * times);
+        Self { a, b, c, d }
+    }
+}
+
+/// A load.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// A short name.
+    pub name: String,
+    /// Where it is from, and what of it was measured.
+    pub about: String,
+    /// Pairs that are loaded before; all operations are on them.
+    pub pairs: u64,
+    /// Operations of the whole load.
+    pub operations: u64,
+    /// Memory of the store that the load was seen on, in bytes, where that is known.
+    pub memory_bytes: Option<u64>,
+    /// The kinds.
+    pub mix: Mix,
+    /// Sizes of keys, at least [`KEY_BYTES_MIN`].
+    pub keys: Sizes,
+    /// Sizes of values.
+    pub values: Values,
+    /// Lengths of scans in pairs; needed where the mix has scans.
+    pub scans: Option<Sizes>,
+    /// How hot ranges are; without, the key space is one range.
+    pub ranges: Option<Ranges>,
+    /// How hot pairs are; without, all alike.
+    pub accesses: Option<Accesses>,
+    /// Operations a second; without, as fast as possible.
+    pub rate: Option<Rate>,
+}
+
+impl Model {
+    /// The same load with this share of the pairs, operations and memory. The number of ranges stays, and with it which
+    /// share of the accesses goes to which share of the key space.
+    #[must_use]
+    pub fn scaled(&self, share: f64) -> Self {
+        let scale = |number: u64| ((number as f64 * share).round() as u64).max(1);
+        let accesses = self.accesses.map(|accesses| match accesses {
+            // The same share of the pairs is touched.
+            Accesses::Cumulative { a, b } => Accesses::Cumulative {
+                a: a * share.powf(-b),
+                b,
+            },
+            by_rank @ Accesses::ByRank { .. } => by_rank,
+        });
+        Self {
+            pairs: scale(self.pairs),
+            operations: scale(self.operations),
+            memory_bytes: self.memory_bytes.map(scale),
+            accesses,
+            ..self.clone()
+        }
+    }
+
+    /// Bytes of all keys and values that are loaded, about.
+    #[must_use]
+    pub fn data_bytes(&self) -> u64 {
+        ((self.keys.mean() + self.values.loaded.mean()) * self.pairs as f64) as u64
+    }
+
+    /// Whether values are counters, which merges add to.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.mix.merge > 0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn due_operations_follow_the_rate() {
+        let (a, b, c, d) = (1000.0, 0.01, 0.5, 4500.0);
+        let rate = Rate { a, b, c, d };
+        let summed: f64 = (0..100_000)
+            .map(|step| rate.at((f64::from(step) + 0.5) / 100.0) / 100.0)
+            .sum();
+        assert!((rate.due(1000.0) / summed - 1.0).abs() < 1e-6);
+        for operations in [0.0, 1.0, 17.5, 1e4, 1e7] {
+            let time = rate.time_of(operations);
+            assert!(
+                (rate.due(time) - operations).abs() < 1e-6 * (1.0 + operations),
+                "{operations}"
+            );
+        }
+        // A swing over, the mean is what was done.
+        let swing = std::f64::consts::TAU / b;
+        assert!((rate.due(swing) / swing - d).abs() < 1e-6);
+        let flat = Rate {
+            b: 0.0,
+            c: 0.0,
+            ..rate
+        };
+        assert!((flat.time_of(9000.0) - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_faster_rate_has_the_same_swings_sooner() {
+        let (a, b, c, d) = (5.0, 0.1, 0.2, 20.0);
+        let rate = Rate { a, b, c, d };
+        let fast = rate.faster(4.0);
+        for operations in [3.0, 100.0, 5000.0] {
+            assert!((fast.time_of(operations) * 4.0 - rate.time_of(operations)).abs() < 1e-6);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The loads of the study, by name. Their files are in `presets/` of this crate, with what was printed and what was not.
+
+use crate::model::Model;
+
+/// Names and texts of the presets.
+const PRESETS: [(&str, &str); 3] = [
+    ("zippydb", include_str!("../presets/zippydb.toml")),
+    ("udb-assoc", include_str!("../presets/udb-assoc.toml")),
+    ("up2x", include_str!("../presets/up2x.toml")),
+];
+
+/// The names of all presets.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PRESETS.iter().map(|(name, _)| *name)
+}
+
+/// The text of a preset's file.
+#[must_use]
+pub fn text(name: &str) -> Option<&'static str> {
+    let preset = PRESETS.iter().find(|(known, _)| *known == name);
+    preset.map(|(_, text)| *text)
+}
+
+/// A preset.
+#[must_use]
+pub fn named(name: &str) -> Option<Model> {
+    // A test reads all of them, so that none is lost here.
+    Model::from_toml(text(name)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Accesses;
+    use crate::sizes::Spread;
+
+    #[test]
+    fn every_preset_is_read_and_comes_back() {
+        for name in names() {
+            let model = Model::from_toml(text(name).unwrap());
+            let model = model.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(model.name, name);
+            let again = Model::from_toml(&model.to_toml().unwrap()).unwrap();
+            assert_eq!(again, model);
+        }
+        assert_eq!(named("unknown"), None);
+    }
+
+    #[test]
+    fn zippydb_has_the_numbers_of_the_appendix() {
+        let model = named("zippydb").unwrap();
+        assert_eq!((model.pairs, model.operations), (50_000_000, 420_000_000));
+        assert_eq!(
+            (model.mix.get, model.mix.put, model.mix.scan),
+            (0.83, 0.14, 0.03)
+        );
+        let (k, sigma, theta) = (0.2615, 25.45, 0.0);
+        assert_eq!(
+            model.values.sizes.spread,
+            Spread::GeneralizedPareto { k, sigma, theta }
+        );
+        let (a, b) = (0.002312, 0.3467);
+        assert_eq!(model.accesses, Some(Accesses::Cumulative { a, b }));
+        let ranges = model.ranges.unwrap();
+        assert_eq!(ranges.count, 30);
+        assert_eq!(ranges.curve.parameters, [14.18, -2.917, 0.0164, -0.08082]);
+        // A day at its rate is about its number of operations.
+        let rate = model.rate.unwrap();
+        assert!((rate.due(86_400.0) / 420e6 - 1.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn udb_keeps_what_was_printed() {
+        let model = named("udb-assoc").unwrap();
+        // Values from 10 to 200 bytes, about 50 on average; three of five scans of one pair, a fifth above 100.
+        assert!((model.values.sizes.mean() - 50.0).abs() < 3.0);
+        let scans = model.scans.unwrap();
+        assert!(scans.share(1) > 0.6);
+        let long: f64 = (101..=200).map(|length| scans.share(length)).sum();
+        assert!((long - 0.2).abs() < 1e-9, "{long}");
+        // Below 3 % of the pairs are accessed at all.
+        assert!(model.accesses.unwrap().touched(model.pairs) < 0.031);
+    }
+
+    #[test]
+    fn up2x_merges() {
+        let model = named("up2x").unwrap();
+        assert!(model.counts() && model.mix.merge > 0.92);
+        // A quarter of the pairs is accessed at least 10 times.
+        let (accesses, pairs) = (model.accesses.unwrap(), model.pairs);
+        let below = |rank| accesses.share_below(rank, pairs, 1.0);
+        let place = pairs / 4;
+        let there = (below(place + 1000) - below(place)) / 1000.0 * model.operations as f64;
+        assert!((8.0..16.0).contains(&there), "{there}");
+    }
+}
