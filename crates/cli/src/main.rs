@@ -26,8 +26,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     backup, backups, bench, calibrate, changes, compact, delete, dump, experiment, export, get,
-    import, ingest, keyspaces, merge, mixgraph, pop, put, repair, restore, rotate_key, scan,
-    size as range_size, stats, verify, verify_import,
+    import, ingest, keyspaces, merge, mixgraph, pop, put, repair, replay, restore, rotate_key,
+    scan, size as range_size, stats, trace, verify, verify_import,
 };
 
 /// EvenDB: an embedded ordered key-value store for keys with spatial locality.
@@ -46,7 +46,7 @@ Exit codes:
   3    some input lines were bad (the good ones were imported)
   4    key not found, or nothing to pop
   5    corruption found, by whichever subcommand; of repair: not everything could be saved
-  130  interrupted: import, ingest, scan, changes, verify-import, stats --watch, bench and calibrate say what was done
+  130  interrupted: import, ingest, scan, changes, verify-import, stats --watch, bench, replay and calibrate say what was done
        and close the database; the others end at once, and the next opening finds what they wrote";
 
 #[derive(Subcommand)]
@@ -74,6 +74,8 @@ enum Command {
     RotateKey(rotate_key::Arguments),
     Bench(bench::Arguments),
     Mixgraph(mixgraph::Arguments),
+    Trace(trace::Arguments),
+    Replay(replay::Arguments),
     Calibrate(calibrate::Arguments),
     Experiment(experiment::Arguments),
     VerifyImport(verify_import::Arguments),
@@ -104,6 +106,8 @@ fn main() -> ExitCode {
         Command::RotateKey(arguments) => rotate_key::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Mixgraph(arguments) => mixgraph::run(&arguments),
+        Command::Trace(arguments) => trace::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Experiment(arguments) => experiment::run(&arguments),
         Command::VerifyImport(arguments) => verify_import::run(&arguments),

@@ -87,7 +87,13 @@ impl Db {
     #[doc(alias = "backup")]
     #[doc(alias = "checkpoint")]
     pub fn copy_to(&self, dir: impl AsRef<Path>) -> Result<CopySummary> {
-        copy_to(self.engine(), dir.as_ref(), &|engine, wanted| {
+        let recording = &self.engine().core.recording;
+        let copy = || self.copy_into(dir.as_ref());
+        recording.other("copy_to", copy)
+    }
+
+    fn copy_into(&self, dir: &Path) -> Result<CopySummary> {
+        copy_to(self.engine(), dir, &|engine, wanted| {
             let dir = &engine.disk.dir;
             Some(match wanted {
                 Wanted::Table(part) => table_path(dir, part.table),

@@ -89,6 +89,18 @@ impl Error {
         }))
     }
 
+    pub(crate) fn with_source(
+        kind: ErrorKind,
+        message: impl Into<String>,
+        source: impl std::error::Error + Send + Sync + 'static,
+    ) -> Error {
+        Error(Arc::new(Inner {
+            kind,
+            message: format!("{}: {source}", message.into()),
+            source: Some(Box::new(source)),
+        }))
+    }
+
     pub(crate) fn latched(cause: &Error) -> Error {
         Error(Arc::new(Inner {
             kind: ErrorKind::Latched,

@@ -131,6 +131,11 @@ impl ExpiryClock {
     }
 
     /// When a record expires that is to live so long from now on.
+    /// How many milliseconds are left of what expires then.
+    pub(crate) fn millis_until(&self, expires: Time) -> u64 {
+        expires.0.saturating_sub(self.now().0)
+    }
+
     pub(crate) fn expiry_after(&self, ttl: Duration) -> Time {
         Time(self.now().0.saturating_add(millis_of(ttl, true).0))
     }

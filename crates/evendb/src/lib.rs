@@ -53,6 +53,7 @@ mod range_set;
 mod read;
 mod rebalance;
 mod record;
+mod recording;
 #[cfg(all(test, evendb_shuttle))]
 mod shuttle_tests;
 mod sync;
@@ -71,6 +72,7 @@ pub use api::db::Db;
 pub use api::ingest::Ingest;
 pub use api::keyspace::Keyspace;
 pub use api::snapshot::Snapshot;
+pub use api::traces::{Trace, TraceOptions, TraceSummary};
 pub use api::transaction::Transaction;
 pub use backup::export::ExportSummary;
 pub use backup::{BackupInfo, BackupSummary, Backups};

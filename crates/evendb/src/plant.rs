@@ -91,6 +91,8 @@ pub(crate) enum Plant {
     RunLeftPlain,
     /// P56: a put leaves a range emptied in which it puts.
     EmptiedStays,
+    /// P61: the parts of a batch are recorded without their group.
+    PartsWithoutGroup,
     /// P43: a rewrite makes tables as the database's options say, whatever the keyspace's own do.
     KeyspaceOptionsForgotten,
 }

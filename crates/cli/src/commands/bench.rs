@@ -29,7 +29,9 @@ use evendb_lab::readable::{bytes, grouped};
 use evendb_lab::store::{Store, StoreResult};
 use evendb_lab::stores::evendb::EvenDbStore;
 use evendb_lab::stores::memory::MemoryStore;
+use evendb_lab::traced::TracedStore;
 use evendb_lab::value::VALUE_BYTES_MIN;
+use evendb_trace::{Recorder, RecorderHandle, RecorderOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -142,6 +144,12 @@ pub struct Arguments {
     /// Write settings and results to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Record what is asked of the store in this file, load included; costs some throughput. See evendb trace and replay
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Record one key in so many
+    #[arg(long, value_name = "KEYS", default_value_t = 1, requires = "trace")]
+    trace_one_key_in: u64,
     /// The seed of keys, values and operations
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -195,10 +203,15 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         usize::from(arguments.threads),
         interrupt.flag(),
     );
+    let slot = Arc::new(RecorderHandle::default());
+    let recorder = arguments.begin_trace(&slot)?;
     let open = move || -> StoreResult<Box<dyn Store>> {
         let description = description(arguments);
         let store = EvenDbStore::open(&directory, options.clone(), &description)?;
-        Ok(Box::new(store))
+        Ok(match arguments.trace {
+            None => Box::new(store),
+            Some(_) => Box::new(TracedStore::new(Box::new(store), slot.clone())),
+        })
     };
     let mut bench = Bench {
         arguments,
@@ -227,6 +240,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         ..
     } = bench;
     let closed = store.close();
+    end_trace(recorder)?;
     if let Some(path) = &arguments.json {
         let mut report = report(
             arguments,
@@ -256,6 +270,47 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         return Ok(Success::BadLines);
     }
     Ok(Success::Done)
+}
+
+impl Arguments {
+    /// Begins to record, if that was asked for.
+    fn begin_trace(&self, slot: &Arc<RecorderHandle>) -> Result<Option<Recorder>, Failure> {
+        let Some(path) = &self.trace else {
+            return Ok(None);
+        };
+        let cannot = || format!("cannot make {}", path.display());
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(path);
+        let file = file.map_err(|error| Failure::new(cannot(), error))?;
+        let options = RecorderOptions {
+            one_in: self.trace_one_key_in,
+            source: "evendb bench".to_owned(),
+            keyspaces: [(0, "default".to_owned())].into(),
+            ..RecorderOptions::default()
+        };
+        let recorder = Recorder::start(slot, file, options);
+        Ok(Some(
+            recorder.map_err(|error| Failure::new(cannot(), error))?,
+        ))
+    }
+}
+
+/// Ends a trace, and says what became of it.
+fn end_trace(recorder: Option<Recorder>) -> Result<(), Failure> {
+    let Some(recorder) = recorder else {
+        return Ok(());
+    };
+    let stopped = recorder.stop();
+    let summary = stopped.map_err(|error| Failure::new("the trace is not whole", error))?;
+    output::complain(&format!(
+        "trace: {} operations in {}; {} left out",
+        grouped(summary.recorded),
+        bytes(summary.file_bytes),
+        grouped(summary.dropped_full + summary.dropped_behind)
+    ));
+    Ok(())
 }
 
 /// A run: what was asked for, the store, and what was measured so far.

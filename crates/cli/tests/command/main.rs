@@ -7,6 +7,7 @@ mod common;
 mod expiry;
 mod merges;
 mod ranges;
+mod traces;
 
 use common::{Outcome, Place, evendb};
 use std::fs;

@@ -10,6 +10,7 @@ use crate::folding::operands_of;
 use crate::key_heads::Head;
 use crate::op::{COUNTED_BYTES, Op, check_limits, range_limits};
 use crate::options::Durability;
+use crate::plant::planted;
 use crate::range_set::RangeSet;
 use crate::read::cursor::{limits, prefix_end};
 use crate::read::folded;
@@ -18,6 +19,7 @@ use crate::sync::Arc;
 use crate::{fork, write};
 use evendb_storage::codec::hash_key;
 use evendb_storage::{EXPIRY_BYTES, Kind, Time, push_operand};
+use evendb_trace::{Began, Call, Kind as Asked};
 use smallvec::SmallVec;
 use std::ops::RangeBounds;
 use std::time::{Duration, SystemTime};
@@ -90,6 +92,24 @@ impl Write {
                 BatchWrite::Merge(operands.next().unwrap_or_default())
             }
         }
+    }
+}
+
+impl Write {
+    /// What it is in a trace.
+    fn as_call(&self, keyspace: u32) -> Call<'_> {
+        let (asked, value) = match self.as_batch_write() {
+            BatchWrite::Put(value) => (Asked::Put, Some(value)),
+            BatchWrite::Merge(operand) => (Asked::Merge, Some(operand)),
+            BatchWrite::Delete if self.record.kind() == Kind::SingleDelete => {
+                (Asked::SingleDelete, None)
+            }
+            BatchWrite::Delete => (Asked::Delete, None),
+        };
+        let mut call = Call::new(asked, keyspace, self.record.key());
+        call.value_len = value.map(|value| value.len() as u64);
+        call.value = value;
+        call
     }
 }
 
@@ -414,8 +434,58 @@ impl Batch {
     ///
     /// # Errors
     /// As [`Keyspace::put`], and `BatchTooLarge`, `InvalidArgument`.
-    pub fn commit(mut self) -> Result<()> {
+    pub fn commit(self) -> Result<()> {
         fork::check()?;
+        let Some(began) = self.handle.engine.core.recording.begin_always() else {
+            return self.write();
+        };
+        let handle = self.handle.clone();
+        let recording = &handle.engine.core.recording;
+        let (group, count) = (self.record_parts(began), self.len());
+        let written = self.write();
+        if group != 0 {
+            let mut call = Call::new(Asked::BatchCommit, 0, &[]);
+            call.group = group;
+            call.count = Some(count as u64);
+            recording.wrote(began, call, &written);
+        }
+        written
+    }
+
+    /// Records the writes in their order, those whose keys a trace takes; their group, 0 if there are none.
+    #[cold]
+    fn record_parts(&self, began: Began) -> u64 {
+        let slot = &self.handle.engine.core.recording.slot;
+        let mut group = 0;
+        let mut part = |mut call: Call<'_>| {
+            if slot.takes(call.key) {
+                if group == 0 {
+                    group = slot.new_group();
+                }
+                call.group = match planted!(self.handle.engine.core.options, PartsWithoutGroup) {
+                    true => 0,
+                    false => group,
+                };
+                slot.part(began, &call);
+            }
+        };
+        let mut ranges = self.ranges.iter().peekable();
+        for at in 0..=self.writes.len() {
+            while let Some(range) = ranges.next_if(|range| range.after <= at) {
+                let keyspace = self.keyspace_of(range.keyspace).id.0;
+                let mut call = Call::new(Asked::DeleteRange, keyspace, &range.low);
+                call.end_key = range.high.as_deref();
+                part(call);
+            }
+            if let Some(write) = self.writes.get(at) {
+                part(write.as_call(self.keyspace_of(write.keyspace).id.0));
+            }
+        }
+        group
+    }
+
+    #[inline]
+    fn write(mut self) -> Result<()> {
         if let Some(error) = self.error.take() {
             return Err(error);
         }

@@ -40,7 +40,8 @@ impl Db {
     /// if it is of another database, `Unsupported` without a commit log (at the relaxed level), `InvalidArgument` for a
     /// position that nothing gave, `Io`, `Corruption`, `Closed`. The feed gives the same errors.
     pub fn changes_since(&self, position: &Position) -> Result<Changes> {
-        Changes::since(self.shared_handle(), position)
+        let since = || Changes::since(self.shared_handle(), position);
+        self.engine().core.recording.other("changes_since", since)
     }
 
     /// The end of all changes as of now: what has returned lies before it, and what begins later lies
@@ -60,7 +61,9 @@ impl Db {
     /// # Errors
     /// `Unsupported` without a commit log, `Io`, `Closed`.
     pub fn oldest_position(&self) -> Result<Position> {
-        changes::oldest_position(self.engine())
+        let oldest = || changes::oldest_position(self.engine());
+        let recording = &self.engine().core.recording;
+        recording.other("oldest_position", oldest)
     }
 }
 

@@ -111,10 +111,12 @@ impl Db {
     /// given ([`keyspace_with`](Self::keyspace_with)); `ReadOnly` if it would have to be created, and as for writes.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         let options = KeyspaceOptions::new();
-        let keyspace =
-            self.open_keyspace(name, |engine| create_keyspace(engine, name, &options))?;
-        keyspace.check_provided()?;
-        Ok(keyspace)
+        self.engine().core.recording.other("keyspace", || {
+            let keyspace =
+                self.open_keyspace(name, |engine| create_keyspace(engine, name, &options))?;
+            keyspace.check_provided()?;
+            Ok(keyspace)
+        })
     }
 
     /// The keyspace `name`, which `create` creates if it is not there.
@@ -131,7 +133,12 @@ impl Db {
         let known = self.engine().catalog.lock().get(name).cloned();
         let state = match known {
             Some(state) => state,
-            None => create(self.engine())?,
+            None => {
+                let created = create(self.engine())?;
+                let recording = &self.engine().core.recording;
+                recording.slot.name_keyspace(created.id.0, name);
+                created
+            }
         };
         Ok(Keyspace {
             handle: self.handle.clone(),
@@ -181,7 +188,8 @@ impl Db {
             let message = "the default keyspace cannot be dropped";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        drop_keyspace(self.engine(), name)
+        let drop = || drop_keyspace(self.engine(), name);
+        self.engine().core.recording.other("drop_keyspace", drop)
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -258,7 +266,7 @@ impl Db {
         &self,
         keys: &[(&Keyspace, K)],
     ) -> Result<Vec<Option<Value>>> {
-        self.snapshot()?.multi_get_across(keys)
+        self.now()?.get_across(keys, false)
     }
 
     /// See [`Keyspace::range`].
@@ -379,9 +387,13 @@ impl Db {
     /// # Errors
     /// `Closed`.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        Ok(Snapshot {
-            moment: Moment::now_in_log(&self.handle)?,
-        })
+        let recording = &self.engine().core.recording;
+        recording.other("snapshot", || self.now())
+    }
+
+    fn now(&self) -> Result<Snapshot> {
+        let moment = Moment::now_in_log(&self.handle)?;
+        Ok(Snapshot { moment })
     }
 
     pub(super) fn shared_handle(&self) -> &Arc<Handle> {
@@ -395,7 +407,8 @@ impl Db {
     #[doc(alias = "sync")]
     #[doc(alias = "sync_wal")]
     pub fn persist(&self) -> Result<()> {
-        worker::persist(self.engine())
+        let recording = &self.engine().core.recording;
+        recording.other("persist", || worker::persist(self.engine()))
     }
 
     /// Writes what is in memory to the chunks' logs, after which the commit log is recycled: a
@@ -405,8 +418,11 @@ impl Db {
     /// # Errors
     /// As [`persist`](Self::persist), and `NoSpace`, after which nothing is lost.
     pub fn flush(&self) -> Result<()> {
-        self.engine().core.health.check_writable()?;
-        checkpoint::checkpoint(self.engine())
+        let core = &self.engine().core;
+        core.recording.other("flush", || {
+            core.health.check_writable()?;
+            checkpoint::checkpoint(self.engine())
+        })
     }
 
     /// Encrypts the key of an encrypted database by the current key of its provider
@@ -422,7 +438,8 @@ impl Db {
         // One at a time.
         let _no_other = engine.flow.checkpoint_mutex.lock();
         let provider = engine.core.options.advanced.encryption.as_ref();
-        encryption::rotate(&engine.disk.vfs, &engine.disk.dir, provider)
+        let rotate = || encryption::rotate(&engine.disk.vfs, &engine.disk.dir, provider);
+        engine.core.recording.other("rotate_key", rotate)
     }
 
     /// Flushes and does all reorganisation that is owed, and waits for it: what has been
@@ -432,7 +449,8 @@ impl Db {
     /// As [`flush`](Self::flush).
     #[doc(alias = "wait_for_compact")]
     pub fn settle_debt(&self) -> Result<()> {
-        worker::settle_debt(self.engine())
+        let settle = || worker::settle_debt(self.engine());
+        self.engine().core.recording.other("settle_debt", settle)
     }
 
     /// Settles the debt, and then does all at once what a database does that finds itself idle,
@@ -471,7 +489,8 @@ impl Db {
     /// # Errors
     /// As there.
     pub fn compact(&self) -> Result<CompactionSummary> {
-        compact::compact_all(self.engine())
+        let compact = || compact::compact_all(self.engine());
+        self.engine().core.recording.other("compact", compact)
     }
 
     /// Closes the database: waits for writes under way, runs a checkpoint, gives the directory
@@ -480,7 +499,8 @@ impl Db {
     /// # Errors
     /// The first failure of the checkpoint, or the one that latched the database before.
     pub fn close(self) -> Result<()> {
-        worker::close(self.engine())
+        let close = || worker::close(self.engine());
+        self.engine().core.recording.other("close", close)
     }
 }
 

@@ -3,11 +3,12 @@
 use crate::api::db::Db;
 use crate::api::keyspace::Keyspace;
 use crate::api::snapshot::Snapshot;
-use crate::api::transaction::transact;
+use crate::api::transaction::transact_unrecorded;
 use crate::error::Result;
 use crate::read::cursor::{limits, prefix_end};
 use crate::transaction::RangeEnd;
 use crate::value::Value;
+use evendb_trace::Kind as Asked;
 use std::ops::RangeBounds;
 
 impl Keyspace {
@@ -120,9 +121,26 @@ impl Keyspace {
         (low, high): (Vec<u8>, Option<Vec<u8>>),
         end: RangeEnd,
     ) -> Result<Option<(Value, Value)>> {
+        let began = self.recording().begin(&low);
+        let popped = self.pop_record((&low, high.as_deref()), end);
+        if let Some(began) = began {
+            let mut call = self.call(Asked::Pop, &low);
+            call.end_key = high.as_deref();
+            call.reverse = end == RangeEnd::Last;
+            let value = popped.clone().map(|popped| popped.map(|(_, value)| value));
+            self.recording().got(began, call, &value);
+        }
+        popped
+    }
+
+    fn pop_record(
+        &self,
+        range: (&[u8], Option<&[u8]>),
+        end: RangeEnd,
+    ) -> Result<Option<(Value, Value)>> {
         self.handle.engine.core.health.check_writable()?;
-        transact(&self.handle, |transaction| {
-            transaction.pop(self, (&low, high.as_deref()), end)
+        transact_unrecorded(&self.handle, |transaction| {
+            transaction.pop(self, range, end)
         })
     }
 }

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::expiry::expiry_at;
 use crate::ingest::{IngestSummary, IngestWriter};
 use evendb_storage::Time;
+use evendb_trace::Kind as Asked;
 use std::time::SystemTime;
 
 impl Keyspace {
@@ -56,7 +57,12 @@ impl Keyspace {
     /// # Errors
     /// `Latched`, `ReadOnly`, `Closed`, `KeyspaceDropped`.
     pub fn begin_ingest(&self) -> Result<Ingest> {
-        Ok(Ingest(IngestWriter::new(&self.handle, &self.state)?))
+        self.recording().other("begin_ingest", || {
+            Ok(Ingest {
+                writer: IngestWriter::new(&self.handle, &self.state)?,
+                keyspace: self.clone(),
+            })
+        })
     }
 }
 
@@ -75,7 +81,10 @@ impl Db {
 
 /// An ingest that has begun ([`Keyspace::begin_ingest`]). Nothing is seen of it before [`finish`](Self::finish); dropped
 /// before that, it leaves nothing.
-pub struct Ingest(IngestWriter);
+pub struct Ingest {
+    writer: IngestWriter,
+    keyspace: Keyspace,
+}
 
 impl Ingest {
     /// Takes the next record, whose key must be greater than all before. After an error nothing is left of the ingest.
@@ -83,7 +92,7 @@ impl Ingest {
     /// # Errors
     /// As [`Keyspace::ingest`].
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.0.put(key.as_ref(), value.as_ref(), None)
+        self.put_until(key.as_ref(), value.as_ref(), None)
     }
 
     /// Takes the next record, which stays until a time of day: see [`Keyspace::put_with_ttl`].
@@ -97,7 +106,7 @@ impl Ingest {
         at: SystemTime,
     ) -> Result<()> {
         let expires = Some(expiry_at(at));
-        self.0.put(key.as_ref(), value.as_ref(), expires)
+        self.put_until(key.as_ref(), value.as_ref(), expires)
     }
 
     /// Takes the next record, as it is stored.
@@ -107,7 +116,16 @@ impl Ingest {
         value: &[u8],
         expires: Option<Time>,
     ) -> Result<()> {
-        self.0.put(key, value, expires)
+        let recording = self.keyspace.recording();
+        let began = recording.begin(key);
+        let put = self.writer.put(key, value, expires);
+        if let Some(began) = began {
+            let mut call = self.keyspace.call(Asked::Ingest, key);
+            call.value_len = Some(value.len() as u64);
+            call.value = Some(value);
+            recording.wrote(began, call, &put);
+        }
+        put
     }
 
     /// Shows all records at once, durably.
@@ -115,7 +133,9 @@ impl Ingest {
     /// # Errors
     /// As [`Keyspace::ingest`].
     pub fn finish(self) -> Result<IngestSummary> {
-        self.0.finish()
+        let (keyspace, writer) = (self.keyspace, self.writer);
+        let finish = || writer.finish();
+        keyspace.recording().other("finish_ingest", finish)
     }
 }
 

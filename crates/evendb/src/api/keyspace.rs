@@ -15,11 +15,14 @@ use crate::read::folded;
 use crate::read::get;
 use crate::read::moment::Moment;
 use crate::record::RecordRef;
+use crate::recording::Recording;
+use crate::recording::scan::ScanOf;
 use crate::sync::Arc;
 use crate::value::Value;
 use crate::{fork, write};
 use evendb_storage::codec::hash_key;
 use evendb_storage::{EXPIRY_BYTES, Kind, Time, Version, push_operand};
+use evendb_trace::{Began, Call, Kind as Asked};
 use std::ops::RangeBounds;
 use std::time::{Duration, SystemTime};
 
@@ -123,8 +126,37 @@ impl Keyspace {
 
     /// Puts a value that expires at a time, or does not expire, whatever time to live the keyspace has.
     pub(crate) fn put_until(&self, key: &[u8], value: &[u8], expires: Option<Time>) -> Result<()> {
+        let began = self.recording().begin(key);
+        let done = self.put_record(key, value, expires);
+        if let Some(began) = began {
+            let mut call = self.call(Asked::Put, key);
+            call.value_len = Some(value.len() as u64);
+            call.value = Some(value);
+            call.ttl_millis = expires.map(|expires| self.expiry().millis_until(expires));
+            self.recording().wrote(began, call, &done);
+        }
+        done
+    }
+
+    fn put_record(&self, key: &[u8], value: &[u8], expires: Option<Time>) -> Result<()> {
         self.check_write(key, value, expires.map_or(0, |_| EXPIRY_BYTES))?;
         self.write(RecordRef::put(key, value, expires, hash_key(key)))
+    }
+
+    #[inline]
+    pub(crate) fn recording(&self) -> &Recording {
+        &self.handle.engine.core.recording
+    }
+
+    /// What was asked of one of its keys, for a trace.
+    pub(super) fn call<'k>(&self, asked: Asked, key: &'k [u8]) -> Call<'k> {
+        Call::new(asked, self.state.id.0, key)
+    }
+
+    fn recorded_write(&self, began: Option<Began>, asked: Asked, key: &[u8], done: &Result<()>) {
+        if let Some(began) = began {
+            self.recording().wrote(began, self.call(asked, key), done);
+        }
     }
 
     /// Removes `key`, if it is there.
@@ -132,7 +164,11 @@ impl Keyspace {
     /// # Errors
     /// As [`put`](Self::put).
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.delete_as(key.as_ref(), Kind::Delete)
+        let key = key.as_ref();
+        let began = self.recording().begin(key);
+        let done = self.delete_as(key, Kind::Delete);
+        self.recorded_write(began, Asked::Delete, key, &done);
+        done
     }
 
     /// Removes `key`, which must have been put once, and not merged, since it was last removed in this way, or ever. Such
@@ -145,7 +181,11 @@ impl Keyspace {
     /// # Errors
     /// As [`put`](Self::put).
     pub fn single_delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.delete_as(key.as_ref(), self.state.kind_of_single_delete())
+        let key = key.as_ref();
+        let began = self.recording().begin(key);
+        let done = self.delete_as(key, self.state.kind_of_single_delete());
+        self.recorded_write(began, Asked::SingleDelete, key, &done);
+        done
     }
 
     /// Merges `operand` into the value of `key`, by the keyspace's merge operator
@@ -170,10 +210,23 @@ impl Keyspace {
     /// `InvalidArgument` if the keyspace has no operator, `MergeFailed` if it was not given, and as [`put`](Self::put). An
     /// operand that the operator cannot merge is an error of reads, not of this call.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        let (key, operand) = (key.as_ref(), operand.as_ref());
+        let began = self.recording().begin(key);
+        let done = self.merge_one(key, operand);
+        if let Some(began) = began {
+            let mut call = self.call(Asked::Merge, key);
+            call.value_len = Some(operand.len() as u64);
+            call.value = Some(operand);
+            self.recording().wrote(began, call, &done);
+        }
+        done
+    }
+
+    fn merge_one(&self, key: &[u8], operand: &[u8]) -> Result<()> {
         folded::check_has_operator(&self.state)?;
-        let mut value = Vec::with_capacity(operand.as_ref().len() + 2);
-        push_operand(&mut value, operand.as_ref());
-        self.merge_listed(key.as_ref(), &value)
+        let mut value = Vec::with_capacity(operand.len() + 2);
+        push_operand(&mut value, operand);
+        self.merge_listed(key, &value)
     }
 
     /// Merges operands that are listed as a record has them, whether or not the operator is known.
@@ -273,13 +326,16 @@ impl Keyspace {
     /// # Errors
     /// `Io` or `Corruption` if a table cannot be read, `Closed`, `KeyspaceDropped`.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        get::get(
-            &self.handle.engine.core,
-            &self.handle.engine.caches,
-            &self.handle.engine.work,
-            &self.state,
-            key.as_ref(),
-        )
+        let key = key.as_ref();
+        let began = self.recording().begin(key);
+        let engine = &self.handle.engine;
+        let (caches, work) = (&engine.caches, &engine.work);
+        let found = get::get(&engine.core, caches, work, &self.state, key);
+        if let Some(began) = began {
+            self.recording()
+                .got(began, self.call(Asked::Get, key), &found);
+        }
+        found
     }
 
     /// Whether `key` has a value.
@@ -288,9 +344,16 @@ impl Keyspace {
     /// As [`get`](Self::get).
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         fork::check()?;
+        let key = key.as_ref();
+        let began = self.recording().begin(key);
         let engine = &self.handle.engine;
         let newest = ReadPoint::newest(&engine.core.clock.expiry);
-        get::contains(engine, &self.state, key.as_ref(), newest)
+        let found = get::contains(engine, &self.state, key, newest);
+        if let Some(began) = began {
+            self.recording()
+                .asked(began, self.call(Asked::Contains, key), &found);
+        }
+        found
     }
 
     /// The values of `keys`, in their order, all of one moment.
@@ -301,10 +364,18 @@ impl Keyspace {
         if let [key] = keys {
             return Ok(vec![self.get(key)?]);
         }
-        Snapshot {
-            moment: Moment::now(&self.handle)?,
+        let began = self.recording().begin_always();
+        let found = self.now().and_then(|now| now.get_each(self, keys));
+        if let Some(began) = began {
+            let each = keys.iter().map(|key| (self.id(), key.as_ref()));
+            self.recording().got_all(began, each, false, &found);
         }
-        .multi_get(self, keys)
+        found
+    }
+
+    fn now(&self) -> Result<Snapshot> {
+        let moment = Moment::now(&self.handle)?;
+        Ok(Snapshot { moment })
     }
 
     /// The records of a key range, as of now. An inverted range is empty. What [`get`](Self::get)
@@ -337,7 +408,13 @@ impl Keyspace {
     }
 
     fn cursor_between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Cursor {
-        Cursor::new(Moment::now(&self.handle), self.state.clone(), low, high)
+        let of = ScanOf {
+            keyspace: self.id(),
+            group: 0,
+            older_moment: false,
+        };
+        let record = self.recording().scan(of, &low, high.as_deref());
+        Cursor::new(Moment::now(&self.handle), self.state.clone(), low, high).recorded(record)
     }
 
     /// Removes all keys of a range, as one record: atomic, at the cost of a put for each chunk that the range overlaps,
@@ -449,13 +526,20 @@ impl Keyspace {
     /// # Errors
     /// `Closed`, `KeyspaceDropped`.
     pub fn set_compaction_filter(&self, filter: Option<Arc<dyn CompactionFilter>>) -> Result<()> {
-        self.handle.engine.core.health.check_readable()?;
-        self.state.check_readable_at(Version::MAX)?;
-        *self.state.filter.lock() = filter;
-        Ok(())
+        self.recording().other("set_compaction_filter", || {
+            self.handle.engine.core.health.check_readable()?;
+            self.state.check_readable_at(Version::MAX)?;
+            *self.state.filter.lock() = filter;
+            Ok(())
+        })
     }
 
     fn compact_between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Result<CompactionSummary> {
+        let compact = || self.compact_span(low, high);
+        self.recording().other("compact", compact)
+    }
+
+    fn compact_span(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Result<CompactionSummary> {
         self.handle.engine.core.health.check_writable()?;
         self.state.check_readable_at(Version::MAX)?;
         let span = KeySpan {
@@ -467,6 +551,17 @@ impl Keyspace {
     }
 
     fn delete_between(&self, low: &[u8], high: Option<&[u8]>) -> Result<()> {
+        let began = self.recording().begin(low);
+        let done = self.delete_span(low, high);
+        if let Some(began) = began {
+            let mut call = self.call(Asked::DeleteRange, low);
+            call.end_key = high;
+            self.recording().wrote(began, call, &done);
+        }
+        done
+    }
+
+    fn delete_span(&self, low: &[u8], high: Option<&[u8]>) -> Result<()> {
         fork::check()?;
         let engine = &self.handle.engine;
         let Some((low, high)) = range_limits(low, high) else {

@@ -18,6 +18,12 @@ impl Db {
     /// `InvalidArgument` for an option outside of its limits, and for one that is not so in a keyspace that is there: the
     /// message names the option and both values; and as [`keyspace`](Self::keyspace).
     pub fn keyspace_with(&self, name: &str, options: &KeyspaceOptions) -> Result<Keyspace> {
+        let make = || self.make_keyspace(name, options);
+        let recording = &self.engine().core.recording;
+        recording.other("keyspace_with", make)
+    }
+
+    fn make_keyspace(&self, name: &str, options: &KeyspaceOptions) -> Result<Keyspace> {
         options.check()?;
         let keyspace = self.open_keyspace(name, |engine| create_keyspace(engine, name, options))?;
         // Another thread may have made it meanwhile.
@@ -74,6 +80,11 @@ impl Keyspace {
     /// # Errors
     /// `InvalidArgument` for an option outside of its limits, and as [`set_property`](Self::set_property).
     pub fn set_options(&self, options: &KeyspaceOptions) -> Result<()> {
+        let set = || self.change_options(options);
+        self.recording().other("set_options", set)
+    }
+
+    fn change_options(&self, options: &KeyspaceOptions) -> Result<()> {
         options.check()?;
         let engine = &self.handle.engine;
         let mut options = options.clone();

@@ -10,4 +10,5 @@ mod keyspace_options;
 mod property;
 mod size;
 pub(crate) mod snapshot;
+pub(crate) mod traces;
 pub(crate) mod transaction;

@@ -57,7 +57,8 @@ impl Keyspace {
     /// `InvalidArgument` over a limit, `NoSpace` (nothing changed), `Latched`, `ReadOnly`, `Closed`,
     /// `KeyspaceDropped`, `Io`.
     pub fn set_property(&self, name: &str, value: impl AsRef<[u8]>) -> Result<()> {
-        self.change(name, Some(value.as_ref().to_vec()))
+        let set = || self.change(name, Some(value.as_ref().to_vec()));
+        self.recording().other("set_property", set)
     }
 
     /// Removes a property, if it was set. Survives power loss on return.
@@ -65,7 +66,8 @@ impl Keyspace {
     /// # Errors
     /// As [`set_property`](Self::set_property).
     pub fn remove_property(&self, name: &str) -> Result<()> {
-        self.change(name, None)
+        let remove = || self.change(name, None);
+        self.recording().other("remove_property", remove)
     }
 
     fn change(&self, name: &str, value: Option<Vec<u8>>) -> Result<()> {

@@ -55,9 +55,11 @@ impl Keyspace {
     }
 
     fn approximate_size_between(&self, low: &[u8], high: Option<&[u8]>) -> Result<RangeSize> {
-        self.handle.engine.core.health.check_readable()?;
-        self.state.check_readable_at(Version::MAX)?;
-        size::approximate_size(&self.state, low, high)
+        self.recording().other("approximate_size", || {
+            self.handle.engine.core.health.check_readable()?;
+            self.state.check_readable_at(Version::MAX)?;
+            size::approximate_size(&self.state, low, high)
+        })
     }
 }
 

@@ -5,8 +5,11 @@ use crate::error::Result;
 use crate::read::cursor::{Cursor, Iter, Keys, limits, prefix_end};
 use crate::read::get;
 use crate::read::moment::Moment;
+use crate::recording::Recording;
+use crate::recording::scan::ScanOf;
 use crate::sync::Arc;
 use crate::value::Value;
+use evendb_trace::{Call, Kind as Asked};
 use std::ops::RangeBounds;
 
 /// One moment of the whole database, all keyspaces together.
@@ -36,15 +39,31 @@ impl Snapshot {
     /// `KeyspaceDropped` if the keyspace was dropped before the snapshot was taken, `InvalidArgument`
     /// if it is not of the snapshot's database, or of an earlier opening of it.
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        let key = key.as_ref();
+        let began = self.recording().begin(key);
+        let found = self.look_up(keyspace, key);
+        if let Some(began) = began {
+            let call = older(keyspace, Asked::Get, key);
+            self.recording().got(began, call, &found);
+        }
+        found
+    }
+
+    fn look_up(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Value>> {
         self.check_own(keyspace)?;
+        let (engine, point) = (self.moment.engine(), self.moment.point());
         get::get_at(
-            &self.moment.engine().core,
-            &self.moment.engine().caches,
-            &self.moment.engine().work,
+            &engine.core,
+            &engine.caches,
+            &engine.work,
             &keyspace.state,
-            key.as_ref(),
-            self.moment.point(),
+            key,
+            point,
         )
+    }
+
+    fn recording(&self) -> &Recording {
+        &self.moment.engine().core.recording
     }
 
     /// Whether `key` had a value at this moment.
@@ -53,8 +72,15 @@ impl Snapshot {
     /// As [`get`](Self::get).
     pub fn contains_key(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
         self.check_own(keyspace)?;
+        let key = key.as_ref();
+        let began = self.recording().begin(key);
         let engine = self.moment.engine();
-        get::contains(engine, &keyspace.state, key.as_ref(), self.moment.point())
+        let found = get::contains(engine, &keyspace.state, key, self.moment.point());
+        if let Some(began) = began {
+            let call = older(keyspace, Asked::Contains, key);
+            self.recording().asked(began, call, &found);
+        }
+        found
     }
 
     /// The values of `keys`, in their order.
@@ -66,10 +92,27 @@ impl Snapshot {
         keyspace: &Keyspace,
         keys: &[K],
     ) -> Result<Vec<Option<Value>>> {
+        let began = self.recording().begin_always();
+        let found = self.get_each(keyspace, keys);
+        if let Some(began) = began {
+            let each = keys.iter().map(|key| (keyspace.id(), key.as_ref()));
+            self.recording().got_all(began, each, true, &found);
+        }
+        found
+    }
+
+    /// As [`multi_get`](Self::multi_get), in no trace.
+    pub(super) fn get_each<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[K],
+    ) -> Result<Vec<Option<Value>>> {
         self.check_own(keyspace)?;
         self.moment.engine().core.health.check_readable()?;
         keyspace.state.check_readable_at(self.moment.version())?;
-        keys.iter().map(|key| self.get(keyspace, key)).collect()
+        let each = keys.iter();
+        each.map(|key| self.look_up(keyspace, key.as_ref()))
+            .collect()
     }
 
     /// The values of keys of several keyspaces, in their order.
@@ -81,10 +124,29 @@ impl Snapshot {
         &self,
         keys: &[(&Keyspace, K)],
     ) -> Result<Vec<Option<Value>>> {
-        self.moment.engine().core.health.check_readable()?;
-        let each = keys.iter();
-        each.map(|(keyspace, key)| self.get(keyspace, key))
-            .collect()
+        self.get_across(keys, true)
+    }
+
+    /// As [`multi_get_across`](Self::multi_get_across), of a moment that is older than the call, or not.
+    pub(super) fn get_across<K: AsRef<[u8]>>(
+        &self,
+        keys: &[(&Keyspace, K)],
+        older_moment: bool,
+    ) -> Result<Vec<Option<Value>>> {
+        let began = self.recording().begin_always();
+        let look_up_all = || {
+            self.moment.engine().core.health.check_readable()?;
+            let each = keys.iter();
+            each.map(|(keyspace, key)| self.look_up(keyspace, key.as_ref()))
+                .collect()
+        };
+        let found = look_up_all();
+        if let Some(began) = began {
+            let each = keys.iter();
+            let each = each.map(|(keyspace, key)| (keyspace.id(), key.as_ref()));
+            self.recording().got_all(began, each, older_moment, &found);
+        }
+        found
     }
 
     /// The records of a key range. What [`get`](Self::get) would return as an error is the first item.
@@ -121,7 +183,13 @@ impl Snapshot {
 
     fn cursor_between(&self, keyspace: &Keyspace, low: Vec<u8>, high: Option<Vec<u8>>) -> Cursor {
         let moment = self.check_own(keyspace).map(|()| self.moment.clone());
-        Cursor::new(moment, keyspace.state.clone(), low, high)
+        let of = ScanOf {
+            keyspace: keyspace.id(),
+            group: 0,
+            older_moment: true,
+        };
+        let record = self.recording().scan(of, &low, high.as_deref());
+        Cursor::new(moment, keyspace.state.clone(), low, high).recorded(record)
     }
 
     #[inline]
@@ -131,6 +199,13 @@ impl Snapshot {
             .handle
             .check_own(of, keyspace.name(), "snapshot")
     }
+}
+
+/// What was asked of an older moment, for a trace.
+fn older<'k>(keyspace: &Keyspace, asked: Asked, key: &'k [u8]) -> Call<'k> {
+    let mut call = keyspace.call(asked, key);
+    call.older_moment = true;
+    call
 }
 
 impl std::fmt::Debug for Snapshot {

@@ -6,12 +6,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::expiry::expiry_at;
 use crate::options::Durability;
 use crate::read::cursor::{limits, prefix_end};
+use crate::recording::Recording;
+use crate::recording::scan::ScanRecord;
+use crate::recording::transaction::TransactionRecord;
 use crate::sync::Arc;
 use crate::transaction::{
     RangeEnd, Retry, Savepoint, Session, TransactionIter, TransactionKeys, Written,
 };
 use crate::value::Value;
-use evendb_storage::Kind;
+use evendb_storage::{Kind, Time};
+use evendb_trace::{Call, Kind as Asked};
 use std::ops::RangeBounds;
 use std::time::{Duration, SystemTime};
 
@@ -51,13 +55,25 @@ use std::time::{Duration, SystemTime};
 pub struct Transaction {
     session: Session,
     durability: Durability,
+    /// What goes into a trace, if one is recorded.
+    record: Option<TransactionRecord>,
 }
 
 impl Transaction {
     pub(crate) fn new(session: Session) -> Transaction {
+        let record = recording_of(&session).transaction();
+        Transaction {
+            record,
+            ..Transaction::unrecorded(session)
+        }
+    }
+
+    /// One that is in no trace.
+    fn unrecorded(session: Session) -> Transaction {
         Transaction {
             session,
             durability: Durability::Relaxed,
+            record: None,
         }
     }
 
@@ -67,8 +83,57 @@ impl Transaction {
     /// As [`Snapshot::get`](crate::Snapshot::get). Under [`Db::transact`](crate::Db::transact) also those of
     /// [`get_for_update`](Self::get_for_update): from the third attempt on every key is locked.
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        self.check_own(keyspace)?;
-        self.session.get(&keyspace.state, key.as_ref())
+        self.look_up(Asked::Get, keyspace, key.as_ref())
+    }
+
+    /// A lookup of a kind, with or without a lock.
+    fn look_up(&self, asked: Asked, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Value>> {
+        let look_up = || {
+            self.check_own(keyspace)?;
+            match asked {
+                Asked::GetForUpdate => self.session.lock(&keyspace.state, key),
+                _ => self.session.get(&keyspace.state, key),
+            }
+        };
+        let Some(record) = &self.record else {
+            return look_up();
+        };
+        let began = record.begin(key);
+        let found = look_up();
+        if let Some(began) = began {
+            let call = record.call(asked, keyspace.id(), key);
+            recording_of(&self.session).got(began, call, &found);
+        }
+        found
+    }
+
+    /// A write, and what a trace has of it.
+    fn recorded<'k>(
+        &mut self,
+        (asked, keyspace, key): (Asked, &Keyspace, &'k [u8]),
+        describe: impl FnOnce(&mut Call<'k>),
+        write: impl FnOnce(&mut Session) -> Result<()>,
+    ) -> Result<()> {
+        let began = self.record.as_ref().and_then(|record| record.begin(key));
+        let written = self
+            .check_own(keyspace)
+            .and_then(|()| write(&mut self.session));
+        if let (Some(began), Some(record)) = (began, &self.record) {
+            let mut call = record.call(asked, keyspace.id(), key);
+            describe(&mut call);
+            recording_of(&self.session).wrote(began, call, &written);
+        }
+        written
+    }
+
+    fn scan_record(
+        &self,
+        keyspace: &Keyspace,
+        low: &[u8],
+        high: Option<&[u8]>,
+    ) -> Option<Box<ScanRecord>> {
+        let record = self.record.as_ref()?;
+        record.scan(recording_of(&self.session), keyspace.id(), low, high)
     }
 
     /// Whether `key` has a value.
@@ -76,7 +141,8 @@ impl Transaction {
     /// # Errors
     /// As [`get`](Self::get).
     pub fn contains_key(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(keyspace, key)?.is_some())
+        let found = self.look_up(Asked::Contains, keyspace, key.as_ref())?;
+        Ok(found.is_some())
     }
 
     /// The values of `keys`, in their order.
@@ -88,7 +154,9 @@ impl Transaction {
         keyspace: &Keyspace,
         keys: &[K],
     ) -> Result<Vec<Option<Value>>> {
-        keys.iter().map(|key| self.get(keyspace, key)).collect()
+        let each = keys.iter().map(AsRef::as_ref);
+        each.map(|key| self.look_up(Asked::MultiGet, keyspace, key))
+            .collect()
     }
 
     /// The newest value of `key`, which stays so until this transaction ends as far as transactions are concerned that
@@ -105,8 +173,7 @@ impl Transaction {
         keyspace: &Keyspace,
         key: impl AsRef<[u8]>,
     ) -> Result<Option<Value>> {
-        self.check_own(keyspace)?;
-        self.session.lock(&keyspace.state, key.as_ref())
+        self.look_up(Asked::GetForUpdate, keyspace, key.as_ref())
     }
 
     /// How long [`get_for_update`](Self::get_for_update) waits for a key: a second, if this is not called.
@@ -126,8 +193,17 @@ impl Transaction {
         range: impl RangeBounds<K>,
     ) -> Result<TransactionIter<'_>> {
         self.check_own(keyspace)?;
-        let (low, high) = limits(&range);
-        Ok(self.session.range(&keyspace.state, low, high))
+        Ok(self.scan(keyspace, limits(&range)))
+    }
+
+    fn scan(
+        &self,
+        keyspace: &Keyspace,
+        (low, high): (Vec<u8>, Option<Vec<u8>>),
+    ) -> TransactionIter<'_> {
+        let record = self.scan_record(keyspace, &low, high.as_deref());
+        let records = self.session.range(&keyspace.state, low, high);
+        records.recorded(record)
     }
 
     /// The records whose keys begin with `prefix`, as [`range`](Self::range).
@@ -142,7 +218,7 @@ impl Transaction {
         self.check_own(keyspace)?;
         let low = prefix.as_ref().to_vec();
         let high = prefix_end(&low);
-        Ok(self.session.range(&keyspace.state, low, high))
+        Ok(self.scan(keyspace, (low, high)))
     }
 
     /// All records of a keyspace, as [`range`](Self::range).
@@ -182,7 +258,9 @@ impl Transaction {
     ) -> Result<TransactionKeys<'_>> {
         self.check_own(keyspace)?;
         let (low, high) = limits(&range);
-        Ok(self.session.keys(&keyspace.state, low, high))
+        let record = self.scan_record(keyspace, &low, high.as_deref());
+        let keys = self.session.keys(&keyspace.state, low, high);
+        Ok(keys.recorded(record))
     }
 
     /// Sets the value of `key` at the commit. This transaction sees it at once.
@@ -212,9 +290,12 @@ impl Transaction {
         key: impl AsRef<[u8]>,
         operand: impl AsRef<[u8]>,
     ) -> Result<()> {
-        self.check_own(keyspace)?;
-        self.session
-            .merge(&keyspace.state, key.as_ref(), operand.as_ref())
+        let (key, operand) = (key.as_ref(), operand.as_ref());
+        self.recorded(
+            (Asked::Merge, keyspace, key),
+            |call| describe_value(call, Some(operand)),
+            |session| session.merge(&keyspace.state, key, operand),
+        )
     }
 
     /// Sets the value of `key` at the commit, for as long as `ttl` from this call on: see [`Keyspace::put_with_ttl`]. This
@@ -230,8 +311,26 @@ impl Transaction {
         ttl: Duration,
     ) -> Result<()> {
         let expires = self.session.expiry().expiry_after(ttl);
-        let written = Written::Put(value.as_ref().into(), Some(expires));
-        self.write_down(keyspace, key.as_ref(), written)
+        self.put_until(keyspace, key.as_ref(), value.as_ref(), expires)
+    }
+
+    fn put_until(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: &[u8],
+        expires: Time,
+    ) -> Result<()> {
+        let ttl_millis = self.session.expiry().millis_until(expires);
+        let written = Written::Put(value.into(), Some(expires));
+        self.recorded(
+            (Asked::Put, keyspace, key),
+            |call| {
+                describe_value(call, Some(value));
+                call.ttl_millis = Some(ttl_millis);
+            },
+            |session| session.write_down(&keyspace.state, key, written),
+        )
     }
 
     /// Sets the value of `key` at the commit, until a time of day. See [`put_with_ttl`](Self::put_with_ttl).
@@ -245,8 +344,7 @@ impl Transaction {
         value: impl AsRef<[u8]>,
         at: SystemTime,
     ) -> Result<()> {
-        let written = Written::Put(value.as_ref().into(), Some(expiry_at(at)));
-        self.write_down(keyspace, key.as_ref(), written)
+        self.put_until(keyspace, key.as_ref(), value.as_ref(), expiry_at(at))
     }
 
     /// Removes `key`, which was put once, at the commit: see [`Keyspace::single_delete`]. A put of the same key that follows in
@@ -260,12 +358,12 @@ impl Transaction {
             Kind::SingleDelete => Written::DeletedOnce,
             _ => Written::Deleted,
         };
-        self.write_down(keyspace, key.as_ref(), written)
-    }
-
-    fn write_down(&mut self, keyspace: &Keyspace, key: &[u8], written: Written) -> Result<()> {
-        self.check_own(keyspace)?;
-        self.session.write_down(&keyspace.state, key, written)
+        let key = key.as_ref();
+        self.recorded(
+            (Asked::SingleDelete, keyspace, key),
+            |_| {},
+            |session| session.write_down(&keyspace.state, key, written),
+        )
     }
 
     /// Removes `key` at the commit, if it is there then.
@@ -286,10 +384,26 @@ impl Transaction {
         keyspace: &Keyspace,
         range: impl RangeBounds<K>,
     ) -> Result<()> {
-        self.check_own(keyspace)?;
         let (low, high) = limits(&range);
-        let high = high.as_deref();
-        self.session.delete_range(&keyspace.state, &low, high)
+        self.delete_between(keyspace, &low, high.as_deref())
+    }
+
+    fn delete_between(
+        &mut self,
+        keyspace: &Keyspace,
+        low: &[u8],
+        high: Option<&[u8]>,
+    ) -> Result<()> {
+        let began = self.record.as_ref().and_then(|record| record.begin(low));
+        let deleted = self
+            .check_own(keyspace)
+            .and_then(|()| self.session.delete_range(&keyspace.state, low, high));
+        if let (Some(began), Some(record)) = (began, &self.record) {
+            let mut call = record.call(Asked::DeleteRange, keyspace.id(), low);
+            call.end_key = high;
+            recording_of(&self.session).wrote(began, call, &deleted);
+        }
+        deleted
     }
 
     /// Removes all keys that begin with `prefix`, as [`delete_range`](Self::delete_range).
@@ -297,11 +411,9 @@ impl Transaction {
     /// # Errors
     /// As [`put`](Self::put).
     pub fn delete_prefix(&mut self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Result<()> {
-        self.check_own(keyspace)?;
         let low = prefix.as_ref();
         let high = prefix_end(low);
-        let high = high.as_deref();
-        self.session.delete_range(&keyspace.state, low, high)
+        self.delete_between(keyspace, low, high.as_deref())
     }
 
     /// A put, or a delete where there is no value.
@@ -311,8 +423,15 @@ impl Transaction {
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<()> {
-        self.check_own(keyspace)?;
-        self.session.set(&keyspace.state, key, value)
+        let asked = match value {
+            Some(_) => Asked::Put,
+            None => Asked::Delete,
+        };
+        self.recorded(
+            (asked, keyspace, key),
+            |call| describe_value(call, value),
+            |session| session.set(&keyspace.state, key, value),
+        )
     }
 
     /// Takes the record at an end of a range, in a transaction that has done nothing yet.
@@ -338,7 +457,11 @@ impl Transaction {
     /// `InvalidArgument` if the transaction was rolled back to before the savepoint, or the savepoint is of another
     /// transaction.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        self.session.roll_back_to(savepoint)
+        let done = self.session.roll_back_to(savepoint);
+        if let Some(record) = &self.record {
+            record.rolled_back_to(&done);
+        }
+        done
     }
 
     /// Distinct keys written so far, and ranges deleted.
@@ -364,7 +487,13 @@ impl Transaction {
     /// # Errors
     /// `Conflict` (nothing was written), and as [`Batch::commit`](crate::Batch::commit).
     pub fn commit(self) -> Result<()> {
-        self.session.commit(self.durability)
+        let Some(record) = self.record else {
+            return self.session.commit(self.durability);
+        };
+        let (began, writes) = (record.begin_commit(), self.session.writes());
+        let committed = self.session.commit(self.durability);
+        record.committed(began, writes, &committed);
+        committed
     }
 
     /// Ends the transaction without writing anything, as dropping it does.
@@ -377,14 +506,39 @@ impl Transaction {
     }
 }
 
+fn describe_value<'k>(call: &mut Call<'k>, value: Option<&'k [u8]>) {
+    call.value_len = value.map(|value| value.len() as u64);
+    call.value = value;
+}
+
+fn recording_of(session: &Session) -> &Recording {
+    &session.handle().engine.core.recording
+}
+
 /// Runs `body` in a transaction and commits it, again in a new one where that met others.
 pub(crate) fn transact<T, E: From<Error>>(
     handle: &Arc<Handle>,
+    body: impl FnMut(&mut Transaction) -> std::result::Result<T, E>,
+) -> std::result::Result<T, E> {
+    transact_in(handle, Transaction::new, body)
+}
+
+/// As [`transact`], in transactions that are in no trace.
+pub(crate) fn transact_unrecorded<T, E: From<Error>>(
+    handle: &Arc<Handle>,
+    body: impl FnMut(&mut Transaction) -> std::result::Result<T, E>,
+) -> std::result::Result<T, E> {
+    transact_in(handle, Transaction::unrecorded, body)
+}
+
+fn transact_in<T, E: From<Error>>(
+    handle: &Arc<Handle>,
+    begin: fn(Session) -> Transaction,
     mut body: impl FnMut(&mut Transaction) -> std::result::Result<T, E>,
 ) -> std::result::Result<T, E> {
     let mut retry = Retry::new();
     loop {
-        let mut transaction = Transaction::new(Session::begin(handle)?);
+        let mut transaction = begin(Session::begin(handle)?);
         if retry.locks_gets() {
             transaction.session.lock_gets();
         }

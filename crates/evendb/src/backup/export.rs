@@ -70,7 +70,11 @@ impl Keyspace {
     /// `AlreadyExists` if `dir` holds something; `NoSpace` and `Io`, after which what was written is removed; as for
     /// [`get`](Self::get).
     pub fn export(&self, dir: impl AsRef<Path>) -> Result<ExportSummary> {
-        let dir = dir.as_ref();
+        let export = || self.export_to(dir.as_ref());
+        self.recording().other("export", export)
+    }
+
+    fn export_to(&self, dir: &Path) -> Result<ExportSummary> {
         let dir = std::path::absolute(dir).map_err(failed(dir, "resolve the path"))?;
         let export = Export {
             vfs: plain_files(&self.handle.engine),
@@ -87,9 +91,14 @@ impl Keyspace {
     /// `NotFound` if there is no export, `Corruption` with the file if it is damaged; as for [`ingest`](Self::ingest).
     /// Nothing was ingested then.
     pub fn import(&self, dir: impl AsRef<Path>) -> Result<IngestSummary> {
+        let import = || self.import_from(dir.as_ref());
+        self.recording().other("import", import)
+    }
+
+    fn import_from(&self, dir: &Path) -> Result<IngestSummary> {
         let export = Export {
             vfs: plain_files(&self.handle.engine),
-            dir: dir.as_ref().to_owned(),
+            dir: dir.to_owned(),
         };
         let list = export.read_list()?;
         let mut ingest = self.begin_ingest()?;

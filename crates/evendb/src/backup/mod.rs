@@ -117,7 +117,8 @@ impl Db {
     /// `Locked` if another backup or pruning is under way there; `NoSpace` and `Io` for failures here or there, after which
     /// the backups that were there are as they were; as for [`flush`](Self::flush).
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupSummary> {
-        backup(self.engine(), dir.as_ref())
+        let recording = &self.engine().core.recording;
+        recording.other("backup", || backup(self.engine(), dir.as_ref()))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::memory::slab::KeepWarm;
 use crate::memory::{Ledger, LedgerOwner};
 use crate::metrics::Metrics;
 use crate::options::Options;
+use crate::recording::Recording;
 use crate::sync::Arc;
 use crate::value_files::ValueFiles;
 use crate::version::clock::Clock;
@@ -29,6 +30,8 @@ pub(crate) struct Core {
     pub(crate) metrics: Metrics,
     pub(crate) row_tags: Arc<RowTags>,
     pub(crate) value_files: Arc<ValueFiles>,
+    /// The trace that is recorded, if there is one.
+    pub(crate) recording: Recording,
     ledger: LedgerOwner,
     /// Deltas come and go all the time.
     _warm: KeepWarm,
@@ -53,6 +56,7 @@ impl Core {
             metrics: Metrics::default(),
             row_tags,
             value_files,
+            recording: Recording::default(),
             ledger,
             _warm: KeepWarm::new(options.delta_bytes_max()),
             options,

@@ -26,10 +26,12 @@ use crate::fork;
 pub(crate) use crate::op::{prefix_end, successor};
 use crate::read::get::get_at;
 use crate::read::moment::Moment;
+use crate::recording::scan::ScanRecord;
 use crate::sync::Arc;
 use crate::value::Value;
 use evendb_storage::Apart;
 use std::ops::{Bound, RangeBounds};
+use std::time::Instant;
 
 /// The first refill takes as many records as a scan does as a rule, so many while that is not known;
 /// each further one what is left of those, or half of what came before.
@@ -65,6 +67,8 @@ pub struct Cursor {
     error: Option<Error>,
     /// The value of the record last given, if it lies apart.
     in_place: Option<Value>,
+    /// What goes into a trace, if one is recorded.
+    record: Option<Box<ScanRecord>>,
 }
 
 /// A range as its least key and its exclusive upper limit.
@@ -113,10 +117,18 @@ impl Cursor {
             hinted: false,
             error,
             in_place: None,
+            record: None,
         };
         cursor.front.exhausted = empty;
         cursor.back.exhausted = empty;
         cursor
+    }
+
+    /// The same cursor, of which a trace has `record`.
+    #[inline]
+    pub(crate) fn recorded(mut self, record: Option<Box<ScanRecord>>) -> Cursor {
+        self.record = record;
+        self
     }
 
     /// What it sees, unless it could not be made.
@@ -216,6 +228,9 @@ impl Cursor {
     pub(crate) fn expect(&mut self, records: u64) {
         let records = usize::try_from(records).unwrap_or(usize::MAX).max(1);
         self.hinted = true;
+        if let Some(record) = &mut self.record {
+            record.limit = Some(records as u64);
+        }
         self.front.expect(records);
         self.back.expect(records);
     }
@@ -245,6 +260,9 @@ impl Cursor {
     /// The same cursor, which leaves values alone: see [`KeyCursor`].
     #[must_use = "the cursor of keys is returned"]
     pub fn keys_only(mut self) -> KeyCursor {
+        if let Some(record) = &mut self.record {
+            record.keys_only = true;
+        }
         self.front.keys_only = true;
         self.back.keys_only = true;
         KeyCursor::new(self)
@@ -265,6 +283,9 @@ impl Cursor {
             Direction::Backward => (&mut self.back, to <= self.low),
         };
         let before = end.given();
+        if let Some(record) = &mut self.record {
+            record.sought(direction == Direction::Backward, &to);
+        }
         let in_buffer = match nothing {
             true => {
                 end.seek_nothing(direction, to, metrics);
@@ -351,8 +372,13 @@ impl Cursor {
             return Err(error.clone());
         }
         fork::check()?;
-        self.try_advance(direction)
-            .inspect_err(|error| self.error = Some(error.clone()))
+        let given = self
+            .try_advance(direction)
+            .inspect_err(|error| self.error = Some(error.clone()))?;
+        if given && let Some(record) = &mut self.record {
+            record.gave(direction == Direction::Backward);
+        }
+        Ok(given)
     }
 
     fn try_advance(&mut self, direction: Direction) -> Result<bool> {
@@ -387,8 +413,23 @@ impl Cursor {
             if end.exhausted {
                 return Ok(false);
             }
-            self.refill(direction)?;
+            self.gather(direction)?;
         }
+    }
+}
+
+impl Cursor {
+    /// Refills an end, and takes the time where a trace has it.
+    fn gather(&mut self, direction: Direction) -> Result<()> {
+        if self.record.is_none() {
+            return self.refill(direction);
+        }
+        let began = Instant::now();
+        let refilled = self.refill(direction);
+        if let Some(record) = &mut self.record {
+            record.gathered(direction == Direction::Backward, began.elapsed());
+        }
+        refilled
     }
 }
 
@@ -400,6 +441,9 @@ impl Drop for Cursor {
                 std::mem::forget(std::mem::replace(end, End::new(None, 0)));
             }
             return;
+        }
+        if let Some(record) = &mut self.record {
+            record.dropped(self.error.as_ref());
         }
         if let Some(moment) = &self.moment {
             if !self.hinted {

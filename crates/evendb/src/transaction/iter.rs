@@ -21,6 +21,7 @@ use crate::error::Result;
 use crate::range_set::RangeSet;
 use crate::read::cursor::{Cursor, Iter, Keys, successor};
 use crate::read::folded;
+use crate::recording::scan::ScanRecord;
 use crate::sync::Arc;
 use crate::value::Value;
 use crate::write::reads::{Read, ReadSpan};
@@ -116,6 +117,8 @@ struct Seen<'t, R: Records> {
     /// Its place in there.
     read: usize,
     keyspace: Arc<KeyspaceState>,
+    /// What goes into a trace, if one is recorded.
+    record: Option<Box<ScanRecord>>,
 }
 
 impl<'t, R: Records> Seen<'t, R> {
@@ -152,12 +155,16 @@ impl<'t, R: Records> Seen<'t, R> {
             reads,
             read,
             keyspace: keyspace.clone(),
+            record: None,
         }
     }
 
     fn limit(&mut self, items: u64) {
         self.left = self.left.min(items);
         self.moment.cursor().expect(items);
+        if let Some(record) = &mut self.record {
+            record.limit = Some(items);
+        }
     }
 
     fn step(&mut self, end: End) -> Option<Result<R::Record>> {
@@ -210,6 +217,9 @@ impl<'t, R: Records> Seen<'t, R> {
             };
             if let Some(given) = given {
                 self.left -= 1;
+                if let Some(record) = &mut self.record {
+                    record.gave(end == End::Back);
+                }
                 return Some(Ok(given));
             }
         }
@@ -272,6 +282,9 @@ impl<'t, R: Records> Seen<'t, R> {
     }
 
     fn seek(&mut self, key: &[u8]) {
+        if let Some(record) = &mut self.record {
+            record.sought(false, key.max(&self.low));
+        }
         self.note_passed(End::Front);
         self.front = Some(key.max(&self.low).into());
         self.front_from.clone_from(&self.front);
@@ -284,6 +297,9 @@ impl<'t, R: Records> Seen<'t, R> {
 
     fn seek_back(&mut self, key: &[u8]) {
         let to = Some(successor(key).into_boxed_slice());
+        if let (Some(record), Some(to)) = (&mut self.record, &to) {
+            record.sought(true, to);
+        }
         self.note_passed(End::Back);
         self.back = match is_before(&self.high, &to) {
             true => self.high.clone(),
@@ -326,6 +342,9 @@ impl<'t, R: Records> Seen<'t, R> {
 
 impl<R: Records> Drop for Seen<'_, R> {
     fn drop(&mut self) {
+        if let Some(record) = &mut self.record {
+            record.dropped(None);
+        }
         self.note_passed(End::Front);
         self.note_passed(End::Back);
         let mut list = self.reads.borrow_mut();
@@ -368,6 +387,12 @@ macro_rules! seen_iterator {
                 reads: &'t RefCell<ReadList>,
             ) -> Self {
                 $name(Seen::new(keyspace, range, moment, own, reads))
+            }
+
+            /// The same iterator, of which a trace has `record`.
+            pub(crate) fn recorded(mut self, record: Option<Box<ScanRecord>>) -> Self {
+                self.0.record = record;
+                self
             }
 
             /// Ends after `items` items from now on, those of both ends together: see [`Iter::limit`]. What lies behind the

@@ -1,9 +1,11 @@
 //! The lab's experiments, for EvenDB and every other store of this build in one run.
 
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use clap::{Parser, Subcommand};
 use evendb_lab::experiments::Experiment;
+use evendb_lab::replay::command::ReplayArguments;
 use evendb_peers::{conformance_command, openers};
 
 /// Answer one question about EvenDB and its peers by measuring
@@ -20,6 +22,8 @@ enum Command {
     Experiment(Experiment),
     /// Whether each store, through its adapter, answers as the lab's trait says
     Conformance(conformance_command::Arguments),
+    /// Ask of a store what a trace says was asked of another one
+    Replay(ReplayArguments),
 }
 
 fn main() -> ExitCode {
@@ -27,6 +31,12 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Experiment(experiment) => experiment.run(&openers),
         Command::Conformance(arguments) => arguments.run(&openers),
+        Command::Replay(arguments) => {
+            let outcome = arguments.run(&openers, &AtomicBool::new(false));
+            outcome
+                .map(|text| print!("{text}"))
+                .map_err(Into::into)
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

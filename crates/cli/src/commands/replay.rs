@@ -1,0 +1,44 @@
+//! `evendb replay`: asks of EvenDB what a trace says. What it does is in `evendb_lab::replay`.
+
+use std::io::{self, Write};
+
+use evendb_lab::opener::Opener;
+use evendb_lab::recorder::RunError;
+use evendb_lab::replay::command::ReplayArguments;
+use evendb_lab::stores::evendb::{EvenDbOpener, ValuesApartOpener};
+
+use crate::failure::{Failure, Success};
+use crate::interrupt::Interrupt;
+
+/// Ask of a store what a trace says was asked of another one
+///
+/// Keys are asked for in the order of the trace, with any number of threads; scans and lookups of several keys may see
+/// writes of other threads sooner or later. Values are those of the trace where it has them, else as many bytes that do not
+/// compress. What this store cannot be asked is counted and left out: merges, scans in reverse, pops.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  evendb replay app.trace --prepare
+  evendb replay app.trace --speed 1 --threads 8 --dir /mnt/ssd/replay
+  evendb replay app.trace --speed 10 --json result.json")]
+pub struct Arguments {
+    #[command(flatten)]
+    replay: ReplayArguments,
+}
+
+/// Carries the command out.
+pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    let interrupt = Interrupt::install()?;
+    let openers: [Box<dyn Opener>; 2] = [Box::new(EvenDbOpener), Box::new(ValuesApartOpener)];
+    let text = arguments
+        .replay
+        .run(&openers, interrupt.flag())
+        .map_err(|error| match error {
+            RunError::Input(message) => Failure::Message(message),
+            error => Failure::Message(error.to_string()),
+        })?;
+    write!(io::stdout(), "{text}")?;
+    match interrupt.raised() {
+        true => Err(Failure::Interrupted),
+        false => Ok(Success::Done),
+    }
+}

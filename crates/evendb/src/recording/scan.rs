@@ -1,0 +1,141 @@
+//! What a cursor or iterator is in a trace: one operation for each end that was used, from its beginning or a seek to the next
+//! seek of that end, or to the drop.
+//!
+//! It is taken by the key where it begins: the front by the range's least key or the one sought, the back by where the
+//! range ends. Its latency is the time that gathering records took; what the caller does between is not in it. An iterator that
+//! was never asked is a scan of no record.
+
+use super::{Recording, failed};
+use crate::error::Error;
+use crate::fork;
+use evendb_trace::{Began, Call, Kind, Outcome, RecorderHandle};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Of whom a scan is.
+#[derive(Clone, Copy)]
+pub(crate) struct ScanOf {
+    pub(crate) keyspace: u32,
+    /// That of a transaction; 0: none.
+    pub(crate) group: u64,
+    pub(crate) older_moment: bool,
+}
+
+/// What is known so far of the scans of one cursor. Dropping it records nothing.
+pub(crate) struct ScanRecord {
+    slot: Arc<RecorderHandle>,
+    of: ScanOf,
+    pub(crate) keys_only: bool,
+    pub(crate) limit: Option<u64>,
+    low: Vec<u8>,
+    high: Option<Vec<u8>>,
+    /// Front and back.
+    ends: [EndRecord; 2],
+    told: bool,
+}
+
+struct EndRecord {
+    began: Began,
+    /// Where it begins, if it was sought.
+    sought: Option<Vec<u8>>,
+    given: u64,
+    gathering: Duration,
+}
+
+impl Recording {
+    /// Begins to note what a cursor over a range does, if a trace is on.
+    #[inline]
+    pub(crate) fn scan(
+        &self,
+        of: ScanOf,
+        low: &[u8],
+        high: Option<&[u8]>,
+    ) -> Option<Box<ScanRecord>> {
+        let began = self.begin_always()?;
+        let end = || EndRecord {
+            began,
+            sought: None,
+            given: 0,
+            gathering: Duration::ZERO,
+        };
+        Some(Box::new(ScanRecord {
+            slot: self.slot.clone(),
+            of,
+            keys_only: false,
+            limit: None,
+            low: low.to_vec(),
+            high: high.map(<[u8]>::to_vec),
+            ends: [end(), end()],
+            told: false,
+        }))
+    }
+}
+
+impl ScanRecord {
+    /// An end gave a record.
+    pub(crate) fn gave(&mut self, is_back: bool) {
+        self.ends[usize::from(is_back)].given += 1;
+    }
+
+    /// So long an end took to gather records.
+    pub(crate) fn gathered(&mut self, is_back: bool, took: Duration) {
+        self.ends[usize::from(is_back)].gathering += took;
+    }
+
+    /// An end is sought: to `to`, from which the front goes on, and below which the back does.
+    pub(crate) fn sought(&mut self, is_back: bool, to: &[u8]) {
+        self.tell(is_back, None);
+        let Some(began) = self.slot.begin_always().filter(|_| !fork::is_child()) else {
+            return;
+        };
+        self.ends[usize::from(is_back)] = EndRecord {
+            began,
+            sought: Some(to.to_vec()),
+            given: 0,
+            gathering: Duration::ZERO,
+        };
+    }
+
+    /// The cursor is dropped.
+    pub(crate) fn dropped(&mut self, error: Option<&Error>) {
+        self.tell(false, error);
+        self.tell(true, error);
+        if !self.told {
+            self.ends[0].sought = Some(self.low.clone());
+            self.tell(false, error);
+        }
+    }
+
+    /// Records what an end did, if it did anything.
+    fn tell(&mut self, is_back: bool, error: Option<&Error>) {
+        let end = &self.ends[usize::from(is_back)];
+        let count = end.given;
+        if (count == 0 && end.sought.is_none()) || fork::is_child() {
+            return;
+        }
+        self.told = true;
+        let (low, high) = match is_back {
+            false => (end.sought.as_ref().unwrap_or(&self.low), &self.high),
+            true if end.sought.is_some() => (&self.low, &end.sought),
+            true => (&self.low, &self.high),
+        };
+        let begins = match is_back {
+            true => high.as_ref().unwrap_or(low),
+            false => low,
+        };
+        if !self.slot.takes(begins) {
+            return;
+        }
+        let mut call = Call::new(Kind::Scan, self.of.keyspace, low);
+        call.end_key = high.as_deref();
+        call.group = self.of.group;
+        call.older_moment = self.of.older_moment;
+        call.reverse = is_back;
+        call.keys_only = self.keys_only;
+        call.limit = self.limit;
+        call.count = Some(count);
+        call.outcome = error.map_or(Outcome::Done, failed);
+        let nanos = end.gathering.as_nanos() as u64;
+        self.slot.end_after(end.began, Some(nanos), &call);
+    }
+}

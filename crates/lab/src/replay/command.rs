@@ -1,0 +1,234 @@
+//! The command `replay`, for every program that knows stores: arguments, the store, and the report as text.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use evendb_trace::Reader;
+
+use super::{ReplayReport, ReplaySettings, Speed, prepare, replay};
+use crate::opener::{Durability, Opener, Settings};
+use crate::readable::{duration, grouped};
+use crate::recorder::RunError;
+use crate::store::{Store, StoreError};
+
+/// What a replay is told.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ReplayArguments {
+    /// The trace
+    trace: PathBuf,
+    /// The store, by name
+    #[arg(long, default_value = "evendb")]
+    store: String,
+    /// Where the store is, or is made; kept. Without it, in a directory that is made in the one for temporary files, and removed
+    #[arg(long, value_name = "DIRECTORY")]
+    dir: Option<PathBuf>,
+    /// How many times as fast as it was recorded; or max: as fast as the store takes it
+    #[arg(long, default_value = "max", value_parser = parse_speed)]
+    speed: Speed,
+    /// Threads that ask
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
+    /// Put first what the trace finds before it puts it; reads the trace twice, and keeps 16 bytes a key in memory
+    #[arg(long)]
+    prepare: bool,
+    /// Bytes of values of which the trace has no length
+    #[arg(long, default_value_t = 100)]
+    value_bytes: u32,
+    /// Bytes of memory that the store may plan with
+    #[arg(long, default_value_t = 256 << 20)]
+    memory_bytes: u64,
+    /// What a put survives when it returns
+    #[arg(long, value_enum, default_value = "process")]
+    durability: DurabilityArgument,
+    /// Write the result to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The levels, as arguments.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum DurabilityArgument {
+    /// Nothing for certain
+    Relaxed,
+    /// The end of the process
+    Process,
+    /// Power loss
+    Sync,
+}
+
+fn parse_speed(text: &str) -> Result<Speed, String> {
+    if text == "max" {
+        return Ok(Speed::Max);
+    }
+    let speed = text.parse::<f64>().ok();
+    let speed = speed.filter(|speed| *speed > 0.0 && speed.is_finite());
+    let speed = speed.ok_or_else(|| "a number above 0, or max".to_owned())?;
+    Ok(Speed::Times(speed))
+}
+
+impl ReplayArguments {
+    /// Carries the command out; returns the text for a terminal.
+    ///
+    /// # Errors
+    /// The store's or the trace's, in words.
+    pub fn run(&self, openers: &[Box<dyn Opener>], stop: &AtomicBool) -> Result<String, RunError> {
+        let opener = openers.iter().find(|opener| opener.name() == self.store);
+        let Some(opener) = opener else {
+            let names: Vec<_> = openers.iter().map(|opener| opener.name()).collect();
+            let message = format!("no store {:?}; there are {}", self.store, names.join(", "));
+            return Err(RunError::Input(message));
+        };
+        if let Some(why) = opener.unavailable() {
+            return Err(RunError::Input(why));
+        }
+        // The trace first: nothing is made for one that cannot be read.
+        let reader = self.reader()?;
+        let temporary = TemporaryDirectory::new(self.dir.is_none())?;
+        let directory = self.dir.as_ref().or(temporary.0.as_ref());
+        let directory = directory.ok_or(RunError::Panicked)?;
+        fs::create_dir_all(directory).map_err(failed)?;
+        let settings = Settings {
+            memory_bytes: self.memory_bytes,
+            durability: match self.durability {
+                DurabilityArgument::Relaxed => Durability::Relaxed,
+                DurabilityArgument::Process => Durability::Process,
+                DurabilityArgument::Sync => Durability::Sync,
+            },
+        };
+        let store = opener.open(directory, &settings)?;
+        let outcome = self.replay(reader, &*store, stop);
+        let name = store.name();
+        store.close()?;
+        let (prepared, report) = outcome?;
+        if let Some(path) = &self.json {
+            let mut json = report.to_json();
+            json["store"] = name.as_str().into();
+            json["prepared"] = prepared.into();
+            fs::write(path, format!("{json:#}\n")).map_err(failed)?;
+        }
+        Ok(self.text(&name, prepared, &report))
+    }
+
+    fn reader(&self) -> Result<Reader<BufReader<File>>, RunError> {
+        let input = |error: &dyn std::fmt::Display| {
+            RunError::Input(format!("{}: {error}", self.trace.display()))
+        };
+        let file = File::open(&self.trace).map_err(|error| input(&error))?;
+        Reader::new(BufReader::new(file)).map_err(|error| input(&error))
+    }
+
+    fn replay(
+        &self,
+        reader: Reader<BufReader<File>>,
+        store: &dyn Store,
+        stop: &AtomicBool,
+    ) -> Result<(u64, ReplayReport), RunError> {
+        let settings = ReplaySettings {
+            speed: self.speed,
+            threads: usize::from(self.threads),
+            compare: true,
+            value_bytes: self.value_bytes as usize,
+        };
+        let prepared = match self.prepare {
+            true => prepare(self.reader()?, store, &settings, stop)?,
+            false => 0,
+        };
+        Ok((prepared, replay(reader, store, &settings, stop)?))
+    }
+
+    fn text(&self, store: &str, prepared: u64, report: &ReplayReport) -> String {
+        let mut text = String::new();
+        let seconds = report.duration.as_secs_f64();
+        let rate = report.replayed() as f64 / seconds.max(1e-9);
+        let mut line = |line: String| {
+            let _ = writeln!(text, "{line}");
+        };
+        line(format!(
+            "{store}: {} in {seconds:.2} s, {} a second, {} threads",
+            grouped(report.replayed()),
+            grouped(rate as u64),
+            self.threads
+        ));
+        if self.prepare {
+            line(format!("{} records were put before", grouped(prepared)));
+        }
+        if let Some(intended) = report.intended {
+            line(format!(
+                "due within {:.2} s; the latest operation began {} late; latencies count from when operations were due",
+                intended.as_secs_f64(),
+                duration(report.late_max.as_nanos() as f64)
+            ));
+        }
+        line(format!(
+            "\n{:<16}{:>14}{:>12}{:>12}{:>12}{:>12}",
+            "kind", "operations", "p50", "p99", "p99.9", "max"
+        ));
+        for (kind, of) in &report.kinds {
+            let at = |quantile| duration(of.latencies.value_at_quantile(quantile) as f64);
+            let max = duration(of.latencies.max() as f64);
+            line(format!(
+                "{:<16}{:>14}{:>12}{:>12}{:>12}{max:>12}",
+                kind.name(),
+                grouped(of.latencies.len()),
+                at(0.5),
+                at(0.99),
+                at(0.999)
+            ));
+        }
+        line(format!(
+            "\n{} results compared, {} differ",
+            grouped(report.compared),
+            grouped(report.differences.total())
+        ));
+        for (what, count) in report
+            .differences
+            .each()
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+        {
+            line(format!("  {what}: {}", grouped(count)));
+        }
+        for (why, count) in &report.left_out {
+            line(format!("left out: {why}: {}", grouped(*count)));
+        }
+        if report.ranges_by_key > 0 {
+            line(format!(
+                "{} deletions of ranges were done key by key: the store has none",
+                report.ranges_by_key
+            ));
+        }
+        if !report.losses.is_nothing() {
+            line(format!("the trace is not whole: {:?}", report.losses));
+        }
+        text
+    }
+}
+
+fn failed(error: std::io::Error) -> RunError {
+    RunError::Store(StoreError::new("replay", error))
+}
+
+/// A directory that goes when it is dropped; or none.
+struct TemporaryDirectory(Option<PathBuf>);
+
+impl TemporaryDirectory {
+    fn new(wanted: bool) -> Result<Self, RunError> {
+        if !wanted {
+            return Ok(Self(None));
+        }
+        let path = std::env::temp_dir().join(format!("evendb-replay-{}", std::process::id()));
+        fs::create_dir(&path).map_err(failed)?;
+        Ok(Self(Some(path)))
+    }
+}
+
+impl Drop for TemporaryDirectory {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            let _ = fs::remove_dir_all(path);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What a replay found: latencies by kind, and what differs from the trace.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use evendb_trace::{Kind, Losses};
+use hdrhistogram::Histogram;
+use serde_json::{Value, json};
+
+/// The longest latency that is told apart: ten minutes.
+const NANOS_MAX: u64 = 600_000_000_000;
+
+/// Results that are not those of the trace, by what differs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Differences {
+    /// A key had no value in the trace, and has one.
+    pub present_not_absent: u64,
+    /// A key had a value in the trace, and has none.
+    pub absent_not_present: u64,
+    /// A value has another length.
+    pub other_length: u64,
+    /// A value of the same length has other bytes.
+    pub other_value: u64,
+    /// A scan gave another number of records.
+    pub other_count: u64,
+    /// A read failed in the trace, and does not.
+    pub failed_in_trace: u64,
+}
+
+impl Differences {
+    /// By name, in the order of reports.
+    #[must_use]
+    pub fn each(&self) -> [(&'static str, u64); 6] {
+        [
+            ("present, was absent", self.present_not_absent),
+            ("absent, was present", self.absent_not_present),
+            ("value of another length", self.other_length),
+            ("other value", self.other_value),
+            ("scan of another count", self.other_count),
+            ("failed in the trace", self.failed_in_trace),
+        ]
+    }
+
+    /// All together.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.each().iter().map(|(_, count)| count).sum()
+    }
+}
+
+/// What came of a replay.
+#[derive(Debug, Default)]
+pub struct ReplayReport {
+    /// How long it took.
+    pub duration: Duration,
+    /// How long it was to take, at the speed that was asked for.
+    pub intended: Option<Duration>,
+    /// How late an operation was begun at worst.
+    pub late_max: Duration,
+    /// Operations that were read of the trace.
+    pub operations_in_trace: u64,
+    /// Those that could not be replayed, by why.
+    pub left_out: BTreeMap<&'static str, u64>,
+    /// Operations that came out of order of time in the trace.
+    pub late_in_trace: u64,
+    /// What of the trace was lost.
+    pub losses: Losses,
+    /// Results that were compared.
+    pub compared: u64,
+    /// What differs.
+    pub differences: Differences,
+    /// Deletions of ranges that were done key by key, because the store has none.
+    pub ranges_by_key: u64,
+    /// By kind: latencies in nanoseconds, and records read or written.
+    pub kinds: BTreeMap<Kind, KindReport>,
+}
+
+/// What came of the operations of a kind.
+#[derive(Debug)]
+pub struct KindReport {
+    /// Latencies in nanoseconds.
+    pub latencies: Histogram<u64>,
+    /// Records that were found, scanned or written.
+    pub records: u64,
+}
+
+impl Default for KindReport {
+    fn default() -> Self {
+        let latencies = Histogram::new_with_bounds(1, NANOS_MAX, 3);
+        Self {
+            latencies: latencies.expect("these bounds are right"),
+            records: 0,
+        }
+    }
+}
+
+impl ReplayReport {
+    pub(super) fn note(&mut self, kind: Kind, nanos: u64, records: u64) {
+        let kind = self.kinds.entry(kind).or_default();
+        kind.latencies.saturating_record(nanos);
+        kind.records += records;
+    }
+
+    pub(super) fn add(&mut self, part: ReplayReport) {
+        self.late_max = self.late_max.max(part.late_max);
+        self.compared += part.compared;
+        self.ranges_by_key += part.ranges_by_key;
+        let (own, other) = (&mut self.differences, part.differences);
+        own.present_not_absent += other.present_not_absent;
+        own.absent_not_present += other.absent_not_present;
+        own.other_length += other.other_length;
+        own.other_value += other.other_value;
+        own.other_count += other.other_count;
+        own.failed_in_trace += other.failed_in_trace;
+        for (kind, part) in part.kinds {
+            let own = self.kinds.entry(kind).or_default();
+            // Both have the same bounds.
+            let _ = own.latencies.add(&part.latencies);
+            own.records += part.records;
+        }
+    }
+
+    /// Operations that were asked of the store.
+    #[must_use]
+    pub fn replayed(&self) -> u64 {
+        self.kinds.values().map(|kind| kind.latencies.len()).sum()
+    }
+
+    /// All of it, for programs.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let kinds = self.kinds.iter().map(|(kind, report)| {
+            let latencies = &report.latencies;
+            let at = |quantile| latencies.value_at_quantile(quantile);
+            let value = json!({
+                "operations": latencies.len(),
+                "records": report.records,
+                "latency_nanos": {
+                    "mean": latencies.mean(),
+                    "p50": at(0.5),
+                    "p90": at(0.9),
+                    "p99": at(0.99),
+                    "p99.9": at(0.999),
+                    "max": latencies.max(),
+                },
+            });
+            (kind.name().to_owned(), value)
+        });
+        let counts = |counts: &mut dyn Iterator<Item = (&'static str, u64)>| {
+            let each = counts.map(|(name, count)| (name.to_owned(), Value::from(count)));
+            Value::Object(each.collect())
+        };
+        let mut left_out = self.left_out.iter().map(|(why, count)| (*why, *count));
+        json!({
+            "seconds": self.duration.as_secs_f64(),
+            "intended_seconds": self.intended.map(|intended| intended.as_secs_f64()),
+            "late_seconds_max": self.late_max.as_secs_f64(),
+            "operations_in_trace": self.operations_in_trace,
+            "replayed": self.replayed(),
+            "left_out": counts(&mut left_out),
+            "out_of_order_in_trace": self.late_in_trace,
+            "trace_is_whole": self.losses.is_nothing(),
+            "compared": self.compared,
+            "differences": counts(&mut self.differences.each().into_iter()),
+            "range_deletions_key_by_key": self.ranges_by_key,
+            "kinds": Value::Object(kinds.collect()),
+        })
+    }
+}

@@ -1,0 +1,292 @@
+//! Any store of the lab, with a trace of what is asked of it.
+//!
+//! The trait's calls are recorded as EvenDB records its public ones (`evendb-trace`): each with its key, result, time and thread;
+//! a batch by its parts. A transaction is recorded when it is done, by what its last attempt asked; the sample is by key, as
+//! everywhere. Thread safety: as the store's. Not here: the file and the buffers.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use evendb_trace::{Began, Call, Failure, Kind, Outcome, RecorderHandle, value_hash};
+
+use crate::purposes::{
+    COUNTER_BYTES, CountingStore, ExpiringStore, IngestingStore, SortedRecords, given,
+};
+use crate::store::{BatchWrite, Figure, Store, StoreResult};
+use crate::transactions::{READS, TransactionalStore, Work};
+
+/// A store whose calls are recorded while the handle is on.
+pub struct TracedStore {
+    inner: Box<dyn Store>,
+    slot: Arc<RecorderHandle>,
+}
+
+impl TracedStore {
+    /// Records what is asked of `inner` by `slot`.
+    #[must_use]
+    pub fn new(inner: Box<dyn Store>, slot: Arc<RecorderHandle>) -> Self {
+        Self { inner, slot }
+    }
+
+    fn record<T>(
+        &self,
+        began: Option<Began>,
+        result: &StoreResult<T>,
+        call: impl FnOnce() -> Call<'static>,
+    ) {
+        if let Some(began) = began {
+            let mut call = call();
+            call.outcome = outcome(result);
+            self.slot.end(began, &call);
+        }
+    }
+
+    fn write(
+        &self,
+        (kind, key, value): (Kind, &[u8], Option<&[u8]>),
+        write: impl FnOnce() -> StoreResult<()>,
+    ) -> StoreResult<()> {
+        let began = self.slot.begin(key);
+        let written = write();
+        if let Some(began) = began {
+            let mut call = Call::new(kind, 0, key);
+            call.value_len = value.map(|value| value.len() as u64);
+            call.value = value;
+            call.outcome = outcome(&written);
+            self.slot.end(began, &call);
+        }
+        written
+    }
+
+    /// Records the parts of something whose keys are chosen one by one; their group, 0 if there are none.
+    fn parts<'k>(&self, began: Began, calls: impl Iterator<Item = Call<'k>>) -> u64 {
+        let mut group = 0;
+        for mut call in calls {
+            if self.slot.takes(call.key) {
+                if group == 0 {
+                    group = self.slot.new_group();
+                }
+                call.group = group;
+                self.slot.part(began, &call);
+            }
+        }
+        group
+    }
+}
+
+fn outcome<T>(result: &StoreResult<T>) -> Outcome {
+    match result {
+        Ok(_) => Outcome::Done,
+        Err(_) => Outcome::Failed(Failure::Other),
+    }
+}
+
+fn batch_call<'w>(write: &BatchWrite<'w>) -> Call<'w> {
+    match *write {
+        BatchWrite::Put(key, value) => {
+            let mut call = Call::new(Kind::Put, 0, key);
+            call.value_len = Some(value.len() as u64);
+            call.value = Some(value);
+            call
+        }
+        BatchWrite::Delete(key) => Call::new(Kind::Delete, 0, key),
+    }
+}
+
+impl Store for TracedStore {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
+        let Some(began) = self.slot.begin(key) else {
+            return self.inner.get(key, check);
+        };
+        let wants_hash = self.slot.wants_hashes();
+        let seen = Cell::new((None, None));
+        let found = self.inner.get(key, &mut |value| {
+            let hash = wants_hash.then(|| value_hash(value));
+            seen.set((Some(value.len() as u64), hash));
+            check(value);
+        });
+        let mut call = Call::new(Kind::Get, 0, key);
+        call.outcome = match &found {
+            Ok(true) => {
+                let (len, hash) = seen.get();
+                Outcome::Present { len, hash }
+            }
+            Ok(false) => Outcome::Absent,
+            Err(_) => outcome(&found),
+        };
+        self.slot.end(began, &call);
+        found
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
+        self.write((Kind::Put, key, Some(value)), || self.inner.put(key, value))
+    }
+
+    fn delete(&self, key: &[u8]) -> StoreResult<()> {
+        self.write((Kind::Delete, key, None), || self.inner.delete(key))
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        limit: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> StoreResult<usize> {
+        let began = self.slot.begin(from);
+        let lent = self.inner.scan(from, limit, each);
+        if let Some(began) = began {
+            let mut call = Call::new(Kind::Scan, 0, from);
+            call.limit = Some(limit as u64);
+            call.count = lent.as_ref().ok().map(|lent| *lent as u64);
+            call.outcome = outcome(&lent);
+            self.slot.end(began, &call);
+        }
+        lent
+    }
+
+    fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
+        let Some(began) = self.slot.begin_always() else {
+            return self.inner.batch(writes);
+        };
+        let group = self.parts(began, writes.iter().map(batch_call));
+        let written = self.inner.batch(writes);
+        if group != 0 {
+            self.record(Some(began), &written, || {
+                let mut call = Call::new(Kind::BatchCommit, 0, &[]);
+                call.group = group;
+                call.count = Some(writes.len() as u64);
+                call
+            });
+        }
+        written
+    }
+
+    fn delete_range(&self, low: &[u8], high: &[u8]) -> StoreResult<()> {
+        let began = self.slot.begin(low);
+        let deleted = self.inner.delete_range(low, high);
+        if let Some(began) = began {
+            let mut call = Call::new(Kind::DeleteRange, 0, low);
+            call.end_key = Some(high);
+            call.outcome = outcome(&deleted);
+            self.slot.end(began, &call);
+        }
+        deleted
+    }
+
+    fn transactions(&self) -> Option<&dyn TransactionalStore> {
+        self.inner.transactions().map(|_| self as _)
+    }
+
+    fn counters(&self) -> Option<&dyn CountingStore> {
+        self.inner.counters().map(|_| self as _)
+    }
+
+    fn sorted_ingest(&self) -> Option<&dyn IngestingStore> {
+        self.inner.sorted_ingest().map(|_| self as _)
+    }
+
+    fn expiring(&self) -> Option<&dyn ExpiringStore> {
+        self.inner.expiring().map(|_| self as _)
+    }
+
+    fn stats(&self) -> Vec<Figure> {
+        self.inner.stats()
+    }
+
+    fn settle_debt(&self) -> StoreResult<()> {
+        let began = self.slot.begin_always();
+        let settled = self.inner.settle_debt();
+        self.record(began, &settled, || {
+            Call::new(Kind::Other, 0, b"settle_debt")
+        });
+        settled
+    }
+
+    fn close(self: Box<Self>) -> StoreResult<()> {
+        self.inner.close()
+    }
+}
+
+impl TransactionalStore for TracedStore {
+    fn run(&self, work: &mut Work) -> StoreResult<u64> {
+        let inner = given(self, self.inner.transactions(), "transaction")?;
+        let Some(began) = self.slot.begin_always() else {
+            return inner.run(work);
+        };
+        let done = inner.run(work);
+        let reads: Vec<_> = (0..READS).map(|position| work.key(position)).collect();
+        let writes: Vec<_> = work.writes().collect();
+        let begin = std::iter::once(Call::new(Kind::Begin, 0, &[]));
+        let gets = reads.iter().map(|key| {
+            let mut call = Call::new(Kind::Get, 0, key);
+            call.older_moment = true;
+            call
+        });
+        let puts = writes.iter().map(|(key, value)| {
+            let put = BatchWrite::Put(key, value);
+            batch_call(&put)
+        });
+        let parts = || gets.clone().chain(puts.clone());
+        if parts().any(|call| self.slot.takes(call.key)) {
+            let group = self.slot.new_group();
+            for mut call in begin.chain(parts().filter(|call| self.slot.takes(call.key))) {
+                call.group = group;
+                self.slot.part(began, &call);
+            }
+            self.record(Some(began), &done, || {
+                let mut call = Call::new(Kind::Commit, 0, &[]);
+                call.group = group;
+                call.count = Some(writes.len() as u64);
+                call
+            });
+        }
+        done
+    }
+}
+
+impl CountingStore for TracedStore {
+    fn add(&self, key: &[u8], addend: u64) -> StoreResult<()> {
+        let inner = given(self, self.inner.counters(), "add")?;
+        let operand: [u8; COUNTER_BYTES] = addend.to_le_bytes();
+        self.write((Kind::Merge, key, Some(&operand)), || {
+            inner.add(key, addend)
+        })
+    }
+
+    fn adds_by(&self) -> &'static str {
+        self.inner.counters().map_or("", CountingStore::adds_by)
+    }
+}
+
+impl IngestingStore for TracedStore {
+    fn ingest(&self, records: &mut SortedRecords<'_>) -> StoreResult<()> {
+        let inner = given(self, self.inner.sorted_ingest(), "ingest")?;
+        inner.ingest(&mut |key, value| {
+            let is_there = records(key, value);
+            if is_there && let Some(began) = self.slot.begin(key) {
+                let mut call = Call::new(Kind::Ingest, 0, key);
+                call.value_len = Some(value.len() as u64);
+                call.value = Some(value);
+                self.slot.part(began, &call);
+            }
+            is_there
+        })
+    }
+}
+
+impl ExpiringStore for TracedStore {
+    fn put_expiring(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
+        let inner = given(self, self.inner.expiring(), "put_expiring")?;
+        let put = || inner.put_expiring(key, value);
+        self.write((Kind::Put, key, Some(value)), put)
+    }
+
+    fn hides_expired(&self) -> bool {
+        let expiring = self.inner.expiring();
+        expiring.is_some_and(ExpiringStore::hides_expired)
+    }
+}

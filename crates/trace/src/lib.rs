@@ -1,0 +1,37 @@
+//! Traces: what an application asked of a key-value store, one operation after the other.
+//!
+//! ```text
+//!   store's public calls --> Recorder --> file --> Reader --> InOrder --> replay, analysis
+//!                            per-thread            frames     by time
+//!                            buffers
+//!   other formats -------------------------------> Operation --> Writer --> file
+//! ```
+//! The format is in docs/trace-format.md. Nothing here knows a store: the engine and the lab record by the same
+//! [`Recorder`], and everything that reads a trace does so by [`Reader`], in bounded memory.
+
+mod codec;
+mod encode;
+mod error;
+pub mod formats;
+mod frame;
+mod in_order;
+mod operation;
+mod reader;
+mod recorder;
+mod sampler;
+mod writer;
+
+pub use error::{Error, ErrorKind, Result};
+pub use frame::{EndNote, FRAME_BYTES_MAX, Header, KEYSPACES_MAX};
+pub use in_order::InOrder;
+pub use operation::{Call, Failure, KEY_BYTES_MAX, Kind, Operation, Outcome, VALUE_BYTES_MAX};
+pub use reader::{Losses, Reader};
+pub use recorder::{Began, Recorder, RecorderHandle, RecorderOptions, Summary};
+pub use sampler::Sampler;
+pub use writer::Writer;
+
+/// The hash by which values are compared: xxh3, 64 bits.
+#[must_use]
+pub fn value_hash(value: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(value)
+}

@@ -1,0 +1,327 @@
+//! One operation of a trace: what was asked, of which key, and what came of it.
+
+/// The longest key that a trace takes.
+pub const KEY_BYTES_MAX: usize = 1 << 17;
+/// Values above this are in a trace with their length alone, even where values are recorded.
+pub const VALUE_BYTES_MAX: usize = 1 << 18;
+
+/// What was asked. The numbers are those of the format.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Kind {
+    /// A value was looked up.
+    Get = 1,
+    /// It was asked whether a key has a value.
+    Contains = 2,
+    /// A value was looked up and its key locked, in a transaction.
+    GetForUpdate = 3,
+    /// One key of a lookup of several, which share their group.
+    MultiGet = 4,
+    /// A value was set.
+    Put = 5,
+    /// A key was removed.
+    Delete = 6,
+    /// A key was removed that was put once.
+    SingleDelete = 7,
+    /// All keys from the key to below the end key were removed.
+    DeleteRange = 8,
+    /// An operand was merged into a value.
+    Merge = 9,
+    /// Records were read one after the other, as many as `count` says, within the range from the key to below the end key
+    /// (to the last of all, if there is none). It began at the key; in reverse, below the end key.
+    Scan = 10,
+    /// The first record of a range was removed and returned (the last, if `reverse`). The key is the range's least.
+    Pop = 11,
+    /// A batch was committed, whose writes have the same group. `count` is how many there were before sampling.
+    BatchCommit = 12,
+    /// A transaction began.
+    Begin = 13,
+    /// A transaction was committed, or its commit refused. `count` is how many keys and ranges it wrote before sampling.
+    Commit = 14,
+    /// A transaction ended without a commit.
+    Abort = 15,
+    /// A record was written by an ingest.
+    Ingest = 16,
+    /// A call that concerns no single key, like a checkpoint. The key is its name.
+    Other = 17,
+}
+
+impl Kind {
+    /// All of them, by number.
+    pub const ALL: [Kind; 17] = [
+        Kind::Get,
+        Kind::Contains,
+        Kind::GetForUpdate,
+        Kind::MultiGet,
+        Kind::Put,
+        Kind::Delete,
+        Kind::SingleDelete,
+        Kind::DeleteRange,
+        Kind::Merge,
+        Kind::Scan,
+        Kind::Pop,
+        Kind::BatchCommit,
+        Kind::Begin,
+        Kind::Commit,
+        Kind::Abort,
+        Kind::Ingest,
+        Kind::Other,
+    ];
+
+    pub(crate) fn of_number(number: u8) -> Option<Kind> {
+        let at = usize::from(number).checked_sub(1)?;
+        Kind::ALL.get(at).copied()
+    }
+
+    /// A short name, for tables and text.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Get => "get",
+            Kind::Contains => "contains",
+            Kind::GetForUpdate => "get_for_update",
+            Kind::MultiGet => "multi_get",
+            Kind::Put => "put",
+            Kind::Delete => "delete",
+            Kind::SingleDelete => "single_delete",
+            Kind::DeleteRange => "delete_range",
+            Kind::Merge => "merge",
+            Kind::Scan => "scan",
+            Kind::Pop => "pop",
+            Kind::BatchCommit => "batch_commit",
+            Kind::Begin => "begin",
+            Kind::Commit => "commit",
+            Kind::Abort => "abort",
+            Kind::Ingest => "ingest",
+            Kind::Other => "other",
+        }
+    }
+
+    /// Whether it reads one key.
+    #[must_use]
+    pub fn is_point_read(self) -> bool {
+        use Kind::{Contains, Get, GetForUpdate, MultiGet};
+        matches!(self, Get | Contains | GetForUpdate | MultiGet)
+    }
+
+    /// Whether it writes one key.
+    #[must_use]
+    pub fn is_point_write(self) -> bool {
+        use Kind::{Delete, Ingest, Merge, Put, SingleDelete};
+        matches!(self, Put | Delete | SingleDelete | Merge | Ingest)
+    }
+}
+
+/// Why an operation failed. The numbers are those of the format; unknown ones are read as [`Failure::Other`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Failure {
+    /// None of the others.
+    Other = 0,
+    /// The operating system refused.
+    Io = 1,
+    /// What was stored is damaged.
+    Corruption = 2,
+    /// The disk or a budget is full.
+    NoSpace = 3,
+    /// Another write came between.
+    Conflict = 4,
+    /// A lock was not to be had in time.
+    LockTimeout = 5,
+    /// Waiting for a lock would not have ended.
+    Deadlock = 6,
+    /// Key, value or batch above a limit.
+    TooLarge = 7,
+    /// The store takes no writes.
+    ReadOnly = 8,
+    /// The store, or the keyspace, is gone.
+    Closed = 9,
+    /// The call was wrong.
+    InvalidArgument = 10,
+}
+
+impl Failure {
+    pub(crate) fn of_number(number: u8) -> Failure {
+        use Failure::*;
+        let all = [
+            Other,
+            Io,
+            Corruption,
+            NoSpace,
+            Conflict,
+            LockTimeout,
+            Deadlock,
+            TooLarge,
+            ReadOnly,
+            Closed,
+            InvalidArgument,
+        ];
+        all.get(usize::from(number)).copied().unwrap_or(Other)
+    }
+}
+
+/// What came of an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Outcome {
+    /// The trace does not say.
+    #[default]
+    Unknown,
+    /// It was done.
+    Done,
+    /// The key had no value.
+    Absent,
+    /// The key had a value, of this length and [hash](crate::value_hash), where they are known.
+    Present {
+        /// Bytes of the value.
+        len: Option<u64>,
+        /// Its hash. Only where the length is known too.
+        hash: Option<u64>,
+    },
+    /// It failed.
+    Failed(Failure),
+}
+
+/// What a caller of [`Recorder`](crate::Recorder) or [`Writer`](crate::Writer) says of an operation: an [`Operation`]
+/// that borrows its bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Call<'a> {
+    /// What was asked.
+    pub kind: Kind,
+    /// Of which keyspace, by number.
+    pub keyspace: u32,
+    /// Of which key. Of a range: its least.
+    pub key: &'a [u8],
+    /// The end of a range, which is not in it.
+    pub end_key: Option<&'a [u8]>,
+    /// What holds operations together: those of one batch, transaction or multi-get. 0: nothing.
+    pub group: u64,
+    /// Length of the value that was written.
+    pub value_len: Option<u64>,
+    /// The value that was written, where values are recorded.
+    pub value: Option<&'a [u8]>,
+    /// For how many milliseconds the value is to stay.
+    pub ttl_millis: Option<u64>,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// How many: records that a scan gave, parts of a batch or transaction.
+    pub count: Option<u64>,
+    /// How many records a scan was allowed to give.
+    pub limit: Option<u64>,
+    /// From the end backwards.
+    pub reverse: bool,
+    /// A scan left values alone.
+    pub keys_only: bool,
+    /// It read an older moment, by a snapshot or transaction, so that its result says nothing of now.
+    pub older_moment: bool,
+}
+
+impl<'a> Call<'a> {
+    /// A call of which nothing else is known.
+    #[must_use]
+    pub fn new(kind: Kind, keyspace: u32, key: &'a [u8]) -> Call<'a> {
+        Call {
+            kind,
+            keyspace,
+            key,
+            end_key: None,
+            group: 0,
+            value_len: None,
+            value: None,
+            ttl_millis: None,
+            outcome: Outcome::Unknown,
+            count: None,
+            limit: None,
+            reverse: false,
+            keys_only: false,
+            older_moment: false,
+        }
+    }
+}
+
+/// One operation of a trace. The fields that are not explained are those of [`Call`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct Operation {
+    /// See [`Call::kind`].
+    pub kind: Kind,
+    /// See [`Call::keyspace`].
+    pub keyspace: u32,
+    /// The thread that called, numbered by the recorder.
+    pub thread: u32,
+    /// Nanoseconds from the beginning of the trace to that of the operation.
+    pub start_nanos: u64,
+    /// How long it took. Of a scan: the time in which records were gathered, not that of the caller between.
+    pub latency_nanos: Option<u64>,
+    /// See [`Call::key`].
+    pub key: Vec<u8>,
+    /// See [`Call::end_key`].
+    pub end_key: Option<Vec<u8>>,
+    /// See [`Call::group`].
+    pub group: u64,
+    /// See [`Call::value_len`].
+    pub value_len: Option<u64>,
+    /// See [`Call::value`].
+    pub value: Option<Vec<u8>>,
+    /// See [`Call::ttl_millis`].
+    pub ttl_millis: Option<u64>,
+    /// See [`Call::outcome`].
+    pub outcome: Outcome,
+    /// See [`Call::count`].
+    pub count: Option<u64>,
+    /// See [`Call::limit`].
+    pub limit: Option<u64>,
+    /// See [`Call::reverse`].
+    pub reverse: bool,
+    /// See [`Call::keys_only`].
+    pub keys_only: bool,
+    /// See [`Call::older_moment`].
+    pub older_moment: bool,
+}
+
+impl Operation {
+    /// An operation of which nothing else is known, at the beginning of the trace.
+    #[must_use]
+    pub fn new(kind: Kind, key: impl Into<Vec<u8>>) -> Operation {
+        Operation {
+            kind,
+            keyspace: 0,
+            thread: 0,
+            start_nanos: 0,
+            latency_nanos: None,
+            key: key.into(),
+            end_key: None,
+            group: 0,
+            value_len: None,
+            value: None,
+            ttl_millis: None,
+            outcome: Outcome::Unknown,
+            count: None,
+            limit: None,
+            reverse: false,
+            keys_only: false,
+            older_moment: false,
+        }
+    }
+
+    /// What of it a caller says.
+    #[must_use]
+    pub fn as_call(&self) -> Call<'_> {
+        Call {
+            kind: self.kind,
+            keyspace: self.keyspace,
+            key: &self.key,
+            end_key: self.end_key.as_deref(),
+            group: self.group,
+            value_len: self.value_len,
+            value: self.value.as_deref(),
+            ttl_millis: self.ttl_millis,
+            outcome: self.outcome,
+            count: self.count,
+            limit: self.limit,
+            reverse: self.reverse,
+            keys_only: self.keys_only,
+            older_moment: self.older_moment,
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! [`Reader`]: the operations of a trace, one by one, from any source of bytes, in bounded memory.
+//!
+//! What is damaged is passed over and counted ([`Losses`]); the operations that come are those that were written. A
+//! frame is believed if its checksum is right. After one that is not, the next is looked for byte by byte by its marker. A file
+//! that ends within a frame was torn: all frames before are given. The number of each frame tells how many are missing, and the note
+//! at the end how many operations there were.
+//!
+//! Memory: two frames ([`FRAME_BYTES_MAX`]) and the names of keyspaces, whatever the file says.
+//!
+//! Order: that of the file. Operations of one thread come in the order in which they ended; those of several threads
+//! interleave by buffers. [`InOrder`](crate::InOrder) puts them in the order of time.
+
+use crate::codec::Input;
+use crate::encode::Decoder;
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::{
+    EndNote, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameKind, HEADER_BYTES, Header,
+    MARKER, read_names,
+};
+use crate::operation::{Kind, Operation};
+use std::collections::BTreeMap;
+use std::io::Read;
+
+/// What of a trace could not be given, as far as it was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Losses {
+    /// Bytes that belong to no frame that can be believed.
+    pub skipped_bytes: u64,
+    /// Places at which something was skipped.
+    pub damaged_places: u64,
+    /// Frames that are missing, by the numbers of those that are there. Some may be names.
+    pub missing_frames: u64,
+    /// Operations of frames whose checksum is right, and which cannot be read all the same.
+    pub unreadable_operations: u64,
+    /// The file ends within a frame.
+    pub is_torn: bool,
+    /// The trace was not ended, or its end is lost.
+    pub has_no_end: bool,
+    /// Operations that were written, by the note at the end, and are not there.
+    pub missing_operations: u64,
+    /// Names of keyspaces beyond the limits.
+    pub names_passed_over: u64,
+}
+
+impl Losses {
+    /// Whether everything that was recorded has been given.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Losses::default()
+    }
+}
+
+/// See the module.
+pub struct Reader<R> {
+    source: R,
+    header: Header,
+    keyspaces: BTreeMap<u32, String>,
+    /// What was read of the source and not used, from `at` on.
+    buffer: Vec<u8>,
+    at: usize,
+    /// Offset in the file of `buffer[at]`.
+    offset: u64,
+    source_ended: bool,
+    decoder: Decoder,
+    operation: Operation,
+    left_in_frame: u32,
+    next_sequence: u32,
+    given: u64,
+    in_damage: bool,
+    is_strict: bool,
+    ended: bool,
+    end: Option<EndNote>,
+    losses: Losses,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// `NotATrace`, `UnsupportedVersion`, `Damaged`, `Io`.
+    pub fn new(mut source: R) -> Result<Reader<R>> {
+        let mut fixed = [0; HEADER_BYTES];
+        let got = read_full(&mut source, &mut fixed)?;
+        if got < HEADER_BYTES {
+            let message = "this is no trace of EvenDB: it is shorter than a header";
+            return Err(Error::new(ErrorKind::NotATrace, message));
+        }
+        let mut body = vec![0; Header::body_len(&fixed)?];
+        if read_full(&mut source, &mut body)? < body.len() {
+            return Err(Error::damaged(
+                HEADER_BYTES as u64,
+                "a header that is cut off",
+            ));
+        }
+        let header = Header::decode(&fixed, &body)?;
+        Ok(Reader {
+            source,
+            keyspaces: header.keyspaces.clone(),
+            header,
+            buffer: Vec::new(),
+            at: 0,
+            offset: (HEADER_BYTES + body.len()) as u64,
+            source_ended: false,
+            decoder: Decoder::default(),
+            operation: Operation::new(Kind::Other, Vec::new()),
+            left_in_frame: 0,
+            next_sequence: 0,
+            given: 0,
+            in_damage: false,
+            is_strict: false,
+            ended: false,
+            end: None,
+            losses: Losses::default(),
+        })
+    }
+
+    /// From now on the first damage is an error, not a loss that is counted.
+    #[must_use]
+    pub fn strict(mut self) -> Reader<R> {
+        self.is_strict = true;
+        self
+    }
+
+    /// What the trace says of itself.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Names of keyspaces by number, as far as it was read.
+    #[must_use]
+    pub fn keyspaces(&self) -> &BTreeMap<u32, String> {
+        &self.keyspaces
+    }
+
+    /// What the trace says of itself at its end, when that was reached.
+    #[must_use]
+    pub fn end(&self) -> Option<EndNote> {
+        self.end
+    }
+
+    /// What was lost, as far as it was read; complete when [`next`](Self::next) has given `None`.
+    #[must_use]
+    pub fn losses(&self) -> Losses {
+        self.losses
+    }
+
+    /// Bytes of the file that were used so far, for a progress bar.
+    #[must_use]
+    pub fn bytes_read(&self) -> u64 {
+        self.offset
+    }
+
+    /// The next operation, lent until the next call.
+    ///
+    /// # Errors
+    /// `Io`; `Damaged` of a [strict](Self::strict) reader.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a lending iterator cannot be an Iterator"
+    )]
+    pub fn next(&mut self) -> Result<Option<&Operation>> {
+        loop {
+            if self.left_in_frame > 0 {
+                if self.decoder.next(&mut self.operation).is_some() {
+                    self.left_in_frame -= 1;
+                    self.given += 1;
+                    let is_last = self.left_in_frame == 0;
+                    if is_last && !self.decoder.is_at_end() {
+                        self.damage("operations beyond those that a frame counts")?;
+                        self.losses.damaged_places += 1;
+                    }
+                    return Ok(Some(&self.operation));
+                }
+                let lost = std::mem::take(&mut self.left_in_frame);
+                self.losses.unreadable_operations += u64::from(lost);
+                self.damage("an operation that cannot be read")?;
+            }
+            if !self.next_frame()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// All operations that are left, as an iterator of its own.
+    pub fn operations(&mut self) -> impl Iterator<Item = Result<Operation>> + '_ {
+        std::iter::from_fn(move || self.next().map(|next| next.cloned()).transpose())
+    }
+
+    fn damage(&self, what: &str) -> Result<()> {
+        match self.is_strict {
+            true => Err(Error::damaged(self.offset, what)),
+            false => Ok(()),
+        }
+    }
+
+    /// Goes on to the next frame that can be believed; false at the end of the trace.
+    fn next_frame(&mut self) -> Result<bool> {
+        loop {
+            if self.ended {
+                return Ok(false);
+            }
+            if !self.fill(FRAME_HEADER_BYTES)? {
+                self.finish()?;
+                return Ok(false);
+            }
+            let Some(frame) = FrameHeader::read(self.rest()) else {
+                self.skip_to_marker("no frame where one should be")?;
+                continue;
+            };
+            let whole = FRAME_HEADER_BYTES + frame.stored;
+            let is_there = self.fill(whole)?;
+            let opened = is_there && {
+                let bytes = &self.buffer[self.at..self.at + whole];
+                frame.open(bytes, &mut self.decoder.raw).is_some()
+            };
+            if !opened {
+                // Also where the length itself is damaged, so that frames behind it are not taken for its bytes.
+                self.skip_to_marker("a frame whose checksum is wrong")?;
+                continue;
+            }
+            self.take(whole);
+            self.in_damage = false;
+            self.number(frame.sequence)?;
+            if self.begin_frame(&frame)? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Counts the frames that are missing before this one.
+    fn number(&mut self, sequence: u32) -> Result<()> {
+        let missing = sequence.wrapping_sub(self.next_sequence);
+        // A frame from before is there twice, or the numbers have been tampered with: nothing is missing.
+        if missing > 0 && missing < u32::MAX / 2 {
+            self.losses.missing_frames += u64::from(missing);
+            self.damage("a frame is missing")?;
+        }
+        self.next_sequence = sequence.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Whether the frame has operations.
+    fn begin_frame(&mut self, frame: &FrameHeader) -> Result<bool> {
+        match frame.kind {
+            FrameKind::Operations => {
+                self.left_in_frame = frame.operations;
+                self.decoder.begin(&mut self.operation);
+                return Ok(frame.operations > 0);
+            }
+            FrameKind::Names => {
+                let mut input = Input::new(&self.decoder.raw);
+                match read_names(&mut input, &mut self.keyspaces) {
+                    Some(passed_over) => self.losses.names_passed_over += passed_over,
+                    None => {
+                        self.losses.damaged_places += 1;
+                        self.damage("names that cannot be read")?;
+                    }
+                }
+            }
+            FrameKind::End => match EndNote::decode(&self.decoder.raw) {
+                Some(note) => {
+                    self.end = Some(note);
+                    self.finish()?;
+                }
+                None => {
+                    self.losses.damaged_places += 1;
+                    self.damage("an end that cannot be read")?;
+                }
+            },
+        }
+        Ok(false)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.ended = true;
+        let left = self.rest().len() as u64;
+        if left > 0 && self.end.is_none() {
+            self.losses.is_torn = true;
+            self.skip(left as usize);
+            self.damage("the file ends within a frame")?;
+        }
+        match self.end {
+            None => {
+                self.losses.has_no_end = true;
+                self.damage("the trace has no end")?;
+            }
+            Some(note) => {
+                self.losses.missing_operations = note.recorded.saturating_sub(self.given);
+                if self.losses.missing_operations > 0 {
+                    self.damage("fewer operations than the end counts")?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn rest(&self) -> &[u8] {
+        &self.buffer[self.at..]
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.at += bytes;
+        self.offset += bytes as u64;
+    }
+
+    fn skip(&mut self, bytes: usize) {
+        self.losses.skipped_bytes += bytes as u64;
+        self.losses.damaged_places += u64::from(!self.in_damage);
+        self.in_damage = true;
+        self.take(bytes);
+    }
+
+    /// Leaves at least a byte behind, and goes on to where the next frame may begin.
+    fn skip_to_marker(&mut self, what: &str) -> Result<()> {
+        self.damage(what)?;
+        let rest = &self.rest()[1..];
+        let found = rest.windows(MARKER.len()).position(|at| at == MARKER);
+        // A marker may begin in the last bytes of what is there.
+        let bytes = match found {
+            Some(at) => at + 1,
+            None if self.source_ended => self.rest().len(),
+            None => self.rest().len().saturating_sub(MARKER.len() - 1).max(1),
+        };
+        if found.is_none() && self.source_ended {
+            self.losses.is_torn = true;
+        }
+        self.skip(bytes);
+        Ok(())
+    }
+
+    /// Has so many bytes in the buffer, unless the source ends before.
+    fn fill(&mut self, bytes: usize) -> Result<bool> {
+        debug_assert!(
+            bytes <= FRAME_HEADER_BYTES + FRAME_BYTES_MAX,
+            "lengths were checked"
+        );
+        if self.rest().len() >= bytes {
+            return Ok(true);
+        }
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        let target = bytes.max(64 << 10);
+        while self.buffer.len() < bytes && !self.source_ended {
+            let before = self.buffer.len();
+            self.buffer.resize(target.max(before), 0);
+            let got = read_full(&mut self.source, &mut self.buffer[before..]);
+            let got = got.inspect_err(|_| self.buffer.truncate(before))?;
+            self.buffer.truncate(before + got);
+            self.source_ended = before + got < target;
+        }
+        Ok(self.buffer.len() >= bytes)
+    }
+}
+
+/// Reads until the slice is full or the source ends; returns how much that is.
+fn read_full(source: &mut impl Read, mut to: &mut [u8]) -> Result<usize> {
+    let mut got = 0;
+    while !to.is_empty() {
+        match source.read(to) {
+            Ok(0) => break,
+            Ok(read) => {
+                got += read;
+                to = &mut to[read..];
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(got)
+}

@@ -1,0 +1,607 @@
+//! [`Recorder`]: a trace that many threads write while they work.
+//!
+//! ```text
+//!   caller: Slot::begin --> store's work --> Slot::end --> buffer of the thread --full--> queue --> writer's thread --> file
+//!           one load                         its own lock                        never waits         |
+//!           where it is off                  ^                                                       |
+//!                                            +--- ten times a second, and at the end: collects ------+
+//! ```
+//! * **Off costs one relaxed load**, at each call ([`RecorderHandle`] is what a store keeps).
+//! * **No lock that two callers share.** Each thread has a buffer of its own under a lock of its own, which otherwise only the
+//!   writer's thread takes, for the time of a swap. The list of buffers is locked once in the life of a thread.
+//! * **A caller never waits for the file.** Where the queue is full, the buffer's operations are dropped and counted.
+//! * **The last buffer of a thread** stays in the list when the thread ends, so that the writer collects it ten times a second
+//!   and at the end. What is recorded in the order of one thread is so in the file: buffers are queued under the
+//!   thread's lock, by whoever queues them.
+//! * **The end**: the slot is off first; then each buffer is closed under its lock and collected. An operation that ends after
+//!   that is not in the trace; one that ended before [`Recorder::stop`] was called is. The note at the end counts.
+//! * **At its size** the file takes no more operations; they are counted. The end still fits.
+//!
+//! Time: nanoseconds of the monotonic clock since the recorder was made. Not here: what is recorded, which is up to
+//! stores; forked children, which must not call this.
+
+use crate::encode::Encoder;
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::{EndNote, Header};
+use crate::operation::Call;
+use crate::sampler::Sampler;
+use crate::writer::FrameWriter;
+use crossbeam_queue::ArrayQueue;
+use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::{BufWriter, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+/// A thread's buffer is queued at so many bytes.
+const BUFFER_BYTES: usize = 64 << 10;
+/// So many buffers wait for the writer at most: 8 MiB.
+const QUEUE: usize = 128;
+const COLLECT_EVERY: Duration = Duration::from_millis(100);
+/// Kept for the end, and the names of keyspaces to come.
+const RESERVE_BYTES: u64 = 16 << 10;
+
+/// What is recorded, and how much of it.
+#[derive(Clone, Debug)]
+pub struct RecorderOptions {
+    /// One key in so many; 0 and 1: all. See [`Sampler`].
+    pub one_in: u64,
+    /// The file takes so many bytes at most.
+    pub bytes_max: u64,
+    /// Results of reads get the hash of the value.
+    pub has_hashes: bool,
+    /// Writes get their values.
+    pub has_values: bool,
+    /// Where the trace comes from, for people.
+    pub source: String,
+    /// The wall clock, in milliseconds since 1970, if it is known.
+    pub wall_clock_millis: u64,
+    /// Names of keyspaces.
+    pub keyspaces: BTreeMap<u32, String>,
+    #[cfg(test)]
+    pub(crate) plant: Plant,
+}
+
+/// Deliberate faults that the tests must notice; numbers as in docs/concurrency.md.
+#[cfg(test)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Plant {
+    #[default]
+    Nothing,
+    /// P59: buffers that are not full are lost at the end.
+    LastBuffersLost,
+    /// P60: one operation in so many is taken, not those of one key in so many.
+    SamplesOperations,
+}
+
+impl Default for RecorderOptions {
+    fn default() -> Self {
+        RecorderOptions {
+            one_in: 1,
+            bytes_max: 4 << 30,
+            has_hashes: false,
+            has_values: false,
+            source: String::new(),
+            wall_clock_millis: 0,
+            keyspaces: BTreeMap::new(),
+            #[cfg(test)]
+            plant: Plant::Nothing,
+        }
+    }
+}
+
+/// What became of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Operations in the file.
+    pub recorded: u64,
+    /// Operations that were left out because the file had reached its size.
+    pub dropped_full: u64,
+    /// Operations that were left out because they came faster than they could be written.
+    pub dropped_behind: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// How long it was recorded.
+    pub duration: Duration,
+}
+
+/// Where a store keeps its recorder. Off until [`Recorder::start`]; one trace at a time.
+#[derive(Default)]
+pub struct RecorderHandle {
+    /// Number of the recorder, which no other of the process has; 0: off. Relaxed: who sees it asks `shared`, or has
+    /// done so before.
+    active: AtomicU64,
+    shared: Mutex<Option<Arc<Shared>>>,
+}
+
+/// An operation that has begun, and is to be recorded.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "it is recorded by `end`"]
+pub struct Began {
+    recorder: u64,
+    start_nanos: u64,
+}
+
+/// A trace being recorded. Dropping it ends the trace, without telling what became of it.
+pub struct Recorder {
+    slot: Arc<RecorderHandle>,
+    shared: Arc<Shared>,
+    writer: Option<JoinHandle<Result<Summary>>>,
+}
+
+struct Shared {
+    id: u64,
+    started: Instant,
+    options: RecorderOptions,
+    sampler: Sampler,
+    buffers: Mutex<Vec<Arc<ThreadBuffer>>>,
+    queue: ArrayQueue<Message>,
+    writer: OnceLock<Thread>,
+    stopping: AtomicBool,
+    /// The file takes no more.
+    is_full: AtomicBool,
+    dropped_behind: AtomicU64,
+    dropped_full: AtomicU64,
+    next_group: AtomicU64,
+    next_thread: AtomicU64,
+    #[cfg(test)]
+    begun: AtomicU64,
+}
+
+enum Message {
+    Frame(Vec<u8>, u32),
+    Name(u32, String),
+}
+
+struct ThreadBuffer {
+    thread: u32,
+    state: Mutex<BufferState>,
+}
+
+#[derive(Default)]
+struct BufferState {
+    encoder: Encoder,
+    dropped_full: u64,
+    closed: bool,
+}
+
+/// What a thread knows of a recorder that it has used.
+struct Local {
+    shared: Arc<Shared>,
+    buffer: Arc<ThreadBuffer>,
+}
+
+thread_local! {
+    static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+impl RecorderHandle {
+    /// Whether anything is recorded.
+    #[inline]
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.active.load(Ordering::Relaxed) != 0
+    }
+
+    /// Begins an operation of `key`: `None` where nothing is recorded, or not this key.
+    #[inline]
+    pub fn begin(&self, key: &[u8]) -> Option<Began> {
+        match self.active.load(Ordering::Relaxed) {
+            0 => None,
+            id => self.begin_sampled(id, key),
+        }
+    }
+
+    /// Begins an operation of no key, which is recorded in any case.
+    #[inline]
+    pub fn begin_always(&self) -> Option<Began> {
+        match self.active.load(Ordering::Relaxed) {
+            0 => None,
+            id => self.with_local(id, |local| local.shared.began()),
+        }
+    }
+
+    #[inline(never)]
+    fn begin_sampled(&self, id: u64, key: &[u8]) -> Option<Began> {
+        let begin = |local: &Local| local.shared.takes(key).then(|| local.shared.began());
+        self.with_local(id, begin).flatten()
+    }
+
+    /// Whether operations of this key are recorded now. What belongs to an operation that has [begun](Self::begin_always) may
+    /// ask so, for its parts.
+    #[must_use]
+    pub fn takes(&self, key: &[u8]) -> bool {
+        let id = self.active.load(Ordering::Relaxed);
+        let takes = |local: &Local| local.shared.takes(key);
+        id != 0 && self.with_local(id, takes).unwrap_or_default()
+    }
+
+    /// A number for operations that belong together.
+    #[must_use]
+    pub fn new_group(&self) -> u64 {
+        let id = self.active.load(Ordering::Relaxed);
+        let next = |local: &Local| local.shared.next_group.fetch_add(1, Ordering::Relaxed);
+        self.with_local(id, next).unwrap_or_default()
+    }
+
+    /// Whether the recorder wants hashes of values that were read.
+    #[must_use]
+    pub fn wants_hashes(&self) -> bool {
+        let id = self.active.load(Ordering::Relaxed);
+        let wants = |local: &Local| local.shared.options.has_hashes;
+        self.with_local(id, wants).unwrap_or_default()
+    }
+
+    /// Records an operation, which ends now.
+    pub fn end(&self, began: Began, call: &Call<'_>) {
+        self.end_after(began, None, call);
+    }
+
+    /// Records an operation of which it is known how many nanoseconds it took.
+    pub fn end_after(&self, began: Began, latency_nanos: Option<u64>, call: &Call<'_>) {
+        self.with_local(began.recorder, |local| {
+            let now = || local.shared.nanos().saturating_sub(began.start_nanos);
+            let latency = latency_nanos.unwrap_or_else(now);
+            local.record(call, began.start_nanos, Some(latency));
+        });
+    }
+
+    /// Records a part of an operation, with its beginning and no latency of its own.
+    pub fn part(&self, began: Began, call: &Call<'_>) {
+        self.with_local(began.recorder, |local| {
+            local.record(call, began.start_nanos, None);
+        });
+    }
+
+    /// Names a keyspace that was made while the trace is recorded.
+    pub fn name_keyspace(&self, number: u32, name: &str) {
+        let shared = self.shared.lock().clone();
+        if let Some(shared) = shared {
+            // If the queue is full the keyspace has a number alone.
+            let _ = shared.send(Message::Name(number, name.to_owned()));
+        }
+    }
+
+    /// Runs `with` on what this thread has of the recorder; not if that has ended meanwhile.
+    #[inline]
+    fn with_local<T>(&self, id: u64, with: impl FnOnce(&Local) -> T) -> Option<T> {
+        // A thread that is being ended has no locals any more.
+        let result = LOCALS.try_with(|locals| {
+            if let Ok(locals) = locals.try_borrow()
+                && let Some(local) = locals.iter().find(|local| local.shared.id == id)
+            {
+                return Some(with(local));
+            }
+            self.register(id, locals)?;
+            let locals = locals.try_borrow().ok()?;
+            locals.last().map(with)
+        });
+        result.ok().flatten()
+    }
+
+    /// Gives this thread a buffer, if the recorder is still there.
+    #[cold]
+    fn register(&self, id: u64, locals: &RefCell<Vec<Local>>) -> Option<()> {
+        let shared = self.shared.lock().clone().filter(|it| it.id == id)?;
+        let number = shared.next_thread.fetch_add(1, Ordering::Relaxed);
+        let buffer = Arc::new(ThreadBuffer {
+            thread: number as u32,
+            state: Mutex::default(),
+        });
+        // Under the lock: the end closes what is in the list, and what comes later is not taken.
+        let mut buffers = shared.buffers.lock();
+        if shared.stopping.load(Ordering::Acquire) {
+            return None;
+        }
+        buffers.push(buffer.clone());
+        drop(buffers);
+        let mut locals = locals.try_borrow_mut().ok()?;
+        locals.retain(|local| !local.shared.stopping.load(Ordering::Acquire));
+        locals.push(Local { shared, buffer });
+        Some(())
+    }
+}
+
+impl Shared {
+    #[inline]
+    fn nanos(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
+    }
+
+    #[inline]
+    fn began(&self) -> Began {
+        Began {
+            recorder: self.id,
+            start_nanos: self.nanos(),
+        }
+    }
+
+    #[inline]
+    fn takes(&self, key: &[u8]) -> bool {
+        #[cfg(test)]
+        if self.options.plant == Plant::SamplesOperations {
+            let begun = self.begun.fetch_add(1, Ordering::Relaxed);
+            return begun.is_multiple_of(self.sampler.one_in());
+        }
+        self.sampler.takes(key)
+    }
+
+    fn send(&self, message: Message) -> std::result::Result<(), Message> {
+        self.queue.push(message)?;
+        if let Some(writer) = self.writer.get() {
+            writer.unpark();
+        }
+        Ok(())
+    }
+}
+
+impl Local {
+    fn record(&self, call: &Call<'_>, start_nanos: u64, latency_nanos: Option<u64>) {
+        let shared = &*self.shared;
+        let mut state = self.buffer.state.lock();
+        if state.closed {
+            return;
+        }
+        if shared.is_full.load(Ordering::Relaxed) {
+            state.dropped_full += 1;
+            return;
+        }
+        let mut call = *call;
+        if !shared.options.has_values {
+            call.value = None;
+        }
+        let thread = self.buffer.thread;
+        // A key above the limits of a trace: no store has such.
+        let added = state.encoder.add(&call, thread, start_nanos, latency_nanos);
+        if added.is_err() {
+            shared.dropped_behind.fetch_add(1, Ordering::Relaxed);
+        }
+        if state.encoder.raw.len() >= BUFFER_BYTES {
+            let (raw, operations) = state.encoder.take(Vec::with_capacity(BUFFER_BYTES + 4096));
+            if shared.send(Message::Frame(raw, operations)).is_err() {
+                let lost = u64::from(operations);
+                shared.dropped_behind.fetch_add(lost, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Recorder {
+    /// Begins a trace, written to `to`, of what is recorded by `slot`.
+    ///
+    /// # Errors
+    /// `AlreadyRecording` of a slot that has a trace; `Io`: the header could not be written, or a thread not be started.
+    pub fn start(
+        slot: &Arc<RecorderHandle>,
+        to: impl Write + Send + 'static,
+        options: RecorderOptions,
+    ) -> Result<Recorder> {
+        let header = Header {
+            one_in: options.one_in.max(1),
+            wall_clock_millis: options.wall_clock_millis,
+            has_hashes: options.has_hashes,
+            has_values: options.has_values,
+            source: options.source.clone(),
+            keyspaces: options.keyspaces.clone(),
+        };
+        let mut active = slot.shared.lock();
+        if active.is_some() {
+            let message = "a trace is being recorded already";
+            return Err(Error::new(ErrorKind::AlreadyRecording, message));
+        }
+        let to: Box<dyn Write + Send> = Box::new(to);
+        let frames = FrameWriter::new(BufWriter::with_capacity(256 << 10, to), &header)?;
+        let shared = Arc::new(Shared::new(options));
+        let for_writer = shared.clone();
+        let writer = thread::Builder::new()
+            .name("evendb-trace".to_owned())
+            .spawn(move || Collector::new(for_writer, frames).run())?;
+        let _ = shared.writer.set(writer.thread().clone());
+        *active = Some(shared.clone());
+        slot.active.store(shared.id, Ordering::Relaxed);
+        drop(active);
+        Ok(Recorder {
+            slot: slot.clone(),
+            shared,
+            writer: Some(writer),
+        })
+    }
+
+    /// Ends the trace.
+    ///
+    /// # Errors
+    /// The first failure of a write. What was written before it is a trace without an end.
+    pub fn stop(mut self) -> Result<Summary> {
+        self.end()
+    }
+
+    /// Leaves everything as it is: for a forked child, in which the writer's thread does not exist.
+    pub fn forget(mut self) {
+        std::mem::forget(self.writer.take());
+        std::mem::forget(self);
+    }
+
+    fn end(&mut self) -> Result<Summary> {
+        let Some(writer) = self.writer.take() else {
+            return Ok(Summary::default());
+        };
+        self.slot.active.store(0, Ordering::Relaxed);
+        *self.slot.shared.lock() = None;
+        self.shared.stopping.store(true, Ordering::Release);
+        writer.thread().unpark();
+        let failed = || Error::new(ErrorKind::Io, "the thread that writes a trace panicked");
+        writer.join().unwrap_or_else(|_| Err(failed()))
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+impl Shared {
+    fn new(options: RecorderOptions) -> Shared {
+        Shared {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            started: Instant::now(),
+            sampler: Sampler::new(options.one_in),
+            options,
+            buffers: Mutex::default(),
+            queue: ArrayQueue::new(QUEUE),
+            writer: OnceLock::new(),
+            stopping: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
+            dropped_behind: AtomicU64::new(0),
+            dropped_full: AtomicU64::new(0),
+            next_group: AtomicU64::new(1),
+            next_thread: AtomicU64::new(0),
+            #[cfg(test)]
+            begun: AtomicU64::new(0),
+        }
+    }
+}
+
+/// The writer's thread.
+struct Collector<W: Write> {
+    shared: Arc<Shared>,
+    frames: FrameWriter<W>,
+    /// The first failure of the file.
+    failure: Option<Error>,
+}
+
+impl<W: Write> Collector<W> {
+    fn new(shared: Arc<Shared>, frames: FrameWriter<W>) -> Self {
+        Collector {
+            shared,
+            frames,
+            failure: None,
+        }
+    }
+
+    fn run(mut self) -> Result<Summary> {
+        let mut collected = Instant::now();
+        while !self.shared.stopping.load(Ordering::Acquire) {
+            self.write_queued();
+            if collected.elapsed() >= COLLECT_EVERY {
+                self.collect();
+                collected = Instant::now();
+                continue;
+            }
+            thread::park_timeout(COLLECT_EVERY.saturating_sub(collected.elapsed()));
+        }
+        self.finish()
+    }
+
+    fn write_queued(&mut self) {
+        while let Some(message) = self.shared.queue.pop() {
+            match message {
+                Message::Frame(raw, operations) => self.write(&raw, operations),
+                Message::Name(number, name) => {
+                    let names = [(number, name)].into();
+                    let room = self.frames.bytes + 4096 < self.shared.options.bytes_max;
+                    if room && let Err(error) = self.frames.names(&names) {
+                        self.fail(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Queues what threads have gathered, so that it is not long before it is in the file.
+    fn collect(&mut self) {
+        let shared = self.shared.clone();
+        shared.buffers.lock().retain(|buffer| {
+            let mut state = buffer.state.lock();
+            if state.encoder.operations > 0 && !shared.queue.is_full() {
+                // Under the thread's lock, as the thread itself does, so that its buffers stay in order.
+                let (raw, operations) = state.encoder.take(Vec::with_capacity(BUFFER_BYTES));
+                if shared.queue.push(Message::Frame(raw, operations)).is_err() {
+                    let lost = u64::from(operations);
+                    shared.dropped_behind.fetch_add(lost, Ordering::Relaxed);
+                }
+            }
+            let is_ended = Arc::strong_count(buffer) == 1;
+            if is_ended && state.encoder.operations == 0 {
+                let dropped = state.dropped_full;
+                shared.dropped_full.fetch_add(dropped, Ordering::Relaxed);
+                return false;
+            }
+            true
+        });
+    }
+
+    fn finish(mut self) -> Result<Summary> {
+        let shared = self.shared.clone();
+        let buffers = std::mem::take(&mut *shared.buffers.lock());
+        let mut last = Vec::new();
+        for buffer in &buffers {
+            let mut state = buffer.state.lock();
+            state.closed = true;
+            shared
+                .dropped_full
+                .fetch_add(state.dropped_full, Ordering::Relaxed);
+            last.push(state.encoder.take(Vec::new()));
+        }
+        // Buffers that were queued are older than what was left, and nothing is queued any more.
+        self.write_queued();
+        #[cfg(test)]
+        if shared.options.plant == Plant::LastBuffersLost {
+            last.clear();
+        }
+        for (raw, operations) in last.iter().filter(|(_, operations)| *operations > 0) {
+            self.write(raw, *operations);
+        }
+        let duration = shared.started.elapsed();
+        let note = EndNote {
+            recorded: self.frames.recorded,
+            dropped_full: shared.dropped_full.load(Ordering::Relaxed),
+            dropped_behind: shared.dropped_behind.load(Ordering::Relaxed),
+            duration_nanos: duration.as_nanos() as u64,
+        };
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        self.frames.end(&note)?;
+        Ok(Summary {
+            recorded: note.recorded,
+            dropped_full: note.dropped_full,
+            dropped_behind: note.dropped_behind,
+            file_bytes: self.frames.bytes,
+            duration,
+        })
+    }
+
+    /// Writes a frame, unless the file has reached its size or has failed.
+    fn write(&mut self, raw: &[u8], operations: u32) {
+        let shared = self.shared.clone();
+        let limit = shared.options.bytes_max.saturating_sub(RESERVE_BYTES);
+        let wrote = match self.failure.is_none() && !shared.is_full.load(Ordering::Relaxed) {
+            true => self.frames.operations_within(raw, operations, limit),
+            false => Ok(false),
+        };
+        match wrote {
+            Ok(true) => {}
+            Ok(false) => {
+                shared.is_full.store(true, Ordering::Relaxed);
+                let lost = u64::from(operations);
+                shared.dropped_full.fetch_add(lost, Ordering::Relaxed);
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.shared.is_full.store(true, Ordering::Relaxed);
+        self.failure.get_or_insert(error);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! Which keys of all are recorded: one in so many, by the hash of the key.
+//!
+//! All operations of a sampled key are recorded, so that how often a key is used, and after how long again, is as in the
+//! whole. The choice is the same in every trace, and the keys of a sparser sample are among those of a denser one. Each key of a
+//! batch, transaction or multi-get is chosen by itself; a deletion of a range and a pop by the least key of their range, a
+//! scan by where it begins.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Not the hash that stores use for their own choices.
+const SEED: u64 = 0x7472_6163_655f_6b65;
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampler {
+    one_in: u64,
+    highest: u64,
+}
+
+impl Sampler {
+    /// One key in `one_in`; 0 and 1 are all keys.
+    #[must_use]
+    pub fn new(one_in: u64) -> Sampler {
+        let one_in = one_in.max(1);
+        Sampler {
+            one_in,
+            highest: u64::MAX / one_in,
+        }
+    }
+
+    /// How many keys stand behind one that is recorded.
+    #[must_use]
+    pub fn one_in(&self) -> u64 {
+        self.one_in
+    }
+
+    /// Whether operations of this key are recorded.
+    #[inline]
+    #[must_use]
+    pub fn takes(&self, key: &[u8]) -> bool {
+        self.one_in == 1 || xxh3_64_with_seed(key, SEED) <= self.highest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sampler;
+
+    #[test]
+    fn one_key_in_so_many_and_the_sparser_within_the_denser() {
+        let key = |number: u32| format!("user{number:010}").into_bytes();
+        for one_in in [1_u64, 10, 100] {
+            let sampler = Sampler::new(one_in);
+            let taken = (0..200_000).filter(|&n| sampler.takes(&key(n))).count() as f64;
+            let expected = 200_000.0 / one_in as f64;
+            assert!(
+                (taken - expected).abs() < 4.0 * expected.sqrt() + 1.0,
+                "{taken} of {expected}"
+            );
+        }
+        let (dense, sparse) = (Sampler::new(10), Sampler::new(100));
+        assert!((0..100_000).all(|n| !sparse.takes(&key(n)) || dense.takes(&key(n))));
+    }
+}
