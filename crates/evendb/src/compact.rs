@@ -3,7 +3,7 @@
 //! The picker leaves garbage up to its limits, because rewriting sooner costs more than it gains.
 //! Here somebody says that it is worth it now. All debt is paid first, so that what is rewritten is
 //! not rewritten again; then each chunk of the range, under its token, is rewritten if that makes it
-//! smaller; then what has become owed is paid (chunks that shrank are merged).
+//! smaller; then what has become owed is paid (chunks that shrank are merged), and value files that are not nearly full of live values are emptied.
 //!
 //! Puts, checkpoints and other jobs go on. A chunk is looked at once: what is put meanwhile is for
 //! the next time, so this ends whatever others do. A chunk that another job holds is waited for.
@@ -17,6 +17,7 @@ use crate::chunk::{Chunk, View};
 use crate::engine::core::Core;
 use crate::engine::{Engine, JobContext};
 use crate::error::{Error, ErrorKind, Result};
+use crate::funk::tables::TableHandle;
 use crate::merge::Merge;
 use crate::rebalance::rewrite::{self, sources_of};
 use crate::rebalance::{jobs, munks};
@@ -30,6 +31,9 @@ use std::time::{Duration, Instant};
 
 /// How long to rest before asking again for a token that a job holds.
 const TOKEN_REST: Duration = Duration::from_millis(2);
+
+/// A value file of which no more than this is live is emptied.
+const VALUES_LIVE_PERCENT: u64 = 90;
 
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,6 +117,9 @@ pub(crate) fn compact(engine: &Engine, spans: &[KeySpan]) -> Result<CompactionSu
         }
     }
     worker::settle_debt(engine)?;
+    if empty_value_files(engine, spans) {
+        worker::settle_debt(engine)?;
+    }
     making_room::collect_for_room(&engine.core, &engine.disk);
     done.bytes_after = bytes_of(spans);
     done.elapsed = started.elapsed();
@@ -129,6 +136,25 @@ pub(crate) fn compact(engine: &Engine, spans: &[KeySpan]) -> Result<CompactionSu
         Some(error) => Err(error),
         None => Ok(done),
     }
+}
+
+/// Chooses the value files of which a part is dead, and all that is live belongs to the spans: paying the debt then moves that. Whether
+/// there is any. Now that the chunks are rewritten, what is dead is known.
+fn empty_value_files(engine: &Engine, spans: &[KeySpan]) -> bool {
+    let mut named: HashMap<u64, u64> = HashMap::new();
+    for table in tables_of(spans).values() {
+        for &(file, bytes) in &table.part.meta.value_files {
+            *named.entry(file).or_default() += bytes;
+        }
+    }
+    if named.is_empty() {
+        return false;
+    }
+    engine.core.value_files.seal();
+    engine.core.value_files.empty_too(|file| {
+        let is_of_spans = named.get(&file.id).is_some_and(|own| *own >= file.live);
+        is_of_spans && file.live <= file.bytes / 100 * VALUES_LIVE_PERCENT
+    })
 }
 
 /// Rewrites the chunk that holds `low`, if that makes it smaller. Whether it did, or why its
@@ -232,7 +258,13 @@ fn can_shrink(core: &Core, chunk: &Chunk, view: &View) -> Result<bool> {
 
 /// Bytes in tables of the spans' chunks, each once however many chunks share it.
 fn bytes_of(spans: &[KeySpan]) -> u64 {
-    let mut tables: HashMap<TableId, u64> = HashMap::new();
+    let tables = tables_of(spans);
+    tables.values().map(|table| table.part.meta.len).sum()
+}
+
+/// The tables of the spans' chunks.
+fn tables_of(spans: &[KeySpan]) -> HashMap<TableId, Arc<TableHandle>> {
+    let mut tables = HashMap::new();
     for span in spans.iter().filter(|span| !span.is_empty()) {
         let index = span.keyspace.index.load_full();
         for (_, chunk) in index.iter() {
@@ -241,9 +273,9 @@ fn bytes_of(spans: &[KeySpan]) -> u64 {
                 continue;
             }
             let view = chunk.view.load_full();
-            let sizes = view.funk.tables().map(|table| &table.part);
-            tables.extend(sizes.map(|part| (part.table, part.meta.len)));
+            let each = view.funk.tables();
+            tables.extend(each.map(|table| (table.part.table, table.clone())));
         }
     }
-    tables.values().sum()
+    tables
 }

@@ -9,8 +9,9 @@
 //! 5. rebalance, for tombstones: half as many as the base has records, or a munk that has less than
 //!    half of the base;
 //! 6. rebalance, for range deletions: a quarter is hidden, or there are many;
-//! 7. rebalance, for values in value files that are mostly dead;
-//! 8. merge, with the smaller neighbour, when both together are far below the chunk limit.
+//! 7. rebalance, for values in value files that are being emptied;
+//! 8. rebalance, for values apart that the log has overwritten: until then they count as live;
+//! 9. merge, with the smaller neighbour, when both together are far below the chunk limit.
 //!
 //! No decision is undone by the next: halves of a split are above `merge_bytes` together, and a
 //! rebalance leaves no log, no garbage and no shared tables.
@@ -32,6 +33,12 @@ const HIDDEN_PART: u64 = 4;
 const HIDDEN_BYTES_MIN: u64 = 4 << 10;
 /// More pieces of range deletions than this are.
 const HIDDEN_PIECES_MAX: u32 = 128;
+
+/// Values apart that records of the log name are taken to have overwritten as many bytes of the base. They are worth a rewrite
+/// when they are this part of what the base names, and so many times what the rewrite reads and writes: it adds no more than
+/// the inverse of that to what is written for a byte put.
+const OVERWRITTEN_VALUES_PART: u64 = 8;
+const OVERWRITTEN_VALUES_TIMES: u64 = 8;
 
 /// What is known of one chunk.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,8 +71,11 @@ pub(crate) struct ChunkStats {
     /// About what of it range deletions hide that a rewrite would apply, and pieces of those.
     pub(crate) hidden_bytes: u64,
     pub(crate) hidden_pieces: u32,
-    /// Values of it lie in files that are mostly dead.
+    /// Values of it lie in files that are being emptied.
     pub(crate) values_to_move: bool,
+    /// Bytes of values apart that its log names, and its base.
+    pub(crate) log_value_bytes: u64,
+    pub(crate) base_value_bytes: u64,
     /// Frozen deltas that are durable and wait beside the munk.
     pub(crate) frozen_deltas: u32,
     /// Live bytes of the chunk before, if there is one.
@@ -102,6 +112,8 @@ pub(crate) struct PickerLimits {
     pub(crate) square_root: Option<LogBudget>,
     /// Two neighbours of no more than this together are merged.
     pub(crate) merge_bytes: u64,
+    /// Values apart that were overwritten are looked for from this many bytes on.
+    pub(crate) overwritten_values_min: u64,
 }
 
 impl Default for PickerLimits {
@@ -116,6 +128,7 @@ impl Default for PickerLimits {
             frozen_deltas_max: 4,
             square_root: None,
             merge_bytes: 4 * MB,
+            overwritten_values_min: 16 * MB,
         }
     }
 }
@@ -156,8 +169,10 @@ pub(crate) enum Reason {
     Tombstones,
     /// Much is hidden by range deletions, or there are many of these.
     RangeTombstones,
-    /// Values lie in files that are mostly dead.
-    DeadValueFiles,
+    /// Values lie in files that are being emptied.
+    FilesToEmpty,
+    /// The log has overwritten many values apart.
+    OverwrittenValues,
     /// It and the chunk before are small.
     SmallWithPrevious,
     /// It and the chunk behind are small.
@@ -209,7 +224,10 @@ fn decide(stats: &ChunkStats, limits: &PickerLimits) -> (Decision, Reason) {
         return (Decision::RebalanceFunk, Reason::RangeTombstones);
     }
     if stats.values_to_move {
-        return (Decision::RebalanceFunk, Reason::DeadValueFiles);
+        return (Decision::RebalanceFunk, Reason::FilesToEmpty);
+    }
+    if overwritten_values_pay(stats, limits) {
+        return (Decision::RebalanceFunk, Reason::OverwrittenValues);
     }
     let with =
         |bytes: Option<u64>| bytes.map_or(u64::MAX, |bytes| bytes.saturating_add(live_bytes));
@@ -227,6 +245,16 @@ fn decide(stats: &ChunkStats, limits: &PickerLimits) -> (Decision, Reason) {
 pub(crate) fn hidden_pays(stats: &ChunkStats) -> bool {
     let much = stats.hidden_bytes.saturating_mul(HIDDEN_PART) >= stats.data_bytes;
     (much && stats.hidden_bytes >= HIDDEN_BYTES_MIN) || stats.hidden_pieces > HIDDEN_PIECES_MAX
+}
+
+/// Whether so many values apart may be dead that the rewrite pays that finds it out.
+pub(crate) fn overwritten_values_pay(stats: &ChunkStats, limits: &PickerLimits) -> bool {
+    let least = [
+        limits.overwritten_values_min,
+        stats.base_value_bytes / OVERWRITTEN_VALUES_PART,
+        stats.data_bytes.saturating_mul(OVERWRITTEN_VALUES_TIMES),
+    ];
+    stats.log_value_bytes > 0 && least.iter().all(|bytes| stats.log_value_bytes >= *bytes)
 }
 
 /// Whether the munk, which knows, has less than half of what the base has.
@@ -381,6 +409,21 @@ mod tests {
         let deltas = |count| picked(move |s| s.frozen_deltas = count);
         assert_eq!(deltas(4), (Absorb, Reason::FrozenDeltas));
         assert_eq!(deltas(3), (Decision::None, Reason::Fine));
+
+        let overwritten = |log, base| {
+            picked(move |s| (s.log_value_bytes, s.base_value_bytes) = (log * MB, base * MB))
+        };
+        let rewritten = (RebalanceFunk, Reason::OverwrittenValues);
+        assert_eq!(overwritten(50, 400), rewritten);
+        assert_eq!(overwritten(50, 401), (Decision::None, Reason::Fine));
+        // A rewrite reads and writes 6 MB.
+        assert_eq!(overwritten(47, 100), (Decision::None, Reason::Fine));
+        assert_eq!(overwritten(48, 100), rewritten);
+        let short = |log_value_bytes| {
+            picked(move |s| (s.data_bytes, s.log_value_bytes) = (1 << 10, log_value_bytes)).1
+        };
+        assert_eq!(short(16 * MB), Reason::OverwrittenValues);
+        assert_ne!(short(16 * MB - 1), Reason::OverwrittenValues);
 
         let live = |live, shares| {
             picked(move |s| {

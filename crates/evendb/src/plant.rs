@@ -87,6 +87,8 @@ pub(crate) enum Plant {
     ValuesNotLookedAt,
     /// P49: of the values that a rewrite moves all records come to name the first one.
     MovesLoseNewest,
+    /// P53: values that a rewrite moves are not synced before the edit that names their new places.
+    MovesNotSynced,
     /// P51: a checkpoint writes the runs of an encrypted database as plain tables.
     RunLeftPlain,
     /// P56: a put leaves a range emptied in which it puts.

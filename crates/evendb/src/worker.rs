@@ -203,6 +203,9 @@ pub(crate) fn persist(engine: &Engine) -> Result<()> {
     }
 }
 
+/// Debt is looked for again as often as paying it shows more, but no more often than this.
+const SETTLING_ROUNDS: u32 = 4;
+
 /// Runs a checkpoint, and all the reorganisation that is owed.
 pub(crate) fn settle_debt(engine: &Engine) -> Result<()> {
     engine.core.health.check_writable()?;
@@ -210,9 +213,16 @@ pub(crate) fn settle_debt(engine: &Engine) -> Result<()> {
     if !engine.core.manual() {
         engine.work.wait_idle();
     }
-    space_round(engine, true);
-    making_room::maintain_all(engine)?;
-    finish_jobs(engine, |core, disk| disk.collect(&core.health))
+    for _ in 0..SETTLING_ROUNDS {
+        space_round(engine, true);
+        making_room::maintain_all(engine)?;
+        finish_jobs(engine, |core, disk| disk.collect(&core.health))?;
+        // Rewrites have found values dead that counted as live before.
+        if !engine.core.value_files.is_any_to_be_emptied() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Pays the debt, and then does at once and in this thread what an idle database does: for tests, and

@@ -9,7 +9,7 @@
 
 mod common;
 
-use common::{count_from_env, scramble, tiny};
+use common::{count_from_env, perhaps_apart, scramble, tiny};
 use evendb::{Backups, Db, Durability};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -102,7 +102,8 @@ fn child_process() {
     };
     let dir = Path::new(&dir);
     let say = |line: &str| drop(writeln!(std::io::stdout().lock(), "\n{line}"));
-    let db = tiny(Durability::Process, 1).open(dir.join("db"));
+    let own = u64::from(std::process::id());
+    let db = perhaps_apart(tiny(Durability::Process, 1), own).open(dir.join("db"));
     let db = db.expect("opens");
     let counts = check(&db, "opened");
     say("open");

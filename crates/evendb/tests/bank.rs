@@ -12,7 +12,7 @@
 mod common;
 
 use common::killing::{Counts, DIR_VARIABLE, LEVEL_VARIABLE, THREADS, require, run_and_kill, say};
-use common::{count_from_env, scramble, tiny};
+use common::{count_from_env, perhaps_apart, scramble, tiny};
 use evendb::{Db, Durability, Error, ErrorKind, Keyspace, Transaction};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -88,7 +88,8 @@ impl Bank {
             "process" => Durability::Process,
             _ => Durability::Sync,
         };
-        let db = tiny(level, 1).open(dir)?;
+        let own = u64::from(std::process::id());
+        let db = perhaps_apart(tiny(level, 1), own).open(dir)?;
         let spaces = [db.default_keyspace().clone(), db.keyspace("savings")?];
         let bank = Bank { db, spaces };
         bank.db.transact(|transaction| {

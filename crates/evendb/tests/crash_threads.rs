@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{DIR, LEVELS, count_from_env, on_sim, scramble};
+use common::{DIR, LEVELS, count_from_env, on_sim, perhaps_apart, scramble};
 use evendb::vfs::{CrashMode, SimVfs};
 use evendb::{Db, Durability};
 use std::collections::BTreeMap;
@@ -163,8 +163,8 @@ fn read_all(db: &Db) -> BTreeMap<(String, Vec<u8>), Vec<u8>> {
 }
 
 /// Runs the threads up to a crash. The spans, and how many writes of each were made durable.
-fn run(vfs: &SimVfs, level: Durability) -> (Vec<Vec<Span>>, [u64; WRITERS]) {
-    let Ok(db) = on_sim(vfs, level, 1).open(DIR) else {
+fn run(vfs: &SimVfs, level: Durability, crash: u64) -> (Vec<Vec<Span>>, [u64; WRITERS]) {
+    let Ok(db) = perhaps_apart(on_sim(vfs, level, 1), crash).open(DIR) else {
         assert!(vfs.crashed());
         return (vec![Vec::new(); WRITERS], [0; WRITERS]);
     };
@@ -256,7 +256,7 @@ fn crashes_under_threads() {
         for crash in 0..crashes {
             let vfs = SimVfs::new(crash);
             vfs.set_crash_at(8 + scramble(crash) % 1_200);
-            let (spans, durable) = run(&vfs, level);
+            let (spans, durable) = run(&vfs, level, crash);
             for mode in [
                 CrashMode::Process,
                 CrashMode::PowerLossNothing,
@@ -267,7 +267,7 @@ fn crashes_under_threads() {
                 let place = format!("{level:?} crash {crash} {mode:?}");
                 let machine = vfs.crash(mode);
                 for opening in ["opened", "opened again"] {
-                    let db = on_sim(&machine, level, 0).open(DIR);
+                    let db = perhaps_apart(on_sim(&machine, level, 0), crash + 1).open(DIR);
                     let db = db.unwrap_or_else(|error| panic!("{place}: {error:?}"));
                     check(&spans, durable, level, mode, &db)
                         .unwrap_or_else(|what| panic!("{place} {opening}: {what}"));

@@ -12,7 +12,7 @@ mod common;
 use common::count_from_env;
 use common::order::left_waiting;
 use evendb::vfs::SimVfs;
-use evendb::{Db, Durability, LogSearch, Options};
+use evendb::{Advanced, Db, Durability, LogSearch, Options};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::HashMap;
@@ -449,6 +449,14 @@ fn run(seed: u64, operations: usize, tune: impl FnOnce(Options) -> Options) -> e
     stats
 }
 
+/// Values lie apart, in files that go again soon.
+fn apart(advanced: Advanced) -> Advanced {
+    let advanced = advanced.values_apart_from(Some(20));
+    advanced
+        .value_file_bytes(16 << 10)
+        .value_file_live_percent(60)
+}
+
 /// The five runs of the test, each of four threads.
 const RUNS: u64 = 5;
 
@@ -462,7 +470,7 @@ fn histories_are_linearizable() {
     all.push(run(2, part, |options| {
         options
             .workers(2)
-            .advanced(|advanced| advanced.commit_log_mapped(false))
+            .advanced(|advanced| apart(advanced.commit_log_mapped(false)))
     }));
     all.push(run(3, part, |options| {
         options.durability(Durability::Relaxed)
@@ -475,7 +483,7 @@ fn histories_are_linearizable() {
         })
     }));
     all.push(run(5, part, |options| {
-        options.workers(2).memory_budget(3 << 20)
+        options.workers(2).memory_budget(3 << 20).advanced(apart)
     }));
     let sum = |count: fn(&evendb::Stats) -> u64| all.iter().map(count).sum::<u64>();
     // With how many operations it must have been seen: what comes of data beyond memory only in longer

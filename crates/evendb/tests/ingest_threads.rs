@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{DIR, LEVELS, on_sim};
+use common::{DIR, LEVELS, on_sim, perhaps_apart};
 use evendb::vfs::SimVfs;
 use evendb::{Db, Value};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -170,10 +170,11 @@ impl World {
 
 #[test]
 fn every_moment_has_an_ingest_whole_or_not_at_all() {
-    for level in LEVELS {
+    for (number, level) in (5..).zip(LEVELS) {
         let vfs = SimVfs::new(1);
+        let options = |workers, number| perhaps_apart(on_sim(&vfs, level, workers), number);
         let world = World {
-            db: on_sim(&vfs, level, 1).open(DIR).expect("opens"),
+            db: options(1, number).open(DIR).expect("opens"),
             done: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
         };
@@ -199,7 +200,7 @@ fn every_moment_has_an_ingest_whole_or_not_at_all() {
         world.check_moment(&mut least);
         let then: Vec<_> = world.db.iter().map(|item| item.expect("reads")).collect();
         world.db.close().expect("closes");
-        let db = on_sim(&vfs, level, 0).open(DIR).expect("opens again");
+        let db = options(0, number + 1).open(DIR).expect("opens again");
         let now: Vec<_> = db.iter().map(|item| item.expect("reads")).collect();
         assert!(then == now, "{level:?}");
     }

@@ -14,7 +14,7 @@ mod common;
 use common::killing::{
     Counts, DIR_VARIABLE, LEVEL_VARIABLE, THREADS as WRITERS, require, run_and_kill, say,
 };
-use common::{count_from_env, scramble, tiny};
+use common::{count_from_env, perhaps_apart, scramble, tiny};
 use evendb::{Db, Durability};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -168,7 +168,8 @@ fn child_process() {
     let (Ok(dir), Ok(level)) = (std::env::var(DIR_VARIABLE), std::env::var(LEVEL_VARIABLE)) else {
         return;
     };
-    let options = tiny(level_named(&level), 1);
+    let own = u64::from(std::process::id());
+    let options = perhaps_apart(tiny(level_named(&level), 1), own);
     let db = options.open(dir).expect("opens");
     let counts = match check_all(&db) {
         Ok(counts) => counts,
@@ -225,7 +226,7 @@ fn kill_again_and_again(level: &str) {
         }
         acknowledgements += told.acknowledgements;
         if kill % 20 == 19 || kill + 1 == kills {
-            let options = tiny(level_named(level), 1);
+            let options = perhaps_apart(tiny(level_named(level), 1), kill);
             let db = options.open(dir.path()).expect("opens after a kill");
             let counts = check_all(&db).unwrap_or_else(|what| panic!("{place}: {what}"));
             require(&counts, &needed, &place);

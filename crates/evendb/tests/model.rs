@@ -48,6 +48,13 @@ fn options(vfs: &SimVfs, seed: u64, durability: Durability, workers: usize) -> O
                 .commit_log_bytes(64 << 10)
                 .chunk_bytes(*[512, 2048, 8192].choose(&mut random).expect("not empty"))
                 .block_bytes(*[64, 256, 4096].choose(&mut random).expect("not empty"))
+                .values_apart_from(
+                    *[None, Some(20), Some(100)]
+                        .choose(&mut random)
+                        .expect("not empty"),
+                )
+                .value_file_bytes(4096)
+                .value_file_live_percent(60)
         })
         .vfs(Arc::new(vfs.clone()))
         .memory_budget(1 << 20)

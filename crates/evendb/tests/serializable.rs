@@ -20,7 +20,7 @@ mod planted;
 
 use checker::{History, Key, List, Tx, check};
 use client::{Client, Log, THREADS};
-use common::{count_from_env, number_from_env, on_sim};
+use common::{count_from_env, number_from_env, on_sim, perhaps_apart};
 use evendb::vfs::SimVfs;
 use evendb::{Compression, Db, Durability, LogSearch, Options, Stats};
 use lists::{Shared, Spaces, key_named, list};
@@ -39,7 +39,7 @@ const ROUND: u64 = 25_000;
 const VARIANTS: u64 = 6;
 
 fn options(vfs: &SimVfs, variant: u64) -> Options {
-    let options = |level, workers| on_sim(vfs, level, workers);
+    let options = |level, workers| perhaps_apart(on_sim(vfs, level, workers), variant);
     match variant {
         0 => options(Durability::Process, 1),
         1 => options(Durability::Process, 2)

@@ -133,6 +133,7 @@ impl Registry {
                         .file_bytes
                         .fetch_add(file_blocks(len), Ordering::Relaxed);
                 }
+                table.values.stop_counting();
                 table.released.store(true, Ordering::Release);
             }
         }

@@ -205,17 +205,12 @@ impl Opening {
     /// Writes the values again, where they are, that replayed records name. A sync of the life before may have failed, and then
     /// the kernel may call their pages clean although they are not on the disk: the next sync would leave them out.
     pub(super) fn write_values_again(&self, replay: &Replay) -> Result<()> {
-        let mut last: Option<(u64, Arc<dyn File>)> = None;
+        let mut files = LastOpened::new(&*self.vfs, &self.dir, true);
         for place in &replay.values {
             let path = value_files::file_path(&self.dir, place.file);
-            let file = match &last {
-                Some((id, file)) if *id == place.file => file.clone(),
-                _ => {
-                    let file = self.vfs.open(&path, true);
-                    file.map_err(|source| StorageError::open(&path, "open a value file", source))?
-                }
-            };
-            last = Some((place.file, file.clone()));
+            let found = files.open(place.file);
+            let file =
+                found.map_err(|source| StorageError::open(&path, "open a value file", source))?;
             let stored = value_files::read_stored(&*file, &path, place)?;
             let written = file.write_at(&stored, place.offset);
             written.map_err(io(&path, "write a value again"))?;
@@ -363,12 +358,41 @@ pub(super) enum Bad {
     Value,
 }
 
-/// Looks at values that records of the commit log name.
-struct ValueLooks<'a> {
+/// Opens value files, one after the other. Most values are followed by another one of the same file.
+struct LastOpened<'a> {
     vfs: &'a dyn Vfs,
     dir: &'a Path,
-    /// The file that was looked at last: most are followed by another value of the same.
+    for_writing: bool,
     last: Option<(u64, Arc<dyn File>)>,
+}
+
+impl<'a> LastOpened<'a> {
+    fn new(vfs: &'a dyn Vfs, dir: &'a Path, for_writing: bool) -> LastOpened<'a> {
+        LastOpened {
+            vfs,
+            dir,
+            for_writing,
+            last: None,
+        }
+    }
+
+    fn open(&mut self, id: u64) -> std::io::Result<Arc<dyn File>> {
+        if let Some((last, file)) = &self.last
+            && *last == id
+        {
+            return Ok(file.clone());
+        }
+        let path = value_files::file_path(self.dir, id);
+        let file = self.vfs.open(&path, self.for_writing)?;
+        self.last = Some((id, file.clone()));
+        Ok(file)
+    }
+}
+
+/// Looks at values that records of the commit log name.
+struct ValueLooks<'a> {
+    dir: &'a Path,
+    files: LastOpened<'a>,
     /// The files that they name, and the values.
     named: BTreeSet<u64>,
     places: Vec<Apart>,
@@ -377,9 +401,8 @@ struct ValueLooks<'a> {
 impl<'a> ValueLooks<'a> {
     fn new(vfs: &'a dyn Vfs, dir: &'a Path) -> ValueLooks<'a> {
         ValueLooks {
-            vfs,
             dir,
-            last: None,
+            files: LastOpened::new(vfs, dir, false),
             named: BTreeSet::new(),
             places: Vec::new(),
         }
@@ -387,17 +410,13 @@ impl<'a> ValueLooks<'a> {
 
     fn is_there(&mut self, place: &Apart) -> Result<bool> {
         let path = value_files::file_path(self.dir, place.file);
-        let file = match &self.last {
-            Some((id, file)) if *id == place.file => file.clone(),
-            _ => match self.vfs.open(&path, false) {
-                Ok(file) => file,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-                Err(source) => {
-                    return Err(StorageError::open(&path, "open a value file", source).into());
-                }
-            },
+        let file = match self.files.open(place.file) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(source) => {
+                return Err(StorageError::open(&path, "open a value file", source).into());
+            }
         };
-        self.last = Some((place.file, file.clone()));
         match value_files::read_stored(&*file, &path, place) {
             Ok(_) => {
                 self.named.insert(place.file);

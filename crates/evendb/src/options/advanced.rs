@@ -94,7 +94,7 @@ impl Advanced {
             keep_changes_bytes: 0,
             values_apart_from: None,
             value_file_bytes: 64 << 20,
-            value_file_live_percent: 20,
+            value_file_live_percent: 50,
             wall_clock: Arc::new(SystemWallClock),
             encryption: None,
         }
@@ -311,8 +311,8 @@ impl Advanced {
         self
     }
 
-    /// Of a value file that has less of its bytes live than this, in percent from 0 to 90, what is live is moved when its
-    /// records are rewritten, so that it can go. Default: 20. 0 means that a file goes only when all of it is dead.
+    /// How much of all value files is live, at least and about, in percent from 0 to 90. Where less is, what is live of the deadest files is
+    /// moved, so that these can go. Default: 50, so that the files take up to twice their data. 0 means that a file goes only when all of it is dead.
     ///
     /// Touch it when space counts for more than writes (higher), or the other way round.
     pub fn value_file_live_percent(mut self, percent: u32) -> Self {

@@ -365,6 +365,8 @@ pub(crate) fn own_figures(core: &Core, space: &Space, chunk: &Chunk, view: &View
                 let named = &table.part.meta.value_files;
                 core.value_files.is_one_to_be_emptied(named)
             }),
+        log_value_bytes: values_apart(&mut funk.runs.iter().map(|run| &run.table)),
+        base_value_bytes: values_apart(&mut funk.base.iter()),
         covers: view
             .covers
             .as_ref()
@@ -394,6 +396,15 @@ pub(crate) fn own_figures(core: &Core, space: &Space, chunk: &Chunk, view: &View
         previous_bytes: None,
         next_bytes: None,
     }
+}
+
+/// Bytes of values apart that tables name.
+fn values_apart(tables: &mut dyn Iterator<Item = &Arc<TableHandle>>) -> u64 {
+    let named = |table: &Arc<TableHandle>| {
+        let files = table.part.meta.value_files.iter();
+        files.map(|&(_, bytes)| bytes).sum::<u64>()
+    };
+    tables.map(named).sum()
 }
 
 /// The share of its log's limit at which a chunk is rewritten for the first time; `None` if it has been, or has no
@@ -431,6 +442,7 @@ pub(crate) fn picker_limits(core: &Core, space: &Space) -> PickerLimits {
             None => space.log_budget(),
         },
         merge_bytes: chunk_bytes_max * 2 / 5,
+        overwritten_values_min: core.options.advanced.value_file_bytes / 4,
     }
 }
 

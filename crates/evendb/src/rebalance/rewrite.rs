@@ -453,9 +453,12 @@ fn filtering<'f>(
 /// Takes out of RAM what the filter has changed in the tables. Until then reads answer with what was there before.
 /// The caller holds the token.
 fn forget_unfiltered(core: &Core, chunk: &Arc<Chunk>) {
+    let munk = chunk.view.load_full().munk.clone();
+    // What is hot stays known, and is loaded again.
+    let empty = munk.map(|munk| Arc::new(munk.without(|_| true)));
     let _writer = chunk.latch.lock();
     let mut view: View = (*chunk.view.load_full()).clone();
-    view.munk = None;
+    view.munk = empty;
     view.frozen.retain(|frozen| !frozen.durable);
     view.row_tag = core.row_tags.fresh();
     chunk.publish(view);

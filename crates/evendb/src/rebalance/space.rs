@@ -108,7 +108,7 @@ pub(crate) fn space_round(
 fn look_at_chunks(core: &Core, catalog: &Catalog, work: &Work, space: &Space) -> SpaceSums {
     let mut sums = SpaceSums::default();
     let percent = core.options.advanced.value_file_live_percent;
-    core.value_files.look_for_mostly_dead(percent);
+    core.value_files.look_for_files_to_empty(percent);
     let limits = jobs::picker_limits(core, space);
     let chunks = catalog.chunks();
     sums.chunks = chunks.len() as u64;

@@ -1,8 +1,8 @@
-//! Values that are moved: where a rewrite meets one whose file is mostly dead, it writes the value into the active value file, and
-//! a record that says so; the version stays. When no record is left that names the old file, that goes.
+//! Values that are moved: where a rewrite meets one whose file is being emptied, it writes the value into the active file of moved values,
+//! and a record that says so; the version stays. When no record is left that names the old file, that goes.
 //!
 //! ```text
-//! space round: files that are mostly dead --> chunks whose tables name one are rewritten --> their values move
+//! space round: too much is dead --> the deadest files are chosen --> chunks whose tables name one are rewritten --> their values move
 //! ```
 //! A rewrite that has moved values puts what is in RAM of its chunk out of reach, as a filter does that has changed
 //! something: there the records have the old places. Whoever has found an old place, and no file there, asks again (`read/apart.rs`).
@@ -16,7 +16,7 @@ use crate::engine::core::Core;
 use crate::engine::disk::Disk;
 use crate::error::Result;
 use crate::plant::planted;
-use crate::value_files::Needed;
+use crate::value_files::{Needed, Origin};
 use evendb_storage::{Apart, EntryRef, ErrorKind as StorageErrorKind};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -36,13 +36,12 @@ pub(super) struct Moves<'a> {
 }
 
 impl<'a> Moves<'a> {
-    /// Out of the files that are mostly dead now.
+    /// Out of the files that are being emptied now.
     pub(super) fn new(core: &'a Core, disk: &'a Disk) -> Moves<'a> {
-        let percent = core.options.advanced.value_file_live_percent;
         Moves {
             core,
             disk,
-            from: core.value_files.mostly_dead(percent),
+            from: core.value_files.to_empty(),
             to: Vec::new(),
             first: None,
         }
@@ -70,7 +69,7 @@ impl<'a> Moves<'a> {
             }
             Err(error) => return Err(error.into()),
         };
-        let appended = values.append(&value, || self.disk.new_value_file_id());
+        let appended = values.append(Origin::Move, &value, || self.disk.new_value_file_id());
         let (mut apart, file) = match appended {
             // The rewrite may be what makes room: it goes on, and moves nothing more.
             Err(error) if error.kind() == StorageErrorKind::NoSpace => {
@@ -94,7 +93,7 @@ impl<'a> Moves<'a> {
 
     /// Makes what was moved durable: the files, which are to be kept until the new tables have handles.
     pub(super) fn finish(self) -> Result<Vec<Needed>> {
-        if !self.to.is_empty() {
+        if !self.to.is_empty() && !planted!(self.core.options, MovesNotSynced) {
             let synced = self.core.value_files.sync();
             synced.map_err(|error| self.core.health.latch(error.into()))?;
         }

@@ -4,7 +4,8 @@
 //!   put --> append: bytes in the active file --> record that says where (Kind::PutApart) --> log, delta, run, table
 //!
 //!   active --sealed: long enough--> sealed --no table, no delta and no write needs it--> removed
-//!                                     `--most of it is dead: rewrites move what is left into the active one
+//!                                     `--more is dead than may be, and of it most: what is left moves into the
+//!                                         active file of values that are moved
 //! ```
 //! A value file has no header and no frames: values end to end, as they were put, so that a value of whole pages lies in
 //! whole pages. In an encrypted database each is sealed, and 16 bytes longer. What says where a value lies has its checksum, which names the place too ([`Apart`]). Not to be confused with value extents
@@ -70,6 +71,14 @@ pub(crate) struct ValueFile {
     stays: AtomicBool,
 }
 
+/// Where a value comes from. Those that are moved have outlived most of their neighbours, and will outlive those that are put
+/// now: in a file of their own they need not be moved again with what dies soon.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Put = 0,
+    Move = 1,
+}
+
 /// The bytes of a value.
 pub(crate) type Bytes = std::sync::Arc<[u8]>;
 
@@ -110,16 +119,28 @@ impl ValueFile {
 /// The files that a table names, as long as its handle lives.
 pub(crate) struct NeededByTable {
     files: Vec<(Needed, u64)>,
+    /// Its values count as live.
+    counts: AtomicBool,
 }
 
 impl NeededByTable {
+    /// The manifest does not name the table any more: its values do not count as live. Its files are needed as long as somebody
+    /// has the handle, which may be long; those that took its place would count beside it.
+    pub(crate) fn stop_counting(&self) {
+        if self.counts.swap(false, Ordering::AcqRel) {
+            for (file, bytes) in &self.files {
+                file.live.fetch_sub(*bytes as i64, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// The handle goes. `released`: the manifest does not name the table any more, durably.
     pub(crate) fn let_go(&mut self, released: bool) {
-        for (file, bytes) in self.files.drain(..) {
+        self.stop_counting();
+        for (file, _) in self.files.drain(..) {
             if !released {
                 file.stays.store(true, Ordering::Release);
             }
-            file.live.fetch_sub(bytes as i64, Ordering::Relaxed);
         }
     }
 }
@@ -128,10 +149,16 @@ impl NeededByTable {
 struct Known {
     /// Those that are there.
     files: BTreeMap<u64, Needed>,
-    /// The one that values are appended to.
-    active: Option<Needed>,
+    /// Those that values are appended to: that of puts, and that of moves.
+    active: [Option<Needed>; 2],
     /// How many are open, about.
     open: usize,
+}
+
+impl Known {
+    fn is_active(&self, id: u64) -> bool {
+        self.active.iter().flatten().any(|active| active.id == id)
+    }
 }
 
 /// The value files of a database.
@@ -145,7 +172,7 @@ pub(crate) struct ValueFiles {
     completed: AtomicU64,
     /// Bytes appended since the last checkpoint began.
     since_checkpoint: AtomicU64,
-    /// Those that were mostly dead at the last look, and whether there are any. Relaxed: a chunk that is missed is found at the next.
+    /// Those that are being emptied, and whether there are any. Relaxed: a chunk that is missed is found at the next look.
     to_empty: Mutex<BTreeSet<u64>>,
     any_to_empty: AtomicBool,
     looks_to_pass_over: AtomicU64,
@@ -210,6 +237,7 @@ impl ValueFiles {
         });
         NeededByTable {
             files: each.collect(),
+            counts: AtomicBool::new(true),
         }
     }
 
@@ -227,12 +255,13 @@ impl ValueFiles {
     /// gives a number for a new file.
     pub(crate) fn append(
         &self,
+        origin: Origin,
         value: &[u8],
         new_id: impl FnOnce() -> u64,
     ) -> Result<(Apart, Needed)> {
         let secrets = self.vfs.secrets();
         let len = (value.len() + secrets.map_or(0, |_| TAG_BYTES)) as u64;
-        let (needed, offset) = self.take_room(len, new_id)?;
+        let (needed, offset) = self.take_room(origin, len, new_id)?;
         let sealed = secrets.map(|secrets| sealed(secrets, (needed.id, offset), value));
         let stored = sealed.as_deref().unwrap_or(value);
         let path = file_path(&self.dir, needed.id);
@@ -248,7 +277,9 @@ impl ValueFiles {
         written?;
         // Before anything names it: whoever then syncs finds that it has to. Pairs with the swap in `sync`.
         needed.unsynced.store(true, Ordering::Release);
-        self.since_checkpoint.fetch_add(len, Ordering::Relaxed);
+        if origin == Origin::Put {
+            self.since_checkpoint.fetch_add(len, Ordering::Relaxed);
+        }
         self.written.add(len);
         let apart = Apart {
             file: needed.id,
@@ -260,9 +291,14 @@ impl ValueFiles {
     }
 
     /// Room in the active file, or in a new one.
-    fn take_room(&self, len: u64, new_id: impl FnOnce() -> u64) -> Result<(Needed, u64)> {
+    fn take_room(
+        &self,
+        origin: Origin,
+        len: u64,
+        new_id: impl FnOnce() -> u64,
+    ) -> Result<(Needed, u64)> {
         let mut known = self.known.lock();
-        if let Some(active) = &known.active {
+        if let Some(active) = &known.active[origin as usize] {
             let at = active.len.load(Ordering::Relaxed);
             if at < self.file_bytes {
                 active.len.store(at + len, Ordering::Relaxed);
@@ -280,7 +316,7 @@ impl ValueFiles {
         active.writing.fetch_add(1, Ordering::Relaxed);
         known.open += 1;
         known.files.insert(id, active.clone());
-        known.active = Some(active.clone());
+        known.active[origin as usize] = Some(active.clone());
         Ok((active, 0))
     }
 
@@ -288,7 +324,7 @@ impl ValueFiles {
     pub(crate) fn seal(&self) {
         let all: Vec<Needed> = {
             let mut known = self.known.lock();
-            known.active = None;
+            known.active = [None, None];
             known.files.values().cloned().collect()
         };
         for file in all {
@@ -298,25 +334,10 @@ impl ValueFiles {
         }
     }
 
-    /// The files of which less than so much is live, in percent, and that nothing in RAM alone names: what is live of them is to
-    /// be moved.
-    pub(crate) fn mostly_dead(&self, percent: u32) -> BTreeSet<u64> {
-        let known = self.known.lock();
-        let active = known.active.as_ref().map(|active| active.id);
-        let completed = self.completed.load(Ordering::Acquire);
-        let is_mostly_dead = |file: &&Needed| {
-            let (bytes, live) = file.bytes();
-            Some(file.id) != active
-                && file.last_checkpoint.load(Ordering::Acquire) <= completed
-                && !file.damaged.load(Ordering::Relaxed)
-                && u128::from(live) * 100 < u128::from(bytes) * u128::from(percent)
-        };
-        let files = known.files.values().filter(is_mostly_dead);
-        files.map(|file| file.id).collect()
-    }
-
-    /// Notes which files are [mostly dead](Self::mostly_dead).
-    pub(crate) fn look_for_mostly_dead(&self, percent: u32) {
+    /// Chooses the files that are to be emptied, so that at least `live_percent` of what stays is live: those of which most is
+    /// dead, as little is moved for what they give back. One that was chosen stays so until it is gone: all chunks that name it
+    /// are rewritten, and the last one frees it. Files that records in RAM alone may name are left out.
+    pub(crate) fn look_for_files_to_empty(&self, live_percent: u32) {
         // One thread at a time looks, so a lost change does no harm.
         let passed_over = self.looks_to_pass_over.load(Ordering::Relaxed);
         if passed_over > 0 {
@@ -324,10 +345,47 @@ impl ValueFiles {
                 .store(passed_over - 1, Ordering::Relaxed);
             return;
         }
-        let files = self.mostly_dead(percent);
-        self.any_to_empty
-            .store(!files.is_empty(), Ordering::Relaxed);
-        *self.to_empty.lock() = files;
+        let sealed = self.sealed_and_completed();
+        let mut to_empty = self.to_empty.lock();
+        let is_live = choose(&sealed, &mut to_empty, live_percent);
+        self.any_to_empty.store(is_live, Ordering::Relaxed);
+    }
+
+    /// Chooses files beyond those, which `chosen` picks by their numbers, bytes, and live ones of these. Whether there is something to be moved.
+    pub(crate) fn empty_too(&self, chosen: impl Fn(&SealedFile) -> bool) -> bool {
+        let sealed = self.sealed_and_completed();
+        let more = sealed.iter().filter(|file| chosen(file));
+        let mut to_empty = self.to_empty.lock();
+        to_empty.extend(more.map(|file| file.id));
+        let is_live = is_any_live(&sealed, &to_empty);
+        self.any_to_empty.store(is_live, Ordering::Relaxed);
+        is_live
+    }
+
+    fn sealed_and_completed(&self) -> Vec<SealedFile> {
+        let known = self.known.lock();
+        let completed = self.completed.load(Ordering::Acquire);
+        let is_taken = |file: &&Needed| {
+            !known.is_active(file.id)
+                && file.last_checkpoint.load(Ordering::Acquire) <= completed
+                && !file.damaged.load(Ordering::Relaxed)
+                && !file.stays.load(Ordering::Relaxed)
+        };
+        let files = known.files.values().filter(is_taken);
+        let each = files.map(|file| {
+            let (bytes, live) = file.bytes();
+            SealedFile {
+                id: file.id,
+                bytes,
+                live: live.min(bytes),
+            }
+        });
+        each.collect()
+    }
+
+    /// The files that are being emptied.
+    pub(crate) fn to_empty(&self) -> BTreeSet<u64> {
+        self.to_empty.lock().clone()
     }
 
     /// Whether the last look found any.
@@ -390,10 +448,9 @@ impl ValueFiles {
             active,
             open,
         } = &mut *known;
-        let active = active.as_ref().map(|active| active.id);
         // One that is being written has a handle for that, which nobody else would open.
         let idle = |file: &&Needed| {
-            Some(file.id) != active
+            !active.iter().flatten().any(|active| active.id == file.id)
                 && !file.unsynced.load(Ordering::Relaxed)
                 && file.writing.load(Ordering::Acquire) == 0
         };
@@ -448,10 +505,7 @@ impl ValueFiles {
 
     /// Asked under the lock, so that no reference is made meanwhile but of another one.
     fn is_unneeded(&self, known: &Known, file: &Needed) -> bool {
-        let is_active = known
-            .active
-            .as_ref()
-            .is_some_and(|active| active.id == file.id);
+        let is_active = known.is_active(file.id);
         #[cfg(test)]
         let is_planted = self.planted_unneeded.load(Ordering::Relaxed);
         #[cfg(not(test))]
@@ -530,6 +584,52 @@ impl ValueFiles {
         let (bytes, live) = each.fold((0, 0), |sum, file| (sum.0 + file.0, sum.1 + file.1));
         (bytes, live, known.files.len() as u64)
     }
+}
+
+/// What is known of a file to which nothing more is appended.
+pub(crate) struct SealedFile {
+    pub(crate) id: u64,
+    pub(crate) bytes: u64,
+    pub(crate) live: u64,
+}
+
+/// Files are emptied when an eighth more is dead than may be, so that there is much to give back: each time all chunks that name
+/// one of the files are rewritten.
+const BEYOND_PART: u64 = 8;
+
+/// Chooses among `files`, beyond those of them that are chosen already. Whether anything of them is live.
+fn choose(files: &[SealedFile], chosen: &mut BTreeSet<u64>, live_percent: u32) -> bool {
+    chosen.retain(|id| files.iter().any(|file| file.id == *id));
+    let live: u64 = files.iter().map(|file| file.live).sum();
+    let allowed = match u64::from(live_percent) {
+        0 => u64::MAX,
+        percent => live.saturating_mul(100) / percent,
+    };
+    // What is live of the chosen ones stays, elsewhere.
+    let after = |file: &SealedFile| match chosen.contains(&file.id) {
+        true => file.live,
+        false => file.bytes,
+    };
+    let mut left: u64 = files.iter().map(after).sum();
+    if left > allowed.saturating_add((allowed - live) / BEYOND_PART) {
+        let others = files.iter().filter(|file| !chosen.contains(&file.id));
+        let mut others: Vec<&SealedFile> = others.collect();
+        let share = |file: &SealedFile| file.live as f64 / file.bytes.max(1) as f64;
+        others.sort_by(|a, b| share(a).total_cmp(&share(b)));
+        for file in others {
+            if left <= allowed || file.live == file.bytes {
+                break;
+            }
+            left -= file.bytes - file.live;
+            chosen.insert(file.id);
+        }
+    }
+    is_any_live(files, chosen)
+}
+
+fn is_any_live(files: &[SealedFile], chosen: &BTreeSet<u64>) -> bool {
+    let mut chosen = files.iter().filter(|file| chosen.contains(&file.id));
+    chosen.any(|file| file.live > 0)
 }
 
 /// Has the disk begin with what was written, a piece at a time, so that a sync does not find all of it still to be written.

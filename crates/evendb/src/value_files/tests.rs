@@ -332,6 +332,110 @@ fn a_file_that_goes_although_tables_name_it_is_noticed() {
     assert!(!run(Plant::ValueFileNotNeeded), "P47");
 }
 
+/// Whether everything is there after power was lost behind so many rounds of overwriting and moving.
+fn moved_through_power_loss(rounds: usize, plant: Plant) -> bool {
+    let vfs = SimVfs::new(1);
+    let options = options(&vfs, Durability::Process, plant);
+    let options = options.advanced(|advanced| advanced.value_file_live_percent(90));
+    let db = options.open(DIR).unwrap();
+    for round in 0..rounds {
+        for number in (0..60).filter(|number| round == 0 || number % 10 > 0) {
+            db.put(key(number), value(number, round, 400)).unwrap();
+        }
+        db.settle_debt().unwrap();
+    }
+    let machine = vfs.crash(CrashMode::PowerLossNothing);
+    drop(db);
+    let db = sound(&machine, Durability::Process);
+    (0..60).all(|number| {
+        let round = if number % 10 > 0 { rounds - 1 } else { 0 };
+        let found = db.get(key(number));
+        matches!(found, Ok(Some(found)) if *found == value(number, round, 400)[..])
+    })
+}
+
+#[test]
+fn moved_values_that_are_not_synced_are_noticed() {
+    assert!((1..12).all(|rounds| moved_through_power_loss(rounds, Plant::Nothing)));
+    let planted = |rounds| moved_through_power_loss(rounds, Plant::MovesNotSynced);
+    assert!(!(1..12).all(planted), "P53");
+}
+
+#[test]
+fn values_that_are_overwritten_are_found_soon() {
+    let vfs = SimVfs::new(1);
+    let options = options(&vfs, Durability::Process, Plant::Nothing)
+        .advanced(|advanced| advanced.chunk_bytes(64 << 10).value_file_bytes(8 << 10));
+    let db = options.open(DIR).unwrap();
+    for round in 0..24 {
+        for number in (0..100).filter(|number| round % 3 == 0 || number % 3 > 0) {
+            db.put(key(number), value(number, round, 2000)).unwrap();
+        }
+        db.settle_debt().unwrap();
+        let (bytes, _, _) = db.engine().core.value_files.totals();
+        // Twice the data, an eighth of what is dead, an eighth that logs may have overwritten, and files that are written.
+        assert!(bytes < 560_000, "{bytes} bytes for 200,000 of data");
+    }
+}
+
+#[test]
+fn the_deadest_files_are_emptied_and_no_more_than_needed() {
+    let files = |each: &[(u64, u64)]| {
+        let each = (0..).zip(each);
+        let each = each.map(|(id, &(bytes, live))| SealedFile { id, bytes, live });
+        each.collect::<Vec<_>>()
+    };
+    let numbers = |chosen: &BTreeSet<u64>| chosen.iter().copied().collect::<Vec<_>>();
+    let mut chosen = BTreeSet::new();
+    assert!(!choose(&files(&[(100, 50); 4]), &mut chosen, 50));
+    assert!(chosen.is_empty());
+    // 500 bytes, 180 live: at most 360 may stay, and 310 do.
+    let some = files(&[(100, 90), (100, 10), (100, 0), (100, 60), (100, 20)]);
+    assert!(!choose(&some, &mut chosen, 0));
+    assert!(choose(&some, &mut chosen, 50));
+    assert_eq!(numbers(&chosen), [1, 2]);
+    // One that was begun with is emptied to the end; one that is gone is forgotten.
+    let later = files(&[(100, 90), (100, 5)]);
+    assert!(choose(&later, &mut chosen, 20));
+    assert_eq!(numbers(&chosen), [1]);
+    assert!(!choose(&files(&[(100, 90), (100, 0)]), &mut chosen, 50));
+    // What is all live gives nothing back.
+    let mut none = BTreeSet::new();
+    assert!(!choose(&files(&[(100, 100); 3]), &mut none, 90));
+    assert!(none.is_empty());
+}
+
+#[test]
+fn compaction_leaves_files_that_are_nearly_full_of_live_values() {
+    let vfs = SimVfs::new(1);
+    let db = sound(&vfs, Durability::Process);
+    let other = db.keyspace("other").unwrap();
+    for round in 0..3 {
+        for number in (0..60).filter(|number| round == 0 || number % 3 == round) {
+            db.put(key(number), value(number, round, 400)).unwrap();
+            other.put(key(number), value(number, round, 400)).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    // Files that both have values in stay when one of the two is compacted: there is nothing to be had.
+    let bytes = || db.engine().core.value_files.totals().0;
+    other.compact().unwrap();
+    let before = bytes();
+    db.compact().unwrap();
+    let data = 2 * 60 * 400;
+    assert!(before > data * 5 / 4, "{before}");
+    assert!(bytes() <= data * 10 / 9, "{}", bytes());
+    let round = |number: usize| [0, 1, 2][number % 3];
+    for number in 0..60 {
+        let expected = value(number, round(number), 400);
+        assert_eq!(*db.get(key(number)).unwrap().unwrap(), *expected);
+        assert_eq!(*other.get(key(number)).unwrap().unwrap(), *expected);
+    }
+    let moved = db.engine().core.value_files.moved.get();
+    db.compact().unwrap();
+    assert_eq!(db.engine().core.value_files.moved.get(), moved);
+}
+
 /// Whether power losses leave a prefix of what was put, all of it readable.
 fn prefixes_are_left(plant: Plant) -> bool {
     (0..60).all(|seed| {

@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::op::{Op, OpKind};
 use crate::record::RecordRef;
-use crate::value_files::Needed;
+use crate::value_files::{Needed, Origin};
 use crate::version::clock::checkpoint_of;
 use crate::worker;
 use evendb_storage::{Kind, Version};
@@ -76,7 +76,7 @@ fn store_one(engine: &Engine, op: &mut Op<'_>, kind: Kind, stored: &mut StoredAp
     }
     let (prefix, value) = op.record.value().split_at(kind.prefix_bytes());
     let values = &engine.core.value_files;
-    let (apart, file) = values.append(value, || engine.disk.new_value_file_id())?;
+    let (apart, file) = values.append(Origin::Put, value, || engine.disk.new_value_file_id())?;
     let place = [prefix, &apart.encode()].concat();
     let hash = u64::from(op.record.hash()) << 32;
     let record = RecordRef::new(op.record.key(), &place, kind.apart(), hash);

@@ -3,9 +3,9 @@
 use super::oracle::{Map, Oracle};
 use super::workload::{Runner, Step, What, steps};
 use super::{DIR, inspecting, on_sim};
-use evendb::Durability;
 use evendb::inspect::{InspectOptions, VerifyReport, verify};
 use evendb::vfs::{CrashMode, SimVfs};
+use evendb::{Durability, KeyspaceOptions, Merges, Options};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -54,8 +54,12 @@ pub fn image_without_merges(closed: bool) -> Image {
 
 fn image_of(closed: bool, steps: impl Fn(u64, usize) -> Vec<Step>) -> Image {
     let vfs = SimVfs::new(1);
-    let mut runner = Runner::new(&vfs, LEVEL);
+    let short = |options: Options| options.advanced(|advanced| advanced.value_file_bytes(4096));
+    let mut runner = Runner::new(&vfs, LEVEL).tune(short);
     runner.open().expect("opens");
+    // Of one keyspace values lie apart, so that there are value files beside all others.
+    let apart = KeyspaceOptions::new().merge_operator(Merges::Append);
+    let apart = apart.values_apart_from(60);
     let large = |key: &str| {
         let value = What::Put(vec![b'v'; 9_000]);
         Step::Write(vec![("default", key.into(), value)], None)
@@ -67,6 +71,10 @@ fn image_of(closed: bool, steps: impl Fn(u64, usize) -> Vec<Step>) -> Image {
     let mut history: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for step in &all {
         runner.step(step).expect("nothing fails");
+        if let Step::Create("other") = step {
+            let other = runner.db().keyspace("other").expect("it is there");
+            other.set_options(&apart).expect("sets");
+        }
         let written: Vec<(&str, &[u8])> = match step {
             Step::Write(writes, _) => writes
                 .iter()

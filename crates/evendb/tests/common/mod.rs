@@ -70,20 +70,24 @@ pub fn on_sim(vfs: &SimVfs, level: Durability, workers: usize) -> Options {
     tiny(level, workers).vfs(Arc::new(vfs.clone()))
 }
 
-/// The same with options that may differ from one life of a database to the next.
-pub fn varied(vfs: &SimVfs, level: Durability, variant: u64) -> Options {
-    let options = on_sim(vfs, level, 0)
-        .advanced(|advanced| advanced.commit_log_mapped(!variant.is_multiple_of(3)));
-    let options = match scramble(variant ^ 0x5a5a) % 4 {
+/// Three of four numbers: values from some length on lie apart, in files that go again soon.
+pub fn perhaps_apart(options: Options, number: u64) -> Options {
+    match scramble(number ^ 0x5a5a) % 4 {
         0 => options,
-        // Values in files of their own that go again soon.
         other => options.advanced(|advanced| {
             advanced
                 .values_apart_from(Some([20, 60, 600][other as usize - 1]))
                 .value_file_bytes(4096)
                 .value_file_live_percent(60)
         }),
-    };
+    }
+}
+
+/// The same with options that may differ from one life of a database to the next.
+pub fn varied(vfs: &SimVfs, level: Durability, variant: u64) -> Options {
+    let options = on_sim(vfs, level, 0)
+        .advanced(|advanced| advanced.commit_log_mapped(!variant.is_multiple_of(3)));
+    let options = perhaps_apart(options, variant);
     match scramble(variant) % 6 {
         0 => options.advanced(|advanced| advanced.munks(false)),
         1 => options

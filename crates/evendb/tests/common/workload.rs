@@ -193,6 +193,11 @@ impl Runner {
         self
     }
 
+    pub fn tune(mut self, tune: impl FnOnce(Options) -> Options) -> Runner {
+        self.options = tune(self.options);
+        self
+    }
+
     pub fn open(&mut self) -> Result<(), Error> {
         self.db = Some(self.options.clone().open(DIR)?);
         Ok(())
