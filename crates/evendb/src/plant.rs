@@ -89,6 +89,8 @@ pub(crate) enum Plant {
     MovesLoseNewest,
     /// P53: values that a rewrite moves are not synced before the edit that names their new places.
     MovesNotSynced,
+    /// P54: overwritten values are not looked for before a log is long.
+    OverwrittenNotLooked,
     /// P51: a checkpoint writes the runs of an encrypted database as plain tables.
     RunLeftPlain,
     /// P56: a put leaves a range emptied in which it puts.

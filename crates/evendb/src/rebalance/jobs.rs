@@ -26,6 +26,7 @@ use crate::funk::{Funk, Run};
 use crate::manifest::edit::Place;
 use crate::munk::Munk;
 use crate::picker::{ChunkStats, Decision, PickerLimits, pick};
+use crate::plant::planted;
 use crate::rebalance::covered_tables::{self, Hidden};
 use crate::rebalance::{expired_tables, layout, log_merge, munks, rewrite};
 use crate::sync::Arc;
@@ -365,7 +366,10 @@ pub(crate) fn own_figures(core: &Core, space: &Space, chunk: &Chunk, view: &View
                 let named = &table.part.meta.value_files;
                 core.value_files.is_one_to_be_emptied(named)
             }),
-        log_value_bytes: values_apart(&mut funk.runs.iter().map(|run| &run.table)),
+        log_value_bytes: match planted!(core.options, OverwrittenNotLooked) {
+            true => 0,
+            false => values_apart(&mut funk.runs.iter().map(|run| &run.table)),
+        },
         base_value_bytes: values_apart(&mut funk.base.iter()),
         covers: view
             .covers
