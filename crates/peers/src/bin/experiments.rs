@@ -33,9 +33,7 @@ fn main() -> ExitCode {
         Command::Conformance(arguments) => arguments.run(&openers),
         Command::Replay(arguments) => {
             let outcome = arguments.run(&openers, &AtomicBool::new(false));
-            outcome
-                .map(|text| print!("{text}"))
-                .map_err(Into::into)
+            outcome.map(|text| print!("{text}")).map_err(Into::into)
         }
     };
     match outcome {
