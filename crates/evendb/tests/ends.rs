@@ -151,32 +151,3 @@ fn of_threads_that_pop_at_once_each_gets_other_records() {
         assert_eq!(keyspace.iter().count(), 0);
     }
 }
-
-/// Decision 0069.
-#[test]
-#[ignore = "a measurement"]
-fn pops_of_a_long_queue() {
-    const JOBS: u32 = 40_000;
-    for putting in [false, true] {
-        let dir = tempfile::tempdir().unwrap();
-        let db = Options::new().open(dir.path()).unwrap();
-        let queue = db.keyspace("queue").unwrap();
-        for job in 0..JOBS {
-            queue.put(format!("job {job:06}"), "do it").unwrap();
-        }
-        let started = std::time::Instant::now();
-        for job in 0..JOBS {
-            if putting {
-                let behind = job + JOBS;
-                queue.put(format!("job {behind:06}"), "do it").unwrap();
-            }
-            let (key, _) = queue.pop_first().unwrap().unwrap();
-            assert_eq!(key, format!("job {job:06}").as_bytes());
-        }
-        println!(
-            "{JOBS} pops{}: {:?}",
-            if putting { ", a put before each" } else { "" },
-            started.elapsed()
-        );
-    }
-}
