@@ -228,6 +228,49 @@ fn as_workers_do() {
     world.finish();
 }
 
+/// S4: values apart are overwritten, moved and read, and their files go.
+fn values_that_move() {
+    let world = World::with_values_of(1500, 4, |options| {
+        options.advanced(|advanced| {
+            advanced
+                .values_apart_from(Some(1000))
+                .value_file_bytes(4096)
+                .value_file_live_percent(90)
+        })
+    });
+    world.put_rounds(&[0, 1, 2, 3], 1);
+    world.checkpoint();
+    let writer = world.spawn(|world| {
+        for _ in 0..3 {
+            world.put_rounds(&[1, 3], 1);
+            world.checkpoint();
+        }
+    });
+    let worker = world.spawn(|world| {
+        for _ in 0..3 {
+            worker::settle_debt(world.engine()).expect("settles");
+        }
+    });
+    let reader = world.spawn(|world| {
+        let mut floors = world.floors();
+        for turn in 0..3 {
+            world.get_all(&mut floors);
+            world.scan(turn, &mut floors);
+        }
+    });
+    join([writer, worker, reader]);
+    worker::settle_debt(world.engine()).expect("settles");
+    let values = &world.engine().core.value_files;
+    oracle!(values.removed.get() > 0, "no file went");
+    oracle!(values.moved.get() > 0, "nothing was moved");
+    world.finish();
+}
+
+#[test]
+fn shuttle_s4_values_that_move() {
+    explore(400, values_that_move);
+}
+
 #[test]
 fn shuttle_s2_as_workers_do() {
     explore(1000, as_workers_do);

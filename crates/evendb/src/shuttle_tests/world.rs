@@ -112,7 +112,13 @@ impl World {
                 options = options
                     .advanced(|advanced| advanced.log_search(LogSearch::Bloom { split_factor: 2 }));
             }
-            options.advanced(|advanced| advanced.commit_log_mapped(random.gen_bool(0.25)))
+            let mapped = random.gen_bool(0.25);
+            // With a fault planted all schedules are for that.
+            let apart = matches!(plant, Plant::Nothing) && random.gen_bool(0.25);
+            options.advanced(|advanced| {
+                let apart = apart.then_some(1);
+                advanced.commit_log_mapped(mapped).values_apart_from(apart)
+            })
         });
         for key in 0..keys {
             world.put(key);
