@@ -153,14 +153,6 @@ pub(crate) fn range_limits(low: &[u8], high: Option<&[u8]>) -> Option<(Vec<u8>, 
     (!empty).then_some((low, high))
 }
 
-/// The least key above `key`.
-pub(crate) fn successor(key: &[u8]) -> Vec<u8> {
-    let mut next = Vec::with_capacity(key.len() + 1);
-    next.extend_from_slice(key);
-    next.push(0);
-    next
-}
-
 /// Rejects keys and values that are over the limits. A value may become longer by the time at which it expires.
 pub(crate) fn check_limits(key: &[u8], value: &[u8]) -> Result<()> {
     if key.len() > KEY_BYTES_MAX {

@@ -1,4 +1,14 @@
-//! Integers, varints, hashes and checksums: the one home of their bytes.
+//! Integers, varints, hashes and checksums: the one home of their bytes. And the key behind another one.
+
+/// The least key above `key`.
+#[inline]
+#[must_use]
+pub fn successor(key: &[u8]) -> Vec<u8> {
+    let mut next = Vec::with_capacity(key.len() + 1);
+    next.extend_from_slice(key);
+    next.push(0);
+    next
+}
 
 /// 64-bit hash of a key: one per operation, shared by tags, log index, filters and row cache.
 #[inline]

@@ -21,6 +21,7 @@
 //!
 //! Thread safety: the chunk's latch guards it. Memory: a few short keys for a chunk from which something was popped.
 
+use evendb_storage::codec::successor;
 use evendb_storage::{Time, Version};
 
 /// So many ranges are kept of one chunk: one for each queue.
@@ -137,7 +138,7 @@ impl Emptied {
         };
         let mut below = self.ranges.remove(at);
         let behind = Range {
-            low: [key, &[0]].concat().into(),
+            low: successor(key).into(),
             high: below.high.take(),
             since: below.since,
         };

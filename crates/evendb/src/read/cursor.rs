@@ -23,13 +23,14 @@ use super::tables::Direction;
 use crate::catalog::KeyspaceState;
 use crate::error::{Error, Result};
 use crate::fork;
-pub(crate) use crate::op::{prefix_end, successor};
+pub(crate) use crate::op::prefix_end;
 use crate::read::get::get_at;
 use crate::read::moment::Moment;
 use crate::recording::scan::ScanRecord;
 use crate::sync::Arc;
 use crate::value::Value;
 use evendb_storage::Apart;
+pub(crate) use evendb_storage::codec::successor;
 use std::ops::{Bound, RangeBounds};
 use std::time::Instant;
 

@@ -25,12 +25,11 @@ use crate::chunk::index::Index;
 use crate::chunk::{Chunk, ChunkWriter, View};
 use crate::delta::Delta;
 use crate::engine::core::Core;
-use crate::op::successor;
 use crate::plant::planted;
 use crate::sync::Arc;
 use crate::sync::reclaim::{self, Guard};
 use crate::version::clock::checkpoint_of;
-use evendb_storage::codec::hash_key;
+use evendb_storage::codec::{hash_key, successor};
 use evendb_storage::{Time, Version};
 use std::borrow::Cow;
 

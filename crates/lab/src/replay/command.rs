@@ -42,21 +42,10 @@ pub struct ReplayArguments {
     memory_bytes: u64,
     /// What a put survives when it returns
     #[arg(long, value_enum, default_value = "process")]
-    durability: DurabilityArgument,
+    durability: Durability,
     /// Write the result to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-}
-
-/// The levels, as arguments.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum DurabilityArgument {
-    /// Nothing for certain
-    Relaxed,
-    /// The end of the process
-    Process,
-    /// Power loss
-    Sync,
 }
 
 fn parse_speed(text: &str) -> Result<Speed, String> {
@@ -92,11 +81,7 @@ impl ReplayArguments {
         fs::create_dir_all(directory).map_err(failed)?;
         let settings = Settings {
             memory_bytes: self.memory_bytes,
-            durability: match self.durability {
-                DurabilityArgument::Relaxed => Durability::Relaxed,
-                DurabilityArgument::Process => Durability::Process,
-                DurabilityArgument::Sync => Durability::Sync,
-            },
+            durability: self.durability,
         };
         let store = opener.open(directory, &settings)?;
         let outcome = self.replay(reader, &*store, stop);
