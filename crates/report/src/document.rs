@@ -1,0 +1,245 @@
+//! What is shown: a document of figures, as it is in JSON.
+//!
+//! Invariant: each row of a figure has as many cells as the figure has columns. [`Document::from_json`] refuses others.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What was found, and of what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// Version of this form: 1.
+    pub format: u32,
+    /// The head of the page.
+    pub title: String,
+    /// Facts of the source and of the run, in order: what they are called, and what they are.
+    pub facts: Vec<(String, String)>,
+    /// What was found.
+    pub figures: Vec<Figure>,
+}
+
+/// One table, and how it is to be seen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// A short name that programs know it by, like `access-counts`.
+    pub id: String,
+    /// What it is, in a few words.
+    pub title: String,
+    /// What it says and how it is read, in plain sentences.
+    pub about: String,
+    /// Which part of the study it reproduces, like `4.2, figures 3 and 5`; empty if none.
+    pub section: String,
+    /// How exact it is.
+    pub exactness: Exactness,
+    /// What the cells are.
+    pub columns: Vec<Column>,
+    /// The cells: text, whole numbers, other numbers, or null.
+    pub rows: Vec<Vec<Value>>,
+    /// How many rows there were before the table was thinned, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_before: Option<u64>,
+    /// The plots that show it.
+    #[serde(default)]
+    pub charts: Vec<Chart>,
+    /// Values of the study, beside those found here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<Beside>,
+}
+
+/// How exact a figure is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Exactness {
+    /// Every operation of the trace is counted.
+    Exact,
+    /// From a sample or a sketch; how, and within which error.
+    Sketched(String),
+}
+
+/// A column of a figure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// Its name, in words with underscores.
+    pub name: String,
+    /// What its numbers are.
+    pub unit: Unit,
+}
+
+/// What a number is, which decides how it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Not a number.
+    Text,
+    /// How many.
+    Count,
+    /// Part of a whole, from 0 to 1.
+    Share,
+    /// Bytes.
+    Bytes,
+    /// Seconds.
+    Seconds,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// So many a second.
+    PerSecond,
+    /// A number without a unit.
+    Number,
+}
+
+/// A plot of a figure. Columns are named.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chart {
+    /// A few words above it; empty if the figure's title says enough.
+    #[serde(default)]
+    pub title: String,
+    /// How values are drawn.
+    pub mark: Mark,
+    /// From left to right.
+    pub x: String,
+    /// From below to above. Of [`Mark::Heat`]: the second coordinate.
+    pub y: String,
+    /// One colour for each value of this column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<String>,
+    /// One plot for each value of this column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub panel: Option<String>,
+    /// What colours stand for, of [`Mark::Heat`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heat: Option<String>,
+    /// Whether the horizontal axis is logarithmic.
+    #[serde(default)]
+    pub x_log: bool,
+    /// Whether the vertical axis is logarithmic.
+    #[serde(default)]
+    pub y_log: bool,
+}
+
+/// How values are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mark {
+    /// Values joined by lines.
+    Line,
+    /// A value stays until the next one, as in a cumulative distribution.
+    Step,
+    /// A bar for each value; `x` is text or a number that names a bin.
+    Bar,
+    /// A point for each value.
+    Point,
+    /// A coloured cell for each pair of `x` and `y`.
+    Heat,
+}
+
+/// A value of the study and the one found here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// What is compared.
+    pub what: String,
+    /// What the study prints.
+    pub study: String,
+    /// What was found here.
+    pub here: String,
+    /// Why they differ, where they do.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+}
+
+impl Document {
+    /// A document without figures.
+    #[must_use]
+    pub fn new(title: impl Into<String>) -> Document {
+        Document {
+            format: 1,
+            title: title.into(),
+            facts: Vec::new(),
+            figures: Vec::new(),
+        }
+    }
+
+    /// The figure of this name.
+    #[must_use]
+    pub fn figure(&self, id: &str) -> Option<&Figure> {
+        self.figures.iter().find(|figure| figure.id == id)
+    }
+
+    /// The document as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("all of it has a form in JSON")
+    }
+
+    /// Reads what [`to_json`](Document::to_json) wrote.
+    ///
+    /// # Errors
+    /// What is wrong, in words: it is no JSON, has another form, or a row has more or fewer cells than there are columns.
+    pub fn from_json(text: &str) -> Result<Document, String> {
+        let document: Document = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if document.format != 1 {
+            return Err(format!(
+                "it is of version {}, and this program reads version 1",
+                document.format
+            ));
+        }
+        for figure in &document.figures {
+            let wrong = figure
+                .rows
+                .iter()
+                .position(|row| row.len() != figure.columns.len());
+            if let Some(row) = wrong {
+                return Err(format!(
+                    "row {row} of figure {} has {} cells, for {} columns",
+                    figure.id,
+                    figure.rows[row].len(),
+                    figure.columns.len()
+                ));
+            }
+        }
+        Ok(document)
+    }
+}
+
+impl Figure {
+    /// Where the column of this name is.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_another_length_is_refused() {
+        let mut document = Document::new("a load");
+        document.figures.push(Figure {
+            id: "composition".into(),
+            title: "Operations by kind".into(),
+            about: String::new(),
+            section: "4.1".into(),
+            exactness: Exactness::Exact,
+            columns: vec![Column {
+                name: "kind".into(),
+                unit: Unit::Text,
+            }],
+            rows: vec![vec!["get".into()]],
+            rows_before: None,
+            charts: Vec::new(),
+            beside: Vec::new(),
+        });
+        let text = document.to_json();
+        assert_eq!(Document::from_json(&text).unwrap(), document);
+        document.figures[0].rows.push(Vec::new());
+        let refused = Document::from_json(&document.to_json()).unwrap_err();
+        assert!(refused.contains("row 1 of figure composition"), "{refused}");
+        document.format = 2;
+        assert!(
+            Document::from_json(&document.to_json())
+                .unwrap_err()
+                .contains("version 2")
+        );
+    }
+}

@@ -1,0 +1,10 @@
+//! Tables of figures, and the page that shows them.
+//!
+//! A [`Document`] is what an analysis, a benchmark or an advice has found: figures, each a table with a title, a sentence that
+//! explains it, how exact it is, and which plot shows it. As JSON it is the interface between the programs that find figures and those that use them.
+//!
+//! Not here: how a figure is found, and what a trace or a store is.
+
+mod document;
+
+pub use document::{Beside, Chart, Column, Document, Exactness, Figure, Mark, Unit};
