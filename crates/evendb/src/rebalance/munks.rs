@@ -335,13 +335,19 @@ fn compact_rows(core: &Core, caches: &Caches) {
 /// rows that have left some are not done with that memory until others have moved together.
 fn note_others(core: &Core, log: &Log, caches: &Caches, kept: u64) -> u64 {
     let max = memory_shares::cache_bytes(core, log);
-    // Relaxed: only upkeep writes it.
-    let most = caches.no_munks_bytes.load(Ordering::Relaxed) + max / OTHERS_STEP;
     let holes = memory_shares::holes_bytes(core, log).min(max / 4);
-    let others = (kept + holes).min(most);
-    let others = others.max(memory_shares::small_holes_bytes(core, log));
+    // Relaxed: only upkeep writes it.
+    let before = caches.no_munks_bytes.load(Ordering::Relaxed);
+    let small_holes = memory_shares::small_holes_bytes(core, log);
+    let others = others_after(before, kept + holes, small_holes, max);
     caches.no_munks_bytes.store(others, Ordering::Relaxed);
     others
+}
+
+/// What counts as memory of others in this round, if it was `before` in the last one and is `now`, of which small holes
+/// count at once.
+pub(super) fn others_after(before: u64, now: u64, small_holes: u64, max: u64) -> u64 {
+    now.min(before + max / OTHERS_STEP).max(small_holes)
 }
 
 /// About how much memory all of the chunk takes in RAM.
