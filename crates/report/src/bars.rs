@@ -1,0 +1,189 @@
+//! Bars: lying ones for names, standing ones for numbers.
+
+use crate::axis::{Axis, Ends};
+use crate::plot::{Frame, Notes, Series, Source, columns, letters, point};
+use crate::svg::{self, Anchor, LETTER, Svg, WIDTH};
+use crate::words;
+
+/// Names in one drawing.
+const NAMES_MAX: usize = 20;
+/// Letters of a name beside its bars.
+const NAME_LETTERS: usize = 20;
+/// Standing bars, of all series.
+const BARS_MAX: usize = 1500;
+
+/// Bars from left to right, below one another, by name. Each says its value, and which series it is of.
+pub(crate) fn lying(
+    source: &Source<'_>,
+    series: &[Series<'_>],
+    name: &str,
+    notes: &mut Notes,
+) -> Result<String, String> {
+    let mut groups: Vec<(String, Vec<(&Series<'_>, f64)>)> = Vec::new();
+    for part in series {
+        for row in &part.rows {
+            let Some(value) = words::number(&row[source.y.at]) else {
+                continue;
+            };
+            let name = words::name(&row[source.x.at]);
+            match groups.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, bars)) => bars.push((part, value)),
+                None => groups.push((name, vec![(part, value)])),
+            }
+        }
+    }
+    if groups.len() > NAMES_MAX {
+        notes.add(format!(
+            "The first {NAMES_MAX} of {} are drawn.",
+            groups.len()
+        ));
+        groups.truncate(NAMES_MAX);
+    }
+    let values = groups
+        .iter()
+        .flat_map(|(_, bars)| bars.iter().map(|bar| bar.1));
+    let axis = Axis::new(values, source.y.unit, source.chart.y_log, Ends::Round);
+    let axis = axis.ok_or("No row has a number to draw.")?;
+    let several = series.len() > 1;
+    let (thick, gap) = if several { (15.0, 9.0) } else { (17.0, 6.0) };
+    let longest = groups
+        .iter()
+        .map(|(name, _)| letters(&words::shown(name, NAME_LETTERS)))
+        .max();
+    let left = longest.unwrap_or(1) as f64 * LETTER + 12.0;
+    let beside: f64 = if several { 150.0 } else { 80.0 };
+    let right = WIDTH - beside.min(WIDTH - left - 120.0);
+    let axis = axis.between(left, right);
+    let mut svg = Svg::new();
+    let mut y = 4.0;
+    for (name, bars) in &groups {
+        let middle = y + thick * bars.len() as f64 / 2.0 + 4.0;
+        svg.text(
+            left - 6.0,
+            middle,
+            Anchor::End,
+            &words::shown(name, NAME_LETTERS),
+        );
+        for (part, value) in bars {
+            let Some(end) = axis.at(*value) else {
+                notes.add("Values of zero or below have no place on a logarithmic axis.".into());
+                y += thick;
+                continue;
+            };
+            let written = words::written(*value, source.y.unit, 3);
+            let label = match several {
+                true => format!("{written} {}", words::shown(&part.name, 12)),
+                false => written,
+            };
+            let title = format!("{}: {label}", words::shown(name, 200));
+            svg.bar(
+                (axis.ground(), y + 1.0),
+                (end, y + thick - 1.0),
+                &svg::classes(part.look),
+                &title,
+            );
+            svg.text(
+                end.max(axis.ground()) + 5.0,
+                y + thick / 2.0 + 4.0,
+                Anchor::Start,
+                &label,
+            );
+            y += thick;
+        }
+        y += gap;
+    }
+    svg.line((axis.ground(), 0.0), (axis.ground(), y), "a");
+    svg.line((left, y), (right, y), "a");
+    columns(&mut svg, &axis, y, (left, right));
+    let y_label = words::label(source.y.name);
+    svg.text(right, y + 34.0, Anchor::End, &words::shown(&y_label, 44));
+    Ok(svg.finish(y + 40.0, name))
+}
+
+/// Bars from below to above, where their numbers lie.
+pub(crate) fn standing(
+    source: &Source<'_>,
+    series: &[Series<'_>],
+    name: &str,
+    notes: &mut Notes,
+) -> Result<String, String> {
+    let mut bars: Vec<(usize, f64, f64)> = Vec::new();
+    for (at, part) in series.iter().enumerate() {
+        let points = part.rows.iter().filter_map(|row| point(source, row));
+        bars.extend(points.filter_map(|(x, y)| Some((at, x, y?))));
+    }
+    if bars.len() > BARS_MAX {
+        notes.add(format!(
+            "The first {BARS_MAX} of {} bars are drawn.",
+            bars.len()
+        ));
+        bars.truncate(BARS_MAX);
+    }
+    let chart = source.chart;
+    let mut bins: Vec<f64> = bars
+        .iter()
+        .map(|bar| bar.1)
+        .filter(|&x| !chart.x_log || x > 0.0)
+        .collect();
+    bins.sort_by(f64::total_cmp);
+    bins.dedup();
+    let widened = widened(&bins, chart.x_log);
+    let x = Axis::new(widened.into_iter(), source.x.unit, chart.x_log, Ends::Tight);
+    let y = Axis::new(
+        bars.iter().map(|bar| bar.2),
+        source.y.unit,
+        chart.y_log,
+        Ends::Round,
+    );
+    let (Some(x), Some(y)) = (x, y) else {
+        return Err("No row has a number for both axes.".into());
+    };
+    let mut frame = Frame::new(source, x, y);
+    let places: Vec<f64> = bins.iter().filter_map(|&bin| frame.x.at(bin)).collect();
+    let near = places
+        .windows(2)
+        .map(|pair| pair[1] - pair[0])
+        .fold(60.0, f64::min);
+    let width = (near * 0.86 / series.len().max(1) as f64).max(0.6);
+    let mut lost = false;
+    for (at, x, y) in bars {
+        let (Some(middle), Some(top)) = (frame.x.at(x), frame.y.at(y)) else {
+            lost = true;
+            continue;
+        };
+        let left = middle + (at as f64 - series.len() as f64 / 2.0) * width;
+        let part = &series[at];
+        let [x, y] = [(x, source.x.unit), (y, source.y.unit)]
+            .map(|(value, unit)| words::written(value, unit, 4));
+        let title = format!("{} {}: {y}", words::shown(&part.name, 40), x);
+        let ground = frame.y.ground();
+        frame.svg.bar(
+            (left, ground),
+            (left + width, top),
+            &svg::classes(part.look),
+            title.trim_start(),
+        );
+    }
+    if lost {
+        notes.add("Values of zero or below have no place on a logarithmic axis.".into());
+    }
+    Ok(frame.finish(name))
+}
+
+/// The bins with half a bin at both ends, so that the outer bars are in the drawing.
+fn widened(bins: &[f64], log: bool) -> Vec<f64> {
+    let (Some(&first), Some(&last)) = (bins.first(), bins.last()) else {
+        return Vec::new();
+    };
+    let gaps = bins.windows(2);
+    if log {
+        let least = gaps
+            .map(|pair| pair[1] / pair[0])
+            .fold(4.0, f64::min)
+            .sqrt();
+        return vec![first / least, last * least];
+    }
+    let least = gaps.map(|pair| pair[1] - pair[0]).reduce(f64::min);
+    let half = least.map_or(first.abs().max(1.0) / 2.0, |gap| gap / 2.0);
+    vec![first - half, last + half]
+}

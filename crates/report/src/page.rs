@@ -1,0 +1,232 @@
+//! The page that shows a document: one HTML file that needs nothing else, neither network nor script.
+//!
+//! Drawings are made here, as SVG. The script of a few lines only lets a reader point at a series. Everything that comes from the document
+//! goes through [`crate::words`], so no key or name of a trace can become markup.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::plot::{self, Looks};
+use crate::{Beside, Document, Exactness, Figure, Unit, words};
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+/// Rows of a table on the page, and of each group of it at least.
+const TABLE_ROWS: usize = 160;
+const GROUP_ROWS: usize = 6;
+/// Rows of a table that is not folded away.
+const OPEN_ROWS: usize = 8;
+
+/// The document as one HTML file.
+#[must_use]
+pub fn page(document: &Document) -> String {
+    let ids = anchors(&document.figures);
+    let title = words::shown(&document.title, 160);
+    let mut out = format!(
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width,initial-scale=1\">\
+         <meta name=color-scheme content=\"light dark\"><title>{title}</title><style>{STYLE}</style>\
+         <header><h1>{title}</h1>"
+    );
+    out += &facts(&document.facts);
+    out += &introduction(&document.figures);
+    out += "</header>";
+    out += &contents(&document.figures, &ids);
+    out += "<main>";
+    let mut looks = Looks::default();
+    for (figure, id) in document.figures.iter().zip(&ids) {
+        out += &section(figure, id, &mut looks);
+    }
+    if document.figures.is_empty() {
+        out += "<p>There are no figures in this document.</p>";
+    }
+    out + "</main><script>" + SCRIPT + "</script></html>\n"
+}
+
+/// A name for each figure that links can lead to: its id where that is fit and not taken.
+fn anchors(figures: &[Figure]) -> Vec<String> {
+    let mut taken = HashSet::new();
+    let anchor = |(at, figure): (usize, &Figure)| {
+        let fit = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let id =
+            Some(&figure.id).filter(|id| !id.is_empty() && id.len() <= 60 && id.chars().all(fit));
+        let id = id.filter(|id| !taken.contains(*id)).cloned();
+        let id = id.unwrap_or_else(|| format!("figure-{at}_"));
+        taken.insert(id.clone());
+        id
+    };
+    figures.iter().enumerate().map(anchor).collect()
+}
+
+fn facts(facts: &[(String, String)]) -> String {
+    let fact = |(name, value): &(String, String)| {
+        format!(
+            "<div><dt>{}</dt><dd><bdi>{}</bdi></dd></div>",
+            words::shown(name, 80),
+            words::shown(value, 300)
+        )
+    };
+    match facts.is_empty() {
+        true => String::new(),
+        false => format!(
+            "<dl class=facts>{}</dl>",
+            facts.iter().map(fact).collect::<String>()
+        ),
+    }
+}
+
+/// How the page is read, of which only what the page has is told.
+fn introduction(figures: &[Figure]) -> String {
+    let exact = figures
+        .iter()
+        .filter(|figure| figure.exactness == Exactness::Exact)
+        .count();
+    let mut out = String::from(
+        "<p>Each figure says what it shows and how it is read. Below its plots lies the table that they are drawn of. ",
+    );
+    if exact > 0 {
+        out += "<span class=exact>exact</span> means that every operation is counted. ";
+    }
+    if exact < figures.len() {
+        out += "<span class=sketched>sketched</span> means that a figure comes from a sample or a summary; it says how. ";
+    }
+    if figures.iter().any(|figure| !figure.section.is_empty()) {
+        out += "Sections, figures and tables with numbers are those of Facebook's study of RocksDB loads (Cao and others, FAST 2020), which these figures follow. ";
+    }
+    out + "</p>"
+}
+
+fn contents(figures: &[Figure], ids: &[String]) -> String {
+    let mut out = String::from("<nav aria-label=Contents><h2>Contents</h2><ol>");
+    for (figure, id) in figures.iter().zip(ids) {
+        out += &format!(
+            "<li><a href=\"#{id}\">{}</a>",
+            words::shown(&figure.title, 80)
+        );
+    }
+    out + "</ol></nav>"
+}
+
+fn section(figure: &Figure, id: &str, looks: &mut Looks) -> String {
+    let mut out = format!(
+        "<section id=\"{id}\"><h2><a href=\"#{id}\">{}</a></h2><p class=about>",
+        words::shown(&figure.title, 160)
+    );
+    let badge = match &figure.exactness {
+        Exactness::Exact => "<span class=exact>exact</span>".to_owned(),
+        Exactness::Sketched(how) => format!(
+            "<span class=sketched>sketched</span> <span class=how>{}</span>",
+            words::shown(how, 400)
+        ),
+    };
+    if !figure.section.is_empty() {
+        out += &format!(
+            "<span class=study>study: {}</span> ",
+            words::shown(&figure.section, 80)
+        );
+    }
+    out += &format!("{badge}</p>");
+    if !figure.about.is_empty() {
+        out += &format!("<p>{}</p>", words::shown(&figure.about, 4000));
+    }
+    out += &beside(&figure.beside);
+    for chart in &figure.charts {
+        out += &plot::chart(figure, chart, looks);
+    }
+    out += &table(figure);
+    out + "</section>"
+}
+
+/// What the study prints, beside what was found.
+fn beside(values: &[Beside]) -> String {
+    if values.is_empty() {
+        return String::new();
+    }
+    let why = values.iter().any(|value| !value.why.is_empty());
+    let mut out = String::from(
+        "<div class=scroll><table class=beside><thead><tr><th>The study beside this trace<th>study<th>here",
+    );
+    if why {
+        out += "<th>why they differ";
+    }
+    out += "</thead>";
+    for value in values {
+        let cells = [&value.what, &value.study, &value.here].map(|text| words::shown(text, 400));
+        out += &format!("<tr><th>{}<td>{}<td>{}", cells[0], cells[1], cells[2]);
+        if why {
+            out += &format!("<td class=why>{}", words::shown(&value.why, 1000));
+        }
+    }
+    out + "</table></div>"
+}
+
+fn table(figure: &Figure) -> String {
+    if figure.rows.is_empty() {
+        return "<p class=note>The table has no rows.</p>".into();
+    }
+    let rows = kept(figure);
+    let all = figure
+        .rows_before
+        .unwrap_or(figure.rows.len() as u64)
+        .max(figure.rows.len() as u64);
+    let count = |count: u64| words::cell(&Value::from(count), Unit::Count);
+    let summary = match rows.len() as u64 {
+        shown if shown < all => format!("Table: {} of {} rows", count(shown), count(all)),
+        1 => "Table: 1 row".into(),
+        shown => format!("Table: {} rows", count(shown)),
+    };
+    let open = if rows.len() <= OPEN_ROWS { " open" } else { "" };
+    let mut out =
+        format!("<details{open}><summary>{summary}</summary><div class=scroll><table><thead><tr>");
+    for column in &figure.columns {
+        let class = if column.unit == Unit::Text {
+            ""
+        } else {
+            " class=n"
+        };
+        out += &format!(
+            "<th{class}>{}",
+            words::shown(&words::label(&column.name), 60)
+        );
+    }
+    out += "</thead>";
+    for row in rows {
+        out += "<tr>";
+        for (value, column) in row.iter().zip(&figure.columns) {
+            let text = words::cell(value, column.unit);
+            out += &match column.unit {
+                Unit::Text => format!("<td><bdi>{text}</bdi>"),
+                _ => format!("<td class=n>{text}"),
+            };
+        }
+    }
+    out + "</table></div></details>"
+}
+
+/// Rows for the page: of each group, which is what the texts on the left name, some that lie evenly apart, with the first and the last;
+/// of ranks the first ones.
+fn kept(figure: &Figure) -> Vec<&Vec<Value>> {
+    if figure.rows.len() <= TABLE_ROWS {
+        return figure.rows.iter().collect();
+    }
+    let texts = figure
+        .columns
+        .iter()
+        .take_while(|column| column.unit == Unit::Text)
+        .count();
+    let same = |a: &Vec<Value>, b: &Vec<Value>| a.iter().take(texts).eq(b.iter().take(texts));
+    let groups: Vec<&[Vec<Value>]> = figure.rows.chunk_by(same).collect();
+    let each = (TABLE_ROWS / groups.len()).max(GROUP_ROWS);
+    let ranked = figure.column("rank").is_some();
+    let mut rows = Vec::new();
+    for group in groups {
+        let count = group.len().min(each);
+        let place = |at: usize| match ranked || count < 2 {
+            true => at,
+            false => at * (group.len() - 1) / (count - 1),
+        };
+        rows.extend((0..count).map(|at| &group[place(at)]));
+    }
+    rows.truncate(TABLE_ROWS * 2);
+    rows
+}

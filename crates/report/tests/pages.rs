@@ -1,0 +1,233 @@
+//! Pages of documents: what is on them, that nothing of a trace becomes markup, and that they stay small.
+
+use evendb_report::{Beside, Chart, Column, Document, Exactness, Figure, Mark, Unit, page};
+use serde_json::{Value, json};
+
+const UNITS: [Unit; 8] = [
+    Unit::Text,
+    Unit::Count,
+    Unit::Share,
+    Unit::Bytes,
+    Unit::Seconds,
+    Unit::Nanoseconds,
+    Unit::PerSecond,
+    Unit::Number,
+];
+const MARKS: [Mark; 5] = [Mark::Line, Mark::Step, Mark::Bar, Mark::Point, Mark::Heat];
+
+/// A figure of three columns, `name`, `x` and `y`, with a plot of each mark.
+fn figure(id: &str, x: Unit, y: Unit, log: bool, rows: Vec<Vec<Value>>) -> Figure {
+    let column = |(name, unit): (&str, Unit)| Column {
+        name: name.into(),
+        unit,
+    };
+    let chart = |mark: Mark| Chart {
+        title: format!("as {mark:?}"),
+        mark,
+        x: "x".into(),
+        y: if mark == Mark::Heat { "name" } else { "y" }.into(),
+        series: (mark != Mark::Heat).then(|| "name".into()),
+        panel: None,
+        heat: (mark == Mark::Heat).then(|| "y".into()),
+        x_log: log,
+        y_log: log,
+    };
+    Figure {
+        id: id.into(),
+        title: "Accesses of a key".into(),
+        about: "How often a key is asked for.".into(),
+        section: "4.2, figure 3".into(),
+        exactness: Exactness::Sketched("one key in 100".into()),
+        columns: [("name", Unit::Text), ("x", x), ("y", y)]
+            .map(column)
+            .into(),
+        rows,
+        rows_before: None,
+        charts: MARKS.map(chart).into(),
+        beside: Vec::new(),
+    }
+}
+
+fn document(figures: Vec<Figure>) -> Document {
+    let mut document = Document::new("A load");
+    document.figures = figures;
+    document
+}
+
+/// Fails where a tag does not stand for what this crate writes, or a coordinate is no number.
+fn assert_whole(html: &str) {
+    for wrong in ["NaN", "inf", "\"-\"", "\u{0}", "\u{1b}", "\u{202e}"] {
+        let at = html.find(wrong);
+        assert!(
+            at.is_none(),
+            "{wrong:?}: {}",
+            String::from_utf8_lossy(&html.as_bytes()[at.unwrap_or(0).saturating_sub(300)..][..300])
+        );
+    }
+    for tag in [
+        "script", "style", "main", "section", "svg", "figure", "details", "bdi", "dl",
+    ] {
+        let opened =
+            html.matches(&format!("<{tag}>")).count() + html.matches(&format!("<{tag} ")).count();
+        assert_eq!(opened, html.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+    assert_eq!(html.matches("<script").count(), 1);
+    for outside in ["http:", "https:", "url(", "@import", "<link", "<img"] {
+        assert!(!html.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn a_page_has_what_the_document_has() {
+    let rows = (1..=40).map(|x| vec![json!("get"), json!(x * 1024), json!(f64::from(x) / 40.0)]);
+    let mut figure = figure("sizes", Unit::Bytes, Unit::Share, false, rows.collect());
+    figure.rows_before = Some(12_345);
+    figure.beside.push(Beside {
+        what: "one access".into(),
+        study: "80 %".into(),
+        here: "78 %".into(),
+        why: "fewer keys".into(),
+    });
+    let mut document = document(vec![figure]);
+    document.facts.push(("operations".into(), "1,000".into()));
+    let html = page(&document);
+    assert_whole(&html);
+    for part in [
+        "<h1>A load</h1>",
+        "<dt>operations</dt><dd><bdi>1,000</bdi></dd>",
+        "<a href=\"#sizes\">Accesses of a key</a>",
+        "study: 4.2, figure 3",
+        "one key in 100",
+        "40 of 12,345 rows",
+        "<th>one access<td>80 %<td>78 %<td class=why>fewer keys",
+        ">40 KiB</text>",
+        ">100 %</text>",
+        "prefers-color-scheme:dark",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert_eq!(html.matches("<svg viewBox").count(), MARKS.len());
+}
+
+#[test]
+fn hostile_cells_become_text_in_every_unit_and_mark() {
+    let cells = [
+        json!("</td></table><script>alert('x')</script>"),
+        json!("\"onload=\"x\u{0}\u{1b}[2J\u{202e}abc\n"),
+        json!("<".repeat(100_000)),
+        json!("\u{5d0}\u{5d1}\u{5d2}"),
+        Value::Null,
+        json!(true),
+        json!([1, "<b>"]),
+        json!({ "<a>": 1 }),
+        json!(0),
+        json!(-1),
+        json!(1e300),
+        json!(-1e308),
+        json!(1.7e308),
+        json!(5e-324),
+        json!(u64::MAX),
+        json!(i64::MIN),
+    ];
+    for x in UNITS {
+        for log in [false, true] {
+            let all = cells.iter().flat_map(|a| {
+                cells
+                    .iter()
+                    .map(move |b| vec![a.clone(), b.clone(), a.clone()])
+            });
+            let mixed = figure("mixed", x, UNITS[7 - x as usize], log, all.collect());
+            assert_whole(&page(&document(vec![mixed])));
+            for cell in &cells {
+                let row = vec![cell.clone(); 3];
+                let equal = figure("equal", x, x, log, vec![row.clone(); 3]);
+                let one = figure("one", x, x, log, vec![row]);
+                assert_whole(&page(&document(vec![equal, one])));
+            }
+        }
+    }
+}
+
+#[test]
+fn hostile_names_become_text_too() {
+    let bad = "\"><script>x</script>\u{202e}\u{0}";
+    let mut figure = figure(
+        bad,
+        Unit::Count,
+        Unit::Count,
+        false,
+        vec![vec![json!(bad), json!(1), json!(2)]],
+    );
+    figure.title = bad.into();
+    figure.about = bad.into();
+    figure.section = bad.into();
+    figure.exactness = Exactness::Sketched(bad.into());
+    figure.columns[1].name = bad.into();
+    figure
+        .charts
+        .iter_mut()
+        .for_each(|chart| chart.x = bad.into());
+    figure.charts[0].title = bad.into();
+    figure.charts[1].y = "not there".into();
+    figure.beside.push(Beside {
+        what: bad.into(),
+        study: bad.into(),
+        here: bad.into(),
+        why: bad.into(),
+    });
+    let mut document = document(vec![figure.clone(), figure]);
+    document.title = bad.into();
+    document.facts.push((bad.into(), bad.into()));
+    let html = page(&document);
+    assert_whole(&html);
+    assert!(html.contains("No plot: the figure has no column not there"));
+    assert!(html.contains("id=\"figure-0_\"") && html.contains("id=\"figure-1_\""));
+}
+
+#[test]
+fn what_is_empty_is_told() {
+    let mut none = figure("none", Unit::Count, Unit::Count, true, Vec::new());
+    assert!(page(&document(Vec::new())).contains("no figures"));
+    let html = page(&document(vec![none.clone()]));
+    assert_whole(&html);
+    assert!(html.contains("No plot: there are no rows") && html.contains("The table has no rows"));
+    // A row that is too short, which only a program can make, is no reason to fail.
+    none.rows = vec![vec![json!("get")], vec![json!("get"), json!(0), json!(0)]];
+    let html = page(&document(vec![none]));
+    assert_whole(&html);
+    assert!(html.contains("No row has a number for both axes"));
+}
+
+#[test]
+fn a_page_of_25_figures_of_500_rows_a_series_stays_small() {
+    let mut state = 1_u64;
+    let mut random = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as f64 / f64::from(1 << 31)
+    };
+    let mut figures = Vec::new();
+    for at in 0..25 {
+        let rows = (0..8 * 500).map(|row| {
+            let (series, x) = (row / 500, row % 500 + 1);
+            vec![
+                json!(format!("kind {series}")),
+                json!(x),
+                json!(random() * 1e6),
+            ]
+        });
+        let mut figure = figure(
+            &format!("f{at}"),
+            Unit::Count,
+            Unit::PerSecond,
+            at % 2 == 0,
+            rows.collect(),
+        );
+        figure.charts.truncate(2);
+        figures.push(figure);
+    }
+    let html = page(&document(figures));
+    assert_whole(&html);
+    assert!((500_000..3_000_000).contains(&html.len()), "{}", html.len());
+}
