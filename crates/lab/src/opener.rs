@@ -85,6 +85,8 @@ pub enum Purpose {
     ValuesApart(u64),
     /// Records that expire ([`Store::expiring`]).
     Expiry(Lifetime),
+    /// Values that are appended to ([`Store::appending`]).
+    Appends,
 }
 
 impl Purpose {
@@ -96,6 +98,7 @@ impl Purpose {
             Purpose::Ingest => "sorted ingest",
             Purpose::ValuesApart(_) => "values apart from their keys",
             Purpose::Expiry(_) => "expiry",
+            Purpose::Appends => "appends",
         }
     }
 }

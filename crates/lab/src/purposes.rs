@@ -5,6 +5,8 @@
 //!   Purpose::Counters --> Store::counters      --> CountingStore::add
 //!   Purpose::Ingest   --> Store::sorted_ingest --> IngestingStore::ingest
 //!   Purpose::Expiry   --> Store::expiring      --> ExpiringStore::put_expiring
+//!   Purpose::Appends  --> Store::appending     --> AppendingStore::append
+//!   (always)          --> Store::both_ends     --> BothEndsStore::scan_back, pop
 //! ```
 //! Which calls of its own a store makes for that is in the head of its adapter. Thread safety: as [`crate::store`].
 //! What is not here: experiments, which check what the stores say ([`crate::experiments`]).
@@ -25,6 +27,67 @@ pub trait CountingStore {
 
     /// What an addition is, in few words, for the report.
     fn adds_by(&self) -> &'static str;
+}
+
+/// A store that appends to values without reading them first.
+pub trait AppendingStore {
+    /// Appends the operand to the value of a key; one that is not there is empty.
+    ///
+    /// # Errors
+    /// The store's own.
+    fn append(&self, key: &[u8], operand: &[u8]) -> StoreResult<()>;
+}
+
+/// Which end of a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RangeEnd {
+    /// That of the least key.
+    First,
+    /// That of the greatest.
+    Last,
+}
+
+/// A store that reads and takes from both ends of a range. A range is from a key to below another one, or to the last of all.
+pub trait BothEndsStore: Store {
+    /// Lends up to `limit` records of the range, the greatest key first, to `each`, until it returns `false`. Returns how many
+    /// were lent.
+    ///
+    /// # Errors
+    /// The store's own.
+    fn scan_back(
+        &self,
+        range: (&[u8], Option<&[u8]>),
+        limit: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> StoreResult<usize>;
+
+    /// Removes the record at an end of the range, and lends its value to `taken`; false if there is none. A store without
+    /// such a call reads and deletes, and another thread may come in between.
+    ///
+    /// # Errors
+    /// The store's own.
+    fn pop(
+        &self,
+        range: (&[u8], Option<&[u8]>),
+        end: RangeEnd,
+        taken: &mut dyn FnMut(&[u8]),
+    ) -> StoreResult<bool> {
+        let mut found = None;
+        let mut take = |key: &[u8], value: &[u8]| {
+            if range.1.is_none_or(|high| key < high) {
+                found = Some(key.to_vec());
+                taken(value);
+            }
+            false
+        };
+        match end {
+            RangeEnd::First => self.scan(range.0, 1, &mut take)?,
+            RangeEnd::Last => self.scan_back(range, 1, &mut take)?,
+        };
+        let Some(key) = found else { return Ok(false) };
+        self.delete(&key)?;
+        Ok(true)
+    }
 }
 
 /// The number that a counter's value says.

@@ -10,7 +10,9 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::purposes::{CountingStore, ExpiringStore, IngestingStore};
+use crate::purposes::{
+    AppendingStore, BothEndsStore, CountingStore, ExpiringStore, IngestingStore,
+};
 use crate::transactions::TransactionalStore;
 
 /// What a store reports when an operation fails: which operation, and why.
@@ -140,6 +142,16 @@ pub trait Store: Send + Sync {
         None
     }
 
+    /// Its values that are appended to, if it was opened for them.
+    fn appending(&self) -> Option<&dyn AppendingStore> {
+        None
+    }
+
+    /// Its calls at the end of a range, which not every store has.
+    fn both_ends(&self) -> Option<&dyn BothEndsStore> {
+        None
+    }
+
     /// The store's own figures, with the same names in the same order at every call.
     fn stats(&self) -> Vec<Figure>;
 
@@ -149,4 +161,70 @@ pub trait Store: Send + Sync {
 
     /// Closes the store and reports what a silent drop would hide.
     fn close(self: Box<Self>) -> StoreResult<()>;
+}
+
+/// Methods of [`Store`](crate::store::Store) that a wrapper passes on to the store in a field, in the one place that knows what they take:
+/// `passed_on!(inner: name, get, batch);` within the `impl`.
+#[macro_export]
+macro_rules! passed_on {
+    ($field:ident: $($method:ident),+ $(,)?) => {
+        $($crate::passed_on!(@one $field $method);)+
+    };
+    (@one $field:ident name) => {
+        fn name(&self) -> String {
+            self.$field.name()
+        }
+    };
+    (@one $field:ident get) => {
+        fn get(
+            &self,
+            key: &[u8],
+            check: &mut dyn FnMut(&[u8]),
+        ) -> $crate::store::StoreResult<bool> {
+            self.$field.get(key, check)
+        }
+    };
+    (@one $field:ident put) => {
+        fn put(&self, key: &[u8], value: &[u8]) -> $crate::store::StoreResult<()> {
+            self.$field.put(key, value)
+        }
+    };
+    (@one $field:ident delete) => {
+        fn delete(&self, key: &[u8]) -> $crate::store::StoreResult<()> {
+            self.$field.delete(key)
+        }
+    };
+    (@one $field:ident scan) => {
+        fn scan(
+            &self,
+            from: &[u8],
+            limit: usize,
+            each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+        ) -> $crate::store::StoreResult<usize> {
+            self.$field.scan(from, limit, each)
+        }
+    };
+    (@one $field:ident batch) => {
+        fn batch(
+            &self,
+            writes: &[$crate::store::BatchWrite<'_>],
+        ) -> $crate::store::StoreResult<()> {
+            self.$field.batch(writes)
+        }
+    };
+    (@one $field:ident stats) => {
+        fn stats(&self) -> Vec<$crate::store::Figure> {
+            self.$field.stats()
+        }
+    };
+    (@one $field:ident settle_debt) => {
+        fn settle_debt(&self) -> $crate::store::StoreResult<()> {
+            self.$field.settle_debt()
+        }
+    };
+    (@one $field:ident close) => {
+        fn close(self: Box<Self>) -> $crate::store::StoreResult<()> {
+            Box::new(self.$field).close()
+        }
+    };
 }

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use evendb_trace::{Began, Call, Failure, Kind, Outcome, RecorderHandle, value_hash};
 
 use crate::purposes::{
-    COUNTER_BYTES, CountingStore, ExpiringStore, IngestingStore, SortedRecords, given,
+    AppendingStore, BothEndsStore, COUNTER_BYTES, CountingStore, ExpiringStore, IngestingStore,
+    RangeEnd, SortedRecords, given,
 };
-use crate::store::{BatchWrite, Figure, Store, StoreResult};
+use crate::store::{BatchWrite, Store, StoreResult};
 use crate::transactions::{READS, TransactionalStore, Work};
 
 /// A store whose calls are recorded while the handle is on.
@@ -81,6 +82,14 @@ fn outcome<T>(result: &StoreResult<T>) -> Outcome {
     }
 }
 
+fn what_was_found(found: &StoreResult<bool>, (len, hash): (Option<u64>, Option<u64>)) -> Outcome {
+    match found {
+        Ok(true) => Outcome::Present { len, hash },
+        Ok(false) => Outcome::Absent,
+        Err(_) => outcome(found),
+    }
+}
+
 fn batch_call<'w>(write: &BatchWrite<'w>) -> Call<'w> {
     match *write {
         BatchWrite::Put(key, value) => {
@@ -94,9 +103,7 @@ fn batch_call<'w>(write: &BatchWrite<'w>) -> Call<'w> {
 }
 
 impl Store for TracedStore {
-    fn name(&self) -> String {
-        self.inner.name()
-    }
+    crate::passed_on!(inner: name, stats);
 
     fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
         let Some(began) = self.slot.begin(key) else {
@@ -110,14 +117,7 @@ impl Store for TracedStore {
             check(value);
         });
         let mut call = Call::new(Kind::Get, 0, key);
-        call.outcome = match &found {
-            Ok(true) => {
-                let (len, hash) = seen.get();
-                Outcome::Present { len, hash }
-            }
-            Ok(false) => Outcome::Absent,
-            Err(_) => outcome(&found),
-        };
+        call.outcome = what_was_found(&found, seen.get());
         self.slot.end(began, &call);
         found
     }
@@ -193,8 +193,12 @@ impl Store for TracedStore {
         self.inner.expiring().map(|_| self as _)
     }
 
-    fn stats(&self) -> Vec<Figure> {
-        self.inner.stats()
+    fn appending(&self) -> Option<&dyn AppendingStore> {
+        self.inner.appending().map(|_| self as _)
+    }
+
+    fn both_ends(&self) -> Option<&dyn BothEndsStore> {
+        self.inner.both_ends().map(|_| self as _)
     }
 
     fn settle_debt(&self) -> StoreResult<()> {
@@ -259,6 +263,64 @@ impl CountingStore for TracedStore {
 
     fn adds_by(&self) -> &'static str {
         self.inner.counters().map_or("", CountingStore::adds_by)
+    }
+}
+
+impl AppendingStore for TracedStore {
+    fn append(&self, key: &[u8], operand: &[u8]) -> StoreResult<()> {
+        let inner = given(self, self.inner.appending(), "append")?;
+        self.write((Kind::Merge, key, Some(operand)), || {
+            inner.append(key, operand)
+        })
+    }
+}
+
+impl BothEndsStore for TracedStore {
+    fn scan_back(
+        &self,
+        range: (&[u8], Option<&[u8]>),
+        limit: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> StoreResult<usize> {
+        let inner = given(self, self.inner.both_ends(), "scan_back")?;
+        // It is taken by the key where it begins.
+        let began = self.slot.begin(range.1.unwrap_or(range.0));
+        let lent = inner.scan_back(range, limit, each);
+        if let Some(began) = began {
+            let mut call = Call::new(Kind::Scan, 0, range.0);
+            call.end_key = range.1;
+            call.reverse = true;
+            call.limit = Some(limit as u64);
+            call.count = lent.as_ref().ok().map(|lent| *lent as u64);
+            call.outcome = outcome(&lent);
+            self.slot.end(began, &call);
+        }
+        lent
+    }
+
+    fn pop(
+        &self,
+        range: (&[u8], Option<&[u8]>),
+        end: RangeEnd,
+        taken: &mut dyn FnMut(&[u8]),
+    ) -> StoreResult<bool> {
+        let inner = given(self, self.inner.both_ends(), "pop")?;
+        let Some(began) = self.slot.begin(range.0) else {
+            return inner.pop(range, end, taken);
+        };
+        let wants_hash = self.slot.wants_hashes();
+        let seen = Cell::new((None, None));
+        let popped = inner.pop(range, end, &mut |value| {
+            let hash = wants_hash.then(|| value_hash(value));
+            seen.set((Some(value.len() as u64), hash));
+            taken(value);
+        });
+        let mut call = Call::new(Kind::Pop, 0, range.0);
+        call.end_key = range.1;
+        call.reverse = end == RangeEnd::Last;
+        call.outcome = what_was_found(&popped, seen.get());
+        self.slot.end(began, &call);
+        popped
     }
 }
 

@@ -147,7 +147,7 @@ impl<K: RocksKind + 'static> Opener for Rocks<K> {
     }
 
     fn serves(&self, purpose: Purpose) -> bool {
-        K::WORD.is_none() && !matches!(purpose, Purpose::ValuesApart(_))
+        K::WORD.is_none() && !matches!(purpose, Purpose::ValuesApart(_) | Purpose::Appends)
     }
 
     fn measured_beside_values_apart(&self) -> bool {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use evendb_lab::opener::{Opener, Settings};
-use evendb_lab::store::{BatchWrite, Figure, Store, StoreResult};
+use evendb_lab::store::{BatchWrite, Store, StoreResult};
 use evendb_lab::transactions::{READS, TransactionalStore, Work};
 use parking_lot::Mutex;
 
@@ -154,13 +154,7 @@ impl Store for WrongStore {
         }
     }
 
-    fn stats(&self) -> Vec<Figure> {
-        self.inner.stats()
-    }
-
-    fn settle_debt(&self) -> StoreResult<()> {
-        self.inner.settle_debt()
-    }
+    evendb_lab::passed_on!(inner: stats, settle_debt);
 
     fn close(self: Box<Self>) -> StoreResult<()> {
         self.inner.close()

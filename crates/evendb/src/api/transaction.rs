@@ -447,7 +447,11 @@ impl Transaction {
 
     /// A place to go back to: see [`rollback_to`](Self::rollback_to).
     pub fn savepoint(&mut self) -> Savepoint {
-        self.session.savepoint()
+        let savepoint = self.session.savepoint();
+        if let Some(record) = &mut self.record {
+            record.savepoint(savepoint.number());
+        }
+        savepoint
     }
 
     /// Takes back what was put and deleted since the savepoint, which stays. What was read still counts, and what was
@@ -459,7 +463,7 @@ impl Transaction {
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let done = self.session.roll_back_to(savepoint);
         if let Some(record) = &self.record {
-            record.rolled_back_to(&done);
+            record.rolled_back_to(savepoint.number(), &done);
         }
         done
     }

@@ -1,7 +1,8 @@
 //! What a transaction is in a trace: its beginning, what it reads and writes, its commit or abort, all of one group.
 //!
 //! The beginning is recorded when the first part is, so that a transaction of which the sample takes nothing is not in the trace.
-//! Reads are of an older moment. A write is recorded when it is called; it counts from the commit on.
+//! Reads are of an older moment. A write is recorded when it is called; it counts from the commit on. A savepoint is a call `savepoint`,
+//! a return to it one `rollback_to`; the count of both is the savepoint's number. So who reads the trace knows what was taken back.
 
 use super::scan::{ScanOf, ScanRecord};
 use super::{Recording, outcome};
@@ -17,6 +18,8 @@ pub(crate) struct TransactionRecord {
     began: Began,
     /// 0 as long as nothing of it is recorded.
     group: Cell<u64>,
+    /// The first savepoint that is in the trace: those before it were made when nothing of the transaction was.
+    first_savepoint: Option<u64>,
     is_committed: bool,
 }
 
@@ -29,6 +32,7 @@ impl Recording {
             slot: self.slot.clone(),
             began,
             group: Cell::new(0),
+            first_savepoint: None,
             is_committed: false,
         })
     }
@@ -84,17 +88,35 @@ impl TransactionRecord {
         recording.scan(of, low, high)
     }
 
-    /// It was rolled back to a savepoint, if anything of it is in the trace.
-    pub(crate) fn rolled_back_to(&self, result: &Result<()>) {
+    /// A savepoint was made, of this number within the transaction, from 1 on.
+    pub(crate) fn savepoint(&mut self, number: u64) {
         if self.group.get() != 0
             && !fork::is_child()
             && let Some(began) = self.slot.begin_always()
         {
-            let mut call = Call::new(Kind::Other, 0, b"rollback_to");
-            call.group = self.group.get();
-            call.outcome = outcome(result);
-            self.slot.end(began, &call);
+            self.first_savepoint.get_or_insert(number);
+            self.savepoint_call(began, b"savepoint", number, Outcome::Done);
         }
+    }
+
+    /// It was rolled back to a savepoint, if anything of it is in the trace. The number is 0 there if nothing was when it was made.
+    pub(crate) fn rolled_back_to(&self, savepoint: u64, result: &Result<()>) {
+        let in_trace = self.first_savepoint.is_some_and(|first| first <= savepoint);
+        let number = if in_trace { savepoint } else { 0 };
+        if self.group.get() != 0
+            && !fork::is_child()
+            && let Some(began) = self.slot.begin_always()
+        {
+            self.savepoint_call(began, b"rollback_to", number, outcome(result));
+        }
+    }
+
+    fn savepoint_call(&self, began: Began, name: &[u8], number: u64, outcome: Outcome) {
+        let mut call = Call::new(Kind::Other, 0, name);
+        call.group = self.group.get();
+        call.count = Some(number);
+        call.outcome = outcome;
+        self.slot.end(began, &call);
     }
 
     /// When the commit begins.

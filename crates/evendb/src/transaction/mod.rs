@@ -83,6 +83,13 @@ pub(crate) struct Session {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Savepoint(Mark);
 
+impl Savepoint {
+    /// Which of the transaction's, from 1 on.
+    pub(crate) fn number(self) -> u64 {
+        self.0.number() + 1
+    }
+}
+
 impl Session {
     pub(crate) fn begin(handle: &Arc<Handle>) -> Result<Session> {
         fork::check()?;

@@ -112,6 +112,13 @@ pub(super) struct Mark {
     undo: usize,
 }
 
+impl Mark {
+    /// How many were given before it.
+    pub(super) fn number(self) -> u64 {
+        self.number
+    }
+}
+
 impl OwnWrites {
     pub(super) fn new(begun: Version) -> OwnWrites {
         OwnWrites {

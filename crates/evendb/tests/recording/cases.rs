@@ -423,6 +423,12 @@ fn of_batches_and_transactions() -> Vec<Case> {
                 t.rollback_to(savepoint).unwrap();
             });
         }),
+        ("Transaction::savepoint", Other, |w| {
+            committed(w, |t| {
+                t.put(&w.keyspace, "a", "1").unwrap();
+                let _ = t.savepoint();
+            });
+        }),
         ("Transaction::commit", Commit, |w| {
             committed(w, |t| t.put(&w.keyspace, "a", "1").unwrap());
         }),
@@ -451,7 +457,7 @@ pub const NOT_RECORDED: [(&str, &str); 10] = [
     ("Savepoint::", "a place in memory"),
 ];
 
-pub const NOT_RECORDED_CALLS: [(&str, &str); 31] = [
+pub const NOT_RECORDED_CALLS: [(&str, &str); 30] = [
     ("Batch::durability", "said before the commit"),
     ("Batch::len", "in memory"),
     ("Batch::is_empty", "in memory"),
@@ -476,7 +482,6 @@ pub const NOT_RECORDED_CALLS: [(&str, &str); 31] = [
     ("Keyspace::property", "in memory"),
     ("Snapshot::position", "in memory"),
     ("Transaction::lock_timeout", "in memory"),
-    ("Transaction::savepoint", "in memory"),
     ("Transaction::len", "in memory"),
     ("Transaction::is_empty", "in memory"),
     ("Transaction::durability", "said before the commit"),

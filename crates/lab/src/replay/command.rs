@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use evendb_trace::Reader;
 
-use super::{ReplayReport, ReplaySettings, Speed, prepare, replay};
+use super::{Merges, ReplayReport, ReplaySettings, Speed, prepare, replay};
 use crate::opener::{Durability, Opener, Settings};
 use crate::readable::{duration, grouped};
 use crate::recorder::RunError;
@@ -37,6 +37,9 @@ pub struct ReplayArguments {
     /// Bytes of values of which the trace has no length
     #[arg(long, default_value_t = 100)]
     value_bytes: u32,
+    /// What merges do, for which the store is opened; without it they are left out
+    #[arg(long, value_enum)]
+    merges: Option<Merges>,
     /// Bytes of memory that the store may plan with
     #[arg(long, default_value_t = 256 << 20)]
     memory_bytes: u64,
@@ -83,7 +86,10 @@ impl ReplayArguments {
             memory_bytes: self.memory_bytes,
             durability: self.durability,
         };
-        let store = opener.open(directory, &settings)?;
+        let store = match self.merges {
+            Some(merges) => opener.open_for(directory, &settings, merges.purpose())?,
+            None => opener.open(directory, &settings)?,
+        };
         let outcome = self.replay(reader, &*store, stop);
         let name = store.name();
         store.close()?;
@@ -116,6 +122,7 @@ impl ReplayArguments {
             threads: usize::from(self.threads),
             compare: true,
             value_bytes: self.value_bytes as usize,
+            merges: self.merges,
         };
         let prepared = match self.prepare {
             true => prepare(self.reader()?, store, &settings, stop)?,

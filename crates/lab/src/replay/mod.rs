@@ -8,7 +8,7 @@
 //! ```
 //! **Order.** All operations of a key are in one lane, in the order in which they began. What writes several keys (a batch, a committed
 //! transaction) is done when every lane of its keys has come to it, and these go on when it is done; the deletion of a range takes
-//! all lanes. So each key sees its writes in their order with any number of threads. A scan is in the lane of its first key, and may
+//! all lanes, and so does a pop. So each key sees its writes in their order with any number of threads. A scan is in the lane of its first key, and may
 //! see writes of other lanes sooner or later than in the trace; its count is compared with one thread alone. The lookup of several
 //! keys is as many lookups.
 //!
@@ -19,8 +19,14 @@
 //! **Keyspaces.** A store of the lab has one. Where the trace names one, keys are as they are; where it names several,
 //! each key has its keyspace's number before it, as four bytes that sort.
 //!
-//! **What cannot be asked** of the lab's trait is counted by kind and left out: merges, scans in reverse, pops, transactions that
-//! went back to a savepoint, calls without a key. Writes of aborted and refused transactions, and writes that failed in the trace, are not done.
+//! **Merges** are asked where it is said what they do ([`Merges`]): a trace has the operands, and not the operator. A batch or transaction
+//! with merges or deletions of ranges is done in parts, in their order.
+//!
+//! **Savepoints.** What a transaction took back is not done: the trace has the savepoints by number.
+//!
+//! **What cannot be asked** of the store is counted by kind and left out: scans in reverse and pops of one without
+//! [`both ends`](crate::store::Store::both_ends), pops of a sample, merges of which nothing is said, calls without a key, values above
+//! 64 MiB. Writes of aborted and refused transactions, and writes that failed in the trace, are not done.
 
 pub mod command;
 mod lanes;
@@ -39,6 +45,7 @@ use std::time::{Duration, Instant};
 
 use evendb_trace::{InOrder, Reader};
 
+use crate::opener::Purpose;
 use crate::recorder::RunError;
 use crate::store::Store;
 
@@ -60,6 +67,26 @@ pub enum Speed {
     Max,
 }
 
+/// What merges do: which purpose the store was opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Merges {
+    /// They add to numbers of 8 bytes
+    Counters,
+    /// They append to values
+    Appends,
+}
+
+impl Merges {
+    /// What a store is to be opened for.
+    #[must_use]
+    pub fn purpose(self) -> Purpose {
+        match self {
+            Merges::Counters => Purpose::Counters,
+            Merges::Appends => Purpose::Appends,
+        }
+    }
+}
+
 /// How a trace is replayed.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplaySettings {
@@ -71,6 +98,8 @@ pub struct ReplaySettings {
     pub compare: bool,
     /// The length of values of which the trace says none.
     pub value_bytes: usize,
+    /// What merges do; without it they are left out.
+    pub merges: Option<Merges>,
 }
 
 impl Default for ReplaySettings {
@@ -80,6 +109,7 @@ impl Default for ReplaySettings {
             threads: 1,
             compare: true,
             value_bytes: 100,
+            merges: None,
         }
     }
 }
@@ -97,7 +127,7 @@ pub fn replay<R: Read>(
     let threads = settings.threads.max(1);
     let (lanes, queues) = Lanes::new(threads);
     let failed = AtomicBool::new(false);
-    let mut planner = Planner::new(reader.keyspaces(), reader.header().one_in, settings);
+    let mut planner = Planner::new(reader.keyspaces(), reader.header().one_in, settings, store);
     let mut ordered = InOrder::new(reader, ORDER_BYTES_MAX);
     let started = Instant::now();
     let mut report = thread::scope(|scope| {

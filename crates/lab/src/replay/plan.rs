@@ -6,11 +6,23 @@ use evendb_trace::{Kind, Operation, Outcome};
 
 use super::lanes::Lanes;
 use super::report::ReplayReport;
-use super::{ReplaySettings, Speed};
+use super::{Merges, ReplaySettings, Speed};
+use crate::purposes::{COUNTER_BYTES, RangeEnd};
 use crate::random::mix64;
+use crate::store::Store;
 
 /// Transactions and batches that have begun and not ended. Those of a trace that was torn would be kept for ever.
 const GROUPS_MAX: usize = 100_000;
+/// All parts of these together. What comes above is left out, and with it the batch or transaction of which it is.
+const PARTS_BYTES_MAX: usize = 256 << 20;
+/// A trace says how long values are; a longer one than this is not made. EvenDB's own limit is the memory budget.
+pub(super) const VALUE_BYTES_MAX: u64 = 64 << 20;
+
+const SAVEPOINT_BYTES: usize = size_of::<(u64, usize)>();
+
+const TOO_LONG: &str = "values above 64 MiB";
+const TOO_MANY: &str = "parts of too many batches and transactions at once";
+const FAILED: &str = "writes that failed in the trace";
 
 /// What is to be asked of the store.
 pub(super) struct Work {
@@ -28,14 +40,31 @@ pub(super) enum Ask {
     Put(Vec<u8>, Bytes),
     Delete(Vec<u8>),
     DeleteRange(Vec<u8>, Vec<u8>),
-    Batch(Vec<Write>),
-    /// From a key on, to below another one; so many records at most; so many the trace had.
+    Merge(Vec<u8>, Bytes),
+    /// The record at an end of a range.
+    Pop(Range, RangeEnd),
+    /// A batch or transaction: its parts, in their order.
+    Parts(Vec<Part>),
+    /// So many records of the range at most, from this end of it on; so many the trace had.
     Scan {
-        from: Vec<u8>,
-        below: Option<Vec<u8>>,
+        range: Range,
+        begins: RangeEnd,
         limit: u64,
         expected: Option<u64>,
     },
+}
+
+/// From a key on, to below another one.
+pub(super) struct Range {
+    pub(super) low: Vec<u8>,
+    pub(super) high: Option<Vec<u8>>,
+}
+
+impl Range {
+    /// As stores take it.
+    pub(super) fn limits(&self) -> (&[u8], Option<&[u8]>) {
+        (&self.low, self.high.as_deref())
+    }
 }
 
 /// A value: that of the trace, or one of this length.
@@ -44,10 +73,44 @@ pub(super) enum Bytes {
     Len(usize),
 }
 
-pub(super) struct Write {
-    pub(super) key: Vec<u8>,
-    /// `None`: a delete.
-    pub(super) value: Option<Bytes>,
+/// One write of a batch or transaction.
+pub(super) enum Part {
+    Put(Vec<u8>, Bytes),
+    Delete(Vec<u8>),
+    Merge(Vec<u8>, Bytes),
+    DeleteRange(Vec<u8>, Vec<u8>),
+}
+
+impl Part {
+    /// The key that it writes, if it is one.
+    fn key(&self) -> Option<&[u8]> {
+        match self {
+            Part::Put(key, _) | Part::Delete(key) | Part::Merge(key, _) => Some(key),
+            Part::DeleteRange(..) => None,
+        }
+    }
+
+    /// About what it takes of memory.
+    fn bytes(&self) -> usize {
+        let known = |bytes: &Bytes| match bytes {
+            Bytes::Known(value) => value.len(),
+            Bytes::Len(_) => 0,
+        };
+        size_of::<Part>()
+            + match self {
+                Part::Put(key, value) | Part::Merge(key, value) => key.len() + known(value),
+                Part::Delete(key) => key.len(),
+                Part::DeleteRange(low, high) => low.len() + high.len(),
+            }
+    }
+}
+
+/// What the store can do that not every one can.
+#[derive(Clone, Copy)]
+struct Abilities {
+    both_ends: bool,
+    /// Those that were asked for, if the store was opened for them.
+    merges: Option<Merges>,
 }
 
 /// See the module.
@@ -60,7 +123,10 @@ pub(super) struct Planner {
     value_bytes: usize,
     /// 1 / speed; none at most speed.
     slowness: Option<f64>,
+    abilities: Abilities,
+    asked_merges: Option<Merges>,
     open: HashMap<u64, Group>,
+    open_bytes: usize,
     left_out: BTreeMap<&'static str, u64>,
     last_nanos: u64,
     taken: u64,
@@ -68,8 +134,10 @@ pub(super) struct Planner {
 
 #[derive(Default)]
 struct Group {
-    writes: Vec<Write>,
-    ranges: Vec<(Vec<u8>, Vec<u8>)>,
+    parts: Vec<Part>,
+    bytes: usize,
+    /// Savepoints that are still there: their numbers, and how many parts were before each.
+    savepoints: Vec<(u64, usize)>,
     /// Why it cannot be replayed.
     left_out: Option<&'static str>,
 }
@@ -79,8 +147,18 @@ impl Planner {
         keyspaces: &BTreeMap<u32, String>,
         one_in: u64,
         settings: &ReplaySettings,
+        store: &dyn Store,
     ) -> Planner {
+        let has = |merges: &Merges| match merges {
+            Merges::Counters => store.counters().is_some(),
+            Merges::Appends => store.appending().is_some(),
+        };
         Planner {
+            abilities: Abilities {
+                both_ends: store.both_ends().is_some(),
+                merges: settings.merges.filter(has),
+            },
+            asked_merges: settings.merges,
             with_keyspaces: keyspaces.len() > 1,
             only: keyspaces.keys().next().copied(),
             is_sample: one_in > 1,
@@ -91,6 +169,7 @@ impl Planner {
                 Speed::Max => None,
             },
             open: HashMap::new(),
+            open_bytes: 0,
             left_out: BTreeMap::new(),
             last_nanos: 0,
             taken: 0,
@@ -147,42 +226,73 @@ impl Planner {
     }
 
     fn other(&mut self, operation: &Operation) {
-        let group = self.open.get_mut(&operation.group);
-        if operation.key == b"rollback_to" && operation.outcome == Outcome::Done {
-            if let Some(group) = group {
-                group.left_out = Some("transactions that went back to a savepoint");
+        let is_done = operation.outcome == Outcome::Done;
+        match (&operation.key[..], self.open.get_mut(&operation.group)) {
+            (b"savepoint", _) => self.savepoint(operation),
+            (b"rollback_to", Some(group)) if is_done => {
+                self.open_bytes -= group.bytes;
+                group.roll_back_to(operation.count);
+                self.open_bytes += group.bytes;
             }
-            return;
+            (b"rollback_to", _) => {}
+            _ => self.leave_out("calls without a key"),
         }
-        self.leave_out("calls without a key");
+    }
+
+    fn savepoint(&mut self, operation: &Operation) {
+        let (Some(number), Some(group)) = (operation.count, self.group_of(operation)) else {
+            return;
+        };
+        group.savepoints.push((number, group.parts.len()));
+        self.take_room(operation.group, SAVEPOINT_BYTES);
+    }
+
+    /// The batch or transaction of an operation; `None` if that would be one too many.
+    fn group_of(&mut self, operation: &Operation) -> Option<&mut Group> {
+        let number = operation.group;
+        let has_room = self.open.len() < GROUPS_MAX || self.open.contains_key(&number);
+        (number != 0 && has_room).then(|| self.open.entry(number).or_default())
+    }
+
+    /// Counts what a group has got. One for which there is no room is left out.
+    fn take_room(&mut self, number: u64, bytes: usize) {
+        let Some(group) = self.open.get_mut(&number) else {
+            return;
+        };
+        group.bytes += bytes;
+        self.open_bytes += bytes;
+        if self.open_bytes > PARTS_BYTES_MAX {
+            self.open_bytes -= group.bytes;
+            *group = Group {
+                left_out: Some(TOO_MANY),
+                ..Group::default()
+            };
+        }
     }
 
     /// A write that counts when its batch or transaction ends.
     fn part(&mut self, operation: Operation) {
         if matches!(operation.outcome, Outcome::Failed(_)) {
-            return self.leave_out("writes that failed in the trace");
+            return self.leave_out(FAILED);
         }
-        if self.open.len() >= GROUPS_MAX && !self.open.contains_key(&operation.group) {
-            return self.leave_out("parts of too many batches and transactions at once");
+        if self.group_of(&operation).is_none() {
+            return self.leave_out(TOO_MANY);
         }
         let number = operation.group;
-        let asked = self.ask(operation);
-        let group = self.open.entry(number).or_default();
-        match asked.map(|work| work.ask) {
-            Ok(Ask::Put(key, bytes)) => group.writes.push(Write {
-                key,
-                value: Some(bytes),
-            }),
-            Ok(Ask::Delete(key)) => group.writes.push(Write { key, value: None }),
-            Ok(Ask::DeleteRange(low, high)) => {
-                // What was put before it goes; so all ranges may come first.
-                let is_in = |write: &Write| low <= write.key && write.key < high;
-                group.writes.retain(|write| !is_in(write));
-                group.ranges.push((low, high));
-            }
-            Ok(_) => {}
-            Err(why) => self.leave_out(why),
+        let part = match self.ask(operation).map(|work| work.ask) {
+            Ok(Ask::Put(key, bytes)) => Part::Put(key, bytes),
+            Ok(Ask::Delete(key)) => Part::Delete(key),
+            Ok(Ask::Merge(key, operand)) => Part::Merge(key, operand),
+            Ok(Ask::DeleteRange(low, high)) => Part::DeleteRange(low, high),
+            // Only writes come here.
+            Ok(_) => return,
+            Err(why) => return self.leave_out(why),
+        };
+        let bytes = part.bytes();
+        if let Some(group) = self.open.get_mut(&number) {
+            group.parts.push(part);
         }
+        self.take_room(number, bytes);
     }
 
     fn end_group(&mut self, operation: &Operation, lanes: &mut Lanes) {
@@ -192,6 +302,7 @@ impl Planner {
         let Some(group) = self.open.remove(&operation.group) else {
             return;
         };
+        self.open_bytes -= group.bytes;
         let is_done = operation.kind != Kind::Abort
             && matches!(operation.outcome, Outcome::Done | Outcome::Unknown);
         if !is_done {
@@ -200,12 +311,8 @@ impl Planner {
         if let Some(why) = group.left_out {
             return self.leave_out(why);
         }
-        for (low, high) in group.ranges {
-            let ask = Ask::DeleteRange(low, high);
-            give(self.work(operation, ask, Outcome::Unknown), lanes);
-        }
-        if !group.writes.is_empty() {
-            let ask = Ask::Batch(group.writes);
+        if !group.parts.is_empty() {
+            let ask = Ask::Parts(group.parts);
             give(self.work(operation, ask, Outcome::Unknown), lanes);
         }
     }
@@ -228,49 +335,96 @@ impl Planner {
         let end = end.map(|end| self.key(keyspace, end));
         let end = end.or_else(|| self.end_of(keyspace));
         let has_failed = matches!(operation.outcome, Outcome::Failed(_));
+        let writes = matches!(operation.kind, Kind::DeleteRange | Kind::Pop);
+        if has_failed && (writes || operation.kind.is_point_write()) {
+            return Err(FAILED);
+        }
         let mut expected = Outcome::Unknown;
         let ask = match operation.kind {
             Kind::Get | Kind::Contains | Kind::GetForUpdate | Kind::MultiGet => {
-                if self.compare && !operation.older_moment {
-                    expected = operation.outcome;
-                }
+                expected = self.expected(&operation);
                 Ask::Get(key)
             }
-            kind if kind.is_point_write() && has_failed => {
-                return Err("writes that failed in the trace");
-            }
-            Kind::DeleteRange if has_failed => return Err("writes that failed in the trace"),
-            Kind::Put | Kind::Ingest => {
-                let len = operation
-                    .value_len
-                    .map_or(self.value_bytes, |len| len as usize);
-                Ask::Put(
-                    key,
-                    operation.value.take().map_or(Bytes::Len(len), Bytes::Known),
-                )
-            }
+            Kind::Put | Kind::Ingest => Ask::Put(key, self.value(&mut operation)?),
+            Kind::Merge => Ask::Merge(key, self.operand(&mut operation)?),
             Kind::Delete | Kind::SingleDelete => Ask::Delete(key),
             Kind::DeleteRange => match end {
+                // Some stores refuse these.
+                Some(end) if end < key => {
+                    return Err("deletions of ranges that end before they begin");
+                }
                 Some(end) => Ask::DeleteRange(key, end),
                 None => return Err("deletions of ranges without an end"),
             },
-            Kind::Scan if operation.reverse => return Err("scans in reverse"),
+            Kind::Pop if !self.abilities.both_ends => return Err("pops"),
+            // The sample has the least key of the range, and not the one that went.
+            Kind::Pop if self.is_sample => return Err("pops of a sample of keys"),
+            Kind::Pop => {
+                expected = self.expected(&operation);
+                Ask::Pop(
+                    Range {
+                        low: key,
+                        high: end,
+                    },
+                    end_of(&operation),
+                )
+            }
+            Kind::Scan if operation.reverse && !self.abilities.both_ends => {
+                return Err("scans in reverse");
+            }
             Kind::Scan => Ask::Scan {
-                from: key,
-                below: end,
+                range: Range {
+                    low: key,
+                    high: end,
+                },
+                begins: end_of(&operation),
                 limit: operation.limit.or(operation.count).unwrap_or(u64::MAX),
                 expected: operation
                     .count
                     .filter(|_| self.compare && !operation.older_moment && !self.is_sample),
             },
-            Kind::Merge => return Err("merges"),
-            Kind::Pop => return Err("pops"),
             _ => return Err("kinds that this program does not know"),
         };
         if matches!(ask, Ask::Scan { limit: 0, .. }) {
             return Err("scans that asked for nothing");
         }
         Ok(self.work(&operation, ask, expected))
+    }
+
+    fn expected(&self, operation: &Operation) -> Outcome {
+        match self.compare && !operation.older_moment {
+            true => operation.outcome,
+            false => Outcome::Unknown,
+        }
+    }
+
+    /// The value that is put, or its length.
+    fn value(&self, operation: &mut Operation) -> Result<Bytes, &'static str> {
+        if let Some(value) = operation.value.take() {
+            return Ok(Bytes::Known(value));
+        }
+        let len = operation.value_len.unwrap_or(self.value_bytes as u64);
+        match len <= VALUE_BYTES_MAX {
+            true => Ok(Bytes::Len(len as usize)),
+            false => Err(TOO_LONG),
+        }
+    }
+
+    fn operand(&self, operation: &mut Operation) -> Result<Bytes, &'static str> {
+        let merges = match (self.abilities.merges, self.asked_merges) {
+            (Some(merges), _) => merges,
+            (None, Some(_)) => return Err("merges, which the store does not have"),
+            (None, None) => return Err("merges"),
+        };
+        let value = self.value(operation)?;
+        let len = match &value {
+            Bytes::Known(value) => value.len(),
+            Bytes::Len(len) => *len,
+        };
+        match merges == Merges::Counters && len != COUNTER_BYTES {
+            true => Err("merges of what is no counter"),
+            false => Ok(value),
+        }
     }
 
     fn key(&self, keyspace: u32, key: Vec<u8>) -> Vec<u8> {
@@ -303,9 +457,36 @@ fn number_that_sorts(number: u32) -> [u8; 4] {
     [24, 16, 8, 0].map(|shift| (number >> shift) as u8)
 }
 
+/// At which end of its range it begins.
+fn end_of(operation: &Operation) -> RangeEnd {
+    match operation.reverse {
+        true => RangeEnd::Last,
+        false => RangeEnd::First,
+    }
+}
+
 impl Group {
     fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.ranges.is_empty()
+        self.parts.is_empty()
+    }
+
+    /// Back to a savepoint, which stays. 0: to before the first part; unknown: of a trace that does not number them.
+    fn roll_back_to(&mut self, number: Option<u64>) {
+        let mut savepoints = self.savepoints.iter();
+        let (savepoints, parts) = match number {
+            Some(0) => (0, 0),
+            number => match savepoints.rposition(|(known, _)| Some(*known) == number) {
+                Some(at) => (at + 1, self.savepoints[at].1),
+                None => {
+                    self.left_out = Some("transactions that went back to an unknown savepoint");
+                    return;
+                }
+            },
+        };
+        self.savepoints.truncate(savepoints);
+        self.parts.truncate(parts);
+        self.bytes =
+            self.parts.iter().map(Part::bytes).sum::<usize>() + savepoints * SAVEPOINT_BYTES;
     }
 }
 
@@ -317,21 +498,24 @@ fn lane_of(key: &[u8], lanes: usize) -> usize {
 /// Gives work to its lane, or to all of those that it concerns.
 fn give(work: Work, lanes: &mut Lanes) {
     let count = lanes.count();
-    match &work.ask {
-        Ask::Get(key) | Ask::Put(key, _) | Ask::Delete(key) | Ask::Scan { from: key, .. } => {
-            let lane = lane_of(key, count);
-            lanes.add(lane, work);
-        }
-        Ask::DeleteRange(..) => {
-            let all: Vec<_> = (0..count).collect();
-            lanes.add_together(&all, work);
-        }
-        Ask::Batch(writes) => {
-            let each = writes.iter();
-            let mut of: Vec<_> = each.map(|write| lane_of(&write.key, count)).collect();
-            of.sort_unstable();
-            of.dedup();
-            lanes.add_together(&of, work);
-        }
+    let key = match &work.ask {
+        Ask::Get(key) | Ask::Put(key, _) | Ask::Delete(key) | Ask::Merge(key, _) => Some(&key[..]),
+        Ask::Scan { range, .. } => Some(&range.low[..]),
+        Ask::DeleteRange(..) | Ask::Pop(..) | Ask::Parts(_) => None,
+    };
+    if let Some(key) = key {
+        return lanes.add(lane_of(key, count), work);
     }
+    let keys: Option<Vec<_>> = match &work.ask {
+        Ask::Parts(parts) => parts.iter().map(Part::key).collect(),
+        _ => None,
+    };
+    let mut of: Vec<_> = match keys {
+        Some(keys) => keys.iter().map(|key| lane_of(key, count)).collect(),
+        // Any key may be in a range.
+        None => (0..count).collect(),
+    };
+    of.sort_unstable();
+    of.dedup();
+    lanes.add_together(&of, work);
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use evendb_trace::{InOrder, Outcome, Reader, value_hash};
 
-use super::plan::{Bytes, key_in_store};
+use super::plan::{Bytes, VALUE_BYTES_MAX, key_in_store};
 use super::worker::value_of;
 use super::{ORDER_BYTES_MAX, ReplaySettings};
 use crate::recorder::RunError;
@@ -41,8 +41,11 @@ pub fn prepare<R: Read>(
             continue;
         }
         if let (Outcome::Present { len, .. }, true) = (operation.outcome, kind.is_point_read()) {
-            let len = len.map_or(settings.value_bytes, |len| len as usize);
-            store.put(&key, value_of(&mut value, &key, &Bytes::Len(len)))?;
+            let len = len.unwrap_or(settings.value_bytes as u64);
+            if len > VALUE_BYTES_MAX {
+                continue;
+            }
+            store.put(&key, value_of(&mut value, &key, &Bytes::Len(len as usize)))?;
             put += 1;
         }
         if stop.load(Ordering::Relaxed) {

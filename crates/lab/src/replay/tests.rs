@@ -9,9 +9,11 @@ use evendb_trace::{
 };
 use parking_lot::Mutex;
 
-use super::{ReplayReport, ReplaySettings, Speed, prepare, replay};
+use super::{Merges, ReplayReport, ReplaySettings, Speed, prepare, replay};
+use crate::purposes::RangeEnd;
 use crate::random::Random;
-use crate::store::{BatchWrite, Figure, Store, StoreError, StoreResult};
+use crate::store::{BatchWrite, Store, StoreError, StoreResult};
+use crate::stores::evendb::EvenDbStore;
 use crate::stores::memory::MemoryStore;
 use crate::traced::TracedStore;
 
@@ -234,12 +236,10 @@ impl Slow {
 }
 
 impl Store for Slow {
+    crate::passed_on!(inner: get, delete, scan, batch, stats, settle_debt, close);
+
     fn name(&self) -> String {
         "slow".to_owned()
-    }
-
-    fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
-        self.inner.get(key, check)
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
@@ -248,35 +248,6 @@ impl Store for Slow {
             true => Err(StoreError::new("put", "no")),
             false => self.inner.put(key, value),
         }
-    }
-
-    fn delete(&self, key: &[u8]) -> StoreResult<()> {
-        self.inner.delete(key)
-    }
-
-    fn scan(
-        &self,
-        from: &[u8],
-        limit: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> StoreResult<usize> {
-        self.inner.scan(from, limit, each)
-    }
-
-    fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
-        self.inner.batch(writes)
-    }
-
-    fn stats(&self) -> Vec<Figure> {
-        Vec::new()
-    }
-
-    fn settle_debt(&self) -> StoreResult<()> {
-        Ok(())
-    }
-
-    fn close(self: Box<Self>) -> StoreResult<()> {
-        Ok(())
     }
 }
 
@@ -390,4 +361,233 @@ fn keyspaces_are_told_apart() {
     assert_eq!(report.differences.total(), 0);
     let keys: Vec<_> = contents(&store).into_iter().map(|(key, _)| key).collect();
     assert_eq!(keys, [b"\0\0\0\0key", b"\0\0\x01\x2ckey"]);
+}
+
+/// Pops and scans in reverse among other calls, over few keys.
+fn calls_at_both_ends(store: &dyn Store) {
+    let both_ends = store.both_ends().unwrap();
+    let mut random = Random::new(11, 0);
+    let key = |random: &mut Random| format!("key{:02}", random.below(60)).into_bytes();
+    for number in 0..3000_u32 {
+        let (one, other) = (key(&mut random), key(&mut random));
+        let (low, high) = (one.clone().min(other.clone()), one.clone().max(other));
+        let high = (number % 3 > 0).then_some(&high[..]);
+        let end = match number % 2 {
+            0 => RangeEnd::First,
+            _ => RangeEnd::Last,
+        };
+        match random.below(8) {
+            0..4 => store.put(&one, &number.to_le_bytes().repeat(3)).unwrap(),
+            4 => done(both_ends.pop((&low, high), end, &mut |_| {}).unwrap()),
+            5 => done(store.get(&one, &mut |_| {}).unwrap()),
+            6 => done(store.scan(&one, 3, &mut |_, _| true).unwrap()),
+            _ => {
+                let scanned = both_ends.scan_back((&low, high), 5, &mut |_, _| true);
+                done(scanned.unwrap());
+            }
+        }
+    }
+}
+
+fn evendb(
+    directory: &tempfile::TempDir,
+    purpose: Option<crate::opener::Purpose>,
+) -> Box<dyn Store> {
+    use crate::opener::{Durability, Opener, Settings};
+    use crate::stores::evendb::EvenDbOpener;
+    let settings = Settings {
+        memory_bytes: 16 << 20,
+        durability: Durability::Relaxed,
+    };
+    let store = match purpose {
+        Some(purpose) => EvenDbOpener.open_for(directory.path(), &settings, purpose),
+        None => EvenDbOpener.open(directory.path(), &settings),
+    };
+    store.unwrap()
+}
+
+#[test]
+fn pops_and_scans_in_reverse_are_asked_of_a_store_that_has_them() {
+    let mut original = Vec::new();
+    let trace = recorded(Box::new(MemoryStore::new()), with_values(), |store| {
+        calls_at_both_ends(store);
+        original = contents(store);
+    });
+    for threads in [1, 4] {
+        let directory = tempfile::tempdir().unwrap();
+        let stores = [
+            Box::new(MemoryStore::new()) as Box<dyn Store>,
+            evendb(&directory, None),
+        ];
+        for store in stores {
+            let report = replayed(&trace, &*store, &settings(threads));
+            assert_eq!(report.differences.total(), 0, "{:?}", report.differences);
+            assert!(report.left_out.is_empty(), "{:?}", report.left_out);
+            let asked = |kind| report.kinds[&kind].latencies.len();
+            assert!(asked(Kind::Pop) > 200 && asked(Kind::Scan) > 400);
+            assert!(report.compared > 500);
+            assert_eq!(contents(&*store), original, "with {threads} threads");
+        }
+    }
+    // A store without them: they are counted, and nothing else is.
+    let report = replayed(&trace, &Slow::new(0, false), &settings(1));
+    let names: Vec<_> = report.left_out.keys().copied().collect();
+    assert_eq!(names, ["pops", "scans in reverse"]);
+}
+
+#[test]
+fn a_pop_that_gives_something_else_is_a_difference() {
+    let trace = recorded(Box::new(MemoryStore::new()), with_values(), |store| {
+        store.put(b"a", b"1").unwrap();
+        store.put(b"b", b"22").unwrap();
+        let both_ends = store.both_ends().unwrap();
+        for end in [RangeEnd::Last, RangeEnd::First, RangeEnd::First] {
+            both_ends.pop((b"", None), end, &mut |_| {}).unwrap();
+        }
+    });
+    let store = MemoryStore::new();
+    store.put(b"aa", b"1").unwrap();
+    store.put(b"c", b"333").unwrap();
+    // c in the place of b, then a, then aa in the place of nothing; b stays.
+    let report = replayed(&trace, &store, &settings(1));
+    assert_eq!(report.differences.other_length, 1);
+    assert_eq!(report.differences.present_not_absent, 1);
+    assert_eq!(report.compared, 3);
+    assert_eq!(contents(&store), [(b"b".to_vec(), b"22".to_vec())]);
+}
+
+#[test]
+fn merges_are_asked_of_a_store_that_is_opened_for_them() {
+    for merges in [Merges::Counters, Merges::Appends] {
+        let mut original = Vec::new();
+        let trace = recorded(Box::new(MemoryStore::new()), with_values(), |store| {
+            let mut random = Random::new(13, 0);
+            for number in 0..2000_u64 {
+                let key = format!("key{:02}", random.below(30)).into_bytes();
+                let operand = number.to_le_bytes();
+                match (random.below(6), merges) {
+                    (0, _) => done(store.get(&key, &mut |_| {}).unwrap()),
+                    (1, _) => store.put(&key, &operand).unwrap(),
+                    (2, _) => store.delete(&key).unwrap(),
+                    (_, Merges::Counters) => store.counters().unwrap().add(&key, number).unwrap(),
+                    _ => store.appending().unwrap().append(&key, &operand).unwrap(),
+                }
+            }
+            original = contents(store);
+        });
+        for threads in [1, 3] {
+            let directory = tempfile::tempdir().unwrap();
+            let opened = evendb(&directory, Some(merges.purpose()));
+            for store in [Box::new(MemoryStore::new()) as Box<dyn Store>, opened] {
+                let with_merges = ReplaySettings {
+                    merges: Some(merges),
+                    ..settings(threads)
+                };
+                let report = replayed(&trace, &*store, &with_merges);
+                assert_eq!(report.differences.total(), 0, "{:?}", report.differences);
+                assert!(report.left_out.is_empty() && report.compared > 100);
+                assert_eq!(contents(&*store), original, "{merges:?}");
+            }
+        }
+        let unsaid = replayed(&trace, &MemoryStore::new(), &settings(1));
+        assert!(unsaid.left_out["merges"] > 500, "{:?}", unsaid.left_out);
+        let asked = ReplaySettings {
+            merges: Some(merges),
+            ..settings(1)
+        };
+        let without = replayed(&trace, &Slow::new(0, false), &asked);
+        assert!(without.left_out["merges, which the store does not have"] > 500);
+    }
+}
+
+/// What EvenDB records, with transactions that go back.
+#[test]
+fn what_a_transaction_took_back_is_not_replayed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("trace");
+    let options = evendb::Options::new().memory_budget(16 << 20);
+    let store = EvenDbStore::open(&directory.path().join("db"), options, "").unwrap();
+    let db = store.database();
+    let trace = db.start_trace(evendb::TraceOptions::new(&file).values(true));
+    let trace = trace.unwrap();
+    let keyspace = db.default_keyspace();
+    let mut random = Random::new(17, 0);
+    for number in 0..300_u32 {
+        let mut transaction = db.transaction().unwrap();
+        let mut savepoints = Vec::new();
+        for _ in 0..12 {
+            let key = format!("key{:02}", random.below(40));
+            match random.below(7) {
+                0..3 => transaction
+                    .put(keyspace, key, number.to_le_bytes())
+                    .unwrap(),
+                3 => transaction.delete(keyspace, key).unwrap(),
+                4 => {
+                    let high = format!("key{:02}", random.below(40));
+                    transaction.delete_range(keyspace, key..high).unwrap();
+                }
+                5 => savepoints.push(transaction.savepoint()),
+                _ if !savepoints.is_empty() => {
+                    let at = random.below(savepoints.len() as u64) as usize;
+                    // One that is gone is refused, and changes nothing.
+                    done(transaction.rollback_to(savepoints[at]));
+                }
+                _ => {}
+            }
+        }
+        match number % 5 {
+            0 => drop(transaction),
+            _ => transaction.commit().unwrap(),
+        }
+    }
+    trace.stop().unwrap();
+    let original = contents(&store);
+    assert!(original.len() > 5);
+    let trace = std::fs::read(&file).unwrap();
+    for threads in [1, 4] {
+        let other = MemoryStore::new();
+        let report = replayed(&trace, &other, &settings(threads));
+        assert_eq!(contents(&other), original, "with {threads} threads");
+        let names: Vec<_> = report.left_out.keys().copied().collect();
+        let not_committed = "batches and transactions that were not committed in the trace";
+        assert_eq!(
+            names,
+            [
+                not_committed,
+                "deletions of ranges that end before they begin"
+            ]
+        );
+    }
+}
+
+#[test]
+fn a_savepoint_that_the_trace_does_not_have_leaves_the_transaction_out() {
+    let part = |kind, key: &str, count| {
+        let mut operation = Operation::new(kind, key);
+        operation.group = 1;
+        operation.count = count;
+        operation.outcome = Outcome::Done;
+        operation
+    };
+    for (number, stays) in [
+        (None, None),
+        (Some(9), None),
+        (Some(1), Some("a")),
+        (Some(0), Some("")),
+    ] {
+        let trace = written(&[
+            part(Kind::Begin, "", None),
+            part(Kind::Put, "a", None),
+            part(Kind::Other, "savepoint", Some(1)),
+            part(Kind::Put, "b", None),
+            part(Kind::Other, "rollback_to", number),
+            part(Kind::Commit, "", None),
+        ]);
+        let store = MemoryStore::new();
+        let report = replayed(&trace, &store, &settings(1));
+        assert_eq!(report.left_out.is_empty(), stays.is_some(), "{number:?}");
+        let keys: Vec<_> = contents(&store).into_iter().map(|(key, _)| key).collect();
+        let expected = stays.unwrap_or_default().as_bytes();
+        assert_eq!(keys.concat(), expected, "{number:?}");
+    }
 }

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use evendb_trace::{Kind, Outcome, value_hash};
 
 use super::lanes::{Queue, Task};
-use super::plan::{Ask, Bytes, Work};
+use super::plan::{Ask, Bytes, Part, Range, Work};
 use super::report::ReplayReport;
-use super::{ReplaySettings, Speed};
+use super::{Merges, ReplaySettings, Speed};
+use crate::purposes::{RangeEnd, counter_of};
 use crate::random::mix64;
 use crate::store::{BatchWrite, Store, StoreError, StoreResult};
 
@@ -21,6 +22,7 @@ pub(super) struct Worker<'a> {
     store: &'a dyn Store,
     is_timed: bool,
     compare_scans: bool,
+    merges: Option<Merges>,
     started: Instant,
     failed: &'a AtomicBool,
     stop: &'a AtomicBool,
@@ -39,6 +41,7 @@ impl<'a> Worker<'a> {
             store,
             is_timed: matches!(settings.speed, Speed::Times(_)),
             compare_scans: settings.threads <= 1,
+            merges: settings.merges,
             started,
             failed,
             stop,
@@ -129,74 +132,139 @@ impl<'a> Worker<'a> {
                 Ok(1)
             }
             Ask::DeleteRange(low, high) => self.delete_range(low, high),
-            Ask::Batch(writes) => {
-                let filled: Vec<_> = writes
-                    .iter()
-                    .map(|write| {
-                        let value = write.value.as_ref();
-                        value.map(|bytes| value_of(&mut self.value, &write.key, bytes).to_vec())
-                    })
-                    .collect();
-                let each = writes.iter().zip(&filled);
-                let batch: Vec<_> = each
-                    .map(|(write, value)| match value {
-                        Some(value) => BatchWrite::Put(&write.key, value),
-                        None => BatchWrite::Delete(&write.key),
-                    })
-                    .collect();
-                self.store.batch(&batch)?;
-                Ok(batch.len() as u64)
-            }
+            Ask::Merge(key, operand) => self.merge(key, operand),
+            Ask::Pop(range, end) => self.pop(range, *end, work),
+            Ask::Parts(parts) => self.parts(parts),
             Ask::Scan {
-                from,
-                below,
+                range,
+                begins,
                 limit,
                 expected,
-            } => self.scan(from, below.as_deref(), *limit, *expected),
+            } => self.scan(range, *begins, *limit, *expected),
         }
     }
 
-    fn get(&mut self, key: &[u8], kind: Kind, expected: Outcome) -> StoreResult<u64> {
-        let wants_hash = matches!(expected, Outcome::Present { hash: Some(_), .. });
-        let (mut len, mut hash) = (None, None);
-        let found = self.store.get(key, &mut |value| {
-            len = Some(value.len() as u64);
-            hash = wants_hash.then(|| value_hash(value));
+    /// A batch or transaction, its parts in their order: by one batch what can be, so by one call where there is nothing else.
+    fn parts(&mut self, parts: &[Part]) -> StoreResult<u64> {
+        let is_in_batch = |part: &Part| matches!(part, Part::Put(..) | Part::Delete(_));
+        let mut records = 0;
+        for run in parts.chunk_by(|one, other| is_in_batch(one) && is_in_batch(other)) {
+            records += match &run[0] {
+                Part::Merge(key, operand) => self.merge(key, operand)?,
+                Part::DeleteRange(low, high) => self.delete_range(low, high)?,
+                Part::Put(..) | Part::Delete(_) => self.batch(run)?,
+            };
+        }
+        Ok(records)
+    }
+
+    fn batch(&mut self, parts: &[Part]) -> StoreResult<u64> {
+        let filled = parts.iter().filter_map(|part| match part {
+            Part::Put(key, bytes) => Some((
+                &key[..],
+                Some(value_of(&mut self.value, key, bytes).to_vec()),
+            )),
+            Part::Delete(key) => Some((&key[..], None)),
+            Part::Merge(..) | Part::DeleteRange(..) => None,
+        });
+        let filled: Vec<_> = filled.collect();
+        let writes = filled.iter().map(|(key, value)| match value {
+            Some(value) => BatchWrite::Put(key, value),
+            None => BatchWrite::Delete(key),
+        });
+        let writes: Vec<_> = writes.collect();
+        self.store.batch(&writes)?;
+        Ok(writes.len() as u64)
+    }
+
+    /// Where the trace has no operands, a counter is added 1 to.
+    fn merge(&mut self, key: &[u8], operand: &Bytes) -> StoreResult<u64> {
+        let missing = || StoreError::new("merge", "the store has no merges any more");
+        match self.merges {
+            Some(Merges::Counters) => {
+                let addend = match operand {
+                    Bytes::Known(operand) => counter_of(operand).unwrap_or(1),
+                    Bytes::Len(_) => 1,
+                };
+                let counters = self.store.counters().ok_or_else(missing)?;
+                counters.add(key, addend)?;
+            }
+            Some(Merges::Appends) => {
+                let operand = value_of(&mut self.value, key, operand);
+                let appending = self.store.appending().ok_or_else(missing)?;
+                appending.append(key, operand)?;
+            }
+            None => return Err(missing()),
+        }
+        Ok(1)
+    }
+
+    fn pop(&mut self, range: &Range, end: RangeEnd, work: &Work) -> StoreResult<u64> {
+        let missing = || StoreError::new("pop", "the store has no pops any more");
+        let both_ends = self.store.both_ends().ok_or_else(missing)?;
+        let mut seen = Seen::default();
+        let wants_hash = wants_hash(work.expected);
+        let popped = both_ends.pop(range.limits(), end, &mut |value| {
+            seen = Seen::of(value, wants_hash);
         })?;
+        self.compare(work.kind, work.expected, popped, seen);
+        Ok(u64::from(popped))
+    }
+
+    fn get(&mut self, key: &[u8], kind: Kind, expected: Outcome) -> StoreResult<u64> {
+        let wants_hash = wants_hash(expected);
+        let mut seen = Seen::default();
+        let found = self.store.get(key, &mut |value| {
+            seen = Seen::of(value, wants_hash);
+        })?;
+        self.compare(kind, expected, found, seen);
+        Ok(u64::from(found))
+    }
+
+    /// Counts how what was found differs from the trace.
+    fn compare(&mut self, kind: Kind, expected: Outcome, found: bool, seen: Seen) {
         let differences = &mut self.report.differences;
         match (expected, found) {
-            (Outcome::Unknown | Outcome::Done, _) => return Ok(u64::from(found)),
+            (Outcome::Unknown | Outcome::Done, _) => return,
             (Outcome::Failed(_), _) => differences.failed_in_trace += 1,
             (Outcome::Absent, true) => differences.present_not_absent += 1,
             (Outcome::Present { .. }, false) => differences.absent_not_present += 1,
             (Outcome::Present { len: wanted, .. }, true)
-                if kind != Kind::Contains && wanted.is_some() && wanted != len =>
+                if kind != Kind::Contains && wanted.is_some() && wanted != seen.len =>
             {
                 differences.other_length += 1;
             }
-            (Outcome::Present { hash: wanted, .. }, true) if wanted.is_some() && wanted != hash => {
+            (Outcome::Present { hash: wanted, .. }, true)
+                if wanted.is_some() && wanted != seen.hash =>
+            {
                 differences.other_value += 1;
             }
             _ => {}
         }
         self.report.compared += 1;
-        Ok(u64::from(found))
     }
 
     fn scan(
         &mut self,
-        from: &[u8],
-        below: Option<&[u8]>,
+        range: &Range,
+        begins: RangeEnd,
         limit: u64,
         expected: Option<u64>,
     ) -> StoreResult<u64> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let below = range.high.as_deref();
         let mut records = 0;
-        self.store.scan(from, limit, &mut |key, _| {
+        let mut each = |key: &[u8], _: &[u8]| {
             let is_in = below.is_none_or(|below| key < below);
             records += u64::from(is_in);
             is_in
-        })?;
+        };
+        match (begins, self.store.both_ends()) {
+            (RangeEnd::Last, Some(both_ends)) => {
+                both_ends.scan_back(range.limits(), limit, &mut each)?
+            }
+            _ => self.store.scan(&range.low, limit, &mut each)?,
+        };
         if let Some(expected) = expected.filter(|_| self.compare_scans) {
             self.report.compared += 1;
             self.report.differences.other_count += u64::from(expected != records);
@@ -226,6 +294,26 @@ impl<'a> Worker<'a> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// What a read was lent.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    len: Option<u64>,
+    hash: Option<u64>,
+}
+
+impl Seen {
+    fn of(value: &[u8], wants_hash: bool) -> Seen {
+        Seen {
+            len: Some(value.len() as u64),
+            hash: wants_hash.then(|| value_hash(value)),
+        }
+    }
+}
+
+fn wants_hash(expected: Outcome) -> bool {
+    matches!(expected, Outcome::Present { hash: Some(_), .. })
 }
 
 /// The bytes to put: those of the trace, or as many that do not compress, a function of the key.

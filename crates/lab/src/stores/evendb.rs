@@ -11,7 +11,9 @@ use std::path::Path;
 use evendb::{Db, ErrorKind, LogSearch, Options, Stats, Transaction};
 
 use crate::opener::{Durability, Opener, Purpose, Settings, Variant};
-use crate::purposes::{CountingStore, ExpiringStore, IngestingStore};
+use crate::purposes::{
+    AppendingStore, BothEndsStore, CountingStore, ExpiringStore, IngestingStore,
+};
 use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreError, StoreResult};
 use crate::transactions::{READS, TransactionalStore, Work};
 
@@ -316,6 +318,14 @@ impl Store for EvenDbStore {
 
     fn expiring(&self) -> Option<&dyn ExpiringStore> {
         purposes::expiring(self)
+    }
+
+    fn appending(&self) -> Option<&dyn AppendingStore> {
+        purposes::appending(self)
+    }
+
+    fn both_ends(&self) -> Option<&dyn BothEndsStore> {
+        Some(self)
     }
 
     fn stats(&self) -> Vec<Figure> {

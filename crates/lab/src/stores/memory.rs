@@ -3,12 +3,16 @@
 //! It can be told to answer wrongly, so that the tests of the driver's checks can fail.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
 
-use crate::purposes::{CountingStore, ExpiringStore, IngestingStore, SortedRecords, counter_of};
+use crate::purposes::{
+    AppendingStore, BothEndsStore, CountingStore, ExpiringStore, IngestingStore, SortedRecords,
+    counter_of,
+};
 use crate::store::{BatchWrite, Figure, FigureKind, Store, StoreResult};
 use crate::transactions::{READS, TransactionalStore, Work};
 
@@ -193,6 +197,14 @@ impl Store for MemoryStore {
         Some(self)
     }
 
+    fn appending(&self) -> Option<&dyn AppendingStore> {
+        Some(self)
+    }
+
+    fn both_ends(&self) -> Option<&dyn BothEndsStore> {
+        Some(self)
+    }
+
     fn stats(&self) -> Vec<Figure> {
         let absent = self.absent.load(Ordering::Relaxed);
         let found = self.gets.load(Ordering::Relaxed).saturating_sub(absent);
@@ -266,6 +278,39 @@ impl CountingStore for MemoryStore {
 
     fn adds_by(&self) -> &'static str {
         "a lock on all"
+    }
+}
+
+impl AppendingStore for MemoryStore {
+    fn append(&self, key: &[u8], operand: &[u8]) -> StoreResult<()> {
+        let mut records = self.records.write();
+        let value = records.entry(key.to_vec()).or_default();
+        value.extend_from_slice(operand);
+        Ok(())
+    }
+}
+
+impl BothEndsStore for MemoryStore {
+    fn scan_back(
+        &self,
+        (low, high): (&[u8], Option<&[u8]>),
+        limit: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> StoreResult<usize> {
+        if high.is_some_and(|high| high <= low) {
+            return Ok(0);
+        }
+        let end = high.map_or(Bound::Unbounded, Bound::Excluded);
+        let records = self.records.read();
+        let range = records.range::<[u8], _>((Bound::Included(low), end));
+        let mut lent = 0;
+        for (key, value) in range.rev().take(limit) {
+            lent += 1;
+            if !each(key, value) {
+                break;
+            }
+        }
+        Ok(lent)
     }
 }
 

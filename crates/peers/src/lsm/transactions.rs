@@ -14,7 +14,7 @@
 use std::path::Path;
 
 use evendb_lab::opener::Durability;
-use evendb_lab::store::{BatchWrite, Figure, Store, StoreError, StoreResult};
+use evendb_lab::store::{Store, StoreError, StoreResult};
 use evendb_lab::transactions::{READS, TransactionalStore, Work};
 use fjall::{
     KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, PersistMode, Readable,
@@ -156,44 +156,9 @@ impl Store for TransactionalFjallStore {
         format!("{}, {kind}", self.plain.name())
     }
 
-    fn get(&self, key: &[u8], check: &mut dyn FnMut(&[u8])) -> StoreResult<bool> {
-        self.plain.get(key, check)
-    }
-
-    fn put(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
-        self.plain.put(key, value)
-    }
-
-    fn delete(&self, key: &[u8]) -> StoreResult<()> {
-        self.plain.delete(key)
-    }
-
-    fn scan(
-        &self,
-        from: &[u8],
-        limit: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> StoreResult<usize> {
-        self.plain.scan(from, limit, each)
-    }
-
-    fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
-        self.plain.batch(writes)
-    }
+    evendb_lab::passed_on!(plain: get, put, delete, scan, batch, stats, settle_debt, close);
 
     fn transactions(&self) -> Option<&dyn TransactionalStore> {
         Some(self)
-    }
-
-    fn stats(&self) -> Vec<Figure> {
-        self.plain.stats()
-    }
-
-    fn settle_debt(&self) -> StoreResult<()> {
-        self.plain.settle_debt()
-    }
-
-    fn close(self: Box<Self>) -> StoreResult<()> {
-        Box::new(self.plain).close()
     }
 }

@@ -5,8 +5,11 @@
 //! | counters | the default keyspace has the operator `Merges::AddU64` | `Db::merge` |
 //! | sorted ingest | nothing | `Keyspace::begin_ingest`, `Ingest::put` of each record, `Ingest::finish` |
 //! | values apart | `Advanced::values_apart_from` | the usual ones |
+//! | appends | the default keyspace has the operator `Merges::Append` | `Db::merge` |
 //! | expiry | a clock that runs as fast as the lifetime says | `Keyspace::put_with_ttl` |
+//! | none: both ends | nothing | `Cursor::next_back`, `Keyspace::pop_first_range`, `Keyspace::pop_last_range` |
 
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,7 +18,10 @@ use evendb::{KeyspaceOptions, Merges, WallClock};
 
 use super::{EvenDbStore, options};
 use crate::opener::{Lifetime, Purpose, Settings};
-use crate::purposes::{CountingStore, ExpiringStore, IngestingStore, SortedRecords};
+use crate::purposes::{
+    AppendingStore, BothEndsStore, CountingStore, ExpiringStore, IngestingStore, RangeEnd,
+    SortedRecords,
+};
 use crate::store::{StoreError, StoreResult};
 
 /// A time of day that begins somewhere and runs faster than the real one. Puts that expire pay for a look at it: it costs
@@ -45,7 +51,7 @@ pub(super) fn open(
 ) -> StoreResult<EvenDbStore> {
     let options = options(settings);
     let (options, description) = match purpose {
-        Purpose::Counters | Purpose::Ingest => (options, ""),
+        Purpose::Counters | Purpose::Appends | Purpose::Ingest => (options, ""),
         Purpose::ValuesApart(from) => {
             let from = u32::try_from(from).unwrap_or(u32::MAX);
             let apart = options.advanced(|advanced| advanced.values_apart_from(Some(from)));
@@ -54,11 +60,15 @@ pub(super) fn open(
         Purpose::Expiry(lifetime) => (options.advanced(|all| all.wall_clock(clock(lifetime))), ""),
     };
     let store = EvenDbStore::open(directory, options, description)?;
-    if purpose == Purpose::Counters {
-        let counters = KeyspaceOptions::new().merge_operator(Merges::AddU64);
+    let merges = match purpose {
+        Purpose::Counters => Some(Merges::AddU64),
+        Purpose::Appends => Some(Merges::Append),
+        _ => None,
+    };
+    if let Some(merges) = merges {
         let keyspace = store.database.default_keyspace();
         keyspace
-            .set_options(&counters)
+            .set_options(&KeyspaceOptions::new().merge_operator(merges))
             .map_err(|error| StoreError::new("open", error))?;
     }
     Ok(EvenDbStore {
@@ -78,6 +88,10 @@ pub(super) fn counters(store: &EvenDbStore) -> Option<&dyn CountingStore> {
     (store.purpose == Some(Purpose::Counters)).then_some(store)
 }
 
+pub(super) fn appending(store: &EvenDbStore) -> Option<&dyn AppendingStore> {
+    (store.purpose == Some(Purpose::Appends)).then_some(store)
+}
+
 pub(super) fn sorted_ingest(store: &EvenDbStore) -> Option<&dyn IngestingStore> {
     (store.purpose == Some(Purpose::Ingest)).then_some(store)
 }
@@ -95,6 +109,62 @@ impl CountingStore for EvenDbStore {
 
     fn adds_by(&self) -> &'static str {
         "merge"
+    }
+}
+
+impl AppendingStore for EvenDbStore {
+    fn append(&self, key: &[u8], operand: &[u8]) -> StoreResult<()> {
+        self.database
+            .merge(key, operand)
+            .map_err(|error| StoreError::new("append", error))
+    }
+}
+
+/// A range as the engine takes it.
+fn bounds<'k>((low, high): (&'k [u8], Option<&'k [u8]>)) -> (Bound<&'k [u8]>, Bound<&'k [u8]>) {
+    let end = high.map_or(Bound::Unbounded, Bound::Excluded);
+    (Bound::Included(low), end)
+}
+
+impl BothEndsStore for EvenDbStore {
+    fn scan_back(
+        &self,
+        range: (&[u8], Option<&[u8]>),
+        limit: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> StoreResult<usize> {
+        let failed = |error| StoreError::new("scan_back", error);
+        let cursor = self.database.cursor::<&[u8]>(bounds(range));
+        let mut cursor = cursor.limit_hint(limit as u64);
+        let mut lent = 0;
+        while lent < limit {
+            let Some((key, value)) = cursor.next_back().map_err(failed)? else {
+                break;
+            };
+            lent += 1;
+            if !each(key, value) {
+                break;
+            }
+        }
+        Ok(lent)
+    }
+
+    fn pop(
+        &self,
+        range: (&[u8], Option<&[u8]>),
+        end: RangeEnd,
+        taken: &mut dyn FnMut(&[u8]),
+    ) -> StoreResult<bool> {
+        let keyspace = self.database.default_keyspace();
+        let popped = match end {
+            RangeEnd::First => keyspace.pop_first_range::<&[u8]>(bounds(range)),
+            RangeEnd::Last => keyspace.pop_last_range::<&[u8]>(bounds(range)),
+        };
+        let popped = popped.map_err(|error| StoreError::new("pop", error))?;
+        if let Some((_, value)) = &popped {
+            taken(value);
+        }
+        Ok(popped.is_some())
     }
 }
 
