@@ -9,7 +9,9 @@
 //! * **Off costs one relaxed load**, at each call ([`RecorderHandle`] is what a store keeps).
 //! * **No lock that two callers share.** Each thread has a buffer of its own under a lock of its own, which otherwise only the
 //!   writer's thread takes, for the time of a swap. The list of buffers is locked once in the life of a thread.
-//! * **A caller never waits for the file.** Where the queue is full, the buffer's operations are dropped and counted.
+//! * **A caller never waits for the file.** Where the queue is full, the buffer's operations are dropped and counted. A
+//!   benchmark may ask for the contrary ([`RecorderOptions::waits`]): then a caller waits while the queue is half full, before it
+//!   takes its lock, which the writer's thread needs to empty the queue.
 //! * **The last buffer of a thread** stays in the list when the thread ends, so that the writer collects it ten times a second
 //!   and at the end. What is recorded in the order of one thread is so in the file: buffers are queued under the
 //!   thread's lock, by whoever queues them.
@@ -55,6 +57,9 @@ pub struct RecorderOptions {
     pub has_hashes: bool,
     /// Writes get their values.
     pub has_values: bool,
+    /// Callers wait where operations come faster than they are written, so that nothing is left out for that (with up to 64
+    /// threads).
+    pub waits: bool,
     /// Where the trace comes from, for people.
     pub source: String,
     /// The wall clock, in milliseconds since 1970, if it is known.
@@ -84,6 +89,7 @@ impl Default for RecorderOptions {
             bytes_max: 4 << 30,
             has_hashes: false,
             has_values: false,
+            waits: false,
             source: String::new(),
             wall_clock_millis: 0,
             keyspaces: BTreeMap::new(),
@@ -332,6 +338,16 @@ impl Shared {
         self.sampler.takes(key)
     }
 
+    /// Waits until a buffer can be queued. The rest of the queue is for other threads that come at the same time.
+    fn wait_for_room(&self) {
+        while self.queue.len() >= QUEUE / 2 && !self.stopping.load(Ordering::Acquire) {
+            if let Some(writer) = self.writer.get() {
+                writer.unpark();
+            }
+            thread::sleep(Duration::from_micros(100));
+        }
+    }
+
     fn send(&self, message: Message) -> std::result::Result<(), Message> {
         self.queue.push(message)?;
         if let Some(writer) = self.writer.get() {
@@ -344,6 +360,9 @@ impl Shared {
 impl Local {
     fn record(&self, call: &Call<'_>, start_nanos: u64, latency_nanos: Option<u64>) {
         let shared = &*self.shared;
+        if shared.options.waits {
+            shared.wait_for_room();
+        }
         let mut state = self.buffer.state.lock();
         if state.closed {
             return;

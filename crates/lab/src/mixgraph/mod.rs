@@ -6,6 +6,7 @@
 //!                             +--> LoadWorker: puts all pairs, at random
 //!                             +--> ModelWorker: one thread's operations
 //!                                    kinds | pairs | lengths | generations     four streams of random numbers
+//!                                    +--> drawn_trace: the same as a trace, without a store
 //! ```
 //! Kind, pair, sizes and lengths of an operation are drawn from streams of their own, so none says anything of another;
 //! the tool that is known for this draws all of them from one number. Shares are used as they are written, not rounded to
@@ -17,6 +18,7 @@
 //! A [`Load`] is shared by all threads; a worker belongs to one.
 
 pub mod allocation;
+pub mod drawn_trace;
 pub mod records;
 mod worker;
 

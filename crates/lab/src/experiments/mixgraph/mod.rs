@@ -14,6 +14,7 @@
 
 mod report;
 mod statistics;
+mod tracing;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use evendb_model::{Model, presets};
+use evendb_trace::RecorderHandle;
 use serde_json::{Value, json};
 
 use super::{Common, Failure, Measure, Measured, Turn};
@@ -35,6 +37,7 @@ use crate::phase_result::PhaseResult;
 use crate::store::Store;
 
 pub use statistics::Arguments as StatisticsArguments;
+use tracing::{TracedOpener, Tracing};
 
 /// How fast operations come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -77,6 +80,8 @@ pub struct MixgraphArguments {
     /// The model's rate so many times as fast, its swings too
     #[arg(long, default_value_t = 1.0, value_parser = parse_times)]
     faster: f64,
+    #[command(flatten)]
+    tracing: Tracing,
     /// Print the model's file and end
     #[arg(long)]
     print_model: bool,
@@ -111,6 +116,15 @@ fn parse_times(text: &str) -> Result<f64, String> {
     }
 }
 
+fn parse_rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate <= RATE_MAX => Ok(rate),
+        _ => Err(format!(
+            "`{text}` is no number above 0 and at most {RATE_MAX}"
+        )),
+    }
+}
+
 /// A preset, or a model file.
 ///
 /// # Errors
@@ -128,10 +142,11 @@ pub fn model_named(name: &str) -> Result<Model, Failure> {
 }
 
 impl MixgraphArguments {
-    /// Whether there is something to measure: not if all that was asked for is the model's file, which is printed then.
+    /// Whether there is something to measure: not if all that was asked for is the model's file, which is printed then, or a
+    /// trace without a store, which is written then.
     ///
     /// # Errors
-    /// There is no such model, it is wrong, or it has no rate where one is needed.
+    /// There is no such model, it is wrong, or it has no rate where one is needed. The trace cannot be written.
     pub fn begin(&self) -> Result<bool, Failure> {
         let model = self.scaled()?;
         self.arrivals(&model)?;
@@ -141,7 +156,15 @@ impl MixgraphArguments {
                 None => print!("{}", model_named(&self.model)?.to_toml()?),
             }
         }
-        Ok(!self.print_model)
+        if self.tracing.trace.is_some() && self.allocations().len() > 1 {
+            return Err("--trace records one allocation".into());
+        }
+        if self.tracing.only_trace && !self.print_model {
+            let load = Load::new(&model, self.allocations()[0], self.common.seed);
+            let whole = model_named(&self.model)?.operations;
+            self.tracing.draw(&Arc::new(load), whole)?;
+        }
+        Ok(!self.print_model && !self.tracing.only_trace)
     }
 
     fn scaled(&self) -> Result<Model, Failure> {
@@ -212,7 +235,7 @@ impl MixgraphArguments {
     /// Loads an empty store and measures one allocation on it.
     fn cell(
         &self,
-        store: &dyn Store,
+        (store, slot): (&dyn Store, Option<&Arc<RecorderHandle>>),
         model: &Model,
         allocation: Allocation,
         stream: u64,
@@ -236,6 +259,10 @@ impl MixgraphArguments {
         };
         driver::run(store, &warm, &never, &NoProgress, &worker(stream | 1 << 32))?;
         let phase = self.phase(&model.name, allocation, self.limit(model, 1.0));
+        let recorder = match slot {
+            None => None,
+            Some(slot) => self.tracing.begin(slot, &load)?,
+        };
         let result = match self.arrivals(model)? {
             None => driver::run(store, &phase, &never, &NoProgress, &worker(stream)),
             Some(arrivals) => driver::run_open(
@@ -247,6 +274,7 @@ impl MixgraphArguments {
                 &worker(stream),
             ),
         }?;
+        tracing::end(recorder)?;
         load.check_sum(store)?;
         Ok(figures(&result, &filled, allocation, load.absent()))
     }
@@ -324,6 +352,12 @@ impl Measure for MixgraphArguments {
         };
         let purpose = model.counts().then_some(Purpose::Counters);
         let (mut cells, mut name) = (Vec::new(), String::new());
+        let traced = (self.tracing.trace.is_some() && turn.round == 0).then(|| TracedOpener {
+            inner: turn.opener,
+            slot: Arc::default(),
+        });
+        let opener = traced.as_ref().map_or(turn.opener, |traced| traced as _);
+        let turn = Turn { opener, ..turn };
         for (number, allocation) in self.allocations().into_iter().enumerate() {
             eprintln!(
                 "{}: {} {}",
@@ -334,7 +368,8 @@ impl Measure for MixgraphArguments {
             let stream = (turn.round << 8 | number) as u64;
             cells.push(turn.in_fresh_store_for(purpose, &settings, |store, _| {
                 name = store.name();
-                self.cell(store, &model, allocation, stream)
+                let slot = traced.as_ref().map(|traced| &traced.slot);
+                self.cell((store, slot), &model, allocation, stream)
             })?);
         }
         Ok(json!({ "store": name, "cells": cells }))

@@ -107,7 +107,12 @@ fn operations_come_at_the_models_rate() {
     let arguments = tiny(&["--pace=model", "--faster=10"]);
     let model = arguments.scaled().unwrap();
     let cell = arguments
-        .cell(&MemoryStore::new(), &model, Allocation::PrefixDist, 0)
+        .cell(
+            (&MemoryStore::new(), None),
+            &model,
+            Allocation::PrefixDist,
+            0,
+        )
         .unwrap();
     assert_eq!(cell["intended_operations_per_second"], 45_000.0);
     assert_eq!(

@@ -1,0 +1,157 @@
+//! `--trace` and `--only-trace` of `mixgraph`: what was asked of a store, or would be, as a trace.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use evendb_model::Model;
+use evendb_model::model::Rate;
+use evendb_trace::{Recorder, RecorderHandle, RecorderOptions};
+
+use super::super::Failure;
+use crate::mixgraph::Load;
+use crate::mixgraph::drawn_trace::{self, Timetable};
+use crate::opener::{Opener, Purpose, Settings};
+use crate::readable::{bytes, grouped};
+use crate::store::{Store, StoreResult};
+use crate::traced::TracedStore;
+
+/// What is to be traced.
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct Tracing {
+    /// Record the measured operations of the first round in this file; threads wait where they are faster than it is written
+    #[arg(long, value_name = "FILE")]
+    pub(super) trace: Option<PathBuf>,
+    /// Of so many keys, record one, with all of its operations
+    #[arg(
+        long,
+        value_name = "KEYS",
+        default_value_t = 1,
+        requires = "trace",
+        conflicts_with = "only_trace"
+    )]
+    trace_one_key_in: u64,
+    /// Ask no store: only write the trace that one thread would make. Its operations take the time of the whole model,
+    /// at its rate, however few they are
+    #[arg(long, requires = "trace")]
+    pub(super) only_trace: bool,
+    /// Operations a second of --only-trace, in the place of the model's rate
+    #[arg(long, value_name = "OPERATIONS", requires = "only_trace", value_parser = super::parse_rate)]
+    per_second: Option<f64>,
+}
+
+impl Tracing {
+    fn create(&self) -> Result<Option<File>, Failure> {
+        let Some(path) = &self.trace else {
+            return Ok(None);
+        };
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.write(true).create_new(true).open(path);
+        file.map(Some)
+            .map_err(|error| format!("cannot make {}: {error}", path.display()).into())
+    }
+
+    /// Begins to record what is asked by `slot`.
+    pub(super) fn begin(
+        &self,
+        slot: &Arc<RecorderHandle>,
+        load: &Load,
+    ) -> Result<Option<Recorder>, Failure> {
+        let Some(file) = self.create()? else {
+            return Ok(None);
+        };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "when a trace was made is for people"
+        )]
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let options = RecorderOptions {
+            one_in: self.trace_one_key_in,
+            bytes_max: u64::MAX,
+            waits: true,
+            source: drawn_trace::source(load),
+            wall_clock_millis: now.map_or(0, |now| now.as_millis() as u64),
+            keyspaces: [(0, "default".to_owned())].into(),
+            ..RecorderOptions::default()
+        };
+        Ok(Some(Recorder::start(slot, file, options)?))
+    }
+
+    /// Draws a trace. `whole` is the number of operations of the model before it was made smaller.
+    pub(super) fn draw(&self, load: &Arc<Load>, whole: u64) -> Result<(), Failure> {
+        let timetable = self.timetable(&load.model, whole)?;
+        let Some(file) = self.create()? else {
+            return Ok(());
+        };
+        let to = BufWriter::with_capacity(1 << 20, file);
+        let note = drawn_trace::write(load, load.model.operations, timetable, to)?;
+        let (operations, seconds) = (grouped(note.recorded), note.duration_nanos as f64 / 1e9);
+        eprintln!("trace: {operations} operations of {seconds:.0} seconds, 0 left out");
+        Ok(())
+    }
+
+    fn timetable(&self, model: &Model, whole: u64) -> Result<Timetable, Failure> {
+        if let Some(per_second) = self.per_second {
+            return Ok(Timetable::Even(per_second));
+        }
+        let Rate { a, b, c, d } = model
+            .rate
+            .ok_or("the model has no rate: --per-second is needed")?;
+        let part = model.operations as f64 / whole as f64;
+        let (a, d) = (a * part, d * part);
+        Ok(Timetable::Swing(Rate { a, b, c, d }))
+    }
+}
+
+/// Ends a trace, and says what became of it.
+pub(super) fn end(recorder: Option<Recorder>) -> Result<(), Failure> {
+    let Some(recorder) = recorder else {
+        return Ok(());
+    };
+    let summary = recorder.stop()?;
+    eprintln!(
+        "trace: {} operations in {}; {} left out",
+        grouped(summary.recorded),
+        bytes(summary.file_bytes),
+        grouped(summary.dropped_full + summary.dropped_behind)
+    );
+    Ok(())
+}
+
+/// Opens what another opener opens, and records what is asked of it.
+pub(super) struct TracedOpener<'o> {
+    pub(super) inner: &'o dyn Opener,
+    pub(super) slot: Arc<RecorderHandle>,
+}
+
+impl TracedOpener<'_> {
+    fn traced(&self, store: Box<dyn Store>) -> Box<dyn Store> {
+        Box::new(TracedStore::new(store, Arc::clone(&self.slot)))
+    }
+}
+
+impl Opener for TracedOpener<'_> {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn open(
+        &self,
+        directory: &std::path::Path,
+        settings: &Settings,
+    ) -> StoreResult<Box<dyn Store>> {
+        Ok(self.traced(self.inner.open(directory, settings)?))
+    }
+
+    fn open_for(
+        &self,
+        directory: &std::path::Path,
+        settings: &Settings,
+        purpose: Purpose,
+    ) -> StoreResult<Box<dyn Store>> {
+        let store = self.inner.open_for(directory, settings, purpose)?;
+        Ok(self.traced(store))
+    }
+}

@@ -1,0 +1,189 @@
+//! A model's operations as a trace, without a store: as many as one likes, in little time.
+//!
+//! ```text
+//!   ModelWorker: kind, pair, size, length --+--> Writer --> file
+//!   Timetable:   when it starts ------------+      ^
+//!   Written:     what a read finds ----------------+
+//! ```
+//! Results are those of a store that answers rightly: of a get, the size of the pair's last value; of a scan, how many
+//! pairs there are. What a store would add, latencies and threads, is not there. The same seed gives the same bytes.
+//!
+//! One thread. Memory: 16 bytes or so for each pair that was written.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::Arc;
+
+use evendb_model::model::{COUNTER_BYTES, Rate};
+use evendb_trace::{Call, EndNote, Header, Outcome, Writer};
+
+use super::{Kind, Load, ModelWorker};
+use crate::random::Random;
+
+/// When drawn operations start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Timetable {
+    /// As a Poisson process whose rate swings.
+    Swing(Rate),
+    /// One after the other, so many a second.
+    Even(f64),
+}
+
+/// Draws `operations` of a load, and writes them as a trace to `to`.
+///
+/// # Errors
+/// The writer's.
+pub fn write(
+    load: &Arc<Load>,
+    operations: u64,
+    timetable: Timetable,
+    to: impl Write,
+) -> evendb_trace::Result<EndNote> {
+    let header = Header {
+        one_in: 1,
+        source: source(load),
+        keyspaces: [(0, "default".to_owned())].into(),
+        ..Header::default()
+    };
+    let mut writer = Writer::new(to, &header)?;
+    let mut draw = Draw {
+        worker: ModelWorker::new(load, 0, 0),
+        written: Written::default(),
+        load,
+        key: Vec::new(),
+    };
+    let mut starts = Starts::new(timetable, load.seed);
+    for _ in 0..operations {
+        draw.one(&mut writer, starts.next_nanos())?;
+    }
+    Ok(writer.finish()?.1)
+}
+
+/// What the header says of where a trace is from.
+#[must_use]
+pub fn source(load: &Load) -> String {
+    let (name, pairs) = (&load.model.name, load.model.pairs);
+    format!("evendb mixgraph {name}, {pairs} pairs")
+}
+
+struct Draw<'l> {
+    load: &'l Load,
+    worker: ModelWorker,
+    written: Written,
+    key: Vec<u8>,
+}
+
+impl Draw<'_> {
+    fn one<W: Write>(&mut self, to: &mut Writer<W>, start: u64) -> evendb_trace::Result<()> {
+        let kind = self.worker.next_kind();
+        let pair = self.worker.next_pair();
+        self.load.records.write_key(pair, &mut self.key);
+        let mut call = Call::new(traced(kind), 0, &self.key);
+        call.outcome = Outcome::Done;
+        match kind {
+            Kind::Get => {
+                let found = self.written.value_bytes(self.load, pair);
+                call.outcome = found.map_or(Outcome::Absent, |bytes| Outcome::Present {
+                    len: Some(bytes),
+                    hash: None,
+                });
+            }
+            Kind::Put => {
+                let (bytes, _) = self.worker.next_value(pair);
+                call.value_len = Some(bytes);
+                self.written.0.insert(pair, Some(bytes as u32));
+            }
+            Kind::Delete => {
+                self.written.0.insert(pair, None);
+            }
+            Kind::Merge => {
+                call.value_len = Some(COUNTER_BYTES);
+                // Of a deleted pair it makes a counter.
+                let bytes = Some(COUNTER_BYTES as u32);
+                self.written
+                    .0
+                    .entry(pair)
+                    .or_insert(bytes)
+                    .get_or_insert(COUNTER_BYTES as u32);
+            }
+            Kind::Scan => {
+                let length = self.worker.next_length();
+                call.limit = Some(length);
+                call.count = Some(self.written.pairs_from(self.load, pair, length));
+            }
+        }
+        to.add_call(&call, 0, start, None)
+    }
+}
+
+fn traced(kind: Kind) -> evendb_trace::Kind {
+    match kind {
+        Kind::Get => evendb_trace::Kind::Get,
+        Kind::Put => evendb_trace::Kind::Put,
+        Kind::Delete => evendb_trace::Kind::Delete,
+        Kind::Merge => evendb_trace::Kind::Merge,
+        Kind::Scan => evendb_trace::Kind::Scan,
+    }
+}
+
+/// The sizes of values that were written since the beginning; `None` of pairs that were deleted.
+#[derive(Default)]
+struct Written(HashMap<u64, Option<u32>>);
+
+impl Written {
+    fn value_bytes(&self, load: &Load, pair: u64) -> Option<u64> {
+        match self.0.get(&pair) {
+            Some(bytes) => bytes.map(u64::from),
+            None if load.model.counts() => Some(COUNTER_BYTES),
+            None => Some(load.records.value_bytes(pair, 0)),
+        }
+    }
+
+    /// How many pairs a scan finds.
+    fn pairs_from(&self, load: &Load, start: u64, length: u64) -> u64 {
+        let pairs = load.model.pairs;
+        if load.model.mix.delete == 0.0 {
+            return length.min(pairs - start);
+        }
+        let is_there = |pair: &u64| self.0.get(pair).is_none_or(Option::is_some);
+        (start..pairs)
+            .filter(is_there)
+            .take(length as usize)
+            .count() as u64
+    }
+}
+
+/// The starts of operations, one after the other.
+struct Starts {
+    timetable: Timetable,
+    random: Random,
+    seconds: f64,
+    number: u64,
+}
+
+impl Starts {
+    fn new(timetable: Timetable, seed: u64) -> Self {
+        Self {
+            timetable,
+            random: Random::new(seed ^ 0x7374_6172_7473, 0),
+            seconds: 0.0,
+            number: 0,
+        }
+    }
+
+    fn next_nanos(&mut self) -> u64 {
+        match self.timetable {
+            Timetable::Swing(rate) => {
+                // The rate is taken where the gap begins: a gap is far shorter than a swing.
+                let gap = -(1.0 - self.random.unit()).ln();
+                self.seconds += gap / rate.at(self.seconds);
+            }
+            Timetable::Even(per_second) => self.seconds = self.number as f64 / per_second,
+        }
+        self.number += 1;
+        (self.seconds * 1e9) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests;
