@@ -4,17 +4,28 @@
 //! a batch by its parts. A transaction is recorded when it is done, by what its last attempt asked; the sample is by key, as
 //! everywhere. Thread safety: as the store's. Not here: the file and the buffers.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
-use evendb_trace::{Began, Call, Failure, Kind, Outcome, RecorderHandle, value_hash};
+use evendb_trace::{Began, Call, Failure, Kind, Outcome, RecorderHandle, Summary, value_hash};
 
 use crate::purposes::{
     AppendingStore, BothEndsStore, COUNTER_BYTES, CountingStore, ExpiringStore, IngestingStore,
     RangeEnd, SortedRecords, given,
 };
+use crate::readable::{bytes, grouped};
 use crate::store::{BatchWrite, Store, StoreResult};
 use crate::transactions::{READS, TransactionalStore, Work};
+
+/// What became of a trace, in one line.
+#[must_use]
+pub fn told(summary: &Summary) -> String {
+    format!(
+        "trace: {} operations in {}; {} left out",
+        grouped(summary.recorded),
+        bytes(summary.file_bytes),
+        grouped(summary.dropped_full + summary.dropped_behind)
+    )
+}
 
 /// A store whose calls are recorded while the handle is on.
 pub struct TracedStore {
@@ -59,6 +70,46 @@ impl TracedStore {
         written
     }
 
+    /// Asks for a record by `ask`, lends it to `lend`, and records what was found.
+    fn look(
+        &self,
+        (began, mut call): (Began, Call<'_>),
+        lend: &mut dyn FnMut(&[u8]),
+        ask: impl FnOnce(&mut dyn FnMut(&[u8])) -> StoreResult<bool>,
+    ) -> StoreResult<bool> {
+        let wants_hash = self.slot.wants_hashes();
+        let (mut len, mut hash) = (None, None);
+        let found = ask(&mut |value| {
+            len = Some(value.len() as u64);
+            hash = wants_hash.then(|| value_hash(value));
+            lend(value);
+        });
+        call.outcome = match &found {
+            Ok(true) => Outcome::Present { len, hash },
+            Ok(false) => Outcome::Absent,
+            Err(_) => outcome(&found),
+        };
+        self.slot.end(began, &call);
+        found
+    }
+
+    /// Records a scan, which lent so many records.
+    fn scanned(
+        &self,
+        began: Option<Began>,
+        mut call: Call<'_>,
+        limit: usize,
+        lent: StoreResult<usize>,
+    ) -> StoreResult<usize> {
+        if let Some(began) = began {
+            call.limit = Some(limit as u64);
+            call.count = lent.as_ref().ok().map(|lent| *lent as u64);
+            call.outcome = outcome(&lent);
+            self.slot.end(began, &call);
+        }
+        lent
+    }
+
     /// Records the parts of something whose keys are chosen one by one; their group, 0 if there are none.
     fn parts<'k>(&self, began: Began, calls: impl Iterator<Item = Call<'k>>) -> u64 {
         let mut group = 0;
@@ -82,14 +133,6 @@ fn outcome<T>(result: &StoreResult<T>) -> Outcome {
     }
 }
 
-fn what_was_found(found: &StoreResult<bool>, (len, hash): (Option<u64>, Option<u64>)) -> Outcome {
-    match found {
-        Ok(true) => Outcome::Present { len, hash },
-        Ok(false) => Outcome::Absent,
-        Err(_) => outcome(found),
-    }
-}
-
 fn batch_call<'w>(write: &BatchWrite<'w>) -> Call<'w> {
     match *write {
         BatchWrite::Put(key, value) => {
@@ -109,17 +152,8 @@ impl Store for TracedStore {
         let Some(began) = self.slot.begin(key) else {
             return self.inner.get(key, check);
         };
-        let wants_hash = self.slot.wants_hashes();
-        let seen = Cell::new((None, None));
-        let found = self.inner.get(key, &mut |value| {
-            let hash = wants_hash.then(|| value_hash(value));
-            seen.set((Some(value.len() as u64), hash));
-            check(value);
-        });
-        let mut call = Call::new(Kind::Get, 0, key);
-        call.outcome = what_was_found(&found, seen.get());
-        self.slot.end(began, &call);
-        found
+        let call = Call::new(Kind::Get, 0, key);
+        self.look((began, call), check, |lent| self.inner.get(key, lent))
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> StoreResult<()> {
@@ -138,14 +172,7 @@ impl Store for TracedStore {
     ) -> StoreResult<usize> {
         let began = self.slot.begin(from);
         let lent = self.inner.scan(from, limit, each);
-        if let Some(began) = began {
-            let mut call = Call::new(Kind::Scan, 0, from);
-            call.limit = Some(limit as u64);
-            call.count = lent.as_ref().ok().map(|lent| *lent as u64);
-            call.outcome = outcome(&lent);
-            self.slot.end(began, &call);
-        }
-        lent
+        self.scanned(began, Call::new(Kind::Scan, 0, from), limit, lent)
     }
 
     fn batch(&self, writes: &[BatchWrite<'_>]) -> StoreResult<()> {
@@ -286,16 +313,10 @@ impl BothEndsStore for TracedStore {
         // It is taken by the key where it begins.
         let began = self.slot.begin(range.1.unwrap_or(range.0));
         let lent = inner.scan_back(range, limit, each);
-        if let Some(began) = began {
-            let mut call = Call::new(Kind::Scan, 0, range.0);
-            call.end_key = range.1;
-            call.reverse = true;
-            call.limit = Some(limit as u64);
-            call.count = lent.as_ref().ok().map(|lent| *lent as u64);
-            call.outcome = outcome(&lent);
-            self.slot.end(began, &call);
-        }
-        lent
+        let mut call = Call::new(Kind::Scan, 0, range.0);
+        call.end_key = range.1;
+        call.reverse = true;
+        self.scanned(began, call, limit, lent)
     }
 
     fn pop(
@@ -308,19 +329,10 @@ impl BothEndsStore for TracedStore {
         let Some(began) = self.slot.begin(range.0) else {
             return inner.pop(range, end, taken);
         };
-        let wants_hash = self.slot.wants_hashes();
-        let seen = Cell::new((None, None));
-        let popped = inner.pop(range, end, &mut |value| {
-            let hash = wants_hash.then(|| value_hash(value));
-            seen.set((Some(value.len() as u64), hash));
-            taken(value);
-        });
         let mut call = Call::new(Kind::Pop, 0, range.0);
         call.end_key = range.1;
         call.reverse = end == RangeEnd::Last;
-        call.outcome = what_was_found(&popped, seen.get());
-        self.slot.end(began, &call);
-        popped
+        self.look((began, call), taken, |lent| inner.pop(range, end, lent))
     }
 }
 

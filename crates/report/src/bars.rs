@@ -11,6 +11,7 @@ const NAMES_MAX: usize = 20;
 const NAME_LETTERS: usize = 20;
 /// Standing bars, of all series.
 const BARS_MAX: usize = 1500;
+const NO_PLACE: &str = "Values of zero or below have no place on a logarithmic axis.";
 
 /// Bars from left to right, below one another, by name. Each says its value, and which series it is of.
 pub(crate) fn lying(
@@ -66,7 +67,7 @@ pub(crate) fn lying(
         );
         for (part, value) in bars {
             let Some(end) = axis.at(*value) else {
-                notes.add("Values of zero or below have no place on a logarithmic axis.".into());
+                notes.add(NO_PLACE.into());
                 y += thick;
                 continue;
             };
@@ -112,13 +113,8 @@ pub(crate) fn standing(
         let points = part.rows.iter().filter_map(|row| point(source, row));
         bars.extend(points.filter_map(|(x, y)| Some((at, x, y?))));
     }
-    if bars.len() > BARS_MAX {
-        notes.add(format!(
-            "The first {BARS_MAX} of {} bars are drawn.",
-            bars.len()
-        ));
-        bars.truncate(BARS_MAX);
-    }
+    notes.left_out(BARS_MAX, bars.len(), "bars");
+    bars.truncate(BARS_MAX);
     let chart = source.chart;
     let mut bins: Vec<f64> = bars
         .iter()
@@ -127,18 +123,8 @@ pub(crate) fn standing(
         .collect();
     bins.sort_by(f64::total_cmp);
     bins.dedup();
-    let widened = widened(&bins, chart.x_log);
-    let x = Axis::new(widened.into_iter(), source.x.unit, chart.x_log, Ends::Tight);
-    let y = Axis::new(
-        bars.iter().map(|bar| bar.2),
-        source.y.unit,
-        chart.y_log,
-        Ends::Round,
-    );
-    let (Some(x), Some(y)) = (x, y) else {
-        return Err("No row has a number for both axes.".into());
-    };
-    let mut frame = Frame::new(source, x, y);
+    let xs = widened(&bins, chart.x_log).into_iter();
+    let mut frame = Frame::around(source, xs, bars.iter().map(|bar| bar.2))?;
     let places: Vec<f64> = bins.iter().filter_map(|&bin| frame.x.at(bin)).collect();
     let near = places
         .windows(2)
@@ -165,7 +151,7 @@ pub(crate) fn standing(
         );
     }
     if lost {
-        notes.add("Values of zero or below have no place on a logarithmic axis.".into());
+        notes.add(NO_PLACE.into());
     }
     Ok(frame.finish(name))
 }

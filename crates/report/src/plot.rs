@@ -56,7 +56,8 @@ impl Notes {
         }
     }
 
-    fn left_out(&mut self, shown: usize, all: usize, what: &str) {
+    /// That only the first of something are drawn, if there are more.
+    pub(crate) fn left_out(&mut self, shown: usize, all: usize, what: &str) {
         if all > shown {
             self.add(format!("The first {shown} of {all} {what} are drawn."));
         }
@@ -245,8 +246,18 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// A frame with grid, ticks and names of the axes.
-    pub(crate) fn new(source: &Source<'_>, x: Axis, y: Axis) -> Frame {
+    /// A frame around these values, with grid, ticks and names of the axes.
+    pub(crate) fn around(
+        source: &Source<'_>,
+        xs: impl Iterator<Item = f64>,
+        ys: impl Iterator<Item = f64>,
+    ) -> Result<Frame, String> {
+        let chart = source.chart;
+        let x = Axis::new(xs, source.x.unit, chart.x_log, Ends::Tight);
+        let y = Axis::new(ys, source.y.unit, chart.y_log, Ends::Round);
+        let (Some(x), Some(y)) = (x, y) else {
+            return Err("No row has a number for both axes.".into());
+        };
         let ground = HEIGHT - 42.0;
         let y = y.between(ground, TOP);
         let rows = y.ticks(5);
@@ -272,7 +283,7 @@ impl Frame {
             &words::shown(&x_label, 44),
         );
         columns(&mut svg, &x, ground, (left, right));
-        Frame { svg, x, y, ground }
+        Ok(Frame { svg, x, y, ground })
     }
 
     /// The drawing, with the horizontal axis on top.
@@ -355,22 +366,11 @@ fn curves(
             "{lost} values of zero or below have no place on a logarithmic axis."
         ));
     }
-    let x = Axis::new(
+    let (xs, ys) = (
         all().map(|point| point.0),
-        source.x.unit,
-        chart.x_log,
-        Ends::Tight,
-    );
-    let y = Axis::new(
         all().filter_map(|point| point.1),
-        source.y.unit,
-        chart.y_log,
-        Ends::Round,
     );
-    let (Some(x), Some(y)) = (x, y) else {
-        return Err("No row has a number for both axes.".into());
-    };
-    let mut frame = Frame::new(source, x, y);
+    let mut frame = Frame::around(source, xs, ys)?;
     for (look, points) in &lines {
         let classes = svg::classes(*look);
         let placed = places(&frame, points);

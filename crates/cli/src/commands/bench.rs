@@ -29,7 +29,7 @@ use evendb_lab::readable::{bytes, grouped};
 use evendb_lab::store::{Store, StoreResult};
 use evendb_lab::stores::evendb::EvenDbStore;
 use evendb_lab::stores::memory::MemoryStore;
-use evendb_lab::traced::TracedStore;
+use evendb_lab::traced::{self, TracedStore};
 use evendb_lab::value::VALUE_BYTES_MIN;
 use evendb_trace::{Recorder, RecorderHandle, RecorderOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -304,12 +304,7 @@ fn end_trace(recorder: Option<Recorder>) -> Result<(), Failure> {
     };
     let stopped = recorder.stop();
     let summary = stopped.map_err(|error| Failure::new("the trace is not whole", error))?;
-    output::complain(&format!(
-        "trace: {} operations in {}; {} left out",
-        grouped(summary.recorded),
-        bytes(summary.file_bytes),
-        grouped(summary.dropped_full + summary.dropped_behind)
-    ));
+    output::complain(&traced::told(&summary));
     Ok(())
 }
 

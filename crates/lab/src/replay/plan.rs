@@ -366,7 +366,7 @@ impl Planner {
                         low: key,
                         high: end,
                     },
-                    end_of(&operation),
+                    begins_at(&operation),
                 )
             }
             Kind::Scan if operation.reverse && !self.abilities.both_ends => {
@@ -377,7 +377,7 @@ impl Planner {
                     low: key,
                     high: end,
                 },
-                begins: end_of(&operation),
+                begins: begins_at(&operation),
                 limit: operation.limit.or(operation.count).unwrap_or(u64::MAX),
                 expected: operation
                     .count
@@ -458,7 +458,7 @@ fn number_that_sorts(number: u32) -> [u8; 4] {
 }
 
 /// At which end of its range it begins.
-fn end_of(operation: &Operation) -> RangeEnd {
+fn begins_at(operation: &Operation) -> RangeEnd {
     match operation.reverse {
         true => RangeEnd::Last,
         false => RangeEnd::First,

@@ -121,7 +121,10 @@ impl<'a> Worker<'a> {
     /// Asks the store. How many records that were.
     fn ask(&mut self, work: &Work) -> StoreResult<u64> {
         match &work.ask {
-            Ask::Get(key) => self.get(key, work.kind, work.expected),
+            Ask::Get(key) => {
+                let store = self.store;
+                self.look(work, |lent| store.get(key, lent))
+            }
             Ask::Put(key, bytes) => {
                 let value = value_of(&mut self.value, key, bytes);
                 self.store.put(key, value)?;
@@ -202,22 +205,19 @@ impl<'a> Worker<'a> {
     fn pop(&mut self, range: &Range, end: RangeEnd, work: &Work) -> StoreResult<u64> {
         let missing = || StoreError::new("pop", "the store has no pops any more");
         let both_ends = self.store.both_ends().ok_or_else(missing)?;
-        let mut seen = Seen::default();
-        let wants_hash = wants_hash(work.expected);
-        let popped = both_ends.pop(range.limits(), end, &mut |value| {
-            seen = Seen::of(value, wants_hash);
-        })?;
-        self.compare(work.kind, work.expected, popped, seen);
-        Ok(u64::from(popped))
+        self.look(work, |lent| both_ends.pop(range.limits(), end, lent))
     }
 
-    fn get(&mut self, key: &[u8], kind: Kind, expected: Outcome) -> StoreResult<u64> {
-        let wants_hash = wants_hash(expected);
+    /// Asks for a record by `ask`, and compares what is lent with the trace.
+    fn look(
+        &mut self,
+        work: &Work,
+        ask: impl FnOnce(&mut dyn FnMut(&[u8])) -> StoreResult<bool>,
+    ) -> StoreResult<u64> {
+        let wants_hash = matches!(work.expected, Outcome::Present { hash: Some(_), .. });
         let mut seen = Seen::default();
-        let found = self.store.get(key, &mut |value| {
-            seen = Seen::of(value, wants_hash);
-        })?;
-        self.compare(kind, expected, found, seen);
+        let found = ask(&mut |value| seen = Seen::of(value, wants_hash))?;
+        self.compare(work.kind, work.expected, found, seen);
         Ok(u64::from(found))
     }
 
@@ -310,10 +310,6 @@ impl Seen {
             hash: wants_hash.then(|| value_hash(value)),
         }
     }
-}
-
-fn wants_hash(expected: Outcome) -> bool {
-    matches!(expected, Outcome::Present { hash: Some(_), .. })
 }
 
 /// The bytes to put: those of the trace, or as many that do not compress, a function of the key.

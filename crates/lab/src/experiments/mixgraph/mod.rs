@@ -101,27 +101,22 @@ pub struct AllocationsArguments {
 const MEMORY_MIB_MIN: u64 = 4;
 
 fn parse_share(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
-        _ => Err(format!("`{text}` is no number above 0 and at most 1")),
-    }
+    parse_up_to(text, 1.0, "1")
 }
 
 fn parse_times(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(times) if times > 0.0 && times <= 1e6 => Ok(times),
-        _ => Err(format!(
-            "`{text}` is no number above 0 and at most a million"
-        )),
-    }
+    parse_up_to(text, 1e6, "a million")
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {
+    parse_up_to(text, RATE_MAX, &RATE_MAX.to_string())
+}
+
+/// A number above 0 and at most `most`, which errors call `name`.
+fn parse_up_to(text: &str, most: f64, name: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(rate) if rate > 0.0 && rate <= RATE_MAX => Ok(rate),
-        _ => Err(format!(
-            "`{text}` is no number above 0 and at most {RATE_MAX}"
-        )),
+        Ok(number) if number > 0.0 && number <= most => Ok(number),
+        _ => Err(format!("`{text}` is no number above 0 and at most {name}")),
     }
 }
 

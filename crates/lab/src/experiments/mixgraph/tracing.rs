@@ -14,9 +14,9 @@ use super::super::Failure;
 use crate::mixgraph::Load;
 use crate::mixgraph::drawn_trace::{self, Timetable};
 use crate::opener::{Opener, Purpose, Settings};
-use crate::readable::{bytes, grouped};
+use crate::readable::grouped;
 use crate::store::{Store, StoreResult};
-use crate::traced::TracedStore;
+use crate::traced::{self, TracedStore};
 
 /// What is to be traced.
 #[derive(clap::Args, Clone, Debug)]
@@ -110,13 +110,7 @@ pub(super) fn end(recorder: Option<Recorder>) -> Result<(), Failure> {
     let Some(recorder) = recorder else {
         return Ok(());
     };
-    let summary = recorder.stop()?;
-    eprintln!(
-        "trace: {} operations in {}; {} left out",
-        grouped(summary.recorded),
-        bytes(summary.file_bytes),
-        grouped(summary.dropped_full + summary.dropped_behind)
-    );
+    eprintln!("{}", traced::told(&recorder.stop()?));
     Ok(())
 }
 
