@@ -1,0 +1,122 @@
+//! The whole analysis: the tables, the figures, and what is said of the source.
+
+use crate::error::Result;
+use crate::figures::{self, Context};
+use crate::operations::{self, Summary};
+use crate::session::{Budget, Session};
+use crate::tables;
+use evendb_report::Document;
+use evendb_trace::formats::Format;
+use std::path::{Path, PathBuf};
+
+/// What is analyzed, and with what.
+pub struct Options {
+    /// The trace.
+    pub trace: PathBuf,
+    /// Its format; found by its first bytes, if it is not given.
+    pub format: Option<Format>,
+    /// An empty folder for the tables, and for what does not fit in memory.
+    pub folder: PathBuf,
+    /// What may be used.
+    pub budget: Budget,
+}
+
+/// What the analysis does now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step<'a> {
+    /// It reads the trace, of which so many bytes were read.
+    Reading(u64),
+    /// It counts the accesses of each key.
+    Keys,
+    /// It finds the figures of a matter, which is the n-th of so many.
+    Figures(&'a str, usize, usize),
+}
+
+/// Analyzes a trace.
+///
+/// # Errors
+/// See [`Error`](crate::Error).
+pub async fn analyze(
+    options: &Options,
+    progress: &mut (dyn FnMut(Step<'_>) + Send),
+) -> Result<Document> {
+    let session = Session::new(&options.folder, &options.budget)?;
+    let table = session.table_file("operations");
+    let summary = operations::write(&options.trace, options.format, &table, &mut |bytes| {
+        progress(Step::Reading(bytes));
+    })?;
+    session.open_table("operations").await?;
+    progress(Step::Keys);
+    tables::make_keys(&session).await?;
+    let mut document = Document::new(title(&options.trace));
+    document.facts = facts(&summary);
+    let context = Context {
+        session: &session,
+        summary: &summary,
+    };
+    for (number, (name, find)) in figures::ALL.iter().enumerate() {
+        progress(Step::Figures(name, number, figures::ALL.len()));
+        document.figures.extend(find(&context).await?);
+    }
+    Ok(document)
+}
+
+fn title(trace: &Path) -> String {
+    let name = trace.file_name().unwrap_or(trace.as_os_str());
+    format!("The load in {}", name.to_string_lossy())
+}
+
+/// What the page says above the figures.
+fn facts(summary: &Summary) -> Vec<(String, String)> {
+    let mut facts = Vec::new();
+    let mut fact = |name: &str, what: String| facts.push((name.to_owned(), what));
+    if !summary.source.is_empty() {
+        fact("source", summary.source.clone());
+    }
+    fact("operations", summary.operations.to_string());
+    fact(
+        "seconds",
+        format!("{:.3}", summary.duration_nanos as f64 / 1e9),
+    );
+    if summary.one_key_in > 1 {
+        let sample = format!(
+            "one key in {}: every count is of these keys alone",
+            summary.one_key_in
+        );
+        fact("sample", sample);
+    }
+    if let Some(end) = summary
+        .end
+        .filter(|end| end.dropped_full + end.dropped_behind > 0)
+    {
+        let dropped = format!(
+            "{} when the file was full, {} that came faster than they could be written",
+            end.dropped_full, end.dropped_behind
+        );
+        fact("left out", dropped);
+    }
+    if let Some(losses) = summary.losses.filter(|losses| !losses.is_nothing()) {
+        fact("damage", format!("{losses:?}"));
+    }
+    if let Some(imported) = summary
+        .imported
+        .as_ref()
+        .filter(|imported| imported.bad > 0)
+    {
+        let first = imported.first_bad.as_deref().unwrap_or_default();
+        fact(
+            "not read",
+            format!("{} lines or records; the first: {first}", imported.bad),
+        );
+    }
+    if summary.late > 0 {
+        fact(
+            "late",
+            format!(
+                "{} operations stand behind one that began later",
+                summary.late
+            ),
+        );
+    }
+    facts
+}

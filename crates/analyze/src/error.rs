@@ -1,0 +1,63 @@
+//! What can go wrong with an analysis.
+
+use std::fmt;
+
+/// Why there is no analysis. Each says in words what is wrong, and of which file where there is one.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The source is no trace, or is of a version that is not known.
+    Source(String),
+    /// The operating system refused.
+    Io(String),
+    /// The engine for tables refused a query, or ran out of what it may use.
+    Query(String),
+    /// What was asked cannot be done.
+    Argument(String),
+}
+
+/// The result of what this crate does.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn io(what: impl fmt::Display, error: impl fmt::Display) -> Error {
+        Error::Io(format!("{what}: {error}"))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Source(message)
+            | Error::Io(message)
+            | Error::Query(message)
+            | Error::Argument(message) => to.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<datafusion::error::DataFusionError> for Error {
+    fn from(error: datafusion::error::DataFusionError) -> Error {
+        let message = error.strip_backtrace();
+        match error.find_root() {
+            datafusion::error::DataFusionError::ResourcesExhausted(_) => Error::Query(format!(
+                "the memory that the analysis may use (--memory) is too little: {message}"
+            )),
+            _ => Error::Query(message),
+        }
+    }
+}
+
+impl From<arrow::error::ArrowError> for Error {
+    fn from(error: arrow::error::ArrowError) -> Error {
+        Error::Query(error.to_string())
+    }
+}
+
+impl From<parquet::errors::ParquetError> for Error {
+    fn from(error: parquet::errors::ParquetError) -> Error {
+        Error::Query(error.to_string())
+    }
+}

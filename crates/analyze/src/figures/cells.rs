@@ -1,0 +1,139 @@
+//! Rows of a query as cells of a figure, fewer of them where a plot needs no more, and the figure around them.
+
+use crate::error::{Error, Result};
+use arrow::array::cast::AsArray;
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::datatypes::{DataType, Float64Type, Int64Type, UInt32Type, UInt64Type};
+use evendb_report::{Chart, Column, Exactness, Figure, Mark, Unit};
+use serde_json::Value;
+
+/// All cells of `batches`. Bytes are as text, with escapes for what is none.
+pub(super) fn cells(batches: &[RecordBatch]) -> Result<Vec<Vec<Value>>> {
+    let mut rows = Vec::new();
+    for batch in batches {
+        for row in 0..batch.num_rows() {
+            let cells = batch.columns().iter().map(|column| cell(column, row));
+            rows.push(cells.collect::<Result<Vec<_>>>()?);
+        }
+    }
+    Ok(rows)
+}
+
+fn cell(column: &ArrayRef, row: usize) -> Result<Value> {
+    if column.is_null(row) {
+        return Ok(Value::Null);
+    }
+    Ok(match column.data_type() {
+        DataType::UInt64 => column.as_primitive::<UInt64Type>().value(row).into(),
+        DataType::UInt32 => column.as_primitive::<UInt32Type>().value(row).into(),
+        DataType::Int64 => {
+            let number = column.as_primitive::<Int64Type>().value(row);
+            u64::try_from(number).map_or(number.into(), Value::from)
+        }
+        DataType::Float64 => column.as_primitive::<Float64Type>().value(row).into(),
+        DataType::Utf8 => column.as_string::<i32>().value(row).into(),
+        DataType::LargeUtf8 => column.as_string::<i64>().value(row).into(),
+        DataType::Utf8View => column.as_string_view().value(row).into(),
+        DataType::Boolean => column.as_boolean().value(row).to_string().into(),
+        DataType::Binary => text(column.as_binary::<i32>().value(row)),
+        DataType::BinaryView => text(column.as_binary_view().value(row)),
+        DataType::Null => Value::Null,
+        other => return Err(Error::Query(format!("no cell can be made of {other}"))),
+    })
+}
+
+fn text(bytes: &[u8]) -> Value {
+    bytes.escape_ascii().to_string().into()
+}
+
+/// Of each run of rows that agree in the first `by` cells: the first row, the last, and those whose number in column `x` is at
+/// least `growth` times that of the row kept before. For a plot whose x is logarithmic. Tells how many rows there were, if some went.
+pub(super) fn thin(
+    rows: Vec<Vec<Value>>,
+    by: usize,
+    x: usize,
+    growth: f64,
+) -> (Vec<Vec<Value>>, Option<u64>) {
+    let before = rows.len();
+    let mut kept: Vec<Vec<Value>> = Vec::new();
+    let mut rows = rows.into_iter().peekable();
+    while let Some(row) = rows.next() {
+        let is_last = rows.peek().is_none_or(|next| next[..by] != row[..by]);
+        let is_far = match kept.last() {
+            Some(last) if last[..by] == row[..by] => number(&row[x]) >= number(&last[x]) * growth,
+            _ => true,
+        };
+        if is_last || is_far {
+            kept.push(row);
+        }
+    }
+    let thinned = (kept.len() < before).then_some(before as u64);
+    (kept, thinned)
+}
+
+/// A cell as a number; 0 if it is none.
+pub(super) fn number(cell: &Value) -> f64 {
+    cell.as_f64().unwrap_or_default()
+}
+
+/// The words and columns of a figure.
+pub(super) struct Words<'a> {
+    pub id: &'a str,
+    pub title: &'a str,
+    pub about: &'a str,
+    pub section: &'a str,
+    pub columns: &'a [(&'a str, Unit)],
+}
+
+impl Words<'_> {
+    /// An exact figure with these rows, without charts.
+    pub(super) fn figure(&self, rows: Vec<Vec<Value>>) -> Figure {
+        let columns = self.columns.iter().map(|&(name, unit)| Column {
+            name: name.to_owned(),
+            unit,
+        });
+        Figure {
+            id: self.id.to_owned(),
+            title: self.title.to_owned(),
+            about: self.about.to_owned(),
+            section: self.section.to_owned(),
+            exactness: Exactness::Exact,
+            columns: columns.collect(),
+            rows,
+            rows_before: None,
+            charts: Vec::new(),
+            beside: Vec::new(),
+        }
+    }
+}
+
+/// A chart of `y` over `x`, with linear axes and one series.
+pub(super) fn chart(mark: Mark, x: &str, y: &str) -> Chart {
+    Chart {
+        title: String::new(),
+        mark,
+        x: x.to_owned(),
+        y: y.to_owned(),
+        series: None,
+        panel: None,
+        heat: None,
+        x_log: false,
+        y_log: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thinning_keeps_the_ends_of_each_run() {
+        let row = |name: &str, x: u64| vec![Value::from(name), Value::from(x)];
+        let mut rows: Vec<_> = (1..=1000).map(|x| row("a", x)).collect();
+        rows.extend((1..=3).map(|x| row("b", x)));
+        let (kept, before) = thin(rows, 1, 1, 2.0);
+        let xs: Vec<_> = kept.iter().map(|row| row[1].as_u64().unwrap()).collect();
+        assert_eq!(xs, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1, 2, 3]);
+        assert_eq!(before, Some(1003));
+    }
+}

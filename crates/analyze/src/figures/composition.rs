@@ -1,0 +1,44 @@
+//! What the operations are: how many of which kind, in which keyspace.
+
+use super::Context;
+use super::cells::{Words, cells, chart};
+use crate::error::Result;
+use evendb_report::{Figure, Mark, Unit};
+
+pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
+    let sql = "
+        WITH asked AS (
+            SELECT keyspace, kind, count(*) AS operations,
+                   sum(CASE outcome WHEN 'present' THEN 1 ELSE 0 END) AS found,
+                   sum(CASE outcome WHEN 'absent' THEN 1 ELSE 0 END) AS absent,
+                   sum(CASE outcome WHEN 'failed' THEN 1 ELSE 0 END) AS failed
+            FROM operations GROUP BY keyspace, kind),
+        different AS (SELECT keyspace, kind, count(*) AS keys FROM keys GROUP BY keyspace, kind)
+        SELECT asked.keyspace, asked.kind, operations, operations / CAST(sum(operations) OVER () AS DOUBLE) AS share,
+               coalesce(keys, 0) AS keys, found, absent, failed
+        FROM asked LEFT JOIN different ON asked.keyspace = different.keyspace AND asked.kind = different.kind
+        ORDER BY asked.keyspace, operations DESC, asked.kind";
+    let rows = cells(&context.session.rows(sql).await?)?;
+    let words = Words {
+        id: "composition",
+        title: "Operations by kind",
+        about: "How many operations of each kind there were in each keyspace, how many different keys they named, and what came of them. \
+                A scan names the key where it begins. Operations of which the trace does not tell what came of them are in none of the last three columns.",
+        section: "4.1, figure 2",
+        columns: &[
+            ("keyspace", Unit::Text),
+            ("kind", Unit::Text),
+            ("operations", Unit::Count),
+            ("share", Unit::Share),
+            ("keys", Unit::Count),
+            ("found", Unit::Count),
+            ("absent", Unit::Count),
+            ("failed", Unit::Count),
+        ],
+    };
+    let mut figure = words.figure(rows);
+    let mut bars = chart(Mark::Bar, "kind", "operations");
+    bars.series = Some("keyspace".to_owned());
+    figure.charts.push(bars);
+    Ok(vec![figure])
+}

@@ -1,0 +1,33 @@
+//! The figures: each is a query over the tables, and says how it is read and shown.
+//!
+//! A module of this folder finds figures of one matter. [`ALL`] has them in the order of the page. A figure that says nothing of a
+//! trace (latencies where none were recorded) is left out.
+//!
+//! Names of columns: `keyspace` and `kind` come first where a figure has them. Shares are from 0 to 1.
+
+mod access;
+mod cells;
+mod composition;
+
+use crate::error::Result;
+use crate::operations::Summary;
+use crate::session::Session;
+use evendb_report::Figure;
+use futures::future::{BoxFuture, FutureExt};
+
+/// What a figure is found in.
+pub struct Context<'a> {
+    /// The tables.
+    pub session: &'a Session,
+    /// What the trace says of itself.
+    pub summary: &'a Summary,
+}
+
+/// Finds the figures of one matter.
+type Find = for<'a> fn(&'a Context<'a>) -> BoxFuture<'a, Result<Vec<Figure>>>;
+
+/// All matters, each with a name for the progress that is shown, in the order of the page.
+pub const ALL: &[(&str, Find)] = &[
+    ("composition", |context| composition::find(context).boxed()),
+    ("accesses", |context| access::find(context).boxed()),
+];

@@ -1,0 +1,23 @@
+//! The analysis of a trace: what an application asks of its store, as the figures of the FAST'20 study of RocksDB's loads.
+//!
+//! ```text
+//!   trace --> operations --> session, tables --> figures --> Document --> page, JSON
+//!   (any      (Parquet)      (DataFusion)        (SQL)       (evendb-report)
+//!    format)
+//! ```
+//! Every figure is a query over tables of operations and keys; there is no second way to find one. Functions that the
+//! engine does not have are in `functions`. The memory is bounded by [`Budget`]; what does not fit is on disk.
+//!
+//! This crate is outside the default build, because the engine for tables takes minutes to compile.
+
+mod analysis;
+mod error;
+pub mod figures;
+mod functions;
+pub mod operations;
+mod session;
+mod tables;
+
+pub use analysis::{Options, Step, analyze};
+pub use error::{Error, Result};
+pub use session::{Budget, Session, configuration};

@@ -1,0 +1,176 @@
+//! `evendb-analyze`: what is in a trace, as a page of figures, as JSON and as tables.
+
+use clap::{Parser, ValueEnum};
+use evendb_analyze::{Budget, Error, Options, Step, analyze};
+use evendb_trace::formats::Format;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Analyze a trace: how often keys are asked for, which are hot, when, and how large everything is
+///
+/// Makes a folder with `page.html`, which a browser shows, and `analysis.json` with the same figures.
+#[derive(Parser)]
+#[command(name = "evendb-analyze", version)]
+struct Arguments {
+    /// The trace
+    trace: PathBuf,
+    /// The folder to make; by default the trace's name with `.analysis`
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// The format of the trace; by default what it begins with
+    #[arg(long, value_enum)]
+    from_format: Option<FromFormat>,
+    /// Memory that the analysis may use, in MiB; what does not fit is on disk meanwhile
+    #[arg(long, default_value_t = 2048)]
+    memory_mib: u64,
+    /// Threads; by default one for each core
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Keep the tables of operations and of keys in the folder, as Parquet files
+    #[arg(long)]
+    keep_tables: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum FromFormat {
+    /// RocksDB's query trace, 0.1 or 0.2
+    Rocksdb,
+    /// RocksDB's human-readable form
+    RocksdbText,
+    /// Twitter's cache trace, CSV
+    Twitter,
+    /// What YCSB's basic binding prints
+    Ycsb,
+}
+
+impl FromFormat {
+    fn format(self) -> Format {
+        match self {
+            FromFormat::Rocksdb => Format::RocksDb,
+            FromFormat::RocksdbText => Format::RocksDbText,
+            FromFormat::Twitter => Format::TwitterCsv,
+            FromFormat::Ycsb => Format::YcsbText,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("evendb-analyze: {error}");
+            ExitCode::from(if matches!(error, Error::Argument(_)) {
+                2
+            } else {
+                1
+            })
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Error> {
+    let folder = match &arguments.out {
+        Some(folder) => folder.clone(),
+        None => {
+            let mut name = arguments.trace.clone().into_os_string();
+            name.push(".analysis");
+            PathBuf::from(name)
+        }
+    };
+    let length = fs::metadata(&arguments.trace)
+        .map_err(|error| io(&arguments.trace, "cannot read", &error))?
+        .len();
+    fs::create_dir(&folder).map_err(|error| io(&folder, "cannot make", &error))?;
+    let tables = tempfile::Builder::new()
+        .prefix("tables-")
+        .tempdir_in(&folder)
+        .map_err(|error| io(&folder, "cannot make a folder in", &error))?;
+    let threads = arguments.threads.unwrap_or_else(cores).max(1);
+    let options = Options {
+        trace: arguments.trace.clone(),
+        format: arguments.from_format.map(FromFormat::format),
+        folder: tables.path().to_path_buf(),
+        budget: Budget {
+            memory_bytes: arguments.memory_mib << 20,
+            threads,
+        },
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .enable_all()
+        .build()
+        .map_err(|error| Error::Io(error.to_string()))?;
+    let bar = Bar::new(length);
+    let found = runtime.block_on(analyze(&options, &mut |step| bar.show(step)));
+    bar.bar.finish_and_clear();
+    let document = match found {
+        Ok(document) => document,
+        Err(error) => {
+            drop(tables);
+            // Nothing else is in it: what was made for nothing goes.
+            let _ = fs::remove_dir(&folder);
+            return Err(error);
+        }
+    };
+    let page = folder.join("page.html");
+    write(&page, &evendb_report::page(&document))?;
+    write(&folder.join("analysis.json"), &document.to_json())?;
+    if arguments.keep_tables {
+        let kept = folder.join("tables");
+        fs::rename(tables.keep(), &kept).map_err(|error| io(&kept, "cannot make", &error))?;
+    }
+    println!("{}", page.display());
+    Ok(())
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, Into::into)
+}
+
+fn io(path: &Path, what: &str, error: &std::io::Error) -> Error {
+    Error::Io(format!("{what} {}: {error}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    fs::write(path, text).map_err(|error| io(path, "cannot write", &error))
+}
+
+/// How far it is, on a terminal.
+struct Bar {
+    bar: ProgressBar,
+    trace_bytes: u64,
+}
+
+impl Bar {
+    /// The reading counts as half of all, and the figures as the other half.
+    const WHOLE: u64 = 1000;
+
+    fn new(trace_bytes: u64) -> Bar {
+        let bar = ProgressBar::new(Bar::WHOLE);
+        let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}, {eta} left");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Bar { bar, trace_bytes }
+    }
+
+    fn show(&self, step: Step<'_>) {
+        let half = Bar::WHOLE / 2;
+        match step {
+            Step::Reading(bytes) => {
+                self.bar
+                    .set_position(half * 2 / 3 * bytes / self.trace_bytes.max(1));
+                self.bar.set_message("reading the trace");
+            }
+            Step::Keys => {
+                self.bar.set_position(half * 2 / 3);
+                self.bar.set_message("counting accesses of keys");
+            }
+            Step::Figures(name, number, of) => {
+                self.bar
+                    .set_position(half + half * number as u64 / of.max(1) as u64);
+                self.bar.set_message(name.to_owned());
+            }
+        }
+    }
+}

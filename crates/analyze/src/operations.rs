@@ -1,0 +1,316 @@
+//! The table of operations: a trace of any format as one Parquet file, a row for each operation, in the order in which they began.
+//!
+//! | column | type | what |
+//! |---|---|---|
+//! | `number` | u64 | 0, 1, 2 ... in the order in which they began |
+//! | `start_nanos` | u64 | from the beginning of the trace |
+//! | `latency_nanos` | u64, null | how long it took |
+//! | `thread` | u32 | who called |
+//! | `keyspace` | text | its name |
+//! | `kind` | text | [`Kind::name`](evendb_trace::Kind::name) |
+//! | `key`, `end_key` | bytes, `end_key` null | the key, or a range's least and end |
+//! | `batch` | u64, null | what holds operations together |
+//! | `value_bytes` | u64, null | length of the value that was written or found |
+//! | `outcome` | text | `unknown`, `done`, `absent`, `present`, `failed` |
+//! | `records` | u64, null | records that a scan gave, parts of a batch |
+//! | `record_limit` | u64, null | how many a scan was allowed |
+//! | `reverse` | bool | from the end backwards |
+//! | `key_hash` | u64 | xxh3 of keyspace's number and key: for samples of keys |
+//!
+//! Memory: the reader's frames, the heap that puts operations in order ([`HEAP_BYTES`]), and one group of rows of the file.
+//! Times that go back after that stay as they are, and are counted ([`Summary::late`]).
+
+use crate::error::{Error, Result};
+use arrow::array::{
+    ArrayRef, BinaryBuilder, BooleanBuilder, RecordBatch, StringBuilder, UInt32Builder,
+    UInt64Builder,
+};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use evendb_trace::formats::{self, Format, Imported};
+use evendb_trace::{EndNote, InOrder, Losses, Operation, Outcome, Reader};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Memory in which operations wait until those that began before them have come.
+pub const HEAP_BYTES: usize = 64 << 20;
+/// Rows that are gathered before they are given to the file.
+const BATCH_ROWS: usize = 16 << 10;
+/// Rows of a group of the file, which is written at once.
+const GROUP_ROWS: usize = 512 << 10;
+
+/// What a source said of itself, and what was written.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Rows of the table.
+    pub operations: u64,
+    /// From the beginning to the last operation that began, or to the end that the trace tells.
+    pub duration_nanos: u64,
+    /// The wall clock at the beginning, in milliseconds since 1970; 0 if it is not known.
+    pub wall_clock_millis: u64,
+    /// Of so many keys one was recorded.
+    pub one_key_in: u64,
+    /// Where it comes from.
+    pub source: String,
+    /// Operations after one that began later than they.
+    pub late: u64,
+    /// What of EvenDB's format was lost.
+    pub losses: Option<Losses>,
+    /// What the trace says at its end.
+    pub end: Option<EndNote>,
+    /// What of another format could not be read.
+    pub imported: Option<Imported>,
+}
+
+/// The columns of the table.
+#[must_use]
+pub fn schema() -> SchemaRef {
+    let field = |name, of, null| Field::new(name, of, null);
+    Arc::new(Schema::new(vec![
+        field("number", DataType::UInt64, false),
+        field("start_nanos", DataType::UInt64, false),
+        field("latency_nanos", DataType::UInt64, true),
+        field("thread", DataType::UInt32, false),
+        field("keyspace", DataType::Utf8, false),
+        field("kind", DataType::Utf8, false),
+        field("key", DataType::Binary, false),
+        field("end_key", DataType::Binary, true),
+        field("batch", DataType::UInt64, true),
+        field("value_bytes", DataType::UInt64, true),
+        field("outcome", DataType::Utf8, false),
+        field("records", DataType::UInt64, true),
+        field("record_limit", DataType::UInt64, true),
+        field("reverse", DataType::Boolean, false),
+        field("key_hash", DataType::UInt64, false),
+    ]))
+}
+
+/// Reads the trace at `from`, whose format is found by its first bytes unless it is given, and writes the table to `to`, which is made.
+/// `progress` is told how many bytes of the source were read.
+///
+/// # Errors
+/// `Source` if it is no trace; `Io`.
+pub fn write(
+    from: &Path,
+    format: Option<Format>,
+    to: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Summary> {
+    let file = File::open(from)
+        .map_err(|error| Error::io(format_args!("cannot open {}", from.display()), error))?;
+    let mut source = BufReader::with_capacity(256 << 10, file);
+    let mut table = Table::new(to)?;
+    let format = match format {
+        Some(format) => Some(format),
+        None => foreign(&mut source).map_err(|error| Error::io(from.display(), error))?,
+    };
+    let failed = |error: evendb_trace::Error| Error::Source(format!("{}: {error}", from.display()));
+    let mut summary = match format {
+        None => own(source, &mut table, progress).map_err(failed)?,
+        Some(format) => {
+            let imported = formats::read(format, &mut source, &mut |operation| {
+                table.add(operation, None)
+            });
+            let imported = imported.map_err(failed)?;
+            Summary {
+                one_key_in: 1,
+                source: format!("{format:?}"),
+                imported: Some(imported),
+                ..Summary::default()
+            }
+        }
+    };
+    summary.operations = table.rows;
+    summary.late = table.late;
+    summary.duration_nanos = summary.duration_nanos.max(table.last_nanos);
+    table.finish()?;
+    Ok(summary)
+}
+
+/// The foreign format that a source begins like; none if it is EvenDB's own, or like nothing known.
+fn foreign(source: &mut impl BufRead) -> std::io::Result<Option<Format>> {
+    let head = source.fill_buf()?;
+    let rocksdb = head
+        .get(13..)
+        .is_some_and(|rest| rest.starts_with(b"feedcafedeadbeef"));
+    Ok(match head {
+        _ if rocksdb => Some(Format::RocksDb),
+        _ if head.starts_with(b"0x") => Some(Format::RocksDbText),
+        _ => None,
+    })
+}
+
+fn own(
+    source: BufReader<File>,
+    table: &mut Table,
+    progress: &mut dyn FnMut(u64),
+) -> evendb_trace::Result<Summary> {
+    let mut ordered = InOrder::new(Reader::new(source)?, HEAP_BYTES);
+    let mut names: BTreeMap<u32, String> = BTreeMap::new();
+    while let Some(operation) = ordered.next() {
+        let operation = operation?;
+        if !names.contains_key(&operation.keyspace) {
+            let known = ordered.reader().keyspaces();
+            let name = known.get(&operation.keyspace).cloned();
+            let name = name.unwrap_or_else(|| format!("#{}", operation.keyspace));
+            names.insert(operation.keyspace, name);
+        }
+        table.add(
+            &operation,
+            names.get(&operation.keyspace).map(String::as_str),
+        )?;
+        if table.rows % 65_536 == 0 {
+            progress(ordered.reader().bytes_read());
+        }
+    }
+    let reader = ordered.reader();
+    let header = reader.header();
+    Ok(Summary {
+        duration_nanos: reader.end().map_or(0, |end| end.duration_nanos),
+        wall_clock_millis: header.wall_clock_millis,
+        one_key_in: header.one_in.max(1),
+        source: header.source.clone(),
+        losses: Some(reader.losses()),
+        end: reader.end(),
+        ..Summary::default()
+    })
+}
+
+/// The file, and the rows that were not written yet.
+struct Table {
+    writer: ArrowWriter<File>,
+    columns: Columns,
+    rows: u64,
+    last_nanos: u64,
+    late: u64,
+}
+
+#[derive(Default)]
+struct Columns {
+    number: UInt64Builder,
+    start_nanos: UInt64Builder,
+    latency_nanos: UInt64Builder,
+    thread: UInt32Builder,
+    keyspace: StringBuilder,
+    kind: StringBuilder,
+    key: BinaryBuilder,
+    end_key: BinaryBuilder,
+    batch: UInt64Builder,
+    value_bytes: UInt64Builder,
+    outcome: StringBuilder,
+    records: UInt64Builder,
+    record_limit: UInt64Builder,
+    reverse: BooleanBuilder,
+    key_hash: UInt64Builder,
+    rows: usize,
+}
+
+impl Table {
+    fn new(to: &Path) -> Result<Table> {
+        let file = File::create_new(to)
+            .map_err(|error| Error::io(format_args!("cannot make {}", to.display()), error))?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::LZ4_RAW)
+            .set_max_row_group_row_count(Some(GROUP_ROWS))
+            .build();
+        Ok(Table {
+            writer: ArrowWriter::try_new(file, schema(), Some(properties))?,
+            columns: Columns::default(),
+            rows: 0,
+            last_nanos: 0,
+            late: 0,
+        })
+    }
+
+    fn add(&mut self, operation: &Operation, keyspace: Option<&str>) -> evendb_trace::Result<()> {
+        self.late += u64::from(operation.start_nanos < self.last_nanos);
+        self.last_nanos = self.last_nanos.max(operation.start_nanos);
+        self.columns.add(self.rows, operation, keyspace);
+        self.rows += 1;
+        if self.columns.rows == BATCH_ROWS {
+            self.flush().map_err(std::io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let batch = self.columns.take()?;
+        Ok(self.writer.write(&batch)?)
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.flush()?;
+        self.writer.close()?;
+        Ok(())
+    }
+}
+
+impl Columns {
+    fn add(&mut self, number: u64, operation: &Operation, keyspace: Option<&str>) {
+        self.number.append_value(number);
+        self.start_nanos.append_value(operation.start_nanos);
+        self.latency_nanos.append_option(operation.latency_nanos);
+        self.thread.append_value(operation.thread);
+        match keyspace {
+            Some(name) => self.keyspace.append_value(name),
+            None => self
+                .keyspace
+                .append_value(format!("#{}", operation.keyspace)),
+        }
+        self.kind.append_value(operation.kind.name());
+        self.key.append_value(&operation.key);
+        self.end_key.append_option(operation.end_key.as_deref());
+        self.batch
+            .append_option(Some(operation.group).filter(|group| *group != 0));
+        let (outcome, found) = outcome(operation.outcome);
+        self.value_bytes
+            .append_option(operation.value_len.or(found));
+        self.outcome.append_value(outcome);
+        self.records.append_option(operation.count);
+        self.record_limit.append_option(operation.limit);
+        self.reverse.append_value(operation.reverse);
+        self.key_hash.append_value(crate::functions::key_hash(
+            operation.keyspace,
+            &operation.key,
+        ));
+        self.rows += 1;
+    }
+
+    /// The rows so far, which are gone afterwards.
+    fn take(&mut self) -> Result<RecordBatch> {
+        self.rows = 0;
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(self.number.finish()),
+            Arc::new(self.start_nanos.finish()),
+            Arc::new(self.latency_nanos.finish()),
+            Arc::new(self.thread.finish()),
+            Arc::new(self.keyspace.finish()),
+            Arc::new(self.kind.finish()),
+            Arc::new(self.key.finish()),
+            Arc::new(self.end_key.finish()),
+            Arc::new(self.batch.finish()),
+            Arc::new(self.value_bytes.finish()),
+            Arc::new(self.outcome.finish()),
+            Arc::new(self.records.finish()),
+            Arc::new(self.record_limit.finish()),
+            Arc::new(self.reverse.finish()),
+            Arc::new(self.key_hash.finish()),
+        ];
+        Ok(RecordBatch::try_new(schema(), columns)?)
+    }
+}
+
+fn outcome(of: Outcome) -> (&'static str, Option<u64>) {
+    match of {
+        Outcome::Unknown => ("unknown", None),
+        Outcome::Done => ("done", None),
+        Outcome::Absent => ("absent", None),
+        Outcome::Present { len, .. } => ("present", len),
+        Outcome::Failed(_) => ("failed", None),
+    }
+}
