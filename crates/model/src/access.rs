@@ -98,20 +98,51 @@ impl Accesses {
     /// The share of accesses that the pairs of lower rank than `rank` have together: what [`Accesses::rank`] inverts.
     #[must_use]
     pub fn share_below(&self, rank: u64, among: u64, touched: f64) -> f64 {
-        if rank >= among {
+        self.share_up_to(rank as f64, among, touched)
+    }
+
+    /// The same between whole ranks.
+    pub(crate) fn share_up_to(&self, rank: f64, among: u64, touched: f64) -> f64 {
+        if rank >= among as f64 {
             return 1.0;
         }
         match *self {
-            Self::Cumulative { b, .. } => (rank as f64 / hot(among, touched)).min(1.0).powf(b),
+            Self::Cumulative { b, .. } => (rank / hot(among, touched)).min(1.0).powf(b),
             Self::ByRank { b } => {
                 let e = b + 1.0;
-                let (begin, end) = (rank as f64 + 1.0, among as f64 + 1.0);
+                let (begin, end) = (rank + 1.0, among as f64 + 1.0);
                 match e.abs() < 1e-9 {
                     true => begin.ln() / end.ln(),
                     false => (begin.powf(e) - 1.0) / (end.powf(e) - 1.0),
                 }
             }
         }
+    }
+
+    /// How many pairs have at least the share `heat` of the accesses each: where the slope of [`Accesses::share_up_to`] falls to it.
+    pub(crate) fn hotter_than(&self, heat: f64, among: u64, touched: f64) -> f64 {
+        // A straight line has no slope to fall: it is taken as one that falls a little.
+        const STRAIGHT: f64 = -1e-9;
+        let hot = hot(among, touched);
+        let (whole, rank) = match *self {
+            Self::Cumulative { b, .. } => {
+                let falls = (b - 1.0).min(STRAIGHT).recip();
+                (hot, hot * (heat * hot / b).powf(falls))
+            }
+            Self::ByRank { b } => {
+                let e = b + 1.0;
+                let end = among as f64 + 1.0;
+                let sum = match e.abs() < 1e-9 {
+                    true => end.ln(),
+                    false => (end.powf(e) - 1.0) / e,
+                };
+                (
+                    among as f64,
+                    (heat * sum).powf(b.min(STRAIGHT).recip()) - 1.0,
+                )
+            }
+        };
+        rank.clamp(0.0, whole)
     }
 }
 
@@ -167,6 +198,31 @@ mod tests {
         };
         let touched = study.touched(50_000_000);
         assert!((touched - 0.8).abs() < 0.02, "{touched}");
+    }
+
+    #[test]
+    fn as_many_are_hotter_as_the_slope_says() {
+        for b in [0.2, 0.5, 0.9] {
+            let cumulative = Accesses::Cumulative { a: 0.01, b };
+            let ranked = Accesses::ByRank { b: -b };
+            for (accesses, touched) in [(cumulative, 0.5), (ranked, 1.0)] {
+                for rank in [3.0, 40.0, 300.0] {
+                    let share = |at: f64| accesses.share_up_to(at, 1000, touched);
+                    let slope = (share(rank + 0.01) - share(rank - 0.01)) / 0.02;
+                    let hotter = accesses.hotter_than(slope, 1000, touched);
+                    assert!(
+                        (hotter - rank).abs() < 0.01 * rank,
+                        "{accesses:?} {rank} {hotter}"
+                    );
+                }
+                assert!(accesses.hotter_than(1e9, 1000, touched) < 1e-9);
+                assert_eq!(accesses.hotter_than(1e-30, 1000, touched), 1000.0 * touched);
+            }
+        }
+        // All alike.
+        let alike = Accesses::ByRank { b: 0.0 };
+        assert_eq!(alike.hotter_than(0.5e-3, 1000, 1.0), 1000.0);
+        assert_eq!(alike.hotter_than(2e-3, 1000, 1.0), 0.0);
     }
 
     #[test]

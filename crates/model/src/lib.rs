@@ -4,10 +4,10 @@
 //!   histograms of a trace --> correlation: may the parts be modelled one by one?
 //!   (slices of numbers)   --> curve_fit:   ranges, accesses, rate      --+
 //!                         --> size_fit:    sizes of values, scan lengths -+--> Model <--> TOML (by hand, too)
-//!                                                                                |
-//!                                                                     presets ---+--> the benchmark (evendb-lab)
+//!   figures of a trace    --> from_analysis: all of these              --+        |
+//!   (the analysis)                                                       presets ---+--> the benchmark (evendb-lab)
 //! ```
-//! Everything takes plain slices and gives plain structs. Nothing here knows a trace, a store or a source of random
+//! Fits take plain slices and give plain structs; `from_analysis` alone knows figures. Nothing here knows a trace, a store or a source of random
 //! numbers: [`sizes::Sizes::quantile`] and [`access::Accesses::rank`] take a number between 0 and 1 from outside. So
 //! the analysis, which is a crate outside the default build, and the benchmark use the same code without each other.
 //!
@@ -20,6 +20,7 @@ pub mod curve;
 pub mod curve_fit;
 mod error;
 pub mod file;
+pub mod from_analysis;
 mod least_squares;
 pub mod model;
 pub mod presets;

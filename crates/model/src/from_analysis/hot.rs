@@ -1,0 +1,317 @@
+//! Where hot keys lie: ranges by their accesses, and pairs within a range.
+//!
+//! What was measured of pairs is over the whole key space: the hottest x of all pairs have this share of the accesses. The model
+//! has ranges first, and says of pairs how hot they are within their range. So the parameter of pairs is chosen such that
+//! ranges and pairs together give what was measured. How many pairs were named is part of that: of those that are seldom accessed, chance leaves
+//! out many.
+
+use super::{MakeError, Source, part_of};
+use crate::access::{Accesses, Ranges};
+use crate::curve::Shape;
+use crate::curve_fit;
+
+const SHAPES: [Shape; 9] = [
+    Shape::Power,
+    Shape::PowerConstant,
+    Shape::TwoPowers,
+    Shape::Exponential,
+    Shape::TwoExponentials,
+    Shape::Polynomial(1),
+    Shape::Polynomial(2),
+    Shape::Polynomial(3),
+    Shape::Weibull,
+];
+/// So many ranges stand for all when pairs are fitted.
+const RANGES: usize = 64;
+/// So many points of the measured course are compared.
+const POINTS: usize = 48;
+
+/// How hot ranges are.
+pub(super) fn ranges(
+    source: &Source<'_>,
+    notes: &mut Vec<String>,
+) -> Result<Option<Ranges>, MakeError> {
+    let table = source.table("ranges")?;
+    let (kinds, numbers, accesses) = (
+        table.texts("kind")?,
+        table.numbers("range")?,
+        table.numbers("accesses")?,
+    );
+    let mut heats: Vec<f64> = Vec::new();
+    for ((kind, number), accesses) in kinds.iter().zip(numbers).zip(accesses) {
+        if part_of(kind).is_none() {
+            continue;
+        }
+        let number = number as usize;
+        if heats.len() <= number {
+            heats.resize(number + 1, 0.0);
+        }
+        heats[number] += accesses;
+    }
+    let total: f64 = heats.iter().sum();
+    if heats.len() < 2 || total == 0.0 {
+        notes.push("Ranges: there is only one.".to_owned());
+        return Ok(None);
+    }
+    heats.sort_by(|a, b| b.total_cmp(a));
+    let points: Vec<(f64, f64)> = heats
+        .iter()
+        .enumerate()
+        .map(|(at, heat)| ((at + 1) as f64, heat / total))
+        .collect();
+    let fits = match curve_fit::choose(&points, &SHAPES) {
+        Ok(fits) => fits,
+        Err(error) => {
+            notes.push(format!(
+                "Ranges: all are alike, because no curve fits: {error}."
+            ));
+            return Ok(None);
+        }
+    };
+    let count = heats.len() as u64;
+    let in_order = std::iter::once(&fits.best).chain(&fits.all);
+    let sound = in_order
+        .map(|fit| {
+            (
+                fit,
+                Ranges {
+                    count,
+                    curve: fit.curve.clone(),
+                },
+            )
+        })
+        .find(|(_, ranges)| ranges.shares().is_some());
+    let Some((fit, ranges)) = sound else {
+        notes.push("Ranges: all are alike, because no curve that fits stays above 0.".to_owned());
+        return Ok(None);
+    };
+    let tried = fits
+        .all
+        .iter()
+        .map(|fit| format!("{} {:.3e}", fit.curve.shape.name(), fit.standard_error));
+    notes.push(format!(
+        "Ranges: {count}; {} chosen (R^2 {:.4}). Fit standard errors: {}.",
+        fit.curve.shape.name(),
+        fit.r_squared,
+        tried.collect::<Vec<_>>().join(", ")
+    ));
+    Ok(Some(ranges))
+}
+
+/// How hot pairs are within a range.
+pub(super) fn accesses(
+    source: &Source<'_>,
+    ranges: Option<&Ranges>,
+    pairs: u64,
+    named: u64,
+    notes: &mut Vec<String>,
+) -> Result<Option<Accesses>, MakeError> {
+    let Some(course) = course(source)? else {
+        notes.push("Accesses: all pairs are alike, because too few were named.".to_owned());
+        return Ok(None);
+    };
+    let space = Space::new(ranges, pairs);
+    let cumulative = |b: f64| {
+        let touched = space.touched(b, &course, named);
+        let a = (touched * pairs as f64).powf(-b);
+        Accesses::Cumulative { a, b }
+    };
+    let by_rank = |b: f64| Accesses::ByRank { b };
+    let off = |accesses: &Accesses| space.off(accesses, &course, named);
+    let (cumulative, cumulative_off) = best(0.02, 1.0, cumulative, off);
+    let (by_rank, by_rank_off) = best(-2.5, 0.0, by_rank, off);
+    notes.push(format!(
+        "Accesses: shares up to a rank are off by {cumulative_off:.4} (cumulative) and {by_rank_off:.4} (by rank), as root of the mean square; the study's, which is cumulative, is taken unless the other is closer by a tenth."
+    ));
+    Ok(Some(match cumulative_off * 0.9 <= by_rank_off {
+        true => cumulative,
+        false => by_rank,
+    }))
+}
+
+/// What was measured of the kind with the most operations.
+struct Course {
+    /// All its accesses.
+    accesses: f64,
+    /// Rank and share of accesses up to it. Only the pairs that were accessed often: among the others chance decides which is before which, and
+    /// sorting them makes a slope of it.
+    points: Vec<(f64, f64)>,
+    /// How many different pairs it named.
+    pairs: f64,
+}
+
+/// A pair accessed so often has its rank from its heat, and not from chance.
+const OFTEN: f64 = 16.0;
+
+fn course(source: &Source<'_>) -> Result<Option<Course>, MakeError> {
+    let table = source.table("access-ranks")?;
+    let kinds = table.texts("kind")?;
+    let all = source.table("composition")?;
+    let operations = all
+        .texts("kind")?
+        .into_iter()
+        .zip(all.numbers("operations")?);
+    let busiest = operations
+        .filter(|(kind, _)| kinds.contains(kind) && part_of(kind).is_some())
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    let Some((kind, accesses)) = busiest else {
+        return Ok(None);
+    };
+    let table = table.only("kind", &kind)?;
+    let (ranks, counts) = (table.numbers("rank")?, table.numbers("accesses")?);
+    let up_to = table.numbers("accesses_up_to")?;
+    let pairs = ranks.last().copied().unwrap_or_default();
+    let often = counts.iter().take_while(|count| **count >= OFTEN).count();
+    let taken = if often >= 8 { often } else { ranks.len() };
+    let points: Vec<(f64, f64)> = ranks.into_iter().zip(up_to).take(taken).collect();
+    if points.len() < 3 {
+        return Ok(None);
+    }
+    let step = points.len().div_ceil(POINTS);
+    let points = points.into_iter().step_by(step).collect();
+    Ok(Some(Course {
+        accesses,
+        points,
+        pairs,
+    }))
+}
+
+/// Ranges with their shares, some of them standing for several.
+struct Space {
+    /// Share of the accesses of one range, and how many ranges are like it.
+    ranges: Vec<(f64, f64)>,
+    pairs_of_range: u64,
+    pairs: u64,
+}
+
+impl Space {
+    fn new(ranges: Option<&Ranges>, pairs: u64) -> Space {
+        let shares = ranges.and_then(Ranges::shares).unwrap_or_else(|| vec![1.0]);
+        let step = shares.len().div_ceil(RANGES);
+        let groups = shares.chunks(step).map(|group| {
+            let count = group.len() as f64;
+            (group.iter().sum::<f64>() / count, count)
+        });
+        Space {
+            pairs_of_range: (pairs / shares.len() as u64).max(1),
+            ranges: groups.collect(),
+            pairs,
+        }
+    }
+
+    /// How far the shares up to the measured ranks are off, and the number of pairs named: the root of the mean square.
+    fn off(&self, accesses: &Accesses, course: &Course, named: u64) -> f64 {
+        let touched = accesses.touched(self.pairs);
+        let points = course.points.iter();
+        let squares = points
+            .map(|&(rank, share)| (self.share_up_to(rank, accesses, touched) - share).powi(2));
+        // Counted as one point.
+        let pairs =
+            self.named(accesses, touched, course.accesses) / course.pairs.min(named as f64) - 1.0;
+        ((squares.sum::<f64>() + pairs.powi(2)) / (course.points.len() + 1) as f64).sqrt()
+    }
+
+    /// The share of pairs of a cumulative description of which as many are named as were, by chance.
+    fn touched(&self, b: f64, course: &Course, named: u64) -> f64 {
+        let least = (course.pairs.min(named as f64) / self.pairs as f64).min(1.0);
+        let (mut low, mut high) = (least, 1.0);
+        for _ in 0..30 {
+            let middle = f64::midpoint(low, high);
+            let accesses = Accesses::Cumulative {
+                a: (middle * self.pairs as f64).powf(-b),
+                b,
+            };
+            match self.named(&accesses, middle, course.accesses) < course.pairs {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        high
+    }
+
+    /// How many different pairs so many accesses name, by chance.
+    fn named(&self, accesses: &Accesses, touched: f64, drawn: f64) -> f64 {
+        const STEPS: i32 = 48;
+        let among = self.pairs_of_range;
+        let ratio = (among as f64 + 1.0).powf(f64::from(STEPS).recip());
+        self.ranges
+            .iter()
+            .map(|&(of_range, count)| {
+                // Ranks in steps that grow: within one all pairs are taken to be alike.
+                let (mut from, mut below, mut named) = (0.0, 0.0, 0.0);
+                for step in 1..=STEPS {
+                    let to = (ratio.powi(step) - 1.0).min(among as f64);
+                    let share = accesses.share_up_to(to, among, touched);
+                    let pairs = to - from;
+                    if pairs > 0.0 {
+                        named -= pairs * (-drawn * of_range * (share - below) / pairs).exp_m1();
+                    }
+                    (from, below) = (to, share);
+                }
+                count * named
+            })
+            .sum()
+    }
+
+    /// The share of accesses of the hottest `rank` pairs of all ranges.
+    fn share_up_to(&self, rank: f64, accesses: &Accesses, touched: f64) -> f64 {
+        // The heat of the coldest of them, by halving between the extremes of heat, in logarithms.
+        let (mut low, mut high) = (-80.0_f64, 20.0_f64);
+        for _ in 0..60 {
+            let middle = f64::midpoint(low, high);
+            match self.hotter(middle.exp(), accesses, touched).0 > rank {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        self.hotter(high.exp(), accesses, touched).1
+    }
+
+    /// How many pairs are hotter than this share of the accesses each, and the share that they have together.
+    fn hotter(&self, heat: f64, accesses: &Accesses, touched: f64) -> (f64, f64) {
+        let (mut pairs, mut share) = (0.0, 0.0);
+        for &(of_range, count) in &self.ranges {
+            let below = accesses.hotter_than(
+                heat / of_range.max(f64::MIN_POSITIVE),
+                self.pairs_of_range,
+                touched,
+            );
+            pairs += count * below;
+            share += count * of_range * accesses.share_up_to(below, self.pairs_of_range, touched);
+        }
+        (pairs, share)
+    }
+}
+
+/// What `make` makes of the parameter between two bounds for which `off` is least, and how far that is off. There may be several
+/// valleys: the search begins with a grid.
+fn best(
+    low: f64,
+    high: f64,
+    make: impl Fn(f64) -> Accesses,
+    off: impl Fn(&Accesses) -> f64,
+) -> (Accesses, f64) {
+    const GRID: usize = 24;
+    let step = (high - low) / GRID as f64;
+    let worth = |b: f64| {
+        Some(off(&make(b)))
+            .filter(|off| off.is_finite())
+            .unwrap_or(f64::MAX)
+    };
+    let grid = (0..=GRID)
+        .map(|at| low + step * at as f64)
+        .map(|b| (worth(b), b));
+    let middle = grid
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .map_or(low, |(_, b)| b);
+    let (mut from, mut to) = ((middle - step).max(low), (middle + step).min(high));
+    for _ in 0..24 {
+        let third = (to - from) / 3.0;
+        match worth(from + third) < worth(to - third) {
+            true => to -= third,
+            false => from += third,
+        }
+    }
+    let found = make(f64::midpoint(from, to));
+    (found, off(&found))
+}

@@ -1,0 +1,245 @@
+//! A model of the load that an analysis describes.
+//!
+//! ```text
+//!   figures of the analysis                           the model's part
+//!   composition ---------------------------------->   mix, operations
+//!   unique-keys ---------------------------------->   pairs, if nobody says how many there are
+//!   key-sizes, value-sizes, scan-lengths --fits--->   keys, values, scans          (parts.rs)
+//!   ranges ------------------------------- fits -->   ranges                       (hot.rs)
+//!   access-ranks, beside the ranges ------ fits -->   accesses                     (hot.rs)
+//!   rates -------------------------------- fits -->   rate                         (parts.rs)
+//!   pearson -------------------------------------->   a warning, where parts depend on each other
+//! ```
+//! Each choice is told in a note, with the error of what was chosen and of the other candidates. A model has one keyspace: the
+//! busiest, or the one that is named.
+
+mod hot;
+mod parts;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use crate::model::{Mix, Model, PAIRS_MAX};
+use evendb_report::Document;
+use std::fmt;
+use table::Table;
+
+/// What is known beside the analysis.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// The keyspace to model; the busiest, if it is not given.
+    pub keyspace: Option<String>,
+    /// Pairs of the store; as many as the trace names, if it is not given.
+    pub pairs: Option<u64>,
+    /// A short name for the model.
+    pub name: Option<String>,
+}
+
+/// A model, and how it came about.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// The model.
+    pub model: Model,
+    /// What was chosen and how well it fits; what was left out.
+    pub notes: Vec<String>,
+}
+
+/// Why no model could be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MakeError {
+    /// The analysis lacks a figure or a column that is needed.
+    Missing(String),
+    /// The load has nothing that a model could say.
+    Nothing(String),
+    /// What was made is no model: a defect of the analysis or of this code.
+    NoModel(String),
+}
+
+impl fmt::Display for MakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(what) => write!(f, "the analysis has no {what}"),
+            Self::Nothing(why) => f.write_str(why),
+            Self::NoModel(why) => write!(f, "what the figures say is no model: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for MakeError {}
+
+impl Made {
+    /// The model's file, with the notes as comments above it.
+    ///
+    /// # Errors
+    /// `NoModel` if the text would not be read back.
+    pub fn to_toml(&self) -> Result<String, MakeError> {
+        let text = self.model.to_toml();
+        let text = text.map_err(|error| MakeError::NoModel(error.to_string()))?;
+        let comments = self.notes.iter().map(|note| format!("# {note}\n"));
+        Ok(comments.collect::<String>() + &text)
+    }
+}
+
+/// What kinds of operation of a trace are in a model.
+const KINDS: [(&str, Part); 9] = [
+    ("get", Part::Get),
+    ("contains", Part::Get),
+    ("get_for_update", Part::Get),
+    ("multi_get", Part::Get),
+    ("put", Part::Put),
+    ("ingest", Part::Put),
+    ("delete", Part::Delete),
+    ("merge", Part::Merge),
+    ("scan", Part::Scan),
+];
+
+/// A kind of operation of a model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Get,
+    Put,
+    Delete,
+    Merge,
+    Scan,
+}
+
+/// The part of a model that a kind of a trace belongs to, if a model has such a thing.
+fn part_of(kind: &str) -> Option<Part> {
+    let found = KINDS.iter().find(|(name, _)| *name == kind);
+    found.map(|(_, part)| *part)
+}
+
+/// Makes a model.
+///
+/// # Errors
+/// See [`MakeError`].
+pub fn make(document: &Document, known: &Known) -> Result<Made, MakeError> {
+    let composition = Table::of(document, "composition")?;
+    let (kinds, operations) = (
+        composition.texts("kind")?,
+        composition.numbers("operations")?,
+    );
+    let keyspaces = composition.texts("keyspace")?;
+    let keyspace = match &known.keyspace {
+        Some(name) => name.clone(),
+        None => busiest(&keyspaces, &operations)?,
+    };
+    let mut notes = vec![format!(
+        "Made of the analysis \"{}\", keyspace \"{keyspace}\".",
+        document.title
+    )];
+    let (mut mix, mut modelled) = (Mix::default(), 0.0);
+    for ((kind, operations), of) in kinds.iter().zip(&operations).zip(&keyspaces) {
+        if *of != keyspace {
+            continue;
+        }
+        let share = match part_of(kind) {
+            None => {
+                notes.push(format!("Left out, because a model has no such kind: {operations} operations of kind {kind}."));
+                continue;
+            }
+            Some(Part::Get) => &mut mix.get,
+            Some(Part::Put) => &mut mix.put,
+            Some(Part::Delete) => &mut mix.delete,
+            Some(Part::Merge) => &mut mix.merge,
+            Some(Part::Scan) => &mut mix.scan,
+        };
+        *share += operations;
+        modelled += operations;
+    }
+    if modelled == 0.0 {
+        let why = format!("keyspace \"{keyspace}\" has no operations that a model can have");
+        return Err(MakeError::Nothing(why));
+    }
+    for share in [
+        &mut mix.get,
+        &mut mix.put,
+        &mut mix.delete,
+        &mut mix.merge,
+        &mut mix.scan,
+    ] {
+        *share /= modelled;
+    }
+    let source = Source {
+        document,
+        keyspace: &keyspace,
+        mix,
+    };
+    let named = source.keys_named()?;
+    let pairs = known.pairs.unwrap_or(named).max(named).clamp(1, PAIRS_MAX);
+    notes.push(format!(
+        "Pairs: {named} different keys are named{}.",
+        match known.pairs {
+            Some(_) => format!(" of {pairs} that the store has"),
+            None => ", and no others are in the model".to_owned(),
+        }
+    ));
+    let keys = parts::keys(&source, &mut notes)?;
+    let values = parts::values(&source, &mut notes)?;
+    let scans = parts::scans(&source, &mut notes)?;
+    let ranges = hot::ranges(&source, &mut notes)?;
+    let accesses = hot::accesses(&source, ranges.as_ref(), pairs, named, &mut notes)?;
+    let rate = parts::rate(&source, &mut notes)?;
+    parts::warn_of_correlations(&source, &mut notes)?;
+    let model = Model {
+        name: known.name.clone().unwrap_or_else(|| "made".to_owned()),
+        about: format!("Made of \"{}\"", document.title),
+        pairs,
+        operations: modelled as u64,
+        memory_bytes: None,
+        mix,
+        keys,
+        values,
+        scans,
+        ranges,
+        accesses,
+        rate,
+    };
+    let text = model
+        .to_toml()
+        .map_err(|error| MakeError::NoModel(error.to_string()))?;
+    Model::from_toml(&text).map_err(|error| MakeError::NoModel(error.to_string()))?;
+    Ok(Made { model, notes })
+}
+
+/// The keyspace with the most operations.
+fn busiest(keyspaces: &[String], operations: &[f64]) -> Result<String, MakeError> {
+    let mut sums: Vec<(&String, f64)> = Vec::new();
+    for (keyspace, operations) in keyspaces.iter().zip(operations) {
+        match sums.iter_mut().find(|(name, _)| *name == keyspace) {
+            Some((_, sum)) => *sum += operations,
+            None => sums.push((keyspace, *operations)),
+        }
+    }
+    let busiest = sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    busiest
+        .map(|(name, _)| name.clone())
+        .ok_or_else(|| MakeError::Nothing("the trace has no operations".to_owned()))
+}
+
+/// What parts are made of.
+struct Source<'a> {
+    document: &'a Document,
+    keyspace: &'a str,
+    mix: Mix,
+}
+
+impl<'a> Source<'a> {
+    /// The rows of a figure that are of the keyspace.
+    fn table(&self, id: &str) -> Result<Table<'a>, MakeError> {
+        Table::of(self.document, id)?.only("keyspace", self.keyspace)
+    }
+
+    /// How many different keys the trace names.
+    fn keys_named(&self) -> Result<u64, MakeError> {
+        let table = self.table("unique-keys")?;
+        let (periods, keys) = (table.numbers("period_seconds")?, table.numbers("new_keys")?);
+        let first = periods.first().copied();
+        let of_one_period = periods
+            .iter()
+            .zip(&keys)
+            .filter(|(period, _)| Some(**period) == first);
+        Ok(of_one_period.map(|(_, keys)| *keys).sum::<f64>() as u64)
+    }
+}
