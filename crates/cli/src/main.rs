@@ -25,9 +25,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    backup, backups, bench, calibrate, changes, compact, delete, dump, experiment, export, get,
-    import, ingest, keyspaces, merge, mixgraph, pop, put, repair, replay, restore, rotate_key,
-    scan, size as range_size, stats, trace, verify, verify_import,
+    analyze, backup, backups, bench, calibrate, changes, compact, delete, dump, experiment, export,
+    get, import, ingest, keyspaces, merge, mixgraph, model, pop, put, repair, replay, restore,
+    rotate_key, scan, size as range_size, stats, trace, verify, verify_import,
 };
 
 /// EvenDB: an embedded ordered key-value store for keys with spatial locality.
@@ -75,6 +75,8 @@ enum Command {
     Bench(bench::Arguments),
     Mixgraph(mixgraph::Arguments),
     Trace(trace::Arguments),
+    Analyze(analyze::Arguments),
+    Model(model::Arguments),
     Replay(replay::Arguments),
     Calibrate(calibrate::Arguments),
     Experiment(experiment::Arguments),
@@ -107,6 +109,8 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Mixgraph(arguments) => mixgraph::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
+        Command::Analyze(arguments) => analyze::run(&arguments),
+        Command::Model(arguments) => model::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Experiment(arguments) => experiment::run(&arguments),

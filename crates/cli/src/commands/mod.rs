@@ -1,6 +1,7 @@
 //! The subcommands, one file each: its arguments (a clap struct whose first line is the help's) and
 //! a `run` that carries them out.
 
+pub mod analyze;
 pub mod backup;
 pub mod backups;
 pub mod bench;
@@ -23,6 +24,7 @@ mod key_range;
 pub mod keyspaces;
 pub mod merge;
 pub mod mixgraph;
+pub mod model;
 pub mod pop;
 pub mod put;
 pub mod repair;

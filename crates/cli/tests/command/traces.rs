@@ -139,3 +139,36 @@ fn a_damaged_trace_is_told() {
         other.error
     );
 }
+
+#[test]
+fn the_analysis_is_another_program_that_is_found_or_told_of() {
+    let place = Place::new();
+    let alone = place.path("evendb");
+    fs::copy(env!("CARGO_BIN_EXE_evendb"), &alone).unwrap();
+    let run = || {
+        let mut command = std::process::Command::new(&alone);
+        command.args(["analyze", "app.trace", "--memory-mib", "512", "--help"]);
+        Outcome::of(command.env("PATH", "").output().unwrap())
+    };
+    run().complains(
+        1,
+        "cargo build --release --locked --manifest-path crates/analyze/Cargo.toml",
+    );
+    let program = place.file("evendb-analyze", "#!/bin/sh\necho \"$@\"\nexit 7\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(program, mode).unwrap();
+    run().expect(7, "app.trace --memory-mib 512 --help\n");
+}
+
+#[test]
+fn no_model_is_made_of_what_is_no_analysis() {
+    let place = Place::new();
+    run(&["model", text(&place.path("none"))]).complains(1, "cannot read");
+    let no_json = place.file("no.json", "{");
+    run(&["model", text(&no_json)]).complains(1, "no.json: EOF");
+    let empty = r#"{"format": 1, "title": "empty", "facts": [], "figures": []}"#;
+    let folder = place.path("folder");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("analysis.json"), empty).unwrap();
+    run(&["model", text(&folder)]).complains(1, "the analysis has no figure \"composition\"");
+}

@@ -1,0 +1,54 @@
+//! `evendb model`: a model of the load that an analysis found. How it is made is in `evendb_model::from_analysis`.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use evendb_model::from_analysis::{self, Known};
+use evendb_report::Document;
+
+use crate::failure::{Failure, Success};
+
+/// Make a model of an analyzed load, which `evendb mixgraph` carries out on any store
+///
+/// Prints a file in TOML that can be edited by hand (docs/models.md). The comments at its head say which fit was chosen for each part, with the
+/// errors of all that were tried, and what was left out.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  evendb analyze app.trace
+  evendb model app.trace.analysis/analysis.json > app.toml
+  evendb mixgraph app.toml")]
+pub struct Arguments {
+    /// The analysis: analysis.json of the folder that `evendb analyze` made, or the folder
+    analysis: PathBuf,
+    /// The keyspace to model; by default the one with the most operations
+    #[arg(long)]
+    keyspace: Option<String>,
+    /// How many pairs the store has; by default as many as the trace names
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pairs: Option<u64>,
+    /// The name in the file
+    #[arg(long)]
+    name: Option<String>,
+}
+
+/// Carries the command out.
+pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    let mut path = arguments.analysis.clone();
+    if path.is_dir() {
+        path.push("analysis.json");
+    }
+    let text = fs::read_to_string(&path)
+        .map_err(|error| Failure::new(format!("cannot read {}", path.display()), error))?;
+    let wrong = |why: String| Failure::Message(format!("{}: {why}", path.display()));
+    let document = Document::from_json(&text).map_err(wrong)?;
+    let known = Known {
+        keyspace: arguments.keyspace.clone(),
+        pairs: arguments.pairs,
+        name: arguments.name.clone(),
+    };
+    let made = from_analysis::make(&document, &known).map_err(|error| wrong(error.to_string()))?;
+    let text = made.to_toml().map_err(|error| wrong(error.to_string()))?;
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(Success::Done)
+}
