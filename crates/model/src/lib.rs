@@ -28,6 +28,7 @@ mod simplex;
 pub mod size_fit;
 pub mod sizes;
 mod starts;
+pub mod study;
 
 pub use error::FitError;
 pub use file::ModelError;
