@@ -26,8 +26,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     analyze, backup, backups, bench, calibrate, changes, compact, delete, dump, experiment, export,
-    get, import, ingest, keyspaces, merge, mixgraph, model, pop, put, repair, replay, restore,
-    rotate_key, scan, size as range_size, stats, trace, verify, verify_import,
+    get, import, ingest, keyspaces, merge, mixgraph, model, pop, profile, put, repair, replay,
+    restore, rotate_key, scan, size as range_size, stats, trace, verify, verify_import,
 };
 
 /// EvenDB: an embedded ordered key-value store for keys with spatial locality.
@@ -77,6 +77,7 @@ enum Command {
     Trace(trace::Arguments),
     Analyze(analyze::Arguments),
     Model(model::Arguments),
+    Profile(profile::Arguments),
     Replay(replay::Arguments),
     Calibrate(calibrate::Arguments),
     Experiment(experiment::Arguments),
@@ -111,6 +112,7 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => trace::run(&arguments),
         Command::Analyze(arguments) => analyze::run(&arguments),
         Command::Model(arguments) => model::run(&arguments),
+        Command::Profile(arguments) => profile::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Experiment(arguments) => experiment::run(&arguments),

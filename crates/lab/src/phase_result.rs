@@ -26,6 +26,7 @@
 //! * **disk's limit**: operations a second if each miss of the ideal cache were one read and nothing else took time;
 //! * **CPU per operation**: user and system time of the whole process, workload included.
 
+use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
 
 use crate::arrivals::OpenLoop;
@@ -349,18 +350,26 @@ pub fn latencies(recorder: &Recorder) -> Vec<Latency> {
     kinds
         .filter_map(|kind| {
             let histogram = recorder.histogram(kind)?;
-            Some(Latency {
-                kind,
-                count: histogram.len(),
-                mean: histogram.mean(),
-                p50: histogram.value_at_quantile(0.5),
-                p95: histogram.value_at_quantile(0.95),
-                p99: histogram.value_at_quantile(0.99),
-                p999: histogram.value_at_quantile(0.999),
-                max: histogram.max(),
-            })
+            Some(Latency::of(kind, histogram))
         })
         .collect()
+}
+
+impl Latency {
+    /// What a histogram of nanoseconds says.
+    #[must_use]
+    pub fn of(kind: OperationKind, histogram: &Histogram<u64>) -> Latency {
+        Latency {
+            kind,
+            count: histogram.len(),
+            mean: histogram.mean(),
+            p50: histogram.value_at_quantile(0.5),
+            p95: histogram.value_at_quantile(0.95),
+            p99: histogram.value_at_quantile(0.99),
+            p999: histogram.value_at_quantile(0.999),
+            max: histogram.max(),
+        }
+    }
 }
 
 /// Counters as the difference to `before`, gauges as they are in `after`.

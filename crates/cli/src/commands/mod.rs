@@ -26,6 +26,7 @@ pub mod merge;
 pub mod mixgraph;
 pub mod model;
 pub mod pop;
+pub mod profile;
 pub mod put;
 pub mod repair;
 pub mod replay;

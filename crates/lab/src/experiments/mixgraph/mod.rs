@@ -10,13 +10,14 @@
 //!
 //! `mixgraph-allocations` (the study's figure 14) puts the eight benchmarks beside one another, by the figures of storage
 //! that the study has, each by that of a chosen one (`report.rs`). `mixgraph-statistics` (its figure 15) compares what is drawn
-//! with the model, without a store (`statistics.rs`).
+//! with the model, without a store (`statistics.rs`). With `--replay` a trace is measured beside (`replayed.rs`): the one that the model was made of, say.
 
+mod replayed;
 mod report;
 mod statistics;
 mod tracing;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
@@ -80,6 +81,9 @@ pub struct MixgraphArguments {
     /// The model's rate so many times as fast, its swings too
     #[arg(long, default_value_t = 1.0, value_parser = parse_times)]
     faster: f64,
+    /// Measure first, in a store of its own, what this trace asks: the row `replay`
+    #[arg(long, value_name = "TRACE")]
+    replay: Option<PathBuf>,
     #[command(flatten)]
     tracing: Tracing,
     /// Print the model's file and end
@@ -92,9 +96,9 @@ pub struct MixgraphArguments {
 pub struct AllocationsArguments {
     #[command(flatten)]
     inner: MixgraphArguments,
-    /// The benchmark by which the figures of the others are divided
-    #[arg(long, value_enum, default_value = "prefix-dist")]
-    by: Allocation,
+    /// The benchmark by which the figures of the others are divided [default: the trace of --replay, else prefix-dist]
+    #[arg(long, value_enum)]
+    by: Option<Allocation>,
 }
 
 /// Memory below which a store is not told to go, in MiB.
@@ -145,6 +149,9 @@ impl MixgraphArguments {
     pub fn begin(&self) -> Result<bool, Failure> {
         let model = self.scaled()?;
         self.arrivals(&model)?;
+        if let Some(trace) = &self.replay {
+            replayed::check(trace)?;
+        }
         if self.print_model {
             match presets::text(&self.model) {
                 Some(text) => print!("{text}"),
@@ -180,6 +187,13 @@ impl MixgraphArguments {
             true => vec![Allocation::PrefixDist],
             false => self.allocation.clone(),
         }
+    }
+
+    /// The rows of tables: the trace, if there is one, and the allocations.
+    fn rows(&self) -> Vec<&'static str> {
+        let trace = self.replay.iter().map(|_| replayed::NAME);
+        let allocations = self.allocations().into_iter().map(Allocation::name);
+        trace.chain(allocations).collect()
     }
 
     fn memory_bytes(&self, model: &Model) -> u64 {
@@ -271,21 +285,17 @@ impl MixgraphArguments {
         }?;
         tracing::end(recorder)?;
         load.check_sum(store)?;
-        Ok(figures(&result, &filled, allocation, load.absent()))
+        let mut figures = figures(&result, allocation.name(), load.absent());
+        figures["load"] = filled.to_json();
+        Ok(figures)
     }
 }
 
 /// The result of a phase, with what the tables need at its top.
-fn figures(
-    result: &PhaseResult,
-    filled: &PhaseResult,
-    allocation: Allocation,
-    absent: u64,
-) -> Value {
+fn figures(result: &PhaseResult, name: &str, absent: u64) -> Value {
     let mut figures = result.to_json();
-    figures["allocation"] = allocation.name().into();
+    figures["allocation"] = name.into();
     figures["text"] = result.to_table().into();
-    figures["load"] = filled.to_json();
     figures["gets_of_deleted_pairs"] = absent.into();
     let usage = result.usage;
     figures["read_calls"] = usage.map(|usage| usage.read_calls).into();
@@ -327,6 +337,7 @@ impl Measure for MixgraphArguments {
         let model = self.scaled().ok();
         json!({
             "model": model.as_ref().and_then(|model| model.to_toml().ok()),
+            "replay": self.replay,
             "allocations": self.allocations().iter().map(|one| one.name()).collect::<Vec<_>>(),
             "threads": self.threads,
             "memory_bytes": model.as_ref().map(|model| self.memory_bytes(model)),
@@ -353,6 +364,12 @@ impl Measure for MixgraphArguments {
         });
         let opener = traced.as_ref().map_or(turn.opener, |traced| traced as _);
         let turn = Turn { opener, ..turn };
+        if let Some(trace) = &self.replay {
+            eprintln!("{}: {} replay", turn.opener.name(), model.name);
+            cells.push(turn.in_fresh_store_for(purpose, &settings, |store, _| {
+                replayed::cell(store, trace, self.threads, model.counts())
+            })?);
+        }
         for (number, allocation) in self.allocations().into_iter().enumerate() {
             eprintln!(
                 "{}: {} {}",
@@ -379,7 +396,7 @@ impl Measure for MixgraphArguments {
         for one in results {
             text += &report::blocks(one);
         }
-        text + &report::storage(&self.allocations(), results)
+        text + &report::storage(&self.rows(), results)
     }
 }
 
@@ -398,10 +415,25 @@ impl AllocationsArguments {
         if inner.allocation.is_empty() {
             inner.allocation = Allocation::FIGURE_14.to_vec();
         }
-        if !inner.allocation.contains(&self.by) {
-            inner.allocation.push(self.by);
+        if let Some(by) = self.by.filter(|by| !inner.allocation.contains(by)) {
+            inner.allocation.push(by);
+        }
+        if self.by.is_none()
+            && inner.replay.is_none()
+            && !inner.allocation.contains(&Allocation::PrefixDist)
+        {
+            inner.allocation.push(Allocation::PrefixDist);
         }
         inner
+    }
+
+    /// The row by which the others are divided.
+    fn by(&self) -> &'static str {
+        match (self.by, &self.inner.replay) {
+            (Some(by), _) => by.name(),
+            (None, Some(_)) => replayed::NAME,
+            (None, None) => Allocation::PrefixDist.name(),
+        }
     }
 }
 
@@ -416,7 +448,7 @@ impl Measure for AllocationsArguments {
 
     fn settings(&self) -> Value {
         let mut settings = self.all().settings();
-        settings["by"] = self.by.name().into();
+        settings["by"] = self.by().into();
         settings
     }
 
@@ -430,8 +462,8 @@ impl Measure for AllocationsArguments {
             return String::new();
         };
         let mut text = report::head(&model, all.memory_bytes(&model));
-        text += &report::storage(&all.allocations(), results);
-        text + &report::beside_the_study(&all.allocations(), self.by, results)
+        text += &report::storage(&all.rows(), results);
+        text + &report::beside_the_study(&all.rows(), self.by(), results)
     }
 }
 

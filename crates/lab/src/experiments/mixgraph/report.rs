@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::super::table::TextTable;
 use super::super::{Measured, median_of_cell, stores_of};
+use super::replayed;
 use crate::mixgraph::allocation::Allocation;
 use crate::readable::{bytes, grouped};
 
@@ -67,8 +68,8 @@ pub(super) fn blocks(one: &Measured) -> String {
     text
 }
 
-fn figure_of(results: &[Measured], store: &str, allocation: Allocation, name: &str) -> f64 {
-    let is_cell = |cell: &Value| cell["allocation"].as_str() == Some(allocation.name());
+fn figure_of(results: &[Measured], store: &str, row: &str, name: &str) -> f64 {
+    let is_cell = |cell: &Value| cell["allocation"].as_str() == Some(row);
     median_of_cell(results, Some(store), "cells", is_cell, name)
 }
 
@@ -81,7 +82,7 @@ fn shown(value: f64, decimals: usize) -> String {
 }
 
 /// Rates, latencies and storage of each allocation on each store, medians of the rounds.
-pub(super) fn storage(allocations: &[Allocation], results: &[Measured]) -> String {
+pub(super) fn storage(rows: &[&str], results: &[Measured]) -> String {
     let mut table = TextTable::new([
         "store",
         "allocation",
@@ -97,13 +98,13 @@ pub(super) fn storage(allocations: &[Allocation], results: &[Measured]) -> Strin
         "from RAM %",
     ]);
     for store in stores_of(results) {
-        for &allocation in allocations {
-            let of = |name: &str| figure_of(results, store, allocation, name);
+        for &row in rows {
+            let of = |name: &str| figure_of(results, store, row, name);
             let micros = |name: &str| shown(of(name) / 1e3, 1);
             let each = |name: &str| of(name) / of("operations");
             table.row([
                 store.to_owned(),
-                allocation.name().to_owned(),
+                row.to_owned(),
                 shown(of("operations_per_second_with_debt") / 1e3, 1),
                 micros("get_p50_nanos"),
                 micros("get_p99_nanos"),
@@ -122,11 +123,7 @@ pub(super) fn storage(allocations: &[Allocation], results: &[Measured]) -> Strin
 
 /// Each figure by that of one allocation, with the study's beside where it prints it: by the replayed trace, and where
 /// it also prints the chosen one's, by that.
-pub(super) fn beside_the_study(
-    allocations: &[Allocation],
-    by: Allocation,
-    results: &[Measured],
-) -> String {
+pub(super) fn beside_the_study(rows: &[&str], by: &str, results: &[Measured]) -> String {
     let mut heads = vec!["store".to_owned(), "allocation".to_owned()];
     for (_, head) in COMPARED {
         heads.extend([
@@ -136,22 +133,25 @@ pub(super) fn beside_the_study(
         ]);
     }
     let mut table = TextTable::new(heads);
-    let study = |allocation: Allocation, place: usize| {
-        let known = STUDY.iter().find(|(known, _)| *known == allocation);
+    let study = |row: &str, place: usize| {
+        if row == replayed::NAME {
+            return 1.0;
+        }
+        let known = STUDY.iter().find(|(known, _)| known.name() == row);
         known
             .and_then(|(_, figures)| figures[place])
             .unwrap_or(f64::NAN)
     };
     for store in stores_of(results) {
-        for &allocation in allocations {
-            let mut row = vec![store.to_owned(), allocation.name().to_owned()];
+        for &name_of_row in rows {
+            let mut row = vec![store.to_owned(), name_of_row.to_owned()];
             for (place, (name, _)) in COMPARED.into_iter().enumerate() {
                 // Each operation's share: a run that ended by time may have had fewer operations.
-                let each = |allocation| {
-                    let of = |name: &str| figure_of(results, store, allocation, name);
+                let each = |row: &str| {
+                    let of = |name: &str| figure_of(results, store, row, name);
                     of(name) / of("operations")
                 };
-                let (own, theirs) = (each(allocation) / each(by), study(allocation, place));
+                let (own, theirs) = (each(name_of_row) / each(by), study(name_of_row, place));
                 row.extend([
                     shown(own, 2),
                     shown(theirs / study(by, place), 2),
@@ -161,7 +161,6 @@ pub(super) fn beside_the_study(
             table.row(row);
         }
     }
-    let by = by.name();
     format!(
         "\nBy {by}, for each operation; \"study\": what it prints, by its {by}; \"(by replay)\": by its replayed trace. It\n\
          prints numbers of two of the eight benchmarks (at least 7.7 and 6.2 times, of YCSB), on RocksDB with direct I/O and\n\

@@ -160,3 +160,50 @@ fn what_is_drawn_is_the_model() {
         );
     }
 }
+
+#[test]
+fn a_trace_is_measured_beside_the_model() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("trace");
+    let trace = trace.to_str().unwrap();
+    // The trace is that of the same model.
+    let drawn = [
+        "mixgraph",
+        "zippydb",
+        "--scale=0.0002",
+        "--operations=20000",
+        "--trace",
+        trace,
+        "--only-trace",
+    ];
+    assert!(!Command::parse_from(drawn).arguments.begin().unwrap());
+    let replayed = [
+        "--scale=0.0002",
+        "--allocation=prefix-dist",
+        "--replay",
+        trace,
+    ];
+    let arguments = AllCommand::parse_from(TINY.iter().chain(&replayed)).arguments;
+    assert!(arguments.begin().unwrap());
+    let one = measured(&arguments);
+    let cell = &one.figures["cells"][0];
+    assert_eq!(
+        (cell["allocation"].as_str(), cell["operations"].as_u64()),
+        (Some("replay"), Some(20_000))
+    );
+    assert!(
+        cell["figures"]["gets.absent"].as_u64().unwrap() < 20,
+        "{cell}"
+    );
+    let report = arguments.report(&[one]);
+    assert!(
+        report.contains("By replay") && !report.contains("NaN"),
+        "{report}"
+    );
+    let no_trace = directory.path().join("none");
+    std::fs::write(&no_trace, "none").unwrap();
+    let error = tiny(&["--replay", no_trace.to_str().unwrap()])
+        .begin()
+        .unwrap_err();
+    assert!(error.to_string().contains("no trace"), "{error}");
+}

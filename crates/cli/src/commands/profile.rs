@@ -1,0 +1,298 @@
+//! `evendb profile`: everything that this command can tell of a load, one step after the other, and a page of it.
+//!
+//! ```text
+//!   preset or model --mixgraph--> trace --analyze--> analysis --model--> model --mixgraph--> benchmarks beside the replay
+//!   a trace of one's own ------->                                                            of the trace
+//! ```
+//! Each step is a run of a command that can be run by itself, and leaves its files in the folder; this module only puts them together. What
+//! a step prints goes to standard error.
+
+use std::env;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use evendb_model::from_analysis::{self, Known, Made};
+use evendb_model::{presets, study};
+use evendb_report::{Chart, Column, Document, Exactness, Figure, Mark, Unit};
+use serde_json::{Value, json};
+
+use super::analyze;
+use crate::failure::{Failure, Success};
+
+/// Profile a load: record it, analyze it, make a model of it, and hold benchmarks against it
+///
+/// A preset or a model is run on EvenDB and recorded; a trace of your own is taken as it is. It is analyzed, a model is made of it, the trace
+/// is replayed, and the model and YCSB's distributions are run beside it, each in a fresh store. Makes a folder with page.html, which tells all of it, and the files of
+/// each step. Takes a few minutes with the defaults. Needs evendb-analyze (see `evendb analyze`).
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  evendb profile zippydb
+  evendb profile udb-assoc --scale 0.05 --out udb
+  evendb profile app.trace")]
+pub struct Arguments {
+    /// A preset (zippydb, udb-assoc, up2x), a model file, or a trace
+    #[arg(default_value = "zippydb")]
+    load: String,
+    /// The folder to make; by default the load's name with `.profile`
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Which share of the model's pairs, operations and memory is run, above 0 and at most 1; of a trace: all of it
+    #[arg(long, default_value_t = 0.002)]
+    scale: f64,
+    /// Memory of the analysis, in MiB
+    #[arg(long, default_value_t = 2048)]
+    memory_mib: u64,
+    /// The benchmarks beside the replay
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "prefix-dist,all-random,zipfian,uniform"
+    )]
+    allocations: Vec<String>,
+}
+
+/// Carries the command out.
+pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
+    let program = analyze::program()?;
+    let own = env::current_exe()?;
+    let load = Path::new(&arguments.load);
+    let is_preset = presets::named(&arguments.load).is_some();
+    let trace_given = !is_preset && is_trace(load)?;
+    let folder = arguments.out.clone().unwrap_or_else(|| {
+        let name = load.file_name().unwrap_or(load.as_os_str());
+        PathBuf::from(format!("{}.profile", name.to_string_lossy()))
+    });
+    fs::create_dir(&folder)
+        .map_err(|error| Failure::new(format!("cannot make {}", folder.display()), error))?;
+    let path = |name: &str| folder.join(name);
+    let trace = match trace_given {
+        true => load.to_path_buf(),
+        false => path("load.trace"),
+    };
+    if !trace_given {
+        let scale = arguments.scale.to_string();
+        let mut command = Command::new(&own);
+        command.args([
+            "mixgraph",
+            &arguments.load,
+            "--scale",
+            &scale,
+            "--rounds",
+            "1",
+            "--trace",
+        ]);
+        command.arg(&trace).arg("--json").arg(path("run.json"));
+        step(
+            "1 of 4: the load is run on EvenDB and recorded",
+            &mut command,
+        )?;
+    }
+    let mut command = Command::new(&program);
+    command.arg(&trace).arg("--out").arg(path("analysis"));
+    command.args(["--memory-mib", &arguments.memory_mib.to_string()]);
+    step("2 of 4: the trace is analyzed", &mut command)?;
+    let mut document = document(&path("analysis").join("analysis.json"))?;
+    if is_preset {
+        study::put_beside(&mut document, &arguments.load);
+    }
+
+    tell("3 of 4: a model is made");
+    let failed = |error: from_analysis::MakeError| Failure::Message(error.to_string());
+    let made = from_analysis::make(&document, &Known::default()).map_err(failed)?;
+    let model = path("model.toml");
+    fs::write(&model, made.to_toml().map_err(failed)?)?;
+
+    let mut command = Command::new(&own);
+    command
+        .arg("mixgraph")
+        .arg(&model)
+        .args(["--scale", "1", "--rounds", "1", "--replay"]);
+    command
+        .arg(&trace)
+        .args(["--allocations", &arguments.allocations.join(",")]);
+    command.arg("--json").arg(path("benchmarks.json"));
+    step(
+        "4 of 4: the trace is replayed, and benchmarks are run beside it",
+        &mut command,
+    )?;
+    let benchmarks: Value = serde_json::from_slice(&fs::read(path("benchmarks.json"))?)
+        .map_err(|error| Failure::new("the benchmarks' result", error))?;
+    document.title = format!("The load {}", arguments.load);
+    document.figures.push(model_figure(&made));
+    document.figures.push(benchmarks_figure(&benchmarks));
+    fs::write(path("page.json"), document.to_json())?;
+    let page = path("page.html");
+    fs::write(&page, evendb_report::page(&document))?;
+    writeln!(io::stdout(), "{}", page.display())?;
+    Ok(Success::Done)
+}
+
+/// Whether a file begins as a trace does. No such file: a usage error.
+fn is_trace(path: &Path) -> Result<bool, Failure> {
+    let known: Vec<_> = presets::names().collect();
+    let known = known.join(", ");
+    let wrong = |error: io::Error| {
+        let name = path.display();
+        Failure::Usage(format!(
+            "`{name}` is none of the presets ({known}), and as a file cannot be read: {error}"
+        ))
+    };
+    let mut head = Vec::new();
+    let file = fs::File::open(path).map_err(wrong)?;
+    file.take(8).read_to_end(&mut head).map_err(wrong)?;
+    Ok(head == b"EvenDBtr")
+}
+
+fn tell(what: &str) {
+    // Nothing is lost if nobody reads it.
+    let _ = writeln!(io::stderr(), "evendb: {what}");
+}
+
+/// Runs a command whose output goes to standard error.
+fn step(what: &str, command: &mut Command) -> Result<(), Failure> {
+    tell(what);
+    let output = command.stdout(Stdio::from(io::stderr())).status();
+    let status =
+        output.map_err(|error| Failure::new(format!("{what}: it cannot be started"), error))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(Failure::Message(format!(
+            "{what}: it failed ({status}); what was made so far is kept"
+        ))),
+    }
+}
+
+fn document(path: &Path) -> Result<Document, Failure> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure::new(format!("cannot read {}", path.display()), error))?;
+    Document::from_json(&text).map_err(|why| Failure::Message(format!("{}: {why}", path.display())))
+}
+
+fn figure(id: &str, title: &str, about: &str, section: &str, columns: &[(&str, Unit)]) -> Figure {
+    let column = |&(name, unit): &(&str, Unit)| Column {
+        name: name.to_owned(),
+        unit,
+    };
+    Figure {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        about: about.to_owned(),
+        section: section.to_owned(),
+        exactness: Exactness::Exact,
+        columns: columns.iter().map(column).collect(),
+        rows: Vec::new(),
+        rows_before: None,
+        charts: Vec::new(),
+        beside: Vec::new(),
+    }
+}
+
+/// How the model came about.
+fn model_figure(made: &Made) -> Figure {
+    let about = "Which description was chosen for each part of the load, with the errors of all that were tried. The file model.toml has the parameters; it can be edited, and drives `evendb mixgraph` on any store.";
+    let columns = [("part", Unit::Text), ("choice", Unit::Text)];
+    let mut figure = figure("model", "The model", about, "7", &columns);
+    figure.rows = made
+        .notes
+        .iter()
+        .map(|note| {
+            let (part, choice) = note.split_once(": ").unwrap_or(("", note));
+            vec![json!(part), json!(choice)]
+        })
+        .collect();
+    figure
+}
+
+/// What is compared with the replay: a name, the field of the benchmark's result, and what it counts.
+const COMPARED: [(&str, &str); 5] = [
+    ("operations a second", "operations_per_second_with_debt"),
+    ("read calls", "read_calls"),
+    ("bytes read", "read_call_bytes"),
+    ("bytes written", "written_bytes"),
+    ("gets answered from RAM", "cache_hits"),
+];
+
+/// What the replay and each benchmark asked of the system, for each operation.
+fn benchmarks_figure(result: &Value) -> Figure {
+    let about = "What the store did for an operation of the replayed trace and of each benchmark, and that by the replay's: the closer to 1, the better the benchmark stands for the load. \
+                 prefix-dist is the model; all-random has its hot pairs scattered over the whole key space; zipfian and uniform are YCSB's.";
+    let columns = [
+        ("benchmark", Unit::Text),
+        ("what", Unit::Text),
+        ("each_operation", Unit::Number),
+        ("by_replay", Unit::Number),
+    ];
+    let mut figure = figure(
+        "benchmarks",
+        "Benchmarks beside the load",
+        about,
+        "7.2, figure 14",
+        &columns,
+    );
+    let cells = result["results"][0]["figures"]["cells"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let each = |cell: &Value, field: &str| {
+        let of = cell[field].as_f64()?;
+        match field {
+            "operations_per_second_with_debt" => Some(of),
+            _ => Some(of / cell["operations"].as_f64()?),
+        }
+    };
+    for (what, field) in COMPARED {
+        let by = cells.first().and_then(|replay| each(replay, field));
+        for cell in &cells {
+            let own = each(cell, field);
+            let ratio = own
+                .zip(by)
+                .filter(|(_, by)| *by > 0.0)
+                .map(|(own, by)| own / by);
+            figure.rows.push(vec![
+                cell["allocation"].clone(),
+                json!(what),
+                json!(own),
+                json!(ratio),
+            ]);
+        }
+    }
+    figure.charts.push(Chart {
+        title: "By the replay".to_owned(),
+        mark: Mark::Bar,
+        x: "benchmark".to_owned(),
+        y: "by_replay".to_owned(),
+        series: None,
+        panel: Some("what".to_owned()),
+        heat: None,
+        x_log: false,
+        y_log: false,
+    });
+    figure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn benchmarks_are_divided_by_the_replay() {
+        let cell = |name: &str, written: u64| json!({"allocation": name, "operations": 10, "written_bytes": written, "operations_per_second_with_debt": 5.0});
+        let result = json!({"results": [{"figures": {"cells": [cell("replay", 100), cell("zipfian", 50)]}}]});
+        let figure = benchmarks_figure(&result);
+        let row = |what: &str, name: &str| {
+            let row = figure
+                .rows
+                .iter()
+                .find(|row| row[0] == name && row[1] == what);
+            row.map(|row| (row[2].clone(), row[3].clone())).unwrap()
+        };
+        assert_eq!(row("bytes written", "zipfian"), (json!(5.0), json!(0.5)));
+        assert_eq!(
+            row("operations a second", "zipfian"),
+            (json!(5.0), json!(1.0))
+        );
+        assert_eq!(row("read calls", "replay"), (Value::Null, Value::Null));
+    }
+}

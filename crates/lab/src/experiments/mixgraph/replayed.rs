@@ -1,0 +1,137 @@
+//! The row `replay`: what a trace asks, measured as the allocations are, so that a model can be held against the load that it was made of.
+//!
+//! ```text
+//!   fresh store: what the trace finds is put -> debt paid -> warm (a quarter of the trace) -> measure (all of it) -> debt paid
+//! ```
+//! The store has the pairs that the trace names, and no others: a model that is held against it is made with as many.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use evendb_trace::{Kind, Reader};
+use serde_json::Value;
+
+use super::super::Failure;
+use super::figures;
+use crate::phase_length::WARMING_PART;
+use crate::phase_result::{Latency, PhaseResult, figures_since};
+use crate::process::ProcessUsage;
+use crate::recorder::OperationKind;
+use crate::replay::{Merges, ReplayReport, ReplaySettings, prepare, replay};
+use crate::store::Store;
+
+/// The row's name.
+pub(super) const NAME: &str = "replay";
+
+/// Loads an empty store with what the trace finds, and replays it.
+pub(super) fn cell(
+    store: &dyn Store,
+    trace: &Path,
+    threads: usize,
+    counts: bool,
+) -> Result<Value, Failure> {
+    let never = AtomicBool::new(false);
+    let settings = ReplaySettings {
+        threads,
+        merges: counts.then_some(Merges::Counters),
+        ..ReplaySettings::default()
+    };
+    prepare(opened(trace, u64::MAX)?, store, &settings, &never)?;
+    let length = trace.metadata()?.len();
+    // The part is torn where it ends, which a reader takes.
+    replay(
+        opened(trace, (length as f64 / WARMING_PART) as u64)?,
+        store,
+        &settings,
+        &never,
+    )?;
+    let (figures_before, usage_before) = (store.stats(), ProcessUsage::now());
+    let report = replay(opened(trace, u64::MAX)?, store, &settings, &never)?;
+    let usage_after = ProcessUsage::now();
+    let settling = Instant::now();
+    store.settle_debt()?;
+    let settle_seconds = settling.elapsed().as_secs_f64();
+    let since = |usage: Option<ProcessUsage>| Some(usage?.since(&usage_before?));
+    let result = PhaseResult {
+        name: NAME.to_owned(),
+        distribution: NAME.to_owned(),
+        store: store.name(),
+        threads,
+        cores: std::thread::available_parallelism().ok().map(usize::from),
+        operations: report.replayed(),
+        seconds: report.duration.as_secs_f64(),
+        settle_seconds,
+        interrupted: false,
+        longest_stall_seconds: 0.0,
+        course_interval_seconds: 0.0,
+        course: Vec::new(),
+        open_loop: None,
+        latencies: latencies(&report),
+        user_bytes_written: 0,
+        user_bytes_read: 0,
+        records_scanned: report
+            .kinds
+            .get(&Kind::Scan)
+            .map_or(0, |scans| scans.records),
+        usage: since(usage_after),
+        usage_settled: since(ProcessUsage::now()),
+        ideal: None,
+        figures: figures_since(&figures_before, &store.stats()),
+    };
+    let mut cell = figures(&result, NAME, 0);
+    let text = &mut cell["text"];
+    *text = format!(
+        "{} {}\n",
+        text.as_str().unwrap_or_default(),
+        differences(&report)
+    )
+    .into();
+    Ok(cell)
+}
+
+/// Whether it is a trace, before anything is measured.
+pub(super) fn check(trace: &Path) -> Result<(), Failure> {
+    opened(trace, u64::MAX).map(drop)
+}
+
+fn opened(trace: &Path, bytes_max: u64) -> Result<Reader<impl Read>, Failure> {
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::from(format!("{}: {error}", trace.display()));
+    let file = File::open(trace).map_err(|error| failed(&error))?;
+    Reader::new(BufReader::with_capacity(256 << 10, file).take(bytes_max))
+        .map_err(|error| failed(&error))
+}
+
+fn differences(report: &ReplayReport) -> String {
+    format!(
+        "of {} results, {} are not those of the trace",
+        report.compared,
+        report.differences.total()
+    )
+}
+
+/// By the lab's kinds; where several of a trace's are one of these, the one with most operations stands for them.
+fn latencies(report: &ReplayReport) -> Vec<Latency> {
+    let of = |kind: Kind| match kind {
+        Kind::Put => Some(OperationKind::Put),
+        Kind::Delete => Some(OperationKind::Delete),
+        Kind::Merge => Some(OperationKind::Merge),
+        Kind::Scan => Some(OperationKind::Scan),
+        kind if kind.is_point_read() => Some(OperationKind::Get),
+        _ => None,
+    };
+    let mut all: Vec<Latency> = Vec::new();
+    for (kind, report) in &report.kinds {
+        let Some(kind) = of(*kind) else { continue };
+        let latency = Latency::of(kind, &report.latencies);
+        match all.iter_mut().find(|other| other.kind == kind) {
+            Some(other) if other.count < latency.count => *other = latency,
+            Some(_) => {}
+            None => all.push(latency),
+        }
+    }
+    all
+}
