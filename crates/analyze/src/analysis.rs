@@ -6,6 +6,7 @@ use crate::operations::{self, Summary};
 use crate::session::{Budget, Session};
 use crate::tables;
 use evendb_report::Document;
+use evendb_trace::Losses;
 use evendb_trace::formats::Format;
 use std::path::{Path, PathBuf};
 
@@ -95,8 +96,13 @@ fn facts(summary: &Summary) -> Vec<(String, String)> {
         );
         fact("left out", dropped);
     }
-    if let Some(losses) = summary.losses.filter(|losses| !losses.is_nothing()) {
-        fact("damage", format!("{losses:?}"));
+    if let Some(lost) = summary
+        .losses
+        .as_ref()
+        .map(lost)
+        .filter(|lost| !lost.is_empty())
+    {
+        fact("lost", lost);
     }
     if let Some(imported) = summary
         .imported
@@ -119,4 +125,33 @@ fn facts(summary: &Summary) -> Vec<(String, String)> {
         );
     }
     facts
+}
+
+/// What of a trace was lost, in words.
+fn lost(losses: &Losses) -> String {
+    let mut words = Vec::new();
+    if losses.is_torn {
+        words.push("the file ends within a frame".to_owned());
+    } else if losses.has_no_end {
+        words.push("the trace was not ended".to_owned());
+    }
+    let counts = [
+        (
+            losses.missing_operations,
+            "operations that were recorded are not there",
+        ),
+        (losses.unreadable_operations, "operations cannot be read"),
+        (losses.missing_frames, "frames are missing"),
+        (
+            losses.skipped_bytes,
+            "bytes were passed over, because they are damaged",
+        ),
+        (
+            losses.names_passed_over,
+            "names of keyspaces were passed over",
+        ),
+    ];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    words.extend(counts.map(|(count, what)| format!("{count} {what}")));
+    words.join("; ")
 }
