@@ -1,0 +1,158 @@
+//! The analysis of a genuine trace of RocksDB against that by RocksDB's own `trace_analyzer`, where RocksDB is installed.
+//!
+//! Debian's package `rocksdb-tools` has `db_bench`, which makes the trace, and with it comes the library, which has the analyzer as a function;
+//! the program that calls it is two lines, compiled here.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use evendb_analyze::{Budget, Options, analyze};
+use evendb_report::Document;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const ANALYZER: &str = "namespace rocksdb { int trace_analyzer_tool(int, char**); }
+int main(int argc, char** argv) { return rocksdb::trace_analyzer_tool(argc, argv); }
+";
+
+/// Says at the end of `./check` what this machine could not test.
+fn skipped(what: &str) {
+    eprintln!("skipped: {what}");
+    if let Some(path) = std::env::var_os("EVENDB_SKIPPED") {
+        let file = fs::OpenOptions::new().append(true).create(true).open(path);
+        writeln!(file.unwrap(), "{what}").unwrap();
+    }
+}
+
+/// What a program prints, if it is there.
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{program}: {text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Some(text)
+}
+
+/// RocksDB's analyzer, compiled into `folder`; none where something for it is missing.
+fn analyzer(folder: &Path) -> Option<PathBuf> {
+    let place = output("sh", &["-c", "command -v db_bench || true"])?;
+    let libraries = output(
+        "ldd",
+        &[place.trim()].map(|path| if path.is_empty() { "/bin/sh" } else { path }),
+    )?;
+    let library = libraries.lines().find(|line| line.contains("librocksdb"))?;
+    let library = library.split_whitespace().nth(2)?;
+    let (source, program) = (folder.join("analyzer.cc"), folder.join("analyzer"));
+    fs::write(&source, ANALYZER).unwrap();
+    let compiler = Command::new("c++")
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .arg(library)
+        .status();
+    compiler.ok()?.success().then_some(program)
+}
+
+/// How many keys were accessed so many times, by what the analyzer wrote for a kind.
+fn theirs(folder: &Path, kind: &str) -> BTreeMap<u64, u64> {
+    let path = folder.join(format!("t-{kind}-0-accessed_key_count_distribution.txt"));
+    let text = fs::read_to_string(path).unwrap();
+    let numbers = text.lines().map(|line| {
+        let numbers: Vec<u64> = line
+            .split(|c: char| !c.is_ascii_digit())
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        (numbers[0], numbers[1])
+    });
+    numbers.collect()
+}
+
+fn ours(document: &Document, kind: &str) -> BTreeMap<u64, u64> {
+    let figure = document.figure("access-counts").unwrap();
+    assert_eq!(figure.rows_before, None, "nothing may be thinned here");
+    let rows = figure.rows.iter().filter(|row| row[1] == kind);
+    rows.map(|row| (row[2].as_u64().unwrap(), row[3].as_u64().unwrap()))
+        .collect()
+}
+
+#[test]
+fn rocksdbs_own_analyzer_counts_the_same() {
+    let place = tempfile::tempdir().unwrap();
+    let Some(analyzer) = analyzer(place.path()) else {
+        skipped(
+            "the analysis beside RocksDB's trace_analyzer: db_bench (Debian's package rocksdb-tools) or a C++ compiler is missing",
+        );
+        return;
+    };
+    let trace = place.path().join("query.trace");
+    let database = format!("--db={}", place.path().join("db").display());
+    let traced = format!("--trace_file={}", trace.display());
+    output(
+        "db_bench",
+        &[
+            "--benchmarks=fillrandom,mixgraph",
+            "--num=2000",
+            "--reads=20000",
+            "--threads=1",
+            "--key_size=24",
+            "--value_size=50",
+            "--mix_get_ratio=0.6",
+            "--mix_put_ratio=0.3",
+            "--mix_seek_ratio=0.1",
+            "--keyrange_num=1",
+            "--key_dist_a=0.002312",
+            "--key_dist_b=0.3467",
+            &database,
+            &traced,
+        ],
+    );
+    let out = place.path().join("out");
+    fs::create_dir(&out).unwrap();
+    let (folder, path) = (
+        format!("--output_dir={}", out.display()),
+        format!("--trace_path={}", trace.display()),
+    );
+    output(
+        analyzer.to_str().unwrap(),
+        &[
+            "--analyze_get",
+            "--analyze_put",
+            "--analyze_iterator",
+            "--output_access_count_stats",
+            "--output_prefix=t",
+            &folder,
+            &path,
+        ],
+    );
+    let tables = place.path().join("tables");
+    fs::create_dir(&tables).unwrap();
+    let options = Options {
+        trace,
+        format: None,
+        folder: tables,
+        budget: Budget {
+            memory_bytes: Budget::MEMORY_BYTES_MIN,
+            threads: 2,
+        },
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let document = runtime.block_on(analyze(&options, &mut |_| ())).unwrap();
+    let mut operations = 0;
+    for (kind, name) in [("get", "get"), ("put", "put"), ("scan", "iterator_Seek")] {
+        let (ours, theirs) = (ours(&document, kind), theirs(&out, name));
+        assert_eq!(ours, theirs, "{kind}");
+        operations += ours
+            .iter()
+            .map(|(accesses, keys)| accesses * keys)
+            .sum::<u64>();
+    }
+    assert_eq!(operations, 20_000);
+}
