@@ -72,12 +72,19 @@ fn theirs(folder: &Path, kind: &str) -> BTreeMap<u64, u64> {
     numbers.collect()
 }
 
+/// The same by our analysis, which leaves rows out where a plot needs no more.
 fn ours(document: &Document, kind: &str) -> BTreeMap<u64, u64> {
     let figure = document.figure("access-counts").unwrap();
-    assert_eq!(figure.rows_before, None, "nothing may be thinned here");
     let rows = figure.rows.iter().filter(|row| row[1] == kind);
     rows.map(|row| (row[2].as_u64().unwrap(), row[3].as_u64().unwrap()))
         .collect()
+}
+
+/// Operations of a kind, and the keys that it named.
+fn totals(document: &Document, kind: &str) -> (u64, u64) {
+    let rows = &document.figure("composition").unwrap().rows;
+    let row = rows.iter().find(|row| row[1] == kind).unwrap();
+    (row[2].as_u64().unwrap(), row[4].as_u64().unwrap())
 }
 
 #[test]
@@ -145,14 +152,21 @@ fn rocksdbs_own_analyzer_counts_the_same() {
         .build()
         .unwrap();
     let document = runtime.block_on(analyze(&options, &mut |_| ())).unwrap();
-    let mut operations = 0;
     for (kind, name) in [("get", "get"), ("put", "put"), ("scan", "iterator_Seek")] {
         let (ours, theirs) = (ours(&document, kind), theirs(&out, name));
-        assert_eq!(ours, theirs, "{kind}");
-        operations += ours
-            .iter()
-            .map(|(accesses, keys)| accesses * keys)
-            .sum::<u64>();
+        assert!(
+            ours.len() * 2 > theirs.len(),
+            "{kind}: {ours:?} of {theirs:?}"
+        );
+        for (accesses, keys) in ours {
+            assert_eq!(
+                theirs.get(&accesses),
+                Some(&keys),
+                "{kind}: keys with {accesses} accesses"
+            );
+        }
+        let keys = theirs.values().sum();
+        let operations = theirs.iter().map(|(accesses, keys)| accesses * keys).sum();
+        assert_eq!(totals(&document, kind), (operations, keys), "{kind}");
     }
-    assert_eq!(operations, 20_000);
 }

@@ -46,9 +46,6 @@ fn text(bytes: &[u8]) -> Value {
     bytes.escape_ascii().to_string().into()
 }
 
-/// So few rows are not thinned.
-const ROWS_FEW: usize = 500;
-
 /// Of each run of rows that agree in the first `by` cells: the first row, the last, and those whose number in column `x` is at
 /// least `growth` times that of the row kept before. For a plot whose x is logarithmic. Tells how many rows there were, if some went.
 pub(super) fn thin(
@@ -58,9 +55,6 @@ pub(super) fn thin(
     growth: f64,
 ) -> (Vec<Vec<Value>>, Option<u64>) {
     let before = rows.len();
-    if before <= ROWS_FEW {
-        return (rows, None);
-    }
     let mut kept: Vec<Vec<Value>> = Vec::new();
     let mut rows = rows.into_iter().peekable();
     while let Some(row) = rows.next() {
