@@ -21,51 +21,107 @@ const SHAPES: [Shape; 9] = [
     Shape::Polynomial(3),
     Shape::Weibull,
 ];
+/// An analysis has not more ranges.
+const RANGES_OF_ANALYSIS_MAX: usize = 1 << 16;
 /// So many ranges stand for all when pairs are fitted.
 const RANGES: usize = 64;
 /// So many points of the measured course are compared.
 const POINTS: usize = 48;
 
-/// How hot ranges are.
-pub(super) fn ranges(
+/// So many ranges of the analysis are tried as one of the model.
+const MERGED: [usize; 5] = [1, 2, 3, 5, 10];
+/// A model has at least so many ranges, if it has any.
+const RANGES_MIN: usize = 4;
+
+/// How hot ranges are, and pairs within them. Ranges of the analysis may not be those that the load has: so some of them together are tried as one of the
+/// model, and the finest taken whose error is not above the least one by more than a tenth.
+pub(super) fn spots(
     source: &Source<'_>,
+    pairs: u64,
+    named: u64,
     notes: &mut Vec<String>,
-) -> Result<Option<Ranges>, MakeError> {
-    let table = source.table("ranges")?;
-    let (kinds, numbers, accesses) = (
-        table.texts("kind")?,
-        table.numbers("range")?,
-        table.numbers("accesses")?,
-    );
-    let mut heats: Vec<f64> = Vec::new();
-    for ((kind, number), accesses) in kinds.iter().zip(numbers).zip(accesses) {
-        if part_of(kind).is_none() {
+) -> Result<(Option<Ranges>, Option<Accesses>), MakeError> {
+    let (heats, course) = (heats(source)?, course(source)?);
+    let Some(course) = course else {
+        notes.push("Accesses: all pairs are alike, because too few were named.".to_owned());
+        let (ranges, note) = ranges(&heats);
+        notes.push(note);
+        return Ok((ranges, None));
+    };
+    let mut tried = Vec::new();
+    for merged in MERGED {
+        if merged > 1 && heats.len() / merged < RANGES_MIN {
             continue;
         }
+        let together: Vec<f64> = heats
+            .chunks(merged)
+            .map(|heats| heats.iter().sum())
+            .collect();
+        let (ranges, note) = ranges(&together);
+        let pairs_of = accesses(ranges.as_ref(), pairs, named, &course);
+        tried.push((together.len(), ranges, note, pairs_of));
+    }
+    let least = tried
+        .iter()
+        .map(|(_, _, _, found)| found.off())
+        .fold(f64::MAX, f64::min);
+    let errors = tried
+        .iter()
+        .map(|(count, _, _, found)| format!("{count} ranges {:.4}", found.off()));
+    let errors = errors.collect::<Vec<_>>().join(", ");
+    let Some((_, ranges, note, found)) = tried
+        .into_iter()
+        .find(|(_, _, _, found)| found.off() <= least * 1.1)
+    else {
+        return Ok((None, None));
+    };
+    notes.push(note);
+    notes.push(format!(
+        "Accesses: shares up to a rank are off, as root of the mean square, by {:.4} (cumulative) and {:.4} (by rank); the study's, which is cumulative, is taken \
+         unless the other is closer by a tenth. Errors by the number of ranges: {errors}.",
+        found.cumulative.1, found.by_rank.1
+    ));
+    let accesses = found.chosen();
+    Ok((ranges, Some(accesses)))
+}
+
+/// The accesses of each range of the analysis, in the order of keys.
+fn heats(source: &Source<'_>) -> Result<Vec<f64>, MakeError> {
+    let table = source.table("ranges")?;
+    let (kinds, numbers) = (table.texts("kind")?, table.numbers("range")?);
+    let mut heats: Vec<f64> = Vec::new();
+    for ((kind, number), accesses) in kinds.iter().zip(numbers).zip(table.numbers("accesses")?) {
         let number = number as usize;
+        if part_of(kind).is_none() || number > RANGES_OF_ANALYSIS_MAX {
+            continue;
+        }
         if heats.len() <= number {
             heats.resize(number + 1, 0.0);
         }
         heats[number] += accesses;
     }
+    Ok(heats)
+}
+
+/// The best curve through the accesses of ranges, the hottest first, and what is told of it.
+fn ranges(heats: &[f64]) -> (Option<Ranges>, String) {
     let total: f64 = heats.iter().sum();
     if heats.len() < 2 || total == 0.0 {
-        notes.push("Ranges: there is only one.".to_owned());
-        return Ok(None);
+        return (None, "Ranges: there is only one.".to_owned());
     }
+    let mut heats = heats.to_vec();
     heats.sort_by(|a, b| b.total_cmp(a));
-    let points: Vec<(f64, f64)> = heats
-        .iter()
-        .enumerate()
-        .map(|(at, heat)| ((at + 1) as f64, heat / total))
+    let ranked = heats.iter().zip(1..);
+    let points: Vec<(f64, f64)> = ranked
+        .map(|(heat, rank)| (f64::from(rank), heat / total))
         .collect();
     let fits = match curve_fit::choose(&points, &SHAPES) {
         Ok(fits) => fits,
         Err(error) => {
-            notes.push(format!(
-                "Ranges: all are alike, because no curve fits: {error}."
-            ));
-            return Ok(None);
+            return (
+                None,
+                format!("Ranges: all are alike, because no curve fits: {error}."),
+            );
         }
     };
     let count = heats.len() as u64;
@@ -82,51 +138,64 @@ pub(super) fn ranges(
         })
         .find(|(_, ranges)| ranges.shares().is_some());
     let Some((fit, ranges)) = sound else {
-        notes.push("Ranges: all are alike, because no curve that fits stays above 0.".to_owned());
-        return Ok(None);
+        return (
+            None,
+            "Ranges: all are alike, because no curve that fits stays above 0.".to_owned(),
+        );
     };
-    let tried = fits
-        .all
-        .iter()
-        .map(|fit| format!("{} {:.3e}", fit.curve.shape.name(), fit.standard_error));
-    notes.push(format!(
-        "Ranges: {count}; {} chosen (R^2 {:.4}). Fit standard errors: {}.",
-        fit.curve.shape.name(),
-        fit.r_squared,
-        tried.collect::<Vec<_>>().join(", ")
-    ));
-    Ok(Some(ranges))
+    let error = |fit: &curve_fit::CurveFit| {
+        format!("{} {:.3e}", fit.curve.shape.name(), fit.standard_error)
+    };
+    let tried = fits.all.iter().map(error).collect::<Vec<_>>().join(", ");
+    let (name, r_squared) = (fit.curve.shape.name(), fit.r_squared);
+    let note = format!(
+        "Ranges: {count}; {name} chosen (R^2 {r_squared:.4}). Fit standard errors: {tried}."
+    );
+    (Some(ranges), note)
+}
+
+/// Both descriptions of pairs, each with how far it is off.
+struct Found {
+    cumulative: (Accesses, f64),
+    by_rank: (Accesses, f64),
+}
+
+impl Found {
+    fn takes_cumulative(&self) -> bool {
+        self.cumulative.1 * 0.9 <= self.by_rank.1
+    }
+
+    fn off(&self) -> f64 {
+        if self.takes_cumulative() {
+            self.cumulative.1
+        } else {
+            self.by_rank.1
+        }
+    }
+
+    fn chosen(&self) -> Accesses {
+        if self.takes_cumulative() {
+            self.cumulative.0
+        } else {
+            self.by_rank.0
+        }
+    }
 }
 
 /// How hot pairs are within a range.
-pub(super) fn accesses(
-    source: &Source<'_>,
-    ranges: Option<&Ranges>,
-    pairs: u64,
-    named: u64,
-    notes: &mut Vec<String>,
-) -> Result<Option<Accesses>, MakeError> {
-    let Some(course) = course(source)? else {
-        notes.push("Accesses: all pairs are alike, because too few were named.".to_owned());
-        return Ok(None);
-    };
+fn accesses(ranges: Option<&Ranges>, pairs: u64, named: u64, course: &Course) -> Found {
     let space = Space::new(ranges, pairs);
     let cumulative = |b: f64| {
-        let touched = space.touched(b, &course, named);
+        let touched = space.touched(b, course, named);
         let a = (touched * pairs as f64).powf(-b);
         Accesses::Cumulative { a, b }
     };
     let by_rank = |b: f64| Accesses::ByRank { b };
-    let off = |accesses: &Accesses| space.off(accesses, &course, named);
-    let (cumulative, cumulative_off) = best(0.02, 1.0, cumulative, off);
-    let (by_rank, by_rank_off) = best(-2.5, 0.0, by_rank, off);
-    notes.push(format!(
-        "Accesses: shares up to a rank are off by {cumulative_off:.4} (cumulative) and {by_rank_off:.4} (by rank), as root of the mean square; the study's, which is cumulative, is taken unless the other is closer by a tenth."
-    ));
-    Ok(Some(match cumulative_off * 0.9 <= by_rank_off {
-        true => cumulative,
-        false => by_rank,
-    }))
+    let off = |accesses: &Accesses| space.off(accesses, course, named);
+    Found {
+        cumulative: best(0.02, 1.0, cumulative, off),
+        by_rank: best(-2.5, 0.0, by_rank, off),
+    }
 }
 
 /// What was measured of the kind with the most operations.

@@ -178,8 +178,7 @@ pub fn make(document: &Document, known: &Known) -> Result<Made, MakeError> {
     let keys = parts::keys(&source, &mut notes)?;
     let values = parts::values(&source, &mut notes)?;
     let scans = parts::scans(&source, &mut notes)?;
-    let ranges = hot::ranges(&source, &mut notes)?;
-    let accesses = hot::accesses(&source, ranges.as_ref(), pairs, named, &mut notes)?;
+    let (ranges, accesses) = hot::spots(&source, pairs, named, &mut notes)?;
     let rate = parts::rate(&source, &mut notes)?;
     parts::warn_of_correlations(&source, &mut notes)?;
     let model = Model {
