@@ -164,7 +164,10 @@ fn what_is_drawn_is_the_model() {
 #[test]
 fn a_trace_is_measured_beside_the_model() {
     let directory = tempfile::tempdir().unwrap();
-    let trace = directory.path().join("trace");
+    let (trace, keys) = (
+        directory.path().join("trace"),
+        directory.path().join("keys"),
+    );
     let trace = trace.to_str().unwrap();
     // The trace is that of the same model.
     let drawn = [
@@ -175,8 +178,14 @@ fn a_trace_is_measured_beside_the_model() {
         "--trace",
         trace,
         "--only-trace",
+        "--trace-keys",
+        keys.to_str().unwrap(),
     ];
     assert!(!Command::parse_from(drawn).arguments.begin().unwrap());
+    let keys = std::fs::read_to_string(keys).unwrap();
+    let digits = |key: &str| key.len() == 96 && key.bytes().all(|digit| digit.is_ascii_hexdigit());
+    assert_eq!(keys.lines().count(), 10_000);
+    assert!(keys.lines().all(digits), "{keys:.200}");
     let replayed = [
         "--scale=0.0002",
         "--allocation=prefix-dist",

@@ -1,8 +1,8 @@
 //! `--trace` and `--only-trace` of `mixgraph`: what was asked of a store, or would be, as a trace.
 
 use std::fs::File;
-use std::io::BufWriter;
-use std::path::PathBuf;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -24,6 +24,9 @@ pub(super) struct Tracing {
     /// Record the measured operations of the first round in this file; threads wait where they are faster than it is written
     #[arg(long, value_name = "FILE")]
     pub(super) trace: Option<PathBuf>,
+    /// Write the keys of all pairs to this file, in hexadecimal digits, a line each: `evendb analyze --keys` takes it
+    #[arg(long, value_name = "FILE", requires = "trace")]
+    trace_keys: Option<PathBuf>,
     /// Of so many keys, record one, with all of its operations
     #[arg(
         long,
@@ -42,15 +45,30 @@ pub(super) struct Tracing {
     per_second: Option<f64>,
 }
 
+fn create(path: &Path) -> Result<File, Failure> {
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create_new(true).open(path);
+    file.map_err(|error| format!("cannot make {}: {error}", path.display()).into())
+}
+
 impl Tracing {
     fn create(&self) -> Result<Option<File>, Failure> {
-        let Some(path) = &self.trace else {
-            return Ok(None);
+        self.trace.as_deref().map(create).transpose()
+    }
+
+    /// Writes the keys of all pairs, if that is wanted.
+    fn write_keys(&self, load: &Load) -> Result<(), Failure> {
+        let Some(path) = &self.trace_keys else {
+            return Ok(());
         };
-        let mut options = std::fs::OpenOptions::new();
-        let file = options.write(true).create_new(true).open(path);
-        file.map(Some)
-            .map_err(|error| format!("cannot make {}: {error}", path.display()).into())
+        let mut to = BufWriter::with_capacity(1 << 20, create(path)?);
+        for pair in 0..load.model.pairs {
+            for byte in load.records.key(pair) {
+                write!(to, "{byte:02x}")?;
+            }
+            writeln!(to)?;
+        }
+        Ok(to.flush()?)
     }
 
     /// Begins to record what is asked by `slot`.
@@ -62,6 +80,7 @@ impl Tracing {
         let Some(file) = self.create()? else {
             return Ok(None);
         };
+        self.write_keys(load)?;
         #[expect(
             clippy::disallowed_methods,
             reason = "when a trace was made is for people"
@@ -85,6 +104,7 @@ impl Tracing {
         let Some(file) = self.create()? else {
             return Ok(());
         };
+        self.write_keys(load)?;
         let to = BufWriter::with_capacity(1 << 20, file);
         let note = drawn_trace::write(load, load.model.operations, timetable, to)?;
         let (operations, seconds) = (grouped(note.recorded), note.duration_nanos as f64 / 1e9);
