@@ -29,6 +29,7 @@
 //! 64 MiB. Writes of aborted and refused transactions, and writes that failed in the trace, are not done.
 
 pub mod command;
+mod keys;
 mod lanes;
 mod plan;
 mod prepare;
@@ -49,6 +50,7 @@ use crate::opener::Purpose;
 use crate::recorder::RunError;
 use crate::store::Store;
 
+pub use keys::put_keys;
 use lanes::Lanes;
 use plan::Planner;
 pub use prepare::prepare;

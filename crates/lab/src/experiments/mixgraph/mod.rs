@@ -84,6 +84,9 @@ pub struct MixgraphArguments {
     /// Measure first, in a store of its own, what this trace asks: the row `replay`
     #[arg(long, value_name = "TRACE")]
     replay: Option<PathBuf>,
+    /// Keys that the store of --replay has before, in hexadecimal digits, a line each; without it, only what the trace finds
+    #[arg(long, value_name = "FILE", requires = "replay")]
+    replay_keys: Option<PathBuf>,
     #[command(flatten)]
     tracing: Tracing,
     /// Print the model's file and end
@@ -367,7 +370,12 @@ impl Measure for MixgraphArguments {
         if let Some(trace) = &self.replay {
             eprintln!("{}: {} replay", turn.opener.name(), model.name);
             cells.push(turn.in_fresh_store_for(purpose, &settings, |store, _| {
-                replayed::cell(store, trace, self.threads, model.counts())
+                replayed::cell(
+                    store,
+                    trace,
+                    self.replay_keys.as_deref(),
+                    (&model, self.threads),
+                )
             })?);
         }
         for (number, allocation) in self.allocations().into_iter().enumerate() {

@@ -1,9 +1,9 @@
 //! The row `replay`: what a trace asks, measured as the allocations are, so that a model can be held against the load that it was made of.
 //!
 //! ```text
-//!   fresh store: what the trace finds is put -> debt paid -> warm (a quarter of the trace) -> measure (all of it) -> debt paid
+//!   fresh store: listed keys and what the trace finds are put -> debt paid -> warm (a quarter of the trace) -> measure (all of it) -> debt paid
 //! ```
-//! The store has the pairs that the trace names, and no others: a model that is held against it is made with as many.
+//! Without a list of keys the store has the pairs that the trace names, and no others: a model that is held against it is made with as many.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use evendb_model::Model;
 use evendb_trace::{Kind, Reader};
 use serde_json::Value;
 
@@ -20,25 +21,32 @@ use crate::phase_length::WARMING_PART;
 use crate::phase_result::{Latency, PhaseResult, figures_since};
 use crate::process::ProcessUsage;
 use crate::recorder::OperationKind;
-use crate::replay::{Merges, ReplayReport, ReplaySettings, prepare, replay};
+use crate::replay::{Merges, ReplayReport, ReplaySettings, prepare, put_keys, replay};
 use crate::store::Store;
 
 /// The row's name.
 pub(super) const NAME: &str = "replay";
 
-/// Loads an empty store with what the trace finds, and replays it.
+/// Loads an empty store with `keys` and with what the trace finds, and replays it.
 pub(super) fn cell(
     store: &dyn Store,
     trace: &Path,
-    threads: usize,
-    counts: bool,
+    keys: Option<&Path>,
+    (model, threads): (&Model, usize),
 ) -> Result<Value, Failure> {
     let never = AtomicBool::new(false);
     let settings = ReplaySettings {
         threads,
-        merges: counts.then_some(Merges::Counters),
+        merges: model.counts().then_some(Merges::Counters),
         ..ReplaySettings::default()
     };
+    if let Some(path) = keys {
+        let told =
+            |error: &dyn std::fmt::Display| Failure::from(format!("{}: {error}", path.display()));
+        let file = File::open(path).map_err(|error| told(&error))?;
+        let value_bytes = model.values.loaded.mean() as usize;
+        put_keys(BufReader::new(file), store, value_bytes, &never).map_err(|error| told(&error))?;
+    }
     prepare(opened(trace, u64::MAX)?, store, &settings, &never)?;
     let length = trace.metadata()?.len();
     // The part is torn where it ends, which a reader takes.
