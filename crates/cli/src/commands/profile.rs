@@ -9,7 +9,7 @@
 
 use std::env;
 use std::fs;
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -71,8 +71,6 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         true => load.to_path_buf(),
         false => path("load.trace"),
     };
-    // The keys that the store had: those of a trace of one's own are not known, but by what it names.
-    let keys = (!trace_given).then(|| path("keys.hex"));
     if !trace_given {
         let scale = arguments.scale.to_string();
         let mut command = Command::new(&own);
@@ -85,10 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
             "1",
             "--trace",
         ]);
-        command
-            .arg(&trace)
-            .arg("--trace-keys")
-            .arg(path("keys.hex"));
+        command.arg(&trace);
         command.arg("--json").arg(path("run.json"));
         step(
             "1 of 4: the load is run on EvenDB and recorded",
@@ -98,9 +93,6 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let mut command = Command::new(&program);
     command.arg(&trace).arg("--out").arg(path("analysis"));
     command.args(["--memory-mib", &arguments.memory_mib.to_string()]);
-    if let Some(keys) = &keys {
-        command.arg("--keys").arg(keys);
-    }
     step("2 of 4: the trace is analyzed", &mut command)?;
     let mut document = document(&path("analysis").join("analysis.json"))?;
     if is_preset {
@@ -109,11 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 
     tell("3 of 4: a model is made");
     let failed = |error: from_analysis::MakeError| Failure::Message(error.to_string());
-    let known = Known {
-        pairs: keys.as_deref().map(lines).transpose()?,
-        ..Known::default()
-    };
-    let made = from_analysis::make(&document, &known).map_err(failed)?;
+    let made = from_analysis::make(&document, &Known::default()).map_err(failed)?;
     let model = path("model.toml");
     fs::write(&model, made.to_toml().map_err(failed)?)?;
 
@@ -126,9 +114,6 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
         .arg(&trace)
         .args(["--allocations", &arguments.allocations.join(",")]);
     command.arg("--json").arg(path("benchmarks.json"));
-    if let Some(keys) = &keys {
-        command.arg("--replay-keys").arg(keys);
-    }
     step(
         "4 of 4: the trace is replayed, and benchmarks are run beside it",
         &mut command,
@@ -159,21 +144,6 @@ fn is_trace(path: &Path) -> Result<bool, Failure> {
     let file = fs::File::open(path).map_err(wrong)?;
     file.take(8).read_to_end(&mut head).map_err(wrong)?;
     Ok(head == b"EvenDBtr")
-}
-
-/// How many lines a file has.
-fn lines(path: &Path) -> Result<u64, Failure> {
-    let mut file = io::BufReader::new(fs::File::open(path)?);
-    let mut lines = 0;
-    loop {
-        let block = file.fill_buf()?;
-        if block.is_empty() {
-            return Ok(lines);
-        }
-        lines += block.iter().filter(|byte| **byte == b'\n').count() as u64;
-        let used = block.len();
-        file.consume(used);
-    }
 }
 
 fn tell(what: &str) {

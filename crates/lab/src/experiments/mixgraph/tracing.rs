@@ -24,7 +24,7 @@ pub(super) struct Tracing {
     /// Record the measured operations of the first round in this file; threads wait where they are faster than it is written
     #[arg(long, value_name = "FILE")]
     pub(super) trace: Option<PathBuf>,
-    /// Write the keys of all pairs to this file, in hexadecimal digits, a line each: `evendb analyze --keys` takes it
+    /// Write the keys of all pairs to this file, in hexadecimal digits, a line each: --replay-keys takes it
     #[arg(long, value_name = "FILE", requires = "trace")]
     trace_keys: Option<PathBuf>,
     /// Of so many keys, record one, with all of its operations
