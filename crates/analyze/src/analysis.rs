@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::figures::{self, Context};
 use crate::operations::{self, Summary};
+use crate::places::Cut;
 use crate::session::{Budget, Session};
 use crate::tables;
 use evendb_report::Document;
@@ -20,6 +21,8 @@ pub struct Options {
     pub folder: PathBuf,
     /// What may be used.
     pub budget: Budget,
+    /// How the key space is cut.
+    pub cut: Cut,
 }
 
 /// What the analysis does now.
@@ -42,22 +45,37 @@ pub async fn analyze(
     progress: &mut (dyn FnMut(Step<'_>) + Send),
 ) -> Result<Document> {
     let session = Session::new(&options.folder, &options.budget)?;
+    analyze_by(&session, options, progress).await
+}
+
+/// Analyzes a trace by the queries of `session`, in whose folder there are no tables yet. The budget is the session's own.
+///
+/// # Errors
+/// See [`Error`](crate::Error).
+pub async fn analyze_by(
+    session: &Session,
+    options: &Options,
+    progress: &mut (dyn FnMut(Step<'_>) + Send),
+) -> Result<Document> {
     let table = session.table_file("operations");
     let summary = operations::write(&options.trace, options.format, &table, &mut |bytes| {
         progress(Step::Reading(bytes));
     })?;
     session.open_table("operations").await?;
     progress(Step::Keys);
-    tables::make_keys(&session).await?;
+    session
+        .persist(async || tables::make_keys(session, &options.cut).await)
+        .await?;
     let mut document = Document::new(title(&options.trace));
     document.facts = facts(&summary);
     let context = Context {
-        session: &session,
+        session,
         summary: &summary,
     };
     for (number, (name, find)) in figures::ALL.iter().enumerate() {
         progress(Step::Figures(name, number, figures::ALL.len()));
-        document.figures.extend(find(&context).await?);
+        let found = session.persist(async || find(&context).await).await?;
+        document.figures.extend(found);
     }
     Ok(document)
 }

@@ -8,16 +8,23 @@
 //! Every figure is a query over tables of operations and keys; there is no second way to find one. Functions that the
 //! engine does not have are in `functions`. The memory is bounded by [`Budget`]; what does not fit is on disk.
 //!
+//! The same queries run on several machines with the feature `distributed`.
+//!
 //! This crate is outside the default build, because the engine for tables takes minutes to compile.
 
 mod analysis;
+#[cfg(feature = "distributed")]
+pub mod distributed;
 mod error;
 pub mod figures;
 mod functions;
 pub mod operations;
+pub mod places;
+mod reuse;
 mod session;
-mod tables;
+pub mod tables;
 
-pub use analysis::{Options, Step, analyze};
+pub use analysis::{Options, Step, analyze, analyze_by};
 pub use error::{Error, Result};
+pub use places::Cut;
 pub use session::{Budget, Session, configuration};

@@ -1,7 +1,11 @@
 //! `evendb-analyze`: what is in a trace, as a page of figures, as JSON and as tables.
 
+#[cfg(feature = "distributed")]
+mod roles;
+
 use clap::{Parser, ValueEnum};
-use evendb_analyze::{Budget, Error, Options, Step, analyze};
+use evendb_analyze::{Budget, Cut, Error, Options, Step, analyze};
+use evendb_report::Document;
 use evendb_trace::formats::Format;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
@@ -12,10 +16,19 @@ use std::process::ExitCode;
 ///
 /// Makes a folder with `page.html`, which a browser shows, and `analysis.json` with the same figures.
 #[derive(Parser)]
-#[command(name = "evendb-analyze", version)]
+#[command(
+    name = "evendb-analyze",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 struct Arguments {
+    #[cfg(feature = "distributed")]
+    #[command(subcommand)]
+    role: Option<roles::Role>,
     /// The trace
-    trace: PathBuf,
+    #[arg(required = true)]
+    trace: Option<PathBuf>,
     /// The folder to make; by default the trace's name with `.analysis`
     #[arg(long)]
     out: Option<PathBuf>,
@@ -28,9 +41,22 @@ struct Arguments {
     /// Threads; by default one for each core
     #[arg(long)]
     threads: Option<usize>,
+    /// Ranges into which the key space is cut; by default as many as there would be sorted files of 64 MiB, from 30 to 4096
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    ranges: Option<u64>,
+    /// Bytes of a key by which keys are put together; by default as many as it takes for 64 different ones
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    prefix_bytes: Option<u64>,
     /// Keep the tables of operations and of keys in the folder, as Parquet files
     #[arg(long)]
     keep_tables: bool,
+    /// Have the queries run by the executors of this scheduler, in as many parts as there are threads
+    ///
+    /// The folder that is made must lie on a file system that the executors see at the same path. The memory is theirs: `--memory-mib` of
+    /// each executor.
+    #[cfg(feature = "distributed")]
+    #[arg(long, value_name = "HOST:PORT")]
+    scheduler: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -57,7 +83,7 @@ impl FromFormat {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    match begin(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("evendb-analyze: {error}");
@@ -70,17 +96,28 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<(), Error> {
+fn begin(arguments: Arguments) -> Result<(), Error> {
+    #[cfg(feature = "distributed")]
+    if let Some(role) = arguments.role {
+        return roles::run(role);
+    }
+    match &arguments.trace {
+        Some(trace) => run(trace, &arguments),
+        None => Err(Error::Argument("there is no trace".to_owned())),
+    }
+}
+
+fn run(trace: &Path, arguments: &Arguments) -> Result<(), Error> {
     let folder = match &arguments.out {
         Some(folder) => folder.clone(),
         None => {
-            let mut name = arguments.trace.clone().into_os_string();
+            let mut name = trace.as_os_str().to_owned();
             name.push(".analysis");
             PathBuf::from(name)
         }
     };
-    let length = fs::metadata(&arguments.trace)
-        .map_err(|error| io(&arguments.trace, "cannot read", &error))?
+    let length = fs::metadata(trace)
+        .map_err(|error| io(trace, "cannot read", &error))?
         .len();
     fs::create_dir(&folder).map_err(|error| io(&folder, "cannot make", &error))?;
     let tables = tempfile::Builder::new()
@@ -89,12 +126,17 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         .map_err(|error| io(&folder, "cannot make a folder in", &error))?;
     let threads = arguments.threads.unwrap_or_else(cores).max(1);
     let options = Options {
-        trace: arguments.trace.clone(),
+        trace: trace.to_path_buf(),
         format: arguments.from_format.map(FromFormat::format),
         folder: tables.path().to_path_buf(),
         budget: Budget {
             memory_bytes: arguments.memory_mib << 20,
             threads,
+        },
+        cut: Cut {
+            ranges: arguments.ranges,
+            prefix_bytes: arguments.prefix_bytes,
+            ..Cut::default()
         },
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -103,7 +145,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         .build()
         .map_err(|error| Error::Io(error.to_string()))?;
     let bar = Bar::new(length);
-    let found = runtime.block_on(analyze(&options, &mut |step| bar.show(step)));
+    let found = runtime.block_on(find(&options, arguments, &mut |step| bar.show(step)));
     bar.bar.finish_and_clear();
     let document = match found {
         Ok(document) => document,
@@ -123,6 +165,26 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     }
     println!("{}", page.display());
     Ok(())
+}
+
+/// Analyzes the trace here, or by a scheduler.
+async fn find(
+    options: &Options,
+    #[cfg_attr(
+        not(feature = "distributed"),
+        expect(unused, reason = "it has a scheduler")
+    )]
+    arguments: &Arguments,
+    progress: &mut (dyn FnMut(Step<'_>) + Send),
+) -> Result<Document, Error> {
+    #[cfg(feature = "distributed")]
+    if let Some(scheduler) = &arguments.scheduler {
+        let threads = options.budget.threads;
+        let session = evendb_analyze::distributed::session(scheduler, threads, &options.folder);
+        let session = session.await?;
+        return evendb_analyze::analyze_by(&session, options, progress).await;
+    }
+    analyze(options, progress).await
 }
 
 fn cores() -> usize {

@@ -154,17 +154,13 @@ fn own(
     let mut names: BTreeMap<u32, String> = BTreeMap::new();
     while let Some(operation) = ordered.next() {
         let operation = operation?;
-        if !names.contains_key(&operation.keyspace) {
+        let name = names.entry(operation.keyspace).or_insert_with(|| {
             let known = ordered.reader().keyspaces();
             let name = known.get(&operation.keyspace).cloned();
-            let name = name.unwrap_or_else(|| format!("#{}", operation.keyspace));
-            names.insert(operation.keyspace, name);
-        }
-        table.add(
-            &operation,
-            names.get(&operation.keyspace).map(String::as_str),
-        )?;
-        if table.rows % 65_536 == 0 {
+            name.unwrap_or_else(|| format!("#{}", operation.keyspace))
+        });
+        table.add(&operation, Some(name))?;
+        if table.rows.is_multiple_of(65_536) {
             progress(ordered.reader().bytes_read());
         }
     }

@@ -11,11 +11,15 @@
 
 use crate::error::{Error, Result};
 use crate::functions;
+use crate::tables::Change;
 use arrow::array::RecordBatch;
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
+use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext, ident};
+use std::collections::BTreeSet;
+use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +36,24 @@ pub struct Budget {
 impl Budget {
     /// The least memory with which an analysis begins.
     pub const MEMORY_BYTES_MIN: u64 = 256 << 20;
+
+    /// # Errors
+    /// `Argument` if the memory is below [`Budget::MEMORY_BYTES_MIN`], or there is no thread.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.memory_bytes < Budget::MEMORY_BYTES_MIN {
+            let least = Budget::MEMORY_BYTES_MIN >> 20;
+            let message = format!("an analysis takes at least {least} MiB of memory");
+            return Err(Error::Argument(message));
+        }
+        if self.threads == 0 {
+            return Err(Error::Argument("an analysis takes a thread".to_owned()));
+        }
+        Ok(())
+    }
 }
+
+/// What the engine says when the pool refuses, wherever the query ran: another attempt would end like this one.
+const TOO_LITTLE_MEMORY: &str = "Resources exhausted";
 
 /// The configuration that queries run with, wherever they run.
 #[must_use]
@@ -51,19 +72,16 @@ pub fn configuration(threads: usize) -> SessionConfig {
 pub struct Session {
     context: SessionContext,
     folder: PathBuf,
+    attempts: u32,
 }
 
 impl Session {
     /// A session whose tables and spilled rows are in `folder`.
     ///
     /// # Errors
-    /// `Argument` if the memory is below [`Budget::MEMORY_BYTES_MIN`].
+    /// `Argument` if the budget is too little.
     pub fn new(folder: &Path, budget: &Budget) -> Result<Session> {
-        if budget.memory_bytes < Budget::MEMORY_BYTES_MIN {
-            let least = Budget::MEMORY_BYTES_MIN >> 20;
-            let message = format!("an analysis takes at least {least} MiB of memory");
-            return Err(Error::Argument(message));
-        }
+        budget.check()?;
         let pool = usize::try_from(budget.memory_bytes / 2).unwrap_or(usize::MAX);
         let names = NonZeroUsize::new(5).expect("5 is not 0");
         let disk = DiskManagerBuilder::default()
@@ -81,16 +99,54 @@ impl Session {
         Ok(Session {
             context,
             folder: folder.to_path_buf(),
+            attempts: 1,
         })
     }
 
-    /// A session that runs its queries by `context`, which has the functions of [`functions::register`].
+    /// A session that runs its queries by `context`, which has the functions of [`functions::register`]. What runs them may get lost: what
+    /// needs them is tried so many times.
     #[must_use]
-    pub fn over(context: SessionContext, folder: &Path) -> Session {
+    pub fn over(context: SessionContext, folder: &Path, attempts: u32) -> Session {
         Session {
             context,
             folder: folder.to_path_buf(),
+            attempts,
         }
+    }
+
+    /// Does what asks queries; once more, if what ran them may have been lost. Tables that it made before it failed go.
+    ///
+    /// # Errors
+    /// Those of `work`, the last time; `Io` if tables cannot go.
+    pub async fn persist<T>(&self, mut work: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+        let before = self.tables()?;
+        for _ in 1..self.attempts {
+            match work().await {
+                Err(Error::Query(message)) if !message.contains(TOO_LITTLE_MEMORY) => {}
+                result => return result,
+            }
+            for table in self.tables()?.difference(&before) {
+                self.context.deregister_table(table.as_str())?;
+                let file = self.table_file(table);
+                fs::remove_file(&file).map_err(|error| {
+                    Error::io(format_args!("cannot remove {}", file.display()), error)
+                })?;
+            }
+        }
+        work().await
+    }
+
+    /// The names of tables that have a file.
+    fn tables(&self) -> Result<BTreeSet<String>> {
+        let failed =
+            |error| Error::io(format_args!("cannot list {}", self.folder.display()), error);
+        let mut tables = BTreeSet::new();
+        for entry in fs::read_dir(&self.folder).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            let name = name.to_string_lossy();
+            tables.extend(name.strip_suffix(".parquet").map(ToOwned::to_owned));
+        }
+        Ok(tables)
     }
 
     /// The folder of the tables.
@@ -112,7 +168,14 @@ impl Session {
     pub async fn open_table(&self, name: &str) -> Result<()> {
         let path = self.table_file(name);
         let path = path.to_string_lossy();
-        let options = ParquetReadOptions::default();
+        let order: Vec<_> = order_of(name)
+            .iter()
+            .map(|column| ident(*column).sort(true, false))
+            .collect();
+        let mut options = ParquetReadOptions::default();
+        if !order.is_empty() {
+            options = options.file_sort_order(vec![order]);
+        }
         Ok(self
             .context
             .register_parquet(name, path.as_ref(), options)
@@ -127,14 +190,107 @@ impl Session {
         Ok(self.context.sql(sql).await?.collect().await?)
     }
 
-    /// Writes the rows of a query to the Parquet file of a new table, in the query's order.
+    /// The rows of a query, as they come.
+    ///
+    /// # Errors
+    /// `Query`.
+    pub async fn stream(&self, sql: &str) -> Result<SendableRecordBatchStream> {
+        Ok(self.context.sql(sql).await?.execute_stream().await?)
+    }
+
+    /// Writes the rows of a query to the Parquet file of a new table, in the table's order, if it has one.
     ///
     /// # Errors
     /// `Query`; `Io`.
     pub async fn make_table(&self, name: &str, sql: &str) -> Result<()> {
+        self.make_table_by(name, sql, &mut Ok).await
+    }
+
+    /// As [`make_table`](Session::make_table), with rows as `change` makes them.
+    ///
+    /// # Errors
+    /// `Query`; `Io`.
+    pub(crate) async fn make_table_by(
+        &self,
+        name: &str,
+        sql: &str,
+        change: Change<'_>,
+    ) -> Result<()> {
         let path = self.table_file(name);
-        let frame = self.context.sql(sql).await?;
-        crate::tables::write(frame, &path).await?;
+        let by = order_of(name);
+        let frame = match by.is_empty() {
+            true => self.context.sql(sql).await?,
+            false => {
+                let ordered = format!("{sql} ORDER BY {}", by.join(", "));
+                self.context.sql(&ordered).await?
+            }
+        };
+        crate::tables::write(frame, &path, change).await?;
         self.open_table(name).await
+    }
+}
+
+/// The columns by which the rows of a table are in order, so that the engine need not sort them for queries that ask for it.
+fn order_of(table: &str) -> &'static [&'static str] {
+    match table {
+        "operations" => &["number"],
+        "keys" => &["keyspace", "key", "kind"],
+        "access_counts" => &["keyspace", "kind", "accesses"],
+        "sizes" => &["keyspace", "kind", "what", "size"],
+        _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(folder: &Path) -> Session {
+        Session::over(SessionContext::new(), folder, 3)
+    }
+
+    /// Fails so often, each time behind a table that was made, and then tells how often it was asked.
+    async fn attempts(session: &Session, failures: u32, why: &str) -> (Result<()>, u32) {
+        let mut asked = 0;
+        let result = session
+            .persist(async || {
+                asked += 1;
+                session.make_table("t", "SELECT 1 AS a").await?;
+                match asked <= failures {
+                    true => Err(Error::Query(why.to_owned())),
+                    false => Ok(()),
+                }
+            })
+            .await;
+        (result, asked)
+    }
+
+    #[test]
+    fn what_was_lost_is_asked_again_and_what_it_made_goes() {
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            for (failures, asked) in [(0, 1), (1, 2), (2, 3), (3, 3), (9, 3)] {
+                let folder = tempfile::tempdir().unwrap();
+                let session = session(folder.path());
+                session.make_table("before", "SELECT 2 AS a").await.unwrap();
+                let (result, found) = attempts(&session, failures, "lost").await;
+                assert_eq!(found, asked);
+                assert_eq!(result.is_ok(), failures < 3);
+                for table in ["before", "t"] {
+                    let sql = format!("SELECT a FROM {table}");
+                    assert_eq!(session.rows(&sql).await.unwrap().len(), 1);
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn too_little_memory_is_not_asked_for_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let session = session(folder.path());
+        let why = format!("Job failed: {TOO_LITTLE_MEMORY}: of 1 MB");
+        let asking = attempts(&session, 1, &why);
+        let (result, asked) = tokio::runtime::Runtime::new().unwrap().block_on(asking);
+        assert!(result.is_err());
+        assert_eq!(asked, 1);
     }
 }

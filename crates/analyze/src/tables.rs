@@ -8,11 +8,27 @@
 //! | `accesses` | how often |
 //! | `first_nanos`, `last_nanos` | when first, and when last |
 //! | `value_bytes` | the mean length of the values that were written or found; null if none is known |
+//! | `id` | of the key in its keyspace: 0, 1, 2 ... in key order |
 //!
-//! Calls that concern no key (`begin`, `commit`, `abort`, `batch_commit`, `other`) are not in it.
+//! Calls that concern no key (`begin`, `commit`, `abort`, `batch_commit`, `other`) are not in it. Neither are keys that the store has and the
+//! trace does not name.
+//!
+//! `access_counts`: how many keys (`keys`) a `kind` named so many times (`accesses`) in a `keyspace`, in the order of these columns.
+//!
+//! `sizes`: how many `operations` of a `kind` in a `keyspace` had a `size`, in the order of `keyspace`, `kind`, `what` and `size`, where `what` is:
+//!
+//! | `what` | `size` |
+//! |---|---|
+//! | `key` | bytes of the key |
+//! | `value` | bytes of the value that was written or found |
+//! | `records`, `records_reverse` | records that a scan gave, forwards or backwards |
+//!
+//! `places`: a row for each keyspace of `keys`, which says how its keys are cut into parts. See [`crate::places`].
 
 use crate::error::{Error, Result};
+use crate::places::{self, Cut};
 use crate::session::Session;
+use arrow::array::RecordBatch;
 use datafusion::prelude::DataFrame;
 use futures::StreamExt;
 use parquet::arrow::ArrowWriter;
@@ -24,35 +40,95 @@ use std::sync::Arc;
 
 /// Kinds that concern no key, in SQL.
 pub const KEYLESS: &str = "('begin', 'commit', 'abort', 'batch_commit', 'other')";
+/// Kinds that read, in SQL.
+pub const READS: &str = "('get', 'contains', 'get_for_update', 'multi_get', 'scan', 'pop')";
+/// Kinds that read, one by one.
+pub(crate) const READ_KINDS: [&str; 6] = [
+    "get",
+    "contains",
+    "get_for_update",
+    "multi_get",
+    "scan",
+    "pop",
+];
 
-/// Makes `keys` of `operations`.
+/// Makes `keys` of `operations`, and `places` of `keys`.
 ///
 /// # Errors
 /// `Query`; `Io`.
-pub async fn make_keys(session: &Session) -> Result<()> {
+pub async fn make_keys(session: &Session, cut: &Cut) -> Result<()> {
     let sql = format!(
         "SELECT keyspace, key, kind, count(*) AS accesses, min(start_nanos) AS first_nanos, max(start_nanos) AS last_nanos,
                 avg(value_bytes) AS value_bytes
          FROM operations WHERE kind NOT IN {KEYLESS}
-         GROUP BY keyspace, key, kind ORDER BY keyspace, key, kind"
+         GROUP BY keyspace, key, kind"
     );
-    session.make_table("keys", &sql).await
+    let mut counted = places::Counted::default();
+    session
+        .make_table_by("keys", &sql, &mut |rows| counted.number(rows))
+        .await?;
+    let places = counted.places(cut)?;
+    write_batch(&places, &session.table_file("places"))?;
+    session.open_table("places").await
 }
 
-/// Writes the rows of `frame` one batch after the other.
-pub(crate) async fn write(frame: DataFrame, to: &Path) -> Result<()> {
-    let schema = Arc::new(frame.schema().as_arrow().clone());
+/// Makes `access_counts` of `keys`.
+///
+/// # Errors
+/// `Query`; `Io`.
+pub async fn make_access_counts(session: &Session) -> Result<()> {
+    let sql = "SELECT keyspace, kind, accesses, count(*) AS keys FROM keys GROUP BY keyspace, kind, accesses";
+    session.make_table("access_counts", sql).await
+}
+
+/// Makes `sizes` of `keys` and `operations`.
+///
+/// # Errors
+/// `Query`; `Io`.
+pub async fn make_sizes(session: &Session) -> Result<()> {
+    let sql = "
+        SELECT keyspace, kind, what, size, operations FROM (
+            SELECT keyspace, kind, 'key' AS what, byte_length(key) AS size, sum(accesses) AS operations
+            FROM keys GROUP BY keyspace, kind, byte_length(key)
+            UNION ALL
+            SELECT keyspace, kind, 'value' AS what, value_bytes AS size, count(*) AS operations
+            FROM operations WHERE value_bytes IS NOT NULL GROUP BY keyspace, kind, value_bytes
+            UNION ALL
+            SELECT keyspace, kind, CASE WHEN reverse THEN 'records_reverse' ELSE 'records' END AS what, records AS size, count(*) AS operations
+            FROM operations WHERE kind = 'scan' AND records IS NOT NULL GROUP BY keyspace, kind, reverse, records)";
+    session.make_table("sizes", sql).await
+}
+
+/// What is made of rows before they are written.
+pub(crate) type Change<'a> = &'a mut (dyn FnMut(RecordBatch) -> Result<RecordBatch> + Send);
+
+/// Writes the rows of `frame` one batch after the other, each as `change` makes it.
+pub(crate) async fn write(frame: DataFrame, to: &Path, change: Change<'_>) -> Result<()> {
+    let none = RecordBatch::new_empty(Arc::new(frame.schema().as_arrow().clone()));
+    let mut writer = writer(&change(none)?, to)?;
+    let mut rows = frame.execute_stream().await?;
+    while let Some(batch) = rows.next().await {
+        writer.write(&change(batch?)?)?;
+    }
+    writer.close()?;
+    Ok(())
+}
+
+/// Writes these rows alone.
+pub(crate) fn write_batch(rows: &RecordBatch, to: &Path) -> Result<()> {
+    let mut writer = writer(rows, to)?;
+    writer.write(rows)?;
+    writer.close()?;
+    Ok(())
+}
+
+/// A file for rows like these.
+pub(crate) fn writer(rows: &RecordBatch, to: &Path) -> Result<ArrowWriter<File>> {
     let file = File::create_new(to)
         .map_err(|error| Error::io(format_args!("cannot make {}", to.display()), error))?;
     let properties = WriterProperties::builder()
         .set_compression(Compression::LZ4_RAW)
         .set_max_row_group_row_count(Some(512 << 10))
         .build();
-    let mut writer = ArrowWriter::try_new(file, schema, Some(properties))?;
-    let mut rows = frame.execute_stream().await?;
-    while let Some(batch) = rows.next().await {
-        writer.write(&batch?)?;
-    }
-    writer.close()?;
-    Ok(())
+    Ok(ArrowWriter::try_new(file, rows.schema(), Some(properties))?)
 }

@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use evendb_analyze::{Budget, Options, analyze};
+use evendb_analyze::{Budget, Cut, Options, analyze};
 use evendb_report::Document;
 use std::collections::BTreeMap;
 use std::fs;
@@ -146,6 +146,7 @@ fn rocksdbs_own_analyzer_counts_the_same() {
             memory_bytes: Budget::MEMORY_BYTES_MIN,
             threads: 2,
         },
+        cut: Cut::default(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

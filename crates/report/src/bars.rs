@@ -33,13 +33,9 @@ pub(crate) fn lying(
             }
         }
     }
-    if groups.len() > NAMES_MAX {
-        notes.add(format!(
-            "The first {NAMES_MAX} of {} are drawn.",
-            groups.len()
-        ));
-        groups.truncate(NAMES_MAX);
-    }
+    let what = words::shown(&words::label(source.x.name), 44);
+    notes.left_out(NAMES_MAX, groups.len(), &format!("values of {what}"));
+    groups.truncate(NAMES_MAX);
     let values = groups
         .iter()
         .flat_map(|(_, bars)| bars.iter().map(|bar| bar.1));

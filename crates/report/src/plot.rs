@@ -129,6 +129,8 @@ fn drawings(figure: &Figure, chart: &Chart, looks: &mut Looks) -> Result<String,
         return Err("it does not say what colours stand for".into());
     }
     let (series, panel) = (optional(&chart.series)?, optional(&chart.panel)?);
+    // The colours of a heat map stand for its numbers, and those of names are for the charts that have them.
+    let series = series.filter(|_| chart.mark != Mark::Heat);
     // A row of another length is refused where documents are read, but not where they are made.
     let rows = figure.rows.iter().map(Vec::as_slice);
     let rows: Vec<&[Value]> = rows
@@ -140,7 +142,7 @@ fn drawings(figure: &Figure, chart: &Chart, looks: &mut Looks) -> Result<String,
     let mut notes = Notes::default();
     let panels = split(&rows, panel);
     notes.left_out(PANELS_MAX, panels.len(), "panels");
-    let mut used = split(&rows, series.filter(|_| chart.mark != Mark::Heat));
+    let mut used = split(&rows, series);
     notes.left_out(SERIES_MAX, used.len(), "series");
     used.truncate(SERIES_MAX);
     let names: Vec<String> = used.into_iter().map(|(name, _)| name).collect();
@@ -151,7 +153,7 @@ fn drawings(figure: &Figure, chart: &Chart, looks: &mut Looks) -> Result<String,
     let mut plots = String::new();
     let several = panels.len() > 1;
     for (name, rows) in panels.iter().take(PANELS_MAX) {
-        let parts = split(rows, series.filter(|_| chart.mark != Mark::Heat));
+        let parts = split(rows, series);
         let series = parts.into_iter().filter_map(|(name, rows)| {
             let at = names.iter().position(|known| *known == name)?;
             let look = look_of[at];

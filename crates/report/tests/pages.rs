@@ -184,6 +184,56 @@ fn hostile_names_become_text_too() {
     assert!(html.contains("id=\"figure-0_\"") && html.contains("id=\"figure-1_\""));
 }
 
+/// The last section of a page.
+fn last_section(html: &str) -> &str {
+    let at = html.rfind("<section").expect("a figure has one");
+    &html[at..html.rfind("</main>").expect("a page has one")]
+}
+
+#[test]
+fn a_heat_map_takes_no_colour_of_a_series() {
+    let rows = |name: &str| {
+        let row = |x| vec![json!(name), json!(x), json!(x)];
+        (1..5).map(row).collect::<Vec<_>>()
+    };
+    let mut heat = figure("heat", Unit::Count, Unit::Count, false, rows("zebra"));
+    heat.charts.retain(|chart| chart.mark == Mark::Heat);
+    heat.charts[0].series = Some("name".into());
+    let line = figure("line", Unit::Count, Unit::Count, false, rows("ant"));
+    let alone = page(&document(vec![line.clone()]));
+    let after = page(&document(vec![heat.clone(), line.clone()]));
+    assert_eq!(last_section(&after), last_section(&alone));
+    // A line takes one, so that what comes after it has another.
+    let zebra = figure("zebra", Unit::Count, Unit::Count, false, rows("zebra"));
+    let after = page(&document(vec![zebra, line]));
+    assert_ne!(last_section(&after), last_section(&alone));
+    heat.charts[0].series = Some("colour".into());
+    assert!(page(&document(vec![heat])).contains("No plot: the figure has no column colour"));
+}
+
+#[test]
+fn bars_that_are_left_out_are_told() {
+    let rows =
+        |count: u32| (0..count).map(|x| vec![json!("get"), json!(format!("key {x}")), json!(x)]);
+    let bars = |count: u32| {
+        let mut bars = figure(
+            "bars",
+            Unit::Text,
+            Unit::Count,
+            false,
+            rows(count).collect(),
+        );
+        bars.columns[1].name = "hot_<key>".into();
+        bars.charts.retain(|chart| chart.mark == Mark::Bar);
+        bars.charts[0].x = "hot_<key>".into();
+        page(&document(vec![bars]))
+    };
+    let html = bars(34);
+    assert_whole(&html);
+    assert!(html.contains("The first 20 of 34 values of hot &lt;key&gt; are drawn."));
+    assert!(!bars(20).contains("are drawn."));
+}
+
 #[test]
 fn what_is_empty_is_told() {
     let mut none = figure("none", Unit::Count, Unit::Count, true, Vec::new());

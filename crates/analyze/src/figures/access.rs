@@ -1,23 +1,31 @@
 //! How often keys are asked for.
 
 use super::Context;
-use super::cells::{Words, cells, chart, thin};
+use super::cells::{Row, Words, cells, chart, number, quoted, thin};
 use crate::error::Result;
+use crate::tables;
 use evendb_report::{Figure, Mark, Unit};
 
+/// Rows of the hottest keys of a kind.
+const HOTTEST: usize = 20;
+/// A plotted rank is by so much larger than that before.
+const RANK_GROWTH: f64 = 1.05;
+
 pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
-    Ok(vec![per_key(context).await?, counts(context).await?])
+    tables::make_access_counts(context.session).await?;
+    let mut figures = vec![per_key(context).await?, counts(context).await?];
+    figures.extend([ranks(context).await?, hottest(context).await?]);
+    figures.retain(|figure| !figure.rows.is_empty());
+    Ok(figures)
 }
 
 /// How many keys were accessed so many times, and the sums up to there, of keyspace and kind.
 const COUNTS: &str = "
-    WITH counts AS (
-        SELECT keyspace, kind, accesses, count(*) AS keys FROM keys GROUP BY keyspace, kind, accesses),
-    cumulative AS (
+    WITH cumulative AS (
         SELECT keyspace, kind, accesses, keys,
                CAST(sum(keys) OVER so_far AS DOUBLE) / sum(keys) OVER whole AS keys_up_to,
                CAST(sum(keys * accesses) OVER so_far AS DOUBLE) / sum(keys * accesses) OVER whole AS accesses_up_to
-        FROM counts
+        FROM access_counts
         WINDOW whole AS (PARTITION BY keyspace, kind),
                so_far AS (PARTITION BY keyspace, kind ORDER BY accesses ROWS UNBOUNDED PRECEDING))";
 
@@ -95,5 +103,116 @@ async fn counts(context: &Context<'_>) -> Result<Figure> {
         steps.x_log = true;
         figure.charts.push(steps);
     }
+    Ok(figure)
+}
+
+/// Keys that were accessed equally often have ranks one after the other, so the counts say all.
+async fn ranks(context: &Context<'_>) -> Result<Figure> {
+    let sql = "
+        SELECT keyspace, kind, accesses, keys, sum(keys) OVER whole AS all_keys, sum(keys * accesses) OVER whole AS all_accesses
+        FROM access_counts WINDOW whole AS (PARTITION BY keyspace, kind)
+        ORDER BY keyspace, kind, accesses DESC";
+    let counts = cells(&context.session.rows(sql).await?)?;
+    let (mut rows, mut keys) = (Vec::new(), 0);
+    for same in counts.chunk_by(|a, b| a[..2] == b[..2]) {
+        keys += same[0][4].as_u64().unwrap_or_default();
+        ranked(same, &mut rows);
+    }
+    let words = Words {
+        id: "access-ranks",
+        title: "Accesses by rank",
+        about: "Keys in the order of their accesses, the hottest first: how often the key of a rank was accessed, and which share of all accesses goes to it \
+                and those before. A straight line on both logarithmic axes is a power law, which a model can draw keys from.",
+        section: "7.2, power-law fit of accesses",
+        columns: &[
+            ("keyspace", Unit::Text),
+            ("kind", Unit::Text),
+            ("rank", Unit::Count),
+            ("accesses", Unit::Count),
+            ("accesses_up_to", Unit::Share),
+        ],
+    };
+    let mut figure = words.figure(rows);
+    figure.rows_before = (keys > figure.rows.len() as u64).then_some(keys);
+    for (y, title, y_log) in [
+        ("accesses", "Accesses of the key of a rank", true),
+        ("accesses_up_to", "Share of accesses", false),
+    ] {
+        let mut line = chart(Mark::Line, "rank", y);
+        line.title = title.to_owned();
+        line.series = Some("kind".to_owned());
+        line.panel = Some("keyspace".to_owned());
+        (line.x_log, line.y_log) = (true, y_log);
+        figure.charts.push(line);
+    }
+    Ok(figure)
+}
+
+/// The rows of one keyspace and kind: the first rank, the last, and those between that are far from the one before.
+fn ranked(counts: &[Row], rows: &mut Vec<Row>) {
+    let whole = |cell: usize| move |row: &Row| row[cell].as_u64().unwrap_or_default();
+    let (accesses, keys) = (whole(2), whole(3));
+    let Some(first) = counts.first() else {
+        return;
+    };
+    let last = whole(4)(first);
+    let (mut next, mut ranks, mut so_far) = (1, 0, 0);
+    for count in counts {
+        let (each, end) = (accesses(count), ranks + keys(count));
+        while next <= end {
+            let up_to = so_far + (next - ranks) * each;
+            let mut row = count[..2].to_vec();
+            row.extend([next.into(), each.into()]);
+            row.push((up_to as f64 / number(&count[5])).into());
+            rows.push(row);
+            if next == last {
+                break;
+            }
+            next = ((next as f64 * RANK_GROWTH).ceil() as u64).min(last);
+        }
+        (ranks, so_far) = (end, so_far + keys(count) * each);
+    }
+}
+
+async fn hottest(context: &Context<'_>) -> Result<Figure> {
+    let kinds = "SELECT keyspace, kind, sum(keys * accesses) FROM access_counts GROUP BY keyspace, kind ORDER BY keyspace, kind";
+    let mut rows = Vec::new();
+    for kind in cells(&context.session.rows(kinds).await?)? {
+        let name = |cell: usize| quoted(kind[cell].as_str().unwrap_or_default());
+        // One query for each, because the engine keeps only the best rows where an order has a limit.
+        let sql = format!(
+            "SELECT key, accesses FROM keys WHERE keyspace = {} AND kind = {} ORDER BY accesses DESC, key LIMIT {HOTTEST}",
+            name(0),
+            name(1)
+        );
+        let keys = cells(&context.session.rows(&sql).await?)?;
+        for (rank, key) in keys.into_iter().enumerate() {
+            let mut row = kind[..2].to_vec();
+            let share = number(&key[1]) / number(&kind[2]);
+            row.push((rank as u64 + 1).into());
+            row.extend(key);
+            row.push(share.into());
+            rows.push(row);
+        }
+    }
+    let words = Words {
+        id: "hottest-keys",
+        title: "The hottest keys",
+        about: "The keys that were named most often by a kind of operation, and their share of its operations. Bytes that are no letters are written as \\x and two digits.",
+        section: "3, popularity of pairs",
+        columns: &[
+            ("keyspace", Unit::Text),
+            ("kind", Unit::Text),
+            ("rank", Unit::Count),
+            ("key", Unit::Text),
+            ("accesses", Unit::Count),
+            ("share", Unit::Share),
+        ],
+    };
+    let mut figure = words.figure(rows);
+    let mut bars = chart(Mark::Bar, "key", "accesses");
+    bars.series = Some("keyspace".to_owned());
+    bars.panel = Some("kind".to_owned());
+    figure.charts.push(bars);
     Ok(figure)
 }

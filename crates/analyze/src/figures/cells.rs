@@ -8,7 +8,7 @@ use evendb_report::{Chart, Column, Exactness, Figure, Mark, Unit};
 use serde_json::Value;
 
 /// All cells of `batches`. Bytes are as text, with escapes for what is none.
-pub(super) fn cells(batches: &[RecordBatch]) -> Result<Vec<Vec<Value>>> {
+pub(super) fn cells(batches: &[RecordBatch]) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for batch in batches {
         for row in 0..batch.num_rows() {
@@ -46,29 +46,74 @@ fn text(bytes: &[u8]) -> Value {
     bytes.escape_ascii().to_string().into()
 }
 
-/// Of each run of rows that agree in the first `by` cells: the first row, the last, and those whose number in column `x` is at
-/// least `growth` times that of the row kept before. For a plot whose x is logarithmic. Tells how many rows there were, if some went.
-pub(super) fn thin(
-    rows: Vec<Vec<Value>>,
+/// A row of a figure.
+pub(super) type Row = Vec<Value>;
+
+/// Fewer rows, for a plot whose x is logarithmic. Of each run of rows that agree in the first `by` cells these are kept: the first, the
+/// last, and those whose number in column `x` is at least `growth` times that of the row kept before.
+pub(super) struct Thin {
     by: usize,
     x: usize,
     growth: f64,
-) -> (Vec<Vec<Value>>, Option<u64>) {
-    let before = rows.len();
-    let mut kept: Vec<Vec<Value>> = Vec::new();
-    let mut rows = rows.into_iter().peekable();
-    while let Some(row) = rows.next() {
-        let is_last = rows.peek().is_none_or(|next| next[..by] != row[..by]);
-        let is_far = match kept.last() {
-            Some(last) if last[..by] == row[..by] => number(&row[x]) >= number(&last[x]) * growth,
-            _ => true,
-        };
-        if is_last || is_far {
-            kept.push(row);
+    kept: Vec<Row>,
+    /// The last row, if it was not kept.
+    last: Option<Row>,
+    rows: u64,
+}
+
+impl Thin {
+    pub(super) fn new(by: usize, x: usize, growth: f64) -> Thin {
+        Thin {
+            by,
+            x,
+            growth,
+            kept: Vec::new(),
+            last: None,
+            rows: 0,
         }
     }
-    let thinned = (kept.len() < before).then_some(before as u64);
-    (kept, thinned)
+
+    /// The next row.
+    pub(super) fn add(&mut self, row: Row) {
+        self.rows += 1;
+        let before = self.kept.last();
+        let before = before.filter(|before| before[..self.by] == row[..self.by]);
+        match before {
+            None => {
+                self.kept.extend(self.last.take());
+                self.kept.push(row);
+            }
+            Some(before) if number(&row[self.x]) >= number(&before[self.x]) * self.growth => {
+                self.last = None;
+                self.kept.push(row);
+            }
+            Some(_) => self.last = Some(row),
+        }
+    }
+
+    /// The rows that stay, and how many there were, if some went.
+    pub(super) fn finish(mut self) -> (Vec<Row>, Option<u64>) {
+        self.kept.extend(self.last.take());
+        let thinned = (self.rows > self.kept.len() as u64).then_some(self.rows);
+        (self.kept, thinned)
+    }
+}
+
+/// [`Thin`], of rows that are all there.
+pub(super) fn thin(rows: Vec<Row>, by: usize, x: usize, growth: f64) -> (Vec<Row>, Option<u64>) {
+    let mut thin = Thin::new(by, x, growth);
+    rows.into_iter().for_each(|row| thin.add(row));
+    thin.finish()
+}
+
+/// A text as SQL has it.
+pub(super) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// A whole number as SQL has it, of the type that columns of the tables have.
+pub(super) fn whole(number: u64) -> String {
+    format!("CAST({number} AS BIGINT UNSIGNED)")
 }
 
 /// A cell as a number; 0 if it is none.
@@ -87,7 +132,7 @@ pub(super) struct Words<'a> {
 
 impl Words<'_> {
     /// An exact figure with these rows, without charts.
-    pub(super) fn figure(&self, rows: Vec<Vec<Value>>) -> Figure {
+    pub(super) fn figure(&self, rows: Vec<Row>) -> Figure {
         let columns = self.columns.iter().map(|&(name, unit)| Column {
             name: name.to_owned(),
             unit,

@@ -8,6 +8,11 @@
 mod access;
 mod cells;
 mod composition;
+mod latencies;
+mod pearson;
+mod places;
+mod sizes;
+mod times;
 
 use crate::error::Result;
 use crate::operations::Summary;
@@ -30,4 +35,21 @@ type Find = for<'a> fn(&'a Context<'a>) -> BoxFuture<'a, Result<Vec<Figure>>>;
 pub const ALL: &[(&str, Find)] = &[
     ("composition", |context| composition::find(context).boxed()),
     ("accesses", |context| access::find(context).boxed()),
+    ("times", |context| times::find(context).boxed()),
+    ("sizes", |context| sizes::find(context).boxed()),
+    ("correlations", |context| pearson::find(context).boxed()),
+    ("latencies", |context| latencies::find(context).boxed()),
+    ("key ranges", |context| {
+        places::ranges::find(context).boxed()
+    }),
+    ("hottest ranges and prefixes", |context| {
+        places::hottest::find(context).boxed()
+    }),
+    ("key space and time", |context| {
+        places::space::find(context).boxed()
+    }),
+    ("what follows what", |context| {
+        places::pairs::find(context).boxed()
+    }),
+    ("caches", |context| places::caches::find(context).boxed()),
 ];

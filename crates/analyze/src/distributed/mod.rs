@@ -1,0 +1,113 @@
+//! The distributed form of the analysis: the same queries, run by a scheduler and executors that are processes of their own.
+//!
+//! ```text
+//!   evendb-analyze TRACE --scheduler S     evendb-analyze scheduler     evendb-analyze executor (several)
+//!   reads the trace, writes tables,  ----> plans a query, cuts it <---- ask for tasks, run them, keep their
+//!   asks queries (SQL)                     into stages of tasks         results in files, serve these
+//!        ^                                                                           |
+//!        +----------------------------- rows of the last stage ----------------------+
+//! ```
+//! The engine is Ballista, which is DataFusion on several machines. All three parts are this program, so that all know the functions of
+//! [`functions::register`](crate::functions::register), which travel by their names alone. Tables travel as paths: the folder of the
+//! tables must lie on a file system that all parts see at the same place.
+//!
+//! Who connects to whom: the client and the executors to the scheduler; the client and the executors to executors, for results. The
+//! scheduler connects to nobody. Each part listens on the address that it was given, and on no other.
+//!
+//! There is no authentication and no encryption here: who reaches an address can run queries, and so read files, with the rights of the
+//! processes.
+//!
+//! When an executor is lost, its tasks and the results that it kept are lost. The scheduler notices when it was not heard of for a while
+//! ([`Scheduler::executor_timeout_seconds`]), or when another part cannot fetch a result from it, and has the stages run again elsewhere. When
+//! results of the last stage are lost before the client has them, the client asks again.
+
+mod engine;
+mod executor;
+mod scheduler;
+
+pub use executor::Executor;
+pub use scheduler::Scheduler;
+
+use crate::error::{Error, Result};
+use crate::functions;
+use crate::session::{Session, configuration};
+use ballista::prelude::{SessionConfigExt, SessionContextExt};
+use ballista_core::config::{
+    BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK,
+    BALLISTA_SHUFFLE_SORT_BASED_MEMORY_LIMIT_PER_TASK_BYTES,
+};
+use datafusion::execution::SessionState;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use std::path::Path;
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+/// What a task keeps in memory of the rows that it sorts by their next task; more goes to a file. The pool does not know of it.
+const SHUFFLE_BYTES_PER_TASK: u64 = 32 << 20;
+/// The largest message between parts; a batch of rows is one.
+const MESSAGE_BYTES_MAX: u32 = 64 << 20;
+/// A query is asked so many times, if what ran it is lost with the results of its last stage.
+const ATTEMPTS: u32 = 3;
+/// So long a part waits for the scheduler when it begins.
+const SCHEDULER_WAIT: Duration = Duration::from_secs(10);
+
+/// A session whose queries are run by the scheduler at `scheduler` (`HOST:PORT`), each cut into `partitions` parts. `folder` is where its
+/// tables are, which executors see too.
+///
+/// # Errors
+/// `Io` if nothing listens there, or there is no such folder; `Query` if the session is refused.
+pub async fn session(scheduler: &str, partitions: usize, folder: &Path) -> Result<Session> {
+    // The path travels, and the working directories of processes differ.
+    let folder = std::fs::canonicalize(folder)
+        .map_err(|error| Error::io(format_args!("cannot find {}", folder.display()), error))?;
+    reach(scheduler).await?;
+    let settings = configuration(partitions)
+        .upgrade_for_ballista()
+        // The adaptive planner of Ballista 55.0 gives rows of a `UNION ALL` twice where one side of it is empty.
+        .with_ballista_adaptive_query_planner(false)
+        // One task is one part: a lost task costs no more than that, and an executor with a place free runs one, in its share of memory.
+        .set_u64(BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK, 1)
+        .with_ballista_grpc_client_max_message_size(MESSAGE_BYTES_MAX as usize)
+        .set_u64(
+            BALLISTA_SHUFFLE_SORT_BASED_MEMORY_LIMIT_PER_TASK_BYTES,
+            SHUFFLE_BYTES_PER_TASK,
+        );
+    let state = SessionContext::new_with_config(settings).state();
+    let address = format!("df://{scheduler}");
+    let context = SessionContext::remote_with_state(&address, state).await?;
+    // Behind the upgrade, which puts the engine's own functions in the place of all.
+    functions::register(&context);
+    Ok(Session::over(context, &folder, ATTEMPTS))
+}
+
+/// Waits until something listens at `scheduler`.
+async fn reach(scheduler: &str) -> Result<()> {
+    let attempts = SCHEDULER_WAIT.as_millis() / 250;
+    for attempt in 0.. {
+        match TcpStream::connect(scheduler).await {
+            Ok(_) => break,
+            Err(_) if attempt < attempts => tokio::time::sleep(Duration::from_millis(250)).await,
+            Err(error) => {
+                return Err(Error::io(
+                    format_args!("cannot reach the scheduler at {scheduler}"),
+                    error,
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The state in which the scheduler plans queries, with the functions of the analysis.
+fn state(settings: SessionConfig) -> datafusion::error::Result<SessionState> {
+    let state = ballista_core::utils::default_session_builder(settings)?;
+    let context = SessionContext::new_with_state(state);
+    functions::register(&context);
+    Ok(context.state())
+}
+
+impl From<ballista_core::error::BallistaError> for Error {
+    fn from(error: ballista_core::error::BallistaError) -> Error {
+        Error::Query(error.to_string())
+    }
+}

@@ -1,0 +1,125 @@
+//! The processes of the distributed form as subcommands: `scheduler` and `executor`.
+
+use clap::{Args, Subcommand};
+use evendb_analyze::distributed::{Executor, Scheduler};
+use evendb_analyze::{Budget, Error};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+#[derive(Subcommand)]
+pub enum Role {
+    /// Plan the queries of analyses (`--scheduler`) and hand their tasks to executors, until it is ended
+    ///
+    /// There is no authentication: who reaches the address can have the executors read files.
+    Scheduler(SchedulerArguments),
+    /// Run tasks of a scheduler's queries, until it is ended
+    ///
+    /// There is no authentication: who reaches the address can read its results. The folder of the analysis (`--out`) must be at the same
+    /// path here and where the analysis was started.
+    Executor(ExecutorArguments),
+}
+
+#[derive(Args)]
+pub struct SchedulerArguments {
+    /// The address to listen on; port 0 is one that is free, which is printed
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+    /// An executor that was not heard of for so long is lost, and its work is done again elsewhere
+    #[arg(long, default_value_t = 30)]
+    executor_timeout_seconds: u64,
+    /// Say on standard error what happens, beside what goes wrong
+    #[arg(long)]
+    verbose: bool,
+}
+
+#[derive(Args)]
+pub struct ExecutorArguments {
+    /// The scheduler
+    #[arg(long, value_name = "HOST:PORT")]
+    scheduler: String,
+    /// The address to listen on, for who fetches results; port 0 is one that is free, which is printed
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// The host by which others reach it; by default the address
+    #[arg(long, value_name = "HOST")]
+    advertise: Option<String>,
+    /// The folder for results of tasks and for what does not fit in memory; in it, one is made for this executor
+    #[arg(long)]
+    work: PathBuf,
+    /// Tasks that run at once; by default one for each core
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Memory of the executor, in MiB; half of it is shared out to its tasks equally
+    #[arg(long, default_value_t = 2048)]
+    memory_mib: u64,
+    /// Say on standard error what happens, beside what goes wrong
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// Is the process that `role` says, until it is ended.
+pub fn run(role: Role) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::Io(error.to_string()))?;
+    runtime.block_on(async {
+        match role {
+            Role::Scheduler(arguments) => {
+                tell(arguments.verbose);
+                let seconds = arguments.executor_timeout_seconds;
+                let scheduler = Scheduler::listen(arguments.listen, seconds).await?;
+                println!("scheduler listens on {}", scheduler.address());
+                scheduler.serve().await
+            }
+            Role::Executor(arguments) => {
+                tell(arguments.verbose);
+                let budget = Budget {
+                    memory_bytes: arguments.memory_mib << 20,
+                    threads: arguments.threads.unwrap_or_else(crate::cores),
+                };
+                let executor = Executor::listen(arguments.listen, &arguments.work, budget).await?;
+                println!(
+                    "executor listens on {}, works in {}",
+                    executor.address(),
+                    executor.folder().display()
+                );
+                executor
+                    .serve(&arguments.scheduler, arguments.advertise)
+                    .await
+            }
+        }
+    })
+}
+
+/// What the engine says, on standard error.
+struct Log;
+
+impl log::Log for Log {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        let target = metadata.target();
+        // That a task writes more than it keeps in memory, and has no figures of its plan, is no matter for a warning.
+        let is_usual =
+            target.ends_with("sort_shuffle::writer") || target.ends_with("execution_stage");
+        target.starts_with("ballista") && (!is_usual || log::max_level() >= log::LevelFilter::Info)
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if self.enabled(record.metadata()) {
+            eprintln!("{} {}: {}", record.level(), record.target(), record.args());
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+pub fn tell(verbose: bool) {
+    static LOG: Log = Log;
+    // It fails only where there is a log already.
+    let _ = log::set_logger(&LOG);
+    log::set_max_level(if verbose {
+        log::LevelFilter::Info
+    } else {
+        log::LevelFilter::Warn
+    });
+}

@@ -1,0 +1,9 @@
+//! Figures of counts, sizes and times beside those of a naive program that counts the same operations in maps.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod accesses;
+mod load;
+mod sizes;
+mod small;
+mod tables;
+mod times;
