@@ -206,7 +206,7 @@ struct Bar {
 }
 
 impl Bar {
-    /// The reading counts as half of all, and the figures as the other half.
+    /// The reading counts as a third of all, the counting of keys as a sixth, and the figures as the other half.
     const WHOLE: u64 = 1000;
 
     fn new(trace_bytes: u64) -> Bar {

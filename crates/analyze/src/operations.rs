@@ -21,16 +21,15 @@
 //! Times that go back after that stay as they are, and are counted ([`Summary::late`]).
 
 use crate::error::{Error, Result};
+use crate::tables;
 use arrow::array::{
     ArrayRef, BinaryBuilder, BooleanBuilder, RecordBatch, StringBuilder, UInt32Builder,
     UInt64Builder,
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use evendb_trace::formats::{self, Format, Imported};
+use evendb_trace::formats::{self, Detected, Format, Imported};
 use evendb_trace::{EndNote, InOrder, Losses, Operation, Outcome, Reader};
 use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
-use parquet::file::properties::WriterProperties;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -41,8 +40,6 @@ use std::sync::Arc;
 pub const HEAP_BYTES: usize = 64 << 20;
 /// Rows that are gathered before they are given to the file.
 const BATCH_ROWS: usize = 16 << 10;
-/// Rows of a group of the file, which is written at once.
-const GROUP_ROWS: usize = 512 << 10;
 
 /// What a source said of itself, and what was written.
 #[derive(Clone, Debug, Default)]
@@ -107,7 +104,15 @@ pub fn write(
     let mut table = Table::new(to)?;
     let format = match format {
         Some(format) => Some(format),
-        None => foreign(&mut source).map_err(|error| Error::io(from.display(), error))?,
+        None => {
+            let head = source.fill_buf();
+            let head = head.map_err(|error| Error::io(from.display(), error))?;
+            match formats::detect(head) {
+                Some(Detected::Other(format)) => Some(format),
+                // Read as EvenDB's own, which refuses what is nothing known.
+                Some(Detected::EvenDb) | None => None,
+            }
+        }
     };
     let failed = |error: evendb_trace::Error| Error::Source(format!("{}: {error}", from.display()));
     let mut summary = match format {
@@ -130,19 +135,6 @@ pub fn write(
     summary.duration_nanos = summary.duration_nanos.max(table.last_nanos);
     table.finish()?;
     Ok(summary)
-}
-
-/// The foreign format that a source begins like; none if it is EvenDB's own, or like nothing known.
-fn foreign(source: &mut impl BufRead) -> std::io::Result<Option<Format>> {
-    let head = source.fill_buf()?;
-    let rocksdb = head
-        .get(13..)
-        .is_some_and(|rest| rest.starts_with(b"feedcafedeadbeef"));
-    Ok(match head {
-        _ if rocksdb => Some(Format::RocksDb),
-        _ if head.starts_with(b"0x") => Some(Format::RocksDbText),
-        _ => None,
-    })
 }
 
 fn own(
@@ -208,14 +200,8 @@ struct Columns {
 
 impl Table {
     fn new(to: &Path) -> Result<Table> {
-        let file = File::create_new(to)
-            .map_err(|error| Error::io(format_args!("cannot make {}", to.display()), error))?;
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::LZ4_RAW)
-            .set_max_row_group_row_count(Some(GROUP_ROWS))
-            .build();
         Ok(Table {
-            writer: ArrowWriter::try_new(file, schema(), Some(properties))?,
+            writer: tables::writer(schema(), to)?,
             columns: Columns::default(),
             rows: 0,
             last_nanos: 0,

@@ -68,6 +68,13 @@ pub fn configuration(threads: usize) -> SessionConfig {
     configuration
 }
 
+/// What does not fit in memory goes to files in `folder`, as many as there is room for.
+pub(crate) fn spilling_to(folder: &Path) -> DiskManagerBuilder {
+    DiskManagerBuilder::default()
+        .with_mode(DiskManagerMode::Directories(vec![folder.to_path_buf()]))
+        .with_max_temp_directory_size(u64::MAX)
+}
+
 /// The engine, and where its tables are.
 pub struct Session {
     context: SessionContext,
@@ -84,15 +91,12 @@ impl Session {
         budget.check()?;
         let pool = usize::try_from(budget.memory_bytes / 2).unwrap_or(usize::MAX);
         let names = NonZeroUsize::new(5).expect("5 is not 0");
-        let disk = DiskManagerBuilder::default()
-            .with_mode(DiskManagerMode::Directories(vec![folder.to_path_buf()]))
-            .with_max_temp_directory_size(u64::MAX);
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(TrackConsumersPool::new(
                 FairSpillPool::new(pool),
                 names,
             )))
-            .with_disk_manager_builder(disk)
+            .with_disk_manager_builder(spilling_to(folder))
             .build_arc()?;
         let context = SessionContext::new_with_config_rt(configuration(budget.threads), runtime);
         functions::register(&context);

@@ -29,6 +29,7 @@ use crate::error::{Error, Result};
 use crate::places::{self, Cut};
 use crate::session::Session;
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use datafusion::prelude::DataFrame;
 use futures::StreamExt;
 use parquet::arrow::ArrowWriter;
@@ -38,11 +39,12 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Rows of a group of a file, which is written at once.
+const GROUP_ROWS: usize = 512 << 10;
+
 /// Kinds that concern no key, in SQL.
 pub const KEYLESS: &str = "('begin', 'commit', 'abort', 'batch_commit', 'other')";
-/// Kinds that read, in SQL.
-pub const READS: &str = "('get', 'contains', 'get_for_update', 'multi_get', 'scan', 'pop')";
-/// Kinds that read, one by one.
+/// Kinds that read.
 pub(crate) const READ_KINDS: [&str; 6] = [
     "get",
     "contains",
@@ -51,6 +53,11 @@ pub(crate) const READ_KINDS: [&str; 6] = [
     "scan",
     "pop",
 ];
+
+/// Kinds that read, in SQL.
+pub(crate) fn reads() -> String {
+    format!("('{}')", READ_KINDS.join("', '"))
+}
 
 /// Makes `keys` of `operations`, and `places` of `keys`.
 ///
@@ -105,7 +112,7 @@ pub(crate) type Change<'a> = &'a mut (dyn FnMut(RecordBatch) -> Result<RecordBat
 /// Writes the rows of `frame` one batch after the other, each as `change` makes it.
 pub(crate) async fn write(frame: DataFrame, to: &Path, change: Change<'_>) -> Result<()> {
     let none = RecordBatch::new_empty(Arc::new(frame.schema().as_arrow().clone()));
-    let mut writer = writer(&change(none)?, to)?;
+    let mut writer = writer(change(none)?.schema(), to)?;
     let mut rows = frame.execute_stream().await?;
     while let Some(batch) = rows.next().await {
         writer.write(&change(batch?)?)?;
@@ -116,19 +123,19 @@ pub(crate) async fn write(frame: DataFrame, to: &Path, change: Change<'_>) -> Re
 
 /// Writes these rows alone.
 pub(crate) fn write_batch(rows: &RecordBatch, to: &Path) -> Result<()> {
-    let mut writer = writer(rows, to)?;
+    let mut writer = writer(rows.schema(), to)?;
     writer.write(rows)?;
     writer.close()?;
     Ok(())
 }
 
-/// A file for rows like these.
-pub(crate) fn writer(rows: &RecordBatch, to: &Path) -> Result<ArrowWriter<File>> {
+/// A file for rows of these columns.
+pub(crate) fn writer(columns: SchemaRef, to: &Path) -> Result<ArrowWriter<File>> {
     let file = File::create_new(to)
         .map_err(|error| Error::io(format_args!("cannot make {}", to.display()), error))?;
     let properties = WriterProperties::builder()
         .set_compression(Compression::LZ4_RAW)
-        .set_max_row_group_row_count(Some(512 << 10))
+        .set_max_row_group_row_count(Some(GROUP_ROWS))
         .build();
-    Ok(ArrowWriter::try_new(file, rows.schema(), Some(properties))?)
+    Ok(ArrowWriter::try_new(file, columns, Some(properties))?)
 }

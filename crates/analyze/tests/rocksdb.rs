@@ -5,26 +5,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../../evendb/tests/common/skipped.rs"]
+mod skipped;
+
 use evendb_analyze::{Budget, Cut, Options, analyze};
 use evendb_report::Document;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const ANALYZER: &str = "namespace rocksdb { int trace_analyzer_tool(int, char**); }
 int main(int argc, char** argv) { return rocksdb::trace_analyzer_tool(argc, argv); }
 ";
-
-/// Says at the end of `./check` what this machine could not test.
-fn skipped(what: &str) {
-    eprintln!("skipped: {what}");
-    if let Some(path) = std::env::var_os("EVENDB_SKIPPED") {
-        let file = fs::OpenOptions::new().append(true).create(true).open(path);
-        writeln!(file.unwrap(), "{what}").unwrap();
-    }
-}
 
 /// What a program prints, if it is there.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
@@ -91,8 +84,9 @@ fn totals(document: &Document, kind: &str) -> (u64, u64) {
 fn rocksdbs_own_analyzer_counts_the_same() {
     let place = tempfile::tempdir().unwrap();
     let Some(analyzer) = analyzer(place.path()) else {
-        skipped(
-            "the analysis beside RocksDB's trace_analyzer: db_bench (Debian's package rocksdb-tools) or a C++ compiler is missing",
+        skipped::skipped(
+            "the analysis beside RocksDB's trace_analyzer",
+            "db_bench (Debian's package rocksdb-tools) or a C++ compiler is missing",
         );
         return;
     };

@@ -397,25 +397,14 @@ fn up_to(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evendb_report::{Column, Exactness, Figure, Unit};
+    use evendb_report::{Figure, Unit};
     use serde_json::json;
 
     fn figure(id: &str, columns: &[&str], rows: Vec<Vec<Value>>) -> Figure {
-        let column = |name: &&str| Column {
-            name: (*name).to_owned(),
-            unit: Unit::Number,
-        };
+        let columns: Vec<_> = columns.iter().map(|name| (*name, Unit::Number)).collect();
         Figure {
-            id: id.to_owned(),
-            title: String::new(),
-            about: String::new(),
-            section: String::new(),
-            exactness: Exactness::Exact,
-            columns: columns.iter().map(column).collect(),
             rows,
-            rows_before: None,
-            charts: Vec::new(),
-            beside: Vec::new(),
+            ..Figure::new(id, "", "", "", &columns)
         }
     }
 

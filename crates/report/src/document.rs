@@ -201,10 +201,69 @@ impl Document {
 }
 
 impl Figure {
+    /// An exact figure with these words and columns, without rows and charts.
+    #[must_use]
+    pub fn new(
+        id: &str,
+        title: &str,
+        about: &str,
+        section: &str,
+        columns: &[(&str, Unit)],
+    ) -> Figure {
+        let column = |&(name, unit): &(&str, Unit)| Column {
+            name: name.to_owned(),
+            unit,
+        };
+        Figure {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            about: about.to_owned(),
+            section: section.to_owned(),
+            exactness: Exactness::Exact,
+            columns: columns.iter().map(column).collect(),
+            rows: Vec::new(),
+            rows_before: None,
+            charts: Vec::new(),
+            beside: Vec::new(),
+        }
+    }
+
     /// Where the column of this name is.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
+    }
+}
+
+impl Chart {
+    /// A plot of `y` over `x` without words above it, with linear axes, one series and one panel.
+    #[must_use]
+    pub fn new(mark: Mark, x: &str, y: &str) -> Chart {
+        Chart {
+            title: String::new(),
+            mark,
+            x: x.to_owned(),
+            y: y.to_owned(),
+            series: None,
+            panel: None,
+            heat: None,
+            x_log: false,
+            y_log: false,
+        }
+    }
+
+    /// With one colour for each value of this column.
+    #[must_use]
+    pub fn with_series(mut self, column: &str) -> Chart {
+        self.series = Some(column.to_owned());
+        self
+    }
+
+    /// With one plot for each value of this column.
+    #[must_use]
+    pub fn with_panel(mut self, column: &str) -> Chart {
+        self.panel = Some(column.to_owned());
+        self
     }
 }
 
@@ -215,21 +274,10 @@ mod tests {
     #[test]
     fn a_row_of_another_length_is_refused() {
         let mut document = Document::new("a load");
-        document.figures.push(Figure {
-            id: "composition".into(),
-            title: "Operations by kind".into(),
-            about: String::new(),
-            section: "4.1".into(),
-            exactness: Exactness::Exact,
-            columns: vec![Column {
-                name: "kind".into(),
-                unit: Unit::Text,
-            }],
-            rows: vec![vec!["get".into()]],
-            rows_before: None,
-            charts: Vec::new(),
-            beside: Vec::new(),
-        });
+        let kind = [("kind", Unit::Text)];
+        let mut figure = Figure::new("composition", "Operations by kind", "", "4.1", &kind);
+        figure.rows.push(vec!["get".into()]);
+        document.figures.push(figure);
         let text = document.to_json();
         assert_eq!(Document::from_json(&text).unwrap(), document);
         document.figures[0].rows.push(Vec::new());

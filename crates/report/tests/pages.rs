@@ -1,6 +1,6 @@
 //! Pages of documents: what is on them, that nothing of a trace becomes markup, and that they stay small.
 
-use evendb_report::{Beside, Chart, Column, Document, Exactness, Figure, Mark, Unit, page};
+use evendb_report::{Beside, Chart, Document, Exactness, Figure, Mark, Unit, page};
 use serde_json::{Value, json};
 
 const UNITS: [Unit; 8] = [
@@ -17,34 +17,24 @@ const MARKS: [Mark; 5] = [Mark::Line, Mark::Step, Mark::Bar, Mark::Point, Mark::
 
 /// A figure of three columns, `name`, `x` and `y`, with a plot of each mark.
 fn figure(id: &str, x: Unit, y: Unit, log: bool, rows: Vec<Vec<Value>>) -> Figure {
-    let column = |(name, unit): (&str, Unit)| Column {
-        name: name.into(),
-        unit,
+    let chart = |mark: Mark| {
+        let is_heat = mark == Mark::Heat;
+        let mut chart = Chart::new(mark, "x", if is_heat { "name" } else { "y" });
+        chart.title = format!("as {mark:?}");
+        match is_heat {
+            true => chart.heat = Some("y".into()),
+            false => chart.series = Some("name".into()),
+        }
+        (chart.x_log, chart.y_log) = (log, log);
+        chart
     };
-    let chart = |mark: Mark| Chart {
-        title: format!("as {mark:?}"),
-        mark,
-        x: "x".into(),
-        y: if mark == Mark::Heat { "name" } else { "y" }.into(),
-        series: (mark != Mark::Heat).then(|| "name".into()),
-        panel: None,
-        heat: (mark == Mark::Heat).then(|| "y".into()),
-        x_log: log,
-        y_log: log,
-    };
+    let columns = [("name", Unit::Text), ("x", x), ("y", y)];
+    let about = "How often a key is asked for.";
     Figure {
-        id: id.into(),
-        title: "Accesses of a key".into(),
-        about: "How often a key is asked for.".into(),
-        section: "4.2, figure 3".into(),
         exactness: Exactness::Sketched("one key in 100".into()),
-        columns: [("name", Unit::Text), ("x", x), ("y", y)]
-            .map(column)
-            .into(),
         rows,
-        rows_before: None,
         charts: MARKS.map(chart).into(),
-        beside: Vec::new(),
+        ..Figure::new(id, "Accesses of a key", about, "4.2, figure 3", &columns)
     }
 }
 

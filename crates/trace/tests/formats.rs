@@ -3,11 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../../evendb/tests/common/skipped.rs"]
+mod skipped;
+
 use evendb_trace::formats::{self, Format, Imported};
 use evendb_trace::{ErrorKind, Kind, Operation};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use std::io::Write;
 use std::process::Command;
 
 fn read(format: Format, bytes: &[u8]) -> evendb_trace::Result<(Vec<Operation>, Imported)> {
@@ -346,27 +348,15 @@ fn a_long_line_is_bad_and_the_next_one_is_not() {
     assert_eq!((operations.len(), imported.bad), (1, 1));
 }
 
-/// Says so where `./check` lists it.
-fn skipped(what: &str) {
-    eprintln!("skipped: {what}");
-    if let Some(path) = std::env::var_os("EVENDB_SKIPPED") {
-        let mut file = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path)
-            .unwrap();
-        writeln!(file, "{what}").unwrap();
-    }
-}
-
 /// A trace that RocksDB's own benchmark made, where it is installed (the package `rocksdb-tools` of Debian).
 #[test]
 fn a_genuine_trace() {
     let db_bench = ["db_bench", "/usr/lib/rocksdb/db_bench"];
     let is_there = |program: &&str| Command::new(program).arg("--help").output().is_ok();
     let Some(db_bench) = db_bench.into_iter().find(is_there) else {
-        skipped(
-            "a genuine trace of RocksDB: db_bench is not installed (Debian's package rocksdb-tools)",
+        skipped::skipped(
+            "a genuine trace of RocksDB",
+            "db_bench is not installed (Debian's package rocksdb-tools)",
         );
         return;
     };

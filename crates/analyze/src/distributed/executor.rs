@@ -8,7 +8,7 @@
 use super::engine::Engine;
 use super::{MESSAGE_BYTES_MAX, reach, state};
 use crate::error::{Error, Result};
-use crate::session::Budget;
+use crate::session::{Budget, spilling_to};
 use arrow_flight::flight_service_server::FlightServiceServer;
 use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::error::BallistaError;
@@ -17,7 +17,6 @@ use ballista_core::utils::{create_grpc_server, default_config_producer};
 use ballista_executor::ArrowFlightServerProvider;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_executor::flight_service::BallistaFlightService;
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use futures::stream;
 use std::net::SocketAddr;
@@ -105,11 +104,8 @@ impl Executor {
             override_execution_engine: Some(Arc::new(Engine::default())),
             override_function_registry: Some(Arc::new(registry)),
             override_runtime_producer: Some(Arc::new(move |_| {
-                let disk = DiskManagerBuilder::default()
-                    .with_mode(DiskManagerMode::Directories(vec![spilled.clone()]))
-                    .with_max_temp_directory_size(u64::MAX);
                 RuntimeEnvBuilder::new()
-                    .with_disk_manager_builder(disk)
+                    .with_disk_manager_builder(spilling_to(&spilled))
                     .build_arc()
             })),
             override_arrow_flight_service: Some(results(self.listener)),

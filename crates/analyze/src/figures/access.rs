@@ -1,10 +1,10 @@
 //! How often keys are asked for.
 
 use super::Context;
-use super::cells::{Row, Words, cells, chart, number, quoted, thin};
+use super::cells::{Row, Words, cells, number, quoted, thin};
 use crate::error::Result;
 use crate::tables;
-use evendb_report::{Figure, Mark, Unit};
+use evendb_report::{Chart, Figure, Mark, Unit};
 
 /// Rows of the hottest keys of a kind.
 const HOTTEST: usize = 20;
@@ -96,10 +96,10 @@ async fn counts(context: &Context<'_>) -> Result<Figure> {
         ("keys_up_to", "Share of keys"),
         ("accesses_up_to", "Share of accesses"),
     ] {
-        let mut steps = chart(Mark::Step, "accesses", y);
+        let mut steps = Chart::new(Mark::Step, "accesses", y)
+            .with_series("kind")
+            .with_panel("keyspace");
         steps.title = title.to_owned();
-        steps.series = Some("kind".to_owned());
-        steps.panel = Some("keyspace".to_owned());
         steps.x_log = true;
         figure.charts.push(steps);
     }
@@ -138,10 +138,10 @@ async fn ranks(context: &Context<'_>) -> Result<Figure> {
         ("accesses", "Accesses of the key of a rank", true),
         ("accesses_up_to", "Share of accesses", false),
     ] {
-        let mut line = chart(Mark::Line, "rank", y);
+        let mut line = Chart::new(Mark::Line, "rank", y)
+            .with_series("kind")
+            .with_panel("keyspace");
         line.title = title.to_owned();
-        line.series = Some("kind".to_owned());
-        line.panel = Some("keyspace".to_owned());
         (line.x_log, line.y_log) = (true, y_log);
         figure.charts.push(line);
     }
@@ -210,9 +210,9 @@ async fn hottest(context: &Context<'_>) -> Result<Figure> {
         ],
     };
     let mut figure = words.figure(rows);
-    let mut bars = chart(Mark::Bar, "key", "accesses");
-    bars.series = Some("keyspace".to_owned());
-    bars.panel = Some("kind".to_owned());
+    let bars = Chart::new(Mark::Bar, "key", "accesses")
+        .with_series("keyspace")
+        .with_panel("kind");
     figure.charts.push(bars);
     Ok(figure)
 }

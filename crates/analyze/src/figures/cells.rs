@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use arrow::array::cast::AsArray;
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type, Int64Type, UInt32Type, UInt64Type};
-use evendb_report::{Chart, Column, Exactness, Figure, Mark, Unit};
+use evendb_report::{Figure, Unit};
 use serde_json::Value;
 
 /// All cells of `batches`. Bytes are as text, with escapes for what is none.
@@ -133,37 +133,10 @@ pub(super) struct Words<'a> {
 impl Words<'_> {
     /// An exact figure with these rows, without charts.
     pub(super) fn figure(&self, rows: Vec<Row>) -> Figure {
-        let columns = self.columns.iter().map(|&(name, unit)| Column {
-            name: name.to_owned(),
-            unit,
-        });
         Figure {
-            id: self.id.to_owned(),
-            title: self.title.to_owned(),
-            about: self.about.to_owned(),
-            section: self.section.to_owned(),
-            exactness: Exactness::Exact,
-            columns: columns.collect(),
             rows,
-            rows_before: None,
-            charts: Vec::new(),
-            beside: Vec::new(),
+            ..Figure::new(self.id, self.title, self.about, self.section, self.columns)
         }
-    }
-}
-
-/// A chart of `y` over `x`, with linear axes and one series.
-pub(super) fn chart(mark: Mark, x: &str, y: &str) -> Chart {
-    Chart {
-        title: String::new(),
-        mark,
-        x: x.to_owned(),
-        y: y.to_owned(),
-        series: None,
-        panel: None,
-        heat: None,
-        x_log: false,
-        y_log: false,
     }
 }
 

@@ -1,9 +1,9 @@
 //! What the operations are: how many of which kind, in which keyspace.
 
 use super::Context;
-use super::cells::{Words, cells, chart};
+use super::cells::{Words, cells};
 use crate::error::Result;
-use evendb_report::{Figure, Mark, Unit};
+use evendb_report::{Chart, Figure, Mark, Unit};
 
 pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
     let sql = "
@@ -37,8 +37,7 @@ pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
         ],
     };
     let mut figure = words.figure(rows);
-    let mut bars = chart(Mark::Bar, "kind", "operations");
-    bars.series = Some("keyspace".to_owned());
+    let bars = Chart::new(Mark::Bar, "kind", "operations").with_series("keyspace");
     figure.charts.push(bars);
     Ok(vec![figure])
 }

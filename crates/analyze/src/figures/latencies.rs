@@ -4,9 +4,9 @@
 //! latency of its bin.
 
 use super::Context;
-use super::cells::{Row, Words, cells, chart, number};
+use super::cells::{Row, Words, cells, number};
 use crate::error::Result;
-use evendb_report::{Exactness, Figure, Mark, Unit};
+use evendb_report::{Chart, Exactness, Figure, Mark, Unit};
 use serde_json::Value;
 
 pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
@@ -46,10 +46,10 @@ pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
         "percentiles are of logarithmic bins, and at most 1.01 % above the exact ones; the other columns are exact".to_owned(),
     );
     for (y, title) in [("p50", "In the middle"), ("p99", "99 % are faster")] {
-        let mut bars = chart(Mark::Bar, "kind", y);
+        let mut bars = Chart::new(Mark::Bar, "kind", y)
+            .with_series("outcome")
+            .with_panel("keyspace");
         bars.title = title.to_owned();
-        bars.series = Some("outcome".to_owned());
-        bars.panel = Some("keyspace".to_owned());
         figure.charts.push(bars);
     }
     Ok(vec![figure])

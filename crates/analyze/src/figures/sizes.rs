@@ -4,10 +4,10 @@
 //! order. Neither needs the distribution in memory.
 
 use super::Context;
-use super::cells::{Row, Thin, Words, cells, chart, number};
+use super::cells::{Row, Thin, Words, cells, number};
 use crate::error::Result;
 use crate::tables;
-use evendb_report::{Figure, Mark, Unit};
+use evendb_report::{Chart, Figure, Mark, Unit};
 use futures::StreamExt;
 use serde_json::Value;
 
@@ -209,9 +209,8 @@ fn distribution(words: &Words<'_>, thin: Thin, x_log: bool) -> Figure {
     let [.., (x, _), _, (y, _)] = words.columns else {
         return figure;
     };
-    let mut steps = chart(Mark::Step, x, y);
+    let mut steps = Chart::new(Mark::Step, x, y).with_series("keyspace");
     steps.x_log = x_log;
-    steps.series = Some("keyspace".to_owned());
     if words.columns.iter().any(|(name, _)| *name == "kind") {
         steps.series = Some("kind".to_owned());
         steps.panel = Some("keyspace".to_owned());

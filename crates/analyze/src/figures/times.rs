@@ -3,7 +3,7 @@
 //! The time of a trace is cut in bins of equal length; a period is two of them.
 
 use super::Context;
-use super::cells::{Row, Words, cells, chart, quoted, whole};
+use super::cells::{Row, Words, cells, quoted, whole};
 use crate::error::Result;
 use crate::operations::Summary;
 use crate::tables::KEYLESS;
@@ -11,7 +11,7 @@ use arrow::array::RecordBatch;
 use arrow::array::cast::AsArray;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, UInt64Type};
-use evendb_report::{Figure, Mark, Unit};
+use evendb_report::{Chart, Figure, Mark, Unit};
 use futures::StreamExt;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -119,9 +119,9 @@ fn rates(bins: Bins, counted: &[Row]) -> Figure {
         ],
     };
     let mut figure = words.figure(rows);
-    let mut lines = chart(Mark::Line, "time", "per_second");
-    lines.series = Some("kind".to_owned());
-    lines.panel = Some("keyspace".to_owned());
+    let lines = Chart::new(Mark::Line, "time", "per_second")
+        .with_series("kind")
+        .with_panel("keyspace");
     figure.charts.push(lines);
     figure
 }
@@ -165,9 +165,8 @@ async fn unique_keys(context: &Context<'_>, bins: Bins, operations: &Counts) -> 
         ("unique_keys", "Different keys"),
         ("new_keys", "Keys not seen before"),
     ] {
-        let mut lines = chart(Mark::Line, "time", y);
+        let mut lines = Chart::new(Mark::Line, "time", y).with_series("keyspace");
         lines.title = title.to_owned();
-        lines.series = Some("keyspace".to_owned());
         figure.charts.push(lines);
     }
     Ok(figure)

@@ -15,7 +15,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, UInt32Type, UInt64Type};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::SystemTime;
@@ -117,9 +117,8 @@ pub(super) static SAMPLED: Files<Sampled> = Files(Lock::new(VecDeque::new()));
 impl<T: Read> Files<T> {
     /// What is in the file.
     pub(super) fn get(&self, path: &str) -> Result<Arc<ByKeyspace<T>>> {
-        let file = File::open(path)
-            .map_err(|error| Error::io(format_args!("cannot open {path}"), error))?;
-        let metadata = file.metadata().map_err(|error| Error::io(path, error))?;
+        let failed = |error| Error::io(format_args!("cannot open {path}"), error);
+        let metadata = fs::metadata(path).map_err(failed)?;
         let name = (
             PathBuf::from(path),
             metadata.len(),
@@ -129,6 +128,7 @@ impl<T: Read> Files<T> {
         if let Some((_, found)) = files.iter().find(|(known, _)| *known == name) {
             return Ok(Arc::clone(found));
         }
+        let file = File::open(path).map_err(failed)?;
         let mut read = ByKeyspace::new();
         for batch in ParquetRecordBatchReaderBuilder::try_new(file)?.build()? {
             T::read(&mut read, &batch?)?;

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::functions::{GRAINS, bytes, number_hash, numbers, text};
 use crate::places::Place;
 use crate::session::Session;
-use crate::tables::{self, READS};
+use crate::tables;
 use arrow::array::{ArrayRef, BinaryArray, RecordBatch, StringArray, UInt32Array};
 use futures::StreamExt;
 use parquet::arrow::ArrowWriter;
@@ -56,10 +56,14 @@ impl Grain {
 /// Finds the units of all keyspaces that are read, and writes the sample to the file `units` for `sampled_units()`.
 pub(crate) async fn find(session: &Session, places: &[Place]) -> Result<Vec<Reads>> {
     let sql = format!(
-        "SELECT keyspace, key, id, accesses FROM keys WHERE kind IN {READS} ORDER BY keyspace, key, kind"
+        "SELECT keyspace, key, id, accesses FROM keys WHERE kind IN {} ORDER BY keyspace, key, kind",
+        tables::reads()
     );
     let mut rows = session.stream(&sql).await?;
-    let mut file = tables::writer(&sample_rows(&[], "", 0)?, &session.table_file("units"))?;
+    let mut file = tables::writer(
+        sample_rows(&[], "", 0)?.schema(),
+        &session.table_file("units"),
+    )?;
     let mut all: Vec<Reads> = Vec::new();
     let mut open: Option<Pass<'_>> = None;
     while let Some(batch) = rows.next().await {

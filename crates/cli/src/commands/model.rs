@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use evendb_model::from_analysis::{self, Known};
 use evendb_report::Document;
@@ -34,14 +34,9 @@ pub struct Arguments {
 
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
-    let mut path = arguments.analysis.clone();
-    if path.is_dir() {
-        path.push("analysis.json");
-    }
-    let text = fs::read_to_string(&path)
-        .map_err(|error| Failure::new(format!("cannot read {}", path.display()), error))?;
+    let document = analysis(&arguments.analysis)?;
+    let path = file_of(&arguments.analysis);
     let wrong = |why: String| Failure::Message(format!("{}: {why}", path.display()));
-    let document = Document::from_json(&text).map_err(wrong)?;
     let known = Known {
         keyspace: arguments.keyspace.clone(),
         pairs: arguments.pairs,
@@ -51,4 +46,19 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let text = made.to_toml().map_err(|error| wrong(error.to_string()))?;
     io::stdout().write_all(text.as_bytes())?;
     Ok(Success::Done)
+}
+
+/// What an analysis found, by its file or the folder that it made.
+pub fn analysis(path: &Path) -> Result<Document, Failure> {
+    let path = file_of(path);
+    let text = fs::read_to_string(&path)
+        .map_err(|error| Failure::new(format!("cannot read {}", path.display()), error))?;
+    Document::from_json(&text).map_err(|why| Failure::Message(format!("{}: {why}", path.display())))
+}
+
+fn file_of(analysis: &Path) -> PathBuf {
+    match analysis.is_dir() {
+        true => analysis.join("analysis.json"),
+        false => analysis.to_path_buf(),
+    }
 }

@@ -15,10 +15,11 @@ use std::process::{Command, Stdio};
 
 use evendb_model::from_analysis::{self, Known, Made};
 use evendb_model::{presets, study};
-use evendb_report::{Chart, Column, Document, Exactness, Figure, Mark, Unit};
+use evendb_report::{Chart, Figure, Mark, Unit};
+use evendb_trace::formats::{self, Detected};
 use serde_json::{Value, json};
 
-use super::analyze;
+use super::{analyze, model};
 use crate::failure::{Failure, Success};
 
 /// Profile a load: record it, analyze it, make a model of it, and hold benchmarks against it
@@ -94,7 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     command.arg(&trace).arg("--out").arg(path("analysis"));
     command.args(["--memory-mib", &arguments.memory_mib.to_string()]);
     step("2 of 4: the trace is analyzed", &mut command)?;
-    let mut document = document(&path("analysis").join("analysis.json"))?;
+    let mut document = model::analysis(&path("analysis"))?;
     if is_preset {
         study::put_beside(&mut document, &arguments.load);
     }
@@ -102,13 +103,13 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     tell("3 of 4: a model is made");
     let failed = |error: from_analysis::MakeError| Failure::Message(error.to_string());
     let made = from_analysis::make(&document, &Known::default()).map_err(failed)?;
-    let model = path("model.toml");
-    fs::write(&model, made.to_toml().map_err(failed)?)?;
+    let model_file = path("model.toml");
+    fs::write(&model_file, made.to_toml().map_err(failed)?)?;
 
     let mut command = Command::new(&own);
     command
         .arg("mixgraph")
-        .arg(&model)
+        .arg(&model_file)
         .args(["--scale", "1", "--rounds", "1", "--replay"]);
     command
         .arg(&trace)
@@ -143,7 +144,7 @@ fn is_trace(path: &Path) -> Result<bool, Failure> {
     let mut head = Vec::new();
     let file = fs::File::open(path).map_err(wrong)?;
     file.take(8).read_to_end(&mut head).map_err(wrong)?;
-    Ok(head == b"EvenDBtr")
+    Ok(formats::detect(&head) == Some(Detected::EvenDb))
 }
 
 fn tell(what: &str) {
@@ -165,36 +166,11 @@ fn step(what: &str, command: &mut Command) -> Result<(), Failure> {
     }
 }
 
-fn document(path: &Path) -> Result<Document, Failure> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failure::new(format!("cannot read {}", path.display()), error))?;
-    Document::from_json(&text).map_err(|why| Failure::Message(format!("{}: {why}", path.display())))
-}
-
-fn figure(id: &str, title: &str, about: &str, section: &str, columns: &[(&str, Unit)]) -> Figure {
-    let column = |&(name, unit): &(&str, Unit)| Column {
-        name: name.to_owned(),
-        unit,
-    };
-    Figure {
-        id: id.to_owned(),
-        title: title.to_owned(),
-        about: about.to_owned(),
-        section: section.to_owned(),
-        exactness: Exactness::Exact,
-        columns: columns.iter().map(column).collect(),
-        rows: Vec::new(),
-        rows_before: None,
-        charts: Vec::new(),
-        beside: Vec::new(),
-    }
-}
-
 /// How the model came about.
 fn model_figure(made: &Made) -> Figure {
     let about = "Which description was chosen for each part of the load, with the errors of all that were tried. The file model.toml has the parameters; it can be edited, and drives `evendb mixgraph` on any store.";
     let columns = [("part", Unit::Text), ("choice", Unit::Text)];
-    let mut figure = figure("model", "The model", about, "7", &columns);
+    let mut figure = Figure::new("model", "The model", about, "7", &columns);
     figure.rows = made
         .notes
         .iter()
@@ -225,7 +201,7 @@ fn benchmarks_figure(result: &Value) -> Figure {
         ("each_operation", Unit::Number),
         ("by_replay", Unit::Number),
     ];
-    let mut figure = figure(
+    let mut figure = Figure::new(
         "benchmarks",
         "Benchmarks beside the load",
         about,
@@ -259,17 +235,9 @@ fn benchmarks_figure(result: &Value) -> Figure {
             ]);
         }
     }
-    figure.charts.push(Chart {
-        title: "By the replay".to_owned(),
-        mark: Mark::Bar,
-        x: "benchmark".to_owned(),
-        y: "by_replay".to_owned(),
-        series: None,
-        panel: Some("what".to_owned()),
-        heat: None,
-        x_log: false,
-        y_log: false,
-    });
+    let mut bars = Chart::new(Mark::Bar, "benchmark", "by_replay").with_panel("what");
+    bars.title = "By the replay".to_owned();
+    figure.charts.push(bars);
     figure
 }
 

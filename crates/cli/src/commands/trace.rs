@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 use evendb_lab::readable::{bytes, grouped};
-use evendb_trace::formats::{self, Format, Imported};
+use evendb_trace::formats::{self, Detected, Format, Imported};
 use evendb_trace::{Header, Kind, Operation, Outcome, Reader, Writer};
 use serde_json::json;
 
@@ -432,19 +432,12 @@ fn foreign(format: FromFormat) -> Format {
 
 /// The format by the first bytes.
 fn guess(source: &mut impl BufRead) -> Result<FromFormat, Failure> {
-    let begin = source.fill_buf()?;
-    if begin.starts_with(b"EvenDBtr") {
-        return Ok(FromFormat::Evendb);
-    }
-    if begin
-        .get(13..)
-        .is_some_and(|rest| rest.starts_with(b"feedcafedeadbeef"))
-    {
-        return Ok(FromFormat::Rocksdb);
-    }
-    if begin.starts_with(b"0x") {
-        return Ok(FromFormat::RocksdbText);
-    }
+    let known = match formats::detect(source.fill_buf()?) {
+        Some(Detected::EvenDb) => Some(FromFormat::Evendb),
+        Some(Detected::Other(Format::RocksDb)) => Some(FromFormat::Rocksdb),
+        Some(Detected::Other(Format::RocksDbText)) => Some(FromFormat::RocksdbText),
+        _ => None,
+    };
     let message = "the format cannot be told by the first bytes: name it by --from-format";
-    Err(Failure::Usage(message.to_owned()))
+    known.ok_or_else(|| Failure::Usage(message.to_owned()))
 }

@@ -215,12 +215,9 @@ const OFTEN: f64 = 16.0;
 fn course(source: &Source<'_>) -> Result<Option<Course>, MakeError> {
     let table = source.table("access-ranks")?;
     let kinds = table.texts("kind")?;
-    let all = source.table("composition")?;
-    let operations = all
-        .texts("kind")?
+    let busiest = source
+        .totals()?
         .into_iter()
-        .zip(all.numbers("operations")?);
-    let busiest = operations
         .filter(|(kind, _)| kinds.contains(kind) && part_of(kind).is_some())
         .max_by(|a, b| a.1.total_cmp(&b.1));
     let Some((kind, accesses)) = busiest else {

@@ -230,6 +230,13 @@ impl<'a> Source<'a> {
         Table::of(self.document, id)?.only("keyspace", self.keyspace)
     }
 
+    /// How many operations of each kind the keyspace has.
+    fn totals(&self) -> Result<Vec<(String, f64)>, MakeError> {
+        let table = self.table("composition")?;
+        let kinds = table.texts("kind")?.into_iter();
+        Ok(kinds.zip(table.numbers("operations")?).collect())
+    }
+
     /// How many different keys the trace names.
     fn keys_named(&self) -> Result<u64, MakeError> {
         let table = self.table("unique-keys")?;

@@ -63,16 +63,14 @@ pub(super) fn values(source: &Source<'_>, notes: &mut Vec<String>) -> Result<Val
         "Values that are found",
         notes,
     );
-    let default = || {
-        notes.push("Values: the trace has no sizes of values; the model has 100 bytes.".to_owned());
-        Sizes::constant(100)
-    };
     let (sizes, loaded) = match (put, found) {
         (Some(put), Some(found)) => (put, found),
         (Some(one), None) | (None, Some(one)) => (one.clone(), one),
         (None, None) => {
-            let one = { default }();
-            (one.clone(), one)
+            notes.push(
+                "Values: the trace has no sizes of values; the model has 100 bytes.".to_owned(),
+            );
+            (Sizes::constant(100), Sizes::constant(100))
         }
     };
     Ok(Values {
@@ -131,7 +129,7 @@ fn counts(
         "scan-lengths" => vec!["scan".to_owned(); sizes.len()],
         _ => table.texts("kind")?,
     };
-    let totals = totals(source)?;
+    let totals = source.totals()?;
     let (mut counts, mut before): (Vec<(u64, u64)>, _) = (Vec::new(), (String::new(), 0.0));
     for ((kind, size), up_to) in kinds.iter().zip(sizes).zip(up_to) {
         if before.0 != *kind || up_to < before.1 {
@@ -149,16 +147,6 @@ fn counts(
         }
     }
     Ok(counts)
-}
-
-/// How many operations of each kind the keyspace has.
-fn totals(source: &Source<'_>) -> Result<Vec<(String, f64)>, MakeError> {
-    let table = source.table("composition")?;
-    Ok(table
-        .texts("kind")?
-        .into_iter()
-        .zip(table.numbers("operations")?)
-        .collect())
 }
 
 /// The spread that these sizes have; none if there are none.

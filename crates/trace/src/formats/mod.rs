@@ -10,11 +10,14 @@
 //! A line or record that is none of the format is counted, with the first reason, and the reading goes on. No length that is
 //! read is believed beyond a limit.
 
+mod detect;
 mod rocksdb;
 mod rocksdb_text;
 mod text;
 mod twitter;
 mod ycsb;
+
+pub use detect::{Detected, detect};
 
 use crate::error::Result;
 use crate::operation::Operation;

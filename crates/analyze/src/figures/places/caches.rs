@@ -1,13 +1,13 @@
 //! What caches of rows, blocks, chunks or prefixes would have of the load.
 
 use super::super::Context;
-use super::super::cells::{Words, chart};
+use super::super::cells::{Words, quoted};
 use crate::error::{Error, Result};
 use crate::functions::GRAINS;
 use crate::places::Place;
 use crate::reuse::stack::{Stack, ends};
 use crate::reuse::units::{self, Grain, Reads};
-use crate::tables::READS;
+use crate::tables;
 use arrow::array::cast::AsArray;
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::UInt32Type;
@@ -39,10 +39,11 @@ pub(in super::super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>>
     let duration = context.summary.duration_nanos.saturating_add(1);
     let mut stacks = Stacks::new(&reads, duration);
     let file = session.table_file("units");
-    let file = file.to_string_lossy().replace('\'', "''");
+    let file = quoted(&file.to_string_lossy());
     let sql = format!(
-        "SELECT number, start_nanos, sampled_units(keyspace, key, '{file}') AS units
-         FROM operations WHERE kind IN {READS} ORDER BY number"
+        "SELECT number, start_nanos, sampled_units(keyspace, key, {file}) AS units
+         FROM operations WHERE kind IN {} ORDER BY number",
+        tables::reads()
     );
     let mut rows = session.stream(&sql).await?;
     while let Some(batch) = rows.next().await {
@@ -148,12 +149,12 @@ impl Found<'_> {
         }
     }
 
-    fn figure(&self, words: &Words<'_>, rows: Vec<Vec<Value>>, mut of: Chart) -> Figure {
+    fn figure(&self, words: &Words<'_>, rows: Vec<Vec<Value>>, of: Chart) -> Figure {
         let mut figure = words.figure(rows);
         figure.exactness = self.exactness();
-        of.series = Some("grain".to_owned());
-        of.panel = Some("keyspace".to_owned());
-        figure.charts.push(of);
+        figure
+            .charts
+            .push(of.with_series("grain").with_panel("keyspace"));
         figure
     }
 
@@ -197,7 +198,7 @@ impl Found<'_> {
                 ("miss_ratio", Unit::Share),
             ],
         };
-        let mut line = chart(Mark::Line, "bytes", "miss_ratio");
+        let mut line = Chart::new(Mark::Line, "bytes", "miss_ratio");
         line.x_log = true;
         self.figure(&words, rows, line)
     }
@@ -237,7 +238,7 @@ impl Found<'_> {
                 ("accesses_up_to", Unit::Share),
             ],
         };
-        let mut steps = chart(Mark::Step, "distance", "accesses_up_to");
+        let mut steps = Chart::new(Mark::Step, "distance", "accesses_up_to");
         steps.x_log = true;
         self.figure(&words, rows, steps)
     }
@@ -273,7 +274,7 @@ impl Found<'_> {
                 ("bytes", Unit::Bytes),
             ],
         };
-        let mut line = chart(Mark::Line, "period_seconds", "bytes");
+        let mut line = Chart::new(Mark::Line, "period_seconds", "bytes");
         (line.x_log, line.y_log) = (true, true);
         self.figure(&words, rows, line)
     }
@@ -309,13 +310,9 @@ impl Found<'_> {
                 ("unit_bytes", Unit::Bytes),
             ],
         };
-        let bars = chart(Mark::Bar, "grain", "share_of_top_1_percent");
-        let mut figure = self.figure(&words, rows, bars);
-        figure.exactness = Exactness::Exact;
-        for bars in &mut figure.charts {
-            bars.series = Some("keyspace".to_owned());
-            bars.panel = None;
-        }
+        let bars = Chart::new(Mark::Bar, "grain", "share_of_top_1_percent").with_series("keyspace");
+        let mut figure = words.figure(rows);
+        figure.charts.push(bars);
         figure
     }
 }

@@ -1,10 +1,10 @@
 //! Which kind of operation follows which on the same key.
 
 use super::super::Context;
-use super::super::cells::{Words, cells, chart};
+use super::super::cells::{Words, cells};
 use crate::error::Result;
 use crate::tables::KEYLESS;
-use evendb_report::{Exactness, Figure, Mark, Unit};
+use evendb_report::{Chart, Exactness, Figure, Mark, Unit};
 
 pub(in super::super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
     let sql = format!(
@@ -47,9 +47,8 @@ pub(in super::super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>>
     figure.exactness = Exactness::Sketched(
         "medians by a digest; in a keyspace of more than 32768 keys, from about so many keys drawn at random, with all operations of them".to_owned(),
     );
-    let mut heat = chart(Mark::Heat, "b", "a");
+    let mut heat = Chart::new(Mark::Heat, "b", "a").with_panel("keyspace");
     heat.heat = Some("share".to_owned());
-    heat.panel = Some("keyspace".to_owned());
     figure.charts.push(heat);
     Ok(vec![figure])
 }

@@ -1,9 +1,9 @@
 //! Accesses of ranges of the key space: in key order, and by rank.
 
 use super::super::Context;
-use super::super::cells::{Words, cells, chart, thin};
+use super::super::cells::{Words, cells, thin};
 use crate::error::Result;
-use evendb_report::{Figure, Mark, Unit};
+use evendb_report::{Chart, Figure, Mark, Unit};
 
 /// A row for each range and kind that accessed it; `first_key` is that of the range, whatever the kind.
 const RANGES: &str = "
@@ -42,9 +42,9 @@ async fn in_order(context: &Context<'_>) -> Result<Figure> {
         ],
     };
     let mut figure = words.figure(rows);
-    let mut points = chart(Mark::Point, "range", "accesses");
-    points.series = Some("kind".to_owned());
-    points.panel = Some("keyspace".to_owned());
+    let mut points = Chart::new(Mark::Point, "range", "accesses")
+        .with_series("kind")
+        .with_panel("keyspace");
     points.y_log = true;
     figure.charts.push(points);
     Ok(figure)
@@ -74,9 +74,9 @@ async fn by_rank(context: &Context<'_>) -> Result<Figure> {
     };
     let mut figure = words.figure(rows);
     figure.rows_before = rows_before;
-    let mut line = chart(Mark::Line, "rank", "accesses");
-    line.series = Some("kind".to_owned());
-    line.panel = Some("keyspace".to_owned());
+    let mut line = Chart::new(Mark::Line, "rank", "accesses")
+        .with_series("kind")
+        .with_panel("keyspace");
     (line.x_log, line.y_log) = (true, true);
     figure.charts.push(line);
     Ok(figure)

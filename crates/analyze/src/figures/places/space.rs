@@ -1,10 +1,10 @@
 //! Accesses over the key space, and over the key space and time.
 
 use super::super::Context;
-use super::super::cells::{Words, cells, chart};
+use super::super::cells::{Words, cells, quoted, whole};
 use crate::error::Result;
 use crate::tables::KEYLESS;
-use evendb_report::{Exactness, Figure, Mark, Unit};
+use evendb_report::{Chart, Exactness, Figure, Mark, Unit};
 
 /// Points of a kind in a keyspace that a time series has on average. The page draws 1500 at most.
 const POINTS: u64 = 1400;
@@ -29,8 +29,8 @@ pub(in super::super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>>
 /// `place_of` of an operation, as SQL.
 fn place(context: &Context<'_>) -> String {
     let borders = context.session.table_file("borders");
-    let borders = borders.to_string_lossy().replace('\'', "''");
-    format!("place_of(operations.keyspace, operations.key, '{borders}')")
+    let borders = quoted(&borders.to_string_lossy());
+    format!("place_of(operations.keyspace, operations.key, {borders})")
 }
 
 async fn key_space(context: &Context<'_>) -> Result<Figure> {
@@ -56,9 +56,9 @@ async fn key_space(context: &Context<'_>) -> Result<Figure> {
         ],
     };
     let mut figure = words.figure(rows);
-    let mut points = chart(Mark::Point, "range", "accesses");
-    points.series = Some("kind".to_owned());
-    points.panel = Some("keyspace".to_owned());
+    let mut points = Chart::new(Mark::Point, "range", "accesses")
+        .with_series("kind")
+        .with_panel("keyspace");
     points.y_log = true;
     figure.charts.push(points);
     Ok(figure)
@@ -69,12 +69,13 @@ async fn heat_map(context: &Context<'_>) -> Result<Figure> {
     let nanos = context.summary.duration_nanos / TIMES + 1;
     let sql = format!(
         "WITH placed AS (
-            SELECT keyspace, start_nanos / CAST({nanos} AS BIGINT UNSIGNED) AS bin, {place} AS id FROM operations WHERE kind NOT IN {KEYLESS}),
+            SELECT keyspace, start_nanos / {} AS bin, {place} AS id FROM operations WHERE kind NOT IN {KEYLESS}),
         counted AS (
             SELECT placed.keyspace, bin, id * heat / keys AS part, count(*) AS accesses
             FROM places JOIN placed ON placed.keyspace = places.keyspace WHERE plotted AND id IS NOT NULL
             GROUP BY placed.keyspace, bin, id * heat / keys)
-        SELECT keyspace, bin * CAST({nanos} AS DOUBLE) / 1e9 AS time, part, accesses FROM counted ORDER BY keyspace, bin, part"
+        SELECT keyspace, bin * CAST({nanos} AS DOUBLE) / 1e9 AS time, part, accesses FROM counted ORDER BY keyspace, bin, part",
+        whole(nanos)
     );
     let rows = cells(&context.session.rows(&sql).await?)?;
     let words = Words {
@@ -92,9 +93,8 @@ async fn heat_map(context: &Context<'_>) -> Result<Figure> {
         ],
     };
     let mut figure = words.figure(rows);
-    let mut heat = chart(Mark::Heat, "time", "range");
+    let mut heat = Chart::new(Mark::Heat, "time", "range").with_panel("keyspace");
     heat.heat = Some("accesses".to_owned());
-    heat.panel = Some("keyspace".to_owned());
     figure.charts.push(heat);
     Ok(figure)
 }
@@ -128,9 +128,9 @@ async fn time_series(context: &Context<'_>) -> Result<Figure> {
     figure.exactness = Exactness::Sketched(format!(
         "up to about {POINTS} operations of each kind and keyspace, drawn at random; all of them, where there are no more"
     ));
-    let mut points = chart(Mark::Point, "key_id", "time");
-    points.series = Some("kind".to_owned());
-    points.panel = Some("keyspace".to_owned());
+    let points = Chart::new(Mark::Point, "key_id", "time")
+        .with_series("kind")
+        .with_panel("keyspace");
     figure.charts.push(points);
     Ok(figure)
 }
