@@ -19,7 +19,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     #[command(flatten)]
-    Experiment(Experiment),
+    Experiment(Box<Experiment>),
     /// Whether each store, through its adapter, answers as the lab's trait says
     Conformance(conformance_command::Arguments),
     /// Ask of a store what a trace says was asked of another one
