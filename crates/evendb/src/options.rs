@@ -4,11 +4,14 @@
 
 mod advanced;
 mod compression;
+mod departure;
 mod filter;
 mod keyspace;
 
-pub use self::advanced::{Advanced, LogSearch, RowPolicy};
+pub use self::advanced::{Advanced, LogSearch};
+pub(crate) use self::advanced::{MunkPolicy, RowPolicy};
 pub use self::compression::Compression;
+pub use self::departure::Departure;
 pub use self::filter::{CompactionFilter, FilterDecision};
 pub use self::keyspace::KeyspaceOptions;
 pub(crate) use self::keyspace::{NamedOperator, OPTION_PREFIX};
