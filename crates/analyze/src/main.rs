@@ -3,7 +3,7 @@
 #[cfg(feature = "distributed")]
 mod roles;
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use evendb_analyze::{Budget, Cut, Error, Options, Step, analyze};
 use evendb_report::Document;
 use evendb_trace::formats::Format;
@@ -32,9 +32,10 @@ struct Arguments {
     /// The folder to make; by default the trace's name with `.analysis`
     #[arg(long)]
     out: Option<PathBuf>,
-    /// The format of the trace; by default what it begins with
-    #[arg(long, value_enum)]
-    from_format: Option<FromFormat>,
+    /// The format of the trace: evendb, rocksdb (0.1 or 0.2), rocksdb-text, twitter, meta (CacheLib's kvcache) or ycsb; by default what
+    /// it begins with
+    #[arg(long)]
+    from_format: Option<Format>,
     /// Memory that the analysis may use, in MiB; what does not fit is on disk meanwhile
     #[arg(long, default_value_t = 2048)]
     memory_mib: u64,
@@ -57,29 +58,6 @@ struct Arguments {
     #[cfg(feature = "distributed")]
     #[arg(long, value_name = "HOST:PORT")]
     scheduler: Option<String>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum FromFormat {
-    /// RocksDB's query trace, 0.1 or 0.2
-    Rocksdb,
-    /// RocksDB's human-readable form
-    RocksdbText,
-    /// Twitter's cache trace, CSV
-    Twitter,
-    /// What YCSB's basic binding prints
-    Ycsb,
-}
-
-impl FromFormat {
-    fn format(self) -> Format {
-        match self {
-            FromFormat::Rocksdb => Format::RocksDb,
-            FromFormat::RocksdbText => Format::RocksDbText,
-            FromFormat::Twitter => Format::TwitterCsv,
-            FromFormat::Ycsb => Format::YcsbText,
-        }
-    }
 }
 
 fn main() -> ExitCode {
@@ -127,7 +105,7 @@ fn run(trace: &Path, arguments: &Arguments) -> Result<(), Error> {
     let threads = arguments.threads.unwrap_or_else(cores).max(1);
     let options = Options {
         trace: trace.to_path_buf(),
-        format: arguments.from_format.map(FromFormat::format),
+        format: arguments.from_format,
         folder: tables.path().to_path_buf(),
         budget: Budget {
             memory_bytes: arguments.memory_mib << 20,

@@ -27,7 +27,7 @@ use arrow::array::{
     UInt64Builder,
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use evendb_trace::formats::{self, Detected, Format, Imported};
+use evendb_trace::formats::{self, Format, Imported};
 use evendb_trace::{EndNote, InOrder, Losses, Operation, Outcome, Reader};
 use parquet::arrow::ArrowWriter;
 use std::collections::BTreeMap;
@@ -107,16 +107,13 @@ pub fn write(
         None => {
             let head = source.fill_buf();
             let head = head.map_err(|error| Error::io(from.display(), error))?;
-            match formats::detect(head) {
-                Some(Detected::Other(format)) => Some(format),
-                // Read as EvenDB's own, which refuses what is nothing known.
-                Some(Detected::EvenDb) | None => None,
-            }
+            formats::detect(head)
         }
     };
     let failed = |error: evendb_trace::Error| Error::Source(format!("{}: {error}", from.display()));
+    // What is nothing known is read as EvenDB's own, which refuses it.
     let mut summary = match format {
-        None => own(source, &mut table, progress).map_err(failed)?,
+        None | Some(Format::EvenDb) => own(source, &mut table, progress).map_err(failed)?,
         Some(format) => {
             let imported = formats::read(format, &mut source, &mut |operation| {
                 table.add(operation, None)

@@ -9,11 +9,13 @@
 //! The format is in docs/trace-format.md. Nothing here knows a store: the engine and the lab record by the same
 //! [`Recorder`], and everything that reads a trace does so by [`Reader`], in bounded memory.
 
+mod clock;
 mod codec;
 mod encode;
 mod error;
 pub mod formats;
 mod frame;
+pub mod hidden;
 mod in_order;
 mod operation;
 mod reader;
@@ -22,7 +24,7 @@ mod sampler;
 mod writer;
 
 pub use error::{Error, ErrorKind, Result};
-pub use frame::{EndNote, FRAME_BYTES_MAX, Header, KEYSPACES_MAX};
+pub use frame::{EndNote, FRAME_BYTES_MAX, Header, KEYSPACES_MAX, NAMES_BYTES_MAX};
 pub use in_order::InOrder;
 pub use operation::{Call, Failure, KEY_BYTES_MAX, Kind, Operation, Outcome, VALUE_BYTES_MAX};
 pub use reader::{Losses, Reader};

@@ -19,9 +19,10 @@
 //!   that is not in the trace; one that ended before [`Recorder::stop`] was called is. The note at the end counts.
 //! * **At its size** the file takes no more operations; they are counted. The end still fits.
 //!
-//! Time: nanoseconds of the monotonic clock since the recorder was made. Not here: what is recorded, which is up to
+//! Time: nanoseconds since the recorder was made, of [`Clock`]. Not here: what is recorded, which is up to
 //! stores; forked children, which must not call this.
 
+use crate::clock::Clock;
 use crate::encode::Encoder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{EndNote, Header};
@@ -130,6 +131,15 @@ pub struct RecorderHandle {
 pub struct Began {
     recorder: u64,
     start_nanos: u64,
+    wants_hash: bool,
+}
+
+impl Began {
+    /// Whether the recorder wants the hash of a value that is read.
+    #[must_use]
+    pub fn wants_hash(&self) -> bool {
+        self.wants_hash
+    }
 }
 
 /// A trace being recorded. Dropping it ends the trace, without telling what became of it.
@@ -141,7 +151,7 @@ pub struct Recorder {
 
 struct Shared {
     id: u64,
-    started: Instant,
+    clock: Clock,
     options: RecorderOptions,
     sampler: Sampler,
     buffers: Mutex<Vec<Arc<ThreadBuffer>>>,
@@ -236,14 +246,6 @@ impl RecorderHandle {
         self.with_local(id, next).unwrap_or_default()
     }
 
-    /// Whether the recorder wants hashes of values that were read.
-    #[must_use]
-    pub fn wants_hashes(&self) -> bool {
-        let id = self.active.load(Ordering::Relaxed);
-        let wants = |local: &Local| local.shared.options.has_hashes;
-        self.with_local(id, wants).unwrap_or_default()
-    }
-
     /// Records an operation, which ends now.
     pub fn end(&self, began: Began, call: &Call<'_>) {
         self.end_after(began, None, call);
@@ -317,7 +319,7 @@ impl RecorderHandle {
 impl Shared {
     #[inline]
     fn nanos(&self) -> u64 {
-        self.started.elapsed().as_nanos() as u64
+        self.clock.nanos()
     }
 
     #[inline]
@@ -325,6 +327,7 @@ impl Shared {
         Began {
             recorder: self.id,
             start_nanos: self.nanos(),
+            wants_hash: self.options.has_hashes,
         }
     }
 
@@ -469,7 +472,7 @@ impl Shared {
     fn new(options: RecorderOptions) -> Shared {
         Shared {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            started: Instant::now(),
+            clock: Clock::start(),
             sampler: Sampler::new(options.one_in),
             options,
             buffers: Mutex::default(),
@@ -577,7 +580,7 @@ impl<W: Write> Collector<W> {
         for (raw, operations) in last.iter().filter(|(_, operations)| *operations > 0) {
             self.write(raw, *operations);
         }
-        let duration = shared.started.elapsed();
+        let duration = Duration::from_nanos(shared.nanos());
         let note = EndNote {
             recorded: self.frames.recorded,
             dropped_full: shared.dropped_full.load(Ordering::Relaxed),

@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use evendb_model::from_analysis::{self, Known, Made};
 use evendb_model::{presets, study};
 use evendb_report::{Chart, Figure, Mark, Unit};
-use evendb_trace::formats::{self, Detected};
+use evendb_trace::formats::{self, Format};
 use serde_json::{Value, json};
 
 use super::{analyze, model};
@@ -144,7 +144,7 @@ fn is_trace(path: &Path) -> Result<bool, Failure> {
     let mut head = Vec::new();
     let file = fs::File::open(path).map_err(wrong)?;
     file.take(8).read_to_end(&mut head).map_err(wrong)?;
-    Ok(formats::detect(&head) == Some(Detected::EvenDb))
+    Ok(formats::detect(&head) == Some(Format::EvenDb))
 }
 
 fn tell(what: &str) {

@@ -53,6 +53,10 @@ impl LineFormat for Lines {
         }
         Ok(Some(operation))
     }
+
+    fn times_back(&self) -> u64 {
+        self.since.times_back()
+    }
 }
 
 fn bytes_of(hex: &str) -> Option<Vec<u8>> {
