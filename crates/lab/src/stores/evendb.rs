@@ -5,11 +5,13 @@
 //! it gives up, it is called again.
 
 mod purposes;
+pub mod tuning;
 
 use std::path::Path;
 
 use evendb::{Db, Departure, ErrorKind, LogSearch, Options, Stats, Transaction};
 
+use self::tuning::Tuning;
 use crate::opener::{Durability, Opener, Purpose, Settings, Variant};
 use crate::purposes::{
     AppendingStore, BothEndsStore, CountingStore, ExpiringStore, IngestingStore,
@@ -115,7 +117,8 @@ impl Opener for EvenDbOpener {
         settings: &Settings,
         purpose: Purpose,
     ) -> StoreResult<Box<dyn Store>> {
-        Ok(Box::new(purposes::open(directory, settings, purpose)?))
+        let store = purposes::open(directory, options(settings), purpose)?;
+        Ok(Box::new(store))
     }
 
     /// A fifth is left to the allocator, the driver and the page cache.
@@ -215,11 +218,63 @@ impl Opener for ValuesApartOpener {
         settings: &Settings,
         purpose: Purpose,
     ) -> StoreResult<Box<dyn Store>> {
-        Ok(Box::new(purposes::open(directory, settings, purpose)?))
+        let store = purposes::open(directory, options(settings), purpose)?;
+        Ok(Box::new(store))
     }
 
     fn memory_within(&self, limit_bytes: u64) -> u64 {
         EvenDbOpener.memory_within(limit_bytes)
+    }
+}
+
+/// EvenDB with settings that were chosen by name.
+pub struct TunedOpener {
+    /// The settings.
+    pub tuning: Tuning,
+}
+
+impl TunedOpener {
+    /// The name of the store, which is that of the one with defaults.
+    pub const NAME: &str = "evendb";
+
+    fn options(&self, settings: &Settings) -> Options {
+        let budget = Settings {
+            memory_bytes: self.tuning.budget(settings.memory_bytes),
+            ..*settings
+        };
+        self.tuning.applied(options(&budget))
+    }
+
+    fn described(&self, store: EvenDbStore) -> Box<dyn Store> {
+        Box::new(EvenDbStore {
+            description: format!("evendb ({})", self.tuning),
+            ..store
+        })
+    }
+}
+
+impl Opener for TunedOpener {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn open(&self, directory: &Path, settings: &Settings) -> StoreResult<Box<dyn Store>> {
+        let store = EvenDbStore::open(directory, self.options(settings), "")?;
+        Ok(self.described(store))
+    }
+
+    fn serves(&self, purpose: Purpose) -> bool {
+        EvenDbOpener.serves(purpose)
+    }
+
+    fn open_for(
+        &self,
+        directory: &Path,
+        settings: &Settings,
+        purpose: Purpose,
+    ) -> StoreResult<Box<dyn Store>> {
+        let store = purposes::open(directory, self.options(settings), purpose)?;
+        Ok(self.described(store))
     }
 }
 
