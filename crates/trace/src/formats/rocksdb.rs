@@ -28,12 +28,6 @@ const PAYLOAD_BYTES_MAX: usize = 256 << 20;
 const HEAD_BYTES: usize = 13;
 const MAGIC: &[u8] = b"feedcafedeadbeef\t";
 
-/// Whether a file that begins so is one: its first record has the mark, which need not be there up to its end.
-pub(super) fn is_begin(begin: &[u8]) -> bool {
-    let text = begin.get(HEAD_BYTES..);
-    text.is_some_and(|text| text.starts_with(&MAGIC[..MAGIC.len() - 1]))
-}
-
 struct Record {
     micros: u64,
     kind: u8,
