@@ -27,7 +27,7 @@ use crate::encode::Encoder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{EndNote, Header};
 use crate::operation::Call;
-use crate::sampler::Sampler;
+use crate::sampler::{Sampler, is_up_to};
 use crate::writer::FrameWriter;
 use crossbeam_queue::ArrayQueue;
 use parking_lot::Mutex;
@@ -122,6 +122,10 @@ pub struct RecorderHandle {
     /// Number of the recorder, which no other of the process has; 0: off. Relaxed: who sees it asks `shared`, or has
     /// done so before.
     active: AtomicU64,
+    /// The highest hash of a key that the recorder takes, so that a key that is left out costs no look at what the thread has.
+    /// Relaxed, and not together with `active`: the hash of another recorder is seen only by an operation that begins
+    /// while this one is started or ended, and such an operation may be left out, or is asked about again.
+    highest: AtomicU64,
     shared: Mutex<Option<Arc<Shared>>>,
 }
 
@@ -225,6 +229,9 @@ impl RecorderHandle {
 
     #[inline(never)]
     fn begin_sampled(&self, id: u64, key: &[u8]) -> Option<Began> {
+        if !is_up_to(self.highest.load(Ordering::Relaxed), key) {
+            return None;
+        }
         let begin = |local: &Local| local.shared.takes(key).then(|| local.shared.began());
         self.with_local(id, begin).flatten()
     }
@@ -331,6 +338,14 @@ impl Shared {
         }
     }
 
+    fn highest(&self) -> u64 {
+        #[cfg(test)]
+        if self.options.plant == Plant::SamplesOperations {
+            return u64::MAX;
+        }
+        self.sampler.highest()
+    }
+
     #[inline]
     fn takes(&self, key: &[u8]) -> bool {
         #[cfg(test)]
@@ -426,6 +441,7 @@ impl Recorder {
             .spawn(move || Collector::new(for_writer, frames).run())?;
         let _ = shared.writer.set(writer.thread().clone());
         *active = Some(shared.clone());
+        slot.highest.store(shared.highest(), Ordering::Relaxed);
         slot.active.store(shared.id, Ordering::Relaxed);
         drop(active);
         Ok(Recorder {
