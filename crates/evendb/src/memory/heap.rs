@@ -13,6 +13,8 @@
 //! helps, the more rarely it is asked, because an application's own memory counts in the resident size
 //! too. But where the resident size has grown since, it is asked at once: so a wave of rewrites, which frees
 //! the block indexes of many tables, does not take memory twice until the next time comes.
+//! An application whose own memory rises and falls looks just like that, and a trim of its heap may be long. So
+//! trims take at most a fiftieth of the time, whatever they gain.
 //!
 //! Thread safety: one thread, the reaper. An allocation of another thread may wait for a trim of its
 //! arena, which takes some 10 ns per free chunk.
@@ -28,11 +30,16 @@ const INTERVAL_MAX: Duration = Duration::from_secs(60);
 const GROWTH_BYTES: u64 = 4 << 20;
 const GROWTH_PART: u64 = 32;
 
+/// So many times as long as a trim took there is none.
+const REST_FACTOR: u32 = 49;
+
 /// When the heap was last trimmed, and how long it is not trimmed again unless the process grows.
 pub(crate) struct HeapTrim {
     looked: Instant,
     last: Instant,
     interval: Duration,
+    /// How long it is not trimmed again in any case.
+    rest: Duration,
     /// The fewest resident bytes seen since the last trim, or what that left.
     least: u64,
 }
@@ -44,6 +51,7 @@ impl HeapTrim {
             looked: now,
             last: now,
             interval: INTERVAL_MIN,
+            rest: Duration::ZERO,
             least: u64::MAX,
         }
     }
@@ -59,8 +67,10 @@ impl HeapTrim {
             return;
         };
         if self.is_due(before, memory_budget, self.last.elapsed()) {
+            let started = Instant::now();
             trim();
             self.last = Instant::now();
+            self.rest = REST_FACTOR * (self.last - started);
             self.note(before, resident_bytes().unwrap_or(before), memory_budget);
         }
     }
@@ -73,7 +83,7 @@ impl HeapTrim {
             return false;
         }
         let growth = GROWTH_BYTES.max(memory_budget / GROWTH_PART);
-        since >= self.interval || resident - self.least >= growth
+        since >= self.rest && (since >= self.interval || resident - self.least >= growth)
     }
 
     /// A trim has made of `before` resident bytes `after`.
@@ -136,6 +146,29 @@ mod tests {
         assert!(!trim.is_due(large + 4 * MIB, budget, Duration::ZERO));
         assert!(!trim.is_due(large, budget, Duration::ZERO));
         assert!(trim.is_due(large + 4 * MIB, budget, Duration::ZERO));
+    }
+
+    #[test]
+    fn however_an_applications_memory_rises_and_falls_trims_take_a_small_part_of_the_time() {
+        const MIB: u64 = 1 << 20;
+        let (budget, took) = (100 * MIB, Duration::from_millis(40));
+        let mut trim = HeapTrim::new();
+        let (mut clock, mut last, mut trims) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+        for step in 0..4000 {
+            clock += INTERVAL_MIN;
+            let resident = (200 + 64 * (step % 2)) * MIB;
+            if trim.is_due(resident, budget, clock - last) {
+                clock += took;
+                (last, trims) = (clock, trims + took);
+                trim.rest = REST_FACTOR * took;
+                // What the application freed meanwhile looks like a gain.
+                trim.note(resident, resident - 64 * MIB, budget);
+            }
+        }
+        assert!(
+            trims > clock / 100 && trims <= clock / 50,
+            "{trims:?} of {clock:?}"
+        );
     }
 
     #[test]
