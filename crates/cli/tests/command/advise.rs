@@ -86,7 +86,7 @@ fn a_small_load_is_advised_on_and_the_advice_checked() {
     assert!(!rows(&json(&out.join("exhaustive.json")), "exhaustive").is_empty());
     let other = ["--memory-mib", "3", "--exhaustive"];
     let other = [&arguments[..6], &other, &arguments[14..]].concat();
-    run(&other).complains(1, "about another load or memory");
+    run(&other).complains(1, "its memory is another one, and not 3.00 MiB");
 }
 
 #[test]

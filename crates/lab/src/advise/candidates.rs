@@ -50,8 +50,11 @@ const ROWS: [Row; 12] = [
     },
     Row {
         settings: "row-cache=off",
-        reason: "whole spans serve scans, writes and hot ranges; rows take memory from them",
-        suits: |load, ratio| ratio > 0.5 && (scans(load) || load.is_local() || writes(load)),
+        reason: "whole spans serve scans, writes, hot ranges and large values; rows take memory from them",
+        suits: |load, ratio| {
+            let is_large = load.value_bytes_p90 >= 1024;
+            ratio > 0.5 && (scans(load) || load.is_local() || writes(load) || is_large)
+        },
     },
     Row {
         settings: "memory-share=0.5",

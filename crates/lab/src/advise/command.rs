@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use super::page::{self, FACT_MEMORY, FACT_SOURCE};
-use super::runs::{Ground, limit_of};
+use super::page::{self, FACT_OPERATIONS};
+use super::runs::Ground;
 use super::source::{self, Drawn, Source};
 use super::words::of_load;
 use super::{AdviseError, Clock, Question, advise, beside, exhaustive, load};
@@ -107,9 +107,18 @@ impl AdviseArguments {
         }
         fs::create_dir_all(&self.out)?;
         let place = Place::new(self.dir.as_deref().unwrap_or(&self.out))?;
-        let source = self.source(&place.0)?;
+        let earlier = match self.exhaustive {
+            true => Some(exhaustive::Advised::load(&self.out)?),
+            false => None,
+        };
+        let operations_max = match &earlier {
+            // What it is compared with used so many, whatever the time was.
+            Some(earlier) => self.operations.map_or_else(|| earlier.operations(), Ok)?,
+            None => self.operations_max(),
+        };
+        let source = self.source(&place.0, operations_max)?;
         clock.tell("the load is looked at");
-        let load = self.observed(&source)?;
+        let load = self.observed(&source, operations_max)?;
         let question = Question {
             ground: Ground {
                 program,
@@ -130,14 +139,16 @@ impl AdviseArguments {
                 .map(|peers| (peers, self.peer_stores.clone())),
             misses,
         };
-        if self.exhaustive {
-            let what = (self.source.as_str(), self.out.as_path(), self.rounds.into());
-            return exhaustive::run(&question, what, &clock);
+        let asked = self.asked(&question, &load);
+        if let Some(earlier) = &earlier {
+            let what = (self.out.as_path(), self.rounds.into());
+            return exhaustive::run(&question, (earlier, asked), what, &clock);
         }
         for sentence in of_load(&load, question.memory_bytes) {
             clock.tell(&sentence);
         }
-        let facts = self.facts(&question, &load);
+        let mut facts = asked;
+        facts.push(("seconds given".to_owned(), self.seconds.to_string()));
         let advice = advise(question, load, &clock)?;
         let document = page::document(&advice, facts);
         fs::write(self.out.join("advice.json"), document.to_json())?;
@@ -166,10 +177,10 @@ impl AdviseArguments {
         self.operations.unwrap_or(by_time)
     }
 
-    fn source(&self, place: &Path) -> Result<Source, AdviseError> {
+    fn source(&self, place: &Path, operations_max: u64) -> Result<Source, AdviseError> {
         let drawn = Drawn {
             scale: self.scale,
-            operations_max: self.operations_max(),
+            operations_max,
             seed: self.seed,
         };
         let mut source = source::source(&self.source, drawn, place)?;
@@ -177,9 +188,9 @@ impl AdviseArguments {
         Ok(source)
     }
 
-    fn observed(&self, source: &Source) -> Result<load::Load, AdviseError> {
+    fn observed(&self, source: &Source, operations_max: u64) -> Result<load::Load, AdviseError> {
         let reader = source::reader(&source.trace)?;
-        let load = load::observe(reader, source.loading, self.operations_max())?;
+        let load = load::observe(reader, source.loading, operations_max)?;
         if load.read <= source.loading || load.operations == 0 {
             let what = match source.loading {
                 0 => "the trace has no operations".to_owned(),
@@ -193,22 +204,32 @@ impl AdviseArguments {
         Ok(load)
     }
 
-    fn facts(&self, question: &Question, load: &load::Load) -> Vec<(String, String)> {
+    /// What was asked. Advice and its exhaustive check are about the same where all of this is.
+    fn asked(&self, question: &Question, load: &load::Load) -> Vec<(String, String)> {
+        let ground = &question.ground;
+        let merges = match ground.merges {
+            Some(Merges::Counters) => "counters",
+            Some(Merges::Appends) => "appends",
+            None => "left out",
+        };
         let facts = [
-            (FACT_SOURCE, self.source.clone()),
-            (FACT_MEMORY, question.memory_bytes.to_string()),
+            ("source", self.source.clone()),
+            ("scale of a model", self.scale.to_string()),
+            ("seed of a model", self.seed.to_string()),
             ("memory", bytes(question.memory_bytes)),
-            (
-                "memory of a process at most",
-                bytes(limit_of(question.memory_bytes)),
-            ),
-            ("operations used", load.operations.to_string()),
+            (FACT_OPERATIONS, (load.read - ground.loading).to_string()),
+            ("operations that fill the store", ground.loading.to_string()),
+            ("merges", merges.to_owned()),
             ("threads", self.threads.to_string()),
             ("durability", self.durability.name().to_owned()),
             ("fixed settings", question.fixed.to_string()),
-            ("seconds given", self.seconds.to_string()),
         ];
-        let some = facts.into_iter().filter(|(_, value)| !value.is_empty());
+        let of_model = |name: &str| name.ends_with("of a model");
+        let is_trace = ground.trace.parent() != Some(question.place.as_path());
+        let some = facts.into_iter().filter(|(name, value)| {
+            let is_idle = value.is_empty() || (is_trace && of_model(name));
+            !is_idle
+        });
         some.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }

@@ -1,9 +1,11 @@
 //! All settings at full length, to see how far the advice is from the best of them.
 //!
-//! Each of the candidates, whether or not it was thought to suit the load, and the advised one fill a store and replay the whole trace on it, round by
-//! round. What was measured is kept in `exhaustive.json`: the command goes on where it ended, so it can be run in pieces. The verdict compares
-//! medians of the rounds that all candidates have.
+//! Each of the candidates, whether or not it was thought to suit the load, and the advised one fill a store of their own and replay on it all that `advise`
+//! had of the trace, round by round; each round begins with another one. Then every two of the best three go together, where both were better than the default.
+//! What was measured is kept in `exhaustive.json`: the command goes on where it ended, so it can be run in pieces. The verdict compares
+//! medians of the rounds that all have.
 
+use std::cmp::Ordering;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,10 +14,10 @@ use serde_json::Value;
 
 use super::candidates::{self, Candidate};
 use super::halving::median;
-use super::page::{self, FACT_MEMORY, FACT_SETTINGS, FACT_SOURCE};
+use super::page::{self, FACT_OPERATIONS, FACT_SETTINGS};
 use super::runs::{Hold, Stretch, Who};
 use super::{AdviseError, Clock, Question};
-use crate::stores::evendb::tuning::Tuning;
+use crate::stores::evendb::tuning::{Tuning, TuningError};
 
 const FILE: &str = "exhaustive.json";
 const ID: &str = "exhaustive";
@@ -52,7 +54,8 @@ impl Measurements {
     }
 
     /// The speeds of one candidate, by rounds; 0 where it failed.
-    fn speeds(&self, settings: &str) -> Vec<f64> {
+    fn speeds(&self, settings: &Tuning) -> Vec<f64> {
+        let settings = settings.to_string();
         let rows = self.document.figures[0].rows.iter();
         let own = rows.filter(|row| row[0] == settings);
         own.map(|row| row[3].as_f64().unwrap_or(0.0)).collect()
@@ -76,7 +79,7 @@ fn empty() -> Figure {
         ("bytes_written", Unit::Bytes),
         ("note", Unit::Text),
     ];
-    let about = "Each run filled a store of its own and replayed the whole trace on it; the first fifth was not counted.";
+    let about = "Each run filled a store of its own and replayed on it all that advise had of the load; the first fifth was not counted.";
     page::figure(
         ID,
         "All settings at full length",
@@ -90,74 +93,157 @@ fn read(path: &Path, text: &str) -> Result<Document, AdviseError> {
     Document::from_json(text).map_err(input)
 }
 
-/// The settings that were advised, as `advice.json` in this directory says.
-fn advised(out: &Path, source: &str, memory_bytes: u64) -> Result<Tuning, AdviseError> {
-    let path = out.join("advice.json");
-    let input = |what: &str| AdviseError::Input(format!("{}: {what}", path.display()));
-    let text = std::fs::read_to_string(&path).map_err(|error| {
-        input(&format!(
-            "{error}; the same command without --exhaustive makes it"
-        ))
-    })?;
-    let document = read(&path, &text)?;
-    let fact = |name: &str| {
-        let mut facts = document.facts.iter();
+/// What `advice.json` says of the question that it answers, and its answer.
+pub(super) struct Advised {
+    document: Document,
+    path: std::path::PathBuf,
+}
+
+impl Advised {
+    /// What was advised in this directory.
+    ///
+    /// # Errors
+    /// There is no advice, or none that can be read.
+    pub(super) fn load(out: &Path) -> Result<Advised, AdviseError> {
+        let path = out.join("advice.json");
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            AdviseError::Input(format!(
+                "{}: {error}; the same command without --exhaustive makes it",
+                path.display()
+            ))
+        })?;
+        let document = read(&path, &text)?;
+        Ok(Advised { document, path })
+    }
+
+    fn fact(&self, name: &str) -> Option<&str> {
+        let mut facts = self.document.facts.iter();
         let fact = facts.find(|(known, _)| known == name);
         fact.map(|(_, value)| value.as_str())
-    };
-    let is_same =
-        fact(FACT_SOURCE) == Some(source) && fact(FACT_MEMORY) == Some(&memory_bytes.to_string());
-    if !is_same {
-        return Err(input("it is about another load or memory"));
     }
-    let settings = fact(FACT_SETTINGS).ok_or_else(|| input("it has no advised settings"))?;
-    settings
-        .parse()
-        .map_err(|error: crate::stores::evendb::tuning::TuningError| input(&error.to_string()))
+
+    /// Operations of the load that it used.
+    ///
+    /// # Errors
+    /// It does not say.
+    pub(super) fn operations(&self) -> Result<u64, AdviseError> {
+        let number = self
+            .fact(FACT_OPERATIONS)
+            .and_then(|text| text.parse().ok());
+        number.ok_or_else(|| self.wrong("it does not say how many operations it used"))
+    }
+
+    fn wrong(&self, what: &str) -> AdviseError {
+        AdviseError::Input(format!("{}: {what}", self.path.display()))
+    }
+
+    /// The settings, if these facts are what was asked.
+    fn settings(&self, asked: &[(String, String)]) -> Result<Tuning, AdviseError> {
+        for (name, value) in asked {
+            if self.fact(name) != Some(value.as_str()) {
+                return Err(self.wrong(&format!("its {name} is another one, and not {value}")));
+            }
+        }
+        let settings = self.fact(FACT_SETTINGS);
+        let settings = settings.ok_or_else(|| self.wrong("it has no advised settings"))?;
+        if settings == candidates::DEFAULT {
+            return Ok(Tuning::new());
+        }
+        let parsed = settings.parse();
+        parsed.map_err(|error: TuningError| self.wrong(&error.to_string()))
+    }
 }
 
 /// Measures until all rounds are done or the time is over; what is known then, in words.
 pub(super) fn run(
     question: &Question,
-    (source, out, rounds): (&str, &Path, usize),
+    (said, asked): (&Advised, Vec<(String, String)>),
+    (out, rounds): (&Path, usize),
     clock: &Clock<'_>,
 ) -> Result<String, AdviseError> {
-    let advised = advised(out, source, question.memory_bytes)?;
-    let facts = [
-        (FACT_SOURCE, source.to_owned()),
-        (FACT_MEMORY, question.memory_bytes.to_string()),
-        (FACT_SETTINGS, advised.to_string()),
-        ("operations", question.ground.operations.to_string()),
-    ];
-    let facts = facts.map(|(name, value)| (name.to_owned(), value));
+    let advised = said.settings(&asked)?;
+    let mut facts = asked;
+    facts.push((FACT_SETTINGS.to_owned(), advised.to_string()));
     let mut measured = Measurements::load(out, &facts)?;
     let mut all: Vec<Tuning> = candidates::all(&question.fixed)
         .iter()
         .filter_map(|candidate: &Candidate| question.fixed.and(&candidate.tuning))
         .collect();
-    if !all.contains(&advised) {
-        all.push(advised.clone());
+    let mut is_done = rounds_of(&all, rounds, (question, clock), &mut measured)?;
+    if is_done {
+        let pairs = pairs_of_best(&question.fixed, &|tuning| measured.speeds(tuning));
+        all.extend(pairs);
+        if !all.contains(&advised) {
+            all.push(advised.clone());
+        }
+        is_done = rounds_of(&all, rounds, (question, clock), &mut measured)?;
     }
+    if !is_done {
+        clock.tell("there is no time for another run; the same command goes on");
+    }
+    Ok(verdict(&all, &advised, &|tuning| measured.speeds(tuning)))
+}
+
+/// Does what is missing of so many rounds; whether all of them are done then.
+fn rounds_of(
+    all: &[Tuning],
+    rounds: usize,
+    (question, clock): (&Question, &Clock<'_>),
+    measured: &mut Measurements,
+) -> Result<bool, AdviseError> {
     let mut longest = 0.0f64;
-    'rounds: for round in 0..rounds {
-        for tuning in &all {
-            let name = tuning.to_string();
-            if measured.speeds(&name).len() > round {
+    for round in 0..rounds {
+        for place in 0..all.len() {
+            // Thirds of them: with few rounds each one has been early, in the middle and late.
+            let at = (place + round * all.len().div_ceil(3)) % all.len();
+            let tuning = &all[at];
+            if measured.speeds(tuning).len() > round {
                 continue;
             }
             clock.check()?;
             if clock.seconds() + longest > clock.seconds {
-                clock.tell("there is no time for another run; the same command goes on");
-                break 'rounds;
+                return Ok(false);
             }
             let began = clock.seconds();
-            clock.tell(&format!("round {}: {name}", round + 1));
+            clock.tell(&format!("round {}: {}", round + 1, name_of(tuning)));
             let row = one(question, tuning, clock)?;
             measured.add(row)?;
             longest = longest.max(clock.seconds() - began);
         }
     }
-    Ok(verdict(&all, &advised, &|name| measured.speeds(name)))
+    Ok(true)
+}
+
+/// Every two of the three best, of those that were better than the default.
+fn pairs_of_best(fixed: &Tuning, speeds: &dyn Fn(&Tuning) -> Vec<f64>) -> Vec<Tuning> {
+    let score = |own: &Candidate| {
+        let tuning = fixed.and(&own.tuning)?;
+        median(speeds(&tuning))
+    };
+    let mut all = candidates::all(fixed);
+    let base = score(&all.remove(0));
+    all.retain(|one| score(one) > base);
+    all.sort_by(|one, other| {
+        score(other)
+            .partial_cmp(&score(one))
+            .unwrap_or(Ordering::Equal)
+    });
+    all.truncate(3);
+    let mut pairs = Vec::new();
+    for (number, one) in all.iter().enumerate() {
+        for other in &all[number + 1..] {
+            let both = candidates::together(one, other);
+            pairs.extend(both.and_then(|both| fixed.and(&both.tuning)));
+        }
+    }
+    pairs
+}
+
+fn name_of(tuning: &Tuning) -> String {
+    match tuning.is_empty() {
+        true => candidates::DEFAULT.to_owned(),
+        false => tuning.to_string(),
+    }
 }
 
 /// One run at full length, as a row.
@@ -199,39 +285,40 @@ fn one(question: &Question, tuning: &Tuning, clock: &Clock<'_>) -> Result<Vec<Va
 }
 
 /// How far the advised settings are from the best, by medians of the rounds that all have.
-fn verdict(all: &[Tuning], advised: &Tuning, speeds: &dyn Fn(&str) -> Vec<f64>) -> String {
-    let counts = all.iter().map(|one| speeds(&one.to_string()).len());
-    let rounds = counts.min().unwrap_or(0);
-    if rounds == 0 {
-        let done = all
-            .iter()
-            .filter(|one| !speeds(&one.to_string()).is_empty());
-        let (done, all) = (done.count(), all.len());
+fn verdict(all: &[Tuning], advised: &Tuning, speeds: &dyn Fn(&Tuning) -> Vec<f64>) -> String {
+    let rounds = all.iter().map(|one| speeds(one).len()).min().unwrap_or(0);
+    if rounds == 0 || !all.contains(advised) {
+        let done = all.iter().filter(|one| !speeds(one).is_empty()).count();
+        let all = all.len();
         return format!("{done} of {all} settings were measured at full length: no verdict yet.\n");
     }
-    let score = |tuning: &Tuning| {
-        let mut speeds = speeds(&tuning.to_string());
+    let of_rounds = |tuning: &Tuning| {
+        let mut speeds = speeds(tuning);
         speeds.truncate(rounds);
-        median(speeds).unwrap_or(0.0)
+        speeds
     };
+    let score = |tuning: &Tuning| median(of_rounds(tuning)).unwrap_or(0.0);
     let mut ranked: Vec<(f64, &Tuning)> = all.iter().map(|one| (score(one), one)).collect();
     ranked.sort_by(|one, other| other.0.total_cmp(&one.0));
     let best = ranked[0].0.max(f64::MIN_POSITIVE);
     let mut text = format!(
-        "{:>12}  {:>8}  settings ({rounds} rounds)\n",
-        "per second", "by best"
+        "{:>12}  {:>8}  {:>8}  {:>8}  settings ({rounds} rounds)\n",
+        "per second", "by best", "lowest", "highest"
     );
     for (speed, tuning) in &ranked {
-        let name = match tuning.is_empty() {
-            true => candidates::DEFAULT.to_owned(),
-            false => tuning.to_string(),
-        };
+        let name = name_of(tuning);
         let mark = if *tuning == advised {
             "  <- advised"
         } else {
             ""
         };
-        text += &format!("{speed:>12.0}  {:>8.3}  {name}{mark}\n", speed / best);
+        let each = of_rounds(tuning);
+        let least = each.iter().copied().fold(f64::MAX, f64::min) / best;
+        let most = each.iter().copied().fold(0.0, f64::max) / best;
+        text += &format!(
+            "{speed:>12.0}  {:>8.3}  {least:>8.3}  {most:>8.3}  {name}{mark}\n",
+            speed / best
+        );
     }
     let behind = (1.0 - score(advised) / best) * 100.0;
     text + &format!(
@@ -248,7 +335,7 @@ mod tests {
         let all: Vec<Tuning> = ["", "munks=off", "row-cache=off"]
             .map(|text| text.parse().unwrap())
             .into();
-        let speeds = |name: &str| match name {
+        let speeds = |tuning: &Tuning| match tuning.to_string().as_str() {
             "" => vec![100.0, 90.0, 5000.0],
             "munks=off" => vec![80.0, 110.0],
             _ => vec![50.0, 70.0, 60.0],
@@ -258,7 +345,7 @@ mod tests {
         assert!(text.contains("are 36.8 % slower"), "{text}");
         let advised_best = verdict(&all[2..], &all[2], &speeds);
         assert!(advised_best.contains("are 0.0 % slower"), "{advised_best}");
-        let none = verdict(&all, &all[0], &|name| match name {
+        let none = verdict(&all, &all[0], &|tuning| match tuning.to_string().as_str() {
             "munks=off" => Vec::new(),
             _ => vec![1.0],
         });
@@ -266,5 +353,31 @@ mod tests {
             none.contains("2 of 3") && none.contains("no verdict"),
             "{none}"
         );
+    }
+
+    #[test]
+    fn the_best_three_are_tried_in_pairs_if_they_were_better_than_the_default() {
+        let fixed: Tuning = "chunk-bytes=262144".parse().unwrap();
+        let speeds =
+            |tuning: &Tuning| match tuning.to_string().trim_start_matches("chunk-bytes=262144 ") {
+                "memory-share=0.5" => vec![130.0, 120.0],
+                "row-cache=off" => vec![150.0, 110.0],
+                "munks=off" => vec![114.0],
+                "compression=lz4" => vec![111.0],
+                "space-amplification=2" => vec![0.0],
+                _ => vec![100.0, 110.0],
+            };
+        let pairs = pairs_of_best(&fixed, &speeds);
+        let names: Vec<_> = pairs.iter().map(Tuning::to_string).collect();
+        // Without spans in RAM and without rows there is nothing: these two do not go together.
+        assert_eq!(
+            names,
+            [
+                "chunk-bytes=262144 row-cache=off memory-share=0.5",
+                "chunk-bytes=262144 memory-share=0.5 munks=off"
+            ]
+        );
+        let none_is_better = |_: &Tuning| vec![100.0];
+        assert!(pairs_of_best(&fixed, &none_is_better).is_empty());
     }
 }

@@ -279,7 +279,7 @@ fn halved(trial: &mut Trial<'_>, plan: &schedule::Plan) -> Result<Vec<Vec<Standi
         }
     }
     trial.next_stage(*last);
-    let standings = halving::stage(trial, &on, schedule::ROUNDS)?;
+    let standings = halving::stage(trial, &on, schedule::LAST_ROUNDS)?;
     if !standings[0].ratios.is_empty() {
         stages.push(standings);
     }

@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `advice` | each advised setting: setting, value, what it does |
 //! | `load` | what, value |
-//! | `candidates` | settings, stage, by_default, lowest, highest, per_second, p99_nanos, disk_bytes, why |
+//! | `candidates` | settings, stage, times_default, lowest, highest, per_second, p99_nanos, disk_bytes, why |
 //! | `runs` | stage, round, settings, operations, seconds, per_second, bytes_written, differences |
 //! | `budgets` | memory_bytes, per_second, p99_nanos, disk_bytes, note |
-//! | `peers` | store, per_second, by_evendb, p99_nanos, disk_bytes, note |
+//! | `peers` | store, per_second, times_evendb, p99_nanos, disk_bytes, note |
 //! | `misses` | grain, bytes, miss_ratio: of the analysis, if one was given |
 
 use evendb_report::{Chart, Column, Document, Exactness, Figure, Mark, Unit};
@@ -15,14 +15,14 @@ use serde_json::Value;
 
 use super::Advice;
 use super::beside::{Beside, miss_ratio};
+use super::candidates::DEFAULT;
 use super::halving::median;
 use super::runs::{Measured, limit_of};
 use super::words::{of_load, percent};
 use crate::readable::bytes;
 
-/// Facts by which a later command knows that it is about the same.
-pub(super) const FACT_SOURCE: &str = "source";
-pub(super) const FACT_MEMORY: &str = "memory_bytes";
+/// Facts that a later command reads.
+pub(super) const FACT_OPERATIONS: &str = "operations used";
 pub(super) const FACT_SETTINGS: &str = "advised settings";
 
 /// Differences between single runs below this say nothing.
@@ -95,7 +95,7 @@ fn settings_said(advice: &Advice) -> String {
             "Open EvenDB with a budget of {memory} and its defaults: the time did not suffice to compare other settings."
         ),
         (0, Some(_)) => format!(
-            "Open EvenDB with a budget of {memory} and its defaults: of {tried} other settings none was faster in every round and by more than the noise of {noise}."
+            "Open EvenDB with a budget of {memory} and its defaults: of {tried} other settings that were tried none was faster by more than the noise of {noise}."
         ),
         (winner, standing) => {
             let by = standing.map_or(1.0, |(_, standing)| standing.score());
@@ -126,7 +126,7 @@ fn memory_said(advice: &Advice) -> Vec<String> {
         let changes = advice.budgets.iter().filter_map(|one| {
             let speed = per_second(one)?;
             let is_other = one.memory_bytes != advice.memory_bytes;
-            is_other.then(|| format!("{} {:.2} times", bytes(one.memory_bytes), speed / base))
+            is_other.then(|| format!("{:.2} with {}", speed / base, bytes(one.memory_bytes)))
         });
         let changes: Vec<_> = changes.collect();
         let best = advice
@@ -141,7 +141,7 @@ fn memory_said(advice: &Advice) -> Vec<String> {
                 _ => "more memory does not help",
             };
             said.push(format!(
-                "By the speed with {}, other budgets give: {}; {means}.",
+                "With other memory it does so many times the operations a second that it does with {}: {}; {means}.",
                 bytes(advice.memory_bytes),
                 changes.join(", ")
             ));
@@ -206,9 +206,11 @@ fn peers_said(advice: &Advice) -> String {
 pub(super) fn document(advice: &Advice, facts: Vec<(String, String)>) -> Document {
     let mut document = Document::new("Advice for a load");
     document.facts = facts;
-    document
-        .facts
-        .push((FACT_SETTINGS.to_owned(), advice.tuning().to_string()));
+    let settings = match advice.tuning() {
+        tuning if tuning.is_empty() => DEFAULT.to_owned(),
+        tuning => tuning.to_string(),
+    };
+    document.facts.push((FACT_SETTINGS.to_owned(), settings));
     let mut unlimited = advice.runs.iter().filter_map(|run| {
         let measured = run.outcome.as_ref().ok()?;
         measured.unlimited.clone()
@@ -249,8 +251,9 @@ fn advised(advice: &Advice) -> Figure {
     ];
     let tuning = advice.tuning();
     let code = tuning.code(advice.memory_bytes);
-    let about = format!("{} As code: {code}", sentences(advice).join(" "));
+    let about = sentences(advice).join(" ");
     let mut figure = figure("advice", "What is advised", about, &columns);
+    figure.exactness = measured(format!("at a noise of {}", percent(advice.noise())));
     let budget = bytes(tuning.budget(advice.memory_bytes));
     let row = [
         "memory_budget",
@@ -262,7 +265,23 @@ fn advised(advice: &Advice) -> Figure {
         let row = [name, &value, about].map(Value::from);
         figure.rows.push(row.to_vec());
     }
+    let row = [
+        "all of it as code",
+        &code,
+        "what an application opens the database with",
+    ];
+    figure.rows.push(row.map(Value::from).to_vec());
     figure
+}
+
+fn measured(how: String) -> Exactness {
+    Exactness::Measured(how)
+}
+
+/// Of figures of single runs.
+fn once() -> Exactness {
+    let of_ten = percent(SINGLE_RUNS);
+    measured(format!("one run each: less than {of_ten} says nothing"))
 }
 
 fn load_figure(advice: &Advice) -> Figure {
@@ -315,14 +334,14 @@ fn load_figure(advice: &Advice) -> Figure {
 fn candidates_figure(advice: &Advice) -> Figure {
     let about = format!(
         "Settings that suit this load, by successive halving: all of them did short parts of the load, the better half longer ones. \
-         by_default is the speed by that of the defaults in the same round, the median of the rounds in the last stage that they reached; lowest and highest are its extremes. \
-         Within {} settings count as equal, and the defaults win, also against one that was slower in a round of the last stage.",
+         times_default is the speed by that of the defaults, over all rounds of the last stage that they reached: 1.10 is a tenth more operations a second. lowest and highest are the least and the most of single rounds. \
+         Settings that are not faster than the defaults by more than {} count as equal to them, and the defaults win.",
         percent(advice.noise())
     );
     let columns = [
         ("settings", Unit::Text),
         ("stage", Unit::Count),
-        ("by_default", Unit::Number),
+        ("times_default", Unit::Number),
         ("lowest", Unit::Number),
         ("highest", Unit::Number),
         ("per_second", Unit::PerSecond),
@@ -348,7 +367,7 @@ fn candidates_figure(advice: &Advice) -> Figure {
         figure.rows.push(vec![
             candidate.name().into(),
             standing.map(|(stage, _)| stage).into(),
-            median(ratios.to_vec()).into(),
+            standing.map(|(_, standing)| standing.score()).into(),
             ratios.iter().copied().reduce(f64::min).into(),
             ratios.iter().copied().reduce(f64::max).into(),
             of(&Measured::per_second),
@@ -357,7 +376,13 @@ fn candidates_figure(advice: &Advice) -> Figure {
             candidate.reason.clone().into(),
         ]);
     }
-    figure.charts = vec![chart(Mark::Bar, "settings", "by_default")];
+    let rounds = advice.stages.last().map_or(0, |last| last[0].ratios.len());
+    figure.exactness = measured(format!(
+        "{} rounds in the last stage, at a noise of {}",
+        rounds,
+        percent(advice.noise())
+    ));
+    figure.charts = vec![chart(Mark::Bar, "settings", "times_default")];
     figure
 }
 
@@ -383,8 +408,7 @@ fn cells(beside: &Beside) -> [Value; 4] {
 }
 
 fn budgets_figure(advice: &Advice) -> Figure {
-    let about = "The advised settings with other budgets, each on a store of its own, one run each of the same stretch of the load. \
-         Differences of a few percent say nothing.";
+    let about = "The advised settings with other budgets, each on a store of its own, all with the same stretch of the load.";
     let columns = [
         ("memory_bytes", Unit::Bytes),
         ("per_second", Unit::PerSecond),
@@ -403,6 +427,7 @@ fn budgets_figure(advice: &Advice) -> Figure {
         row.extend(cells(one));
         figure.rows.push(row);
     }
+    figure.exactness = once();
     let line = chart(Mark::Line, "memory_bytes", "per_second");
     figure.charts = vec![Chart {
         x_log: true,
@@ -412,11 +437,11 @@ fn budgets_figure(advice: &Advice) -> Figure {
 }
 
 fn peers_figure(advice: &Advice) -> Figure {
-    let about = "Other stores with the same memory and durability, each with the settings that docs/peers.md has for it, one run each of the stretch that the budgets were measured with. \
+    let about = "Other stores with the same memory and durability, each with the settings that docs/peers.md has for it, all with the stretch of the load that the budgets were measured with. \
          EvenDB has the advised settings.";
     let columns = [
         ("store", Unit::Text),
-        ("by_evendb", Unit::Number),
+        ("times_evendb", Unit::Number),
         ("per_second", Unit::PerSecond),
         ("p99_nanos", Unit::Nanoseconds),
         ("disk_bytes", Unit::Bytes),
@@ -432,6 +457,7 @@ fn peers_figure(advice: &Advice) -> Figure {
         row.extend(cells(one));
         figure.rows.push(row);
     }
+    figure.exactness = once();
     figure.charts = vec![chart(Mark::Bar, "store", "per_second")];
     figure
 }
@@ -483,6 +509,7 @@ fn runs_figure(advice: &Advice) -> Figure {
         ("note", Unit::Text),
     ];
     let mut figure = figure("runs", "All runs", about.to_owned(), &columns);
+    figure.exactness = measured("each run by itself".to_owned());
     for run in &advice.runs {
         let mut row: Vec<Value> = vec![
             run.stage.into(),

@@ -4,6 +4,8 @@
 
 /// Rounds of a stage.
 pub const ROUNDS: usize = 3;
+/// Rounds of the last stage, if there is time for them.
+pub const LAST_ROUNDS: usize = 12;
 /// Finalists: the default, the two best, both together.
 pub const FINALISTS: usize = 4;
 /// Operations that warm a run up, by those that are counted.
@@ -59,12 +61,12 @@ pub fn plan(candidates: usize, pace: Pace, seconds: f64, operations: u64) -> Pla
             .sum();
         let weight = ROUNDS as f64 * (weights + last as f64 * doubled(widths.len()));
         let first = left * pace.per_second / (1.0 + WARM_SHARE) / weight;
-        let cap = longest / doubled(widths.len());
-        let is_long_enough = first / pace.per_second >= RUN_SECONDS_MIN || first >= cap;
+        let is_long_enough = first / pace.per_second >= RUN_SECONDS_MIN || first >= longest;
         if left <= 0.0 || (!is_long_enough && count > 2) {
             continue;
         }
-        let stage = |stage: usize| (first.min(cap) * doubled(stage)).max(1.0) as u64;
+        // Where there is more time than trace, all stages see all of it.
+        let stage = |stage: usize| (first * doubled(stage)).min(longest).max(1.0) as u64;
         return Plan {
             candidates: count,
             stages: (0..=widths.len()).map(stage).collect(),
@@ -125,5 +127,6 @@ mod tests {
         assert_eq!(short.candidates, 9);
         let last = short.stages.last().copied().unwrap_or(0);
         assert!(last <= 100_000 && last > 50_000, "{short:?}");
+        assert!(short.stages.iter().all(|stage| *stage == last), "{short:?}");
     }
 }
