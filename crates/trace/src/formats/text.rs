@@ -2,6 +2,7 @@
 
 use super::Imported;
 use crate::error::Result;
+use crate::lines::next_line;
 use crate::operation::{KEY_BYTES_MAX, Operation};
 use std::io::BufRead;
 
@@ -32,7 +33,7 @@ pub(super) fn read(
 ) -> Result<Imported> {
     let mut imported = Imported::default();
     let (mut line, mut number) = (Vec::new(), 0_u64);
-    while let Some(is_whole) = next_line(from, &mut line)? {
+    while let Some(is_whole) = next_line(from, &mut line, LINE_BYTES_MAX)? {
         number += 1;
         let parsed = match (is_whole, std::str::from_utf8(&line)) {
             (false, _) => Err(format!("longer than {LINE_BYTES_MAX} bytes")),
@@ -67,33 +68,6 @@ fn longest_key(operation: &Operation) -> usize {
 pub(super) fn quoted(word: &str) -> String {
     let short: String = word.chars().take(40).collect();
     format!("{short:?}")
-}
-
-/// The next line without its end; false if it was too long to be kept. `None` at the end.
-fn next_line(from: &mut dyn BufRead, line: &mut Vec<u8>) -> Result<Option<bool>> {
-    line.clear();
-    let (mut is_whole, mut is_there) = (true, false);
-    loop {
-        let bytes = match from.fill_buf() {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error.into()),
-        };
-        if bytes.is_empty() {
-            return Ok(is_there.then_some(is_whole));
-        }
-        is_there = true;
-        let end = bytes.iter().position(|byte| *byte == b'\n');
-        let part = end.unwrap_or(bytes.len());
-        match line.len() + part <= LINE_BYTES_MAX {
-            true => line.extend_from_slice(&bytes[..part]),
-            false => is_whole = false,
-        }
-        from.consume(end.map_or(part, |end| end + 1));
-        if end.is_some() {
-            return Ok(Some(is_whole));
-        }
-    }
 }
 
 /// A field as a number.
