@@ -16,7 +16,7 @@ const SCRIPT: &str = include_str!("page.js");
 const TABLE_ROWS: usize = 160;
 const GROUP_ROWS: usize = 6;
 /// Rows of a table that is not folded away.
-const OPEN_ROWS: usize = 8;
+const OPEN_ROWS: usize = 12;
 
 /// The document as one HTML file.
 #[must_use]
@@ -63,7 +63,7 @@ fn facts(facts: &[(String, String)]) -> String {
         format!(
             "<div><dt>{}</dt><dd><bdi>{}</bdi></dd></div>",
             words::shown(name, 80),
-            words::shown(value, 300)
+            words::fact(value, 300)
         )
     };
     match facts.is_empty() {
