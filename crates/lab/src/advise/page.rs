@@ -251,8 +251,9 @@ fn advised(advice: &Advice) -> Figure {
     ];
     let tuning = advice.tuning();
     let code = tuning.code(advice.memory_bytes);
-    let about = sentences(advice).join(" ");
-    let mut figure = figure("advice", "What is advised", about, &columns);
+    let mut said = sentences(advice);
+    said.insert(1, format!("As code: {code}."));
+    let mut figure = figure("advice", "What is advised", said.join(" "), &columns);
     figure.exactness = measured(format!("at a noise of {}", percent(advice.noise())));
     let budget = bytes(tuning.budget(advice.memory_bytes));
     let row = [
@@ -265,12 +266,6 @@ fn advised(advice: &Advice) -> Figure {
         let row = [name, &value, about].map(Value::from);
         figure.rows.push(row.to_vec());
     }
-    let row = [
-        "all of it as code",
-        &code,
-        "what an application opens the database with",
-    ];
-    figure.rows.push(row.map(Value::from).to_vec());
     figure
 }
 
@@ -393,7 +388,7 @@ fn cells(beside: &Beside) -> [Value; 4] {
             let note = match (measured.left_out, measured.differences) {
                 (0, 0) => String::new(),
                 (left_out, differences) => {
-                    format!("{left_out} operations were left out, {differences} results differ")
+                    format!("operations left out: {left_out}; results that differ: {differences}")
                 }
             };
             [

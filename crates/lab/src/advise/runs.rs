@@ -28,8 +28,9 @@ use crate::opener::Durability;
 use crate::replay::Merges;
 use crate::stores::evendb::tuning::Tuning;
 
-/// What the program that replays takes beside the store, about.
-const PROGRAM_BYTES: u64 = 16 << 20;
+/// For the program that replays, of which some 16 MiB are its own (operations in order, histograms), for what the kernel keeps for it, and for peaks. With half of it
+/// the kernel ended runs now and then.
+const PROGRAM_BYTES: u64 = 32 << 20;
 /// Memory in which a run puts operations in order.
 const ORDER_MIB: u64 = 4;
 

@@ -47,7 +47,9 @@ fn mix(load: &Load) -> String {
         ("scans", load.scans),
         ("other calls", load.others),
     ];
-    let some = parts.iter().filter(|(_, count)| *count > 0);
+    let some = parts
+        .iter()
+        .filter(|(_, count)| load.share(*count) >= 0.0005);
     let some = some.map(|(name, count)| format!("{} {name}", percent(load.share(*count))));
     let some: Vec<_> = some.collect();
     let kind = match (load.share(load.point_reads), load.share(load.writes)) {
@@ -95,6 +97,9 @@ fn order(load: &Load) -> Option<String> {
 }
 
 fn heat(load: &Load) -> String {
+    if load.hottest_10 <= load.even_10 {
+        return "No keys are preferred by the accesses to single keys.".to_owned();
+    }
     let (keys, ranges) = (percent(load.hottest_10), percent(load.hottest_ranges_10));
     let one = percent(load.hottest_1);
     let even = percent(load.even_10);
