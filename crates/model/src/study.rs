@@ -134,7 +134,7 @@ const ZIPPYDB: &[Known] = &[
         "gets that go to keys with more than 100",
         "about 50 %",
         Here::Share("get", "accesses_of_those_above_100"),
-        "",
+        DECAYS_TOO_SLOWLY,
     ),
     of(
         "accesses-per-key",
