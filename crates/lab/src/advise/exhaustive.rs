@@ -1,12 +1,13 @@
 //! All settings at full length, to see how far the advice is from the best of them.
 //!
 //! Each of the candidates, whether or not it was thought to suit the load, and the advised one fill a store of their own and replay on it all that `advise`
-//! had of the trace, round by round; each round begins with another one. Then every two of the best three go together, where both were better than the default.
+//! had of the trace, round by round; each round begins with another one. Beside each a store with the defaults does the same, before and after it (default,
+//! settings, settings, default; or the other way round), and a candidate's figure is how many times as fast it is: a machine that becomes slower meanwhile is so for both. Then every two of the best three go together, where both were better than the default.
 //! What was measured is kept in `exhaustive.json`: the command goes on where it ended, so it can be run in pieces. The verdict compares
-//! medians of the rounds that all have.
+//! medians of the rounds that all have; the best of many medians is above its own true figure, so the verdict is rather too hard than too mild.
 
 use std::cmp::Ordering;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use evendb_report::{Document, Figure, Unit};
@@ -15,10 +16,12 @@ use serde_json::Value;
 use super::candidates::{self, Candidate};
 use super::halving::median;
 use super::page::{self, FACT_OPERATIONS, FACT_SETTINGS};
-use super::runs::{Hold, Stretch, Who};
+use super::runs::{Hold, Measured, Stretch, Who};
 use super::{AdviseError, Clock, Question};
 use crate::stores::evendb::tuning::{Tuning, TuningError};
 
+/// The column of a row by which settings are compared.
+const RATIO: usize = 4;
 const FILE: &str = "exhaustive.json";
 const ID: &str = "exhaustive";
 /// Of a trace, the part that warms up.
@@ -27,7 +30,7 @@ const WARM_PART: u64 = 5;
 /// What was measured so far, and of what.
 struct Measurements {
     document: Document,
-    path: std::path::PathBuf,
+    path: PathBuf,
 }
 
 impl Measurements {
@@ -53,12 +56,12 @@ impl Measurements {
         &mut self.document.figures[0]
     }
 
-    /// The speeds of one candidate, by rounds; 0 where it failed.
-    fn speeds(&self, settings: &Tuning) -> Vec<f64> {
+    /// How many times as fast as the defaults a candidate was, by rounds; 0 where it failed.
+    fn ratios(&self, settings: &Tuning) -> Vec<f64> {
         let settings = settings.to_string();
         let rows = self.document.figures[0].rows.iter();
         let own = rows.filter(|row| row[0] == settings);
-        own.map(|row| row[3].as_f64().unwrap_or(0.0)).collect()
+        own.map(|row| row[RATIO].as_f64().unwrap_or(0.0)).collect()
     }
 
     fn add(&mut self, row: Vec<Value>) -> Result<(), AdviseError> {
@@ -74,12 +77,13 @@ fn empty() -> Figure {
         ("operations", Unit::Count),
         ("seconds", Unit::Seconds),
         ("per_second", Unit::PerSecond),
+        ("times_default", Unit::Number),
         ("p99_nanos", Unit::Nanoseconds),
         ("disk_bytes", Unit::Bytes),
         ("bytes_written", Unit::Bytes),
         ("note", Unit::Text),
     ];
-    let about = "Each run filled a store of its own and replayed on it all that advise had of the load; the first fifth was not counted.";
+    let about = "Each row is of a store that was filled for it, and on which all that advise had of the load was replayed twice; the first fifth was not counted. A store with the defaults, which did the same before and after it, is what times_default is by.";
     page::figure(
         ID,
         "All settings at full length",
@@ -96,7 +100,7 @@ fn read(path: &Path, text: &str) -> Result<Document, AdviseError> {
 /// What `advice.json` says of the question that it answers, and its answer.
 pub(super) struct Advised {
     document: Document,
-    path: std::path::PathBuf,
+    path: PathBuf,
 }
 
 impl Advised {
@@ -171,7 +175,7 @@ pub(super) fn run(
         .collect();
     let mut is_done = rounds_of(&all, rounds, (question, clock), &mut measured)?;
     if is_done {
-        let pairs = pairs_of_best(&question.fixed, &|tuning| measured.speeds(tuning));
+        let pairs = pairs_of_best(&question.fixed, &|tuning| measured.ratios(tuning));
         all.extend(pairs);
         if !all.contains(&advised) {
             all.push(advised.clone());
@@ -181,7 +185,7 @@ pub(super) fn run(
     if !is_done {
         clock.tell("there is no time for another run; the same command goes on");
     }
-    Ok(verdict(&all, &advised, &|tuning| measured.speeds(tuning)))
+    Ok(verdict(&all, &advised, &|tuning| measured.ratios(tuning)))
 }
 
 /// Does what is missing of so many rounds; whether all of them are done then.
@@ -197,7 +201,7 @@ fn rounds_of(
             // Thirds of them: with few rounds each one has been early, in the middle and late.
             let at = (place + round * all.len().div_ceil(3)) % all.len();
             let tuning = &all[at];
-            if measured.speeds(tuning).len() > round {
+            if measured.ratios(tuning).len() > round {
                 continue;
             }
             clock.check()?;
@@ -206,7 +210,7 @@ fn rounds_of(
             }
             let began = clock.seconds();
             clock.tell(&format!("round {}: {}", round + 1, name_of(tuning)));
-            let row = one(question, tuning, clock)?;
+            let row = one(question, tuning, (round + at).is_multiple_of(2), clock)?;
             measured.add(row)?;
             longest = longest.max(clock.seconds() - began);
         }
@@ -215,10 +219,10 @@ fn rounds_of(
 }
 
 /// Every two of the three best, of those that were better than the default.
-fn pairs_of_best(fixed: &Tuning, speeds: &dyn Fn(&Tuning) -> Vec<f64>) -> Vec<Tuning> {
+fn pairs_of_best(fixed: &Tuning, ratios: &dyn Fn(&Tuning) -> Vec<f64>) -> Vec<Tuning> {
     let score = |own: &Candidate| {
         let tuning = fixed.and(&own.tuning)?;
-        median(speeds(&tuning))
+        median(ratios(&tuning))
     };
     let mut all = candidates::all(fixed);
     let base = score(&all.remove(0));
@@ -246,11 +250,56 @@ fn name_of(tuning: &Tuning) -> String {
     }
 }
 
-/// One run at full length, as a row.
-fn one(question: &Question, tuning: &Tuning, clock: &Clock<'_>) -> Result<Vec<Value>, AdviseError> {
+/// A store that runs at full length: who it is, and where.
+struct Side {
+    who: Who,
+    directory: PathBuf,
+    runs: Vec<Measured>,
+}
+
+impl Side {
+    fn seconds(&self) -> f64 {
+        self.runs.iter().map(|run| run.seconds).sum()
+    }
+}
+
+/// Runs at full length beside the default, as a row. `is_first`: the default begins.
+fn one(
+    question: &Question,
+    tuning: &Tuning,
+    is_first: bool,
+    clock: &Clock<'_>,
+) -> Result<Vec<Value>, AdviseError> {
+    let name = tuning.to_string();
+    let side = |name: &str, tuning: &Tuning| Side {
+        who: Who::EvenDb(tuning.clone()),
+        directory: question.place.join(name),
+        runs: Vec::new(),
+    };
+    let mut sides = [
+        side("exhaustive-default", &question.fixed),
+        side("exhaustive", tuning),
+    ];
+    match beside(question, &mut sides, is_first, clock) {
+        Ok(()) => Ok(row(name, &sides)),
+        Err(error @ (AdviseError::Run(_) | AdviseError::TooLong(_))) => {
+            let mut row = vec![Value::Null; empty().columns.len()];
+            let note = row.len() - 1;
+            (row[0], row[note]) = (name.into(), error.to_string().into());
+            Ok(row)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Fills both stores, and has them run in turns, so that what becomes slower meanwhile is so for both.
+fn beside(
+    question: &Question,
+    sides: &mut [Side; 2],
+    is_first: bool,
+    clock: &Clock<'_>,
+) -> Result<(), AdviseError> {
     let ground = &question.ground;
-    let directory = question.place.join("exhaustive");
-    let who = Who::EvenDb(tuning.clone());
     let hold = Hold {
         at_most: Duration::from_secs_f64(clock.seconds.max(60.0)),
         stop: clock.stop,
@@ -260,52 +309,64 @@ fn one(question: &Question, tuning: &Tuning, clock: &Clock<'_>) -> Result<Vec<Va
         warm: (ground.operations - ground.loading) / WARM_PART,
         until: ground.operations,
     };
-    let memory_bytes = question.memory_bytes;
-    let prepared = ground.prepare(&who, memory_bytes, &directory, hold);
-    let run = prepared.and_then(|_| ground.run(&who, memory_bytes, &directory, (stretch, hold)));
-    let name = tuning.to_string();
-    match run {
-        Ok(run) => Ok(vec![
-            name.into(),
-            run.operations.into(),
-            run.seconds.into(),
-            run.per_second().into(),
-            run.p99_nanos.into(),
-            run.disk_bytes.into(),
-            run.bytes_written.into(),
-            "".into(),
-        ]),
-        Err(error @ (AdviseError::Run(_) | AdviseError::TooLong(_))) => {
-            let mut row = vec![Value::Null; 8];
-            (row[0], row[7]) = (name.into(), error.to_string().into());
-            Ok(row)
-        }
-        Err(error) => Err(error),
+    for side in &*sides {
+        ground.prepare(&side.who, question.memory_bytes, &side.directory, hold)?;
     }
+    let order = match is_first {
+        true => [0, 1, 1, 0],
+        false => [1, 0, 0, 1],
+    };
+    for at in order {
+        let side = &mut sides[at];
+        let (memory, directory) = (question.memory_bytes, &side.directory);
+        let run = ground.run(&side.who, memory, directory, (stretch, hold))?;
+        side.runs.push(run);
+    }
+    Ok(())
+}
+
+fn row(name: String, [default, own]: &[Side; 2]) -> Vec<Value> {
+    let operations: u64 = own.runs.iter().map(|run| run.operations).sum();
+    let last = own.runs.last();
+    vec![
+        name.into(),
+        operations.into(),
+        own.seconds().into(),
+        (operations as f64 / own.seconds()).into(),
+        (default.seconds() / own.seconds()).into(),
+        own.runs.iter().map(|run| run.p99_nanos).max().into(),
+        last.map(|run| run.disk_bytes).into(),
+        own.runs
+            .iter()
+            .filter_map(|run| run.bytes_written)
+            .sum::<u64>()
+            .into(),
+        "".into(),
+    ]
 }
 
 /// How far the advised settings are from the best, by medians of the rounds that all have.
-fn verdict(all: &[Tuning], advised: &Tuning, speeds: &dyn Fn(&Tuning) -> Vec<f64>) -> String {
-    let rounds = all.iter().map(|one| speeds(one).len()).min().unwrap_or(0);
+fn verdict(all: &[Tuning], advised: &Tuning, ratios: &dyn Fn(&Tuning) -> Vec<f64>) -> String {
+    let rounds = all.iter().map(|one| ratios(one).len()).min().unwrap_or(0);
     if rounds == 0 || !all.contains(advised) {
-        let done = all.iter().filter(|one| !speeds(one).is_empty()).count();
+        let done = all.iter().filter(|one| !ratios(one).is_empty()).count();
         let all = all.len();
         return format!("{done} of {all} settings were measured at full length: no verdict yet.\n");
     }
     let of_rounds = |tuning: &Tuning| {
-        let mut speeds = speeds(tuning);
-        speeds.truncate(rounds);
-        speeds
+        let mut own = ratios(tuning);
+        own.truncate(rounds);
+        own
     };
     let score = |tuning: &Tuning| median(of_rounds(tuning)).unwrap_or(0.0);
     let mut ranked: Vec<(f64, &Tuning)> = all.iter().map(|one| (score(one), one)).collect();
     ranked.sort_by(|one, other| other.0.total_cmp(&one.0));
     let best = ranked[0].0.max(f64::MIN_POSITIVE);
     let mut text = format!(
-        "{:>12}  {:>8}  {:>8}  {:>8}  settings ({rounds} rounds)\n",
-        "per second", "by best", "lowest", "highest"
+        "{:>13}  {:>8}  {:>8}  {:>8}  settings ({rounds} rounds)\n",
+        "times default", "by best", "lowest", "highest"
     );
-    for (speed, tuning) in &ranked {
+    for (ratio, tuning) in &ranked {
         let name = name_of(tuning);
         let mark = if *tuning == advised {
             "  <- advised"
@@ -316,8 +377,8 @@ fn verdict(all: &[Tuning], advised: &Tuning, speeds: &dyn Fn(&Tuning) -> Vec<f64
         let least = each.iter().copied().fold(f64::MAX, f64::min) / best;
         let most = each.iter().copied().fold(0.0, f64::max) / best;
         text += &format!(
-            "{speed:>12.0}  {:>8.3}  {least:>8.3}  {most:>8.3}  {name}{mark}\n",
-            speed / best
+            "{ratio:>13.3}  {:>8.3}  {least:>8.3}  {most:>8.3}  {name}{mark}\n",
+            ratio / best
         );
     }
     let behind = (1.0 - score(advised) / best) * 100.0;
@@ -335,15 +396,15 @@ mod tests {
         let all: Vec<Tuning> = ["", "munks=off", "row-cache=off"]
             .map(|text| text.parse().unwrap())
             .into();
-        let speeds = |tuning: &Tuning| match tuning.to_string().as_str() {
+        let ratios = |tuning: &Tuning| match tuning.to_string().as_str() {
             "" => vec![100.0, 90.0, 5000.0],
             "munks=off" => vec![80.0, 110.0],
             _ => vec![50.0, 70.0, 60.0],
         };
-        let text = verdict(&all, &all[2], &speeds);
+        let text = verdict(&all, &all[2], &ratios);
         assert!(text.contains("(2 rounds)"), "{text}");
         assert!(text.contains("are 36.8 % slower"), "{text}");
-        let advised_best = verdict(&all[2..], &all[2], &speeds);
+        let advised_best = verdict(&all[2..], &all[2], &ratios);
         assert!(advised_best.contains("are 0.0 % slower"), "{advised_best}");
         let none = verdict(&all, &all[0], &|tuning| match tuning.to_string().as_str() {
             "munks=off" => Vec::new(),
@@ -356,9 +417,32 @@ mod tests {
     }
 
     #[test]
+    fn a_row_is_by_the_default_that_ran_beside() {
+        let side = |seconds: [f64; 2]| Side {
+            who: Who::EvenDb(Tuning::new()),
+            directory: PathBuf::new(),
+            runs: seconds
+                .map(|seconds| Measured {
+                    operations: 300,
+                    seconds,
+                    ..Measured::default()
+                })
+                .into(),
+        };
+        let made = row(
+            "munks=off".to_owned(),
+            &[side([3.0, 5.0]), side([2.0, 2.0])],
+        );
+        assert_eq!(made.len(), empty().columns.len());
+        assert_eq!(empty().columns[RATIO].name, "times_default");
+        assert_eq!(made[RATIO], 2.0);
+        assert_eq!((&made[1], &made[3]), (&600.into(), &150.0.into()));
+    }
+
+    #[test]
     fn the_best_three_are_tried_in_pairs_if_they_were_better_than_the_default() {
         let fixed: Tuning = "chunk-bytes=262144".parse().unwrap();
-        let speeds =
+        let ratios =
             |tuning: &Tuning| match tuning.to_string().trim_start_matches("chunk-bytes=262144 ") {
                 "memory-share=0.5" => vec![130.0, 120.0],
                 "row-cache=off" => vec![150.0, 110.0],
@@ -367,7 +451,7 @@ mod tests {
                 "space-amplification=2" => vec![0.0],
                 _ => vec![100.0, 110.0],
             };
-        let pairs = pairs_of_best(&fixed, &speeds);
+        let pairs = pairs_of_best(&fixed, &ratios);
         let names: Vec<_> = pairs.iter().map(Tuning::to_string).collect();
         // Without spans in RAM and without rows there is nothing: these two do not go together.
         assert_eq!(
