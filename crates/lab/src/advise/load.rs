@@ -2,7 +2,7 @@
 //!
 //! Kinds, sizes and outcomes are counted exactly. What concerns keys (how many there are, how unevenly they are asked for, whether
 //! the hot ones lie beside each other) comes from a sample by hashes of keys, which gets thinner while more keys come: at most
-//! [`KEYS_MAX`] are kept. With fewer keys it is exact.
+//! `KEYS_MAX` are kept. With fewer keys it is exact.
 //!
 //! Operations of the loading phase, with which a trace may begin, count for the data that there is and for nothing else.
 

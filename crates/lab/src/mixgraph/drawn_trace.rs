@@ -42,7 +42,7 @@ pub fn write(
     write_with(load, operations, timetable, false, to)
 }
 
-/// As [`write`], with puts of all pairs before, in the order in which a store is filled: what scans find is in the trace then.
+/// As [`write()`], with puts of all pairs before, in the order in which a store is filled: what scans find is in the trace then.
 ///
 /// # Errors
 /// The writer's.
