@@ -121,9 +121,11 @@ impl Opener for EvenDbOpener {
         Ok(Box::new(store))
     }
 
-    /// A fifth is left to the allocator, the driver and the page cache.
+    /// A fifth is left to the allocator, the driver and the page cache, and 48 MiB where there is that much: the documentation
+    /// of `Options::memory_budget` says what is taken beside the budget.
     fn memory_within(&self, limit_bytes: u64) -> u64 {
-        limit_bytes / 5 * 4
+        let rest = limit_bytes.saturating_sub(48 << 20);
+        (limit_bytes / 5 * 4).min(rest).max(limit_bytes / 2)
     }
 }
 
