@@ -5,6 +5,7 @@ use crate::figures::{self, Context};
 use crate::operations::{self, Summary};
 use crate::places::Cut;
 use crate::session::{Budget, Session};
+use crate::stored::{STORED, Stored};
 use crate::tables;
 use evendb_report::Document;
 use evendb_trace::Losses;
@@ -17,6 +18,8 @@ pub struct Options {
     pub trace: PathBuf,
     /// Its format; found by its first bytes, if it is not given.
     pub format: Option<Format>,
+    /// All keys of the store, if they are known.
+    pub stored: Option<Stored>,
     /// An empty folder for the tables, and for what does not fit in memory.
     pub folder: PathBuf,
     /// What may be used.
@@ -57,20 +60,33 @@ pub async fn analyze_by(
     options: &Options,
     progress: &mut (dyn FnMut(Step<'_>) + Send),
 ) -> Result<Document> {
+    let stored = match &options.stored {
+        Some(stored) => Some((stored, stored.open()?)),
+        None => None,
+    };
     let table = session.table_file("operations");
     let summary = operations::write(&options.trace, options.format, &table, &mut |bytes| {
         progress(Step::Reading(bytes));
     })?;
     session.open_table("operations").await?;
     progress(Step::Keys);
+    let has_stored = stored.is_some();
+    if let Some((stored, list)) = stored {
+        stored.write(list, &summary, &session.table_file(STORED))?;
+        session.open_table(STORED).await?;
+    }
     session
-        .persist(async || tables::make_keys(session, &options.cut).await)
+        .persist(async || tables::make_keys(session, has_stored, &options.cut).await)
         .await?;
+    if has_stored {
+        session.drop_table(STORED)?;
+    }
     let mut document = Document::new(title(&options.trace));
     document.facts = facts(&summary);
     let context = Context {
         session,
         summary: &summary,
+        has_stored,
     };
     for (number, (name, find)) in figures::ALL.iter().enumerate() {
         progress(Step::Figures(name, number, figures::ALL.len()));

@@ -3,7 +3,8 @@
 //! ```text
 //!   trace --> operations --> session, tables --> figures --> Document --> page, JSON
 //!   (any      (Parquet)      (DataFusion)        (SQL)       (evendb-report)
-//!    format)
+//!    format)                       ^
+//!   keys of the store --> stored --+
 //! ```
 //! Every figure is a query over tables of operations and keys; there is no second way to find one. Functions that the
 //! engine does not have are in `functions`. The memory is bounded by [`Budget`]; what does not fit is on disk.
@@ -22,9 +23,11 @@ pub mod operations;
 pub mod places;
 mod reuse;
 mod session;
+pub mod stored;
 pub mod tables;
 
 pub use analysis::{Options, Step, analyze, analyze_by};
 pub use error::{Error, Result};
 pub use places::Cut;
 pub use session::{Budget, Session, configuration};
+pub use stored::Stored;

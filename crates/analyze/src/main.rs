@@ -3,8 +3,9 @@
 #[cfg(feature = "distributed")]
 mod roles;
 
-use clap::{Parser, ValueEnum};
-use evendb_analyze::{Budget, Cut, Error, Options, Step, analyze};
+use clap::Parser;
+use evendb_analyze::{Budget, Cut, Error, Options, Step, Stored, analyze};
+use evendb_model::{presets, study};
 use evendb_report::Document;
 use evendb_trace::formats::Format;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -32,9 +33,20 @@ struct Arguments {
     /// The folder to make; by default the trace's name with `.analysis`
     #[arg(long)]
     out: Option<PathBuf>,
-    /// The format of the trace; by default what it begins with
-    #[arg(long, value_enum)]
-    from_format: Option<FromFormat>,
+    /// The format of the trace: evendb, rocksdb (0.1 or 0.2), rocksdb-text, twitter, meta (CacheLib's kvcache) or ycsb; by default what
+    /// it begins with
+    #[arg(long)]
+    from_format: Option<Format>,
+    /// All keys of the store, in hexadecimal digits, one a line: what `evendb scan DB --keys-only --output hex` prints. The key space is that of
+    /// the store then, and not of the keys that the trace names alone
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+    /// The keyspace whose keys --keys lists; needed if the trace has several
+    #[arg(long, value_name = "KEYSPACE", requires = "keys")]
+    keys_of: Option<String>,
+    /// Put beside the figures what the study of RocksDB's loads prints of its load that this preset stands in for (zippydb, udb-assoc, up2x)
+    #[arg(long, value_name = "PRESET", value_parser = preset)]
+    study: Option<String>,
     /// Memory that the analysis may use, in MiB; what does not fit is on disk meanwhile
     #[arg(long, default_value_t = 2048)]
     memory_mib: u64,
@@ -59,30 +71,32 @@ struct Arguments {
     scheduler: Option<String>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum FromFormat {
-    /// RocksDB's query trace, 0.1 or 0.2
-    Rocksdb,
-    /// RocksDB's human-readable form
-    RocksdbText,
-    /// Twitter's cache trace, CSV
-    Twitter,
-    /// What YCSB's basic binding prints
-    Ycsb,
-}
-
-impl FromFormat {
-    fn format(self) -> Format {
-        match self {
-            FromFormat::Rocksdb => Format::RocksDb,
-            FromFormat::RocksdbText => Format::RocksDbText,
-            FromFormat::Twitter => Format::TwitterCsv,
-            FromFormat::Ycsb => Format::YcsbText,
+/// The name of a preset.
+fn preset(name: &str) -> Result<String, String> {
+    match presets::names().any(|known| known == name) {
+        true => Ok(name.to_owned()),
+        false => {
+            let known: Vec<_> = presets::names().collect();
+            Err(format!("there are {}", known.join(", ")))
         }
     }
 }
 
+/// Has the allocator give memory back to the system as soon as a mebibyte of it is free. What it does by itself is to keep more, the larger the blocks that were
+/// freed; the engine's are large and of many sizes, so that the process would hold more than twice of what it uses.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "the allocator is told by a function of C alone")]
+fn return_freed_memory() {
+    const KEPT_BYTES: libc::c_int = 1 << 20;
+    // SAFETY: `mallopt` may be called at any time, takes two numbers and keeps no reference; of a number that it does not know it says so and does nothing.
+    unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BYTES) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn return_freed_memory() {}
+
 fn main() -> ExitCode {
+    return_freed_memory();
     match begin(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -127,7 +141,11 @@ fn run(trace: &Path, arguments: &Arguments) -> Result<(), Error> {
     let threads = arguments.threads.unwrap_or_else(cores).max(1);
     let options = Options {
         trace: trace.to_path_buf(),
-        format: arguments.from_format.map(FromFormat::format),
+        format: arguments.from_format,
+        stored: arguments.keys.clone().map(|file| Stored {
+            file,
+            keyspace: arguments.keys_of.clone(),
+        }),
         folder: tables.path().to_path_buf(),
         budget: Budget {
             memory_bytes: arguments.memory_mib << 20,
@@ -147,7 +165,7 @@ fn run(trace: &Path, arguments: &Arguments) -> Result<(), Error> {
     let bar = Bar::new(length);
     let found = runtime.block_on(find(&options, arguments, &mut |step| bar.show(step)));
     bar.bar.finish_and_clear();
-    let document = match found {
+    let mut document = match found {
         Ok(document) => document,
         Err(error) => {
             drop(tables);
@@ -156,6 +174,9 @@ fn run(trace: &Path, arguments: &Arguments) -> Result<(), Error> {
             return Err(error);
         }
     };
+    if let Some(preset) = &arguments.study {
+        study::put_beside(&mut document, preset);
+    }
     let page = folder.join("page.html");
     write(&page, &evendb_report::page(&document))?;
     write(&folder.join("analysis.json"), &document.to_json())?;

@@ -27,7 +27,7 @@ use arrow::array::{
     UInt64Builder,
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use evendb_trace::formats::{self, Detected, Format, Imported};
+use evendb_trace::formats::{self, Format, Imported};
 use evendb_trace::{EndNote, InOrder, Losses, Operation, Outcome, Reader};
 use parquet::arrow::ArrowWriter;
 use std::collections::BTreeMap;
@@ -54,6 +54,8 @@ pub struct Summary {
     pub one_key_in: u64,
     /// Where it comes from.
     pub source: String,
+    /// The names of the keyspaces that have operations, by number.
+    pub keyspaces: BTreeMap<u32, String>,
     /// Operations after one that began later than they.
     pub late: u64,
     /// What of EvenDB's format was lost.
@@ -107,19 +109,16 @@ pub fn write(
         None => {
             let head = source.fill_buf();
             let head = head.map_err(|error| Error::io(from.display(), error))?;
-            match formats::detect(head) {
-                Some(Detected::Other(format)) => Some(format),
-                // Read as EvenDB's own, which refuses what is nothing known.
-                Some(Detected::EvenDb) | None => None,
-            }
+            formats::detect(head)
         }
     };
     let failed = |error: evendb_trace::Error| Error::Source(format!("{}: {error}", from.display()));
+    // What is nothing known is read as EvenDB's own, which refuses it.
     let mut summary = match format {
-        None => own(source, &mut table, progress).map_err(failed)?,
+        None | Some(Format::EvenDb) => own(source, &mut table, progress).map_err(failed)?,
         Some(format) => {
             let imported = formats::read(format, &mut source, &mut |operation| {
-                table.add(operation, None)
+                table.add(operation, || None)
             });
             let imported = imported.map_err(failed)?;
             Summary {
@@ -130,6 +129,7 @@ pub fn write(
             }
         }
     };
+    summary.keyspaces = std::mem::take(&mut table.keyspaces);
     summary.operations = table.rows;
     summary.late = table.late;
     summary.duration_nanos = summary.duration_nanos.max(table.last_nanos);
@@ -143,15 +143,10 @@ fn own(
     progress: &mut dyn FnMut(u64),
 ) -> evendb_trace::Result<Summary> {
     let mut ordered = InOrder::new(Reader::new(source)?, HEAP_BYTES);
-    let mut names: BTreeMap<u32, String> = BTreeMap::new();
     while let Some(operation) = ordered.next() {
         let operation = operation?;
-        let name = names.entry(operation.keyspace).or_insert_with(|| {
-            let known = ordered.reader().keyspaces();
-            let name = known.get(&operation.keyspace).cloned();
-            name.unwrap_or_else(|| format!("#{}", operation.keyspace))
-        });
-        table.add(&operation, Some(name))?;
+        let known = ordered.reader().keyspaces();
+        table.add(&operation, || known.get(&operation.keyspace).cloned())?;
         if table.rows.is_multiple_of(65_536) {
             progress(ordered.reader().bytes_read());
         }
@@ -173,6 +168,8 @@ fn own(
 struct Table {
     writer: ArrowWriter<File>,
     columns: Columns,
+    /// The names of the keyspaces so far.
+    keyspaces: BTreeMap<u32, String>,
     rows: u64,
     last_nanos: u64,
     late: u64,
@@ -203,13 +200,22 @@ impl Table {
         Ok(Table {
             writer: tables::writer(schema(), to)?,
             columns: Columns::default(),
+            keyspaces: BTreeMap::new(),
             rows: 0,
             last_nanos: 0,
             late: 0,
         })
     }
 
-    fn add(&mut self, operation: &Operation, keyspace: Option<&str>) -> evendb_trace::Result<()> {
+    /// Adds a row. `name` is asked for the name of a keyspace when it comes first; one without a name has its number.
+    fn add(
+        &mut self,
+        operation: &Operation,
+        name: impl FnOnce() -> Option<String>,
+    ) -> evendb_trace::Result<()> {
+        let number = operation.keyspace;
+        let keyspace = self.keyspaces.entry(number);
+        let keyspace = keyspace.or_insert_with(|| name().unwrap_or_else(|| format!("#{number}")));
         self.late += u64::from(operation.start_nanos < self.last_nanos);
         self.last_nanos = self.last_nanos.max(operation.start_nanos);
         self.columns.add(self.rows, operation, keyspace);
@@ -233,17 +239,12 @@ impl Table {
 }
 
 impl Columns {
-    fn add(&mut self, number: u64, operation: &Operation, keyspace: Option<&str>) {
+    fn add(&mut self, number: u64, operation: &Operation, keyspace: &str) {
         self.number.append_value(number);
         self.start_nanos.append_value(operation.start_nanos);
         self.latency_nanos.append_option(operation.latency_nanos);
         self.thread.append_value(operation.thread);
-        match keyspace {
-            Some(name) => self.keyspace.append_value(name),
-            None => self
-                .keyspace
-                .append_value(format!("#{}", operation.keyspace)),
-        }
+        self.keyspace.append_value(keyspace);
         self.kind.append_value(operation.kind.name());
         self.key.append_value(&operation.key);
         self.end_key.append_option(operation.end_key.as_deref());

@@ -6,6 +6,7 @@
 //!   blocks, chunks: [ 0  ][ 1  ][ 2  ][ 3  ...            unit = id / pairs in a unit
 //!   prefixes:       [ a     ][ b  ][ c     ][ d ...       the shortest length at which there are many
 //! ```
+//! Keys that the store has by a list of them ([`crate::stored`]) are among those that are cut, also where nobody asked for them.
 //! The sizes of a pair are those of its key and value, without what a store adds. Values that no operation tells the length of are taken
 //! as long as the mean of the others of their keyspace, or, if it has none, as empty.
 //!
@@ -13,6 +14,7 @@
 
 use crate::error::Result;
 use crate::functions;
+use crate::stored::STORED;
 use crate::tables::READ_KINDS;
 use arrow::array::cast::AsArray;
 use arrow::array::{
@@ -74,13 +76,26 @@ struct Keyspace {
     keys: u64,
     accesses: u64,
     reads: u64,
+    /// Keys that were accessed, and read; that the store has by the list; and of these, those that were accessed.
+    named: u64,
     read_keys: u64,
-    last_is_read: bool,
+    stored: u64,
+    stored_named: u64,
+    /// What rows have said of the last key.
+    last: Seen,
     key_bytes: u64,
     values: u64,
     value_bytes: f64,
     /// How many keys have so many bytes in common with the key before.
     alike: Vec<u64>,
+}
+
+/// What is known of one key.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    is_named: bool,
+    is_read: bool,
+    is_stored: bool,
 }
 
 /// What was counted of keys that came in order.
@@ -106,7 +121,7 @@ impl Counted {
             let value = value.map(|values| values.as_primitive::<Float64Type>().value(row));
             let (keyspace, key) = (keyspace.unwrap_or_default(), key.unwrap_or_default());
             ids.push(self.add(keyspace, key, value));
-            self.count(accesses[row], READ_KINDS.contains(&kinds.value(row)));
+            self.count(kinds.value(row), accesses[row]);
         }
         let schema = rows.schema();
         let mut fields: Vec<_> = schema.fields().iter().cloned().collect();
@@ -145,23 +160,33 @@ impl Counted {
         }
         keyspace.alike[alike] += 1;
         keyspace.keys += 1;
-        keyspace.last_is_read = false;
+        keyspace.last = Seen::default();
         keyspace.key_bytes += key.len() as u64;
         key.clone_into(&mut self.last);
         keyspace.keys - 1
     }
 
-    /// Accesses of the key that was added last.
-    fn count(&mut self, accesses: u64, are_reads: bool) {
+    /// Accesses of the key that was added last, or that the store has it. There is one row of a kind.
+    fn count(&mut self, kind: &str, accesses: u64) {
         let Some(keyspace) = self.keyspaces.last_mut() else {
             return;
         };
+        let before = keyspace.last;
         keyspace.accesses += accesses;
-        if are_reads {
-            keyspace.reads += accesses;
-            keyspace.read_keys += u64::from(!keyspace.last_is_read);
-            keyspace.last_is_read = true;
+        if kind == STORED {
+            keyspace.stored += 1;
+            keyspace.last.is_stored = true;
+        } else {
+            keyspace.named += u64::from(!before.is_named);
+            keyspace.last.is_named = true;
         }
+        if READ_KINDS.contains(&kind) {
+            keyspace.reads += accesses;
+            keyspace.read_keys += u64::from(!before.is_read);
+            keyspace.last.is_read = true;
+        }
+        let is_both = |seen: Seen| seen.is_named && seen.is_stored;
+        keyspace.stored_named += u64::from(is_both(keyspace.last) && !is_both(before));
     }
 
     /// The table `places`.
@@ -187,9 +212,12 @@ impl Counted {
             .iter()
             .map(|one| Some(one.accesses >= plotted))
             .collect();
-        let columns: [(&str, ArrayRef); 15] = [
+        let columns: [(&str, ArrayRef); 18] = [
             ("keyspace", Arc::new(names)),
             ("keys", number(&|one| one.keys)),
+            ("named", number(&|one| one.named)),
+            ("stored", number(&|one| one.stored)),
+            ("stored_named", number(&|one| one.stored_named)),
             ("pair_bytes", real(&Keyspace::pair_bytes)),
             ("ranges", number(&|one| one.ranges(cut))),
             ("fine", number(&|one| one.keys.min(FINE))),
@@ -203,7 +231,7 @@ impl Counted {
             ("sampled_units", number(&|_| units)),
             (
                 "sampled_share",
-                real(&|one| (units as f64 / one.keys as f64).min(1.0)),
+                real(&|one| (units as f64 / one.named as f64).min(1.0)),
             ),
             ("plotted", Arc::new(plots)),
         ];

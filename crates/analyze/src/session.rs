@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!   operations.parquet --GROUP BY, ORDER BY--> keys.parquet --every nth key--> borders (of ranges)
-//!   (operations.rs)                            (tables.rs)
+//!   (operations.rs)              ^             (tables.rs)
+//!       stored.parquet ----------+
+//!       (stored.rs; where the keys of the store are listed)
 //! ```
 //! Invariant: what queries hold is in the pool, which refuses more than its share of the budget; what does not fit in the pool is spilled to
 //! files beside the tables, which go with them.
@@ -130,11 +132,7 @@ impl Session {
                 result => return result,
             }
             for table in self.tables()?.difference(&before) {
-                self.context.deregister_table(table.as_str())?;
-                let file = self.table_file(table);
-                fs::remove_file(&file).map_err(|error| {
-                    Error::io(format_args!("cannot remove {}", file.display()), error)
-                })?;
+                self.drop_table(table)?;
             }
         }
         work().await
@@ -184,6 +182,17 @@ impl Session {
             .context
             .register_parquet(name, path.as_ref(), options)
             .await?)
+    }
+
+    /// Forgets a table and removes its file.
+    ///
+    /// # Errors
+    /// `Io` if the file cannot go.
+    pub(crate) fn drop_table(&self, name: &str) -> Result<()> {
+        self.context.deregister_table(name)?;
+        let file = self.table_file(name);
+        fs::remove_file(&file)
+            .map_err(|error| Error::io(format_args!("cannot remove {}", file.display()), error))
     }
 
     /// The rows of a query.

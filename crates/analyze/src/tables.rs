@@ -1,17 +1,18 @@
 //! Tables that are made of the table of operations, once, for several figures.
 //!
-//! `keys`: a row for each key, in the order of keyspace and key, and of kind for one that was asked in several ways:
+//! `keys`: a row for each key, in the order of keyspace and key, and of kind for one that was asked in several ways. Where the keys of the store
+//! are listed ([`crate::stored`]), each has a row of the kind `stored` beside, without accesses; so `accesses > 0` are rows of what was asked.
 //!
 //! | column | what |
 //! |---|---|
 //! | `keyspace`, `key`, `kind` | what was asked of which key. Of a scan: where it began |
 //! | `accesses` | how often |
-//! | `first_nanos`, `last_nanos` | when first, and when last |
+//! | `first_nanos`, `last_nanos` | when first, and when last; null without accesses |
 //! | `value_bytes` | the mean length of the values that were written or found; null if none is known |
 //! | `id` | of the key in its keyspace: 0, 1, 2 ... in key order |
 //!
-//! Calls that concern no key (`begin`, `commit`, `abort`, `batch_commit`, `other`) are not in it. Neither are keys that the store has and the
-//! trace does not name.
+//! Calls that concern no key (`begin`, `commit`, `abort`, `batch_commit`, `other`) are not in it. Neither are keys that the trace does not name and
+//! nobody lists.
 //!
 //! `access_counts`: how many keys (`keys`) a `kind` named so many times (`accesses`) in a `keyspace`, in the order of these columns.
 //!
@@ -28,6 +29,7 @@
 use crate::error::{Error, Result};
 use crate::places::{self, Cut};
 use crate::session::Session;
+use crate::stored::STORED;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::prelude::DataFrame;
@@ -59,16 +61,27 @@ pub(crate) fn reads() -> String {
     format!("('{}')", READ_KINDS.join("', '"))
 }
 
-/// Makes `keys` of `operations`, and `places` of `keys`.
+/// Makes `keys` of `operations`, and of `stored`, if that is there, and `places` of `keys`.
 ///
 /// # Errors
 /// `Query`; `Io`.
-pub async fn make_keys(session: &Session, cut: &Cut) -> Result<()> {
+pub async fn make_keys(session: &Session, has_stored: bool, cut: &Cut) -> Result<()> {
+    let asked = format!(
+        "SELECT keyspace, key, kind, start_nanos, value_bytes FROM operations WHERE kind NOT IN {KEYLESS}"
+    );
+    let from = match has_stored {
+        true => format!(
+            "{asked} UNION ALL
+             SELECT keyspace, key, '{STORED}' AS kind, CAST(NULL AS BIGINT UNSIGNED) AS start_nanos, CAST(NULL AS BIGINT UNSIGNED) AS value_bytes
+             FROM stored"
+        ),
+        false => asked,
+    };
+    // A row of `stored` has no time, and so does not count.
     let sql = format!(
-        "SELECT keyspace, key, kind, count(*) AS accesses, min(start_nanos) AS first_nanos, max(start_nanos) AS last_nanos,
+        "SELECT keyspace, key, kind, count(start_nanos) AS accesses, min(start_nanos) AS first_nanos, max(start_nanos) AS last_nanos,
                 avg(value_bytes) AS value_bytes
-         FROM operations WHERE kind NOT IN {KEYLESS}
-         GROUP BY keyspace, key, kind"
+         FROM ({from}) GROUP BY keyspace, key, kind"
     );
     let mut counted = places::Counted::default();
     session
@@ -84,7 +97,7 @@ pub async fn make_keys(session: &Session, cut: &Cut) -> Result<()> {
 /// # Errors
 /// `Query`; `Io`.
 pub async fn make_access_counts(session: &Session) -> Result<()> {
-    let sql = "SELECT keyspace, kind, accesses, count(*) AS keys FROM keys GROUP BY keyspace, kind, accesses";
+    let sql = "SELECT keyspace, kind, accesses, count(*) AS keys FROM keys WHERE accesses > 0 GROUP BY keyspace, kind, accesses";
     session.make_table("access_counts", sql).await
 }
 
@@ -96,7 +109,7 @@ pub async fn make_sizes(session: &Session) -> Result<()> {
     let sql = "
         SELECT keyspace, kind, what, size, operations FROM (
             SELECT keyspace, kind, 'key' AS what, byte_length(key) AS size, sum(accesses) AS operations
-            FROM keys GROUP BY keyspace, kind, byte_length(key)
+            FROM keys WHERE accesses > 0 GROUP BY keyspace, kind, byte_length(key)
             UNION ALL
             SELECT keyspace, kind, 'value' AS what, value_bytes AS size, count(*) AS operations
             FROM operations WHERE value_bytes IS NOT NULL GROUP BY keyspace, kind, value_bytes

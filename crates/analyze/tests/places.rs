@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use evendb_analyze::{Budget, Cut, Options, analyze};
+use evendb_analyze::{Budget, Cut, Options, Stored, analyze};
 use evendb_report::{Document, Exactness};
 use evendb_trace::{Header, Kind, Operation, Outcome, Writer};
 use serde_json::Value;
@@ -34,7 +34,13 @@ fn cut() -> Cut {
     }
 }
 
+/// What is found where nobody lists the keys of the store.
 fn analysis(operations: &[Operation], cut: Cut) -> Document {
+    analysis_of(operations, &[], cut)
+}
+
+/// What is found where the store has these keys in the first keyspace. None: they are not listed.
+fn analysis_of(operations: &[Operation], stored: &[Vec<u8>], cut: Cut) -> Document {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("it's a.trace");
     let keyspaces = [(0, "default".to_owned()), (1, "o'ther".to_owned())];
@@ -53,9 +59,18 @@ fn analysis(operations: &[Operation], cut: Cut) -> Document {
     writer.finish().unwrap();
     let tables = folder.path().join("the table's");
     std::fs::create_dir(&tables).unwrap();
+    let file = folder.path().join("its keys");
+    let line = |key: &Vec<u8>| key.iter().map(|byte| format!("{byte:02x}")).collect();
+    let lines: Vec<String> = stored.iter().map(line).collect();
+    std::fs::write(&file, lines.join("\n") + "\n").unwrap();
+    let listed = Stored {
+        file,
+        keyspace: Some("default".to_owned()),
+    };
     let options = Options {
         trace,
         format: None,
+        stored: Some(listed).filter(|_| !stored.is_empty()),
         folder: tables,
         budget: Budget {
             memory_bytes: 512 << 20,
@@ -118,6 +133,16 @@ fn mixture() -> Vec<Operation> {
     (0..2500).map(operation).collect()
 }
 
+/// Lists of the keys of a store: none, and one of keys before, between and behind those of the mixture, with some of these, one of them twice.
+fn lists() -> [Vec<Vec<u8>>; 2] {
+    let mut keys: Vec<Vec<u8>> = (0..30u32)
+        .map(|number| format!("t{}/{:05}x", number % 7, number * 11).into_bytes())
+        .collect();
+    keys.extend([vec![], vec![0, 0], vec![0xff; 41], vec![0xff; 3]]);
+    keys.extend([b"t1/00037".to_vec(), b"t1/00037".to_vec()]);
+    [vec![], keys]
+}
+
 /// What is known of one keyspace, by a plain program.
 struct Known<'a> {
     name: &'static str,
@@ -127,13 +152,15 @@ struct Known<'a> {
     prefix_bytes: usize,
 }
 
-fn known(operations: &[Operation]) -> Vec<Known<'_>> {
+fn known<'a>(operations: &'a [Operation], stored: &'a [Vec<u8>]) -> Vec<Known<'a>> {
     let known = |(number, name): (u32, &'static str)| {
         let mine = operations
             .iter()
             .filter(|one| one.keyspace == number && !KEYLESS.contains(&one.kind));
         let mine: Vec<&Operation> = mine.collect();
-        let keys: BTreeSet<&[u8]> = mine.iter().map(|one| one.key.as_slice()).collect();
+        let listed = stored.iter().filter(|_| number == 0).map(Vec::as_slice);
+        let keys = mine.iter().map(|one| one.key.as_slice());
+        let keys: BTreeSet<&[u8]> = keys.chain(listed).collect();
         let keys: Vec<&[u8]> = keys.into_iter().collect();
         let mut values: BTreeMap<(&[u8], &str), Vec<f64>> = BTreeMap::new();
         for one in &mine {
@@ -239,11 +266,21 @@ fn parts(all: &[Known<'_>], part: impl Fn(&Known<'_>, &[u8]) -> usize) -> Parts 
 
 #[test]
 fn ranges_are_as_counted_one_by_one() {
+    for stored in lists() {
+        ranges_are_as_counted(&stored);
+    }
+}
+
+fn ranges_are_as_counted(stored: &[Vec<u8>]) {
     let operations = mixture();
-    let document = analysis(&operations, cut());
-    let all = known(&operations);
+    let document = analysis_of(&operations, stored, cut());
+    let all = known(&operations, stored);
     let range = |one: &Known<'_>, key: &[u8]| one.id(key) * 7 / one.keys.len();
-    let parts = parts(&all, range);
+    let mut parts = parts(&all, range);
+    for key in stored {
+        let of = (all[0].name, "stored", range(&all[0], key));
+        parts.entry(of).or_default().0.insert(key.clone());
+    }
     let first = |keyspace: &str, part: usize| {
         let one = all.iter().find(|one| one.name == keyspace).unwrap();
         let key = one.keys.iter().find(|key| range(one, key) == part);
@@ -267,7 +304,8 @@ fn ranges_are_as_counted_one_by_one() {
     /// Accesses, number and keys.
     type Ranges = Vec<(u64, usize, usize)>;
     let mut by_kind: BTreeMap<(&str, &str), Ranges> = BTreeMap::new();
-    for ((keyspace, kind, part), (keys, accesses)) in &parts {
+    let accessed = parts.iter().filter(|(_, (_, accesses))| *accesses > 0);
+    for ((keyspace, kind, part), (keys, accesses)) in accessed {
         let of = by_kind.entry((keyspace, kind)).or_default();
         of.push((*accesses, *part, keys.len()));
     }
@@ -300,10 +338,16 @@ fn ranges_are_as_counted_one_by_one() {
 
 #[test]
 fn prefixes_are_as_counted_one_by_one() {
+    for stored in lists() {
+        prefixes_are_as_counted(&stored);
+    }
+}
+
+fn prefixes_are_as_counted(stored: &[Vec<u8>]) {
     let operations = mixture();
-    let document = analysis(&operations, cut());
+    let document = analysis_of(&operations, stored, cut());
     let mut right = Vec::new();
-    for one in known(&operations) {
+    for one in known(&operations, stored) {
         type Counts<'k> = (BTreeSet<&'k [u8]>, u64);
         let mut counted: BTreeMap<(&str, &[u8]), Counts<'_>> = BTreeMap::new();
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
@@ -335,9 +379,16 @@ fn prefixes_are_as_counted_one_by_one() {
 
 #[test]
 fn plots_of_the_key_space_have_every_operation_in_its_place() {
+    for stored in lists() {
+        plots_have_every_operation(&stored);
+    }
+}
+
+fn plots_have_every_operation(stored: &[Vec<u8>]) {
     let operations = mixture();
-    let document = analysis(&operations, cut());
-    let all = known(&operations);
+    let document = analysis_of(&operations, stored, cut());
+    let all = known(&operations, stored);
+    assert!(all.iter().all(|one| one.keys.len() < 200));
     // There are fewer keys than parts: each is one.
     let right = parts(&all, |one, key| one.id(key));
     let right: Vec<Vec<Value>> = right
@@ -388,7 +439,7 @@ fn what_follows_what_is_as_counted_one_by_one() {
     let document = analysis(&operations, cut());
     let mut right: BTreeMap<(&str, &str, &str), Vec<u64>> = BTreeMap::new();
     let mut sums: BTreeMap<&str, usize> = BTreeMap::new();
-    for one in known(&operations) {
+    for one in known(&operations, &[]) {
         let mut last: BTreeMap<&[u8], &Operation> = BTreeMap::new();
         for operation in one.operations {
             if let Some(before) = last.insert(&operation.key, operation) {
@@ -431,9 +482,15 @@ fn distances(units: &[(usize, u64)]) -> (BTreeMap<usize, u64>, usize) {
 
 #[test]
 fn caches_are_as_if_each_was_tried() {
+    for stored in lists() {
+        caches_are_as_if_tried(&stored);
+    }
+}
+
+fn caches_are_as_if_tried(stored: &[Vec<u8>]) {
     let operations = mixture();
-    let document = analysis(&operations, cut());
-    for one in known(&operations) {
+    let document = analysis_of(&operations, stored, cut());
+    for one in known(&operations, stored) {
         for grain in GRAINS {
             let mine = |id: &str| -> Vec<Vec<Value>> {
                 let mine = rows(&document, id)

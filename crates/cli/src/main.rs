@@ -25,9 +25,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    analyze, backup, backups, bench, calibrate, changes, compact, delete, dump, experiment, export,
-    get, import, ingest, keyspaces, merge, mixgraph, model, pop, profile, put, repair, replay,
-    restore, rotate_key, scan, size as range_size, stats, trace, verify, verify_import,
+    advise, analyze, backup, backups, bench, calibrate, changes, compact, delete, dump, experiment,
+    export, get, import, ingest, keyspaces, merge, mixgraph, model, pop, profile, put, repair,
+    replay, restore, rotate_key, scan, size as range_size, stats, trace, verify, verify_import,
 };
 
 /// EvenDB: an embedded ordered key-value store for keys with spatial locality.
@@ -47,7 +47,7 @@ Exit codes:
   4    key not found, or nothing to pop
   5    corruption found, by whichever subcommand; of repair: not everything could be saved
   130  interrupted: import, ingest, scan, changes, verify-import, stats --watch, bench, replay and calibrate say what was done
-       and close the database; the others end at once, and the next opening finds what they wrote";
+       and close the database; advise removes its stores; the others end at once, and the next opening finds what they wrote";
 
 #[derive(Subcommand)]
 enum Command {
@@ -79,6 +79,7 @@ enum Command {
     Model(model::Arguments),
     Profile(profile::Arguments),
     Replay(replay::Arguments),
+    Advise(advise::Arguments),
     Calibrate(calibrate::Arguments),
     Experiment(experiment::Arguments),
     VerifyImport(verify_import::Arguments),
@@ -114,6 +115,7 @@ fn main() -> ExitCode {
         Command::Model(arguments) => model::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Advise(arguments) => advise::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Experiment(arguments) => experiment::run(&arguments),
         Command::VerifyImport(arguments) => verify_import::run(&arguments),

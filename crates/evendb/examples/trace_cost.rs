@@ -1,6 +1,8 @@
-//! What a trace costs: gets of records in RAM, by two threads, without a trace, with a sample of one key in a hundred, and with all; in turns.
+//! What a trace costs: gets of records in RAM, without a trace, with a sample of one key in a hundred, and with all; in turns.
 //!
-//! `cargo run --release -p evendb --example trace_cost -- [seconds of a turn] [turns]`. Prints the median of each, and what it costs against none.
+//! `cargo run --release -p evendb --example trace_cost -- [seconds of a turn] [turns] [threads] [what: none, sample, all]`. By default 11 turns
+//! of a second by two threads, of all three. Prints the medians of gets a second and of the processor's time that the process took for a
+//! get (the thread that writes the trace included), and what the trace costs of each.
 
 use evendb::{Db, Options, TraceOptions};
 use std::hint::black_box;
@@ -9,7 +11,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const RECORDS: u64 = 200_000;
-const THREADS: u64 = 2;
 
 fn key(record: u64) -> [u8; 14] {
     let mut key = *b"user0000000000";
@@ -21,10 +22,16 @@ fn key(record: u64) -> [u8; 14] {
     key
 }
 
-/// Gets a second.
-fn turn(db: &Db, length: Duration) -> evendb::Result<f64> {
+/// The processor's time that the process has taken.
+fn processor_nanos() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
+}
+
+/// Gets a second, and nanoseconds of the processor for each.
+fn turn(db: &Db, length: Duration, threads: u64) -> evendb::Result<(f64, f64)> {
     let (stop, total) = (AtomicBool::new(false), AtomicU64::new(0));
-    let started = Instant::now();
+    let (started, processor) = (Instant::now(), processor_nanos());
     thread::scope(|scope| -> evendb::Result<()> {
         let reader = |thread: u64| {
             let (stop, total) = (&stop, &total);
@@ -47,7 +54,7 @@ fn turn(db: &Db, length: Duration) -> evendb::Result<f64> {
                 Ok(())
             }
         };
-        let readers: Vec<_> = (0..THREADS)
+        let readers: Vec<_> = (0..threads)
             .map(|thread| scope.spawn(reader(thread)))
             .collect();
         thread::sleep(length);
@@ -57,7 +64,8 @@ fn turn(db: &Db, length: Duration) -> evendb::Result<f64> {
             .try_for_each(|reader| reader.join().unwrap_or(Ok(())))
     })?;
     let seconds = started.elapsed().as_secs_f64();
-    Ok(total.load(Ordering::Relaxed) as f64 / seconds)
+    let gets = total.load(Ordering::Relaxed) as f64;
+    Ok((gets / seconds, (processor_nanos() - processor) / gets))
 }
 
 fn median(mut rates: Vec<f64>) -> f64 {
@@ -65,11 +73,24 @@ fn median(mut rates: Vec<f64>) -> f64 {
     rates[rates.len() / 2]
 }
 
+/// What is recorded: one key in so many.
+const WHAT: [(&str, Option<u64>); 3] = [("none", None), ("sample", Some(100)), ("all", Some(1))];
+
+/// What became of the turns of one of them.
+#[derive(Default)]
+struct Turns {
+    rates: Vec<f64>,
+    nanos: Vec<f64>,
+    recorded: u64,
+    dropped: u64,
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let mut argument = |default: &str| arguments.next().unwrap_or(default.to_owned());
     let length = Duration::from_secs_f64(argument("1").parse()?);
-    let turns: usize = argument("11").parse()?;
+    let (count, threads): (usize, u64) = (argument("11").parse()?, argument("2").parse()?);
+    let only = argument("");
     let dir = tempfile::tempdir()?;
     let db = Options::new()
         .memory_budget(1 << 30)
@@ -79,34 +100,40 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     db.settle_debt()?;
     for _ in 0..3 {
-        turn(&db, length)?;
+        turn(&db, length, threads)?;
     }
-    let samples = [None, Some(100), Some(1)];
-    let mut rates = [Vec::new(), Vec::new(), Vec::new()];
-    let (mut recorded, mut dropped) = ([0; 3], [0; 3]);
-    for number in 0..turns {
+    let asked = |what: &&(&str, Option<u64>)| only.is_empty() || what.0 == only;
+    let samples: Vec<_> = WHAT.iter().filter(asked).collect();
+    let mut turns: Vec<Turns> = samples.iter().map(|_| Turns::default()).collect();
+    for number in 0..count {
         for at in 0..samples.len() {
             // Another one is first each time.
             let at = (at + number) % samples.len();
             let path = dir.path().join("trace");
             let options = |keys| TraceOptions::new(&path).one_key_in(keys);
-            let trace = samples[at].map(|keys| db.start_trace(options(keys)));
+            let trace = samples[at].1.map(|keys| db.start_trace(options(keys)));
             let trace = trace.transpose()?;
-            rates[at].push(turn(&db, length)?);
+            let (rate, nanos) = turn(&db, length, threads)?;
+            turns[at].rates.push(rate);
+            turns[at].nanos.push(nanos);
             if let Some(trace) = trace {
                 let summary = trace.stop()?;
-                recorded[at] += summary.recorded;
-                dropped[at] += summary.dropped_behind + summary.dropped_full;
+                turns[at].recorded += summary.recorded;
+                turns[at].dropped += summary.dropped_behind + summary.dropped_full;
                 std::fs::remove_file(&path)?;
             }
         }
     }
-    let medians = rates.map(median);
-    for (at, name) in ["no trace", "one key in 100", "all"].iter().enumerate() {
-        let cost = 100.0 * (1.0 - medians[at] / medians[0]);
+    let mut first = None;
+    for ((name, _), of) in samples.into_iter().zip(turns) {
+        let (rate, nanos) = (median(of.rates), median(of.nanos));
+        let (rate_before, nanos_before) = *first.get_or_insert((rate, nanos));
         println!(
-            "{name:<16}{:>12.0} gets/s{cost:>8.1} %{:>14} recorded{:>12} dropped",
-            medians[at], recorded[at], dropped[at]
+            "{name:<8}{rate:>12.0} gets/s{:>7.1} %{nanos:>9.0} ns/get{:>+7.0} ns{:>14} recorded{:>12} dropped",
+            100.0 * (1.0 - rate / rate_before),
+            nanos - nanos_before,
+            of.recorded,
+            of.dropped
         );
     }
     Ok(())

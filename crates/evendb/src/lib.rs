@@ -102,9 +102,9 @@ pub use value::Value;
 #[doc(inline)]
 pub use evendb_keys as keys;
 
-/// For the lab's experiments alone: no user has to choose how the row cache evicts.
+/// For the lab's experiments alone: the paper's own design, beside which ours is measured.
 #[doc(hidden)]
-pub use options::RowPolicy;
+pub use options::Departure;
 
 /// The file seam, for tests that simulate crashes and faults.
 #[doc(hidden)]

@@ -3,13 +3,16 @@
 //! they drop harms nobody; the parent goes on. The children are real ones. One that hangs, in a lock
 //! that nobody gives back, is ended by an alarm and fails the test.
 
-use evendb::{Batch, Db, Durability, ErrorKind, Iter, Keyspace, Options, Result, Snapshot};
+use evendb::{
+    Batch, Db, Durability, ErrorKind, Iter, Keyspace, Options, Result, Snapshot, TraceOptions,
+};
+use evendb_trace::Reader;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// One test at a time: each must know how many databases its process has open.
@@ -446,4 +449,108 @@ fn a_child_opens_a_database_of_its_own_when_its_parent_has_none_open() {
         assert_eq!(db.get("k").expect("gets").expect("is there"), "child");
         db.close().expect("closes");
     }
+}
+
+/// What of a trace in a file has been read: keys, and whether it is whole.
+fn read_trace(path: &Path) -> (Vec<Vec<u8>>, bool) {
+    let bytes = std::fs::read(path).expect("reads");
+    let mut reader = Reader::new(&bytes[..]).expect("a trace");
+    let keys = reader.operations().map(|one| one.expect("reads").key);
+    let keys = keys.collect();
+    (keys, reader.losses().is_nothing())
+}
+
+/// While the parent's threads record, and its trace is written: the child is refused, hangs nowhere, and nothing of it is
+/// in the trace, which has all that the parent did.
+#[test]
+fn a_child_of_a_parent_that_records_leaves_its_trace_alone() {
+    let _alone = ALONE.lock();
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = options()
+        .workers(2)
+        .open(dir.path().join("db"))
+        .expect("opens");
+    db.put("k", "parent").expect("puts");
+    let path = dir.path().join("trace");
+    let mut trace = Some(db.start_trace(TraceOptions::new(&path)).expect("starts"));
+    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    let forks = 40;
+    std::thread::scope(|scope| {
+        let stopping = Stop(&stop);
+        for thread in 0..2 {
+            let (db, stop, done) = (&db, &stop, &done);
+            scope.spawn(move || {
+                let mut number = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    let key = format!("parent/{thread}/{:05}", number % 500);
+                    match number % 4 {
+                        0 => db.put(key, [1; 30]).expect("puts"),
+                        _ => drop(db.get(key).expect("gets")),
+                    }
+                    number += 1;
+                }
+                done.fetch_add(number, Ordering::Relaxed);
+            });
+        }
+        for number in 0..forks {
+            // So that this thread has a buffer of the trace too.
+            drop(db.get("parent/forks").expect("gets"));
+            match fork() {
+                Who::Child(sink) => {
+                    let mut wrong = not_refused(vec![
+                        ("get", db.get("child").map(drop)),
+                        ("put", db.put("child", "child")),
+                        ("another trace", {
+                            let other = TraceOptions::new(dir.path().join("other"));
+                            db.start_trace(other).map(drop)
+                        }),
+                    ]);
+                    let trace = trace.take().expect("not stopped");
+                    match number % 2 {
+                        0 => drop(trace),
+                        _ => wrong.extend(not_refused(vec![("stop", trace.stop().map(drop))])),
+                    }
+                    leave(sink, &wrong);
+                }
+                Who::Parent(child) => child.expect_content(),
+            }
+        }
+        drop(stopping);
+    });
+    let summary = trace.take().expect("it is the parent's").stop();
+    let summary = summary.expect("stops");
+    let all = done.load(Ordering::Relaxed) + forks;
+    assert_eq!(summary.recorded + summary.dropped_behind, all);
+    let (keys, is_whole) = read_trace(&path);
+    assert!(is_whole && keys.len() as u64 == summary.recorded);
+    assert!(keys.iter().all(|key| key.starts_with(b"parent/")));
+    assert!(!dir.path().join("other").exists());
+    db.close().expect("closes");
+}
+
+/// Also where the child has opened a database of its own, and is no child to the store any more.
+#[test]
+fn a_child_with_a_database_of_its_own_does_not_wait_for_its_parents_trace() {
+    let _alone = ALONE.lock();
+    let dirs = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+    let db = options().open(dirs[0].path()).expect("opens");
+    let path = dirs[1].path().join("trace");
+    let trace = db.start_trace(TraceOptions::new(&path)).expect("starts");
+    db.put("parent", "value").expect("puts");
+    db.close().expect("closes");
+    match fork() {
+        Who::Child(sink) => {
+            let mut wrong = Vec::new();
+            match options().open(dirs[1].path().join("db")) {
+                Ok(own) => wrong.extend(own.put("child", "value").err().map(|e| e.to_string())),
+                Err(error) => wrong.push(error.to_string()),
+            }
+            wrong.extend(not_refused(vec![("stop", trace.stop().map(drop))]));
+            leave(sink, &wrong);
+        }
+        Who::Parent(child) => child.expect_content(),
+    }
+    trace.stop().expect("stops");
+    let (keys, is_whole) = read_trace(&path);
+    assert!(is_whole && keys.contains(&b"parent".to_vec()) && !keys.contains(&b"child".to_vec()));
 }

@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::arrivals::{Arrivals, Clock, GRACE, Gate};
-use crate::phase_result::{PhaseResult, figures_since, latencies};
+use crate::phase_result::{PhaseResult, components_since, figures_since, latencies};
 use crate::process::ProcessUsage;
 use crate::recorder::{FinishedCounter, Recorder, RunError};
 use crate::store::Store;
@@ -180,6 +180,7 @@ fn run_paced(
     let counters: Vec<Arc<FinishedCounter>> = (0..threads).map(|_| Arc::default()).collect();
     let workers: Vec<_> = (0..threads).map(worker_of).collect();
     let figures_before = store.stats();
+    let steps_before = store.get_latencies();
     let usage_before = ProcessUsage::now();
     let Limit {
         operations,
@@ -232,6 +233,7 @@ fn run_paced(
         course: sampled.course(end),
         open_loop: gate.map(|gate| gate.result(end)),
         latencies: latencies(&all),
+        components: components_since(&steps_before, &store.get_latencies()),
         user_bytes_written: all.user_bytes_written,
         user_bytes_read: all.user_bytes_read,
         records_scanned: all.records_scanned,

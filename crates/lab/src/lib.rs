@@ -14,6 +14,7 @@
 //! A phase measures once. Arguments, rounds and printing are in [`experiments`], which ask one question
 //! each and are commands of `evendb` and of `crates/peers`.
 
+pub mod advise;
 pub mod arrivals;
 pub mod calibrate;
 pub mod course;

@@ -46,6 +46,8 @@ pub enum Variant {
     LogBytes(u64),
     /// Logs are searched by Bloom filters of this number of sections instead of an index.
     BloomSplit(usize),
+    /// The same, and a section that may have the key is read from end to end, as the paper does it.
+    BloomLinear(usize),
 }
 
 impl std::fmt::Display for Variant {
@@ -53,6 +55,7 @@ impl std::fmt::Display for Variant {
         match self {
             Variant::LogBytes(bytes) => write!(f, "log {}", crate::readable::bytes(*bytes)),
             Variant::BloomSplit(sections) => write!(f, "bloom {sections}"),
+            Variant::BloomLinear(sections) => write!(f, "bloom {sections}, read from end to end"),
         }
     }
 }

@@ -34,7 +34,7 @@ use crate::course::{self, Fifths};
 use crate::ideal_cache::IdealCache;
 use crate::process::ProcessUsage;
 use crate::recorder::{OperationKind, Recorder};
-use crate::store::{Figure, FigureKind};
+use crate::store::{ComponentSteps, Figure, FigureKind};
 
 /// The latencies of one kind of operation, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,6 +88,8 @@ pub struct PhaseResult {
     pub course: Vec<(f64, u64)>,
     /// Latencies of the kinds that occurred.
     pub latencies: Vec<Latency>,
+    /// Latencies of gets by the component that answered, of a store that tells, with those of the settling.
+    pub components: Vec<ComponentSteps>,
     /// Bytes of keys and values handed to the store.
     pub user_bytes_written: u64,
     /// Bytes of keys and values the store handed back.
@@ -278,7 +280,7 @@ impl PhaseResult {
             .collect();
         let (open_loop, fifths) = (self.open_loop.as_ref(), self.fifths());
         let millions = |bytes: Option<f64>| bytes.map(|bytes| bytes / 1e6);
-        json!({
+        let mut all = json!({
             "phase": self.name,
             "distribution": self.distribution,
             "store": self.store,
@@ -320,7 +322,9 @@ impl PhaseResult {
             "course_interval_seconds": self.course_interval_seconds,
             "course_unit": self.course_unit(),
             "course": self.course,
-        })
+        });
+        all["component_latency_nanos"] = components_json(&self.components);
+        all
     }
 
     /// What was read from RAM, beside what the ideal cache would.
@@ -391,6 +395,34 @@ pub fn figures_since(before: &[Figure], after: &[Figure]) -> Vec<Figure> {
             },
         })
         .collect()
+}
+
+/// Of each component what came after `before`.
+#[must_use]
+pub fn components_since(
+    before: &[ComponentSteps],
+    after: &[ComponentSteps],
+) -> Vec<ComponentSteps> {
+    let since = |after: &ComponentSteps| {
+        let earlier = before.iter().find(|one| one.component == after.component);
+        after.since(earlier)
+    };
+    after.iter().map(since).collect()
+}
+
+fn components_json(components: &[ComponentSteps]) -> Value {
+    let members = components.iter().filter(|one| one.count() > 0);
+    let members = members.map(|one| {
+        let value = json!({
+            "count": one.count(),
+            "p50": one.quantile(0.5),
+            "p95": one.quantile(0.95),
+            "p99": one.quantile(0.99),
+            "p99.9": one.quantile(0.999),
+        });
+        (one.component.to_owned(), value)
+    });
+    Value::Object(members.collect())
 }
 
 /// A store's figures by their names.
@@ -481,6 +513,10 @@ pub(crate) mod tests {
                 p999: 4_000_000,
                 max: 5_000_000_000,
             }],
+            components: vec![ComponentSteps {
+                component: "munk",
+                steps: vec![(1000, 60), (2000, 40)],
+            }],
             user_bytes_written: 1000,
             user_bytes_read: 500,
             records_scanned: 0,
@@ -547,6 +583,28 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn latencies_of_components_are_those_of_the_phase() {
+        let steps = |component, steps: &[(u64, u64)]| ComponentSteps {
+            component,
+            steps: steps.to_vec(),
+        };
+        let before = [steps("log", &[(1000, 5), (4000, 1)]), steps("munk", &[])];
+        let after = [
+            steps("log", &[(1000, 5), (2000, 2), (4000, 3)]),
+            steps("munk", &[(9, 1)]),
+        ];
+        let came = [
+            steps("log", &[(2000, 2), (4000, 2)]),
+            steps("munk", &[(9, 1)]),
+        ];
+        assert_eq!(components_since(&before, &after), came);
+        assert_eq!(came[0].quantile(0.5), Some(2000));
+        // Four say nothing of one in a hundred.
+        assert_eq!(came[0].quantile(0.99), None);
+        assert_eq!(ComponentSteps::default().quantile(0.5), None);
+    }
+
+    #[test]
     fn nothing_is_divided_by_zero() {
         let empty = PhaseResult {
             operations: 0,
@@ -571,6 +629,8 @@ pub(crate) mod tests {
     fn the_json_names_the_figures_and_their_units() {
         let json = result().to_json();
         assert_eq!(json["latency_nanos"]["get"]["p99.9"], 4_000_000);
+        let munk = json!({ "count": 100, "p50": 1000, "p95": 2000, "p99": 2000, "p99.9": null });
+        assert_eq!(json["component_latency_nanos"], json!({ "munk": munk }));
         assert_eq!(json["figures"]["written.log"], 1500);
         assert_eq!(json["operations_per_second"], 2000.0);
         assert_eq!(json["operations_per_second_with_debt"], 1000.0 / 0.75);

@@ -89,6 +89,55 @@ pub struct Figure {
     pub kind: FigureKind,
 }
 
+/// Latencies of the gets that one component of a store answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ComponentSteps {
+    /// The component, as in the store's figures `gets.<component>`.
+    pub component: &'static str,
+    /// Upper ends of steps in nanoseconds, ascending, with how many gets were in each.
+    pub steps: Vec<(u64, u64)>,
+}
+
+impl ComponentSteps {
+    /// Those that came after `before`, which is of the same component.
+    #[must_use]
+    pub fn since(&self, before: Option<&ComponentSteps>) -> ComponentSteps {
+        let earlier = |end: u64| {
+            let steps = before.map_or(&[][..], |before| &before.steps);
+            let found = steps.iter().find(|step| step.0 == end);
+            found.map_or(0, |step| step.1)
+        };
+        let steps = self.steps.iter();
+        let steps = steps.map(|&(end, count)| (end, count.saturating_sub(earlier(end))));
+        ComponentSteps {
+            component: self.component,
+            steps: steps.filter(|(_, count)| *count > 0).collect(),
+        }
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.steps.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The end of the step that has this share of them at or below it; `None` where there are so few that not one
+    /// is expected above it.
+    #[must_use]
+    pub fn quantile(&self, share: f64) -> Option<u64> {
+        let count = self.count() as f64;
+        if count * (1.0 - share) < 1.0 {
+            return None;
+        }
+        let mut seen = 0;
+        let found = self.steps.iter().find(|(_, step)| {
+            seen += step;
+            seen as f64 >= share * count
+        });
+        found.map(|(end, _)| *end)
+    }
+}
+
 /// An ordered key-value store under measurement.
 pub trait Store: Send + Sync {
     /// The store's name and those of its settings that matter, for the report.
@@ -154,6 +203,12 @@ pub trait Store: Send + Sync {
 
     /// The store's own figures, with the same names in the same order at every call.
     fn stats(&self) -> Vec<Figure>;
+
+    /// Latencies of gets by the component that answered, since the store was opened, if it tells: the same components in
+    /// the same order at every call.
+    fn get_latencies(&self) -> Vec<ComponentSteps> {
+        Vec::new()
+    }
 
     /// Does all postponed work (checkpoints, compactions, reorganisation) and waits for it, so that
     /// a measurement can charge it to the phase that caused it.

@@ -77,7 +77,7 @@ impl TracedStore {
         lend: &mut dyn FnMut(&[u8]),
         ask: impl FnOnce(&mut dyn FnMut(&[u8])) -> StoreResult<bool>,
     ) -> StoreResult<bool> {
-        let wants_hash = self.slot.wants_hashes();
+        let wants_hash = began.wants_hash();
         let (mut len, mut hash) = (None, None);
         let found = ask(&mut |value| {
             len = Some(value.len() as u64);

@@ -19,7 +19,7 @@ struct Known {
 
 /// How a value is found in a figure.
 enum Here {
-    /// A cell of the row of this kind: as a number, or as a share in percent.
+    /// A cell of the row of this kind, or of the first row if there are no kinds: as a number, or as a share in percent.
     Number(&'static str, &'static str),
     Share(&'static str, &'static str),
     /// One less the share: of `once`, those more often.
@@ -134,7 +134,7 @@ const ZIPPYDB: &[Known] = &[
         "gets that go to keys with more than 100",
         "about 50 %",
         Here::Share("get", "accesses_of_those_above_100"),
-        "",
+        DECAYS_TOO_SLOWLY,
     ),
     of(
         "accesses-per-key",
@@ -215,6 +215,13 @@ const UDB_ASSOC: &[Known] = &[
         "below 1 %",
         Here::Rest("scan", "once"),
         ALL_KINDS_ALIKE,
+    ),
+    of(
+        "stored-keys",
+        "keys of the store that are accessed, in 24 hours",
+        "below 3 %",
+        Here::Share("", "share"),
+        OURS,
     ),
     of(
         "scan-lengths",
@@ -464,6 +471,7 @@ mod tests {
             "value-sizes",
             "scan-lengths",
             "sizes",
+            "stored-keys",
         ];
         for preset in crate::presets::names() {
             assert!(!known(preset).is_empty(), "{preset}");

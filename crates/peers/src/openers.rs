@@ -11,6 +11,7 @@ use evendb_lab::store::{Store, StoreResult};
 use evendb_lab::stores::evendb::{
     EvenDbOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
 };
+use evendb_lab::stores::undone;
 
 use crate::leveldb::{Kind, LevelDbStore};
 use crate::lmdb::LmdbStore;
@@ -29,7 +30,7 @@ use std::marker::PhantomData;
 /// All of them, EvenDB first.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Opener>> {
-    vec![
+    let mut all: Vec<Box<dyn Opener>> = vec![
         Box::new(EvenDbOpener),
         Box::new(HalfMemoryOpener),
         Box::new(LockingOpener),
@@ -74,7 +75,9 @@ pub fn all() -> Vec<Box<dyn Opener>> {
         Box::new(Bf),
         #[cfg(feature = "wiredtiger")]
         Box::new(WiredTiger),
-    ]
+    ];
+    all.extend(undone::openers());
+    all
 }
 
 struct Lmdb;

@@ -54,6 +54,8 @@ pub enum Exactness {
     Exact,
     /// From a sample or a sketch; how, and within which error.
     Sketched(String),
+    /// From runs of a program, which differ from one to the next; how many, and by how much.
+    Measured(String),
 }
 
 /// A column of a figure.

@@ -16,7 +16,7 @@ const SCRIPT: &str = include_str!("page.js");
 const TABLE_ROWS: usize = 160;
 const GROUP_ROWS: usize = 6;
 /// Rows of a table that is not folded away.
-const OPEN_ROWS: usize = 8;
+const OPEN_ROWS: usize = 12;
 
 /// The document as one HTML file.
 #[must_use]
@@ -63,7 +63,7 @@ fn facts(facts: &[(String, String)]) -> String {
         format!(
             "<div><dt>{}</dt><dd><bdi>{}</bdi></dd></div>",
             words::shown(name, 80),
-            words::shown(value, 300)
+            words::fact(value, 300)
         )
     };
     match facts.is_empty() {
@@ -77,17 +77,17 @@ fn facts(facts: &[(String, String)]) -> String {
 
 /// How the page is read, of which only what the page has is told.
 fn introduction(figures: &[Figure]) -> String {
-    let exact = figures
-        .iter()
-        .filter(|figure| figure.exactness == Exactness::Exact)
-        .count();
+    let any = |is: fn(&Exactness) -> bool| figures.iter().any(|figure| is(&figure.exactness));
     let mut out = String::from(
         "<p>Each figure says what it shows and how it is read. Below its plots lies the table that they are drawn of. ",
     );
-    if exact > 0 {
+    if any(|exactness| *exactness == Exactness::Exact) {
         out += "<span class=exact>exact</span> means that every operation is counted. ";
     }
-    if exact < figures.len() {
+    if any(|exactness| matches!(exactness, Exactness::Measured(_))) {
+        out += "<span class=sketched>measured</span> means that runs were timed, which differ from one to the next; it says how. ";
+    }
+    if any(|exactness| matches!(exactness, Exactness::Sketched(_))) {
         out += "<span class=sketched>sketched</span> means that a figure comes from a sample or a summary; it says how. ";
     }
     if figures.iter().any(|figure| !figure.section.is_empty()) {
@@ -112,12 +112,14 @@ fn section(figure: &Figure, id: &str, looks: &mut Looks) -> String {
         "<section id=\"{id}\"><h2><a href=\"#{id}\">{}</a></h2><p class=about>",
         words::shown(&figure.title, 160)
     );
+    let inexact = |what: &str, how: &str| {
+        let how = words::shown(how, 400);
+        format!("<span class=sketched>{what}</span> <span class=how>{how}</span>")
+    };
     let badge = match &figure.exactness {
         Exactness::Exact => "<span class=exact>exact</span>".to_owned(),
-        Exactness::Sketched(how) => format!(
-            "<span class=sketched>sketched</span> <span class=how>{}</span>",
-            words::shown(how, 400)
-        ),
+        Exactness::Sketched(how) => inexact("sketched", how),
+        Exactness::Measured(how) => inexact("measured", how),
     };
     if !figure.section.is_empty() {
         out += &format!(

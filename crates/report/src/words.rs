@@ -177,6 +177,18 @@ fn without_zeros(text: &str) -> &str {
     }
 }
 
+/// What a fact says: a number with a comma for each three digits, anything else as it is.
+pub(crate) fn fact(text: &str, longest: usize) -> String {
+    let is_number = text.parse::<f64>().is_ok_and(f64::is_finite);
+    let is_plain = text
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    match is_number && is_plain {
+        true => grouped(without_zeros(text)),
+        false => shown(text, longest),
+    }
+}
+
 /// A decimal number with a comma for each three digits.
 fn grouped(text: &str) -> String {
     let (sign, rest) = match text.strip_prefix('-') {
@@ -197,6 +209,19 @@ fn grouped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn facts_that_are_numbers_are_grouped() {
+        for (text, shown) in [
+            ("840001", "840,001"),
+            ("38.300", "38.3"),
+            ("1e5", "1e5"),
+            ("12 of 13000", "12 of 13000"),
+            ("<b>", "&lt;b&gt;"),
+        ] {
+            assert_eq!(fact(text, 20), shown);
+        }
+    }
 
     #[test]
     fn numbers_have_the_units_that_people_read() {

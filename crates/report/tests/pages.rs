@@ -139,6 +139,26 @@ fn hostile_cells_become_text_in_every_unit_and_mark() {
 }
 
 #[test]
+fn how_a_figure_came_about_is_told_and_explained_once() {
+    let of = |exactness: Exactness| {
+        let rows = vec![vec![json!("get"), json!(1), json!(2)]];
+        let figure = figure("speeds", Unit::Count, Unit::Count, false, rows);
+        page(&document(vec![Figure {
+            exactness,
+            ..figure
+        }]))
+    };
+    let measured = of(Exactness::Measured("three rounds <each>".into()));
+    assert!(measured.contains("three rounds &lt;each&gt;"));
+    assert!(measured.contains("measured</span> means that runs were timed"));
+    assert!(!measured.contains("means that every operation is counted"));
+    assert!(!measured.contains("comes from a sample"));
+    let exact = of(Exactness::Exact);
+    assert!(exact.contains("means that every operation is counted"));
+    assert!(!exact.contains("runs were timed"));
+}
+
+#[test]
 fn hostile_names_become_text_too() {
     let bad = "\"><script>x</script>\u{202e}\u{0}";
     let mut figure = figure(
@@ -151,7 +171,7 @@ fn hostile_names_become_text_too() {
     figure.title = bad.into();
     figure.about = bad.into();
     figure.section = bad.into();
-    figure.exactness = Exactness::Sketched(bad.into());
+    figure.exactness = Exactness::Measured(bad.into());
     figure.columns[1].name = bad.into();
     figure
         .charts

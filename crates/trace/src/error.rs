@@ -17,6 +17,8 @@ pub enum ErrorKind {
     Damaged,
     /// An operation is larger than the format allows.
     TooLarge,
+    /// A line of a list of keys is none.
+    NotAKey,
     /// A store records one trace at a time.
     AlreadyRecording,
 }

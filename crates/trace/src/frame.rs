@@ -20,6 +20,8 @@ use xxhash_rust::xxh3::Xxh3;
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
 /// So many keyspaces have names. Those of more are passed over, and counted.
 pub const KEYSPACES_MAX: usize = 1 << 16;
+/// Names of keyspaces take so many bytes together. Those beyond are passed over, and counted.
+pub const NAMES_BYTES_MAX: usize = 8 << 20;
 pub(crate) const MAGIC: &[u8; 8] = b"EvenDBtr";
 const VERSION: u32 = 1;
 pub(crate) const HEADER_BYTES: usize = 24;
@@ -142,15 +144,15 @@ impl Header {
         let (one_in, wall_clock_millis) = (input.varint()?.max(1), input.varint()?);
         let flags = input.varint()?;
         let source = String::from_utf8(input.bytes()?.to_vec()).ok()?;
-        let mut keyspaces = BTreeMap::new();
-        read_names(input, &mut keyspaces)?;
+        let mut names = Names::new(BTreeMap::new());
+        names.read(input)?;
         input.rest.is_empty().then_some(Header {
             one_in,
             wall_clock_millis,
             has_hashes: flags & 1 != 0,
             has_values: flags & 2 != 0,
             source,
-            keyspaces,
+            keyspaces: names.by_number,
         })
     }
 }
@@ -163,22 +165,46 @@ pub(crate) fn put_names(out: &mut Vec<u8>, names: &BTreeMap<u32, String>) {
     }
 }
 
-/// Adds names to those that are known; returns how many were passed over.
-pub(crate) fn read_names(input: &mut Input<'_>, names: &mut BTreeMap<u32, String>) -> Option<u64> {
-    let count = input.varint()?;
-    let mut passed_over = 0;
-    for _ in 0..count {
-        let number = input.varint_u32()?;
-        let name = input.bytes()?;
-        let is_known = names.contains_key(&number);
-        match (names.len() < KEYSPACES_MAX || is_known) && name.len() <= NAME_BYTES_MAX {
-            true => {
-                names.insert(number, String::from_utf8_lossy(name).into_owned());
-            }
-            false => passed_over += 1,
-        }
+/// Names of keyspaces that are known, within limits.
+pub(crate) struct Names {
+    by_number: BTreeMap<u32, String>,
+    bytes: usize,
+}
+
+impl Names {
+    pub(crate) fn new(by_number: BTreeMap<u32, String>) -> Names {
+        let bytes = by_number.values().map(String::len).sum();
+        Names { by_number, bytes }
     }
-    Some(passed_over)
+
+    pub(crate) fn by_number(&self) -> &BTreeMap<u32, String> {
+        &self.by_number
+    }
+
+    /// Adds names to those that are known; returns how many were passed over.
+    pub(crate) fn read(&mut self, input: &mut Input<'_>) -> Option<u64> {
+        let count = input.varint()?;
+        let mut passed_over = 0;
+        for _ in 0..count {
+            let number = input.varint_u32()?;
+            let name = input.bytes()?;
+            let known = self.by_number.get(&number).map(String::len);
+            let has_room = self.by_number.len() < KEYSPACES_MAX || known.is_some();
+            if !has_room || name.len() > NAME_BYTES_MAX {
+                passed_over += 1;
+                continue;
+            }
+            let name = String::from_utf8_lossy(name).into_owned();
+            let bytes = self.bytes - known.unwrap_or_default() + name.len();
+            if bytes > NAMES_BYTES_MAX {
+                passed_over += 1;
+                continue;
+            }
+            self.bytes = bytes;
+            self.by_number.insert(number, name);
+        }
+        Some(passed_over)
+    }
 }
 
 impl EndNote {

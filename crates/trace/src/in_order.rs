@@ -83,7 +83,8 @@ impl<R: Read> InOrder<R> {
     }
 
     fn fill(&mut self) -> Result<()> {
-        while !self.ended && self.heap_bytes < self.heap_bytes_max {
+        // One operation has room in any case.
+        while !self.ended && (self.heap.is_empty() || self.heap_bytes < self.heap_bytes_max) {
             let Some(operation) = self.reader.next()? else {
                 self.ended = true;
                 break;

@@ -9,12 +9,16 @@
 //! The format is in docs/trace-format.md. Nothing here knows a store: the engine and the lab record by the same
 //! [`Recorder`], and everything that reads a trace does so by [`Reader`], in bounded memory.
 
+mod clock;
 mod codec;
 mod encode;
 mod error;
 pub mod formats;
 mod frame;
+pub mod hidden;
 mod in_order;
+mod key_lines;
+mod lines;
 mod operation;
 mod reader;
 mod recorder;
@@ -22,8 +26,9 @@ mod sampler;
 mod writer;
 
 pub use error::{Error, ErrorKind, Result};
-pub use frame::{EndNote, FRAME_BYTES_MAX, Header, KEYSPACES_MAX};
+pub use frame::{EndNote, FRAME_BYTES_MAX, Header, KEYSPACES_MAX, NAMES_BYTES_MAX};
 pub use in_order::InOrder;
+pub use key_lines::KeyLines;
 pub use operation::{Call, Failure, KEY_BYTES_MAX, Kind, Operation, Outcome, VALUE_BYTES_MAX};
 pub use reader::{Losses, Reader};
 pub use recorder::{Began, Recorder, RecorderHandle, RecorderOptions, Summary};

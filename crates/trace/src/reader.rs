@@ -3,9 +3,12 @@
 //! What is damaged is passed over and counted ([`Losses`]); the operations that come are those that were written. A
 //! frame is believed if its checksum is right. After one that is not, the next is looked for byte by byte by its marker. A file
 //! that ends within a frame was torn: all frames before are given. The number of each frame tells how many are missing, and the note
-//! at the end how many operations there were.
+//! at the end how many operations there were. A frame whose number was there already is passed over: an operation is given
+//! once.
 //!
-//! Memory: two frames ([`FRAME_BYTES_MAX`]) and the names of keyspaces, whatever the file says.
+//! Memory: two frames ([`FRAME_BYTES_MAX`]) and the names of keyspaces ([`NAMES_BYTES_MAX`](crate::NAMES_BYTES_MAX)), whatever
+//! the file says. Time: what is proportional to the file. Places that look like frames and are none may each cost the checksum
+//! of a whole frame; when that comes to much more than the file has, they are passed over whole, and not byte by byte.
 //!
 //! Order: that of the file. Operations of one thread come in the order in which they ended; those of several threads
 //! interleave by buffers. [`InOrder`](crate::InOrder) puts them in the order of time.
@@ -15,11 +18,15 @@ use crate::encode::Decoder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{
     EndNote, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameKind, HEADER_BYTES, Header,
-    MARKER, read_names,
+    MARKER, Names,
 };
 use crate::operation::{Kind, Operation};
 use std::collections::BTreeMap;
 use std::io::Read;
+
+/// Checksums of frames that are none may cost so many times what was read of the file, and so many bytes more.
+const VAIN_TIMES: u64 = 16;
+const VAIN_BYTES: u64 = 64 << 20;
 
 /// What of a trace could not be given, as far as it was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -30,6 +37,8 @@ pub struct Losses {
     pub damaged_places: u64,
     /// Frames that are missing, by the numbers of those that are there. Some may be names.
     pub missing_frames: u64,
+    /// Frames that were there already, by their numbers, and were passed over.
+    pub repeated_frames: u64,
     /// Operations of frames whose checksum is right, and which cannot be read all the same.
     pub unreadable_operations: u64,
     /// The file ends within a frame.
@@ -54,7 +63,7 @@ impl Losses {
 pub struct Reader<R> {
     source: R,
     header: Header,
-    keyspaces: BTreeMap<u32, String>,
+    names: Names,
     /// What was read of the source and not used, from `at` on.
     buffer: Vec<u8>,
     at: usize,
@@ -67,6 +76,8 @@ pub struct Reader<R> {
     next_sequence: u32,
     given: u64,
     in_damage: bool,
+    /// Bytes of which a checksum was made, and was not that of a frame.
+    vain_bytes: u64,
     is_strict: bool,
     ended: bool,
     end: Option<EndNote>,
@@ -95,7 +106,7 @@ impl<R: Read> Reader<R> {
         let header = Header::decode(&fixed, &body)?;
         Ok(Reader {
             source,
-            keyspaces: header.keyspaces.clone(),
+            names: Names::new(header.keyspaces.clone()),
             header,
             buffer: Vec::new(),
             at: 0,
@@ -107,6 +118,7 @@ impl<R: Read> Reader<R> {
             next_sequence: 0,
             given: 0,
             in_damage: false,
+            vain_bytes: 0,
             is_strict: false,
             ended: false,
             end: None,
@@ -130,7 +142,7 @@ impl<R: Read> Reader<R> {
     /// Names of keyspaces by number, as far as it was read.
     #[must_use]
     pub fn keyspaces(&self) -> &BTreeMap<u32, String> {
-        &self.keyspaces
+        self.names.by_number()
     }
 
     /// What the trace says of itself at its end, when that was reached.
@@ -215,29 +227,45 @@ impl<R: Read> Reader<R> {
                 frame.open(bytes, &mut self.decoder.raw).is_some()
             };
             if !opened {
-                // Also where the length itself is damaged, so that frames behind it are not taken for its bytes.
-                self.skip_to_marker("a frame whose checksum is wrong")?;
+                self.not_opened(if is_there { whole } else { 0 })?;
                 continue;
             }
             self.take(whole);
             self.in_damage = false;
-            self.number(frame.sequence)?;
-            if self.begin_frame(&frame)? {
+            if self.number(frame.sequence)? && self.begin_frame(&frame)? {
                 return Ok(true);
             }
         }
     }
 
-    /// Counts the frames that are missing before this one.
-    fn number(&mut self, sequence: u32) -> Result<()> {
+    /// Goes on behind what looked like a frame, of which so many bytes were looked at.
+    fn not_opened(&mut self, looked_at: usize) -> Result<()> {
+        const WHY: &str = "a frame whose checksum is wrong";
+        self.vain_bytes += looked_at as u64;
+        let affordable = (self.offset.saturating_mul(VAIN_TIMES)).saturating_add(VAIN_BYTES);
+        if self.vain_bytes > affordable && looked_at > 0 {
+            self.damage(WHY)?;
+            self.skip(looked_at);
+            return Ok(());
+        }
+        // Also where the length itself is damaged, so that frames behind it are not taken for its bytes.
+        self.skip_to_marker(WHY)
+    }
+
+    /// Counts the frames that are missing before this one; false if it was there already.
+    fn number(&mut self, sequence: u32) -> Result<bool> {
         let missing = sequence.wrapping_sub(self.next_sequence);
-        // A frame from before is there twice, or the numbers have been tampered with: nothing is missing.
-        if missing > 0 && missing < u32::MAX / 2 {
+        if missing >= u32::MAX / 2 {
+            self.losses.repeated_frames += 1;
+            self.damage("a frame that was there already")?;
+            return Ok(false);
+        }
+        if missing > 0 {
             self.losses.missing_frames += u64::from(missing);
             self.damage("a frame is missing")?;
         }
         self.next_sequence = sequence.wrapping_add(1);
-        Ok(())
+        Ok(true)
     }
 
     /// Whether the frame has operations.
@@ -246,11 +274,15 @@ impl<R: Read> Reader<R> {
             FrameKind::Operations => {
                 self.left_in_frame = frame.operations;
                 self.decoder.begin(&mut self.operation);
+                if frame.operations == 0 && !self.decoder.is_at_end() {
+                    self.losses.damaged_places += 1;
+                    self.damage("operations in a frame that counts none")?;
+                }
                 return Ok(frame.operations > 0);
             }
             FrameKind::Names => {
                 let mut input = Input::new(&self.decoder.raw);
-                match read_names(&mut input, &mut self.keyspaces) {
+                match self.names.read(&mut input) {
                     Some(passed_over) => self.losses.names_passed_over += passed_over,
                     None => {
                         self.losses.damaged_places += 1;
@@ -335,8 +367,8 @@ impl<R: Read> Reader<R> {
             bytes <= FRAME_HEADER_BYTES + FRAME_BYTES_MAX,
             "lengths were checked"
         );
-        if self.rest().len() >= bytes {
-            return Ok(true);
+        if self.rest().len() >= bytes || self.source_ended {
+            return Ok(self.rest().len() >= bytes);
         }
         self.buffer.drain(..self.at);
         self.at = 0;
@@ -368,4 +400,40 @@ fn read_full(source: &mut impl Read, mut to: &mut [u8]) -> Result<usize> {
         }
     }
     Ok(got)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FRAME_BYTES_MAX, MARKER, Reader, VAIN_BYTES, VAIN_TIMES};
+    use crate::{Header, Kind, Operation, Writer};
+
+    /// A file of nothing but heads of frames, each of which claims the longest frame there is: what checksums cost stays in
+    /// proportion to the file, all of it is told, and a good frame behind it is found.
+    #[test]
+    fn heads_that_claim_the_longest_frame_cost_no_more_than_the_file() {
+        let mut writer = Writer::new(Vec::new(), &Header::default()).unwrap();
+        writer.add(&Operation::new(Kind::Get, "k")).unwrap();
+        let good = writer.finish().unwrap().0;
+        let header = 24 + u32::from_le_bytes(good[12..16].try_into().unwrap()) as usize;
+        let mut head = MARKER.to_vec();
+        head.extend_from_slice(&[1, 1, 0, 0]);
+        for _ in 0..2 {
+            head.extend_from_slice(&(FRAME_BYTES_MAX as u32).to_le_bytes());
+        }
+        head.resize(32, 0);
+        let mut bytes = good[..header].to_vec();
+        for _ in 0..(3 << 20) / head.len() {
+            bytes.extend_from_slice(&head);
+        }
+        // What is passed over whole ends before the last of them, where bytes are looked at one by one again.
+        bytes.extend_from_slice(&vec![0; FRAME_BYTES_MAX + 32]);
+        bytes.extend_from_slice(&good[header..]);
+        let mut reader = Reader::new(&bytes[..]).unwrap();
+        assert_eq!(reader.operations().count(), 1);
+        let skipped = reader.losses().skipped_bytes;
+        assert_eq!(skipped, (bytes.len() - good.len()) as u64);
+        let affordable = bytes.len() as u64 * VAIN_TIMES + VAIN_BYTES + FRAME_BYTES_MAX as u64;
+        let every_head = (3 << 20) / 32 * FRAME_BYTES_MAX as u64;
+        assert!(reader.vain_bytes <= affordable && affordable < every_head / 100);
+    }
 }

@@ -19,14 +19,15 @@
 //!   that is not in the trace; one that ended before [`Recorder::stop`] was called is. The note at the end counts.
 //! * **At its size** the file takes no more operations; they are counted. The end still fits.
 //!
-//! Time: nanoseconds of the monotonic clock since the recorder was made. Not here: what is recorded, which is up to
+//! Time: nanoseconds since the recorder was made, of [`Clock`]. Not here: what is recorded, which is up to
 //! stores; forked children, which must not call this.
 
+use crate::clock::Clock;
 use crate::encode::Encoder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{EndNote, Header};
 use crate::operation::Call;
-use crate::sampler::Sampler;
+use crate::sampler::{Sampler, is_up_to};
 use crate::writer::FrameWriter;
 use crossbeam_queue::ArrayQueue;
 use parking_lot::Mutex;
@@ -121,6 +122,10 @@ pub struct RecorderHandle {
     /// Number of the recorder, which no other of the process has; 0: off. Relaxed: who sees it asks `shared`, or has
     /// done so before.
     active: AtomicU64,
+    /// The highest hash of a key that the recorder takes, so that a key that is left out costs no look at what the thread has.
+    /// Relaxed, and not together with `active`: the hash of another recorder is seen only by an operation that begins
+    /// while this one is started or ended, and such an operation may be left out, or is asked about again.
+    highest: AtomicU64,
     shared: Mutex<Option<Arc<Shared>>>,
 }
 
@@ -130,6 +135,15 @@ pub struct RecorderHandle {
 pub struct Began {
     recorder: u64,
     start_nanos: u64,
+    wants_hash: bool,
+}
+
+impl Began {
+    /// Whether the recorder wants the hash of a value that is read.
+    #[must_use]
+    pub fn wants_hash(&self) -> bool {
+        self.wants_hash
+    }
 }
 
 /// A trace being recorded. Dropping it ends the trace, without telling what became of it.
@@ -141,7 +155,7 @@ pub struct Recorder {
 
 struct Shared {
     id: u64,
-    started: Instant,
+    clock: Clock,
     options: RecorderOptions,
     sampler: Sampler,
     buffers: Mutex<Vec<Arc<ThreadBuffer>>>,
@@ -215,6 +229,9 @@ impl RecorderHandle {
 
     #[inline(never)]
     fn begin_sampled(&self, id: u64, key: &[u8]) -> Option<Began> {
+        if !is_up_to(self.highest.load(Ordering::Relaxed), key) {
+            return None;
+        }
         let begin = |local: &Local| local.shared.takes(key).then(|| local.shared.began());
         self.with_local(id, begin).flatten()
     }
@@ -234,14 +251,6 @@ impl RecorderHandle {
         let id = self.active.load(Ordering::Relaxed);
         let next = |local: &Local| local.shared.next_group.fetch_add(1, Ordering::Relaxed);
         self.with_local(id, next).unwrap_or_default()
-    }
-
-    /// Whether the recorder wants hashes of values that were read.
-    #[must_use]
-    pub fn wants_hashes(&self) -> bool {
-        let id = self.active.load(Ordering::Relaxed);
-        let wants = |local: &Local| local.shared.options.has_hashes;
-        self.with_local(id, wants).unwrap_or_default()
     }
 
     /// Records an operation, which ends now.
@@ -317,7 +326,7 @@ impl RecorderHandle {
 impl Shared {
     #[inline]
     fn nanos(&self) -> u64 {
-        self.started.elapsed().as_nanos() as u64
+        self.clock.nanos()
     }
 
     #[inline]
@@ -325,7 +334,16 @@ impl Shared {
         Began {
             recorder: self.id,
             start_nanos: self.nanos(),
+            wants_hash: self.options.has_hashes,
         }
+    }
+
+    fn highest(&self) -> u64 {
+        #[cfg(test)]
+        if self.options.plant == Plant::SamplesOperations {
+            return u64::MAX;
+        }
+        self.sampler.highest()
     }
 
     #[inline]
@@ -423,6 +441,7 @@ impl Recorder {
             .spawn(move || Collector::new(for_writer, frames).run())?;
         let _ = shared.writer.set(writer.thread().clone());
         *active = Some(shared.clone());
+        slot.highest.store(shared.highest(), Ordering::Relaxed);
         slot.active.store(shared.id, Ordering::Relaxed);
         drop(active);
         Ok(Recorder {
@@ -469,7 +488,7 @@ impl Shared {
     fn new(options: RecorderOptions) -> Shared {
         Shared {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            started: Instant::now(),
+            clock: Clock::start(),
             sampler: Sampler::new(options.one_in),
             options,
             buffers: Mutex::default(),
@@ -577,7 +596,7 @@ impl<W: Write> Collector<W> {
         for (raw, operations) in last.iter().filter(|(_, operations)| *operations > 0) {
             self.write(raw, *operations);
         }
-        let duration = shared.started.elapsed();
+        let duration = Duration::from_nanos(shared.nanos());
         let note = EndNote {
             recorded: self.frames.recorded,
             dropped_full: shared.dropped_full.load(Ordering::Relaxed),

@@ -34,12 +34,23 @@ impl Sampler {
         self.one_in
     }
 
+    /// Keys with a hash up to this one are recorded: all that [`is_up_to`] needs to know.
+    pub(crate) fn highest(&self) -> u64 {
+        self.highest
+    }
+
     /// Whether operations of this key are recorded.
     #[inline]
     #[must_use]
     pub fn takes(&self, key: &[u8]) -> bool {
-        self.one_in == 1 || xxh3_64_with_seed(key, SEED) <= self.highest
+        is_up_to(self.highest, key)
     }
+}
+
+/// Whether a sampler with this highest hash takes the key.
+#[inline]
+pub(crate) fn is_up_to(highest: u64, key: &[u8]) -> bool {
+    highest == u64::MAX || xxh3_64_with_seed(key, SEED) <= highest
 }
 
 #[cfg(test)]

@@ -3,11 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod making;
 #[path = "../../evendb/tests/common/skipped.rs"]
 mod skipped;
 
 use evendb_trace::formats::{self, Format, Imported};
-use evendb_trace::{ErrorKind, Kind, Operation};
+use evendb_trace::{ErrorKind, Header, Kind, Operation, Outcome, Writer};
+use making::{RocksDb, some_trace};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::process::Command;
@@ -20,136 +22,6 @@ fn read(format: Format, bytes: &[u8]) -> evendb_trace::Result<(Vec<Operation>, I
     })?;
     assert_eq!(imported.operations, operations.len() as u64);
     Ok((operations, imported))
-}
-
-fn varint(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    varint(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
-
-/// A trace of RocksDB, version 0.1 or 0.2.
-struct RocksDb {
-    out: Vec<u8>,
-    version: u8,
-    micros: u64,
-}
-
-impl RocksDb {
-    fn new(version: u8) -> RocksDb {
-        let mut trace = RocksDb {
-            out: Vec::new(),
-            version,
-            micros: 1_000_000,
-        };
-        let text = format!(
-            "feedcafedeadbeef\tTrace Version: 0.{version}\tRocksDB Version: 7.8\tFormat: Timestamp OpType Payload\n"
-        );
-        trace.record(1, text.as_bytes());
-        trace
-    }
-
-    fn record(&mut self, kind: u8, payload: &[u8]) {
-        self.out.extend_from_slice(&self.micros.to_le_bytes());
-        self.out.push(kind);
-        let len = payload.len() as u32;
-        self.out.extend_from_slice(&len.to_le_bytes());
-        self.out.extend_from_slice(payload);
-        self.micros += 10;
-    }
-
-    fn with_map(&mut self, kind: u8, members: &[u32], payload: Vec<u8>) {
-        let map: u64 = members.iter().map(|member| 1 << member).sum();
-        let mut whole = match self.version {
-            1 => Vec::new(),
-            _ => map.to_le_bytes().to_vec(),
-        };
-        whole.extend_from_slice(&payload);
-        self.record(kind, &whole);
-    }
-
-    fn get(&mut self, family: u32, key: &[u8]) {
-        let mut payload = family.to_le_bytes().to_vec();
-        bytes(&mut payload, key);
-        self.with_map(4, &[2, 3], payload);
-    }
-
-    fn seek(&mut self, kind: u8, key: &[u8], upper: Option<&[u8]>) {
-        let mut payload = 0_u32.to_le_bytes().to_vec();
-        bytes(&mut payload, key);
-        let mut members = vec![4, 5];
-        if let Some(upper) = upper {
-            members.push(7);
-            bytes(&mut payload, upper);
-        }
-        self.with_map(kind, &members, payload);
-    }
-
-    fn write(&mut self, count: u32, records: &[u8]) {
-        let mut batch = vec![0; 8];
-        batch.extend_from_slice(&count.to_le_bytes());
-        batch.extend_from_slice(records);
-        let payload = match self.version {
-            1 => batch,
-            _ => {
-                let mut with_length = Vec::new();
-                bytes(&mut with_length, &batch);
-                with_length
-            }
-        };
-        self.with_map(3, &[1], payload);
-    }
-
-    fn multi_get(&mut self, keys: &[&[u8]]) {
-        let mut payload = (keys.len() as u32).to_le_bytes().to_vec();
-        bytes(&mut payload, &vec![0; 4 * keys.len()]);
-        let mut all = Vec::new();
-        keys.iter().for_each(|key| bytes(&mut all, key));
-        bytes(&mut payload, &all);
-        self.with_map(13, &[8, 9, 10], payload);
-    }
-}
-
-fn some_trace(version: u8) -> Vec<u8> {
-    let mut trace = RocksDb::new(version);
-    trace.get(3, b"one");
-    let mut put = vec![0x1];
-    bytes(&mut put, b"two");
-    bytes(&mut put, b"value");
-    trace.write(1, &put);
-    let mut several = Vec::new();
-    several.push(0x5);
-    varint(&mut several, 300);
-    bytes(&mut several, b"three");
-    bytes(&mut several, b"v");
-    several.push(0x0);
-    bytes(&mut several, b"four");
-    several.push(0x3);
-    bytes(&mut several, b"a blob of the log");
-    several.push(0xf);
-    bytes(&mut several, b"a");
-    bytes(&mut several, b"b");
-    several.push(0x2);
-    bytes(&mut several, b"five");
-    bytes(&mut several, b"operand");
-    several.push(0x7);
-    bytes(&mut several, b"six");
-    trace.write(5, &several);
-    trace.seek(5, b"seven", (version > 1).then_some(b"seven-end"));
-    trace.seek(6, b"eight", None);
-    if version > 1 {
-        trace.multi_get(&[b"nine", b"ten"]);
-    }
-    trace.record(9, b"a block of the cache, which is no operation");
-    trace.record(2, b"");
-    trace.out
 }
 
 #[test]
@@ -239,10 +111,12 @@ proptest! {
 
     #[test]
     fn any_text_is_read_without_panic(bytes in vec(any::<u8>(), 0..300), lines in "([A-Z0-9x, \\[=]{0,30}\n){0,6}") {
-        for format in [Format::RocksDb, Format::RocksDbText, Format::TwitterCsv, Format::YcsbText] {
+        for format in [Format::EvenDb, Format::RocksDb, Format::RocksDbText, Format::TwitterCsv, Format::MetaCsv, Format::YcsbText] {
             let _ = read(format, &bytes);
             let _ = read(format, lines.as_bytes());
         }
+        let _ = formats::detect(&bytes);
+        let _ = formats::detect(lines.as_bytes());
     }
 
     /// What is written in RocksDB's readable form comes back, as far as that form has it.
@@ -321,6 +195,83 @@ fn lines_of_twitter() {
         (operations[2].start_nanos, operations[2].thread),
         (5_000_000_000, 8)
     );
+}
+
+/// Both headers that Meta's traces have, with columns in several orders.
+#[test]
+fn lines_of_meta() {
+    let text = "op_time,key,key_size,op,op_count,size,cache_hits,ttl,usecase,sub_usecase\n\
+                600,8213f,8,GET,3,87,1,0,366,300\n600,a54f,2,GET_LEASE,1,0,0,0,69,69\n\
+                602,a54f,4,SET,1,40,0,60,1,1\n601,a54f,4,DELETE,1,0,0,,1,1\n\
+                601,a54f,4,FLY,1,0,0,0,1,1\n601,a54f,4,GET,0,0,0,0,1,1\n601,a54f,4,GET,70000,0,0,0,1,1\n601,a54f\n601,,4,GET,1,0,0,0,1,1\n\
+                op_time,key,key_size,op,op_count,size,cache_hits,usecase,sub_usecase,ttl\n603,b,1,SET,1,5,0,9,9,7\n";
+    let (operations, imported) = read(Format::MetaCsv, text.as_bytes()).unwrap();
+    assert_eq!((imported.bad, imported.times_back), (5, 1), "{imported:?}");
+    assert_eq!(imported.first_bad.unwrap(), "line 6: no operation \"FLY\"");
+    let kinds: Vec<_> = operations.iter().map(|operation| operation.kind).collect();
+    use Kind::{Delete, Get, Put};
+    assert_eq!(kinds, [Get, Get, Get, Get, Put, Delete, Put]);
+    let outcomes: Vec<_> = operations[..5].iter().map(|one| one.outcome).collect();
+    let found = Outcome::Present {
+        len: Some(87),
+        hash: None,
+    };
+    let absent = Outcome::Absent;
+    assert_eq!(outcomes, [found, absent, absent, absent, Outcome::Unknown]);
+    assert_eq!(operations[0].key, b"8213f...");
+    assert_eq!(operations[3].key, b"a54f");
+    assert_eq!(
+        (operations[4].value_len, operations[4].ttl_millis),
+        (Some(40), Some(60_000))
+    );
+    assert_eq!(
+        (operations[4].start_nanos, operations[5].start_nanos),
+        (2_000_000_000, 1_000_000_000)
+    );
+    assert_eq!(operations[6].ttl_millis, Some(7000));
+    let old = "key,op,size,op_count,key_size\n12,GET,100,2,3\n34,SET,7,1,2\n";
+    let (operations, imported) = read(Format::MetaCsv, old.as_bytes()).unwrap();
+    assert_eq!((operations.len(), imported.bad), (3, 0));
+    assert!(operations.iter().all(|one| one.start_nanos == 0));
+    assert_eq!(
+        (&operations[1].key[..], operations[1].outcome),
+        (&b"12."[..], Outcome::Unknown)
+    );
+    let (operations, imported) = read(Format::MetaCsv, b"12,GET,100,2,3\n").unwrap();
+    assert_eq!((operations.len(), imported.bad), (0, 1));
+}
+
+#[test]
+fn the_format_is_told_by_the_first_bytes() {
+    let own = Writer::new(Vec::new(), &Header::default()).unwrap();
+    let own = own.finish().unwrap().0;
+    let rocksdb = some_trace(2);
+    let cases: [(&[u8], Option<Format>); 12] = [
+        (&own, Some(Format::EvenDb)),
+        (&rocksdb, Some(Format::RocksDb)),
+        (b"0x6B31 1 2 100 5000\n", Some(Format::RocksDbText)),
+        (b"0,k,1,2,3,get,0\n", Some(Format::TwitterCsv)),
+        (b"\r\n0,k,1,2,3,get,0", Some(Format::TwitterCsv)),
+        (
+            b"op_time,key,key_size,op,op_count,size\n",
+            Some(Format::MetaCsv),
+        ),
+        (b"size,op,key\r\n1,GET,2\r\n", Some(Format::MetaCsv)),
+        (
+            b"*** properties ***\n\"a\"=\"b\"\nINSERT usertable user1 [ field0=abc ]\n",
+            Some(Format::YcsbText),
+        ),
+        (b"", None),
+        (b"\n\n", None),
+        (b"0,k,1,2,3,fly,0\n0,k,1,2,3,get,0\n", None),
+        (&rocksdb[..20], None),
+    ];
+    for (begin, format) in cases {
+        assert_eq!(formats::detect(begin), format, "{}", begin.escape_ascii());
+    }
+    // What was told can be read.
+    let (operations, imported) = read(Format::EvenDb, &own).unwrap();
+    assert_eq!((operations.len(), imported), (0, Imported::default()));
 }
 
 #[test]

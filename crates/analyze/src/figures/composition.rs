@@ -13,7 +13,7 @@ pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
                    sum(CASE outcome WHEN 'absent' THEN 1 ELSE 0 END) AS absent,
                    sum(CASE outcome WHEN 'failed' THEN 1 ELSE 0 END) AS failed
             FROM operations GROUP BY keyspace, kind),
-        different AS (SELECT keyspace, kind, count(*) AS keys FROM keys GROUP BY keyspace, kind)
+        different AS (SELECT keyspace, kind, count(*) AS keys FROM keys WHERE accesses > 0 GROUP BY keyspace, kind)
         SELECT asked.keyspace, asked.kind, operations, operations / CAST(sum(operations) OVER () AS DOUBLE) AS share,
                coalesce(keys, 0) AS keys, found, absent, failed
         FROM asked LEFT JOIN different ON asked.keyspace = different.keyspace AND asked.kind = different.kind

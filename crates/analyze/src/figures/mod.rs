@@ -12,6 +12,7 @@ mod latencies;
 mod pearson;
 mod places;
 mod sizes;
+mod stored;
 mod times;
 
 use crate::error::Result;
@@ -26,6 +27,8 @@ pub struct Context<'a> {
     pub session: &'a Session,
     /// What the trace says of itself.
     pub summary: &'a Summary,
+    /// Whether `keys` has all keys of the store, or those that the trace names alone.
+    pub has_stored: bool,
 }
 
 /// Finds the figures of one matter.
@@ -34,6 +37,7 @@ type Find = for<'a> fn(&'a Context<'a>) -> BoxFuture<'a, Result<Vec<Figure>>>;
 /// All matters, each with a name for the progress that is shown, in the order of the page.
 pub const ALL: &[(&str, Find)] = &[
     ("composition", |context| composition::find(context).boxed()),
+    ("stored keys", |context| stored::find(context).boxed()),
     ("accesses", |context| access::find(context).boxed()),
     ("times", |context| times::find(context).boxed()),
     ("sizes", |context| sizes::find(context).boxed()),

@@ -33,7 +33,7 @@ pub(super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
             &OF_OPERATIONS[..],
             OF_OPERATIONS.len(),
         ),
-        ("keys", &OF_KEYS[..], 1),
+        ("keys WHERE accesses > 0", &OF_KEYS[..], 1),
     ] {
         let mut pairs = Vec::new();
         for a in 0..firsts {

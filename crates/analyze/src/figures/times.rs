@@ -230,13 +230,13 @@ async fn new_keys(context: &Context<'_>, bins: Bins) -> Result<Counts> {
     let keyspaces = cells(
         &context
             .session
-            .rows("SELECT DISTINCT keyspace FROM keys")
+            .rows("SELECT DISTINCT keyspace FROM keys WHERE accesses > 0")
             .await?,
     )?;
     let mut counts = Counts::new();
     for keyspace in keyspaces.iter().filter_map(|row| row[0].as_str()) {
         let sql = format!(
-            "SELECT key, first_nanos FROM keys WHERE keyspace = {} ORDER BY key",
+            "SELECT key, first_nanos FROM keys WHERE keyspace = {} AND accesses > 0 ORDER BY key",
             quoted(keyspace)
         );
         let mut rows = context.session.stream(&sql).await?;

@@ -1,13 +1,13 @@
 //! Small traces, their analysis, and the same operations for a naive program that counts them in maps.
 
 use arrow::array::RecordBatch;
-use evendb_analyze::{Budget, Cut, Options, Session, analyze, operations, tables};
+use evendb_analyze::{Budget, Cut, Error, Options, Session, Stored, analyze, operations, tables};
 use evendb_report::{Document, Figure};
 use evendb_trace::{Header, Kind, Operation, Outcome, Writer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 pub const BUDGET: Budget = Budget {
@@ -149,16 +149,22 @@ pub fn found(operations: &[Operation]) -> Document {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("a.trace");
     write(operations, &trace);
-    let tables = folder.path().join("tables");
+    analyzed(folder.path(), trace, None).unwrap()
+}
+
+/// What the analysis finds in a trace, with tables in a folder that it makes in this one.
+pub fn analyzed(folder: &Path, trace: PathBuf, stored: Option<Stored>) -> Result<Document, Error> {
+    let tables = folder.join("tables");
     std::fs::create_dir(&tables).unwrap();
     let options = Options {
         trace,
         format: None,
+        stored,
         folder: tables,
         budget: BUDGET,
         cut: Cut::default(),
     };
-    run(analyze(&options, &mut |_| {})).unwrap()
+    run(analyze(&options, &mut |_| {}))
 }
 
 /// A large load and what is found in it, for all tests.
@@ -180,7 +186,9 @@ pub fn rows(operations: &[Operation], sql: &str) -> Vec<RecordBatch> {
     operations::write(&trace, None, &session.table_file("operations"), &mut |_| {}).unwrap();
     run(async {
         session.open_table("operations").await.unwrap();
-        tables::make_keys(&session, &Cut::default()).await.unwrap();
+        tables::make_keys(&session, false, &Cut::default())
+            .await
+            .unwrap();
         tables::make_access_counts(&session).await.unwrap();
         tables::make_sizes(&session).await.unwrap();
         session.rows(sql).await.unwrap()

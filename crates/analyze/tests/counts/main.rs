@@ -5,5 +5,6 @@ mod accesses;
 mod load;
 mod sizes;
 mod small;
+mod stored;
 mod tables;
 mod times;

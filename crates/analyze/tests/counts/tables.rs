@@ -27,19 +27,19 @@ fn column<T>(
     cells
 }
 
-fn texts(rows: &[RecordBatch], name: &str) -> Vec<Option<String>> {
+pub fn texts(rows: &[RecordBatch], name: &str) -> Vec<Option<String>> {
     column(rows, name, &DataType::Utf8, |column, row| {
         column.as_string::<i32>().value(row).to_owned()
     })
 }
 
-fn bytes(rows: &[RecordBatch], name: &str) -> Vec<Option<Vec<u8>>> {
+pub fn bytes(rows: &[RecordBatch], name: &str) -> Vec<Option<Vec<u8>>> {
     column(rows, name, &DataType::Binary, |column, row| {
         column.as_binary::<i32>().value(row).to_vec()
     })
 }
 
-fn wholes(rows: &[RecordBatch], name: &str) -> Vec<Option<u64>> {
+pub fn wholes(rows: &[RecordBatch], name: &str) -> Vec<Option<u64>> {
     column(rows, name, &DataType::UInt64, |column, row| {
         column.as_primitive::<UInt64Type>().value(row)
     })

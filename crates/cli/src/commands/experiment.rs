@@ -5,6 +5,7 @@ use evendb_lab::opener::Opener;
 use evendb_lab::stores::evendb::{
     EvenDbOpener, HalfMemoryOpener, LockingOpener, ValuesApartOpener,
 };
+use evendb_lab::stores::undone;
 
 use crate::failure::{Failure, Success};
 
@@ -27,12 +28,13 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
 
 /// Carries an experiment out on the stores that this command knows.
 pub fn carry_out(experiment: &Experiment) -> Result<Success, Failure> {
-    let openers: [Box<dyn Opener>; 4] = [
+    let mut openers: Vec<Box<dyn Opener>> = vec![
         Box::new(EvenDbOpener),
         Box::new(HalfMemoryOpener),
         Box::new(LockingOpener),
         Box::new(ValuesApartOpener),
     ];
+    openers.extend(undone::openers());
     experiment
         .run(&openers)
         .map_err(|error| Failure::Message(error.to_string()))?;

@@ -1,6 +1,7 @@
 //! The subcommands, one file each: its arguments (a clap struct whose first line is the help's) and
 //! a `run` that carries them out.
 
+pub mod advise;
 pub mod analyze;
 pub mod backup;
 pub mod backups;

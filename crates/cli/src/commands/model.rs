@@ -24,7 +24,7 @@ pub struct Arguments {
     /// The keyspace to model; by default the one with the most operations
     #[arg(long)]
     keyspace: Option<String>,
-    /// How many pairs the store has; by default as many as the trace names
+    /// How many pairs the store has; by default as many as the keys that the analysis was given, or, if it was given none, as the trace names
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pairs: Option<u64>,
     /// The name in the file

@@ -1,8 +1,9 @@
 //! `evendb profile`: everything that this command can tell of a load, one step after the other, and a page of it.
 //!
 //! ```text
-//!   preset or model --mixgraph--> trace --analyze--> analysis --model--> model --mixgraph--> benchmarks beside the replay
-//!   a trace of one's own ------->                                                            of the trace
+//!   preset or model --mixgraph--> trace, keys --analyze--> analysis --model--> model --mixgraph--> benchmarks beside the replay
+//!   a trace of one's own, and the keys ------>                                                     of the trace
+//!   of its store, if there are any
 //! ```
 //! Each step is a run of a command that can be run by itself, and leaves its files in the folder; this module only puts them together. What
 //! a step prints goes to standard error.
@@ -16,7 +17,7 @@ use std::process::{Command, Stdio};
 use evendb_model::from_analysis::{self, Known, Made};
 use evendb_model::{presets, study};
 use evendb_report::{Chart, Figure, Mark, Unit};
-use evendb_trace::formats::{self, Detected};
+use evendb_trace::formats::{self, Format};
 use serde_json::{Value, json};
 
 use super::{analyze, model};
@@ -31,7 +32,8 @@ use crate::failure::{Failure, Success};
 #[command(after_help = "Examples:
   evendb profile zippydb
   evendb profile udb-assoc --scale 0.05 --out udb
-  evendb profile app.trace")]
+  evendb profile app.trace
+  evendb scan app.db --keys-only --output hex > app.keys; evendb profile app.trace --keys app.keys")]
 pub struct Arguments {
     /// A preset (zippydb, udb-assoc, up2x), a model file, or a trace
     #[arg(default_value = "zippydb")]
@@ -39,6 +41,10 @@ pub struct Arguments {
     /// The folder to make; by default the load's name with `.profile`
     #[arg(long)]
     out: Option<PathBuf>,
+    /// With a trace: all keys of its store, in hexadecimal digits, one a line. Without them the store is taken to have the keys that the trace names, and no
+    /// others
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
     /// Which share of the model's pairs, operations and memory is run, above 0 and at most 1; of a trace: all of it
     #[arg(long, default_value_t = 0.002)]
     scale: f64,
@@ -54,6 +60,10 @@ pub struct Arguments {
     allocations: Vec<String>,
 }
 
+/// What is made of a preset or a model, in the folder.
+const TRACE: &str = "load.trace";
+const KEYS: &str = "load.keys";
+
 /// Carries the command out.
 pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let program = analyze::program()?;
@@ -61,6 +71,11 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     let load = Path::new(&arguments.load);
     let is_preset = presets::named(&arguments.load).is_some();
     let trace_given = !is_preset && is_trace(load)?;
+    if arguments.keys.is_some() && !trace_given {
+        let name = &arguments.load;
+        let message = format!("--keys is for a trace: the keys of `{name}` are known");
+        return Err(Failure::Usage(message));
+    }
     let folder = arguments.out.clone().unwrap_or_else(|| {
         let name = load.file_name().unwrap_or(load.as_os_str());
         PathBuf::from(format!("{}.profile", name.to_string_lossy()))
@@ -68,32 +83,19 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     fs::create_dir(&folder)
         .map_err(|error| Failure::new(format!("cannot make {}", folder.display()), error))?;
     let path = |name: &str| folder.join(name);
-    let trace = match trace_given {
-        true => load.to_path_buf(),
-        false => path("load.trace"),
+    let (trace, keys) = match trace_given {
+        true => (load.to_path_buf(), arguments.keys.clone()),
+        false => (path(TRACE), Some(path(KEYS))),
     };
     if !trace_given {
-        let scale = arguments.scale.to_string();
-        let mut command = Command::new(&own);
-        command.args([
-            "mixgraph",
-            &arguments.load,
-            "--scale",
-            &scale,
-            "--rounds",
-            "1",
-            "--trace",
-        ]);
-        command.arg(&trace);
-        command.arg("--json").arg(path("run.json"));
-        step(
-            "1 of 4: the load is run on EvenDB and recorded",
-            &mut command,
-        )?;
+        record(&own, arguments, &folder)?;
     }
     let mut command = Command::new(&program);
     command.arg(&trace).arg("--out").arg(path("analysis"));
     command.args(["--memory-mib", &arguments.memory_mib.to_string()]);
+    if let Some(keys) = &keys {
+        command.arg("--keys").arg(keys);
+    }
     step("2 of 4: the trace is analyzed", &mut command)?;
     let mut document = model::analysis(&path("analysis"))?;
     if is_preset {
@@ -110,10 +112,12 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     command
         .arg("mixgraph")
         .arg(&model_file)
-        .args(["--scale", "1", "--rounds", "1", "--replay"]);
-    command
-        .arg(&trace)
-        .args(["--allocations", &arguments.allocations.join(",")]);
+        .args(["--scale", "1", "--rounds", "1", "--replay"])
+        .arg(&trace);
+    if let Some(keys) = &keys {
+        command.arg("--replay-keys").arg(keys);
+    }
+    command.args(["--allocations", &arguments.allocations.join(",")]);
     command.arg("--json").arg(path("benchmarks.json"));
     step(
         "4 of 4: the trace is replayed, and benchmarks are run beside it",
@@ -131,6 +135,22 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     Ok(Success::Done)
 }
 
+/// Runs a preset or a model on EvenDB; the trace of it and the keys of the store are in the folder then.
+fn record(own: &Path, arguments: &Arguments, folder: &Path) -> Result<(), Failure> {
+    let mut command = Command::new(own);
+    command.arg("mixgraph").arg(&arguments.load);
+    command.args(["--scale", &arguments.scale.to_string(), "--rounds", "1"]);
+    for (option, file) in [
+        ("--trace", TRACE),
+        ("--trace-keys", KEYS),
+        ("--json", "run.json"),
+    ] {
+        command.arg(option).arg(folder.join(file));
+    }
+    let what = "1 of 4: the load is run on EvenDB and recorded";
+    step(what, &mut command)
+}
+
 /// Whether a file begins as a trace does. No such file: a usage error.
 fn is_trace(path: &Path) -> Result<bool, Failure> {
     let known: Vec<_> = presets::names().collect();
@@ -144,7 +164,7 @@ fn is_trace(path: &Path) -> Result<bool, Failure> {
     let mut head = Vec::new();
     let file = fs::File::open(path).map_err(wrong)?;
     file.take(8).read_to_end(&mut head).map_err(wrong)?;
-    Ok(formats::detect(&head) == Some(Detected::EvenDb))
+    Ok(formats::detect(&head) == Some(Format::EvenDb))
 }
 
 fn tell(what: &str) {

@@ -14,7 +14,7 @@ use crate::interrupt::Interrupt;
 ///
 /// Keys are asked for in the order of the trace, with any number of threads; scans and lookups of several keys may see
 /// writes of other threads sooner or later. Values are those of the trace where it has them, else as many bytes that do not
-/// compress. What this store cannot be asked is counted and left out: merges, scans in reverse, pops.
+/// compress. What this store cannot be asked is counted and left out, by why: merges without --merges, pops and reverse scans on most stores.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   evendb replay app.trace --prepare

@@ -1,17 +1,19 @@
 //! `evendb trace`: what is in a trace, and traces of other formats as EvenDB's.
 //!
-//! Nothing here holds more than one operation at a time.
+//! Nothing here holds more than one operation at a time, but for keys that are hidden in order ([`convert`]).
+
+#[path = "trace_convert.rs"]
+mod convert;
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use evendb_lab::readable::{bytes, grouped};
-use evendb_trace::formats::{self, Detected, Format, Imported};
-use evendb_trace::{Header, Kind, Operation, Outcome, Reader, Writer};
+use evendb_trace::{Kind, Losses, Operation, Outcome, Reader};
 use serde_json::json;
 
 use crate::failure::{Failure, Success};
@@ -44,41 +46,11 @@ enum Command {
         #[arg(long, default_value_t = u64::MAX, hide_default_value = true)]
         limit: u64,
     },
-    /// Reads one format and writes another
+    /// Reads one format and writes another, or hides keys
     Convert {
-        /// The trace to read
-        from: PathBuf,
-        /// The file to write, which must not exist
-        to: PathBuf,
-        /// The format to read; by default what the file begins with
-        #[arg(long, value_enum)]
-        from_format: Option<FromFormat>,
-        /// The format to write
-        #[arg(long, value_enum, default_value = "evendb")]
-        to_format: ToFormat,
+        #[command(flatten)]
+        convert: convert::ConvertArguments,
     },
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum FromFormat {
-    /// EvenDB's own
-    Evendb,
-    /// RocksDB's query trace, 0.1 or 0.2
-    Rocksdb,
-    /// RocksDB's human-readable form
-    RocksdbText,
-    /// Twitter's cache trace, CSV
-    Twitter,
-    /// What YCSB's basic binding prints
-    Ycsb,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum ToFormat {
-    /// EvenDB's own
-    Evendb,
-    /// RocksDB's human-readable form
-    RocksdbText,
 }
 
 /// Carries the command out.
@@ -86,12 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<Success, Failure> {
     match &arguments.command {
         Command::Info { file, json } => info(file, *json),
         Command::Print { file, limit } => print(file, *limit),
-        Command::Convert {
-            from,
-            to,
-            from_format,
-            to_format,
-        } => convert(from, to, *from_format, *to_format),
+        Command::Convert { convert } => convert::run(convert),
     }
 }
 
@@ -132,16 +99,21 @@ impl Counts {
         match operation.outcome {
             Outcome::Present { len, .. } => {
                 self.found += 1;
-                self.value_bytes += len.unwrap_or_default();
+                add_to(&mut self.value_bytes, len);
             }
             Outcome::Absent => self.absent += 1,
             Outcome::Failed(_) => self.failed += 1,
             Outcome::Unknown | Outcome::Done => {}
         }
-        self.key_bytes += operation.key.len() as u64;
-        self.value_bytes += operation.value_len.unwrap_or_default();
-        self.records += operation.count.unwrap_or_default();
+        add_to(&mut self.key_bytes, Some(operation.key.len() as u64));
+        add_to(&mut self.value_bytes, operation.value_len);
+        add_to(&mut self.records, operation.count);
     }
+}
+
+/// A trace may claim any number: a sum of absurd ones is the highest there is.
+fn add_to(sum: &mut u64, more: Option<u64>) {
+    *sum = sum.saturating_add(more.unwrap_or_default());
 }
 
 fn info(path: &Path, as_json: bool) -> Result<Success, Failure> {
@@ -174,7 +146,7 @@ fn info(path: &Path, as_json: bool) -> Result<Success, Failure> {
             "seconds": duration as f64 / 1e9, "file_bytes": reader.bytes_read(), "is_whole": losses.is_nothing(),
             "dropped_full": end.map(|end| end.dropped_full), "dropped_behind": end.map(|end| end.dropped_behind),
             "skipped_bytes": losses.skipped_bytes, "missing_frames": losses.missing_frames, "is_torn": losses.is_torn,
-            "missing_operations": losses.missing_operations, "counts": rows.collect::<Vec<_>>(),
+            "missing_operations": losses.missing_operations, "repeated_frames": losses.repeated_frames, "counts": rows.collect::<Vec<_>>(),
         });
         writeln!(out, "{value:#}")?;
     } else {
@@ -184,7 +156,7 @@ fn info(path: &Path, as_json: bool) -> Result<Success, Failure> {
         writeln!(out, "operations  {}", grouped(operations))?;
         writeln!(out, "duration    {:.3} s", duration as f64 / 1e9)?;
         writeln!(out, "bytes       {}", bytes(reader.bytes_read()))?;
-        if let Some(end) = end.filter(|end| end.dropped_full + end.dropped_behind > 0) {
+        if let Some(end) = end.filter(|end| end.dropped_full > 0 || end.dropped_behind > 0) {
             writeln!(
                 out,
                 "left out    {} when the file was full, {} that came too fast",
@@ -212,11 +184,16 @@ fn info(path: &Path, as_json: bool) -> Result<Success, Failure> {
         }
     }
     out.flush()?;
+    Ok(told(losses))
+}
+
+/// Says whether everything that was recorded has been read.
+fn told(losses: Losses) -> Success {
     match losses.is_nothing() {
-        true => Ok(Success::Done),
+        true => Success::Done,
         false => {
             output::complain(&format!("evendb: the trace is not whole: {losses:?}"));
-            Ok(Success::Corrupt)
+            Success::Corrupt
         }
     }
 }
@@ -227,7 +204,8 @@ fn print(path: &Path, limit: u64) -> Result<Success, Failure> {
     let mut left = limit;
     while left > 0 {
         let Some(operation) = reader.next().map_err(|error| failed(path, &error))? else {
-            break;
+            out.flush()?;
+            return Ok(told(reader.losses()));
         };
         left -= 1;
         print_one(&mut out, operation)?;
@@ -279,165 +257,4 @@ fn print_one(out: &mut impl Write, operation: &Operation) -> io::Result<()> {
         Outcome::Present { .. } => writeln!(out, " found"),
         Outcome::Failed(failure) => writeln!(out, " failed={failure:?}"),
     }
-}
-
-/// Where operations go.
-enum Target {
-    Own(Box<Writer<BufWriter<File>>>),
-    Text {
-        to: BufWriter<File>,
-        begin_micros: u64,
-        left_out: u64,
-    },
-}
-
-impl Target {
-    fn add(&mut self, operation: &Operation) -> evendb_trace::Result<()> {
-        match self {
-            Target::Own(writer) => writer.add(operation),
-            Target::Text {
-                to,
-                begin_micros,
-                left_out,
-            } => {
-                let written = formats::write_rocksdb_text(to, operation, *begin_micros)?;
-                *left_out += u64::from(!written);
-                Ok(())
-            }
-        }
-    }
-}
-
-fn convert(
-    from: &Path,
-    to: &Path,
-    from_format: Option<FromFormat>,
-    to_format: ToFormat,
-) -> Result<Success, Failure> {
-    let mut source = open(from)?;
-    let format = match from_format {
-        Some(format) => format,
-        None => guess(&mut source)?,
-    };
-    let own = match format {
-        FromFormat::Evendb => Some(reader(from)?),
-        _ => None,
-    };
-    let file = OpenOptions::new().write(true).create_new(true).open(to);
-    let file =
-        file.map_err(|error| Failure::new(format!("cannot make {}", to.display()), error))?;
-    let mut header = own
-        .as_ref()
-        .map_or_else(Header::default, |own| own.header().clone());
-    header.one_in = header.one_in.max(1);
-    header.has_values |= format == FromFormat::Rocksdb;
-    if own.is_none() {
-        header.source = format!("{format:?}");
-    }
-    let file = BufWriter::with_capacity(256 << 10, file);
-    let mut target = match to_format {
-        ToFormat::Evendb => {
-            let writer = Writer::new(file, &header).map_err(|error| failed(to, &error))?;
-            Target::Own(Box::new(writer))
-        }
-        ToFormat::RocksdbText => Target::Text {
-            to: file,
-            begin_micros: header.wall_clock_millis * 1000,
-            left_out: 0,
-        },
-    };
-    let imported = match own {
-        Some(own) => copy(own, &mut target),
-        None => {
-            let format = foreign(format);
-            formats::read(format, &mut source, &mut |operation| target.add(operation))
-        }
-    };
-    let imported = imported.map_err(|error| failed(from, &error))?;
-    finish(target, to)?;
-    tell(&imported)
-}
-
-/// Copies a trace of the same format, with the names that come later.
-fn copy(mut own: Reader<BufReader<File>>, target: &mut Target) -> evendb_trace::Result<Imported> {
-    let mut imported = Imported::default();
-    let mut named = own.keyspaces().clone();
-    while let Some(operation) = own.next()? {
-        target.add(operation)?;
-        imported.operations += 1;
-        if own.keyspaces().len() > named.len() {
-            for (number, name) in own.keyspaces() {
-                if let (None, Target::Own(writer)) = (named.get(number), &mut *target) {
-                    writer.name_keyspace(*number, name)?;
-                }
-            }
-            named = own.keyspaces().clone();
-        }
-    }
-    if let (Some(end), Target::Own(writer)) = (own.end(), target) {
-        writer.note_dropped(end.dropped_full, end.dropped_behind);
-    }
-    if !own.losses().is_nothing() {
-        imported.bad = own.losses().damaged_places.max(1);
-        imported.first_bad = Some(format!("{:?}", own.losses()));
-    }
-    Ok(imported)
-}
-
-fn finish(target: Target, path: &Path) -> Result<(), Failure> {
-    match target {
-        Target::Own(writer) => {
-            writer.finish().map_err(|error| failed(path, &error))?;
-        }
-        Target::Text {
-            mut to, left_out, ..
-        } => {
-            to.flush()?;
-            if left_out > 0 {
-                output::complain(&format!(
-                    "evendb: {} operations are none of RocksDB's form, and were left out",
-                    grouped(left_out)
-                ));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn tell(imported: &Imported) -> Result<Success, Failure> {
-    writeln!(io::stdout(), "{} operations", grouped(imported.operations))?;
-    if imported.is_torn {
-        output::complain("evendb: the source ends in the middle of a record");
-    }
-    match &imported.first_bad {
-        None => Ok(Success::Done),
-        Some(first) => {
-            output::complain(&format!(
-                "evendb: {} lines or records are bad; the first: {first}",
-                grouped(imported.bad)
-            ));
-            Ok(Success::BadLines)
-        }
-    }
-}
-
-fn foreign(format: FromFormat) -> Format {
-    match format {
-        FromFormat::Evendb | FromFormat::Rocksdb => Format::RocksDb,
-        FromFormat::RocksdbText => Format::RocksDbText,
-        FromFormat::Twitter => Format::TwitterCsv,
-        FromFormat::Ycsb => Format::YcsbText,
-    }
-}
-
-/// The format by the first bytes.
-fn guess(source: &mut impl BufRead) -> Result<FromFormat, Failure> {
-    let known = match formats::detect(source.fill_buf()?) {
-        Some(Detected::EvenDb) => Some(FromFormat::Evendb),
-        Some(Detected::Other(Format::RocksDb)) => Some(FromFormat::Rocksdb),
-        Some(Detected::Other(Format::RocksDbText)) => Some(FromFormat::RocksdbText),
-        _ => None,
-    };
-    let message = "the format cannot be told by the first bytes: name it by --from-format";
-    known.ok_or_else(|| Failure::Usage(message.to_owned()))
 }

@@ -1,6 +1,7 @@
 //! The built `evendb` command: what it prints and which exit codes it ends with.
 #![expect(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 
+mod advise;
 mod bench;
 #[path = "../common/mod.rs"]
 mod common;

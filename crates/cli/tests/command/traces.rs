@@ -103,7 +103,7 @@ fn traces_are_converted_there_and_back() {
     let again = run(&["trace", "convert", text(&form), text(&back)]);
     assert_eq!(again.code, Some(1), "it is there");
     let bad = place.path("bad.csv");
-    fs::write(&bad, "0,k,1,2,3,get,0\nnonsense\n").unwrap();
+    fs::write(&bad, "nonsense\n0,k,1,2,3,get,0\n").unwrap();
     let unknown = run(&["trace", "convert", text(&bad), text(&place.path("x"))]);
     assert_eq!(unknown.code, Some(2), "{}", unknown.error);
     let other = place.path("x");
@@ -128,6 +128,12 @@ fn a_damaged_trace_is_told() {
     let info = run(&["trace", "info", text(&trace)]);
     assert_eq!(info.code, Some(5));
     assert!(info.error.contains("not whole"), "{}", info.error);
+    let print = run(&["trace", "print", text(&trace)]);
+    assert_eq!(print.code, Some(5), "{}", print.error);
+    let copy = place.path("copy");
+    let convert = run(&["trace", "convert", text(&trace), text(&copy)]);
+    assert_eq!(convert.code, Some(5), "{}", convert.error);
+    assert!(convert.error.contains("not whole"), "{}", convert.error);
     let replay = run(&["replay", text(&trace)]);
     assert_eq!(replay.code, Some(0), "{}", replay.error);
     assert!(String::from_utf8_lossy(&replay.out).contains("not whole"));
@@ -137,6 +143,138 @@ fn a_damaged_trace_is_told() {
         other.error.contains("no trace of EvenDB"),
         "{}",
         other.error
+    );
+}
+
+/// Damaged and absurd files, by every subcommand that reads them: an exit code that is meant, and no panic.
+#[test]
+fn hostile_files_end_every_command_in_an_orderly_way() {
+    let place = Place::new();
+    let good = fs::read(recorded(&place, &[])).unwrap();
+    let with = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = good.clone();
+        change(&mut bytes);
+        bytes
+    };
+    let middle = good.len() / 2;
+    let files = [
+        ("empty", Vec::new()),
+        ("header cut", good[..30].to_vec()),
+        ("cut", good[..middle].to_vec()),
+        ("flipped", with(&|bytes| bytes[middle] ^= 4)),
+        ("length of the header", with(&|bytes| bytes[12..16].fill(0xff))),
+        ("zeros", with(&|bytes| bytes[middle..].fill(0))),
+        ("twice", with(&|bytes| bytes.extend_from_within(middle..))),
+        ("a line", vec![b'x'; 5 << 20]),
+        ("other lines", b"0x6B31 1 2 100 5000\n0x6B31 9 9 9 9\n0x6B31 0 0 18446744073709551615 18446744073709551615\n".to_vec()),
+        ("a length", b"\0\0\0\0\0\0\0\0\x01\x11\0\0\0feedcafedeadbeef\tTrace Version: 0.2".to_vec()),
+    ];
+    for (name, bytes) in files {
+        let file = place.file(name, bytes);
+        let converted = place.path(&format!("{name}, converted"));
+        let commands: [&[&str]; 5] = [
+            &["trace", "info", text(&file)],
+            &["trace", "print", text(&file)],
+            &["trace", "convert", text(&file), text(&converted)],
+            &["replay", text(&file), "--prepare", "--threads", "2"],
+            &["replay", text(&file), "--speed", "1000000"],
+        ];
+        for command in commands {
+            let done = run(command);
+            let is_meant = matches!(done.code, Some(0..=5));
+            assert!(
+                is_meant && !done.error.contains("panicked"),
+                "{name}, {command:?}: {:?} {}",
+                done.code,
+                done.error
+            );
+        }
+    }
+}
+
+/// Times at the end of all numbers: nothing overflows, and what can be asked at once is.
+#[test]
+fn absurd_times_and_lengths_are_read_and_replayed() {
+    let place = Place::new();
+    let max = u64::MAX;
+    let lines = format!(
+        "{max},k,1,{max},3,set,{max}\n0,k,1,{max},3,get,0\n{max},l,1,5,3,set,0\n{max},l,1,5,3,get,0\n"
+    );
+    let file = place.file("lines.csv", lines);
+    let trace = place.path("trace");
+    let convert = run(&["trace", "convert", text(&file), text(&trace)]);
+    assert_eq!(convert.code, Some(0), "{}", convert.error);
+    assert!(
+        convert.error.contains("1 operations are earlier"),
+        "{}",
+        convert.error
+    );
+    for command in [["trace", "info"], ["trace", "print"]] {
+        let done = run(&[&command[..], &[text(&trace)]].concat());
+        assert_eq!(done.code, Some(0), "{}", done.error);
+    }
+    let replay = run(&["replay", text(&trace), "--prepare", "--speed", "1000"]);
+    assert_eq!(replay.code, Some(0), "{}", replay.error);
+    let said = String::from_utf8_lossy(&replay.out).into_owned();
+    assert!(said.contains("64 MiB"), "what was left out: {said}");
+}
+
+#[test]
+fn keys_are_hidden_by_hashes_or_in_order() {
+    let place = Place::new();
+    let lines = "0,user/ann,1,2,3,set,0\n1,user/bob,1,2,3,get,0\n2,user/ann,1,2,3,get,0\n";
+    let file = place.file("lines.csv", lines);
+    let secret = place.file(
+        "secret",
+        [b"00112233445566778899aabbccddeeff".as_slice(), b"\n"].concat(),
+    );
+    let keys = |name: &str, more: &[&str]| -> Vec<String> {
+        let to = place.path(name);
+        let done = run(&[&["trace", "convert", text(&file), text(&to)], more].concat());
+        assert_eq!(done.code, Some(0), "{}", done.error);
+        let print = run(&["trace", "print", text(&to)]);
+        let print = String::from_utf8_lossy(&print.out).into_owned();
+        let key = |line: &str| line.split('"').nth(1).unwrap().to_owned();
+        assert!(
+            !print.contains("ann") && !fs::read(&to).unwrap().windows(3).any(|it| it == b"ann")
+        );
+        print.lines().map(key).collect()
+    };
+    let of_secret = ["--hide-keys", "hashed", "--secret-file", text(&secret)];
+    let hashed = [
+        keys("1", &of_secret),
+        keys("2", &of_secret),
+        keys("3", &["--hide-keys", "hashed"]),
+    ];
+    assert!(hashed[0] == hashed[1] && hashed[0] != hashed[2]);
+    assert!(hashed[0][0] == hashed[0][2] && hashed[0][0] != hashed[0][1]);
+    let ordered = keys("4", &["--hide-keys", "ordered"]);
+    assert!(
+        ordered[0] == ordered[2] && ordered[0] < ordered[1],
+        "{ordered:?}"
+    );
+    let to = place.path("5");
+    for wrong in [
+        &["--hide-keys", "ordered", "--secret-file", text(&secret)][..],
+        &["--secret-file", text(&secret)],
+    ] {
+        let done = run(&[&["trace", "convert", text(&file), text(&to)], wrong].concat());
+        assert_eq!(done.code, Some(2), "{}", done.error);
+    }
+    let done = run(&[
+        "trace",
+        "convert",
+        text(&file),
+        text(&to),
+        "--hide-keys",
+        "hashed",
+        "--secret-file",
+        text(&file),
+    ]);
+    assert!(
+        done.code == Some(1) && done.error.contains("16 bytes"),
+        "{}",
+        done.error
     );
 }
 

@@ -469,6 +469,17 @@ impl Db {
         }
     }
 
+    /// Latencies of gets by the component that answered, for the lab: the upper ends of steps in nanoseconds, and how
+    /// many were in each since the database was opened. Of gets that RAM answered one in 64 is timed, of those that the
+    /// disk answered each one's search there.
+    #[doc(hidden)]
+    pub fn get_latencies(&self) -> Vec<(&'static str, Vec<(u64, u64)>)> {
+        match fork::is_child() {
+            true => Vec::new(),
+            false => self.engine().core.metrics.get_latencies(),
+        }
+    }
+
     /// Gives all of [`stats`](Self::stats) to the recorder of the `metrics` facade that this thread
     /// or process has installed: gauges and counters `evendb.*`, labelled `db` with the database's
     /// directory. An open database does so by itself every

@@ -71,6 +71,9 @@ impl TraceOptions {
 #[must_use = "the trace ends when this is dropped"]
 pub struct Trace {
     recorder: Option<Recorder>,
+    /// The process that has the thread which writes it. A forked child may have opened a database of its own since, and so
+    /// be none any more to [`fork`].
+    process: u32,
 }
 
 /// What became of a trace.
@@ -143,6 +146,7 @@ impl Db {
         })?;
         Ok(Trace {
             recorder: Some(recorder),
+            process: std::process::id(),
         })
     }
 }
@@ -162,12 +166,18 @@ fn cannot_write(path: &Path, error: std::io::Error) -> Error {
 }
 
 impl Trace {
+    fn is_of_parent(&self) -> bool {
+        fork::is_child() || self.process != std::process::id()
+    }
+
     /// Ends the trace: what ended before is in the file.
     ///
     /// # Errors
     /// `Io` with the first failure of a write, after which nothing was recorded; `Forked` in a forked child.
     pub fn stop(mut self) -> Result<TraceSummary> {
-        fork::check()?;
+        if self.is_of_parent() {
+            return Err(Error::forked());
+        }
         let recorder = self.recorder.take();
         let stopped = recorder.map(Recorder::stop).transpose();
         let failed = |error| Error::with_source(ErrorKind::Io, "the trace is not whole", error);
@@ -184,7 +194,7 @@ impl Trace {
 
 impl Drop for Trace {
     fn drop(&mut self) {
-        if fork::is_child()
+        if self.is_of_parent()
             && let Some(recorder) = self.recorder.take()
         {
             recorder.forget();

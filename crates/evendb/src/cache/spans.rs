@@ -16,13 +16,17 @@
 //! **The price must not grow old.** After a change of load the spans that are there cool, and nothing goes because
 //! nothing comes in; a price from before would keep it so. Hence the sample of each round.
 //!
+//! **By counts alone.** With [`MunkPolicy::Counts`] a span is worth its decayed count, whatever rows could do, and comes in once
+//! that is above the least count: the paper's policy, for comparison.
+//!
 //! **The clock** counts accesses: gets as one, refills of scans as [`REFILL_ACCESSES`]. A quiet database forgets
 //! nothing.
 //!
 //! Thread safety: relaxed atomics; a figure that is a moment old does no harm. Not here: where spans lie, and who loads
 //! and evicts them. Nothing here knows a span.
 
-use crate::munk::heat::number;
+use crate::munk::heat::{Worth, number};
+use crate::options::MunkPolicy;
 // Not the seam's: they order no other data, so the models need not step through them.
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -45,6 +49,7 @@ pub(crate) const REFILL_ACCESSES: f32 = 2.0;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct SpanPolicy {
+    by: MunkPolicy,
     /// As `f32` bits.
     price: AtomicU32,
     has_room: AtomicBool,
@@ -58,6 +63,21 @@ pub(crate) struct SpanPolicy {
 }
 
 impl SpanPolicy {
+    pub(crate) fn new(by: MunkPolicy) -> SpanPolicy {
+        SpanPolicy {
+            by,
+            ..SpanPolicy::default()
+        }
+    }
+
+    /// What a span of `bytes` is worth, beside rows of `row_bytes`.
+    pub(crate) fn worth(&self, worth: Worth, bytes: usize, row_bytes: usize) -> f32 {
+        match self.by {
+            MunkPolicy::Worth => worth.beside_rows(bytes, row_bytes),
+            MunkPolicy::Counts => worth.heat,
+        }
+    }
+
     /// The tick for [`SpanHeat`](crate::munk::heat::SpanHeat).
     #[inline]
     pub(crate) fn tick(&self) -> u16 {
@@ -96,7 +116,11 @@ impl SpanPolicy {
             return true;
         }
         let worth = number(worth);
-        let wanted = worth > self.price() * bytes as f32 * BEAT_FACTOR + LOAD_READS;
+        let price = self.price() * bytes as f32;
+        let wanted = match self.by {
+            MunkPolicy::Worth => worth > price * BEAT_FACTOR + LOAD_READS,
+            MunkPolicy::Counts => worth > price,
+        };
         if !wanted {
             let density = worth / bytes.max(1) as f32;
             // Of two at once one may be lost.
@@ -161,6 +185,24 @@ mod tests {
         assert_eq!(policy.take_refused(), 0.0);
         policy.set_room(true);
         assert!(policy.wants(0.0, 1000));
+    }
+
+    #[test]
+    fn by_counts_alone_the_higher_count_takes_the_place_of_the_lower() {
+        let (ours, counts) = (SpanPolicy::default(), SpanPolicy::new(MunkPolicy::Counts));
+        for policy in [&ours, &counts] {
+            (0..100).for_each(|_| policy.note_least(0.01));
+        }
+        // A thousand bytes at that price are worth ten reads.
+        assert!(counts.wants(10.5, 1000) && !counts.wants(9.5, 1000));
+        assert!(!ours.wants(10.5, 1000));
+        // Gets of one key count like those of many.
+        let worth = Worth {
+            heat: 100.0,
+            repeats: 1.0,
+        };
+        assert_eq!(counts.worth(worth, 64 << 10, 1000), 100.0);
+        assert!(ours.worth(worth, 64 << 10, 1000) < 10.0);
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Caches {
             row_compaction: Mutex::default(),
             sampler: Sampler::new(options.memory_budget),
             split: Mutex::new(Split::new(options.row_share())),
-            spans: SpanPolicy::default(),
+            spans: SpanPolicy::new(options.advanced.munk_policy),
             residents: Mutex::default(),
             warming: Mutex::new(Warming::Untried),
             list_heat_min: AtomicU32::new(0),

@@ -70,6 +70,8 @@ pub(crate) struct Funk {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SearchSettings {
     pub(crate) search: LogSearch,
+    /// A section that may have the key is read from end to end, as the paper does it.
+    pub(crate) reads_sections: bool,
     pub(crate) log_bytes_max: u64,
     pub(crate) ledger: Ledger,
 }
@@ -374,10 +376,26 @@ impl Funk {
                 let mut runs = Vec::new();
                 bloom.candidates(hash, self.run_end, &mut runs);
                 let runs = runs.into_iter().filter_map(|ordinal| self.run(ordinal));
-                try_decide(runs.map(|run| read(run, None)))
+                try_decide(runs.map(|run| {
+                    if settings.reads_sections {
+                        read_up_to(run, key, at)?;
+                    }
+                    read(run, None)
+                }))
             }
         }
     }
+}
+
+/// Reads and searches the blocks of a run before the key's one, which cannot have it: what searching a log costs whose records
+/// are not sorted. For comparison alone.
+#[cold]
+fn read_up_to(run: &Run, key: &[u8], at: Version) -> Result<()> {
+    let table = run.table.open()?;
+    for block in 0..table.block_for(key).unwrap_or(0) {
+        table.get_from_block(block, key, at)?;
+    }
+    Ok(())
 }
 
 impl Candidate for Found {

@@ -7,7 +7,7 @@ mod display;
 pub(crate) mod pauses;
 
 use crossbeam_utils::CachePadded;
-use pauses::Pauses;
+use pauses::{Latencies, Pauses};
 use std::cell::Cell;
 use std::time::Instant;
 // Not the seam's: counters order nothing, so they are no steps of a schedule.
@@ -80,11 +80,29 @@ pub(crate) enum Component {
     Absent = 5,
 }
 
+impl Component {
+    /// With the names that figures have for them.
+    const ALL: [(Component, &str); 6] = [
+        (Component::Delta, "delta"),
+        (Component::Munk, "munk"),
+        (Component::RowCache, "row_cache"),
+        (Component::Log, "log"),
+        (Component::Sstable, "sstable"),
+        (Component::Absent, "absent"),
+    ];
+
+    fn is_on_disk(self) -> bool {
+        matches!(self, Component::Log | Component::Sstable)
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct ComponentCounter {
     count: Counter,
     sampled: Counter,
     nanos: Counter,
+    /// Of the sampled gets, and of all searches of the disk.
+    latencies: Latencies,
 }
 
 /// All counters of one database.
@@ -136,7 +154,27 @@ impl Metrics {
             counter.sampled.add(1);
             counter.nanos.add(nanos);
             self.pauses.get(nanos);
+            // What is on disk notes each of its searches.
+            if !component.is_on_disk() {
+                counter.latencies.record(nanos);
+            }
         }
+    }
+
+    /// A search of the disk took so many nanoseconds, and this component had the answer.
+    pub(crate) fn searched(&self, component: Component, nanos: u64) {
+        if component.is_on_disk() {
+            self.gets[component as usize].latencies.record(nanos);
+        }
+    }
+
+    /// Latencies by component: upper ends of steps in nanoseconds, and how many gets or searches were in each.
+    pub(crate) fn get_latencies(&self) -> Vec<(&'static str, Vec<(u64, u64)>)> {
+        let of = |(component, name)| {
+            let counter: &ComponentCounter = &self.gets[component as usize];
+            (name, counter.latencies.counts())
+        };
+        Component::ALL.map(of).to_vec()
     }
 
     /// Counts up with every operation.

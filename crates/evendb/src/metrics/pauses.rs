@@ -12,6 +12,7 @@
 //! Thread safety: plain counters, which order nothing. They are not of the seam for models.
 
 use crate::metrics::{PauseStats, WaitStats};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -44,10 +45,16 @@ impl Waits {
 
     /// Runs what may wait, and times it.
     pub(crate) fn time<R>(&self, wait: impl FnOnce() -> R) -> R {
+        self.timed(wait).0
+    }
+
+    /// The same, with the nanoseconds that it took.
+    pub(crate) fn timed<R>(&self, wait: impl FnOnce() -> R) -> (R, u64) {
         let started = Instant::now();
         let result = wait();
-        self.record(started.elapsed());
-        result
+        let took = started.elapsed();
+        self.record(took);
+        (result, took.as_nanos() as u64)
     }
 
     pub(crate) fn stats(&self) -> WaitStats {
@@ -60,14 +67,9 @@ impl Waits {
     }
 }
 
-/// Latencies of whole operations, in steps of an eighth.
-pub(crate) struct Latencies(Box<[AtomicU64]>);
-
-impl Default for Latencies {
-    fn default() -> Self {
-        Latencies((0..BUCKETS).map(|_| AtomicU64::new(0)).collect())
-    }
-}
+/// Latencies of whole operations, in steps of an eighth. The first takes the memory for all.
+#[derive(Default)]
+pub(crate) struct Latencies(OnceLock<Box<[AtomicU64]>>);
 
 impl std::fmt::Debug for Latencies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -77,18 +79,29 @@ impl std::fmt::Debug for Latencies {
 
 impl Latencies {
     pub(crate) fn record(&self, nanos: u64) {
-        self.0[bucket(nanos)].fetch_add(1, Ordering::Relaxed);
+        let buckets = || (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
+        self.0.get_or_init(buckets)[bucket(nanos)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The upper end of each step that has any, and how many.
+    pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
+        let buckets = self.0.get().map_or(&[][..], |buckets| &buckets[..]);
+        let counts = buckets.iter().map(|count| count.load(Ordering::Relaxed));
+        let counts = counts.enumerate().filter(|(_, count)| *count > 0);
+        counts
+            .map(|(bucket, count)| (end_of(bucket), count))
+            .collect()
     }
 
     /// Upper end of the step that holds this share of the samples; 0 without samples.
     pub(crate) fn quantile(&self, share: f64) -> u64 {
-        let counts: Vec<u64> = self.0.iter().map(|n| n.load(Ordering::Relaxed)).collect();
-        let wanted = counts.iter().sum::<u64>() as f64 * share;
+        let counts = self.counts();
+        let wanted = counts.iter().map(|(_, count)| count).sum::<u64>() as f64 * share;
         let mut seen = 0;
-        for (bucket, count) in counts.iter().enumerate() {
+        for (end, count) in counts {
             seen += count;
-            if *count > 0 && seen as f64 >= wanted {
-                return end_of(bucket);
+            if seen as f64 >= wanted {
+                return end;
             }
         }
         0

@@ -221,6 +221,7 @@ impl Opening {
         let admission = Arc::new(Admission::new(usable, self.options.delta_bytes_max()));
         let search_settings = SearchSettings {
             search: self.options.advanced.log_search,
+            reads_sections: self.options.advanced.reads_sections,
             log_bytes_max: self.options.chunk_bytes_max() / 5,
             ledger,
         };

@@ -28,17 +28,25 @@ impl LogSearch {
     }
 }
 
-/// How rows are chosen to leave the row cache. Decision 0006 compares the two. No user should have to
-/// choose, so this is public for experiments only and has no place in the documentation.
-#[doc(hidden)]
+/// How rows are chosen to leave the row cache. Decision 0006 compares the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum RowPolicy {
+pub(crate) enum RowPolicy {
     /// A small queue on probation, a main queue, and the hashes of what left the small one.
     #[default]
     S3Fifo,
     /// The paper's: a queue of three tables; a row that is read moves to the first; when that is
     /// full, the last is dropped whole, under its lock.
     ThreeTables,
+}
+
+/// How spans are chosen to be in RAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum MunkPolicy {
+    /// By what they spare, and what loading them costs.
+    #[default]
+    Worth,
+    /// The paper's: by decayed counts of accesses alone.
+    Counts,
 }
 
 /// Settings that nearly every database leaves alone, given through
@@ -57,12 +65,14 @@ pub struct Advanced {
     pub(crate) chunk_bytes: Option<u64>,
     pub(crate) filter_bits_per_key: u32,
     pub(crate) log_search: LogSearch,
+    pub(crate) reads_sections: bool,
     pub(crate) log_bytes_limits: Option<(u64, u64)>,
     pub(crate) munks: bool,
     pub(crate) warm_reopening: bool,
     pub(crate) row_cache: bool,
     pub(crate) row_cache_share: Option<f64>,
     pub(crate) row_policy: RowPolicy,
+    pub(crate) munk_policy: MunkPolicy,
     pub(crate) block_bytes: Option<usize>,
     pub(crate) commit_log_bytes: Option<u64>,
     pub(crate) commit_log_mapped: Option<bool>,
@@ -81,12 +91,14 @@ impl Advanced {
             chunk_bytes: None,
             filter_bits_per_key: 0,
             log_search: LogSearch::Index,
+            reads_sections: false,
             log_bytes_limits: None,
             munks: true,
             warm_reopening: true,
             row_cache: true,
             row_cache_share: None,
             row_policy: RowPolicy::default(),
+            munk_policy: MunkPolicy::default(),
             block_bytes: None,
             commit_log_bytes: None,
             commit_log_mapped: None,
@@ -214,13 +226,6 @@ impl Advanced {
     /// experiments.
     pub fn row_cache_share(mut self, share: Option<f64>) -> Self {
         self.row_cache_share = share;
-        self
-    }
-
-    /// How rows are chosen to leave the row cache; for experiments only.
-    #[doc(hidden)]
-    pub fn row_policy(mut self, policy: RowPolicy) -> Self {
-        self.row_policy = policy;
         self
     }
 

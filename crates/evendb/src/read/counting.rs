@@ -67,10 +67,8 @@ pub(super) fn miss(
     heat.touch(1.0, Some(hash as u8), tick);
     let row_bytes = caches.row_bytes_mean.load(Ordering::Relaxed) as usize;
     let bytes = munk.span_bytes();
-    let wants = caches
-        .spans
-        .wants(heat.worth(tick).beside_rows(bytes, row_bytes), bytes as u64);
-    if wants {
+    let worth = caches.spans.worth(heat.worth(tick), bytes, row_bytes);
+    if caches.spans.wants(worth, bytes as u64) {
         ask(work, chunk);
     }
 }

@@ -226,8 +226,8 @@ pub(crate) fn get_stored(
     drop(guard);
     counting::miss(core, caches, work, &chunk, &view, key, hash);
     let search = || search_funk(core, caches, &chunk, &view, key, hash, at);
-    let found = core.metrics.pauses.read.time(search)?;
-    let found = found.filter(|(_, found)| found.version >= hidden_below);
+    let (found, searched) = core.metrics.pauses.read.timed(search);
+    let found = found?.filter(|(_, found)| found.version >= hidden_below);
     if let Some((_, found)) = &found
         && found.kind == Kind::Merge
     {
@@ -243,6 +243,7 @@ pub(crate) fn get_stored(
         return Ok(None);
     };
     core.metrics.served(component, started);
+    core.metrics.searched(component, searched);
     if newest {
         caches.sampler.see(keyspace.id.0, hash, Served::Table);
         if !is_deleted_soon(&view, key, version) {

@@ -84,6 +84,7 @@ impl Bench {
         let admission = Arc::new(Admission::new(0, deltas_max));
         let search_settings = SearchSettings {
             search: options.advanced.log_search,
+            reads_sections: options.advanced.reads_sections,
             log_bytes_max: options.chunk_bytes_max() / 5,
             ledger,
         };

@@ -318,7 +318,7 @@ fn wanted_spans(caches: &Caches, munk: &Munk) -> (Vec<usize>, bool) {
     let row_bytes = caches.row_bytes_mean.load(Ordering::Relaxed) as usize;
     let bytes = munk.span_bytes();
     let wants = |worth: Worth| {
-        let worth = worth.beside_rows(bytes, row_bytes);
+        let worth = caches.spans.worth(worth, bytes, row_bytes);
         worth > 0.0 && caches.spans.wants(worth, bytes as u64)
     };
     let mut wanted = munk.wanted(tick, wants);
@@ -445,7 +445,7 @@ fn least_dense(caches: &Caches) -> Option<Resident> {
         let Some((span, worth, bytes)) = any else {
             continue;
         };
-        let density = worth.beside_rows(bytes, row_bytes) / bytes.max(1) as f32;
+        let density = caches.spans.worth(worth, bytes, row_bytes) / bytes.max(1) as f32;
         if least.as_ref().is_none_or(|least| density < least.density) {
             least = Some(Resident {
                 chunk,

@@ -70,7 +70,7 @@ impl Recording {
             Ok(None) => Outcome::Absent,
             Ok(Some(value)) => Outcome::Present {
                 len: Some(value.len() as u64),
-                hash: self.slot.wants_hashes().then(|| value_hash(value)),
+                hash: began.wants_hash().then(|| value_hash(value)),
             },
         };
         self.slot.end(began, &call);

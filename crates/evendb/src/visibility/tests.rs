@@ -390,6 +390,7 @@ impl World {
             chunk,
             settings: SearchSettings {
                 search,
+                reads_sections: false,
                 log_bytes_max: 1 << 20,
                 ledger: Ledger::SHARED,
             },

@@ -16,7 +16,7 @@ pub use knobs::{choice_from_env, count_from_env, flag_from_env, number_from_env}
 
 use evendb::inspect::InspectOptions;
 use evendb::vfs::SimVfs;
-use evendb::{Compression, Durability, Key, KeyRing, LogSearch, Options};
+use evendb::{Compression, Departure, Durability, Key, KeyRing, LogSearch, Options};
 use std::sync::Arc;
 
 /// Where the simulated database lives.
@@ -83,11 +83,35 @@ pub fn perhaps_apart(options: Options, number: u64) -> Options {
     }
 }
 
+/// Four of ten numbers: as the paper has it, in all respects or in some. Limits of logs are mostly by the scale of these tests, so
+/// that logs are rewritten all the same.
+fn perhaps_as_the_paper(options: Options, number: u64) -> Options {
+    let drawn = scramble(number ^ 0x3c3c);
+    let chosen: Vec<Departure> = match drawn % 10 {
+        0 => Departure::ALL.to_vec(),
+        1 | 2 => vec![Departure::ALL[(drawn >> 8) as usize % Departure::ALL.len()]],
+        3 => {
+            let is_chosen = |bit: &usize| drawn >> (16 + bit) & 1 == 1;
+            let bits = (0..Departure::ALL.len()).filter(is_chosen);
+            bits.map(|bit| Departure::ALL[bit]).collect()
+        }
+        _ => return options,
+    };
+    let options = chosen.iter().fold(options, |options, &departure| {
+        options.advanced(|advanced| advanced.undo(departure))
+    });
+    let scaled = chosen.contains(&Departure::LogShares) && !(drawn >> 32).is_multiple_of(4);
+    options.advanced(|advanced| match scaled {
+        true => advanced.log_bytes_limits(410, 4096),
+        false => advanced,
+    })
+}
+
 /// The same with options that may differ from one life of a database to the next.
 pub fn varied(vfs: &SimVfs, level: Durability, variant: u64) -> Options {
     let options = on_sim(vfs, level, 0)
         .advanced(|advanced| advanced.commit_log_mapped(!variant.is_multiple_of(3)));
-    let options = perhaps_apart(options, variant);
+    let options = perhaps_as_the_paper(perhaps_apart(options, variant), variant);
     match scramble(variant) % 6 {
         0 => options.advanced(|advanced| advanced.munks(false)),
         1 => options

@@ -457,7 +457,7 @@ pub const NOT_RECORDED: [(&str, &str); 10] = [
     ("Savepoint::", "a place in memory"),
 ];
 
-pub const NOT_RECORDED_CALLS: [(&str, &str); 30] = [
+pub const NOT_RECORDED_CALLS: [(&str, &str); 31] = [
     ("Batch::durability", "said before the commit"),
     ("Batch::len", "in memory"),
     ("Batch::is_empty", "in memory"),
@@ -474,6 +474,7 @@ pub const NOT_RECORDED_CALLS: [(&str, &str); 30] = [
     ("Db::idle_pass", "for tests"),
     ("Db::stats", "figures"),
     ("Db::live_stats", "figures"),
+    ("Db::get_latencies", "figures"),
     ("Db::publish_metrics", "figures"),
     ("Db::start_trace", "begins the trace"),
     ("Keyspace::name", "in memory"),

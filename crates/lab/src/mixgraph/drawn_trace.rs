@@ -39,6 +39,29 @@ pub fn write(
     timetable: Timetable,
     to: impl Write,
 ) -> evendb_trace::Result<EndNote> {
+    write_with(load, operations, timetable, false, to)
+}
+
+/// As [`write()`], with puts of all pairs before, in the order in which a store is filled: what scans find is in the trace then.
+///
+/// # Errors
+/// The writer's.
+pub fn write_loaded(
+    load: &Arc<Load>,
+    operations: u64,
+    timetable: Timetable,
+    to: impl Write,
+) -> evendb_trace::Result<EndNote> {
+    write_with(load, operations, timetable, true, to)
+}
+
+fn write_with(
+    load: &Arc<Load>,
+    operations: u64,
+    timetable: Timetable,
+    loads: bool,
+    to: impl Write,
+) -> evendb_trace::Result<EndNote> {
     let header = Header {
         one_in: 1,
         source: source(load),
@@ -52,9 +75,13 @@ pub fn write(
         load,
         key: Vec::new(),
     };
+    let loaded_nanos = match loads {
+        true => draw.load(&mut writer)?,
+        false => 0,
+    };
     let mut starts = Starts::new(timetable, load.seed);
     for _ in 0..operations {
-        draw.one(&mut writer, starts.next_nanos())?;
+        draw.one(&mut writer, loaded_nanos + starts.next_nanos())?;
     }
     Ok(writer.finish()?.1)
 }
@@ -73,7 +100,24 @@ struct Draw<'l> {
     key: Vec<u8>,
 }
 
+/// How far apart the puts of a load are.
+const LOAD_NANOS: u64 = 1000;
+
 impl Draw<'_> {
+    /// Puts all pairs; when that ends.
+    fn load<W: Write>(&mut self, to: &mut Writer<W>) -> evendb_trace::Result<u64> {
+        let order = self.load.fill_order();
+        for number in 0..self.load.model.pairs {
+            let pair = order.apply(number);
+            self.load.records.write_key(pair, &mut self.key);
+            let mut call = Call::new(evendb_trace::Kind::Put, 0, &self.key);
+            call.outcome = Outcome::Done;
+            call.value_len = self.written.value_bytes(self.load, pair);
+            to.add_call(&call, 0, number * LOAD_NANOS, None)?;
+        }
+        Ok(self.load.model.pairs * LOAD_NANOS)
+    }
+
     fn one<W: Write>(&mut self, to: &mut Writer<W>, start: u64) -> evendb_trace::Result<()> {
         let kind = self.worker.next_kind();
         let pair = self.worker.next_pair();

@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use evendb_model::Model;
 
+use crate::permutation::Permutation;
 use crate::recorder::RunError;
 use crate::store::Store;
 use allocation::{Allocation, KeySpace};
@@ -62,6 +63,12 @@ impl Load {
             additions: AtomicU64::new(0),
             absent: AtomicU64::new(0),
         }
+    }
+
+    /// In which order a store is filled with all pairs.
+    #[must_use]
+    pub fn fill_order(&self) -> Permutation {
+        Permutation::new(self.model.pairs, self.seed ^ 0x6c6f_6164)
     }
 
     /// Gets so far that found nothing, since the pair was deleted.

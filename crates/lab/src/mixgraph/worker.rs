@@ -43,7 +43,7 @@ impl FillWorker {
     #[must_use]
     pub fn new(load: &Arc<Load>, taken: &Arc<AtomicU64>) -> Self {
         Self {
-            order: Permutation::new(load.model.pairs, load.seed ^ 0x6c6f_6164),
+            order: load.fill_order(),
             load: Arc::clone(load),
             taken: Arc::clone(taken),
             key: Vec::new(),

@@ -8,11 +8,14 @@ use std::sync::atomic::AtomicBool;
 
 use evendb_trace::Reader;
 
-use super::{Merges, ReplayReport, ReplaySettings, Speed, prepare, replay};
+use super::{Merges, Part, ReplayReport, ReplaySettings, Speed, prepare, replay};
 use crate::opener::{Durability, Opener, Settings};
+use crate::process::ProcessUsage;
 use crate::readable::{duration, grouped};
 use crate::recorder::RunError;
 use crate::store::{Store, StoreError};
+use crate::stores::evendb::TunedOpener;
+use crate::stores::evendb::tuning::{Tuning, TuningError};
 
 /// What a replay is told.
 #[derive(clap::Args, Clone, Debug)]
@@ -46,6 +49,24 @@ pub struct ReplayArguments {
     /// What a put survives when it returns
     #[arg(long, value_enum, default_value = "process")]
     durability: Durability,
+    /// A setting of EvenDB; may be given several times. docs/advice.md has the names
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// Operations at the beginning of the trace that fill the store: --prepare does what they write, and the replay begins behind them
+    #[arg(long, value_name = "OPERATIONS", default_value_t = 0)]
+    load: u64,
+    /// Operations at the beginning of the trace that are passed over: the store has done them before
+    #[arg(long, value_name = "OPERATIONS", default_value_t = 0)]
+    skip: u64,
+    /// Operations that are done next and not counted
+    #[arg(long, value_name = "OPERATIONS", default_value_t = 0)]
+    warm: u64,
+    /// The trace ends after so many of its operations
+    #[arg(long, value_name = "OPERATIONS", default_value_t = u64::MAX, hide_default_value = true)]
+    until: u64,
+    /// Memory in MiB in which operations wait to be put in the order of time
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    order_mib: u16,
     /// Write the result to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -67,12 +88,14 @@ impl ReplayArguments {
     /// # Errors
     /// The store's or the trace's, in words.
     pub fn run(&self, openers: &[Box<dyn Opener>], stop: &AtomicBool) -> Result<String, RunError> {
+        let tuned = self.tuned()?;
         let opener = openers.iter().find(|opener| opener.name() == self.store);
         let Some(opener) = opener else {
             let names: Vec<_> = openers.iter().map(|opener| opener.name()).collect();
             let message = format!("no store {:?}; there are {}", self.store, names.join(", "));
             return Err(RunError::Input(message));
         };
+        let opener = tuned.as_ref().map_or(&**opener, |tuned| tuned as _);
         if let Some(why) = opener.unavailable() {
             return Err(RunError::Input(why));
         }
@@ -90,17 +113,41 @@ impl ReplayArguments {
             Some(merges) => opener.open_for(directory, &settings, merges.purpose())?,
             None => opener.open(directory, &settings)?,
         };
+        let before = ProcessUsage::now();
         let outcome = self.replay(reader, &*store, stop);
         let name = store.name();
         store.close()?;
+        let usage = before.and_then(|before| Some(ProcessUsage::now()?.since(&before)));
         let (prepared, report) = outcome?;
         if let Some(path) = &self.json {
             let mut json = report.to_json();
             json["store"] = name.as_str().into();
             json["prepared"] = prepared.into();
+            if let Some(usage) = usage {
+                json["bytes_written"] = usage.stored_bytes().into();
+                json["bytes_fetched"] = usage.read_bytes.into();
+                json["resident_bytes_max"] = usage.resident_bytes_max.into();
+            }
             fs::write(path, format!("{json:#}\n")).map_err(failed)?;
         }
         Ok(self.text(&name, prepared, &report))
+    }
+
+    /// EvenDB with the settings that were chosen, if there are any.
+    fn tuned(&self) -> Result<Option<TunedOpener>, RunError> {
+        let wrong = |error: TuningError| RunError::Input(error.to_string());
+        let mut tuning = Tuning::new();
+        for text in &self.set {
+            tuning.choose(text).map_err(wrong)?;
+        }
+        if tuning.is_empty() {
+            return Ok(None);
+        }
+        if self.store != TunedOpener::NAME {
+            let message = format!("{} takes no settings, only evendb does", self.store);
+            return Err(RunError::Input(message));
+        }
+        Ok(Some(TunedOpener { tuning }))
     }
 
     fn reader(&self) -> Result<Reader<BufReader<File>>, RunError> {
@@ -123,6 +170,13 @@ impl ReplayArguments {
             compare: true,
             value_bytes: self.value_bytes as usize,
             merges: self.merges,
+            part: Part {
+                load: self.load,
+                skip: self.skip,
+                warm: self.warm,
+                until: self.until,
+            },
+            order_bytes: usize::from(self.order_mib) << 20,
         };
         let prepared = match self.prepare {
             true => prepare(self.reader()?, store, &settings, stop)?,

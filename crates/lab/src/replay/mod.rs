@@ -24,6 +24,9 @@
 //!
 //! **Savepoints.** What a transaction took back is not done: the trace has the savepoints by number.
 //!
+//! **A part of a trace** ([`Part`]) is replayed on a store that has done what comes before it: operations are passed over, done and not
+//! counted, or counted, in this order. A transaction that began among those that are passed over is not done.
+//!
 //! **What cannot be asked** of the store is counted by kind and left out: scans in reverse and pops of one without
 //! [`both ends`](crate::store::Store::both_ends), pops of a sample, merges of which nothing is said, calls without a key, values above
 //! 64 MiB. Writes of aborted and refused transactions, and writes that failed in the trace, are not done.
@@ -44,7 +47,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use evendb_trace::{InOrder, Reader};
+use evendb_trace::{InOrder, Operation, Reader};
 
 use crate::opener::Purpose;
 use crate::recorder::RunError;
@@ -102,6 +105,34 @@ pub struct ReplaySettings {
     pub value_bytes: usize,
     /// What merges do; without it they are left out.
     pub merges: Option<Merges>,
+    /// Which part of the trace.
+    pub part: Part,
+    /// The most memory that operations take while they are put in order.
+    pub order_bytes: usize,
+}
+
+/// A part of a trace, by numbers of operations in the order of time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// With so many the trace fills the store: [`prepare`] does what they write, and a replay passes over them.
+    pub load: u64,
+    /// So many are passed over first.
+    pub skip: u64,
+    /// So many are done next, and not counted.
+    pub warm: u64,
+    /// The trace ends after so many of all its operations.
+    pub until: u64,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self {
+            load: 0,
+            skip: 0,
+            warm: 0,
+            until: u64::MAX,
+        }
+    }
 }
 
 impl Default for ReplaySettings {
@@ -112,6 +143,8 @@ impl Default for ReplaySettings {
             compare: true,
             value_bytes: 100,
             merges: None,
+            part: Part::default(),
+            order_bytes: ORDER_BYTES_MAX,
         }
     }
 }
@@ -126,35 +159,36 @@ pub fn replay<R: Read>(
     settings: &ReplaySettings,
     stop: &AtomicBool,
 ) -> Result<ReplayReport, RunError> {
-    let threads = settings.threads.max(1);
-    let (lanes, queues) = Lanes::new(threads);
-    let failed = AtomicBool::new(false);
     let mut planner = Planner::new(reader.keyspaces(), reader.header().one_in, settings, store);
-    let mut ordered = InOrder::new(reader, ORDER_BYTES_MAX);
-    let started = Instant::now();
-    let mut report = thread::scope(|scope| {
-        let workers: Vec<_> = queues
-            .into_iter()
-            .map(|queue| {
-                let worker = Worker::new(store, settings, started, (&failed, stop));
-                scope.spawn(move || worker.run(queue))
-            })
-            .collect();
-        let read = feed(&mut ordered, &mut planner, lanes, &[stop, &failed]);
-        let mut report = ReplayReport::default();
-        let mut first_error = read.err();
-        for worker in workers {
-            match worker.join() {
-                Ok(Ok(part)) => report.add(part),
-                Ok(Err(error)) => first_error = Some(first_error.unwrap_or(error.into())),
-                Err(_) => first_error = Some(RunError::Panicked),
-            }
-        }
-        first_error.map_or(Ok(report), Err)
-    })?;
-    report.duration = started.elapsed();
-    report.late_in_trace = ordered.late();
-    report.losses = ordered.reader().losses();
+    let mut source = Source {
+        ordered: InOrder::new(reader, settings.order_bytes),
+        left: settings.part.until,
+    };
+    let Part {
+        load, skip, warm, ..
+    } = settings.part;
+    let skip = skip.max(load);
+    for _ in 0..skip {
+        let Some(passed) = source.next(u64::MAX) else {
+            break;
+        };
+        passed?;
+    }
+    let run = Run {
+        store,
+        settings,
+        stop,
+    };
+    if skip > 0 {
+        planner.begin_anew();
+    }
+    if warm > 0 {
+        run.pass(&mut source, &mut planner, warm)?;
+        planner.begin_anew();
+    }
+    let mut report = run.pass(&mut source, &mut planner, u64::MAX)?;
+    report.late_in_trace = source.ordered.late();
+    report.losses = source.ordered.reader().losses();
     if let Speed::Times(speed) = settings.speed {
         let nanos = planner.last_nanos() as f64 / speed;
         report.intended = Some(Duration::from_nanos(nanos as u64));
@@ -163,16 +197,79 @@ pub fn replay<R: Read>(
     Ok(report)
 }
 
-/// Gives all operations to the lanes.
+/// The operations of the part that is replayed.
+struct Source<R> {
+    ordered: InOrder<R>,
+    /// How many there still are.
+    left: u64,
+}
+
+impl<R: Read> Source<R> {
+    /// The next one, if `at_most` is not 0.
+    fn next(&mut self, at_most: u64) -> Option<Result<Operation, RunError>> {
+        if self.left.min(at_most) == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let operation = self.ordered.next()?;
+        Some(operation.map_err(|error| RunError::Input(error.to_string())))
+    }
+}
+
+struct Run<'a> {
+    store: &'a dyn Store,
+    settings: &'a ReplaySettings,
+    stop: &'a AtomicBool,
+}
+
+impl Run<'_> {
+    /// Has so many operations done, by threads that begin and end with them.
+    fn pass<R: Read>(
+        &self,
+        source: &mut Source<R>,
+        planner: &mut Planner,
+        operations: u64,
+    ) -> Result<ReplayReport, RunError> {
+        let (lanes, queues) = Lanes::new(self.settings.threads.max(1));
+        let failed = AtomicBool::new(false);
+        let started = Instant::now();
+        let mut report = thread::scope(|scope| {
+            let workers: Vec<_> = queues
+                .into_iter()
+                .map(|queue| {
+                    let flags = (&failed, self.stop);
+                    let worker = Worker::new(self.store, self.settings, started, flags);
+                    scope.spawn(move || worker.run(queue))
+                })
+                .collect();
+            let read = feed((source, operations), planner, lanes, &[self.stop, &failed]);
+            let mut report = ReplayReport::default();
+            let mut first_error = read.err();
+            for worker in workers {
+                match worker.join() {
+                    Ok(Ok(part)) => report.add(part),
+                    Ok(Err(error)) => first_error = Some(first_error.unwrap_or(error.into())),
+                    Err(_) => first_error = Some(RunError::Panicked),
+                }
+            }
+            first_error.map_or(Ok(report), Err)
+        })?;
+        report.duration = started.elapsed();
+        Ok(report)
+    }
+}
+
+/// Gives so many operations to the lanes.
 fn feed<R: Read>(
-    ordered: &mut InOrder<R>,
+    (source, operations): (&mut Source<R>, u64),
     planner: &mut Planner,
     mut lanes: Lanes,
     stops: &[&AtomicBool; 2],
 ) -> Result<(), RunError> {
-    for operation in ordered.by_ref() {
-        let operation = operation.map_err(|error| RunError::Input(error.to_string()))?;
-        planner.take(operation, &mut lanes);
+    let mut left = operations;
+    while let Some(operation) = source.next(left) {
+        left -= 1;
+        planner.take(operation?, &mut lanes);
         let is_stopped = || stops.iter().any(|stop| stop.load(Ordering::Relaxed));
         if is_stopped() || !lanes.pass_on(&is_stopped) {
             break;

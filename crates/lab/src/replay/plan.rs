@@ -18,6 +18,9 @@ const PARTS_BYTES_MAX: usize = 256 << 20;
 /// A trace says how long values are; a longer one than this is not made. EvenDB's own limit is the memory budget.
 pub(super) const VALUE_BYTES_MAX: u64 = 64 << 20;
 
+/// From here on a limit of records is none.
+const UNLIMITED: u64 = u32::MAX as u64;
+
 const SAVEPOINT_BYTES: usize = size_of::<(u64, usize)>();
 
 const TOO_LONG: &str = "values above 64 MiB";
@@ -129,6 +132,8 @@ pub(super) struct Planner {
     open_bytes: usize,
     left_out: BTreeMap<&'static str, u64>,
     last_nanos: u64,
+    /// When the part of the trace began from which times count; it begins with the next operation if there is none.
+    begin_nanos: Option<u64>,
     taken: u64,
 }
 
@@ -172,12 +177,20 @@ impl Planner {
             open_bytes: 0,
             left_out: BTreeMap::new(),
             last_nanos: 0,
+            begin_nanos: Some(0),
             taken: 0,
         }
     }
 
+    /// The time of the last operation, from the beginning of the part.
     pub(super) fn last_nanos(&self) -> u64 {
         self.last_nanos
+    }
+
+    /// Counts and times begin with the next operation. What has begun of batches and transactions stays.
+    pub(super) fn begin_anew(&mut self) {
+        self.left_out.clear();
+        (self.taken, self.last_nanos, self.begin_nanos) = (0, 0, None);
     }
 
     pub(super) fn finish(self, report: &mut ReplayReport) {
@@ -197,8 +210,10 @@ impl Planner {
     }
 
     /// Gives an operation to the lanes that it concerns.
-    pub(super) fn take(&mut self, operation: Operation, lanes: &mut Lanes) {
+    pub(super) fn take(&mut self, mut operation: Operation, lanes: &mut Lanes) {
         self.taken += 1;
+        let begin = *self.begin_nanos.get_or_insert(operation.start_nanos);
+        operation.start_nanos = operation.start_nanos.saturating_sub(begin);
         self.last_nanos = self.last_nanos.max(operation.start_nanos);
         if !self.with_keyspaces {
             let only = *self.only.get_or_insert(operation.keyspace);
@@ -340,6 +355,7 @@ impl Planner {
             return Err(FAILED);
         }
         let mut expected = Outcome::Unknown;
+        let limit = scan_limit(&operation, end.is_some());
         let ask = match operation.kind {
             Kind::Get | Kind::Contains | Kind::GetForUpdate | Kind::MultiGet => {
                 expected = self.expected(&operation);
@@ -378,7 +394,7 @@ impl Planner {
                     high: end,
                 },
                 begins: begins_at(&operation),
-                limit: operation.limit.or(operation.count).unwrap_or(u64::MAX),
+                limit,
                 expected: operation
                     .count
                     .filter(|_| self.compare && !operation.older_moment && !self.is_sample),
@@ -493,6 +509,14 @@ impl Group {
 /// The lane of a key.
 fn lane_of(key: &[u8], lanes: usize) -> usize {
     (mix64(evendb_trace::value_hash(key)) % lanes as u64) as usize
+}
+
+/// How many records a scan asks for. One without a limit and an end was ended by whoever took the records, after as many as it took.
+fn scan_limit(operation: &Operation, has_end: bool) -> u64 {
+    match (operation.limit, operation.count) {
+        (Some(limit), Some(count)) if limit >= UNLIMITED && !has_end => count.max(1),
+        (limit, count) => limit.or(count).unwrap_or(u64::MAX),
+    }
 }
 
 /// Gives work to its lane, or to all of those that it concerns.

@@ -5,11 +5,12 @@ use std::thread;
 use std::time::Duration;
 
 use evendb_trace::{
-    Header, Kind, Operation, Outcome, Reader, Recorder, RecorderHandle, RecorderOptions, Writer,
+    Header, InOrder, Kind, Operation, Outcome, Reader, Recorder, RecorderHandle, RecorderOptions,
+    Writer,
 };
 use parking_lot::Mutex;
 
-use super::{Merges, ReplayReport, ReplaySettings, Speed, prepare, replay};
+use super::{Merges, Part, ReplayReport, ReplaySettings, Speed, prepare, replay};
 use crate::purposes::RangeEnd;
 use crate::random::Random;
 use crate::store::{BatchWrite, Store, StoreError, StoreResult};
@@ -590,4 +591,109 @@ fn a_savepoint_that_the_trace_does_not_have_leaves_the_transaction_out() {
         let expected = stays.unwrap_or_default().as_bytes();
         assert_eq!(keys.concat(), expected, "{number:?}");
     }
+}
+
+#[test]
+fn a_trace_is_replayed_in_parts_on_the_same_store() {
+    let mut original = Vec::new();
+    let trace = recorded(Box::new(MemoryStore::new()), with_values(), |store| {
+        some_calls(store);
+        original = contents(store);
+    });
+    let reader = Reader::new(&trace[..]).unwrap();
+    let operations: Vec<_> = InOrder::new(reader, 1 << 20).map(Result::unwrap).collect();
+    // Not within a batch, of which one half would be lost.
+    let middle = (700..).find(|at| operations[*at].group == 0).unwrap() as u64;
+    let operations = operations.len() as u64;
+    let store = MemoryStore::new();
+    let part = |skip, warm, until| ReplaySettings {
+        part: Part {
+            skip,
+            warm,
+            until,
+            ..Part::default()
+        },
+        // All that waits to be put in order is less than that.
+        order_bytes: 1 << 20,
+        ..ReplaySettings::default()
+    };
+    let begin = replayed(&trace, &store, &part(0, 100, middle));
+    assert_eq!(begin.operations_in_trace, middle - 100);
+    let end = replayed(&trace, &store, &part(middle, 0, u64::MAX));
+    assert_eq!(end.operations_in_trace, operations - middle);
+    assert_eq!(begin.differences.total() + end.differences.total(), 0);
+    assert_eq!(contents(&store), original);
+    let nothing = replayed(&trace, &store, &part(operations, 5, u64::MAX));
+    assert_eq!((nothing.operations_in_trace, nothing.replayed()), (0, 0));
+}
+
+#[test]
+fn a_part_is_due_by_its_own_time() {
+    let trace = written(&puts(40, 50_000_000));
+    let timed = ReplaySettings {
+        speed: Speed::Times(10.0),
+        part: Part {
+            skip: 20,
+            warm: 5,
+            ..Part::default()
+        },
+        ..ReplaySettings::default()
+    };
+    let report = replayed(&trace, &MemoryStore::new(), &timed);
+    assert_eq!(report.replayed(), 15);
+    // From the 25th to the last there are 14 gaps of 50 ms.
+    assert_eq!(report.intended, Some(Duration::from_millis(70)));
+}
+
+#[test]
+fn the_beginning_of_a_trace_can_fill_the_store() {
+    let mut operations = puts(10, 1);
+    let mut gone = Operation::new(Kind::Delete, "key3");
+    gone.start_nanos = 20;
+    operations.push(gone);
+    for (at, key) in [(30, "key1"), (31, "key3"), (32, "other")] {
+        let mut get = Operation::new(Kind::Get, key);
+        get.start_nanos = at;
+        get.outcome = match key {
+            "key3" => Outcome::Absent,
+            _ => Outcome::Present {
+                len: Some(10),
+                hash: None,
+            },
+        };
+        operations.push(get);
+    }
+    let trace = written(&operations);
+    let filling = ReplaySettings {
+        part: Part {
+            load: 11,
+            ..Part::default()
+        },
+        ..ReplaySettings::default()
+    };
+    let (store, go) = (MemoryStore::new(), AtomicBool::new(false));
+    let put = prepare(Reader::new(&trace[..]).unwrap(), &store, &filling, &go).unwrap();
+    assert_eq!((put, contents(&store).len()), (11, 10));
+    let report = replayed(&trace, &store, &filling);
+    assert_eq!((report.replayed(), report.compared), (3, 3));
+    assert_eq!(report.differences.total(), 0, "{:?}", report.differences);
+}
+
+#[test]
+fn a_scan_that_its_caller_ended_takes_no_more_than_it_took() {
+    let trace = recorded(Box::new(MemoryStore::new()), with_values(), |store| {
+        for key in 0..50 {
+            store.put(format!("{key:02}").as_bytes(), b"v").unwrap();
+        }
+        let mut left = 3;
+        let mut three = |_: &[u8], _: &[u8]| {
+            left -= 1;
+            left > 0
+        };
+        assert_eq!(store.scan(b"10", usize::MAX, &mut three).unwrap(), 3);
+    });
+    let store = MemoryStore::new();
+    let report = replayed(&trace, &store, &settings(1));
+    assert_eq!(report.kinds[&Kind::Scan].records, 3);
+    assert_eq!((report.compared, report.differences.total()), (1, 0));
 }

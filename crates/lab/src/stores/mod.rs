@@ -4,3 +4,4 @@ pub mod evendb;
 pub mod memory;
 #[cfg(test)]
 pub(crate) mod put_only;
+pub mod undone;

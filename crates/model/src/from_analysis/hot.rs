@@ -21,6 +21,8 @@ const SHAPES: [Shape; 9] = [
     Shape::Polynomial(3),
     Shape::Weibull,
 ];
+/// The kind of rows that say which keys the store has. They have no accesses.
+const STORED: &str = "stored";
 /// An analysis has not more ranges.
 const RANGES_OF_ANALYSIS_MAX: usize = 1 << 16;
 /// So many ranges stand for all when pairs are fitted.
@@ -85,14 +87,16 @@ pub(super) fn spots(
     Ok((ranges, Some(accesses)))
 }
 
-/// The accesses of each range of the analysis, in the order of keys.
+/// The accesses of each range of the analysis, in the order of keys. Ranges that nobody accessed are known by the keys that the store has in them, where the
+/// analysis was given these.
 fn heats(source: &Source<'_>) -> Result<Vec<f64>, MakeError> {
     let table = source.table("ranges")?;
     let (kinds, numbers) = (table.texts("kind")?, table.numbers("range")?);
     let mut heats: Vec<f64> = Vec::new();
     for ((kind, number), accesses) in kinds.iter().zip(numbers).zip(table.numbers("accesses")?) {
         let number = number as usize;
-        if part_of(kind).is_none() || number > RANGES_OF_ANALYSIS_MAX {
+        let is_counted = part_of(kind).is_some() || kind == STORED;
+        if !is_counted || number > RANGES_OF_ANALYSIS_MAX {
             continue;
         }
         if heats.len() <= number {

@@ -3,7 +3,7 @@
 //! ```text
 //!   figures of the analysis                           the model's part
 //!   composition ---------------------------------->   mix, operations
-//!   unique-keys ---------------------------------->   pairs, if nobody says how many there are
+//!   stored-keys, unique-keys --------------------->   pairs, if nobody says how many there are
 //!   key-sizes, value-sizes, scan-lengths --fits--->   keys, values, scans          (parts.rs)
 //!   ranges ------------------------------- fits -->   ranges                       (hot.rs)
 //!   access-ranks, beside the ranges ------ fits -->   accesses                     (hot.rs)
@@ -29,7 +29,7 @@ use table::Table;
 pub struct Known {
     /// The keyspace to model; the busiest, if it is not given.
     pub keyspace: Option<String>,
-    /// Pairs of the store; as many as the trace names, if it is not given.
+    /// Pairs of the store; if it is not given, as many keys as it had by the analysis, or, if that knows none, as the trace names.
     pub pairs: Option<u64>,
     /// A short name for the model.
     pub name: Option<String>,
@@ -166,15 +166,7 @@ pub fn make(document: &Document, known: &Known) -> Result<Made, MakeError> {
         keyspace: &keyspace,
         mix,
     };
-    let named = source.keys_named()?;
-    let pairs = known.pairs.unwrap_or(named).max(named).clamp(1, PAIRS_MAX);
-    notes.push(format!(
-        "Pairs: {named} different keys are named{}.",
-        match known.pairs {
-            Some(_) => format!(" of {pairs} that the store has"),
-            None => ", and no others are in the model".to_owned(),
-        }
-    ));
+    let (named, pairs) = pairs(&source, known, &mut notes)?;
     let keys = parts::keys(&source, &mut notes)?;
     let values = parts::values(&source, &mut notes)?;
     let scans = parts::scans(&source, &mut notes)?;
@@ -200,6 +192,26 @@ pub fn make(document: &Document, known: &Known) -> Result<Made, MakeError> {
         .map_err(|error| MakeError::NoModel(error.to_string()))?;
     Model::from_toml(&text).map_err(|error| MakeError::NoModel(error.to_string()))?;
     Ok(Made { model, notes })
+}
+
+/// How many keys are named, and how many pairs the model has.
+fn pairs(
+    source: &Source<'_>,
+    known: &Known,
+    notes: &mut Vec<String>,
+) -> Result<(u64, u64), MakeError> {
+    let named = source.keys_named()?;
+    let stored = match known.pairs {
+        Some(pairs) => Some(pairs),
+        None => source.keys_stored()?,
+    };
+    let pairs = stored.unwrap_or(named).max(named).clamp(1, PAIRS_MAX);
+    let of = match stored {
+        Some(_) => format!(" of {pairs} that the store has"),
+        None => ", and no others are in the model".to_owned(),
+    };
+    notes.push(format!("Pairs: {named} different keys are named{of}."));
+    Ok((named, pairs))
 }
 
 /// The keyspace with the most operations.
@@ -235,6 +247,15 @@ impl<'a> Source<'a> {
         let table = self.table("composition")?;
         let kinds = table.texts("kind")?.into_iter();
         Ok(kinds.zip(table.numbers("operations")?).collect())
+    }
+
+    /// How many keys the store has, if the analysis was given them.
+    fn keys_stored(&self) -> Result<Option<u64>, MakeError> {
+        if self.document.figure("stored-keys").is_none() {
+            return Ok(None);
+        }
+        let stored = self.table("stored-keys")?.numbers("stored")?;
+        Ok(stored.first().map(|stored| *stored as u64))
     }
 
     /// How many different keys the trace names.

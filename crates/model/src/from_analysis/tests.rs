@@ -308,6 +308,52 @@ fn pairs_that_are_named_are_all_there_are_if_nobody_says_more() {
     );
 }
 
+/// The last third of the ranges was never accessed: the analysis knows of them by the keys of the store alone.
+#[test]
+fn ranges_without_accesses_are_ranges_where_the_keys_of_the_store_are_known() {
+    let load = zippydb(0.5);
+    let mut found = document(&load, &Sizes::constant(40), &Sizes::constant(1));
+    let at = |id: &str| {
+        let position = found.figures.iter().position(|figure| figure.id == id);
+        position.unwrap()
+    };
+    let (ranges, others) = (at("ranges"), load.ranges.count / 2);
+    let stored = |range: u64| vec![json!("app"), json!("stored"), json!(range), json!(0)];
+    let all = load.ranges.count + others;
+    found.figures[ranges].rows.extend((0..all).map(stored));
+    let keys = load.pairs / load.ranges.count * all;
+    let columns = ["keyspace", "stored", "accessed"];
+    let row = |keyspace: &str, keys: u64| vec![json!(keyspace), json!(keys), json!(1)];
+    found.figures.push(figure(
+        "stored-keys",
+        &columns,
+        vec![row("a", 7), row("app", keys)],
+    ));
+    let made = make(&found, &Known::default()).unwrap();
+    assert_eq!(made.model.pairs, keys);
+    let notes = made.notes.join("\n");
+    assert!(
+        notes.contains(&format!("of {keys} that the store has")),
+        "{notes}"
+    );
+    let fitted = made.model.ranges.unwrap();
+    assert_eq!(all % fitted.count, 0);
+    let shares = fitted.shares().unwrap();
+    let cold: f64 = shares[shares.len() * 2 / 3..].iter().sum();
+    assert!(cold < 0.05, "{cold} {shares:?}");
+
+    let known = Known {
+        pairs: Some(2 * keys),
+        ..Known::default()
+    };
+    assert_eq!(make(&found, &known).unwrap().model.pairs, 2 * keys);
+    // Fewer than were named is no number of pairs.
+    let last = found.figures.last_mut().unwrap();
+    last.rows[1][1] = json!(1);
+    let made = make(&found, &Known::default()).unwrap();
+    assert!(made.model.pairs > 1000);
+}
+
 #[test]
 fn what_is_missing_is_named() {
     let load = zippydb(0.5);

@@ -1,27 +1,44 @@
 //! Which format a file has, by its first bytes.
 
-use super::{Format, rocksdb};
+use super::text::LineFormat;
+use super::{Format, meta, rocksdb, twitter, ycsb};
 use crate::frame::MAGIC;
 
-/// What a file begins like.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Detected {
-    /// This crate's own format.
-    EvenDb,
-    /// Another one.
-    Other(Format),
-}
+/// So many first bytes of a file are enough to tell its format. Fewer may be.
+pub const DETECT_BYTES: usize = 64 << 10;
 
-/// The format of what begins so; none if it begins like nothing that has a mark of its own.
+/// The format of what begins so; `None` if it is none that is known, or what is there does not tell.
+///
+/// Formats with a mark of their own are told by it, those of lines by the first line that says something: it must be a
+/// whole operation, or begin as one of RocksDB's readable form does. What YCSB prints before its first operation is passed over.
 #[must_use]
-pub fn detect(begin: &[u8]) -> Option<Detected> {
+pub fn detect(begin: &[u8]) -> Option<Format> {
+    let begin = begin.get(..DETECT_BYTES).unwrap_or(begin);
     if begin.starts_with(MAGIC) {
-        return Some(Detected::EvenDb);
+        return Some(Format::EvenDb);
     }
     if rocksdb::is_begin(begin) {
-        return Some(Detected::Other(Format::RocksDb));
+        return Some(Format::RocksDb);
     }
-    begin
-        .starts_with(b"0x")
-        .then_some(Detected::Other(Format::RocksDbText))
+    let lines = || {
+        let lines = begin.split(|byte| *byte == b'\n');
+        lines.filter_map(|line| std::str::from_utf8(line).ok())
+    };
+    let mut said = lines().map(|line| line.trim_end_matches('\r'));
+    let first = said.find(|line| !line.is_empty())?;
+    if meta::is_header(first) {
+        return Some(Format::MetaCsv);
+    }
+    if first.starts_with("0x") {
+        return Some(Format::RocksDbText);
+    }
+    if says(&mut twitter::Lines::default(), first) {
+        return Some(Format::TwitterCsv);
+    }
+    let is_of_ycsb = |line| says(&mut ycsb::Lines::default(), line);
+    lines().any(is_of_ycsb).then_some(Format::YcsbText)
+}
+
+fn says(format: &mut dyn LineFormat, line: &str) -> bool {
+    matches!(format.parse(line), Ok(Some(_)))
 }

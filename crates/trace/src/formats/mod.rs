@@ -2,39 +2,75 @@
 //!
 //! | format | what it has |
 //! |---|---|
+//! | [`Format::EvenDb`] | this crate's own; [`Reader`](crate::Reader) also gives its header and losses |
 //! | [`Format::RocksDb`] | RocksDB's query trace 0.1 and 0.2: writes with values, gets, seeks; no results, no scan lengths |
 //! | [`Format::RocksDbText`] | one line each: key in hex, type, column family, value size, microseconds |
 //! | [`Format::TwitterCsv`] | timestamp, key, key size, value size, client, operation, time to live |
+//! | [`Format::MetaCsv`] | by the names in its first line: time, key, sizes, operation, how often, hits, time to live |
 //! | [`Format::YcsbText`] | what YCSB's `basic` binding prints |
 //!
 //! A line or record that is none of the format is counted, with the first reason, and the reading goes on. No length that is
-//! read is believed beyond a limit.
+//! read is believed beyond a limit. Operations are given in the order of the source; times that go back are counted, and those
+//! from before the first are 0.
 
 mod detect;
+mod meta;
+mod own;
 mod rocksdb;
 mod rocksdb_text;
 mod text;
 mod twitter;
 mod ycsb;
 
-pub use detect::{Detected, detect};
+pub use detect::{DETECT_BYTES, detect};
 
 use crate::error::Result;
 use crate::operation::Operation;
 use std::io::{BufRead, Write};
+use std::str::FromStr;
 
-/// A format that is not this crate's own.
+/// A format of traces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Format {
-    /// See the module.
+    /// EvenDB's own: `evendb`.
+    EvenDb,
+    /// RocksDB's query trace, 0.1 or 0.2: `rocksdb`.
     RocksDb,
-    /// See the module.
+    /// RocksDB's human-readable form: `rocksdb-text`.
     RocksDbText,
-    /// See the module.
+    /// Twitter's cache trace: `twitter`.
     TwitterCsv,
-    /// See the module.
+    /// Meta's cache trace, of CacheLib's kvcache: `meta`.
+    MetaCsv,
+    /// What YCSB's `basic` binding prints: `ycsb`.
     YcsbText,
+}
+
+impl Format {
+    /// All of them, each with its name, which is read back by `parse`.
+    pub const NAMES: [(&str, Format); 6] = [
+        ("evendb", Format::EvenDb),
+        ("rocksdb", Format::RocksDb),
+        ("rocksdb-text", Format::RocksDbText),
+        ("twitter", Format::TwitterCsv),
+        ("meta", Format::MetaCsv),
+        ("ycsb", Format::YcsbText),
+    ];
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Format, String> {
+        match Format::NAMES.iter().find(|(name, _)| *name == text) {
+            Some((_, format)) => Ok(*format),
+            None => {
+                let names = Format::NAMES.map(|(name, _)| name).join(", ");
+                Err(format!("a format is one of {names}"))
+            }
+        }
+    }
 }
 
 /// What of a source was read, and what could not be.
@@ -46,8 +82,10 @@ pub struct Imported {
     pub bad: u64,
     /// The place and the reason of the first one of these.
     pub first_bad: Option<String>,
-    /// The source ends in the middle of something.
+    /// The source ends in the middle of something, or has no end where its format has one.
     pub is_torn: bool,
+    /// Operations whose time is before that of one that comes before them.
+    pub times_back: u64,
 }
 
 impl Imported {
@@ -62,16 +100,19 @@ impl Imported {
 /// Gives each operation of `from` to `each`.
 ///
 /// # Errors
-/// `NotATrace` if the beginning is none of the format; `UnsupportedVersion`; `Io`; those of `each`.
+/// `NotATrace` if the beginning is none of the format; `UnsupportedVersion`; `Damaged` if EvenDB's header is; `Io`; those of
+/// `each`.
 pub fn read(
     format: Format,
     from: &mut dyn BufRead,
     each: &mut dyn FnMut(&Operation) -> Result<()>,
 ) -> Result<Imported> {
     match format {
+        Format::EvenDb => own::read(from, each),
         Format::RocksDb => rocksdb::read(from, each),
         Format::RocksDbText => text::read(from, each, &mut rocksdb_text::Lines::default()),
         Format::TwitterCsv => text::read(from, each, &mut twitter::Lines::default()),
+        Format::MetaCsv => text::read(from, each, &mut meta::Lines::default()),
         Format::YcsbText => text::read(from, each, &mut ycsb::Lines::default()),
     }
 }

@@ -10,24 +10,23 @@
 //! batch   sequence u64 | count u32 | records: tag u8, column family varint where the tag says, key, value
 //! ```
 //! Bytes have their length before them as a varint. Of a seek it is not known how much was read after it. The form has
-//! no checksums, so that a length that cannot be ends the reading: where the next record begins is not known.
+//! no checksums, so that a length that cannot be ends the reading: where the next record begins is not known. A flipped bit
+//! within a key is not noticed.
+//!
+//! Memory: one record, of at most 256 MiB, as far as its bytes are there. A record is read twice: first whether it is
+//! whole, so that of a batch all operations are given or none; then they are given one by one.
 
 use super::Imported;
+use super::text::SinceFirst;
 use crate::codec::Input;
 use crate::error::{Error, ErrorKind, Result};
-use crate::operation::{KEY_BYTES_MAX, Kind, Operation};
+use crate::operation::{KEY_BYTES_MAX, Kind, Operation, VALUE_BYTES_MAX};
 use std::io::{BufRead, Read};
 
 /// A batch of more is refused. RocksDB itself has no limit below 4 GiB.
 const PAYLOAD_BYTES_MAX: usize = 256 << 20;
 const HEAD_BYTES: usize = 13;
 const MAGIC: &[u8] = b"feedcafedeadbeef\t";
-
-/// Whether a file that begins so is one: its first record has the mark, which need not be there up to its end.
-pub(super) fn is_begin(begin: &[u8]) -> bool {
-    let text = begin.get(HEAD_BYTES..);
-    text.is_some_and(|text| text.starts_with(&MAGIC[..MAGIC.len() - 1]))
-}
 
 struct Record {
     micros: u64,
@@ -55,13 +54,15 @@ pub(super) fn read(
     };
     let version = version_of(&begin.payload)?;
     let mut imported = Imported::default();
-    let (mut number, mut group, mut operations) = (0_u64, 0_u64, Vec::new());
+    let mut since = SinceFirst::at(begin.micros);
+    let (mut number, mut group) = (0_u64, 0_u64);
     loop {
         number += 1;
         let record = match next(from)? {
+            Next::Record(record) if record.kind == 2 => break,
             Next::Record(record) => record,
-            Next::End => break,
-            Next::Torn => {
+            // A trace that was ended has a record that says so.
+            Next::End | Next::Torn => {
                 imported.is_torn = true;
                 break;
             }
@@ -71,43 +72,55 @@ pub(super) fn read(
                 break;
             }
         };
-        if record.kind == 2 {
-            break;
-        }
-        operations.clear();
-        if parse(&record, version, &mut operations).is_none() {
+        let mut count = 0;
+        let mut counting = |_| {
+            count += 1;
+            Some(())
+        };
+        if parse(&record, version, &mut counting).is_none() {
             let kind = record.kind;
             imported.note_bad(|| format!("record {number} of type {kind} cannot be read"));
             continue;
         }
-        let nanos = record
-            .micros
-            .saturating_sub(begin.micros)
-            .saturating_mul(1000);
-        finish_group(record.kind, &mut operations, &mut group);
-        for operation in &mut operations {
-            operation.start_nanos = nanos;
-            each(operation)?;
-            imported.operations += 1;
-        }
+        let nanos = since.of(record.micros).saturating_mul(1000);
+        group += u64::from(count > 1);
+        let group = if count > 1 { group } else { 0 };
+        imported.operations += give(&record, version, (nanos, group, count), each)?;
     }
+    imported.times_back = since.times_back();
     Ok(imported)
 }
 
-/// What comes together has a group; a batch of several ends with its commit.
-fn finish_group(kind: u8, operations: &mut Vec<Operation>, group: &mut u64) {
-    if operations.len() < 2 {
-        return;
-    }
-    *group += 1;
-    if kind == 3 {
+/// Gives the operations of a record that is whole: with a group what comes together; a batch of several ends with its
+/// commit. How many that are.
+fn give(
+    record: &Record,
+    version: u8,
+    (nanos, group, count): (u64, u64, u64),
+    each: &mut dyn FnMut(&Operation) -> Result<()>,
+) -> Result<u64> {
+    let mut given = Ok(0);
+    let mut one = |mut operation: Operation| {
+        operation.start_nanos = nanos;
+        operation.group = group;
+        given = each(&operation).and(given.as_ref().map_or(Ok(0), |given| Ok(given + 1)));
+        given.is_ok().then_some(())
+    };
+    let all = parse(record, version, &mut one);
+    if all.is_some() && record.kind == 3 && count > 1 {
         let mut commit = Operation::new(Kind::BatchCommit, Vec::new());
-        commit.count = Some(operations.len() as u64);
-        operations.push(commit);
+        commit.count = Some(count);
+        one(commit);
     }
-    for operation in operations {
-        operation.group = *group;
-    }
+    given
+}
+
+/// Whether a file that begins so is one.
+pub(super) fn is_begin(begin: &[u8]) -> bool {
+    begin.get(8) == Some(&1)
+        && begin
+            .get(HEAD_BYTES..)
+            .is_some_and(|rest| rest.starts_with(MAGIC))
 }
 
 fn version_of(payload: &[u8]) -> Result<u8> {
@@ -156,8 +169,11 @@ fn next(from: &mut dyn BufRead) -> Result<Next> {
     })
 }
 
-/// The operations of a record; none for types that ask nothing of keys.
-fn parse(record: &Record, version: u8, into: &mut Vec<Operation>) -> Option<()> {
+/// What takes the operations of a record, until it gives `None`.
+type Each<'a> = &'a mut dyn FnMut(Operation) -> Option<()>;
+
+/// The operations of a record; none for types that ask nothing of keys. `None` if it cannot be read.
+fn parse(record: &Record, version: u8, into: Each<'_>) -> Option<()> {
     let mut input = Input::new(&record.payload);
     let has = match version {
         1 => 0,
@@ -176,8 +192,7 @@ fn parse(record: &Record, version: u8, into: &mut Vec<Operation>) -> Option<()> 
         }
         4 => {
             let family = family(&mut input, member(2))?;
-            into.push(operation(Kind::Get, family, key(&mut input, member(3))?));
-            Some(())
+            into(operation(Kind::Get, family, key(&mut input, member(3))?))
         }
         5 | 6 => {
             let family = family(&mut input, member(4))?;
@@ -187,8 +202,7 @@ fn parse(record: &Record, version: u8, into: &mut Vec<Operation>) -> Option<()> 
                 false => Some(None),
             };
             let (low, high) = (bound(&mut input, 6)?, bound(&mut input, 7)?);
-            into.push(seek(record.kind == 6, family, sought, (low, high)));
-            Some(())
+            into(seek(record.kind == 6, family, sought, (low, high))?)
         }
         13 if version > 1 && member(8) && member(9) && member(10) => multi_get(&mut input, into),
         13 => None,
@@ -224,32 +238,35 @@ fn seek(
     family: u32,
     mut sought: Vec<u8>,
     (low, high): (Option<Vec<u8>>, Option<Vec<u8>>),
-) -> Operation {
+) -> Option<Operation> {
     if !is_back {
         let mut scan = operation(Kind::Scan, family, sought);
         scan.end_key = high;
-        return scan;
+        return Some(scan);
+    }
+    if sought.len() == KEY_BYTES_MAX {
+        return None;
     }
     let mut scan = operation(Kind::Scan, family, low.unwrap_or_default());
     // The greatest key at or below: the range ends right behind it.
     sought.push(0);
     scan.end_key = Some(sought);
     scan.reverse = true;
-    scan
+    Some(scan)
 }
 
-fn multi_get(input: &mut Input<'_>, into: &mut Vec<Operation>) -> Option<()> {
+fn multi_get(input: &mut Input<'_>, into: Each<'_>) -> Option<()> {
     let count = input.u32()?;
     let mut families = Input::new(input.bytes()?);
     let mut keys = Input::new(input.bytes()?);
     for _ in 0..count {
         let family = families.u32()?;
-        into.push(operation(Kind::MultiGet, family, key(&mut keys, true)?));
+        into(operation(Kind::MultiGet, family, key(&mut keys, true)?))?;
     }
     Some(())
 }
 
-fn batch_of(batch: &[u8], into: &mut Vec<Operation>) -> Option<()> {
+fn batch_of(batch: &[u8], into: Each<'_>) -> Option<()> {
     let mut input = Input::new(batch);
     input.u64()?;
     let count = input.u32()?;
@@ -285,11 +302,11 @@ fn batch_of(batch: &[u8], into: &mut Vec<Operation>) -> Option<()> {
         } else if has_value {
             let value = input.bytes()?;
             write.value_len = Some(value.len() as u64);
-            if tag < 0x16 {
+            if tag < 0x16 && value.len() <= VALUE_BYTES_MAX {
                 write.value = Some(value.to_vec());
             }
         }
-        into.push(write);
+        into(write)?;
         seen += 1;
     }
     (seen == count).then_some(())

@@ -6,7 +6,8 @@
 
 use super::text::{LineFormat, SinceFirst, number};
 use crate::error::Result;
-use crate::operation::{KEY_BYTES_MAX, Kind, Operation};
+use crate::key_lines::{NoKey, read_hex};
+use crate::operation::{Kind, Operation};
 use std::io::Write;
 
 #[derive(Default)]
@@ -22,7 +23,8 @@ impl LineFormat for Lines {
         let mut words = line.split_ascii_whitespace();
         let hex = words.next().and_then(|word| word.strip_prefix("0x"));
         let hex = hex.ok_or("no key in hex; a trace without keys cannot be used")?;
-        let key = bytes_of(hex).ok_or("a key that is no hex, or too long")?;
+        let mut key = Vec::new();
+        read_hex(hex.as_bytes(), &mut key).map_err(NoKey::words)?;
         let kind = number(words.next(), "type")?;
         let family = number(words.next(), "column family")?;
         let size = number(words.next(), "value size")?;
@@ -53,17 +55,10 @@ impl LineFormat for Lines {
         }
         Ok(Some(operation))
     }
-}
 
-fn bytes_of(hex: &str) -> Option<Vec<u8>> {
-    if !hex.len().is_multiple_of(2) || hex.len() / 2 > KEY_BYTES_MAX {
-        return None;
+    fn times_back(&self) -> u64 {
+        self.since.times_back()
     }
-    let digit = |byte: u8| (byte as char).to_digit(16);
-    let pairs = hex.as_bytes().chunks_exact(2);
-    pairs
-        .map(|pair| Some((digit(pair[0])? << 4 | digit(pair[1])?) as u8))
-        .collect()
 }
 
 pub(super) fn write(to: &mut dyn Write, operation: &Operation, begin_micros: u64) -> Result<bool> {

@@ -2,7 +2,8 @@
 
 use super::Imported;
 use crate::error::Result;
-use crate::operation::Operation;
+use crate::lines::next_line;
+use crate::operation::{KEY_BYTES_MAX, Operation};
 use std::io::BufRead;
 
 /// A longer line is bad, and passed over without being kept.
@@ -12,6 +13,17 @@ const LINE_BYTES_MAX: usize = 1 << 20;
 pub(super) trait LineFormat {
     /// The operation of a line; `None` for a line that is to be passed over in silence. The error says why it is bad.
     fn parse(&mut self, line: &str) -> std::result::Result<Option<Operation>, String>;
+
+    /// How many operations the line stands for that was parsed last.
+    fn count(&self) -> u64 {
+        1
+    }
+
+    /// Makes of the operation of that line the one with this number, from 0 on.
+    fn adjust(&self, _number: u64, _operation: &mut Operation) {}
+
+    /// See [`Imported::times_back`].
+    fn times_back(&self) -> u64;
 }
 
 pub(super) fn read(
@@ -21,7 +33,7 @@ pub(super) fn read(
 ) -> Result<Imported> {
     let mut imported = Imported::default();
     let (mut line, mut number) = (Vec::new(), 0_u64);
-    while let Some(is_whole) = next_line(from, &mut line)? {
+    while let Some(is_whole) = next_line(from, &mut line, LINE_BYTES_MAX)? {
         number += 1;
         let parsed = match (is_whole, std::str::from_utf8(&line)) {
             (false, _) => Err(format!("longer than {LINE_BYTES_MAX} bytes")),
@@ -30,41 +42,32 @@ pub(super) fn read(
         };
         match parsed {
             Ok(None) => {}
-            Ok(Some(operation)) => {
-                each(&operation)?;
-                imported.operations += 1;
+            Ok(Some(operation)) if longest_key(&operation) > KEY_BYTES_MAX => {
+                imported.note_bad(|| format!("line {number}: a key above {KEY_BYTES_MAX} bytes"));
+            }
+            Ok(Some(mut operation)) => {
+                for number in 0..format.count() {
+                    format.adjust(number, &mut operation);
+                    each(&operation)?;
+                    imported.operations += 1;
+                }
             }
             Err(why) => imported.note_bad(|| format!("line {number}: {why}")),
         }
     }
+    imported.times_back = format.times_back();
     Ok(imported)
 }
 
-/// The next line without its end; false if it was too long to be kept. `None` at the end.
-fn next_line(from: &mut dyn BufRead, line: &mut Vec<u8>) -> Result<Option<bool>> {
-    line.clear();
-    let (mut is_whole, mut is_there) = (true, false);
-    loop {
-        let bytes = match from.fill_buf() {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error.into()),
-        };
-        if bytes.is_empty() {
-            return Ok(is_there.then_some(is_whole));
-        }
-        is_there = true;
-        let end = bytes.iter().position(|byte| *byte == b'\n');
-        let part = end.unwrap_or(bytes.len());
-        match line.len() + part <= LINE_BYTES_MAX {
-            true => line.extend_from_slice(&bytes[..part]),
-            false => is_whole = false,
-        }
-        from.consume(end.map_or(part, |end| end + 1));
-        if end.is_some() {
-            return Ok(Some(is_whole));
-        }
-    }
+fn longest_key(operation: &Operation) -> usize {
+    let end = operation.end_key.as_ref().map_or(0, Vec::len);
+    operation.key.len().max(end)
+}
+
+/// A word of the source, as a message may have it.
+pub(super) fn quoted(word: &str) -> String {
+    let short: String = word.chars().take(40).collect();
+    format!("{short:?}")
 }
 
 /// A field as a number.
@@ -77,11 +80,28 @@ pub(super) fn number(field: Option<&str>, what: &str) -> std::result::Result<u64
 #[derive(Default)]
 pub(super) struct SinceFirst {
     first: Option<u64>,
+    latest: u64,
+    back: u64,
 }
 
 impl SinceFirst {
+    /// Since a time that is known.
+    pub(super) fn at(first: u64) -> SinceFirst {
+        let mut since = SinceFirst::default();
+        since.of(first);
+        since
+    }
+
     pub(super) fn of(&mut self, time: u64) -> u64 {
         let first = *self.first.get_or_insert(time);
+        match time < self.latest {
+            true => self.back += 1,
+            false => self.latest = time,
+        }
         time.saturating_sub(first)
+    }
+
+    pub(super) fn times_back(&self) -> u64 {
+        self.back
     }
 }

@@ -4,7 +4,7 @@
 //! puts; `append`, `prepend`, `incr` and `decr` are merges; `delete` is a delete. A key has commas in no known trace. Keys
 //! are anonymised, and may be shorter than the size beside them, which is that of the original.
 
-use super::text::{LineFormat, SinceFirst, number};
+use super::text::{LineFormat, SinceFirst, number, quoted};
 use crate::operation::{Kind, Operation};
 
 #[derive(Default)]
@@ -33,15 +33,19 @@ impl LineFormat for Lines {
             "set" | "add" | "replace" | "cas" => Kind::Put,
             "append" | "prepend" | "incr" | "decr" => Kind::Merge,
             "delete" => Kind::Delete,
-            other => return Err(format!("no operation {other:?}")),
+            other => return Err(format!("no operation {}", quoted(other))),
         };
         let mut operation = Operation::new(kind, key);
         operation.start_nanos = self.since.of(seconds).saturating_mul(1_000_000_000);
-        operation.thread = client as u32;
+        operation.thread = u32::try_from(client).map_err(|_| "an absurd client")?;
         if matches!(kind, Kind::Put | Kind::Merge) {
             operation.value_len = Some(value_len);
             operation.ttl_millis = Some(ttl.saturating_mul(1000)).filter(|ttl| *ttl > 0);
         }
         Ok(Some(operation))
+    }
+
+    fn times_back(&self) -> u64 {
+        self.since.times_back()
     }
 }

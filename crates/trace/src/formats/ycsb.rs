@@ -36,6 +36,11 @@ impl LineFormat for Lines {
         }
         Ok(Some(operation))
     }
+
+    /// The form has no times.
+    fn times_back(&self) -> u64 {
+        0
+    }
 }
 
 /// Bytes of the values in `[ field0=... field1=... ]`.

@@ -18,8 +18,7 @@ use serde_json::Value;
 /// What is counted, and in what. It is told at the first figure.
 const READ: &str = "Reads are counted: lookups, pops, and of a scan the key where it begins. Writes are not: most stores write past what they read from. \
                     A row is a pair of key and value; a block is 4 KiB and a chunk 10 MiB of pairs that are neighbours in key order; a prefix \
-                    is all keys that begin alike (see the hottest prefixes). Sizes are the mean of the keyspace's keys and known values; \
-                    keys that the trace does not name take no room.";
+                    is all keys that begin alike (see the hottest prefixes). Sizes are the mean of the keyspace's keys and known values.";
 
 const MISSES: &str = "Which share of reads would miss a cache that keeps the units used last, by how many units it holds and how much memory these take. \
                     At the same memory, the lower line is the better grain: rows, if hot keys lie scattered; blocks, chunks or prefixes, if they lie \
@@ -52,6 +51,7 @@ pub(in super::super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>>
     let of = Found {
         reads: &reads,
         stacks: &stacks,
+        has_stored: context.has_stored,
     };
     Ok(vec![
         of.miss_ratios(),
@@ -115,6 +115,7 @@ impl Stacks {
 struct Found<'a> {
     reads: &'a [Reads],
     stacks: &'a Stacks,
+    has_stored: bool,
 }
 
 impl Found<'_> {
@@ -184,7 +185,10 @@ impl Found<'_> {
                 ]);
             }
         }
-        let about = format!("{MISSES} {READ}");
+        let mut about = format!("{MISSES} {READ}");
+        if !self.has_stored {
+            about += " Keys that the trace does not name take no room.";
+        }
         let words = Words {
             id: "miss-ratios",
             title: "Misses of a cache by its size",

@@ -12,7 +12,7 @@ pub(in super::super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>>
 async fn ranges(context: &Context<'_>) -> Result<Figure> {
     let sql = "
         WITH ranked AS (
-            SELECT *, row_number() OVER (PARTITION BY keyspace, kind ORDER BY accesses DESC, part) AS rank FROM ranges)
+            SELECT *, row_number() OVER (PARTITION BY keyspace, kind ORDER BY accesses DESC, part) AS rank FROM ranges WHERE accesses > 0)
         SELECT keyspace, kind, first_key, keys, accesses, accesses / CAST(keys AS DOUBLE) AS per_key
         FROM ranked WHERE rank <= 20 ORDER BY keyspace, kind, rank";
     let rows = cells(&context.session.rows(sql).await?)?;
@@ -38,7 +38,7 @@ async fn prefixes(context: &Context<'_>) -> Result<Figure> {
     let sql = "
         WITH cut AS (
             SELECT keys.keyspace, kind, prefix(key, prefix_bytes) AS prefix, accesses
-            FROM places JOIN keys ON keys.keyspace = places.keyspace),
+            FROM places JOIN keys ON keys.keyspace = places.keyspace WHERE accesses > 0),
         counted AS (
             SELECT keyspace, kind, prefix, count(*) AS keys, sum(accesses) AS accesses FROM cut GROUP BY keyspace, kind, prefix),
         ranked AS (
@@ -50,7 +50,7 @@ async fn prefixes(context: &Context<'_>) -> Result<Figure> {
     let words = Words {
         id: "hottest-prefixes",
         title: "The hottest prefixes",
-        about: "The 20 prefixes of keys that a kind of operation accessed most, how many keys begin with them, and their share of the kind's accesses. \
+        about: "The 20 prefixes of keys that a kind of operation accessed most, how many keys that it accessed begin with them, and their share of the kind's accesses. \
                 Prefixes are as long as was asked for, or else as short as they can be so that there are at least 64 different ones in the keyspace. \
                 Where keys begin with the number of a table, these are the tables.",
         section: "6, tables of MyRocks",

@@ -2,10 +2,12 @@
 
 use super::super::Context;
 use super::super::cells::{Words, cells, thin};
+use super::space_of_keys;
 use crate::error::Result;
 use evendb_report::{Chart, Figure, Mark, Unit};
 
-/// A row for each range and kind that accessed it; `first_key` is that of the range, whatever the kind.
+/// A row for each range and kind that accessed it, and of the kind `stored` for each in which the store has keys by the list of them; `first_key`
+/// is that of the range, whatever the kind.
 const RANGES: &str = "
     WITH placed AS (
         SELECT keys.keyspace, kind, key, accesses, id * ranges / keys.keys AS part
@@ -17,6 +19,11 @@ const RANGES: &str = "
     SELECT keyspace, kind, part, min(first_key) OVER (PARTITION BY keyspace, part) AS first_key, keys, accesses
     FROM counted ORDER BY keyspace, kind, part";
 
+const ABOUT: &str = "In key order, they are cut into ranges of equally many keys, about as many as fill a sorted file of 64 MiB \
+    (at least 30 ranges, at most 4096, or as many as were asked for). A row says how often a kind of operation accessed a range, and how \
+    many different keys of it. Ranges that a kind did not access have no row; rows of the kind stored say how many keys of a range the list has. \
+    High points side by side say that hot keys lie together.";
+
 pub(in super::super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>> {
     context.session.make_table("ranges", RANGES).await?;
     Ok(vec![in_order(context).await?, by_rank(context).await?])
@@ -25,12 +32,11 @@ pub(in super::super) async fn find(context: &Context<'_>) -> Result<Vec<Figure>>
 async fn in_order(context: &Context<'_>) -> Result<Figure> {
     let sql = "SELECT keyspace, kind, part, first_key, keys, accesses FROM ranges ORDER BY keyspace, kind, part";
     let rows = cells(&context.session.rows(sql).await?)?;
+    let about = format!("{} {ABOUT}", space_of_keys(context));
     let words = Words {
         id: "ranges",
         title: "Accesses of key ranges",
-        about: "The keys that the trace names, in key order, are cut into ranges of equally many keys, about as many as fill a sorted file of 64 MiB \
-                (at least 30 ranges, at most 4096, or as many as were asked for). A row says how often a kind of operation accessed a range, and how \
-                many different keys of it. Ranges that a kind did not access have no row. High points side by side say that hot keys lie together.",
+        about: &about,
         section: "6, figures 9 and 11; 7.2, key ranges",
         columns: &[
             ("keyspace", Unit::Text),
@@ -54,7 +60,7 @@ async fn by_rank(context: &Context<'_>) -> Result<Figure> {
     let sql = "
         SELECT keyspace, kind, row_number() OVER (PARTITION BY keyspace, kind ORDER BY accesses DESC, part) AS rank,
                accesses, accesses / CAST(sum(accesses) OVER (PARTITION BY keyspace, kind) AS DOUBLE) AS share
-        FROM ranges ORDER BY keyspace, kind, rank";
+        FROM ranges WHERE accesses > 0 ORDER BY keyspace, kind, rank";
     let rows = cells(&context.session.rows(sql).await?)?;
     let (rows, rows_before) = thin(rows, 2, 2, 1.05);
     let words = Words {

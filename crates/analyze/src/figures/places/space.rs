@@ -2,6 +2,7 @@
 
 use super::super::Context;
 use super::super::cells::{Words, cells, quoted, whole};
+use super::space_of_keys;
 use crate::error::Result;
 use crate::tables::KEYLESS;
 use evendb_report::{Chart, Exactness, Figure, Mark, Unit};
@@ -37,15 +38,19 @@ async fn key_space(context: &Context<'_>) -> Result<Figure> {
     let sql = "
         SELECT keyspace, kind, part, count(*) AS keys, sum(accesses) AS accesses
         FROM (SELECT keys.keyspace, kind, accesses, id * parts / keys AS part
-              FROM places JOIN keys ON keys.keyspace = places.keyspace WHERE plotted)
+              FROM places JOIN keys ON keys.keyspace = places.keyspace WHERE plotted AND accesses > 0)
         GROUP BY keyspace, kind, part ORDER BY keyspace, kind, part";
     let rows = cells(&context.session.rows(sql).await?)?;
+    let about = format!(
+        "{} They lie in key order from left to right, in up to 500 parts of equally many keys; above each part, how often a kind of operation accessed \
+         it, and in the table, how many of its keys. High points side by side are hot keys that lie together, which blocks and caches gain from. Points \
+         scattered at one height say that accesses know no place. Of more than 12 keyspaces, those of most accesses are here.",
+        space_of_keys(context)
+    );
     let words = Words {
         id: "key-space",
         title: "Accesses over the sorted keys",
-        about: "The keys that the trace names, in key order from left to right, in up to 500 parts of equally many keys; above each part, how often a kind of \
-                operation accessed it. High points side by side are hot keys that lie together, which blocks and caches gain from. Points scattered at \
-                one height say that accesses know no place. Of more than 12 keyspaces, those of most accesses are here.",
+        about: &about,
         section: "6, figures 9, 11 and 12",
         columns: &[
             ("keyspace", Unit::Text),
@@ -78,12 +83,16 @@ async fn heat_map(context: &Context<'_>) -> Result<Figure> {
         whole(nanos)
     );
     let rows = cells(&context.session.rows(&sql).await?)?;
+    let about = format!(
+        "{} Time goes from left to right, the keys in key order from below to above, in up to 200 parts of equally many keys; the darker, the more \
+         accesses of all kinds. A dark band along time is a part that is always hot. One that rises says that new keys are added at \
+         the end of what is hot. Dark columns are moments at which much of the key space was asked for.",
+        space_of_keys(context)
+    );
     let words = Words {
         id: "heat-map",
         title: "Accesses over time and the sorted keys",
-        about: "Time from left to right, the keys that the trace names in key order from below to above, in up to 200 parts of equally many keys; the darker, \
-                the more accesses of all kinds. A dark band along time is a part that is always hot. One that rises says that new keys are added at \
-                the end of what is hot. Dark columns are moments at which much of the key space was asked for.",
+        about: &about,
         section: "6, figures 9 to 13",
         columns: &[
             ("keyspace", Unit::Text),
@@ -104,7 +113,7 @@ async fn time_series(context: &Context<'_>) -> Result<Figure> {
     let sql = format!(
         "WITH rates AS (
             SELECT keys.keyspace, kind, {POINTS} / CAST(sum(accesses) AS DOUBLE) AS rate
-            FROM places JOIN keys ON keys.keyspace = places.keyspace WHERE plotted GROUP BY keys.keyspace, kind)
+            FROM places JOIN keys ON keys.keyspace = places.keyspace WHERE plotted AND accesses > 0 GROUP BY keys.keyspace, kind)
         SELECT operations.keyspace, operations.kind, start_nanos / 1e9 AS time, {place} AS id
         FROM rates JOIN operations ON operations.keyspace = rates.keyspace AND operations.kind = rates.kind
         WHERE spread(number) < rate ORDER BY operations.keyspace, operations.kind, number"

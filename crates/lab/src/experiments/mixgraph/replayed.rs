@@ -78,6 +78,7 @@ pub(super) fn cell(
         course: Vec::new(),
         open_loop: None,
         latencies: latencies(&report),
+        components: Vec::new(),
         user_bytes_written: 0,
         user_bytes_read: 0,
         records_scanned: report

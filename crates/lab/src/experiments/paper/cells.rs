@@ -10,6 +10,7 @@
 use crate::distribution::DistributionKind;
 use crate::mix::{LoadOrder, Mix};
 use crate::opener::Variant;
+use crate::stores::undone;
 use std::fmt;
 
 /// The paper's memory.
@@ -49,6 +50,9 @@ const FURTHER_COMPOSITES: [DistributionKind; 3] = [
 pub const FIGURES: [&str; 14] = [
     "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "table-2", "table-3", "table-4", "reads",
 ];
+
+/// What a user may ask for beside the paper's figures, and has to: what each departure from the paper's design brings.
+pub const DEPARTURES: &str = "departures";
 
 /// What one phase does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -105,6 +109,7 @@ impl Cell {
         match self.experiment {
             // EvenDB's scaling and its options.
             "figure-12" => store == "evendb",
+            DEPARTURES => store == "evendb" || undone::words(store).is_some(),
             "table-4" => matches!(store, "evendb" | "pebblesdb" | "rocksdb"),
             _ => true,
         }
@@ -274,6 +279,7 @@ impl Wanted {
         self.figure_11(&mut cells);
         self.table_4(&mut cells);
         self.figure_12(&mut cells);
+        self.departures(&mut cells);
         self.events(&mut cells);
         let mut families: Vec<Family> = Vec::new();
         for cell in &cells {
@@ -440,6 +446,27 @@ impl Wanted {
         for factor in SPLIT_FACTORS {
             for kind in COMPOSITE_AND_SIMPLE {
                 push(Mix::A, kind, Variant::BloomSplit(factor));
+                push(Mix::A, kind, Variant::BloomLinear(factor));
+            }
+        }
+    }
+
+    fn departures(&self, cells: &mut Vec<Cell>) {
+        if !self.has(&[DEPARTURES]) {
+            return;
+        }
+        let sizes = match self.sizes.is_empty() {
+            true => vec![self.bytes(LARGE)],
+            false => self.sizes.clone(),
+        };
+        for data_bytes in sizes {
+            for mix in [Mix::A, Mix::C, Mix::E(100), Mix::P] {
+                for kind in self.shapes(&COMPOSITE_AND_SIMPLE) {
+                    let cell = self.mix(DEPARTURES, mix, kind);
+                    if self.takes(mix, kind) {
+                        cells.push(Cell { data_bytes, ..cell });
+                    }
+                }
             }
         }
     }
@@ -544,6 +571,23 @@ mod tests {
         assert_eq!(mixes.len(), 5 * 8 * 2 + 5 * 3 * 2);
         let skewed = |cell: &&&Cell| matches!(cell.work, Work::Mix { theta: 0.8, .. });
         assert_eq!(mixes.iter().filter(skewed).count(), mixes.len());
+    }
+
+    #[test]
+    fn departures_are_measured_where_they_are_asked_for() {
+        let cells = wanted(&[DEPARTURES]).cells();
+        let mixes = cells.iter().filter(|cell| cell.experiment == DEPARTURES);
+        assert_eq!(mixes.clone().count(), 4 * 2);
+        for cell in mixes {
+            assert!(cell.concerns("evendb") && cell.concerns("evendb-paper"));
+            assert!(!cell.concerns("rocksdb") && !cell.concerns("evendb-half-memory"));
+        }
+        assert!(
+            wanted(&FIGURES)
+                .cells()
+                .iter()
+                .all(|cell| cell.experiment != DEPARTURES)
+        );
     }
 
     #[test]

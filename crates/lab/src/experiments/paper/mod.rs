@@ -23,7 +23,8 @@ use crate::memory_limit::{self, MemoryLimit};
 use crate::mix::{LoadOrder, Mix};
 use crate::opener::{Durability, Opener, Settings};
 use crate::phase_length::PhaseLengths;
-use cells::{Cell, FIGURES, Family, PAPER_MEMORY_BYTES, Wanted, Work};
+use crate::stores::undone;
+use cells::{Cell, DEPARTURES, FIGURES, Family, PAPER_MEMORY_BYTES, Wanted, Work};
 use measure::{Measurement, Method, analytics_seconds, warm_seconds};
 use results_file::{ResultsFile, key};
 use serde_json::{Value, json};
@@ -42,7 +43,8 @@ pub struct Arguments {
     #[arg(long)]
     out: PathBuf,
     /// The paper's figures and tables; all if not given (3 to 12, table-2, table-3, table-4; `reads` is the bytes and
-    /// system calls of a get, a table of the paper's drafts)
+    /// system calls of a get, a table of the paper's drafts). `departures`, only if given: EvenDB beside the paper's own
+    /// design (the store `evendb-paper`), and beside itself with each departure from that undone alone
     #[arg(long, value_delimiter = ',')]
     figures: Vec<String>,
     /// The stores; all that were built in if not given. `evendb,evendb-half-memory` (with `--mixes P`)
@@ -158,9 +160,10 @@ impl Arguments {
 
     fn wanted(&self) -> Result<Wanted, Failure> {
         for figure in &self.figures {
-            if !FIGURES.contains(&figure.as_str()) {
+            if !FIGURES.contains(&figure.as_str()) && figure != DEPARTURES {
                 let known = FIGURES.join(", ");
-                return Err(format!("no figure `{figure}`; there are {known}").into());
+                let message = format!("no figure `{figure}`; there are {known}, {DEPARTURES}");
+                return Err(message.into());
             }
         }
         let figures = match self.figures.is_empty() {
@@ -272,7 +275,11 @@ impl Arguments {
         families: &[(Family, Vec<Cell>)],
         openers: &[Box<dyn Opener>],
     ) -> Result<(), Failure> {
-        let stores = processes::chosen(&self.stores, openers, |opener| !opener.only_if_named())?;
+        let departures = self.wanted()?.has(&[DEPARTURES]);
+        let stores = processes::chosen(&self.stores, openers, |opener| {
+            let is_asked_for = departures && undone::words(opener.name()).is_some();
+            !opener.only_if_named() || is_asked_for
+        })?;
         let mut plan: Vec<PlannedStep> = Vec::new();
         for (number, (family, cells)) in families.iter().enumerate() {
             for round in 0..self.rounds() {

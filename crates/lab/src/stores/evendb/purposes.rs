@@ -14,10 +14,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use evendb::{KeyspaceOptions, Merges, WallClock};
+use evendb::{KeyspaceOptions, Merges, Options, WallClock};
 
-use super::{EvenDbStore, options};
-use crate::opener::{Lifetime, Purpose, Settings};
+use super::EvenDbStore;
+use crate::opener::{Lifetime, Purpose};
 use crate::purposes::{
     AppendingStore, BothEndsStore, CountingStore, ExpiringStore, IngestingStore, RangeEnd,
     SortedRecords,
@@ -46,10 +46,9 @@ impl WallClock for FastClock {
 
 pub(super) fn open(
     directory: &Path,
-    settings: &Settings,
+    options: Options,
     purpose: Purpose,
 ) -> StoreResult<EvenDbStore> {
-    let options = options(settings);
     let (options, description) = match purpose {
         Purpose::Counters | Purpose::Appends | Purpose::Ingest => (options, ""),
         Purpose::ValuesApart(from) => {

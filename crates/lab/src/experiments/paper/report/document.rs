@@ -7,11 +7,18 @@ use super::markdown::{Entry, Page, Table, or_dash, words};
 use super::quantity::{Quantity, figure};
 use super::run_results::{CellResults, RunResults, StoreRounds, size};
 use super::tables::{marked, times};
-use super::{figures, half_memory, stores};
+use super::{departures, figures, half_memory, stores};
 use crate::calibrate::{self, Calibration};
 
 /// Experiments that vary something else than the workload and its size: not in the summary.
-const VARYING: [&str; 5] = ["figure-10", "figure-11", "figure-12", "table-4", "load"];
+const VARYING: [&str; 6] = [
+    "departures",
+    "figure-10",
+    "figure-11",
+    "figure-12",
+    "table-4",
+    "load",
+];
 
 const WORKLOADS: &str = "Workloads: P puts only; A half puts, half gets; B 5 % puts, 95 % gets; C gets only; D 5 % \
      insertions, 95 % gets of recent records; E10, E100, E1000 5 % puts, 95 % scans of up to 10, 100 or \
@@ -64,6 +71,7 @@ pub fn text(results: &RunResults) -> String {
     page.paragraph(WORKLOADS);
     figures::add(&mut page, results);
     half_memory::add(&mut page, results);
+    departures::add(&mut page, results);
     add_method(&mut page, results);
     add_skipped(&mut page, results);
     page.into_text()

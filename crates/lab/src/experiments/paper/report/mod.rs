@@ -5,7 +5,7 @@
 //!                          (quantity)               tables, method --> markdown
 //! ```
 //! Reading (`run_results`, `quantity`), choosing what is shown (`document`, `figures`,
-//! `half_memory`, `tables`) and writing (`markdown`) are apart. Text from the results is escaped
+//! `half_memory`, `departures`, `tables`) and writing (`markdown`) are apart. Text from the results is escaped
 //! in one place, by the writer.
 //!
 //! Invariants: every cell of the results is in at least one table, with the word "skipped" where it
@@ -14,6 +14,7 @@
 //! What is not here: measuring, and plots. A report can be written while a run goes on, and again
 //! afterwards. Every figure is in `results.jsonl`, for drawing with other programs.
 
+mod departures;
 mod document;
 mod figures;
 mod half_memory;

@@ -253,7 +253,12 @@ impl Spread {
 
     /// The median, and the range if it is one: `222 (111 to 333)`.
     pub fn show(&self, quantity: Quantity) -> String {
-        let [middle, low, high] = [self.median, self.low, self.high].map(|v| quantity.show(v));
+        self.show_by(|value| quantity.show(value))
+    }
+
+    /// The same of values that are shown in another way.
+    pub fn show_by(&self, show: impl Fn(f64) -> String) -> String {
+        let [middle, low, high] = [self.median, self.low, self.high].map(show);
         match low == high {
             true => middle,
             false => format!("{middle} ({low} to {high})"),

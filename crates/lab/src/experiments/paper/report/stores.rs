@@ -1,6 +1,7 @@
 //! The stores' order and kinds, the same everywhere in a report and from report to report.
 
 use crate::stores::evendb::HalfMemoryOpener;
+use crate::stores::undone;
 
 /// The store whose figures are compared with the others'.
 pub const OWN: &str = "evendb";
@@ -27,11 +28,12 @@ const KNOWN: [&str; 13] = [
 
 /// Whether it is one of the stores that EvenDB is compared with.
 pub fn is_peer(store: &str) -> bool {
-    ![OWN, HALF_MEMORY].contains(&store)
+    ![OWN, HALF_MEMORY].contains(&store) && undone::words(store).is_none()
 }
 
 /// Sorts stores.
 pub fn rank(store: &str) -> (usize, String) {
-    let known = KNOWN.iter().position(|name| *name == store);
-    (known.unwrap_or(KNOWN.len()), store.to_owned())
+    let known = KNOWN.iter().copied().chain(undone::names());
+    let place = known.clone().position(|name| name == store);
+    (place.unwrap_or(known.count()), store.to_owned())
 }

@@ -299,6 +299,34 @@ pub fn component_latencies(cells: &[&CellResults]) -> Table {
     })
 }
 
+/// The percentiles of figure 9b.
+const TAILS: [&str; 4] = ["p50", "p95", "p99", "p99.9"];
+
+/// The tails of these latencies: medians of the rounds, each with its percentiles.
+pub fn component_tails(cells: &[&CellResults]) -> Table {
+    let caption = "Latency of gets by the component that answered: p50; p95; p99; p99.9";
+    let columns = COMPONENTS.map(|name| name.replace('_', " ")).to_vec();
+    by_store(caption, cells, columns, |cell, one| {
+        let of = |component: &str| {
+            let tails = TAILS.map(|percentile| {
+                let spread = cell.spread_by(&one.store, |line| {
+                    let latencies = &line["phase"]["component_latency_nanos"];
+                    latencies[component][percentile].as_f64()
+                });
+                spread.map(|spread| duration(spread.median))
+            });
+            tails[0].as_ref()?;
+            Some(
+                tails
+                    .map(|tail| tail.unwrap_or_else(|| "-".to_owned()))
+                    .join("; "),
+            )
+        };
+        let tails = COMPONENTS.map(of);
+        (tails.iter().any(Option::is_some)).then(|| tails.map(or_dash).to_vec())
+    })
+}
+
 /// The median of a figure of each component.
 fn by_component(
     caption: &str,

@@ -41,6 +41,9 @@ fn phase(store: &str, round: u64) -> Value {
             "gets.munk": 70_000, "get_nanos_total.munk": 84_000_000,
             "gets.sstable": 3_000, "get_nanos_total.sstable": 450_000_000,
             "gets.log": 2, "get_nanos_total.log": 900_000_000 })),
+        "component_latency_nanos": own.then(|| json!({
+            "munk": { "count": 1100, "p50": 900, "p95": 2000, "p99": 5000, "p99.9": 60_000 },
+            "log": { "count": 40, "p50": 90_000, "p95": 400_000, "p99": null, "p99.9": null } })),
         "get_shares": if own { json!({ "munk": 0.75, "sstable": 0.25 }) } else { json!({}) },
         "process_settled": { "user_seconds": 80.0, "system_seconds": 20.0, "read_bytes": 3u64 << 30,
             "write_bytes": 9u64 << 30, "resident_bytes_max": 1 << 29 },

@@ -1,0 +1,312 @@
+//! `evendb trace convert`: a trace of one format as one of another, with its keys hidden or not.
+//!
+//! Operations pass one at a time. Keys that are hidden in order need two passes and all keys in memory: see
+//! `evendb_trace::hidden`.
+
+use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use evendb_lab::readable::grouped;
+use evendb_trace::formats::{self, Format, Imported};
+use evendb_trace::hidden::{HashedKeys, KeyGatherer, OrderedKeys, hidden_name, hide_names};
+use evendb_trace::{Header, Operation, Reader, Writer};
+
+use super::{failed, open, reader};
+use crate::failure::{Failure, Success};
+use crate::output;
+
+/// Keys that are hidden in order may take so many bytes, and twice that with what they become.
+const KEYS_BYTES_MAX: usize = 2 << 30;
+
+#[derive(clap::Args)]
+pub(super) struct ConvertArguments {
+    /// The trace to read
+    from: PathBuf,
+    /// The file to write, which must not exist
+    to: PathBuf,
+    /// The format to read: evendb, rocksdb (0.1 or 0.2), rocksdb-text, twitter, meta (CacheLib's kvcache) or ycsb; by default what
+    /// the file begins with
+    #[arg(long)]
+    from_format: Option<Format>,
+    /// The format to write
+    #[arg(long, value_enum, default_value = "evendb")]
+    to_format: ToFormat,
+    /// Replace each key by another one, and leave values and names out
+    #[arg(long, value_enum)]
+    hide_keys: Option<HiddenForm>,
+    /// For hashed keys: a file of 16 bytes or 32 hexadecimal digits, so that several traces have the same hidden keys; by
+    /// default random, and forgotten
+    #[arg(long, value_name = "PATH", requires = "hide_keys")]
+    secret_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum ToFormat {
+    /// EvenDB's own
+    Evendb,
+    /// RocksDB's human-readable form
+    RocksdbText,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum HiddenForm {
+    /// Keyed hashes: equal keys stay equal; order and ends of ranges are lost
+    Hashed,
+    /// Order, common prefixes and lengths stay; the bytes are lost. Keys without gaps can be guessed
+    Ordered,
+}
+
+/// How keys are hidden, if they are.
+enum Hiding {
+    No,
+    Hashed(HashedKeys),
+    Ordered(OrderedKeys),
+}
+
+impl Hiding {
+    fn of(arguments: &ConvertArguments, format: Format) -> Result<Hiding, Failure> {
+        match (arguments.hide_keys, &arguments.secret_file) {
+            (None, _) => Ok(Hiding::No),
+            (Some(HiddenForm::Ordered), Some(_)) => Err(Failure::Usage(
+                "keys that are hidden in order have no secret".to_owned(),
+            )),
+            (Some(HiddenForm::Hashed), path) => {
+                let secret = path.as_deref().map(secret_in).transpose()?;
+                let secret = secret.unwrap_or_else(random_secret);
+                Ok(Hiding::Hashed(HashedKeys::new(secret)))
+            }
+            (Some(HiddenForm::Ordered), None) => {
+                let mut gatherer = KeyGatherer::new(KEYS_BYTES_MAX);
+                let from = &arguments.from;
+                let mut source = open(from)?;
+                let read = formats::read(format, &mut source, &mut |one| gatherer.add(one));
+                read.map_err(|error| failed(from, &error))?;
+                Ok(Hiding::Ordered(gatherer.finish()))
+            }
+        }
+    }
+
+    fn hide(&self, operation: &mut Operation) -> evendb_trace::Result<()> {
+        match self {
+            Hiding::No => Ok(()),
+            Hiding::Hashed(keys) => {
+                keys.hide(operation);
+                Ok(())
+            }
+            Hiding::Ordered(keys) => keys.hide(operation),
+        }
+    }
+
+    fn is_on(&self) -> bool {
+        !matches!(self, Hiding::No)
+    }
+}
+
+/// The secret key in a file. The text of an error has nothing of the file.
+fn secret_in(path: &Path) -> Result<[u64; 2], Failure> {
+    let bytes = std::fs::read(path);
+    let bytes =
+        bytes.map_err(|error| Failure::new(format!("cannot read {}", path.display()), error))?;
+    let digits = || {
+        let digits = std::str::from_utf8(bytes.trim_ascii()).ok()?;
+        let is_hex = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_hex.then(|| u128::from_str_radix(digits, 16).ok())?
+    };
+    let raw = <[u8; 16]>::try_from(&bytes[..]).map(u128::from_le_bytes);
+    let number = raw.ok().or_else(digits).ok_or_else(|| {
+        let path = path.display();
+        Failure::Message(format!(
+            "{path}: a secret is 16 bytes, or 32 hexadecimal digits"
+        ))
+    })?;
+    Ok([(number >> 64) as u64, number as u64])
+}
+
+/// Of the randomness that the system gives to the standard library.
+fn random_secret() -> [u64; 2] {
+    let random = RandomState::new();
+    [random.hash_one(0), random.hash_one(1)]
+}
+
+/// Where operations go.
+enum Target {
+    Own(Box<Writer<BufWriter<File>>>),
+    Text {
+        to: BufWriter<File>,
+        begin_micros: u64,
+        left_out: u64,
+    },
+}
+
+impl Target {
+    fn add(&mut self, operation: &Operation) -> evendb_trace::Result<()> {
+        match self {
+            Target::Own(writer) => writer.add(operation),
+            Target::Text {
+                to,
+                begin_micros,
+                left_out,
+            } => {
+                let written = formats::write_rocksdb_text(to, operation, *begin_micros)?;
+                *left_out += u64::from(!written);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Carries the command out.
+pub(super) fn run(arguments: &ConvertArguments) -> Result<Success, Failure> {
+    let (from, to) = (&arguments.from, &arguments.to);
+    let mut source = open(from)?;
+    let format = match arguments
+        .from_format
+        .or(formats::detect(source.fill_buf()?))
+    {
+        Some(format) => format,
+        None => {
+            let message = "the format cannot be told by the first bytes: name it by --from-format";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+    };
+    let own = match format {
+        Format::EvenDb => Some(reader(from)?),
+        _ => None,
+    };
+    let hiding = Hiding::of(arguments, format)?;
+    let mut header = match &own {
+        Some(own) => own.header().clone(),
+        None => Header {
+            one_in: 1,
+            has_values: format == Format::RocksDb,
+            source: format!("{format:?}"),
+            ..Header::default()
+        },
+    };
+    if hiding.is_on() {
+        header = hide_names(&header);
+    }
+    let mut target = target(to, arguments.to_format, &header)?;
+    let is_own = own.is_some();
+    let imported = match own {
+        Some(own) => copy(own, &hiding, &mut target),
+        None => formats::read(format, &mut source, &mut |operation| {
+            add(operation, &hiding, &mut target)
+        }),
+    };
+    let imported = imported.map_err(|error| failed(from, &error))?;
+    finish(target, to)?;
+    tell(&imported, is_own)
+}
+
+fn target(to: &Path, format: ToFormat, header: &Header) -> Result<Target, Failure> {
+    let file = OpenOptions::new().write(true).create_new(true).open(to);
+    let file =
+        file.map_err(|error| Failure::new(format!("cannot make {}", to.display()), error))?;
+    let file = BufWriter::with_capacity(256 << 10, file);
+    Ok(match format {
+        ToFormat::Evendb => {
+            let writer = Writer::new(file, header).map_err(|error| failed(to, &error))?;
+            Target::Own(Box::new(writer))
+        }
+        ToFormat::RocksdbText => Target::Text {
+            to: file,
+            begin_micros: header.wall_clock_millis.saturating_mul(1000),
+            left_out: 0,
+        },
+    })
+}
+
+fn add(operation: &Operation, hiding: &Hiding, target: &mut Target) -> evendb_trace::Result<()> {
+    if !hiding.is_on() {
+        return target.add(operation);
+    }
+    let mut operation = operation.clone();
+    hiding.hide(&mut operation)?;
+    target.add(&operation)
+}
+
+/// Copies a trace of the same format, with the names that come later.
+fn copy(
+    mut own: Reader<BufReader<File>>,
+    hiding: &Hiding,
+    target: &mut Target,
+) -> evendb_trace::Result<Imported> {
+    let mut imported = Imported::default();
+    let mut named = own.keyspaces().clone();
+    while let Some(operation) = own.next()? {
+        add(operation, hiding, target)?;
+        imported.operations += 1;
+        if own.keyspaces().len() > named.len() {
+            for (number, name) in own.keyspaces() {
+                if let (None, Target::Own(writer)) = (named.get(number), &mut *target) {
+                    match hiding.is_on() {
+                        true => writer.name_keyspace(*number, &hidden_name(*number))?,
+                        false => writer.name_keyspace(*number, name)?,
+                    }
+                }
+            }
+            named = own.keyspaces().clone();
+        }
+    }
+    if let (Some(end), Target::Own(writer)) = (own.end(), target) {
+        writer.note_dropped(end.dropped_full, end.dropped_behind);
+    }
+    if !own.losses().is_nothing() {
+        imported.bad = own.losses().damaged_places.max(1);
+        imported.first_bad = Some(format!("{:?}", own.losses()));
+    }
+    Ok(imported)
+}
+
+fn finish(target: Target, path: &Path) -> Result<(), Failure> {
+    match target {
+        Target::Own(writer) => {
+            writer.finish().map_err(|error| failed(path, &error))?;
+        }
+        Target::Text {
+            mut to, left_out, ..
+        } => {
+            to.flush()?;
+            if left_out > 0 {
+                output::complain(&format!(
+                    "evendb: {} operations are none of RocksDB's form, and were left out",
+                    grouped(left_out)
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tell(imported: &Imported, is_own: bool) -> Result<Success, Failure> {
+    writeln!(io::stdout(), "{} operations", grouped(imported.operations))?;
+    if imported.is_torn && !is_own {
+        let message = "evendb: the source ends in the middle of a record, or has no end";
+        output::complain(message);
+    }
+    if imported.times_back > 0 {
+        output::complain(&format!(
+            "evendb: {} operations are earlier than one in front of them",
+            grouped(imported.times_back)
+        ));
+    }
+    match &imported.first_bad {
+        None if imported.is_torn => Ok(Success::Corrupt),
+        None => Ok(Success::Done),
+        Some(losses) if is_own => {
+            output::complain(&format!("evendb: the trace is not whole: {losses}"));
+            Ok(Success::Corrupt)
+        }
+        Some(first) => {
+            output::complain(&format!(
+                "evendb: {} lines or records are bad; the first: {first}",
+                grouped(imported.bad)
+            ));
+            Ok(Success::BadLines)
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! `evendb advise`, on small loads with little time.
+
+use crate::common::{Outcome, Place, evendb};
+use std::fs;
+use std::path::Path;
+
+fn run(arguments: &[&str]) -> Outcome {
+    Outcome::of(evendb().args(arguments).output().unwrap())
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn json(path: &Path) -> serde_json::Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// The rows of a figure.
+fn rows(document: &serde_json::Value, id: &str) -> Vec<serde_json::Value> {
+    let figures = document["figures"].as_array().unwrap();
+    let figure = figures.iter().find(|figure| figure["id"] == id);
+    let figure = figure.unwrap_or_else(|| panic!("no figure {id}"));
+    figure["rows"].as_array().unwrap().clone()
+}
+
+fn fact(document: &serde_json::Value, name: &str) -> Option<String> {
+    let facts = document["facts"].as_array().unwrap();
+    let fact = facts.iter().find(|fact| fact[0] == name)?;
+    Some(fact[1].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_small_load_is_advised_on_and_the_advice_checked() {
+    let place = Place::new();
+    let out = place.path("advice");
+    // Three megabytes of data, and two of memory. The settings that are fixed leave few candidates.
+    let arguments = [
+        "advise",
+        "udb-assoc",
+        "--scale",
+        "0.001",
+        "--operations",
+        "5000",
+        "--memory-mib",
+        "2",
+        "--seconds",
+        "8",
+        "--set",
+        "chunk-bytes=262144",
+        "--set",
+        "munks=on",
+        "--out",
+        text(&out),
+    ];
+    let done = run(&arguments);
+    assert_eq!(done.code, Some(0), "{}", done.error);
+    let said = String::from_utf8(done.out).unwrap();
+    assert!(said.contains("Open EvenDB with a budget of"), "{said}");
+    assert!(said.contains("chunk_bytes(262144)"), "{said}");
+    let document = json(&out.join("advice.json"));
+    let settings = fact(&document, "advised settings").unwrap();
+    assert!(settings.contains("chunk-bytes=262144"), "{settings}");
+    let candidates = rows(&document, "candidates");
+    assert_eq!(candidates[0][0], "default");
+    assert_eq!(rows(&document, "load")[0][1], 5000);
+    for run in rows(&document, "runs") {
+        assert!(run[3].as_u64().unwrap() > 0, "{run}");
+    }
+    let page = fs::read_to_string(out.join("page.html")).unwrap();
+    assert!(page.contains("What is advised") && page.contains("<svg"));
+    assert_eq!(
+        fs::read_dir(&out).unwrap().count(),
+        2,
+        "stores and drawn traces are removed"
+    );
+
+    let exhaustive = run(&[&arguments[..], &["--exhaustive", "--rounds", "1"]].concat());
+    assert_eq!(exhaustive.code, Some(0), "{}", exhaustive.error);
+    let said = String::from_utf8(exhaustive.out).unwrap();
+    // In that time all are done, or it says that they are not.
+    assert!(
+        said.contains("% slower than the best of all") || said.contains("no verdict yet"),
+        "{said}"
+    );
+    assert!(!rows(&json(&out.join("exhaustive.json")), "exhaustive").is_empty());
+    let other = ["--memory-mib", "3", "--exhaustive"];
+    let other = [&arguments[..6], &other, &arguments[14..]].concat();
+    run(&other).complains(1, "its memory is another one, and not 3.00 MiB");
+}
+
+#[test]
+fn wrong_questions_are_told() {
+    let place = Place::new();
+    let out = place.path("out");
+    let empty = place.file("empty.trace", "EvenDBtr");
+    let ask = |source: &str, more: &[&str]| {
+        let all = ["advise", source, "--memory-mib", "4", "--out", text(&out)];
+        run(&[&all[..], more].concat())
+    };
+    ask("no-such", &[]).complains(1, "no trace of EvenDB, and no model");
+    ask(text(&empty), &[]).complains(1, "shorter than a header");
+    ask("up2x", &["--set", "munks"]).complains(1, "NAME=VALUE is needed");
+    ask("up2x", &["--set", "monks=on"]).complains(1, "no setting `monks`");
+    ask("up2x", &["--peers", "missing"]).complains(1, "no such program");
+    ask("up2x", &["--analysis", "missing.json"]).complains(1, "missing.json");
+    ask("up2x", &["--scale", "0.00001", "--load", "99999999"]).complains(1, "no load is left");
+    ask("up2x", &["--scale", "2"]).complains(2, "at most 1");
+    ask("up2x", &["--scale", "0.00001", "--exhaustive"]).complains(1, "without --exhaustive");
+    let refused = ["--scale", "0.00001", "--set", "chunk-bytes=1"];
+    ask("up2x", &refused).complains(1, "chunk_bytes must be between");
+}

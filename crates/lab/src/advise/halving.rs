@@ -1,0 +1,317 @@
+//! Successive halving: which of several candidates is best, by measurements that are noisy.
+//!
+//! ```text
+//!   stage 1: all            round 1: a b c d e f g h   round 2: b c d e f g h a   ...   --> the better half, and the default
+//!   stage 2: 5 of them      longer parts               ...
+//!   last:    the default, the two best, both of these together
+//! ```
+//! In a round every candidate does the same part of the load, so a figure is compared within its round: a candidate's ratio is its
+//! speed divided by the default's in the same round. Its score is the time that the default took for all rounds, divided by its own: parts of a load may differ, as puts by day
+//! and scans by night, and a part counts by how long it takes. The noise of a stage is the standard error of a score, by leaving out one round at a time, of
+//! the candidate in the middle, and [`NOISE_MIN`] at least: more rounds make it smaller, so the last stage has as many as there is time for.
+//! The default wins against a candidate that is not faster by more than the noise.
+//!
+//! Pure: what is measured comes from outside. The default is candidate 0.
+
+/// Two stores with the same settings may always differ by so much, which rounds on one store do not show.
+pub const NOISE_MIN: f64 = 0.05;
+
+/// What is taken for the noise where there is one round, which says nothing of it.
+pub const NOISE_OF_ONE: f64 = 0.10;
+
+/// How a candidate stands after a stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// Its number.
+    pub candidate: usize,
+    /// Its speed by that of the default, in each round.
+    pub ratios: Vec<f64>,
+    /// How long the default took for an operation, in each round.
+    pub base: Vec<f64>,
+}
+
+impl Standing {
+    /// The speed over all rounds by that of the default; 0 if there are none, or if it failed in one.
+    #[must_use]
+    pub fn score(&self) -> f64 {
+        self.score_without(usize::MAX)
+    }
+
+    fn score_without(&self, left_out: usize) -> f64 {
+        let rounds = self.ratios.iter().zip(&self.base).enumerate();
+        let rounds = rounds.filter(|(round, _)| *round != left_out);
+        let (mut own, mut base) = (0.0, 0.0);
+        for (_, (ratio, seconds)) in rounds {
+            own += seconds / ratio;
+            base += seconds;
+        }
+        match own > 0.0 {
+            true => base / own,
+            false => 0.0,
+        }
+    }
+
+    /// The standard error of its score: the jackknife's.
+    fn error(&self) -> f64 {
+        let count = self.ratios.len();
+        let each = (0..count).map(|round| self.score_without(round));
+        let each: Vec<f64> = each.collect();
+        let mean = each.iter().sum::<f64>() / count as f64;
+        let squares = each.iter().map(|score| (score - mean).powi(2));
+        (squares.sum::<f64>() * (count - 1) as f64 / count as f64).sqrt()
+    }
+}
+
+/// The middle of some numbers, or the mean of the two in the middle.
+#[must_use]
+pub fn median(mut numbers: Vec<f64>) -> Option<f64> {
+    numbers.sort_by(f64::total_cmp);
+    let middle = numbers.len() / 2;
+    match numbers.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(numbers[middle]),
+        _ => Some((numbers[middle - 1] + numbers[middle]) / 2.0),
+    }
+}
+
+/// Measures what a course consists of.
+pub trait Course {
+    /// Why it cannot go on.
+    type Error;
+
+    /// Begins a round of these candidates, which all do the same part of the load. False if there is no time for it.
+    ///
+    /// # Errors
+    /// As [`run`](Course::run).
+    fn begin(&mut self, candidates: &[usize]) -> Result<bool, Self::Error>;
+
+    /// The speed of a candidate in this round; 0 if it fails.
+    ///
+    /// # Errors
+    /// What ends the whole course.
+    fn run(&mut self, candidate: usize) -> Result<f64, Self::Error>;
+}
+
+/// Measures so many rounds of some candidates, among which the default is. Fewer where time runs out: only whole rounds count.
+///
+/// # Errors
+/// The course's.
+pub fn stage<C: Course>(
+    course: &mut C,
+    candidates: &[usize],
+    rounds: usize,
+) -> Result<Vec<Standing>, C::Error> {
+    let mut standings: Vec<Standing> = candidates
+        .iter()
+        .map(|candidate| Standing {
+            candidate: *candidate,
+            ratios: Vec::new(),
+            base: Vec::new(),
+        })
+        .collect();
+    for round in 0..rounds {
+        if !course.begin(candidates)? {
+            break;
+        }
+        let mut speeds = vec![0.0; candidates.len()];
+        // Each round begins with another one: what comes first may find a disk that still works.
+        for place in 0..candidates.len() {
+            let at = (place + round) % candidates.len();
+            speeds[at] = course.run(candidates[at])?;
+        }
+        let default = candidates.iter().position(|candidate| *candidate == 0);
+        let base = default.map_or(1.0, |at| speeds[at]).max(f64::MIN_POSITIVE);
+        for (standing, speed) in standings.iter_mut().zip(speeds) {
+            standing.ratios.push(speed / base);
+            standing.base.push(1.0 / base);
+        }
+    }
+    Ok(standings)
+}
+
+/// The noise of a stage.
+#[must_use]
+pub fn noise(standings: &[Standing]) -> f64 {
+    if standings.iter().any(|standing| standing.ratios.len() < 2) {
+        return NOISE_OF_ONE;
+    }
+    let others = standings.iter().filter(|standing| standing.candidate != 0);
+    let errors = others.map(Standing::error).collect();
+    median(errors).unwrap_or(0.0).max(NOISE_MIN)
+}
+
+/// Who goes on: the default, and the better half of the others.
+#[must_use]
+pub fn better_half(standings: &[Standing]) -> Vec<usize> {
+    let others = ranked(standings);
+    let half = others.len().div_ceil(2);
+    let mut on = vec![0];
+    on.extend(others.into_iter().take(half));
+    on
+}
+
+/// All but the default, the best first.
+#[must_use]
+pub fn ranked(standings: &[Standing]) -> Vec<usize> {
+    let others = standings.iter().filter(|standing| standing.candidate != 0);
+    let mut others: Vec<_> = others.collect();
+    others.sort_by(|one, other| other.score().total_cmp(&one.score()));
+    others.iter().map(|standing| standing.candidate).collect()
+}
+
+/// The best one; the default where that is as good within the noise.
+#[must_use]
+pub fn winner(standings: &[Standing]) -> usize {
+    let best = ranked(standings).first().copied();
+    let best = best.and_then(|best| standings.iter().find(|one| one.candidate == best));
+    match best {
+        Some(best) if best.score() - 1.0 > noise(standings) => best.candidate,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// Speeds that are known, measured with an error of up to `error`.
+    struct Planted {
+        speeds: Vec<f64>,
+        error: f64,
+        random: Random,
+        rounds_left: usize,
+        runs: Vec<usize>,
+    }
+
+    impl Planted {
+        fn new(speeds: &[f64], error: f64, seed: u64) -> Planted {
+            Planted {
+                speeds: speeds.to_vec(),
+                error,
+                random: Random::new(seed, 0),
+                rounds_left: usize::MAX,
+                runs: vec![0; speeds.len()],
+            }
+        }
+    }
+
+    impl Course for Planted {
+        type Error = String;
+
+        fn begin(&mut self, _: &[usize]) -> Result<bool, String> {
+            let has_time = self.rounds_left > 0;
+            self.rounds_left = self.rounds_left.saturating_sub(1);
+            // A part of the load that is slow is slow for all.
+            Ok(has_time)
+        }
+
+        fn run(&mut self, candidate: usize) -> Result<f64, String> {
+            self.runs[candidate] += 1;
+            let off = (self.random.unit() * 2.0 - 1.0) * self.error;
+            Ok(self.speeds[candidate] * (1.0 + off))
+        }
+    }
+
+    fn halved(course: &mut Planted) -> usize {
+        let mut on: Vec<usize> = (0..course.speeds.len()).collect();
+        while on.len() > 3 {
+            let standings = stage(course, &on, 3).unwrap();
+            on = better_half(&standings);
+        }
+        winner(&stage(course, &on, 3).unwrap())
+    }
+
+    #[test]
+    fn the_best_one_wins_in_spite_of_noise() {
+        let speeds = [100.0, 80.0, 95.0, 101.0, 140.0, 60.0, 99.0, 120.0, 103.0];
+        for seed in 0..40 {
+            let mut course = Planted::new(&speeds, 0.06, seed);
+            assert_eq!(halved(&mut course), 4, "seed {seed}");
+            assert!(
+                course.runs[5] < course.runs[4],
+                "the worst one is left early"
+            );
+        }
+    }
+
+    #[test]
+    fn among_equals_the_default_wins() {
+        for seed in 0..40 {
+            let none_is_better = [100.0; 9];
+            let mut course = Planted::new(&none_is_better, 0.0, seed);
+            assert_eq!(halved(&mut course), 0);
+        }
+        // Better by less than the noise.
+        let close = [
+            standing(0, &[1.0; 3], 1.0),
+            standing(1, &[1.01, 1.04, 1.16], 1.0),
+            standing(2, &[0.9, 1.0, 1.1], 1.0),
+        ];
+        // The error of a mean of 1.01, 1.04 and 1.16 is 0.046, that of 0.9, 1 and 1.1 0.058.
+        assert!((noise(&close) - 0.052).abs() < 2e-3, "{}", noise(&close));
+        assert!((close[1].score() - 1.066).abs() < 1e-3);
+        assert_eq!(winner(&close[..2]), 1);
+        let closer = [
+            standing(0, &[1.0; 3], 1.0),
+            standing(1, &[1.03, 1.04, 1.05], 1.0),
+        ];
+        assert_eq!(noise(&closer), NOISE_MIN);
+        assert_eq!(winner(&closer), 0);
+    }
+
+    fn standing(candidate: usize, ratios: &[f64], seconds: f64) -> Standing {
+        Standing {
+            candidate,
+            ratios: ratios.to_vec(),
+            base: vec![seconds; ratios.len()],
+        }
+    }
+
+    #[test]
+    fn more_rounds_make_the_noise_smaller() {
+        let ratios = [0.8, 1.0, 1.2, 1.35];
+        let default = |times| standing(0, &[1.0; 4].repeat(times), 1.0);
+        let of = |times| [default(times), standing(1, &ratios.repeat(times), 1.0)];
+        assert!(noise(&of(1)) > 0.1);
+        assert_eq!(winner(&of(1)), 0);
+        // 2 % by then: what is left is that two stores differ.
+        assert_eq!(noise(&of(40)), NOISE_MIN);
+    }
+
+    #[test]
+    fn a_part_of_the_load_counts_by_how_long_it_takes() {
+        // Two parts with cheap operations where it is slower, one with dear ones where it is faster.
+        let mut own = standing(1, &[0.8, 0.8, 1.5], 1.0);
+        own.base = vec![1.0, 1.0, 10.0];
+        let score = 12.0 / (1.0 / 0.8 + 1.0 / 0.8 + 10.0 / 1.5);
+        assert!((own.score() - score).abs() < 1e-9, "{}", own.score());
+        assert!(own.score() > 1.3);
+    }
+
+    #[test]
+    fn one_that_fails_is_last() {
+        let mut course = Planted::new(&[100.0, 0.0, 150.0, 90.0, 0.0], 0.01, 3);
+        assert_eq!(halved(&mut course), 2);
+        let failing = stage(&mut course, &[0, 1], 3).unwrap();
+        assert_eq!(winner(&failing), 0);
+    }
+
+    #[test]
+    fn without_time_there_is_no_winner_but_the_default() {
+        let mut course = Planted::new(&[100.0, 200.0], 0.0, 1);
+        course.rounds_left = 0;
+        let standings = stage(&mut course, &[0, 1], 3).unwrap();
+        assert!(standings.iter().all(|standing| standing.ratios.is_empty()));
+        assert_eq!(winner(&standings), 0);
+        course.rounds_left = 1;
+        assert_eq!(winner(&stage(&mut course, &[0, 1], 3).unwrap()), 1);
+    }
+
+    #[test]
+    fn the_middle_of_numbers() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0]), Some(2.5));
+    }
+}

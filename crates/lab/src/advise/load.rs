@@ -1,0 +1,302 @@
+//! What a load is: one pass over the first operations of a trace, in bounded memory.
+//!
+//! Kinds, sizes and outcomes are counted exactly. What concerns keys (how many there are, how unevenly they are asked for, whether
+//! the hot ones lie beside each other) comes from a sample by hashes of keys, which gets thinner while more keys come: at most
+//! `KEYS_MAX` are kept. With fewer keys it is exact.
+//!
+//! Operations of the loading phase, with which a trace may begin, count for the data that there is and for nothing else.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use evendb_trace::{Kind, Operation, Outcome, Reader, value_hash};
+use hdrhistogram::Histogram;
+
+/// Keys of the sample at most.
+const KEYS_MAX: usize = 1 << 18;
+/// In so many ranges of equally many keys the key space is divided to see whether hot keys are neighbours.
+const RANGES: usize = 100;
+
+/// What was found of a load.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Load {
+    /// Operations that were read, those of the loading phase not among them.
+    pub operations: u64,
+    /// Operations of the loading phase.
+    pub loading: u64,
+    /// All operations that were read, of whichever phase and outcome.
+    pub read: u64,
+    /// Whether the trace has more operations than were read.
+    pub goes_on: bool,
+    /// Lookups of single keys.
+    pub point_reads: u64,
+    /// Of these, such of which the outcome is known.
+    pub answered: u64,
+    /// Of these, such that found nothing.
+    pub absent: u64,
+    /// Puts, deletions and merges of single keys.
+    pub writes: u64,
+    /// Of these, merges.
+    pub merges: u64,
+    /// Scans.
+    pub scans: u64,
+    /// Records that scans gave.
+    pub scanned: u64,
+    /// Operations of other kinds.
+    pub others: u64,
+    /// Mean length of keys.
+    pub key_bytes: f64,
+    /// Mean length of values, as far as they are known.
+    pub value_bytes: f64,
+    /// Nine of ten values are no longer.
+    pub value_bytes_p90: u64,
+    /// Whether the trace has the values themselves, and not their lengths alone.
+    pub has_values: bool,
+    /// Different keys.
+    pub keys: u64,
+    /// Bytes of keys and values at the end, as far as the trace tells.
+    pub data_bytes: u64,
+    /// Share of accesses that go to the hottest hundredth of the keys.
+    pub hottest_1: f64,
+    /// Share of accesses that go to the hottest tenth of the keys.
+    pub hottest_10: f64,
+    /// What that share would be if all keys were asked for alike: with few accesses some keys come more often by chance.
+    pub even_10: f64,
+    /// Share of accesses that go to the hottest tenth of the ranges of the key space.
+    pub hottest_ranges_10: f64,
+    /// Share of puts that come behind every key that was put before.
+    pub appended: f64,
+    /// One key in so many was looked at for what concerns keys; 1: all.
+    pub one_in: u64,
+}
+
+impl Load {
+    /// A part of all operations.
+    #[must_use]
+    pub fn share(&self, part: u64) -> f64 {
+        part as f64 / self.operations.max(1) as f64
+    }
+
+    /// Records per scan.
+    #[must_use]
+    pub fn records_per_scan(&self) -> f64 {
+        self.scanned as f64 / self.scans.max(1) as f64
+    }
+
+    /// The part of lookups that find nothing.
+    #[must_use]
+    pub fn absent_share(&self) -> f64 {
+        self.absent as f64 / self.answered.max(1) as f64
+    }
+
+    /// Mean bytes of a record.
+    #[must_use]
+    pub fn record_bytes(&self) -> f64 {
+        self.key_bytes + self.value_bytes
+    }
+
+    /// Whether there are enough accesses to single keys to say how they are spread.
+    #[must_use]
+    pub fn has_heat(&self) -> bool {
+        self.share(self.point_reads + self.writes) >= 0.2
+    }
+
+    /// Whether few keys take much of the accesses.
+    #[must_use]
+    pub fn is_skewed(&self) -> bool {
+        self.has_heat() && self.hottest_10 >= 0.4 && self.hottest_10 >= 1.3 * self.even_10
+    }
+
+    /// Whether the hot keys lie beside each other: a tenth of the key space takes nearly as much as the hottest tenth of keys.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.is_skewed() && self.hottest_ranges_10 >= 0.6 * self.hottest_10
+    }
+}
+
+/// Reads a trace's operations, up to `operations_max` of them behind the `loading` first ones.
+///
+/// # Errors
+/// The trace's.
+pub fn observe<R: Read>(
+    mut reader: Reader<R>,
+    loading: u64,
+    operations_max: u64,
+) -> evendb_trace::Result<Load> {
+    let mut pass = Pass::new();
+    let last = loading.saturating_add(operations_max);
+    let mut count = 0;
+    while let Some(operation) = reader.next()? {
+        if count == last {
+            pass.load.goes_on = true;
+            break;
+        }
+        pass.take(operation, count < loading);
+        count += 1;
+    }
+    pass.load.read = count;
+    Ok(pass.finish())
+}
+
+#[derive(Default)]
+struct Note {
+    accesses: u64,
+    /// Of the record, while there is one.
+    bytes: u64,
+}
+
+struct Pass {
+    load: Load,
+    keys: HashMap<Vec<u8>, Note>,
+    /// Keys whose hashes are not above are in the sample.
+    highest: u64,
+    key_lengths: (u64, u64),
+    values: Histogram<u64>,
+    greatest: Vec<u8>,
+    puts: u64,
+    appended: u64,
+}
+
+impl Pass {
+    fn new() -> Pass {
+        Pass {
+            load: Load::default(),
+            keys: HashMap::new(),
+            highest: u64::MAX,
+            key_lengths: (0, 0),
+            values: Histogram::new(2).expect("two digits are allowed"),
+            greatest: Vec::new(),
+            puts: 0,
+            appended: 0,
+        }
+    }
+
+    fn take(&mut self, operation: &Operation, is_loading: bool) {
+        if matches!(operation.outcome, Outcome::Failed(_)) {
+            return;
+        }
+        let found = match operation.outcome {
+            Outcome::Present { len, .. } => len,
+            _ => None,
+        };
+        let value_len = operation.value_len.or(found);
+        self.load.has_values |= operation.value.is_some();
+        match is_loading {
+            true => self.load.loading += 1,
+            false => self.count(operation, value_len),
+        }
+        if operation.kind.is_point_read() || operation.kind.is_point_write() {
+            self.key(operation, value_len, is_loading);
+        }
+    }
+
+    fn count(&mut self, operation: &Operation, value_len: Option<u64>) {
+        let load = &mut self.load;
+        load.operations += 1;
+        let kind = operation.kind;
+        if kind.is_point_read() {
+            load.point_reads += 1;
+            let known = !matches!(operation.outcome, Outcome::Unknown | Outcome::Done);
+            load.answered += u64::from(known);
+            load.absent += u64::from(operation.outcome == Outcome::Absent);
+        } else if kind.is_point_write() {
+            load.writes += 1;
+            load.merges += u64::from(kind == Kind::Merge);
+        } else if kind == Kind::Scan {
+            load.scans += 1;
+            load.scanned += operation.count.or(operation.limit).unwrap_or(0);
+        } else {
+            load.others += 1;
+        }
+        let is_point = kind.is_point_read() || kind.is_point_write();
+        if let Some(len) = value_len.filter(|_| is_point) {
+            // It grows as it must; lengths that no store takes are none.
+            let _ = self.values.record(len.min(1 << 40));
+        }
+        if matches!(kind, Kind::Put | Kind::Ingest) {
+            self.puts += 1;
+            if operation.key > self.greatest {
+                self.appended += 1;
+                self.greatest.clone_from(&operation.key);
+            }
+        }
+    }
+
+    fn key(&mut self, operation: &Operation, value_len: Option<u64>, is_loading: bool) {
+        self.key_lengths.0 += operation.key.len() as u64;
+        self.key_lengths.1 += 1;
+        let mut key = operation.keyspace.to_le_bytes().to_vec();
+        key.extend_from_slice(&operation.key);
+        if value_hash(&key) > self.highest {
+            return;
+        }
+        let record = operation.key.len() as u64 + value_len.unwrap_or(0);
+        let note = self.keys.entry(key).or_default();
+        note.accesses += u64::from(!is_loading);
+        match (operation.kind, operation.outcome) {
+            (Kind::Delete | Kind::SingleDelete, _) | (_, Outcome::Absent) => note.bytes = 0,
+            (Kind::Merge, _) => note.bytes = note.bytes.max(record),
+            _ => note.bytes = record,
+        }
+        if self.keys.len() > KEYS_MAX {
+            self.highest /= 2;
+            let highest = self.highest;
+            self.keys.retain(|key, _| value_hash(key) <= highest);
+        }
+    }
+
+    fn finish(mut self) -> Load {
+        let one_in = (u64::MAX / self.highest.max(1)).max(1);
+        let mut keys: Vec<_> = self.keys.drain().collect();
+        let load = &mut self.load;
+        load.one_in = one_in;
+        load.keys = keys.len() as u64 * one_in;
+        load.data_bytes = keys.iter().map(|(_, note)| note.bytes).sum::<u64>() * one_in;
+        load.key_bytes = self.key_lengths.0 as f64 / self.key_lengths.1.max(1) as f64;
+        if !self.values.is_empty() {
+            load.value_bytes = self.values.mean();
+            load.value_bytes_p90 = self.values.value_at_quantile(0.9);
+        }
+        load.appended = self.appended as f64 / self.puts.max(1) as f64;
+        keys.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let accesses = keys
+            .iter()
+            .map(|(_, note)| note.accesses)
+            .collect::<Vec<_>>();
+        let ranges = accesses.chunks(accesses.len().div_ceil(RANGES).max(1));
+        let ranges: Vec<u64> = ranges.map(|range| range.iter().sum()).collect();
+        load.hottest_ranges_10 = share_of_hottest(ranges, 10);
+        load.hottest_1 = share_of_hottest(accesses.clone(), 100);
+        let sum: u64 = accesses.iter().sum();
+        load.even_10 = even_share(sum as f64 / accesses.len().max(1) as f64, 0.1);
+        load.hottest_10 = share_of_hottest(accesses, 10);
+        self.load
+    }
+}
+
+/// The share of the sum that the greatest ones have, of which there are one in `one_in`, at least one.
+fn share_of_hottest(mut counts: Vec<u64>, one_in: usize) -> f64 {
+    counts.sort_unstable_by(|one, other| other.cmp(one));
+    let sum: u64 = counts.iter().sum();
+    let hottest: u64 = counts.iter().take(counts.len().div_ceil(one_in)).sum();
+    hottest as f64 / sum.max(1) as f64
+}
+
+/// The share of accesses that the hottest keys get by chance, which are a part of all of them, where each key gets `mean` on average and
+/// none is preferred: counts are Poisson's then.
+fn even_share(mean: f64, part: f64) -> f64 {
+    if mean > 500.0 || mean <= 0.0 {
+        return part;
+    }
+    // From the share of keys with no access on; the rest is peeled off from below.
+    let (mut share, mut cold, mut count) = ((-mean).exp(), 1.0 - part, 0.0);
+    let mut accesses_of_cold = 0.0;
+    while cold > 0.0 && count < mean + 40.0 * mean.sqrt() + 40.0 {
+        let taken = cold.min(share);
+        accesses_of_cold += taken * count;
+        cold -= taken;
+        count += 1.0;
+        share *= mean / count;
+    }
+    1.0 - accesses_of_cold / mean
+}

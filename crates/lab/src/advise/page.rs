@@ -1,0 +1,538 @@
+//! The advice as a document of figures, and as a few sentences.
+//!
+//! | figure | rows |
+//! |---|---|
+//! | `advice` | each advised setting: setting, value, what it does |
+//! | `load` | what, value |
+//! | `candidates` | settings, stage, times_default, lowest, highest, per_second, p99_nanos, disk_bytes, why |
+//! | `runs` | stage, round, settings, operations, seconds, per_second, bytes_written, differences |
+//! | `budgets` | memory_bytes, per_second, p99_nanos, disk_bytes, note |
+//! | `peers` | store, per_second, times_evendb, p99_nanos, disk_bytes, note |
+//! | `misses` | grain, bytes, miss_ratio: of the analysis, if one was given |
+
+use evendb_report::{Chart, Column, Document, Exactness, Figure, Mark, Unit};
+use serde_json::Value;
+
+use super::Advice;
+use super::beside::{Beside, miss_ratio};
+use super::candidates::DEFAULT;
+use super::halving::median;
+use super::runs::{Measured, limit_of};
+use super::words::{of_load, percent};
+use crate::readable::bytes;
+
+/// Facts that a later command reads.
+pub(super) const FACT_OPERATIONS: &str = "operations used";
+pub(super) const FACT_SETTINGS: &str = "advised settings";
+
+/// Differences between single runs below this say nothing.
+const SINGLE_RUNS: f64 = 0.10;
+
+pub(super) fn figure(id: &str, title: &str, about: String, columns: &[(&str, Unit)]) -> Figure {
+    let column = |(name, unit): &(&str, Unit)| Column {
+        name: (*name).to_owned(),
+        unit: *unit,
+    };
+    Figure {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        about,
+        section: String::new(),
+        exactness: Exactness::Exact,
+        columns: columns.iter().map(column).collect(),
+        rows: Vec::new(),
+        rows_before: None,
+        charts: Vec::new(),
+        beside: Vec::new(),
+    }
+}
+
+pub(super) fn chart(mark: Mark, x: &str, y: &str) -> Chart {
+    Chart {
+        title: String::new(),
+        mark,
+        x: x.to_owned(),
+        y: y.to_owned(),
+        series: None,
+        panel: None,
+        heat: None,
+        x_log: false,
+        y_log: false,
+    }
+}
+
+/// What is advised, in sentences.
+pub(super) fn sentences(advice: &Advice) -> Vec<String> {
+    let mut said = vec![settings_said(advice)];
+    if !advice.untried.is_empty() {
+        let names: Vec<_> = advice.untried.iter().map(|one| one.name()).collect();
+        let names = names.join(", ");
+        said.push(format!(
+            "There was no time for these, which may serve the load too: {names}."
+        ));
+    }
+    if !advice.load.has_values {
+        said.push(
+            "The trace has lengths of values only, so what compression would bring cannot be said."
+                .to_owned(),
+        );
+    }
+    said.extend(memory_said(advice));
+    said.push(peers_said(advice));
+    said
+}
+
+fn settings_said(advice: &Advice) -> String {
+    let memory = bytes(advice.tuning().budget(advice.memory_bytes));
+    let noise = percent(advice.noise());
+    let tried = advice.candidates.len() - 1;
+    let standing = advice.standing(advice.winner);
+    match (advice.winner, standing) {
+        (0, _) if tried == 0 => format!(
+            "Open EvenDB with a budget of {memory} and its defaults: no other settings were tried."
+        ),
+        (0, None) => format!(
+            "Open EvenDB with a budget of {memory} and its defaults: the time did not suffice to compare other settings."
+        ),
+        (0, Some(_)) => format!(
+            "Open EvenDB with a budget of {memory} and its defaults: of {tried} other settings that were tried none was faster by more than the noise of {noise}."
+        ),
+        (winner, standing) => {
+            let by = standing.map_or(1.0, |(_, standing)| standing.score());
+            let settings = &advice.candidates[winner].tuning;
+            format!(
+                "Open EvenDB with a budget of {memory} and {settings}: it does {by:.2} times as many operations a second as with its defaults, at a noise of {noise}."
+            )
+        }
+    }
+}
+
+fn per_second(beside: &Beside) -> Option<f64> {
+    beside.outcome.as_ref().ok().map(Measured::per_second)
+}
+
+/// The given budget among the budgets.
+fn base(advice: &Advice) -> Option<f64> {
+    let mut same = advice
+        .budgets
+        .iter()
+        .filter(|one| one.memory_bytes == advice.memory_bytes);
+    per_second(same.next()?)
+}
+
+fn memory_said(advice: &Advice) -> Vec<String> {
+    let mut said = Vec::new();
+    if let Some(base) = base(advice) {
+        let changes = advice.budgets.iter().filter_map(|one| {
+            let speed = per_second(one)?;
+            let is_other = one.memory_bytes != advice.memory_bytes;
+            is_other.then(|| format!("{:.2} with {}", speed / base, bytes(one.memory_bytes)))
+        });
+        let changes: Vec<_> = changes.collect();
+        let best = advice
+            .budgets
+            .iter()
+            .filter(|one| one.memory_bytes > advice.memory_bytes);
+        let best = best.filter_map(per_second).fold(0.0, f64::max);
+        if !changes.is_empty() {
+            let means = match best / base {
+                0.0 => "more was not measured",
+                by if by > 1.0 + SINGLE_RUNS => "more memory helps",
+                _ => "more memory does not help",
+            };
+            said.push(format!(
+                "With other memory it does so many times the operations a second that it does with {}: {}; {means}.",
+                bytes(advice.memory_bytes),
+                changes.join(", ")
+            ));
+        }
+    }
+    let at = |grain: &str, factor: u64| {
+        miss_ratio(&advice.misses, grain, advice.memory_bytes * factor).map(percent)
+    };
+    for grain in ["row", "block", "chunk"] {
+        if let (Some(now), Some(twice), Some(four)) = (at(grain, 1), at(grain, 2), at(grain, 4)) {
+            said.push(format!(
+                "By the analysis, a cache of {grain}s of the given size that drops what was used longest ago misses {now} of the accesses, one of twice the size {twice}, of four times {four}."
+            ));
+        }
+    }
+    said
+}
+
+fn peers_said(advice: &Advice) -> String {
+    if !advice.peers_were_asked {
+        return "Other stores were not measured: --peers takes the command `experiments` of crates/peers, which `cargo build --release --manifest-path crates/peers/Cargo.toml --features rocksdb,fjall --bin experiments` builds."
+            .to_owned();
+    }
+    let Some(base) = base(advice) else {
+        return "Other stores cannot be compared: EvenDB was not measured beside them.".to_owned();
+    };
+    let speeds = advice.peers.iter().filter_map(|peer| {
+        let speed = per_second(peer)?;
+        Some((peer.name.as_str(), speed / base))
+    });
+    let speeds: Vec<(&str, f64)> = speeds.collect();
+    let failed = advice.peers.iter().filter(|peer| peer.outcome.is_err());
+    let failed: Vec<_> = failed.map(|peer| peer.name.as_str()).collect();
+    let faster = speeds.iter().filter(|(_, by)| *by > 1.0 + SINGLE_RUNS);
+    let mut faster: Vec<_> = faster.collect();
+    faster.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let told = |(name, by): &(&str, f64)| format!("{name} {by:.2} times");
+    let mut text = match (faster.is_empty(), speeds.is_empty()) {
+        (_, true) => "No other store could be measured.".to_owned(),
+        (true, false) => {
+            let all: Vec<_> = speeds.iter().map(told).collect();
+            let all = all.join(", ");
+            format!(
+                "With the same memory no other store that was measured serves this load better: by EvenDB's speed {all}."
+            )
+        }
+        (false, false) => {
+            let all: Vec<_> = faster.into_iter().map(told).collect();
+            let all = all.join(", ");
+            format!(
+                "Another store serves this load faster: by EvenDB's speed with the advised settings {all}. See its own documents for what it promises."
+            )
+        }
+    };
+    if !failed.is_empty() {
+        text += &format!(" These could not be measured: {}.", failed.join(", "));
+    }
+    text
+}
+
+/// The whole page.
+pub(super) fn document(advice: &Advice, facts: Vec<(String, String)>) -> Document {
+    let mut document = Document::new("Advice for a load");
+    document.facts = facts;
+    let settings = match advice.tuning() {
+        tuning if tuning.is_empty() => DEFAULT.to_owned(),
+        tuning => tuning.to_string(),
+    };
+    document.facts.push((FACT_SETTINGS.to_owned(), settings));
+    let mut unlimited = advice.runs.iter().filter_map(|run| {
+        let measured = run.outcome.as_ref().ok()?;
+        measured.unlimited.clone()
+    });
+    let limit = unlimited.next().map_or_else(
+        || {
+            format!(
+                "{} for process and page cache",
+                bytes(limit_of(advice.memory_bytes))
+            )
+        },
+        |why| format!("none, so the system's cache helps every budget: {why}"),
+    );
+    document.facts.push(("limit of memory".to_owned(), limit));
+    document.figures = vec![
+        advised(advice),
+        load_figure(advice),
+        candidates_figure(advice),
+    ];
+    if !advice.budgets.is_empty() {
+        document.figures.push(budgets_figure(advice));
+    }
+    if advice.peers_were_asked {
+        document.figures.push(peers_figure(advice));
+    }
+    if !advice.misses.is_empty() {
+        document.figures.push(misses_figure(advice));
+    }
+    document.figures.push(runs_figure(advice));
+    document
+}
+
+fn advised(advice: &Advice) -> Figure {
+    let columns = [
+        ("setting", Unit::Text),
+        ("value", Unit::Text),
+        ("what_it_does", Unit::Text),
+    ];
+    let tuning = advice.tuning();
+    let code = tuning.code(advice.memory_bytes);
+    let mut said = sentences(advice);
+    said.insert(1, format!("As code: {code}."));
+    let mut figure = figure("advice", "What is advised", said.join(" "), &columns);
+    figure.exactness = measured(format!("at a noise of {}", percent(advice.noise())));
+    let budget = bytes(tuning.budget(advice.memory_bytes));
+    let row = [
+        "memory_budget",
+        &budget,
+        "all that the store keeps in memory",
+    ];
+    figure.rows.push(row.map(Value::from).to_vec());
+    for (name, value, about) in tuning.each() {
+        let row = [name, &value, about].map(Value::from);
+        figure.rows.push(row.to_vec());
+    }
+    figure
+}
+
+fn measured(how: String) -> Exactness {
+    Exactness::Measured(how)
+}
+
+/// Of figures of single runs.
+fn once() -> Exactness {
+    let of_ten = percent(SINGLE_RUNS);
+    measured(format!("one run each: less than {of_ten} says nothing"))
+}
+
+fn load_figure(advice: &Advice) -> Figure {
+    let load = &advice.load;
+    let about = of_load(load, advice.memory_bytes).join(" ");
+    let columns = [("what", Unit::Text), ("value", Unit::Number)];
+    let mut figure = figure("load", "The load", about, &columns);
+    let rows: [(&str, Value); 15] = [
+        ("operations", load.operations.into()),
+        ("share of lookups", load.share(load.point_reads).into()),
+        (
+            "share of lookups that find nothing",
+            load.absent_share().into(),
+        ),
+        ("share of writes", load.share(load.writes).into()),
+        ("share of scans", load.share(load.scans).into()),
+        ("records of a scan", load.records_per_scan().into()),
+        ("bytes of a key", load.key_bytes.into()),
+        ("bytes of a value", load.value_bytes.into()),
+        (
+            "bytes of a value, 90th percentile",
+            load.value_bytes_p90.into(),
+        ),
+        ("keys", load.keys.into()),
+        ("bytes of data", load.data_bytes.into()),
+        (
+            "share of accesses to the hottest 1 % of keys",
+            load.hottest_1.into(),
+        ),
+        (
+            "share of accesses to the hottest 10 % of keys",
+            load.hottest_10.into(),
+        ),
+        (
+            "share of accesses to the hottest 10 % of ranges",
+            load.hottest_ranges_10.into(),
+        ),
+        ("share of puts behind all keys before", load.appended.into()),
+    ];
+    figure.rows = rows
+        .into_iter()
+        .map(|(what, value)| vec![what.into(), value])
+        .collect();
+    if load.one_in > 1 {
+        figure.exactness = Exactness::Sketched(format!("keys from one in {}", load.one_in));
+    }
+    figure
+}
+
+fn candidates_figure(advice: &Advice) -> Figure {
+    let about = format!(
+        "Settings that suit this load, by successive halving: all of them did short parts of the load, the better half longer ones. \
+         times_default is the speed by that of the defaults, over all rounds of the last stage that they reached: 1.10 is a tenth more operations a second. lowest and highest are the least and the most of single rounds. \
+         Settings that are not faster than the defaults by more than {} count as equal to them, and the defaults win.",
+        percent(advice.noise())
+    );
+    let columns = [
+        ("settings", Unit::Text),
+        ("stage", Unit::Count),
+        ("times_default", Unit::Number),
+        ("lowest", Unit::Number),
+        ("highest", Unit::Number),
+        ("per_second", Unit::PerSecond),
+        ("p99_nanos", Unit::Nanoseconds),
+        ("disk_bytes", Unit::Bytes),
+        ("why", Unit::Text),
+    ];
+    let mut figure = figure("candidates", "Settings that were tried", about, &columns);
+    for (number, candidate) in advice.candidates.iter().enumerate() {
+        let standing = advice.standing(number);
+        let ratios = standing.map(|(_, standing)| standing.ratios.as_slice());
+        let ratios = ratios.unwrap_or_default();
+        let last: Vec<&Measured> = advice
+            .runs
+            .iter()
+            .filter(|run| run.candidate == number && Some(run.stage) == standing.map(|of| of.0))
+            .filter_map(|run| run.outcome.as_ref().ok())
+            .collect();
+        let of = |figure: &dyn Fn(&Measured) -> f64| -> Value {
+            let figures = last.iter().map(|one| figure(one)).collect();
+            median(figures).into()
+        };
+        figure.rows.push(vec![
+            candidate.name().into(),
+            standing.map(|(stage, _)| stage).into(),
+            standing.map(|(_, standing)| standing.score()).into(),
+            ratios.iter().copied().reduce(f64::min).into(),
+            ratios.iter().copied().reduce(f64::max).into(),
+            of(&Measured::per_second),
+            of(&|one| one.p99_nanos as f64),
+            of(&|one| one.disk_bytes as f64),
+            candidate.reason.clone().into(),
+        ]);
+    }
+    let rounds = advice.stages.last().map_or(0, |last| last[0].ratios.len());
+    figure.exactness = measured(format!(
+        "{} rounds in the last stage, at a noise of {}",
+        rounds,
+        percent(advice.noise())
+    ));
+    figure.charts = vec![chart(Mark::Bar, "settings", "times_default")];
+    figure
+}
+
+/// The cells of what was measured beside, from `per_second` to `note`.
+fn cells(beside: &Beside) -> [Value; 4] {
+    match &beside.outcome {
+        Ok(measured) => {
+            let note = match (measured.left_out, measured.differences) {
+                (0, 0) => String::new(),
+                (left_out, differences) => {
+                    format!("operations left out: {left_out}; results that differ: {differences}")
+                }
+            };
+            [
+                measured.per_second().into(),
+                measured.p99_nanos.into(),
+                measured.disk_bytes.into(),
+                note.into(),
+            ]
+        }
+        Err(why) => [Value::Null, Value::Null, Value::Null, why.clone().into()],
+    }
+}
+
+fn budgets_figure(advice: &Advice) -> Figure {
+    let about = "The advised settings with other budgets, each on a store of its own, all with the same stretch of the load.";
+    let columns = [
+        ("memory_bytes", Unit::Bytes),
+        ("per_second", Unit::PerSecond),
+        ("p99_nanos", Unit::Nanoseconds),
+        ("disk_bytes", Unit::Bytes),
+        ("note", Unit::Text),
+    ];
+    let mut figure = figure(
+        "budgets",
+        "Other budgets of memory",
+        about.to_owned(),
+        &columns,
+    );
+    for one in &advice.budgets {
+        let mut row = vec![one.memory_bytes.into()];
+        row.extend(cells(one));
+        figure.rows.push(row);
+    }
+    figure.exactness = once();
+    let line = chart(Mark::Line, "memory_bytes", "per_second");
+    figure.charts = vec![Chart {
+        x_log: true,
+        ..line
+    }];
+    figure
+}
+
+fn peers_figure(advice: &Advice) -> Figure {
+    let about = "Other stores with the same memory and durability, each with the settings that docs/peers.md has for it, all with the stretch of the load that the budgets were measured with. \
+         EvenDB has the advised settings.";
+    let columns = [
+        ("store", Unit::Text),
+        ("times_evendb", Unit::Number),
+        ("per_second", Unit::PerSecond),
+        ("p99_nanos", Unit::Nanoseconds),
+        ("disk_bytes", Unit::Bytes),
+        ("note", Unit::Text),
+    ];
+    let mut figure = figure("peers", "Other stores", about.to_owned(), &columns);
+    let base = base(advice);
+    let own = advice.budgets.iter();
+    let own = own.filter(|one| one.memory_bytes == advice.memory_bytes);
+    for one in own.chain(&advice.peers) {
+        let by = per_second(one).zip(base).map(|(speed, base)| speed / base);
+        let mut row = vec![one.name.clone().into(), by.into()];
+        row.extend(cells(one));
+        figure.rows.push(row);
+    }
+    figure.exactness = once();
+    figure.charts = vec![chart(Mark::Bar, "store", "per_second")];
+    figure
+}
+
+fn misses_figure(advice: &Advice) -> Figure {
+    let about = "What the analysis of the trace says of caches of different sizes that drop what was used longest ago, for rows, blocks and chunks: \
+         the share of accesses that miss. It is an ideal of such a cache, and no measurement of a store.";
+    let columns = [
+        ("grain", Unit::Text),
+        ("bytes", Unit::Bytes),
+        ("miss_ratio", Unit::Share),
+    ];
+    let mut figure = figure(
+        "misses",
+        "Misses by size of a cache",
+        about.to_owned(),
+        &columns,
+    );
+    let row = |row: &super::beside::MissRow| {
+        let cells: [Value; 3] = [
+            row.grain.clone().into(),
+            row.bytes.into(),
+            row.miss_ratio.into(),
+        ];
+        cells.to_vec()
+    };
+    figure.rows = advice.misses.iter().map(row).collect();
+    figure.exactness = Exactness::Sketched("as the analysis says".to_owned());
+    let line = chart(Mark::Line, "bytes", "miss_ratio");
+    figure.charts = vec![Chart {
+        series: Some("grain".to_owned()),
+        x_log: true,
+        ..line
+    }];
+    figure
+}
+
+fn runs_figure(advice: &Advice) -> Figure {
+    let about = "Every run of the candidates, as it was measured. All runs of a round did the same operations.";
+    let columns = [
+        ("stage", Unit::Count),
+        ("round", Unit::Count),
+        ("settings", Unit::Text),
+        ("operations", Unit::Count),
+        ("seconds", Unit::Seconds),
+        ("per_second", Unit::PerSecond),
+        ("bytes_written", Unit::Bytes),
+        ("differences", Unit::Count),
+        ("note", Unit::Text),
+    ];
+    let mut figure = figure("runs", "All runs", about.to_owned(), &columns);
+    figure.exactness = measured("each run by itself".to_owned());
+    for run in &advice.runs {
+        let mut row: Vec<Value> = vec![
+            run.stage.into(),
+            run.round.into(),
+            advice.candidates[run.candidate].name().into(),
+        ];
+        row.extend(match &run.outcome {
+            Ok(measured) => [
+                measured.operations.into(),
+                measured.seconds.into(),
+                measured.per_second().into(),
+                measured.bytes_written.into(),
+                measured.differences.into(),
+                "".into(),
+            ],
+            Err(why) => {
+                let none = Value::Null;
+                [
+                    none.clone(),
+                    none.clone(),
+                    none.clone(),
+                    none.clone(),
+                    none,
+                    why.clone().into(),
+                ]
+            }
+        });
+        figure.rows.push(row);
+    }
+    figure
+}

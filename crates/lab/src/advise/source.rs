@@ -1,0 +1,95 @@
+//! What the load is given as: a trace, or a model of which a trace is drawn.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use evendb_model::model::Rate;
+use evendb_trace::Reader;
+
+use super::AdviseError;
+use crate::experiments::mixgraph::model_named;
+use crate::mixgraph::Load;
+use crate::mixgraph::allocation::Allocation;
+use crate::mixgraph::drawn_trace::{Timetable, write_loaded};
+use crate::replay::Merges;
+
+/// Operations a second of a model that says none.
+const PER_SECOND: f64 = 1000.0;
+
+/// A trace to replay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Its file.
+    pub trace: PathBuf,
+    /// Its operations that fill the store.
+    pub loading: u64,
+    /// What merges do, if the model says so.
+    pub merges: Option<Merges>,
+}
+
+/// How much of a model is drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct Drawn {
+    /// Which share of its pairs and operations.
+    pub scale: f64,
+    /// Operations at most.
+    pub operations_max: u64,
+    /// The seed of all that is drawn.
+    pub seed: u64,
+}
+
+/// The trace of this name; or one that is drawn into `place` of the model of this name, all pairs put first.
+///
+/// # Errors
+/// There is no such trace or model, or the drawn trace cannot be written.
+pub fn source(name: &str, drawn: Drawn, place: &Path) -> Result<Source, AdviseError> {
+    if is_trace(Path::new(name)) {
+        return Ok(Source {
+            trace: PathBuf::from(name),
+            loading: 0,
+            merges: None,
+        });
+    }
+    let input = |error: crate::experiments::Failure| {
+        AdviseError::Input(format!(
+            "{name} is no trace of EvenDB, and no model: {error}"
+        ))
+    };
+    let model = model_named(name).map_err(input)?.scaled(drawn.scale);
+    let trace = place.join("drawn.trace");
+    let operations = model.operations.clamp(1, drawn.operations_max);
+    let rate = model.rate.unwrap_or(Rate {
+        a: 0.0,
+        b: 0.0,
+        c: 0.0,
+        d: PER_SECOND,
+    });
+    let load = Arc::new(Load::new(&model, Allocation::PrefixDist, drawn.seed));
+    let to = BufWriter::with_capacity(1 << 20, File::create(&trace)?);
+    write_loaded(&load, operations, Timetable::Swing(rate), to)?;
+    Ok(Source {
+        trace,
+        loading: model.pairs,
+        merges: model.counts().then_some(Merges::Counters),
+    })
+}
+
+/// Whether a file begins as a trace does.
+fn is_trace(path: &Path) -> bool {
+    let mut begin = [0; 8];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut begin));
+    read.is_ok() && &begin == b"EvenDBtr"
+}
+
+/// Opens a trace.
+///
+/// # Errors
+/// It cannot be read, or is none.
+pub fn reader(path: &Path) -> Result<Reader<BufReader<File>>, AdviseError> {
+    let input =
+        |error: &dyn std::fmt::Display| AdviseError::Input(format!("{}: {error}", path.display()));
+    let file = File::open(path).map_err(|error| input(&error))?;
+    Reader::new(BufReader::with_capacity(1 << 20, file)).map_err(|error| input(&error))
+}

@@ -1,0 +1,261 @@
+//! Loads of small traces with known answers, what is said of them, and drawn traces.
+
+use evendb_report::{Column, Document, Unit};
+use evendb_trace::{Header, Kind, Operation, Outcome, Reader, Writer};
+
+use super::beside::{MissRow, miss_ratio, misses};
+use super::load::{Load, observe};
+use super::source::{Drawn, reader, source};
+use super::words::of_load;
+use crate::random::Random;
+
+fn written(operations: &[Operation]) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new(), &Header::default()).unwrap();
+    for operation in operations {
+        writer.add(operation).unwrap();
+    }
+    writer.finish().unwrap().0
+}
+
+fn load_of(operations: &[Operation], loading: u64) -> Load {
+    let trace = written(operations);
+    observe(Reader::new(&trace[..]).unwrap(), loading, u64::MAX).unwrap()
+}
+
+fn put(key: impl Into<Vec<u8>>, bytes: u64) -> Operation {
+    let mut put = Operation::new(Kind::Put, key);
+    put.value_len = Some(bytes);
+    put.outcome = Outcome::Done;
+    put
+}
+
+fn get(key: impl Into<Vec<u8>>, found: Option<u64>) -> Operation {
+    let mut get = Operation::new(Kind::Get, key);
+    let present = |len| Outcome::Present {
+        len: Some(len),
+        hash: None,
+    };
+    get.outcome = found.map_or(Outcome::Absent, present);
+    get
+}
+
+fn delete(key: &str) -> Operation {
+    let mut delete = Operation::new(Kind::Delete, key);
+    delete.outcome = Outcome::Done;
+    delete
+}
+
+fn scan(key: &str, count: u64) -> Operation {
+    let mut scan = Operation::new(Kind::Scan, key);
+    (scan.count, scan.limit) = (Some(count), Some(100));
+    scan.outcome = Outcome::Done;
+    scan
+}
+
+#[test]
+fn kinds_sizes_and_data_are_counted() {
+    let load = load_of(
+        &[
+            put("aa", 10),
+            put("bb", 20),
+            put("cc", 30),
+            get("aa", Some(10)),
+            get("xx", None),
+            get("dd", Some(40)),
+            delete("bb"),
+            put("cc", 50),
+            scan("a", 7),
+            scan("b", 3),
+        ],
+        3,
+    );
+    assert_eq!((load.read, load.loading, load.operations), (10, 3, 7));
+    assert_eq!((load.point_reads, load.answered, load.absent), (3, 3, 1));
+    assert_eq!((load.writes, load.scans, load.scanned), (2, 2, 10));
+    assert_eq!(load.records_per_scan(), 5.0);
+    // aa: 12, cc: 52, dd: 42; bb is deleted, xx was never there.
+    assert_eq!((load.data_bytes, load.keys), (106, 5));
+    assert_eq!((load.key_bytes, load.one_in), (2.0, 1));
+    // 10, 40 and 50 bytes; those of the filling do not count.
+    assert!((load.value_bytes - 100.0 / 3.0).abs() < 0.5, "{load:?}");
+    assert!(!load.has_values && !load.goes_on);
+}
+
+#[test]
+fn large_values_are_as_large_as_they_are() {
+    let each: Vec<_> = (0..100u32)
+        .map(|at| put(format!("{at}"), if at < 80 { 400 } else { 100_000 }))
+        .collect();
+    let load = load_of(&each, 0);
+    let off = load.value_bytes / 20_320.0;
+    assert!((0.99..1.01).contains(&off), "{load:?}");
+    let off = load.value_bytes_p90 as f64 / 100_000.0;
+    assert!((0.99..1.01).contains(&off), "{load:?}");
+}
+
+#[test]
+fn an_empty_trace_and_a_single_operation_are_loads_too() {
+    let nothing = load_of(&[], 0);
+    assert_eq!(
+        (nothing.operations, nothing.keys, nothing.hottest_10),
+        (0, 0, 0.0)
+    );
+    assert!(!of_load(&nothing, 1).is_empty());
+    let one = load_of(&[get("k", Some(5))], 0);
+    assert_eq!((one.operations, one.keys, one.hottest_1), (1, 1, 1.0));
+    assert!(
+        of_load(&one, 1 << 20)[0].contains("mostly looks up"),
+        "{:?}",
+        of_load(&one, 1)
+    );
+}
+
+#[test]
+fn order_of_puts_is_seen() {
+    let in_order: Vec<_> = (0..1000u32).map(|at| put(format!("{at:04}"), 9)).collect();
+    let in_order = load_of(&in_order, 0);
+    assert_eq!(in_order.appended, 1.0);
+    // Each key once: more even than chance would have it.
+    let said = of_load(&in_order, 1 << 20).join(" ");
+    assert!(said.contains("No keys are preferred"), "{said}");
+    let mut random = Random::new(3, 0);
+    let scattered: Vec<_> = (0..1000)
+        .map(|_| put(format!("{:020}", random.next_u64()), 9))
+        .collect();
+    assert!(load_of(&scattered, 0).appended < 0.05);
+}
+
+/// Lookups of 10,000 keys, of which 1,000 take nine tenths: those in `is_hot`.
+fn hot(is_hot: impl Fn(u64) -> bool) -> Load {
+    let hot: Vec<u64> = (0..10_000).filter(|key| is_hot(*key)).collect();
+    assert_eq!(hot.len(), 1000);
+    let mut random = Random::new(5, 0);
+    let mut pick = |_| {
+        let key = match random.below(10) {
+            0 => random.below(10_000),
+            _ => hot[random.below(1000) as usize],
+        };
+        get(format!("{key:05}"), Some(8))
+    };
+    let mut operations: Vec<_> = (0..10_000).map(|key| put(format!("{key:05}"), 8)).collect();
+    operations.extend((0..100_000).map(&mut pick));
+    load_of(&operations, 10_000)
+}
+
+#[test]
+fn hot_keys_are_neighbours_or_scattered() {
+    let together = hot(|key| (3000..4000).contains(&key));
+    assert!(together.is_skewed() && together.is_local(), "{together:?}");
+    assert!((together.hottest_10 - 0.91).abs() < 0.02, "{together:?}");
+    let scattered = hot(|key| key % 10 == 7);
+    assert!(
+        scattered.is_skewed() && !scattered.is_local(),
+        "{scattered:?}"
+    );
+    let said = of_load(&scattered, 1 << 20).join(" ");
+    assert!(said.contains("scattered among cold ones"), "{said}");
+}
+
+#[test]
+fn few_accesses_to_many_keys_are_no_heat() {
+    let mut random = Random::new(9, 0);
+    let mut operations: Vec<_> = (0..50_000).map(|key| put(format!("{key:05}"), 8)).collect();
+    let even = (0..10_000).map(|_| get(format!("{:05}", random.below(50_000)), Some(8)));
+    operations.extend(even);
+    let load = load_of(&operations, 50_000);
+    assert!((load.hottest_10 - 0.594).abs() < 0.02, "{load:?}");
+    assert!((load.even_10 - 0.594).abs() < 0.01, "{load:?}");
+    assert!(!load.is_skewed());
+}
+
+#[test]
+fn more_keys_than_are_kept_are_estimated() {
+    let each: Vec<_> = (0..400_000u64)
+        .map(|key| put(format!("{key:08}"), 92))
+        .collect();
+    let load = load_of(&each, 0);
+    assert!(load.one_in >= 2);
+    let off = load.keys as f64 / 400_000.0;
+    assert!((0.98..1.02).contains(&off), "{}", load.keys);
+    let off = load.data_bytes as f64 / 40_000_000.0;
+    assert!((0.98..1.02).contains(&off), "{}", load.data_bytes);
+}
+
+#[test]
+fn a_bound_on_operations_is_said() {
+    let trace = written(&[put("a", 1), put("b", 1), put("c", 1), put("d", 1)]);
+    let load = observe(Reader::new(&trace[..]).unwrap(), 1, 2).unwrap();
+    assert_eq!((load.read, load.operations, load.goes_on), (3, 2, true));
+    assert!(
+        of_load(&load, 1 << 20)
+            .iter()
+            .any(|said| said.contains("first 2 operations"))
+    );
+}
+
+#[test]
+fn of_a_model_a_trace_is_drawn_that_fills_the_store_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let drawn = Drawn {
+        scale: 0.0001,
+        operations_max: 2000,
+        seed: 1,
+    };
+    let drawn_of_up2x = source("up2x", drawn, directory.path()).unwrap();
+    assert!(drawn_of_up2x.merges.is_some());
+    let loading = drawn_of_up2x.loading;
+    let trace = reader(&drawn_of_up2x.trace).unwrap();
+    let load = observe(trace, loading, u64::MAX).unwrap();
+    assert_eq!((load.loading, load.operations), (loading, 2000));
+    assert!(load.merges > 1500 && load.absent == 0, "{load:?}");
+    let error = source("no-such-model", drawn, directory.path()).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("no-such-model") && text.contains("zippydb"),
+        "{text}"
+    );
+}
+
+#[test]
+fn misses_are_read_of_an_analysis() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("analysis.json");
+    let mut document = Document::new("a load");
+    std::fs::write(&path, document.to_json()).unwrap();
+    let error = misses(&path).unwrap_err().to_string();
+    assert!(error.contains("miss-ratios"), "{error}");
+    let columns = [
+        ("keyspace", Unit::Text),
+        ("grain", Unit::Text),
+        ("units", Unit::Count),
+        ("bytes", Unit::Bytes),
+        ("miss_ratio", Unit::Share),
+    ];
+    let names = columns.map(|(name, _)| name);
+    let mut figure = super::page::figure("miss-ratios", "Misses", String::new(), &columns);
+    assert_eq!(
+        figure
+            .columns
+            .iter()
+            .map(|Column { name, .. }| name.as_str())
+            .collect::<Vec<_>>(),
+        names
+    );
+    for (grain, bytes, ratio) in [("row", 100, 0.5), ("row", 1000, 0.25), ("block", 500, 0.75)] {
+        figure.rows.push(vec![
+            "0".into(),
+            grain.into(),
+            1.into(),
+            bytes.into(),
+            ratio.into(),
+        ]);
+    }
+    document.figures.push(figure);
+    std::fs::write(&path, document.to_json()).unwrap();
+    let rows = misses(&path).unwrap();
+    assert_eq!(rows.len(), 3);
+    assert_eq!(miss_ratio(&rows, "row", 999), Some(0.5));
+    assert_eq!(miss_ratio(&rows, "row", 5000), Some(0.25));
+    assert_eq!(miss_ratio(&rows, "row", 99), None);
+    assert_eq!(miss_ratio(&[] as &[MissRow], "row", 99), None);
+}

@@ -1,0 +1,115 @@
+//! A load and what is advised for it, in plain sentences. Each stands alone.
+
+use super::load::Load;
+use crate::readable::{bytes, grouped};
+
+/// A share as people read it.
+pub(super) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        percent if percent == 0.0 || percent >= 9.95 => format!("{percent:.0} %"),
+        percent => format!("{percent:.1} %"),
+    }
+}
+
+/// What a load is.
+#[must_use]
+pub(super) fn of_load(load: &Load, memory_bytes: u64) -> Vec<String> {
+    let mut said = vec![mix(load), sizes(load, memory_bytes)];
+    said.extend(order(load));
+    if load.has_heat() {
+        said.push(heat(load));
+    }
+    if load.answered > 0 && load.absent_share() >= 0.01 {
+        let absent = percent(load.absent_share());
+        said.push(format!(
+            "{absent} of the lookups ask for keys that are not there."
+        ));
+    }
+    if load.goes_on {
+        let read = grouped(load.operations);
+        said.push(format!(
+            "Only the first {read} operations were used, as many as the time allows: data that only later ones touch are not in these figures."
+        ));
+    }
+    if load.one_in > 1 {
+        let one_in = load.one_in;
+        said.push(format!(
+            "What is said of keys comes from one key in {one_in}."
+        ));
+    }
+    said
+}
+
+fn mix(load: &Load) -> String {
+    let parts = [
+        ("lookups of single keys", load.point_reads),
+        ("writes", load.writes),
+        ("scans", load.scans),
+        ("other calls", load.others),
+    ];
+    let some = parts
+        .iter()
+        .filter(|(_, count)| load.share(*count) >= 0.0005);
+    let some = some.map(|(name, count)| format!("{} {name}", percent(load.share(*count))));
+    let some: Vec<_> = some.collect();
+    let kind = match (load.share(load.point_reads), load.share(load.writes)) {
+        _ if load.scanned > 4 * (load.point_reads + load.writes) => "reads records in their order",
+        (reads, _) if reads >= 0.7 => "mostly looks up single keys",
+        (_, writes) if writes >= 0.7 => "mostly writes",
+        _ => "is mixed",
+    };
+    let mut text = format!("The load {kind}: {}", some.join(", "));
+    if load.scans > 0 {
+        text += &format!("; a scan gives {:.1} records", load.records_per_scan());
+    }
+    if load.merges > 0 {
+        let merges = percent(load.merges as f64 / load.writes.max(1) as f64);
+        text += &format!("; {merges} of the writes are merges");
+    }
+    text + "."
+}
+
+fn sizes(load: &Load, memory_bytes: u64) -> String {
+    let ratio = load.data_bytes as f64 / memory_bytes.max(1) as f64;
+    let beside = match ratio {
+        ratio if ratio < 0.5 => "which fits into the memory with room to spare".to_owned(),
+        ratio if ratio < 1.0 => "which just fits into the memory".to_owned(),
+        ratio => format!("{ratio:.1} times the memory"),
+    };
+    format!(
+        "It touches {} keys of {:.0} bytes with values of {:.0} bytes on average: {} of data, {beside}.",
+        grouped(load.keys),
+        load.key_bytes,
+        load.value_bytes,
+        bytes(load.data_bytes)
+    )
+}
+
+fn order(load: &Load) -> Option<String> {
+    let puts_matter = load.share(load.writes - load.merges) >= 0.02;
+    let text = match load.appended {
+        _ if !puts_matter => return None,
+        appended if appended >= 0.9 => "Puts come in the order of keys, each behind the last.",
+        appended if appended >= 0.2 => "Some puts come in the order of keys.",
+        _ => "Puts come in no order of keys.",
+    };
+    Some(text.to_owned())
+}
+
+fn heat(load: &Load) -> String {
+    if load.hottest_10 <= load.even_10 {
+        return "No keys are preferred by the accesses to single keys.".to_owned();
+    }
+    let (keys, ranges) = (percent(load.hottest_10), percent(load.hottest_ranges_10));
+    let one = percent(load.hottest_1);
+    let even = percent(load.even_10);
+    let means = match (load.is_skewed(), load.is_local()) {
+        (false, _) => "no part of the keys is much hotter than the others",
+        (true, true) => "hot keys lie beside each other",
+        (true, false) => "hot keys are scattered among cold ones",
+    };
+    format!(
+        "The hottest tenth of the keys takes {keys} of the accesses to single keys ({even} by chance, were none preferred; the hottest hundredth {one}), \
+         and the hottest tenth of the key space {ranges}: {means}."
+    )
+}
